@@ -1,4 +1,4 @@
-"""Nothing is lost in writing: beside, onto the disk, moved; what a killed process left goes."""
+"""An interrupted write leaves what was there before; nothing is replaced unasked."""
 
 import errno
 import os
@@ -81,11 +81,11 @@ def test_a_file_is_on_the_disk_before_it_is_moved(tmp_path, monkeypatch):
 
 
 def test_every_file_of_a_folder_is_on_the_disk_before_it_is_moved(tmp_path, monkeypatch):
-    synced, fsync, moved = [], os.fsync, files.move
+    synced, fsync, moved = [], os.fsync, files._move_folder
     monkeypatch.setattr(
         os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd))[1]
     )
-    monkeypatch.setattr(files, "move", lambda a, b: (synced.append("move"), moved(a, b))[1])
+    monkeypatch.setattr(files, "_move_folder", lambda a, b: (synced.append("move"), moved(a, b))[1])
     with files.replacing_folder(tmp_path / "f") as folder:
         (folder / "a").write_text("1")
         (folder / "inner").mkdir()
@@ -162,32 +162,13 @@ def test_vectors_go_to_a_pipe_where_their_format_can(tmp_path):
         result_files.write(batches, tmp_path / "v.npy")
 
 
-# -- what killed processes left -----------------------------------------------------------------
-
-
-def test_what_a_killed_process_left_is_removed_after_a_day_and_only_that(tmp_path):
-    old = time.time() - 25 * 3600
-    gone = [".model.saving-abcd0123", ".model.saving-0123abcd"]
-    kept = [".model.saving-ffffffff", ".other.saving-abcd0123", ".model.saving-mine"]
-    for name in gone + kept:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "half").write_text("x" * 100)
-        os.utime(tmp_path / name / "half", (old, old))
-        os.utime(tmp_path / name, (old, old))
-    (tmp_path / kept[0] / "half").write_text("still being written")
-    os.utime(tmp_path / kept[0], (old, old))
-    with pytest.warns(UserWarning, match=r"Removed .*which a killed process had left") as w:
-        save(words_of(), tmp_path / "model")
-    assert len(w) == 2
-    assert names(tmp_path) == sorted([*kept, "model"])
+# -- what stopped processes leave ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "how",
-    [signal.SIGTERM, signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],
+    "how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )
 def test_a_stopped_command_leaves_nothing_half_written(tmp_path, how):
-    """SIGTERM as SIGINT; after SIGKILL a later command removes what is left."""
     out = tmp_path / "out"
     out.mkdir()
     command = [
@@ -214,21 +195,9 @@ def test_a_stopped_command_leaves_nothing_half_written(tmp_path, how):
     stderr = process.stderr.read()
     status = process.wait(60)
     process.stdin.close()
-    expected = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}
-    assert status == expected[how], stderr
-    if how != signal.SIGKILL:
-        assert names(out) == []
-        assert stderr.strip() in (b"Interrupted.", b"Terminated.")
-        return
-    (left,) = out.iterdir()
-    os.utime(left, (0, 0))  # as if it had been left long ago
-    (tmp_path / "t.txt").write_text("Text\n")
-    again = run("clean", tmp_path / "t.txt", "-o", out / "clean.txt", "--quiet")
-    assert again.returncode == 0
-    assert re.fullmatch(
-        r"Warning: Removed .*, which a killed process had left half written.\n", again.stderr
-    )
-    assert names(out) == ["clean.txt"]
+    assert status == {signal.SIGTERM: 143, signal.SIGINT: 130}[how], stderr
+    assert names(out) == []
+    assert stderr.strip() in (b"Interrupted.", b"Terminated.")
 
 
 # -- what may be replaced -----------------------------------------------------------------------

@@ -14,7 +14,6 @@ from pacsent import Index, Vocabulary, WordVectors, load, make, save
 from pacsent.cli import cli
 from pacsent.encoders.external_encoders import name_of
 from pacsent.search import index_rows
-from pacsent.storage import Tensors
 
 N_WORDS = 500
 WORDS = [f"word{i}" for i in range(N_WORDS)]
@@ -347,7 +346,7 @@ def test_what_is_loaded_is_checked_before_its_use(made, texts, tmp_path, monkeyp
     arrays = dict(state.tensors)
     for name, changed in CHANGES[change].items():
         arrays[name] = changed(arrays[name])
-    monkeypatch.setattr(index, "state", lambda: replace(state, tensors=Tensors(arrays)))
+    monkeypatch.setattr(index, "state", lambda: replace(state, tensors=arrays))
     save(index, tmp_path / "index")  # with fresh checksums
     with pytest.raises(ValueError, match="damaged"):
         load(tmp_path / "index").search("word1")

@@ -16,7 +16,7 @@ PACKAGE = Path(pacsent.__file__).parent
 LAYERS = (
     "__main__", "cli", "web", "scale", "paper", "search", "guarantees", "classify", "encoders",
     "gpu", "words", "storage", "text", "maths", "_kernels", "models", "datasets", "files",
-    "progress", "threads", "parameter_checks", "devices", "optional", "__init__",
+    "progress", "threads", "parameter_checks", "devices", "optional", "registry", "__init__",
 )  # fmt: skip
 
 # Imports that climb and are to go: (package, package above it).
@@ -88,7 +88,7 @@ def test_inside_a_room_imports_do_not_run_in_circles():
 def test_nothing_is_imported_by_a_computed_name_but_what_a_folder_offers():
     users = {module for module, path in MODULES.items() if "import_module" in path.read_text()}
     # the methods and the group of all commands reach only into their own folder
-    assert users == {"optional", "cli.command_line", "encoders.methods"}
+    assert users == {"optional", "registry", "cli.command_line", "encoders.methods"}
 
 
 def test_private_interfaces_of_scikit_learn_are_used_in_one_file():

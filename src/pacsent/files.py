@@ -1,29 +1,19 @@
-"""Writing so that nothing is lost: under a hidden name, onto the disk, then moved in one step.
+"""Write files and folders so that an interrupted write leaves what was there before.
 
-`replacing` is for a file, `replacing_folder` for a folder; no other module moves files into place.
-What is being written is named `.NAME.saving-*`. A killed process leaves it there; the first write
-of the same name a day later removes it with a warning. `check_output` is the rule for what may be
-replaced.
+`replacing` writes a file, `replacing_folder` a folder, under a hidden name `.NAME.saving-*` in the
+same directory; it is moved into place when it is complete and on the disk. `check_output` is the
+rule for what may be replaced.
 """
 
 import contextlib
-import ctypes
 import errno
 import os
-import re
 import secrets
 import shutil
 import sys
-import time
-import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
-
-_STALE = 24 * 3600  # seconds after which a half-written file is a leftover
-
-
-# ---- what may be replaced ------------------------------------------------------------------------
 
 
 def check_output(
@@ -33,16 +23,16 @@ def check_output(
     overwrite: bool = False,
     folder: bool = False,
 ) -> None:
-    """Refuse an output that exists, unless it may be overwritten; and any that is an input.
+    """Raise if an output exists and may not be overwritten, or if it is an input.
 
-    A file without a byte, a folder without a file, a device and a pipe have nothing to lose.
+    Empty files, empty folders, devices and pipes may always be written to.
 
     Parameters
     ----------
     path : path; None or '-' for stdout
-    inputs : iterable of paths; None and '-' are passed over
-        What the output is made from. It is never replaced, nor anything within it, nor a folder
-        that holds it.
+    inputs : iterable of paths; None and '-' are skipped
+        What the output is made from. Neither an input, nor anything in it, nor a folder that
+        contains it is ever replaced.
     overwrite : bool, default=False
     folder : bool, default=False
         Whether the output is to be a folder.
@@ -52,17 +42,19 @@ def check_output(
     place = Path(os.path.realpath(str(path)))
     if place.is_dir() and not folder:
         raise _is_directory(path)
-    for given in inputs:
-        if given is None or str(given) == "-":
+    for path_in in inputs:
+        if path_in is None or str(path_in) == "-":
             continue
-        source = Path(os.path.realpath(given))
+        source = Path(os.path.realpath(path_in))
         if place == source or place in source.parents or source in place.parents:
-            how = "is an input" if place == source else f"holds or lies in the input {given}"
+            how = "is an input" if place == source else f"holds or lies in the input {path_in}"
             raise ValueError(
                 f"The output must be none of the inputs, which are never overwritten. Got {path}, "
                 f"which {how}, instead. Choose another name for the output."
             )
-    if not overwrite and place.exists() and not _is_empty(place):
+    if overwrite or not place.exists():
+        return
+    if any(place.iterdir()) if place.is_dir() else place.stat().st_size:
         raise FileExistsError(
             f"{path} exists. Choose another name, or pass overwrite=True to replace it."
         )
@@ -78,12 +70,6 @@ def is_stream(path: str | os.PathLike | None) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _is_empty(place: Path) -> bool:
-    if place.is_dir():
-        return not any(place.iterdir())
-    return place.stat().st_size == 0
-
-
 def full_disk(error: OSError, path: str | os.PathLike, needed: int | None = None) -> OSError:
     """The error itself, or one clear line where the disk is full."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT) or error.strerror is None:
@@ -97,18 +83,14 @@ def full_disk(error: OSError, path: str | os.PathLike, needed: int | None = None
     return clear
 
 
-# ---- writing -------------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def replacing(
     path: str | os.PathLike | None, *, parents: bool = False, needed: int | None = None
 ) -> Iterator[IO[bytes]]:
-    """A file to write bytes to; in its place, whole and on the disk, when the block ends well.
+    """A file to write bytes to; moved into place when the block ends without an error.
 
-    Written under a hidden name and moved into place, so that what was there stays until then, and
-    for good where the block fails. A link stays, what it points to is replaced; permissions are
-    kept.
+    What was there stays until then, and for good if the block fails. Of a link the target is
+    replaced; permissions are kept.
 
     Parameters
     ----------
@@ -135,9 +117,16 @@ def replacing(
             yield stream
         return
     place = Path(os.path.realpath(path))
-    _check_file_place(place, path, parents)
+    if place.is_dir():
+        raise _is_directory(path)
+    if not parents and not place.parent.is_dir():
+        raise FileNotFoundError(
+            f"The output must be in a folder that exists. Got {path} instead. Run: "
+            f"mkdir -p {place.parent}"
+        )
     with _hidden_name(place) as hidden:
         try:
+            place.parent.mkdir(parents=True, exist_ok=True)
             file = open(hidden, "xb")  # noqa: SIM115 (closed below)
         except OSError as error:
             raise _unwritable(error, path) from None
@@ -160,19 +149,6 @@ def _is_directory(path) -> OSError:
     )
 
 
-def _check_file_place(place: Path, path, parents: bool) -> None:
-    if place.is_dir():
-        raise _is_directory(path)
-    if place.parent.is_dir():
-        return
-    if not parents:
-        raise FileNotFoundError(
-            f"The output must be in a folder that exists. Got {path} instead. Run: "
-            f"mkdir -p {place.parent}"
-        )
-    place.parent.mkdir(parents=True, exist_ok=True)
-
-
 def _unwritable(error: OSError, path) -> OSError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return full_disk(error, path)
@@ -184,25 +160,22 @@ def _unwritable(error: OSError, path) -> OSError:
 
 @contextlib.contextmanager
 def replacing_folder(path: str | os.PathLike, *, needed: int | None = None) -> Iterator[Path]:
-    """A new folder to write into; in its place, whole and on the disk, when the block ends well.
+    """A new folder to write into; moved into place when the block ends without an error.
 
-    As `replacing`. What is in its place is exchanged in one step where the system can (Linux);
-    the caller has checked that it may go.
+    As `replacing`. The caller has checked that a folder which is there may go: it is renamed to
+    `.NAME.old-*` while the new one is moved into its place.
     """
     place = Path(os.path.realpath(path))
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(error, path) from None
     with _hidden_name(place) as hidden:
         try:
+            place.parent.mkdir(parents=True, exist_ok=True)
             hidden.mkdir()
         except OSError as error:
             raise _unwritable(error, path) from None
         try:
             yield hidden
             _sync_tree(hidden)
-            move(hidden, place)
+            _move_folder(hidden, place)
             _sync(place.parent)
         except OSError as error:
             raise full_disk(error, path, needed) from None
@@ -211,49 +184,21 @@ def replacing_folder(path: str | os.PathLike, *, needed: int | None = None) -> I
 @contextlib.contextmanager
 def _hidden_name(place: Path) -> Iterator[Path]:
     """A name for what will be moved to `place`; what is still there at the end is removed."""
-    _remove_leftovers(place)
     hidden = place.parent / f".{place.name}.saving-{secrets.token_hex(4)}"
     try:
         yield hidden
     finally:
-        _remove(hidden)
+        if hidden.is_dir():
+            shutil.rmtree(hidden, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                hidden.unlink(missing_ok=True)
 
 
-def _remove_leftovers(place: Path) -> None:
-    """Remove, and name, what killed processes left of `place`: nothing wrote to it for a day."""
-    name = re.compile(re.escape(f".{place.name}.saving-") + "[0-9a-f]{8}")
-    try:
-        found = [place.parent / n for n in os.listdir(place.parent) if name.fullmatch(n)]
-        left = [path for path in found if time.time() - _last_written(path) > _STALE]
-    except OSError:
-        return
-    for path in left:
-        _remove(path)
-        warnings.warn(
-            f"Removed {path}, which a killed process had left half written.", stacklevel=2
-        )
-
-
-def _last_written(path: Path) -> float:
-    """When a file, or anything in a folder, was last changed."""
-    return max(p.lstat().st_mtime for p in (path, *path.rglob("*")))
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
-
-
-def move(hidden: Path, place: Path) -> None:
-    """Put the finished folder in its place; the old one goes in the same step."""
+def _move_folder(hidden: Path, place: Path) -> None:
     if not place.exists():
         os.rename(hidden, place)
         return
-    if exchange(hidden, place):
-        return  # `hidden` is now the old folder, which is removed like anything under a hidden name
     old = place.parent / f".{place.name}.old-{secrets.token_hex(4)}"
     os.rename(place, old)
     try:
@@ -262,16 +207,6 @@ def move(hidden: Path, place: Path) -> None:
         os.rename(old, place)
         raise
     shutil.rmtree(old, ignore_errors=True)
-
-
-def exchange(a: str | os.PathLike, b: str | os.PathLike) -> bool:
-    """Swap two folders in one step where the system can (Linux); False where it cannot."""
-    try:
-        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError, TypeError):
-        return False
-    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return renameat2(here, os.fsencode(a), here, os.fsencode(b), exchange) == 0
 
 
 def _sync_tree(folder: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from fuzz.mutations import _dumped, _edit, _json
 from pacsent import storage
+from pacsent.storage.checksums import file_record
 from pacsent.storage.model_folder import write_config
 
 Tree = dict[str, bytes]
@@ -82,7 +83,8 @@ def signed(tree: Tree, folder: str, arrays: dict[str, np.ndarray] | None = None,
     with tempfile.TemporaryDirectory() as place:
         records = {}
         if arrays is not None:
-            records = {TENSORS: storage.write_tensors(Path(place) / TENSORS, arrays)}
+            storage.write_tensors(Path(place) / TENSORS, arrays)
+            records = {TENSORS: file_record(Path(place) / TENSORS)}
             tree[f"{folder}/{TENSORS}"] = (Path(place) / TENSORS).read_bytes()
         if config is not None:
             tree[f"{folder}/{CONFIG}"] = _dumped(config).encode()

@@ -195,7 +195,7 @@ def words_folders() -> list[Tree]:
 def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
     """How a folder of every class that `load` can open is made, by the name of the class."""
     from pacsent.encoders.methods import ESTIMATORS, METHODS, make
-    from pacsent.storage.saving import KINDS
+    from pacsent.registry import MODULES
 
     found: dict[str, Callable[[], list[Tree]]] = {
         "WordVectors": words_folders,
@@ -208,7 +208,8 @@ def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
     }
     for method in METHODS:
         found.setdefault(type(make(method, word_vectors())).__name__, lambda m=method: model(m))
-    missing = (set(ESTIMATORS) | set(KINDS) - {"SentenceVectorizer"}) - set(found)
+    kinds = {name for role, name in MODULES if role == "kind"} - {"SentenceVectorizer"}
+    missing = (set(ESTIMATORS) | kinds) - set(found)
     assert not missing, f"say how to make a saved {missing}"
     return found
 

@@ -11,6 +11,7 @@ from scipy.special import log_expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from pacsent import registry
 from pacsent.classify import classifier_state, fitting, inputs, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation, explain, features_page
@@ -342,3 +343,6 @@ class TextClassifier(ClassifierMixin, LinearText):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
+
+
+registry.register("kind", TextClassifier.kind, TextClassifier.from_state)

@@ -18,7 +18,7 @@ from pacsent.classify.explanation import named_features
 from pacsent.encoders import SentenceVectorizer, make
 from pacsent.encoders.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
 from pacsent.parameter_checks import Interval, StrOptions
-from pacsent.storage import State, Tensors, is_model_name, load
+from pacsent.storage import State, is_model_name, load
 from pacsent.text.near_duplicates import sketches
 from pacsent.text.ngrams import (
     NGrams,
@@ -222,12 +222,11 @@ class LinearText(BaseEstimator):
         check_is_fitted(self)
         parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "words"}
         parts = {} if self.vectorizer_ is None else {"vectorizer": self.vectorizer_}
-        return State({"parameters": parameters}, Tensors(self._arrays()), parts)
+        return State({"parameters": parameters}, self._arrays(), parts)
 
     @classmethod
     def from_state(cls, state: State) -> "LinearText":
         """The inverse of `state`."""
-        state.tensors.verify()
         vectorizer = state.parts.get("vectorizer")
         made = cls(vectorizer, **state.config["parameters"])
         made._validate_params()

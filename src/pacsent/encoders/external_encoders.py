@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from pacsent import registry
 from pacsent.encoders.batching import batches
 from pacsent.encoders.methods import DEFAULT, as_vectorizer
 from pacsent.encoders.remote_encoder import RemoteEncoder
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import is_number
-from pacsent.storage import State, Tensors, checked_tensor, is_model_name, is_url, load
+from pacsent.storage import State, checked_tensor, is_model_name, is_url, load
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.words.vectors import WordVectors
 
@@ -185,7 +186,7 @@ class ExternalEncoder(AnyEncoder):
         """What `pacsent.save` writes: its name, its address if it has one, and the probe."""
         source = getattr(self.encoder, "source", None)
         config = {"name": self.label, "source": source}
-        return State(config, Tensors({"probe": self.fit().probe_}))
+        return State(config, {"probe": self.fit().probe_})
 
     @classmethod
     def from_state(cls, state: State) -> "ExternalEncoder":
@@ -316,9 +317,7 @@ class ConcatenatedEncoder(AnyEncoder):
     def state(self) -> State:
         """What `pacsent.save` writes: every encoder, as a part."""
         parts = {f"encoder{i}": one for i, one in enumerate(self._ready())}
-        return State(
-            {"parameters": {"fade": self.fade}}, Tensors({"order": np.arange(len(parts))}), parts
-        )
+        return State({"parameters": {"fade": self.fade}}, {"order": np.arange(len(parts))}, parts)
 
     @classmethod
     def from_state(cls, state: State) -> "ConcatenatedEncoder":
@@ -328,6 +327,10 @@ class ConcatenatedEncoder(AnyEncoder):
         if not (fade is None or (is_number(fade) and 0 < fade < np.inf)):
             raise ValueError(f"fade must be a positive number or None. Got {fade!r} instead")
         return cls(parts, fade=fade).fit([])
+
+
+registry.register("kind", "ExternalEncoder", ExternalEncoder.from_state)
+registry.register("kind", "ConcatenatedEncoder", ConcatenatedEncoder.from_state)
 
 
 def as_encoder(given: Any, *, name: str | None = None) -> Any:

@@ -22,14 +22,13 @@ from pacsent.encoders.prepared import Derived, FittedOn
 from pacsent.encoders.text_report import EmptySentenceWarning, TextReport
 from pacsent.maths.arrays import unit_rows
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
-from pacsent.storage import State, Tensors, checked_tensor
+from pacsent.storage import State, checked_tensor
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.texts import as_sentences
 from pacsent.threads import in_order, n_threads
 from pacsent.words.fingerprint import MOST, Fingerprint
 from pacsent.words.vectors import WordVectors
 
-_SMALL = 1 << 22  # bytes of what was learned that are verified at once, not when first used
 # parameters that change no number
 _INDIFFERENT = frozenset({"on_empty", "batch_size", "n_jobs", "verbose"})
 ROLES: dict = {"swap_roles": ["boolean"]}  # the constraint of methods whose tables can be swapped
@@ -161,12 +160,12 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             "parameters": parameters,
             "corpus_digest": words.corpus_digest,
         }
-        arrays = Tensors({name: np.asarray(array) for name, array in self._state().items()})
+        arrays = {name: np.asarray(array) for name, array in self._state().items()}
         return State(config, arrays, parts={"words": words})
 
     @classmethod
     def from_state(cls, state: State) -> "SentenceVectorizer":
-        """The inverse of `state`. Large arrays are verified when they are first used."""
+        """The inverse of `state`."""
         try:
             made = cls(state.parts["words"], **state.config["parameters"])
         except TypeError as error:
@@ -175,9 +174,6 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             ) from None
         made._validate_params()
         made._restore(state.tensors)
-        made._unverified = state.tensors.verify
-        if state.tensors.n_bytes <= _SMALL:
-            made._verify_state()
         return made
 
     def _state(self) -> dict[str, np.ndarray]:
@@ -209,17 +205,6 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if np.unique(words).size != words.size:
             raise ValueError(f"{name} names a word twice")
         return words
-
-    def _verify_state(self):
-        """Once, before the first use: what was loaded must be what was saved."""
-        verify = self.__dict__.get("_unverified")
-        if verify is not None:
-            verify()
-            self._unverified = None
-
-    def __getstate__(self):
-        self._verify_state()  # a copy is not verified again
-        return super().__getstate__()
 
     # ---- the public methods --------------------------------------------------------------------
 
@@ -431,7 +416,6 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _check_ready(self):
         """Refuse an estimator that is not fitted, or whose word vectors were replaced."""
         check_is_fitted(self)
-        self._verify_state()
         if self._fitted_on is not None:
             self._fitted_on.check(self.word_vectors, self.swap_roles, type(self).__name__)
         self._tables()

@@ -2,14 +2,16 @@
 
 import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
+from pacsent import registry
 from pacsent.encoders.methods.closed_forms import ClosedForm, for_kernel, pool, token_sums
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.maths.arrays import frozen
-from pacsent.storage import State, Tensors, checked_tensor
+from pacsent.storage import State, checked_tensor
 from pacsent.words.packing import compress
 
 
@@ -128,7 +130,7 @@ class StaticEncoder(ClosedForm):
         variances = self.word_variances_
         if variances is None:
             variances = np.zeros(words.n_words)
-        tensors = Tensors({"word_variances": variances.astype(np.float32)})
+        tensors = {"word_variances": variances.astype(np.float32)}
         return State(config, tensors, parts={"words": words})
 
     @classmethod
@@ -138,7 +140,10 @@ class StaticEncoder(ClosedForm):
         encoder._validate_params()
         shape = (encoder.word_vectors.n_words,)
         variances = checked_tensor(state.tensors, "word_variances", np.float32, shape, low=0)
-        state.tensors.verify()
         encoder.word_variances_ = variances.astype(np.float64)
         encoder.certificate_ = state.config.get("certificate")
         return encoder
+
+
+registry.register("kind", "StaticEncoder", StaticEncoder.from_state)
+registry.register("sentence encoder", "unit", partial(StaticEncoder, teacher="static"))

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from pacsent import registry
 from pacsent.classify import TextClassifier, inputs, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.fitting import OutOfFold
@@ -33,7 +34,7 @@ from pacsent.guarantees.predictions import error_certificate
 from pacsent.guarantees.samples import as_samples, is_texts, n_samples, taken
 from pacsent.guarantees.splitting import as_seed, one_of_each, split, units_of
 from pacsent.guarantees.stream_watcher import monitors_of
-from pacsent.storage import State, Tensors
+from pacsent.storage import State
 
 _PLANNED = 0.25  # of the calibration set of a fitted model: plans which thresholds are tested
 _JOINT = 3  # the error, label sets and abstaining
@@ -375,14 +376,11 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
             for name, value in self.get_params(deep=False).items()
             if name not in ("estimator", "classes", "prefit")
         }
-        return State(
-            {"parameters": parameters}, Tensors(to_arrays(self)), {"estimator": self.estimator_}
-        )
+        return State({"parameters": parameters}, to_arrays(self), {"estimator": self.estimator_})
 
     @classmethod
     def from_state(cls, state: State) -> "CertifiedClassifier":
         """The inverse of `state`. The certificate must follow from its numbers."""
-        state.tensors.verify()
         estimator = state.parts["estimator"]
         if not isinstance(estimator, TextClassifier):
             raise ValueError("its estimator is no TextClassifier")
@@ -390,6 +388,9 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         made._validate_params()
         made.__dict__.update(from_arrays(state.tensors, estimator))
         return made
+
+
+registry.register("kind", CertifiedClassifier.kind, CertifiedClassifier.from_state)
 
 
 def _positions(classes, labels):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pacsent import registry
 from pacsent._kernels.search_kernels import keep_best, keep_largest, scan
 from pacsent.encoders.external_encoders import as_search_encoder
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
@@ -142,7 +143,7 @@ class Index:
         self._rows = IndexRows()
         self._next = 0
         self._lists: InvertedLists | None = None
-        self._unverified: Callable[[], None] | None = None  # of the file it was loaded from
+        self._unchecked = False  # whether vectors of a file are still to be checked
         self._lock = threading.RLock()
 
     @property
@@ -636,7 +637,7 @@ class Index:
 
     @classmethod
     def from_state(cls, state: State) -> "Index":
-        """The inverse of `state`. The vectors are verified before the first search."""
+        """The inverse of `state`. The vectors are checked before the first search."""
         config = state.config
         engine = config.get("engine", "auto")
         index = cls(
@@ -651,16 +652,15 @@ class Index:
             index.certificate_.verify()
         if "centroids" in state.tensors and index.engine_ == "faiss":
             index._lists = index_files.restored_lists(state, index._rows, _MANY)
-        index._unverified = state.tensors.verify
+        index._unchecked = True
         return index
 
     def _verify(self):
-        """Once, before the first use: what was loaded is what was saved, and unit vectors."""
-        if self._unverified is None:
+        """Once, before the first use: the vectors that were loaded are unit vectors."""
+        if not self._unchecked:
             return
         with self._lock:
-            if self._unverified is not None:
-                self._unverified()
+            if self._unchecked:
                 for _, block, _ in self._rows.cut():
                     lengths = np.einsum("ij,ij->i", block, block)
                     if not ((np.abs(lengths - 1) < 1e-3) | (lengths == 0)).all():
@@ -668,7 +668,10 @@ class Index:
                             "The index is damaged: its vectors must have length 1 or 0. Make it "
                             "again from the texts."
                         )
-                self._unverified = None
+                self._unchecked = False
+
+
+registry.register("kind", Index.kind, Index.from_state)
 
 
 def _is_integer(value) -> bool:

@@ -10,7 +10,7 @@ from pacsent.search.index_rows import IndexBlock, IndexRows, StoredTexts
 from pacsent.search.lexical import Postings
 from pacsent.search.metadata import Columns
 from pacsent.search.search_certificate import Asked
-from pacsent.storage import State, Tensors, checked_tensor
+from pacsent.storage import State, checked_tensor
 
 
 def state(index: Any, held: IndexRows, lists: InvertedLists | None, next_id: int) -> State:
@@ -47,7 +47,7 @@ def state(index: Any, held: IndexRows, lists: InvertedLists | None, next_id: int
     if lists is not None and whole and len(lists) == len(held):
         tensors["centroids"], tensors["list_numbers"] = lists.centroids, lists.numbers
         tensors["lists_learned"] = np.array(lists.n_learned, dtype=np.int64)
-    return State(config, Tensors(tensors), parts={"vectorizer": index.vectorizer})
+    return State(config, tensors, parts={"vectorizer": index.vectorizer})
 
 
 def restored(state: State, lexical: float) -> tuple[int, IndexRows, Asked | None]:

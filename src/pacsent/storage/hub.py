@@ -1,8 +1,7 @@
 """Models on the Hugging Face hub, through huggingface_hub (extra `[hub]`).
 
-`hf://owner/name` stands for a folder wherever a model is asked for: it is fetched once, into the
-library's cache, and opened there like any other. Only files of the kinds listed here are fetched;
-nothing that is fetched is ever run.
+`hf://owner/name` stands for a folder: it is downloaded once into the library's cache and opened
+there like any other. Only data files are downloaded, and nothing in them is executed.
 """
 
 import re

@@ -4,7 +4,7 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -91,21 +91,6 @@ def check_place(path: str | os.PathLike, inputs: Iterable = (), *, overwrite: bo
             "Choose another name, or move it away first."
         )
     files.check_output(path, inputs, overwrite=overwrite, folder=True)
-
-
-def write_folder(
-    path: str | os.PathLike,
-    write: Callable[[Path], object],
-    needed: int | None = None,
-    *,
-    overwrite: bool = False,
-) -> Path:
-    """A model folder: `write` fills it under a hidden name, then it is moved in one step."""
-    path = Path(path)
-    check_place(path, overwrite=overwrite)
-    with files.replacing_folder(path, needed=needed) as folder:
-        write(folder)
-    return path
 
 
 # ---- config.json ---------------------------------------------------------------------------------

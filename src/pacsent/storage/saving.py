@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 import pacsent
-from pacsent.storage.checksums import checksum
+from pacsent import files, registry
+from pacsent.storage.checksums import file_record
 from pacsent.storage.model_folder import (
     CONFIG,
     check_place,
@@ -22,31 +22,15 @@ from pacsent.storage.model_folder import (
     read_config,
     to_json,
     write_config,
-    write_folder,
 )
-from pacsent.storage.tensor_files import TENSORS, Tensors, read_tensors, write_tensors
+from pacsent.storage.tensor_files import TENSORS, read_tensors, write_tensors
 
-# what a saved folder may name as its kind, and the function that makes the object of its state;
-# imported when such a folder is opened. Nothing else in a folder selects code.
-KINDS = {
-    "WordVectors": "pacsent.words.vectors:WordVectors.from_state",
-    "SentenceVectorizer": "pacsent.encoders.methods:from_state",
-    "ExternalEncoder": "pacsent.encoders.external_encoders:ExternalEncoder.from_state",
-    "ConcatenatedEncoder": "pacsent.encoders.external_encoders:ConcatenatedEncoder.from_state",
-    "StaticEncoder": "pacsent.encoders.static_encoder:StaticEncoder.from_state",
-    "Index": "pacsent.search.index:Index.from_state",
-    "TextClassifier": "pacsent.classify.classifier:TextClassifier.from_state",
-    "CertifiedClassifier": (
-        "pacsent.guarantees.certified_classifier:CertifiedClassifier.from_state"
-    ),
-}
-_OTHER_FORMATS = "pacsent.words.formats:read"
-_DEEPEST = 5  # folders: guarantees, a classifier, its encoders, one of them, its word vectors
-# where an object was saved to or opened from, for save(..., words="reference")
+# Folders within folders: guarantees, a classifier, its encoders, one of them, its word vectors.
+_MAX_DEPTH = 5
+# Where word vectors were saved to or loaded from, for save(..., words="reference").
 _PLACES: WeakKeyDictionary[Any, Path] = WeakKeyDictionary()
-_MISTAKES = (
-    ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError,
-)  # fmt: skip
+# What a factory may raise for a state that another program made up.
+_BAD_STATE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -54,17 +38,18 @@ class State:
     """What is saved of an object."""
 
     config: dict  # plain values; `parameters` are those of a constructor
-    tensors: Tensors  # memory-mapped when they are read; `verify` compares them with checksums
+    tensors: Mapping[str, np.ndarray]  # memory-mapped if they were loaded
     parts: Mapping[str, Any] = field(default_factory=dict)  # saved as folders inside the folder
     files: Mapping[str, Iterable[bytes]] = field(default_factory=dict)  # for people; not read again
 
 
 @runtime_checkable
 class Saveable(Protocol):
-    """What a class implements to be saved: its kind, a key of `KINDS`, and its state.
+    """What a class implements to be saved: the name of its kind, and its state.
 
-    The function that `KINDS` names takes a `State` and raises ValueError, with what is wrong, for
-    one that it cannot use. It takes every array through `checked_tensor`.
+    Its module registers the inverse of `state` by `registry.register("kind", kind, from_state)`.
+    That function raises ValueError for a state that it cannot use, and takes every array through
+    `checked_tensor`. A state with a `vectors_digest` is one of word vectors, which models share.
     """
 
     kind: str
@@ -111,19 +96,19 @@ def save(
             f"{type(obj).__name__} instead."
         )
     check_place(path, overwrite=overwrite)
-    plan, target = _planned(obj), Path(os.path.realpath(path))
+    plan, target = _plan(obj), Path(os.path.realpath(path))
     sources = [_PLACES[part.obj] for part in plan.all_parts() if part.obj in _PLACES]
     kept = [source for source in sources if words == "reference" or source == target]
     check_place(path, kept, overwrite=overwrite)
-    needed = sum(
-        part.state.tensors.n_bytes
+    n_bytes = sum(
+        tensor.nbytes
         for part in (plan, *plan.all_parts())
-        if words == "copy" or part.obj.kind != "WordVectors"
+        if words == "copy" or not part.is_shared
+        for tensor in part.state.tensors.values()
     )
-    write_folder(
-        path, lambda folder: _write(plan, folder, target, words), needed, overwrite=overwrite
-    )
-    if obj.kind == "WordVectors":
+    with files.replacing_folder(path, needed=n_bytes) as folder:
+        _write(plan, folder, target, words)
+    if plan.is_shared:
         _PLACES[obj] = target
     return Path(path)
 
@@ -135,22 +120,26 @@ class _Plan(NamedTuple):
     state: State
     parts: dict[str, "_Plan"]
 
+    @property
+    def is_shared(self) -> bool:
+        return "vectors_digest" in self.state.config
+
     def all_parts(self) -> list["_Plan"]:
         return [p for part in self.parts.values() for p in (part, *part.all_parts())]
 
 
-def _planned(obj, inside=False) -> _Plan:
+def _plan(obj, inside=False) -> _Plan:
     state = obj.state()
-    # word vectors inside another model are saved without their encoder of sentences
-    parts = {} if inside and obj.kind == "WordVectors" else state.parts
-    return _Plan(obj, state, {name: _planned(part, True) for name, part in parts.items()})
+    # Word vectors inside another model are saved without their own encoder of sentences.
+    parts = {} if inside and "vectors_digest" in state.config else state.parts
+    return _Plan(obj, state, {name: _plan(part, True) for name, part in parts.items()})
 
 
 def _write(plan: _Plan, folder: Path, target: Path, words: str) -> str:
     """Fill the folder; returns the checksum of its description."""
     parts = {}
     for name, part in plan.parts.items():
-        if words == "reference" and part.obj.kind == "WordVectors":
+        if words == "reference" and part.is_shared:
             saved = _PLACES.get(part.obj)
             if saved is None or not is_model(saved):
                 raise ValueError(
@@ -162,14 +151,13 @@ def _write(plan: _Plan, folder: Path, target: Path, words: str) -> str:
             (folder / name).mkdir()
             digest = _write(part, folder / name, target / name, words)
             parts[name] = {"path": name, "digest": digest}
-        if "vectors_digest" in part.state.config:
+        if part.is_shared:
             parts[name]["vectors_digest"] = part.state.config["vectors_digest"]
-    records = {TENSORS: write_tensors(folder / TENSORS, plan.state.tensors)}
+    write_tensors(folder / TENSORS, plan.state.tensors)
     for name, blocks in plan.state.files.items():
         with open(folder / name, "xb") as file:
             file.writelines(blocks)
-        written = (folder / name).read_bytes()
-        records[name] = {"bytes": len(written), "digest": checksum(written)}
+    records = {name: file_record(folder / name) for name in (TENSORS, *plan.state.files)}
     config = dict(plan.state.config)
     owner = config.get("class", plan.obj.kind)
     for name, value in config.get("parameters", {}).items():
@@ -180,7 +168,7 @@ def _write(plan: _Plan, folder: Path, target: Path, words: str) -> str:
 # ---- load ----------------------------------------------------------------------------------------
 
 
-class _Given(NamedTuple):
+class _Options(NamedTuple):
     """What the caller of `load` wants in place of what the folder says."""
 
     normalise: Any
@@ -224,82 +212,71 @@ def load(
     True
     """
     path = place(path)
-    given = _Given(normalise, word_vectors, encoder)
     if path.exists() and not is_model(path):
-        found = resolve_name(_OTHER_FORMATS)(path, normalise=normalise)
+        read = registry.find("reader", "word vectors")
+        assert read is not None
+        loaded = read(path, normalise=normalise)
     else:
-        found = _open(path, read_config(path), given)
-    if word_vectors is not None and getattr(found, "kind", "") == "WordVectors":
+        options = _Options(normalise, word_vectors, encoder)
+        loaded = _open(path, read_config(path), options)
+    if word_vectors is not None and isinstance(loaded, type(word_vectors)):
         raise ValueError(
             f"word_vectors is for loading an estimator. {path} holds word vectors itself: "
             "leave it out."
         )
-    return found
+    return loaded
 
 
-def _open(folder: Path, config: dict, given: _Given, depth: int = 1) -> Any:
-    """The object that a folder holds."""
-    kind = config["kind"]
-    if kind not in KINDS:
+def _open(folder: Path, config: dict, options: _Options, depth: int = 1) -> Any:
+    from_state = registry.find("kind", config["kind"])
+    if from_state is None:
         raise ValueError(
-            f"{folder} holds a {kind!r}, which this pacsent ({pacsent.__version__}) does not have. "
-            f"Install the version that wrote it, {config.get('pacsent_version', '?')}."
+            f"{folder} holds a {config['kind']!r}, which this pacsent ({pacsent.__version__}) does "
+            f"not have. Install the version that wrote it, {config.get('pacsent_version', '?')}."
         )
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         raise ValueError(_damaged(folder, "it has parts within parts without end"))
     parts = {
-        name: partial(_open_part, folder, name, record, given, depth)
+        name: partial(_open_part, folder, name, record, options, depth)
         for name, record in config.get("parts", {}).items()
     }
-    if kind != "WordVectors":  # which open their encoder of sentences when it is first used
-        parts = {name: opened() for name, opened in parts.items()}
+    is_shared = "vectors_digest" in config
+    if not is_shared:  # word vectors open their encoder of sentences when it is first used
+        parts = {name: open_part() for name, open_part in parts.items()}
     if TENSORS not in config["files"]:
         raise ValueError(_damaged(folder, f"its description does not name {TENSORS}"))
-    tensors = read_tensors(folder / TENSORS, config["files"][TENSORS])
+    tensors = read_tensors(folder / TENSORS)
     try:
         settings = from_json(config)
-        if kind == "WordVectors" and given.normalise is not None:
-            settings["parameters"]["normalise"] = given.normalise
-        found = resolve_name(KINDS[kind])(State(settings, tensors, parts))
-    except _MISTAKES as error:
+        if is_shared and options.normalise is not None:
+            settings["parameters"]["normalise"] = options.normalise
+        loaded = from_state(State(settings, tensors, parts))
+    except _BAD_STATE as error:
         raise ValueError(_damaged(folder, error)) from None
-    if kind == "ExternalEncoder" and given.encoder is not None:
-        found.attach(given.encoder)
-    if kind == "WordVectors":
-        _PLACES[found] = Path(os.path.realpath(folder))
-    return found
+    if options.encoder is not None and hasattr(loaded, "attach"):
+        loaded.attach(options.encoder)
+    if is_shared:
+        _PLACES[loaded] = Path(os.path.realpath(folder))
+    return loaded
 
 
-def encoder_of(kind: str, words: Any) -> Any:
-    """The mean of word vectors ("SentenceVectorizer"), or that at unit length ("StaticEncoder").
-
-    What word vectors with sentences="mean" or "unit" use, in layers below the methods.
-    """
-    config: dict[str, dict] = {
-        "StaticEncoder": {"parameters": {"teacher": "static"}},
-        "SentenceVectorizer": {"class": "AverageVectorizer", "parameters": {"alpha": 0.0}},
-    }
-    learned = {"word_variances": np.zeros(words.n_words, np.float32), "fit_report": np.zeros(3)}
-    return resolve_name(KINDS[kind])(State(config[kind], Tensors(learned), {"words": words}))
-
-
-def _open_part(folder, name, record, given, depth) -> Any:
+def _open_part(folder, name, record, options, depth) -> Any:
     """A part of a saved object, if it is the one that was saved with it."""
     what = {"words": "word vectors"}.get(name, name)
     path, digest = record.get("path"), record.get("vectors_digest")
     if not isinstance(path, str) or "\0" in path:
         raise ValueError(_damaged(folder, f"the place of its {what} is {path!r}"))
-    if given.word_vectors is not None and name == "words":
-        if given.word_vectors.digest() != digest:
-            raise ValueError(_other_words(folder, digest, given.word_vectors.digest()))
-        return given.word_vectors
+    if options.word_vectors is not None and name == "words":
+        if options.word_vectors.digest() != digest:
+            raise ValueError(_other_words(folder, digest, options.word_vectors.digest()))
+        return options.word_vectors
     inner = folder / path
     if not inner.exists():
-        advice = "or load them from where they are: load(path, word_vectors=load(...))"
+        advice = "save it again"
+        if name == "words":
+            advice = "load them from where they are: load(path, word_vectors=load(...))"
         raise FileNotFoundError(
-            f"The {what} of {folder} are not at {inner}. Put them back there, {advice}."
-            if name == "words"
-            else f"The {what} of {folder} is not at {inner}. Put it back there, or save it again."
+            f"The {what} of {folder} must be at {inner}. Nothing is there. Put it back or {advice}."
         )
     config = read_config(inner)
     if "digest" in record and record["digest"] != config["digest"]:
@@ -309,7 +286,7 @@ def _open_part(folder, name, record, given, depth) -> Any:
         )
     if "digest" not in record and digest != config.get("vectors_digest"):
         raise ValueError(_other_words(folder, digest, config.get("vectors_digest")))
-    return _open(inner, config, given, depth + 1)
+    return _open(inner, config, options, depth + 1)
 
 
 def _other_words(path, expected, found) -> str:
@@ -330,74 +307,62 @@ def _damaged(path, error) -> str:
 
 
 def check(path: str | os.PathLike) -> list[dict]:
-    """Check a saved model to the last byte: what was read, and whether it is as it was saved.
+    """Read every byte of a saved model; what was checked, and whether it is as it was saved.
 
-    Gives a dict for each thing that was checked: `what`, `ok`, and `found`, a sentence. Checksums
-    find accidental damage, not a person who writes new ones. Whatever the checksums, the arrays
-    must have the types, shapes and ranges that their class relies on, and a certificate inside a
-    model must follow from its numbers.
+    One entry per file with the keys `what`, `ok` and `found`, which for damage is its description,
+    and a last one for the model as a whole: it must open, and its contents must have the types,
+    shapes and ranges that their class relies on.
 
     >>> from pacsent.storage import check
     >>> all(step["ok"] for step in check("english"))
     True
     """
     path = place(path)
-    found: list[dict] = []
-
-    def step(what, look):
-        try:
-            found.append({"what": what, "ok": True, "found": look()})
-        except (ValueError, OSError) as error:
-            found.append({"what": what, "ok": False, "found": str(error)})
-
     if not path.is_dir():
         read_config(path)  # raises, with what is missing
-    tables = []
-    for folder in _folders(path):
+    steps: list[dict] = []
+    word_folders: list[Path] = []
+
+    def add_step(what: str, look: Callable[[], str]) -> bool:
+        try:
+            steps.append({"what": what, "ok": True, "found": look()})
+        except (ValueError, OSError) as error:
+            steps.append({"what": what, "ok": False, "found": str(error)})
+        return steps[-1]["ok"]
+
+    def check_folder(folder: Path, depth: int) -> None:
         name = "" if folder == path else f"{os.path.relpath(folder, path)}/"
-        step(f"{name}{CONFIG}", lambda f=folder: f"{_class(read_config(f))}, as it was saved")
-        if not found[-1]["ok"]:
-            continue
-        config = read_config(folder)
-        for file in sorted({TENSORS, *config["files"]}):
-            step(f"{name}{file}", lambda f=folder, n=file, c=config: _check_file(f, n, c))
-        tables += [folder] * (config["kind"] == "WordVectors")
-    step("the model", lambda: _check_contents(path, tables))
-    return found
+        config: dict = {}
 
+        def check_config() -> str:
+            config.update(read_config(folder))
+            return f"{config.get('class', config['kind'])}, as it was saved"
 
-def _folders(path: Path, depth: int = 1) -> list[Path]:
-    """A saved folder and those of its parts."""
-    try:
-        records = read_config(path).get("parts", {}).values()
-    except (ValueError, OSError):
-        records = []  # the step that reads it says why
-        inner = [f for f in (path / "vectorizer", path / "words") if f.is_dir()]
-    else:
-        inner = [path / str(record.get("path")) for record in records]
-    if depth >= _DEEPEST:
-        return [path]
-    return [path, *(folder for part in inner for folder in _folders(part, depth + 1))]
+        def check_file(file: str) -> str:
+            if not (folder / file).is_file():
+                raise FileNotFoundError(f"{folder / file} is missing. Copy or save it again.")
+            record = file_record(folder / file)
+            if record != config["files"].get(file):
+                raise ValueError(
+                    f"{folder / file} is damaged: it is not what was saved. Copy it again."
+                )
+            return f"{record['bytes']:,} bytes, as they were saved"
 
+        if add_step(f"{name}{CONFIG}", check_config):
+            for file in sorted({TENSORS, *config["files"]}):
+                add_step(f"{name}{file}", partial(check_file, file))
+            inner = [folder / str(record.get("path")) for record in config["parts"].values()]
+            if "vectors_digest" in config:
+                word_folders.append(folder)
+        else:  # look into the parts all the same
+            inner = [f for f in sorted(folder.iterdir()) if is_model(f)]
+        for part in inner if depth < _MAX_DEPTH else []:
+            check_folder(part, depth + 1)
 
-def _class(config) -> str:
-    return config.get("class", config["kind"])
+    def check_contents() -> str:
+        load(path)
+        return "; ".join(["opens", *(load(folder).check_contents() for folder in word_folders)])
 
-
-def _check_file(folder, name, config) -> str:
-    record = config["files"].get(name)
-    if name == TENSORS:
-        tensors = read_tensors(folder / name, record or {})
-        tensors.verify()
-        return f"{len(tensors)} arrays, as they were saved"
-    data = (folder / name).read_bytes()
-    if record != {"bytes": len(data), "digest": checksum(data)}:
-        raise ValueError(f"{folder / name} is damaged: it is not what was saved. Copy it again.")
-    return f"{len(data):,} bytes, as they were saved"
-
-
-def _check_contents(path, tables) -> str:
-    """Open the model, and read every number and word of its word vectors."""
-    load(path)
-    found = [load(folder).check_contents() for folder in tables]
-    return "; ".join(["opens", *found])
+    check_folder(path, 1)
+    add_step("the model", check_contents)
+    return steps

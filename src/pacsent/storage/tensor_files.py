@@ -14,106 +14,66 @@ import numpy as np
 from numpy.typing import DTypeLike
 from safetensors.numpy import save_file
 
-from pacsent.storage.checksums import PIECE, PieceChecks, checksum, checksums_of_pieces
-
 TENSORS = "model.safetensors"
 _DTYPES = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4",
     "U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
 }  # fmt: skip
-_KINDS = {np.dtype(code).name for code in _DTYPES.values()}
-_LARGEST_HEADER = 100_000_000  # bytes, as in the safetensors library
+_DTYPE_NAMES = {np.dtype(code).name for code in _DTYPES.values()}
+_MAX_HEADER_BYTES = 100_000_000  # as in the safetensors library
 
 
-def write_tensors(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) -> dict:
-    """Write arrays as a new safetensors file; its size and checksums, for `read_tensors`."""
+def write_tensors(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) -> None:
+    """Write arrays as a new safetensors file."""
     for name, tensor in tensors.items():
-        if tensor.dtype.name not in _KINDS:
+        if tensor.dtype.name not in _DTYPE_NAMES:
             raise ValueError(
                 f"{name} must be an array of numbers to be saved. Got {tensor.dtype} instead."
             )
-    whole = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
-    save_file(whole, path)
-    header, size = _read_header(Path(path))
-    data = _mapped(path, 8 + len(header), size)
-    return {"bytes": size, "header": checksum(header), "pieces": list(checksums_of_pieces(data))}
+    save_file({name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}, path)
 
 
-class Tensors(dict):
-    """Arrays by name, mapped from a file; `verify` reads them and finds damage."""
-
-    checks: PieceChecks | None = None
-
-    def verify(self, *names: str) -> None:
-        """Raise ValueError unless these arrays (all when left out) are as they were saved.
-
-        A file that was read without its record has nothing to compare with.
-        """
-        if self.checks is not None:
-            self.checks.verify([name for name in names or self if name in self])
-
-    @property
-    def n_bytes(self) -> int:
-        return sum(array.nbytes for array in self.values())
-
-
-def read_tensors(path: str | os.PathLike, record: dict | None = None) -> Tensors:
-    """Open a safetensors file by memory map: read-only arrays, nothing read but the header.
-
-    `record` is what `write_tensors` gave; size and header are compared with it now, the numbers
-    when `verify` is called.
-    """
+def read_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Open a safetensors file by memory map: read-only arrays, nothing read but the header."""
     path = Path(path)
-    raw, size = _read_header(path)
-    entries = _entries(path, raw)
-    start = 8 + len(raw)
-    needed = start + max((end for *_, end in entries.values()), default=0)
-    if size != needed:
-        raise ValueError(
-            f"{path} must be {needed:,} bytes long, as its header says. Got {size:,} instead. "
-            f"{_AGAIN}"
-        )
-    data = _mapped(path, start, size)
-    tensors = Tensors()
-    for name, (dtype, shape, begin, end) in entries.items():
-        piece = data[begin:end]
-        if (start + begin) % dtype.itemsize:
-            piece = np.array(piece)  # the layout of another writer: a copy is aligned
-        tensors[name] = piece.view(dtype).reshape(shape)
-    if record is not None:
-        tensors.checks = _checks(path, data, record, raw, entries)
-    return tensors
-
-
-_AGAIN = "It is damaged or was cut off. Copy or save it again."
-
-
-def _mapped(path, start, size) -> np.ndarray:
-    """The bytes behind the header."""
-    if size == start:
-        return np.zeros(0, np.uint8)  # nothing to map
-    return np.memmap(path, dtype=np.uint8, mode="r")[start:]
-
-
-def _read_header(path) -> tuple[bytes, int]:
-    """(header, size of the file)"""
+    advice = "It is damaged or was cut off. Copy or save it again."
     try:
         size = path.stat().st_size
         with open(path, "rb") as file:
-            start = file.read(8)
-            n_header = int.from_bytes(start, "little")
-            if len(start) < 8 or n_header > min(size - 8, _LARGEST_HEADER):
+            prefix = file.read(8)
+            n_header = int.from_bytes(prefix, "little")
+            if len(prefix) < 8 or n_header > min(size - 8, _MAX_HEADER_BYTES):
                 raise ValueError(
-                    f"{path} must be a whole safetensors file. Got {size:,} bytes that do not "
-                    f"hold even its header instead. {_AGAIN}"
+                    f"{path} must be a complete safetensors file. Got {size:,} bytes that do not "
+                    f"contain even its header instead. {advice}"
                 )
-            return file.read(n_header), size
+            raw = file.read(n_header)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is missing. Copy or save the model again.") from None
+    entries = _entries(raw)
+    if entries is None:
+        raise ValueError(f"{path} must have a safetensors header. {advice}")
+    start = 8 + n_header
+    expected = start + max((end for *_, end in entries.values()), default=0)
+    if size != expected:
+        raise ValueError(
+            f"{path} must be {expected:,} bytes long, as its header says. Got {size:,} instead. "
+            f"{advice}"
+        )
+    data = np.zeros(0, np.uint8)
+    if size > start:  # an empty file cannot be mapped
+        data = np.memmap(path, dtype=np.uint8, mode="r")[start:]
+    tensors = {}
+    for name, (dtype, shape, begin, end) in entries.items():
+        block = data[begin:end]
+        if (start + begin) % dtype.itemsize:
+            block = np.array(block)  # the layout of another writer: a copy is aligned
+        tensors[name] = block.view(dtype).reshape(shape)
+    return tensors
 
 
-def _entries(path, raw) -> dict[str, tuple[np.dtype, tuple, int, int]]:
-    """Name -> (dtype, shape, begin, end) of a header, if it is one."""
+def _entries(raw: bytes) -> dict[str, tuple[np.dtype, tuple, int, int]] | None:
+    """Name -> (dtype, shape, begin, end) of a header; None if it is inconsistent."""
     try:
         header = json.loads(raw)
         header.pop("__metadata__", None)
@@ -127,27 +87,8 @@ def _entries(path, raw) -> dict[str, tuple[np.dtype, tuple, int, int]]:
             for dtype, shape, begin, end in entries.values()
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        consistent = False
-    if not consistent:
-        raise ValueError(f"{path} must have a safetensors header. {_AGAIN}")
-    return entries
-
-
-def _checks(path, data, record, raw, entries) -> PieceChecks:
-    if record.get("bytes") != 8 + len(raw) + data.size or record.get("header") != checksum(raw):
-        raise ValueError(
-            f"{path} must have the size and header it was saved with. Got others instead. {_AGAIN}"
-        )
-    pieces = record.get("pieces")
-    if not isinstance(pieces, list) or len(pieces) != -(-data.size // PIECE):
-        raise ValueError(
-            f"{path} must have a checksum for each piece in config.json. It does not. Copy or save "
-            "the model again."
-        )
-    return PieceChecks(path, data, pieces, {n: (a, b) for n, (_, _, a, b) in entries.items()})
-
-
-# ---- what a class relies on ----------------------------------------------------------------------
+        return None
+    return entries if consistent else None
 
 
 def checked_tensor(
@@ -163,7 +104,7 @@ def checked_tensor(
     """An array of a saved state, if it has the type, shape and values that its user relies on.
 
     Every class that can be loaded takes its arrays through this function: a file written on
-    purpose, with right digests, must not send compiled code out of its arrays.
+    purpose, with right checksums, must not make compiled code read outside its arrays.
 
     The kind of `dtype` (integer, unsigned, float, bool) must agree; another width is converted,
     provided that every value fits. None in `shape` stands for any length. `low` and `below` are
@@ -177,23 +118,29 @@ def checked_tensor(
     """
     if name not in tensors:
         raise ValueError(f"it has no {name}")
-    found, wanted = np.asarray(tensors[name]), np.dtype(dtype)
-    if found.dtype.kind != wanted.kind:
-        raise ValueError(f"{name} must be {wanted}. Got {found.dtype} instead")
-    if found.ndim != len(shape) or any(
-        expected is not None and n != expected for n, expected in zip(found.shape, shape)
+    array, wanted = np.asarray(tensors[name]), np.dtype(dtype)
+    if array.dtype.kind != wanted.kind:
+        raise ValueError(f"{name} must be {wanted}. Got {array.dtype} instead")
+    if array.ndim != len(shape) or any(
+        expected is not None and n != expected for n, expected in zip(array.shape, shape)
     ):
         right = ", ".join("any" if n is None else str(n) for n in shape)
-        raise ValueError(f"{name} must have shape ({right}). Got {found.shape} instead")
-    if wanted.kind in "iu" and found.size and found.itemsize > wanted.itemsize:
-        limits = np.iinfo(wanted)
-        if found.min() < limits.min or found.max() > limits.max:
+        raise ValueError(f"{name} must have shape ({right}). Got {array.shape} instead")
+    if wanted.kind in "iu" and array.size and array.itemsize > wanted.itemsize:
+        info = np.iinfo(wanted)
+        if array.min() < info.min or array.max() > info.max:
             raise ValueError(f"{name} must fit into {wanted}. Got larger numbers instead")
     if finite and wanted.kind == "f":
-        check_finite(found, name)
-    if found.size and (low is not None or below is not None):
-        _check_range(found, name, low, below)
-    return found.astype(wanted, copy=False)
+        check_finite(array, name)
+    if array.size and (low is not None or below is not None):
+        smallest, largest = array.min(), array.max()
+        too_small = low is not None and not smallest >= low
+        if too_small or (below is not None and not largest < below):
+            limits = [f"at least {low}"] * (low is not None)
+            limits += [f"below {below}"] * (below is not None)
+            value = smallest if too_small else largest
+            raise ValueError(f"{name} must be {' and '.join(limits)}. Got {value} instead")
+    return array.astype(wanted, copy=False)
 
 
 def check_finite(array: np.ndarray, name: str) -> None:
@@ -206,13 +153,3 @@ def check_finite(array: np.ndarray, name: str) -> None:
     """
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite numbers. Got NaN or infinity instead")
-
-
-def _check_range(array, name, low, below):
-    smallest, largest = array.min(), array.max()
-    under = low is not None and not smallest >= low
-    over = below is not None and not largest < below
-    if under or over:
-        parts = [f"at least {low}"] * (low is not None) + [f"below {below}"] * (below is not None)
-        wrong = smallest if under else largest
-        raise ValueError(f"{name} must be {' and '.join(parts)}. Got {wrong} instead")

@@ -5,7 +5,7 @@ Training is in `skipgram`, reading files of other programs in `formats`.
 
 import difflib
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from pacsent.storage import State, Tensors, check_finite, checked_tensor, encoder_of, load
+from pacsent import registry
+from pacsent.storage import State, check_finite, checked_tensor, load
 from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.packing import Packed, checked_table
 from pacsent.words.pieces import Pieces
@@ -24,8 +25,7 @@ from pacsent.words.word_table import is_memory_mapped
 
 _BLOCK = 1 << 22  # numbers handled at once where a whole table is read
 TABLES = ("input", "output")
-# the kind of model that makes sentence vectors of the table itself
-_SENTENCES = {"mean": "SentenceVectorizer", "unit": "StaticEncoder"}
+SENTENCE_ENCODERS = ("mean", "unit")  # encoders that need nothing but the input table
 WORD_LIST = "vocabulary.tsv"
 HASH_TABLE_VERSION = 2  # goes up when the hash function or the layout of the table changes
 _LARGE = 10_000  # words from which the table for looking them up is saved too
@@ -55,11 +55,8 @@ class WordVectors:
         Of the documents the vectors were trained on, in any order; a certificate refuses documents
         that are among them, and says so where it is None.
     sentences : encoder, function that opens it, "mean" or "unit", optional
-        Makes the vectors of sentences (`encode`): a table for sentences, taught by another encoder.
-        "mean" is the mean of the input vectors, "unit" their mean at unit length.
-    verify : callable, optional
-        verify("input_vectors") is called before the first use of a table that lies in a file, and
-        raises where the table is not what was saved.
+        Encoder of sentences (`encode`), for example a distilled one. "mean" is the mean of the
+        input vectors, "unit" their mean at unit length.
 
     Examples
     --------
@@ -84,14 +81,14 @@ class WordVectors:
         subwords: Subwords | None = None,
         fingerprint: Fingerprint | None = None,
         sentences: Any = None,
-        verify: Callable[[str], None] | None = None,
     ):
-        if isinstance(sentences, str) and sentences not in _SENTENCES:
-            raise ValueError(f"sentences must be one of {[*_SENTENCES]}. Got {sentences!r} instead")
+        if isinstance(sentences, str) and sentences not in SENTENCE_ENCODERS:
+            raise ValueError(
+                f"sentences must be one of {SENTENCE_ENCODERS}. Got {sentences!r} instead"
+            )
         self._sentences = sentences
         self._vocabulary, self._fingerprint = vocabulary, fingerprint
         self._corpus_digest, self._training = corpus_digest, dict(training or {})
-        self._verify = verify
         given: dict[str, Any] = {"input": input_vectors, "output": output_vectors}
         self._tables = {
             name: table if isinstance(table, Packed) else checked_table(f"{name}_vectors", table)
@@ -145,14 +142,9 @@ class WordVectors:
         return self._usable("output") if "output" in self._tables else None
 
     def _usable(self, name) -> np.ndarray:
-        """A table, unpacked where it is packed, that is as it was saved and finite.
-
-        Right checksums say that a file is as it was written, not that pacsent wrote it.
-        """
+        """A table, unpacked where it is packed, that was found finite."""
         if name not in self._checked:
             table, finite = self._tables[name], False
-            if self._verify is not None:
-                self._verify(f"{name}_vectors")
             if isinstance(table, Packed):
                 finite, table = table.surely_finite(), checked_table(name, table.unpack())
             if not finite:
@@ -165,8 +157,6 @@ class WordVectors:
         """Vectors of character n-grams; None where there are none."""
         subwords = self._raw_subwords
         if subwords is not None and "subwords" not in self._checked:
-            if self._verify is not None:
-                self._verify("subword_vectors")
             check_finite(subwords.vectors, "subword_vectors")
             self._checked["subwords"] = subwords.vectors
         return subwords
@@ -199,7 +189,9 @@ class WordVectors:
 
     @cached_property
     def _own_sentences(self) -> Any:
-        return encoder_of(_SENTENCES[self._sentences], self)
+        make_encoder = registry.find("sentence encoder", self._sentences)
+        assert make_encoder is not None
+        return make_encoder(self)
 
     def encode(self, texts: Any) -> np.ndarray:
         """Vectors of sentences by `sentences`, (n, n_dims), float32.
@@ -259,11 +251,10 @@ class WordVectors:
         return self
 
     def __getstate__(self):
-        self._check_all()  # a copy has no file to compare with
         made = ("_digest", "_own_sentences")
         kept = {name: value for name, value in self.__dict__.items() if name not in made}
         own = isinstance(self._sentences, str)
-        opened = {"_sentences": self._sentences if own else self.sentences, "_verify": None}
+        opened = {"_sentences": self._sentences if own else self.sentences}
         return {**kept, **opened, "_norms": {}, "_checked": {}}
 
     def _check_all(self):
@@ -557,7 +548,7 @@ class WordVectors:
         files = {} if self.packed else {WORD_LIST: _word_list(vocabulary)}
         own = self.sentences is None or isinstance(self._sentences, str)
         parts = {} if own else {"sentences": self.sentences}
-        return State(config, Tensors(tensors), parts, files)
+        return State(config, tensors, parts, files)
 
     @classmethod
     def from_state(cls, state: State) -> "WordVectors":
@@ -571,7 +562,6 @@ class WordVectors:
             {name.removeprefix("vocabulary."): tensors[name] for name in names},
             _saved_normalise(tensors, parameters),
             unknown=parameters.get("unknown", "drop"),
-            verify=lambda: tensors.verify(*names),
         )
         tables = {name: _saved_table(f"{name}_vectors", tensors, config) for name in TABLES}
         if tables["input"] is None:
@@ -585,7 +575,6 @@ class WordVectors:
             subwords=_saved_subwords(tensors, parameters),
             fingerprint=_saved_fingerprint(tensors, parameters),
             sentences=state.parts.get("sentences", parameters.get("sentences")),
-            verify=lambda name: tensors.verify(*_parts_of(name, tensors)),
         )
         for name, found in (("n_words", words.n_words), ("n_dims", words.n_dims)):
             if config.get(name, found) != found:
@@ -595,10 +584,13 @@ class WordVectors:
         return words
 
     def check_contents(self) -> str:
-        """Read every number and every word; what was found, for `pacsent check`."""
+        """Read every number and every word; a summary for `pacsent check`."""
         self.check_finite()
         self.vocabulary.table.check()
         return f"{self.n_words:,} words found, all numbers finite"
+
+
+registry.register("kind", WordVectors.kind, WordVectors.from_state)
 
 
 def as_word_vectors(source: Any, **options: Any) -> WordVectors:
@@ -674,7 +666,6 @@ def _saved_normalise(tensors, parameters) -> Any:
     if parameters["normalise"] != TOKENIZER:
         return parameters["normalise"]
     definition = checked_tensor(tensors, TOKENIZER, np.uint8, (None,))
-    tensors.verify(TOKENIZER)
     return Pieces(definition.tobytes().decode("utf-8"), max_characters=parameters["max_characters"])
 
 
@@ -691,7 +682,6 @@ def _saved_fingerprint(tensors, parameters) -> Fingerprint | None:
     if "fingerprint.documents" not in tensors:
         return None
     names = ("fingerprint.documents", "fingerprint.runs")
-    tensors.verify(*names)  # small, and what a certificate rests on
     kept = [checked_tensor(tensors, name, np.uint64, (None,)) for name in names]
     if any((hashes[1:] < hashes[:-1]).any() for hashes in kept):
         raise ValueError("the hashes of the fingerprint must be sorted")

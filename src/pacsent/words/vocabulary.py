@@ -93,14 +93,12 @@ class Vocabulary:
         normalise: str | Callable[[str], list[str]] = "paper",
         *,
         unknown: str = "drop",
-        verify: Callable[[], None] | None = None,
     ) -> "Vocabulary":
         """From `word_bytes`, `word_offsets`, and if known `counts` and `hash_table`: see `arrays`.
 
-        Opens at once, whatever the number of words: nothing is copied or decoded now. `verify` is
-        called once before the arrays are used.
+        Opens at once, whatever the number of words: nothing is copied or decoded now.
         """
-        table = WordTable(None, {n: a for n, a in arrays.items() if n != "counts"}, verify)
+        table = WordTable(None, {n: a for n, a in arrays.items() if n != "counts"})
         return cls(table, arrays.get("counts"), normalise=normalise, unknown=unknown)
 
     def replace(
@@ -163,13 +161,11 @@ class Vocabulary:
     @cached_property
     def _checked_counts(self) -> np.ndarray | None:
         """`counts`, which in a file are read when they are first asked for."""
-        if self._counts is not None:
-            _ = self._table.arrays  # verified with them
-            if self._counts.size and self._counts.min() < 0:
-                raise ValueError(
-                    f"counts must be at least 0. Got {self._counts.min()} instead. The file they "
-                    "come from is damaged."
-                )
+        if self._counts is not None and self._counts.size and self._counts.min() < 0:
+            raise ValueError(
+                f"counts must be at least 0. Got {self._counts.min()} instead. The file they come "
+                "from is damaged."
+            )
         return self._counts
 
     def id_of(self, word: str) -> int:

@@ -1,7 +1,7 @@
 """`WordTable`: the words of a vocabulary as a list, as bytes and as a hash table."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ class WordTable:
     """Different words, each form of them made from another when it is first needed.
 
     A table that comes from a file opens at once: nothing is copied, decoded or checked but sizes.
-    The contents are checked once, before anything uses them; `verify` is called first.
+    The contents are checked once, before anything uses them.
 
     `arrays`, in place of `words`, are `word_bytes` (uint8), the words in UTF-8 without anything
     between them; `word_offsets` (int64), word i is word_bytes[word_offsets[i]:word_offsets[i + 1]];
@@ -29,9 +29,8 @@ class WordTable:
         self,
         words: list[str] | None,
         arrays: Mapping[str, np.ndarray] | None = None,
-        verify: Callable[[], None] | None = None,
     ):
-        self._list, self._arrays, self._verify = words, dict(arrays or {}), verify
+        self._list, self._arrays = words, dict(arrays or {})
         if words is None:
             self.n_words = len(self._arrays["word_offsets"]) - 1
             self._check_sizes()
@@ -45,11 +44,11 @@ class WordTable:
                 )
 
     def __getstate__(self):
-        """Without what can be made again, and without what only this process can verify."""
+        """Without what can be made again."""
         arrays = {}
         if self._list is None:
             arrays = dict(zip(("word_bytes", "word_offsets"), self.arrays))
-        return {"n_words": self.n_words, "_list": self._list, "_arrays": arrays, "_verify": None}
+        return {"n_words": self.n_words, "_list": self._list, "_arrays": arrays}
 
     def _check_sizes(self):
         word_bytes, offsets = self._arrays["word_bytes"], self._arrays["word_offsets"]
@@ -84,8 +83,6 @@ class WordTable:
         """(word_bytes, word_offsets); those of a file are checked."""
         if self._list is not None:
             return joined(self._list)
-        if self._verify is not None:
-            self._verify()
         offsets = self._arrays["word_offsets"]
         if np.any(offsets[1:] < offsets[:-1]):
             raise ValueError(

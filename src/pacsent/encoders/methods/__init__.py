@@ -10,6 +10,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from pacsent import registry
 from pacsent.encoders.sentence_vectorizer import Name, SentenceVectorizer
 from pacsent.storage import State
 from pacsent.words.vectors import WordVectors, as_word_vectors
@@ -98,6 +99,14 @@ def from_state(state: State) -> SentenceVectorizer:
             f"wrote it, {state.config.get('pacsent_version', '?')}"
         )
     return ESTIMATORS[name].from_state(state)
+
+
+def _mean_of_words(words: WordVectors) -> SentenceVectorizer:
+    return ESTIMATORS["AverageVectorizer"](words, alpha=0.0).fit([])
+
+
+registry.register("kind", SentenceVectorizer.kind, from_state)
+registry.register("sentence encoder", "mean", _mean_of_words)
 
 
 def as_vectorizer(

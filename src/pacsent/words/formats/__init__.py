@@ -6,6 +6,7 @@ rejected. docs/formats.md lists the formats and what each reader was checked aga
 
 from itertools import islice
 
+from pacsent import registry
 from pacsent.words.formats.detection import detect
 from pacsent.words.formats.streams import ENCODING_ERRORS, read
 from pacsent.words.formats.table_parts import CONTEXT, FORMATS
@@ -16,6 +17,8 @@ __all__ = [
     "CONTEXT", "ENCODING_ERRORS", "FORMATS", "WRITABLE", "check_targets", "describe", "detect",
     "format_of_name", "read", "write",
 ]  # fmt: skip
+
+registry.register("reader", "word vectors", read)
 
 
 def describe(words: WordVectors) -> dict:
