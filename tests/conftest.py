@@ -33,7 +33,6 @@ MAY_SKIP = {
     "a program to compare with": r"could not import '(fasttext|gensim\S*|tokenizers|bm25s)'"
     r"|the extra \[bench\] is not installed|mteb is not installed|not installed either",
     "a store or an engine": r"could not import '(moto|s3fs|ray)\S*'",
-    "a layout": r"could not import '(umap|openTSNE)\S*'",
     "compiled code": "plain Python|minutes, not compiled",
 }
 

@@ -184,9 +184,7 @@ def test_an_error_that_cannot_be_guaranteed_is_explained(client):
 def test_search_finds_texts_of_the_index(client):
     status, content = post(client, "/search", {"query": "a sleeping kitten", "k": 1})
     assert status == 200 and content["results"][0][0]["text"] == "the cat slept"
-    assert client.get("/index").json()["texts"] == 3
-    assert client.get("/index/1").json()["text"] == "the cat slept"
-    assert client.get("/index/map").json()["classes"] == ["no", "yes"]
+    assert client.get("/v1/models/english").json()["pacsent"]["texts"] == 3
 
 
 def test_certificates_name_what_they_are_about_in_plain_words(client):
@@ -213,7 +211,7 @@ def test_serving_does_not_change_the_models(classifier):
 def test_openapi_lists_every_endpoint_and_docs_show_it(client):
     schema = client.get("/openapi.json").json()
     paths = {"/v1/embeddings", "/v1/models", "/v1/rerank", "/embed", "/similarity", "/classify"}
-    assert paths | {"/search", "/index", "/certificates", "/metrics"} <= set(schema["paths"])
+    assert paths | {"/search", "/certificates", "/metrics"} <= set(schema["paths"])
     content = schema["paths"]["/classify"]["post"]["requestBody"]["content"]
     fields = content["application/json"]["schema"]["properties"]
     assert set(fields) == {"texts", "explain", "error", "model"} and fields["texts"]["anyOf"]
@@ -352,7 +350,7 @@ def test_a_long_request_does_not_delay_short_ones(vectorizer):
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [("GET", "/nothing", 404), ("DELETE", "/embed", 405), ("GET", "/page/%2e%2e/server.py", 404),
-     ("GET", "/index/x", 422), ("GET", "/index/99", 404), ("GET", "/v1/models/x", 404)],
+     ("GET", "/v1/models/x", 404)],
 )  # fmt: skip
 def test_unknown_addresses_and_methods_are_rejected_in_json(client, method, path, status):
     response = client.request(method, path)
@@ -392,13 +390,13 @@ def test_a_defect_of_the_server_is_no_traceback(model, monkeypatch, log_lines):
 
 def test_the_log_has_a_line_per_request_and_never_the_text(client, log_lines):
     post(client, "/embed", {"texts": ["hush secret wine"]}, **{"x-request-id": "mine-1"})
-    for path in ("/secret-path", "/", "/index/1", "/openapi.json"):
+    for path in ("/secret-path", "/", "/v1/models/english", "/openapi.json"):
         client.get(path)
     assert [(x["path"], x["status"], x["texts"]) for x in log_lines] == [
         ("/embed", 200, 1),
         ("other", 404, 0),
         ("/", 200, 0),
-        ("/index/{number}", 200, 0),
+        ("/v1/models/{name}", 200, 0),
         ("other", 200, 0),
     ]
     assert log_lines[0]["request_id"] == "mine-1" and "secret" not in json.dumps(log_lines)

@@ -316,7 +316,7 @@ BAD_OPTIONS = {
         "--vectors nowhere", "--encoder words --n-words 0", "--encoder words --n-epochs -1",
         "--encoder words --delta 1", "--encoder t.txt",
     ],
-    ("map", "model", "t.txt", "-o", "new.html"): ["--layout x", "--groups -1"],
+    ("map", "model", "t.txt", "-o", "new.html"): ["--groups -1"],
     ("map", "model", "t.txt"): ["", "-o nowhere/map.html", "--atlas nowhere/map.parquet"],
     ("classify", "predict", "words", "t.txt"): ["", "--error 0", "--error nan", "--delta 1"],
     ("classify", "train", "t.txt", "-o", "new"): ["", "--ngrams 0", "--holdout 1", "--delta 0"],

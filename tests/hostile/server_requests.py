@@ -28,8 +28,8 @@ BODIES = {
 }  # fmt: skip
 KINDS = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "json",
          "text/plain; application/json")  # fmt: skip
-PATHS = ("/", "//", "/page/../served.py", "/page/%2e%2e", "/index/-1", "/index/x",
-         "/index/" + "9" * 400, "/v1/models/\x00", "/v1/models/" + "x" * 9000, "/docs/",
+PATHS = ("/", "//", "/page/../served.py", "/page/%2e%2e", "/index",
+         "/v1/models/\x00", "/v1/models/" + "x" * 9000, "/docs/",
          "/metrics/x", "/é")  # fmt: skip
 
 

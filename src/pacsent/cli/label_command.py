@@ -200,7 +200,7 @@ def _standing(status) -> str:
         parts.append(f"certified error {rounded_up(status['certified_error'])}")
     if status["agreement"] and status["agreement"]["value"] is not None:
         parts.append(f"{status['agreement']['measure']} {status['agreement']['value']:.2f}")
-    return ", ".join(parts) + (f". {status['outlook']}" if status["outlook"] else "")
+    return ", ".join(parts)
 
 
 def _page_path(path):

@@ -30,8 +30,8 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--model", "more", multiple=True, metavar="NAME=FOLDER",
               help="A further model, chosen by `model` in requests; may be repeated.")  # fmt: skip
 @click.option("--encoder", metavar="PLACE",
-              help="In place of MODEL, or what it was made with: URL of an embedding server, "
-              "folder of sentence-transformers, package.module:name.")  # fmt: skip
+              help="In place of MODEL, or what it was made with: URL of an embedding server, or "
+              "folder of sentence-transformers.")  # fmt: skip
 @click.option("--host", default="127.0.0.1",
               help="Address to listen on; 0.0.0.0 for all networks.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=8000,
@@ -117,8 +117,6 @@ def serve(model, more, encoder, host, port, workers, api_key_file, origins, raw_
 @encoder_option
 @text_options
 @click.option("--label-column", metavar="COLUMN", help="Column of the class, for the colours.")
-@click.option("--layout", type=click.Choice(["plane", "umap", "tsne"]), default="plane",
-              help="UMAP or t-SNE beside the principal plane (extra `maps`).")  # fmt: skip
 @click.option("--groups", type=click.IntRange(0), metavar="N",
               help="Groups of similar texts, named by their words; 0 for none.  [default: by the "
               "number of texts]")  # fmt: skip
@@ -163,7 +161,7 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
     if hasattr(vectorizer, "on_empty"):
         vectorizer.set_params(on_empty="ignore")
     n_groups = 0 if how["groups"] is None and len(read) < 30 else how["groups"]
-    made = make_map(vectorizer, read, labels, layout=how["layout"], n_groups=n_groups)
+    made = make_map(vectorizer, read, labels, n_groups=n_groups)
     for path, write in ((output, partial(write_html, title=how["title"])), (atlas, write_atlas)):
         if path is not None:
             write(made, path)

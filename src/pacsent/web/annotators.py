@@ -8,19 +8,10 @@ from sklearn.metrics import cohen_kappa_score
 
 
 def krippendorff_alpha(labels: Iterable[Iterable]) -> float | None:
-    """Agreement of any number of annotators on nominal labels, given the labels of each text.
+    """1 - observed / expected disagreement over the pairs of labels of a text (nominal labels).
 
-    1 - observed / expected disagreement, over the pairs of labels of a text. Texts with one label
-    do not count. None if there is nothing to compare.
-
-    References
-    ----------
-    Krippendorff (2011), "Computing Krippendorff's alpha-reliability".
-
-    Examples
-    --------
-    >>> round(krippendorff_alpha([["a", "a"], ["b", "b"], ["a", "b"], ["b", "b", "b"]]), 3)
-    0.556
+    Krippendorff (2011), "Computing Krippendorff's alpha-reliability". Texts with one label do not
+    count. None if there is nothing to compare.
     """
     counters = [counts for counts in map(Counter, labels) if counts.total() > 1]
     totals: Counter = sum(counters, Counter())

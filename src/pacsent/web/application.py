@@ -6,17 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import ValidationError
-from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 import pacsent
 from pacsent.text.pages import render
 from pacsent.web import handlers, metrics, schemas
-from pacsent.web.middleware import RequestMiddleware
+from pacsent.web.middleware import RequestMiddleware, add_error_handlers
 from pacsent.web.schemas import ModelRequest, RequestError, json_response
 from pacsent.web.served_model import ServedModel
 from pacsent.web.settings import ServerSettings
@@ -26,32 +24,15 @@ from pacsent.web.text_map import PAGE_FOLDER
 # Requests with more characters are answered in a thread, so that short ones do not wait for them.
 # For shorter ones the change of thread would take longer than the work.
 _MAX_INLINE_CHARACTERS = 2000
-# path: (schema of the request, what computes the response, what the model must have, summary)
-_POSTS: dict[str, tuple[type[ModelRequest], Callable[..., Any], str, str]] = {
-    "/v1/embeddings": (
-        schemas.EmbeddingsRequest, handlers.embeddings, "vectorizer",
-        "Embeddings, for OpenAI's clients",
-    ),
-    "/embed": (
-        schemas.EmbedRequest, handlers.embed, "vectorizer",
-        "Posteriors: mean, variance, coverage, unknown words",
-    ),
-    "/similarity": (
-        schemas.SimilarityRequest, handlers.similarity, "vectorizer",
-        "Cosines of pairs of texts, or of all texts with each other",
-    ),
-    "/v1/rerank": (
-        schemas.RerankRequest, handlers.rerank, "vectorizer",
-        "Documents sorted by their relevance to a query, for the clients of Cohere and Jina",
-    ),
-    "/classify": (
-        schemas.ClassifyRequest, handlers.classify, "classifier",
-        "Label, probability, prediction set, abstention, and what every word adds",
-    ),
-    "/search": (
-        schemas.SearchRequest, handlers.search, "index", "The nearest texts of the index",
-    ),
-}  # fmt: skip
+# path: schema of the request, what computes the response, and what the model must have for it
+_POSTS: dict[str, tuple[type[ModelRequest], Callable[..., Any], str]] = {
+    "/v1/embeddings": (schemas.EmbeddingsRequest, handlers.embeddings, "vectorizer"),
+    "/v1/rerank": (schemas.RerankRequest, handlers.rerank, "vectorizer"),
+    "/embed": (schemas.EmbedRequest, handlers.embed, "vectorizer"),
+    "/similarity": (schemas.SimilarityRequest, handlers.similarity, "vectorizer"),
+    "/classify": (schemas.ClassifyRequest, handlers.classify, "classifier"),
+    "/search": (schemas.SearchRequest, handlers.search, "index"),
+}
 
 
 class ModelRegistry:
@@ -62,17 +43,19 @@ class ModelRegistry:
         if len(self.models) < len(models):
             raise ValueError("Models must have different names. Give them as --model NAME=FOLDER.")
 
-    def select(self, name: str | None, part: str) -> ServedModel:
-        """The model of this name that has a "vectorizer", a "classifier" or an "index"."""
-        able = [model for model in self.models.values() if getattr(model, part) is not None]
-        if name is None:
-            return able[0]
+    def get(self, name: str) -> ServedModel:
         if name not in self.models:
             names = ", ".join(map(repr, self.models))
             raise RequestError(404, f"model must be one of {names}. Got another.", "model")
-        if self.models[name] not in able:
-            raise RequestError(404, f"The model {name!r} has no {part}.", "model")
         return self.models[name]
+
+    def select(self, name: str | None, part: str) -> ServedModel:
+        """The model of this name; it must have the "vectorizer", "classifier" or "index"."""
+        models = self.models.values() if name is None else [self.get(name)]
+        for model in models:
+            if getattr(model, part) is not None:
+                return model
+        raise RequestError(404, f"The model {name!r} has no {part}.", "model")
 
 
 def create_app(
@@ -95,19 +78,18 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    for path, (schema, handler, part, summary) in _POSTS.items():
+    for path, (schema, handler, part) in _POSTS.items():
         if any(getattr(model, part) is not None for model in registry.models.values()):
             content = {"application/json": {"schema": schema.model_json_schema()}}
             app.post(
                 path,
-                summary=summary,
+                summary=(handler.__doc__ or "").rstrip("."),
                 responses={"4XX": {"model": schemas.ErrorResponse}},
                 openapi_extra={"requestBody": {"content": content, "required": True}},
             )(_post_endpoint(schema, handler, part, registry, settings))
-    _add_model_endpoints(app, registry)
-    _add_index_endpoints(app, registry)
-    _add_pages(app)
-    _add_error_handlers(app)
+    _add_get_endpoints(app, registry)
+    app.mount("/page", StaticFiles(directory=PAGE_FOLDER))
+    add_error_handlers(app)
     app.add_middleware(RequestMiddleware, settings=settings)
     if settings.origins:
         app.add_middleware(
@@ -136,11 +118,18 @@ def _post_endpoint(
             raise schemas.validation_error(error) from None
         model, texts = registry.select(body.model, part), body.all_texts()
         n_characters = sum(map(len, texts))
-        deadline = handlers.Deadline(settings.timeout)
+        context = handlers.Context(settings)
+
+        if len(texts) > settings.max_texts:
+            limit = f"A request must have at most {settings.max_texts:,} texts."
+            raise RequestError(422, f"{limit} Got {len(texts):,}. Send several requests.")
 
         def respond() -> Response:
-            _check_limits(model, texts, n_characters, settings)
-            return json_response(handler(model, body, settings, deadline))
+            most = settings.max_tokens
+            if n_characters > most and (n_tokens := model.n_tokens(texts)) > most:
+                limit = f"A request must have at most {most:,} words in all its texts."
+                raise RequestError(422, f"{limit} Got {n_tokens:,}. Send several requests.")
+            return json_response(handler(model, body, context))
 
         if n_characters <= _MAX_INLINE_CHARACTERS and len(texts) == 1:
             response = respond()
@@ -152,40 +141,21 @@ def _post_endpoint(
     return endpoint
 
 
-def _check_limits(model, texts, n_characters, settings):
-    if len(texts) > settings.max_texts:
-        raise RequestError(
-            422,
-            f"A request must have at most {settings.max_texts:,} texts. Got {len(texts):,}. "
-            "Send several requests.",
-        )
-    most = settings.max_tokens
-    if n_characters > most and (n_tokens := model.n_tokens(texts)) > most:
-        raise RequestError(
-            422,
-            f"A request must have at most {most:,} words in all its texts. Got {n_tokens:,}. "
-            "Send several requests.",
-        )
-
-
-def _add_model_endpoints(app: FastAPI, registry: ModelRegistry) -> None:
+def _add_get_endpoints(app: FastAPI, registry: ModelRegistry) -> None:
     created = int(time.time())
-    models = {
-        name: {"id": name, "object": "model", "created": created, "owned_by": "pacsent",
-               "pacsent": model.description()}
-        for name, model in registry.models.items()
-    }  # fmt: skip
+
+    def describe(model: ServedModel) -> dict[str, Any]:
+        about = {"id": model.name, "object": "model", "created": created, "owned_by": "pacsent"}
+        return about | {"pacsent": model.description()}
 
     @app.get("/v1/models", summary="The models, for OpenAI's clients")
     async def list_models() -> Response:
-        return json_response({"object": "list", "data": list(models.values())})
+        data = [describe(model) for model in registry.models.values()]
+        return json_response({"object": "list", "data": data})
 
     @app.get("/v1/models/{name}", summary="One model")
     async def model(name: str) -> Response:
-        if name not in models:
-            names = ", ".join(map(repr, models))
-            raise RequestError(404, f"model must be one of {names}. Got another.", "model")
-        return json_response(models[name])
+        return json_response(describe(registry.get(name)))
 
     @app.get("/certificates", summary="Verified certificates, in words and in numbers")
     async def certificates() -> Response:
@@ -202,32 +172,6 @@ def _add_model_endpoints(app: FastAPI, registry: ModelRegistry) -> None:
         content, media_type = metrics.exposition()
         return Response(content, media_type=media_type)
 
-
-def _add_index_endpoints(app: FastAPI, registry: ModelRegistry) -> None:
-    if all(model.index is None for model in registry.models.values()):
-        return
-
-    @app.get("/index", summary="The number of texts that can be searched")
-    async def index(model: str | None = None) -> Response:
-        selected = registry.select(model, "index")
-        return json_response({"model": selected.name, "texts": len(selected.index)})
-
-    @app.get("/index/map", summary="The place of each text on a plane")
-    def index_map(model: str | None = None) -> Response:
-        return json_response(registry.select(model, "index").index_map())
-
-    @app.get("/index/{number}", summary="One text, by its number")
-    async def text(number: int, model: str | None = None) -> Response:
-        index = registry.select(model, "index").index
-        try:
-            content = {"id": number, "text": index.text(number)}
-        except ValueError as error:
-            raise RequestError(404, str(error)) from None
-        metadata = index.metadata(number)
-        return json_response({**content, "metadata": metadata} if metadata else content)
-
-
-def _add_pages(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def index_page() -> Response:
         return HTMLResponse(render("server.html", title="pacsent"))
@@ -235,22 +179,3 @@ def _add_pages(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     async def docs_page() -> Response:
         return HTMLResponse(render("docs.html", title="pacsent: API documentation"))
-
-    app.mount("/page", StaticFiles(directory=PAGE_FOLDER))
-
-
-def _add_error_handlers(app: FastAPI) -> None:
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        return schemas.validation_error(error).response(request.scope["request_id"])
-
-    @app.exception_handler(HTTPException)
-    async def http_error(request: Request, error: HTTPException) -> Response:
-        if not isinstance(error, RequestError):
-            message = {
-                400: "The body must be JSON. It is not.",
-                404: "There is nothing at this address. GET /openapi.json lists what there is.",
-                405: f"This address does not answer {request.method[:10]}.",
-            }.get(error.status_code, str(error.detail))
-            error = RequestError(error.status_code, message, headers=error.headers)
-        return error.response(request.scope["request_id"])

@@ -9,16 +9,8 @@ import numpy as np
 
 from pacsent.maths.arrays import unit_rows
 from pacsent.search import rerank as rerank_documents
-from pacsent.web import metrics
-from pacsent.web.schemas import (
-    ClassifyRequest,
-    EmbeddingsRequest,
-    EmbedRequest,
-    RequestError,
-    RerankRequest,
-    SearchRequest,
-    SimilarityRequest,
-)
+from pacsent.web import metrics, schemas
+from pacsent.web.schemas import RequestError
 from pacsent.web.served_model import Posteriors, ServedModel
 from pacsent.web.settings import ServerSettings
 
@@ -28,16 +20,20 @@ _MAX_COMPARED = 512  # texts of /similarity that are all compared with each othe
 _MAX_NGRAMS = 20  # of an explanation
 
 
-class Deadline:
-    """The time at which the client stops waiting, and with it the work for its request."""
+Content = dict[str, Any]
 
-    def __init__(self, seconds: float):
-        self._seconds = seconds
-        self._end = time.monotonic() + seconds
 
-    def check(self) -> None:
-        if time.monotonic() > self._end:
-            raise timeout_error(self._seconds)
+class Context:
+    """The settings of the server, and the time at which the client stops waiting."""
+
+    def __init__(self, settings: ServerSettings):
+        self.settings = settings
+        self._deadline = time.monotonic() + settings.timeout
+
+    def check_time(self) -> None:
+        """Raise `RequestError` when the time is over: the rest of the work is not done."""
+        if time.monotonic() > self._deadline:
+            raise timeout_error(self.settings.timeout)
 
 
 def timeout_error(seconds: float) -> RequestError:
@@ -46,17 +42,16 @@ def timeout_error(seconds: float) -> RequestError:
     )
 
 
-def embeddings(
-    model: ServedModel, body: EmbeddingsRequest, settings: ServerSettings, deadline: Deadline
-) -> dict[str, Any]:
+def embeddings(model: ServedModel, body: schemas.EmbeddingsRequest, context: Context) -> Content:
+    """Embeddings, for OpenAI's clients."""
     n_dims = body.dimensions or model.n_dims
     if n_dims > model.n_dims:
         raise RequestError(
             422, f"dimensions must be from 1 to {model.n_dims}. Got {n_dims}.", "dimensions"
         )
-    posteriors = _posteriors(model, body.input, deadline)
+    posteriors = _posteriors(model, body.input, context)
     vectors = np.ascontiguousarray(posteriors.means[:, :n_dims], dtype=np.float32)
-    if settings.unit_length:
+    if context.settings.unit_length:
         vectors = unit_rows(vectors)
     rows = list(vectors)
     if body.encoding_format == "base64":
@@ -72,16 +67,16 @@ def embeddings(
     }
 
 
-def embed(
-    model: ServedModel, body: EmbedRequest, settings: ServerSettings, deadline: Deadline
-) -> dict[str, Any]:
+def embed(model: ServedModel, body: schemas.EmbedRequest, context: Context) -> Content:
+    """Posteriors: mean, variance, coverage, unknown words."""
+    settings = context.settings
     if body.words:
         _check_explained(body.texts, "words", settings)
-    posteriors = _posteriors(model, body.texts, deadline)
+    posteriors = _posteriors(model, body.texts, context)
     results = []
     for text, mean, variance, n_known, n_unknown in zip(body.texts, *posteriors):
         n_tokens = int(n_known + n_unknown)
-        result: dict[str, Any] = {
+        result: Content = {
             "variance": float(variance) if np.isfinite(variance) else None,
             "coverage": float(n_known / n_tokens) if n_tokens else None,
             "tokens": n_tokens,
@@ -92,7 +87,7 @@ def embed(
             words = list(dict.fromkeys(model.words(text)))
             result["unknown"] = [w for w, known in zip(words, model.is_known(words)) if not known]
         if body.words:
-            deadline.check()
+            context.check_time()
             result["words"] = _word_weights(model, text, settings.max_explained_tokens)
         if not n_known:
             reason = "No word of the text is known." if text.strip() else "The text is empty."
@@ -101,29 +96,25 @@ def embed(
     return {"model": model.name, "results": results}
 
 
-def similarity(
-    model: ServedModel, body: SimilarityRequest, settings: ServerSettings, deadline: Deadline
-) -> dict[str, Any]:
+def similarity(model: ServedModel, body: schemas.SimilarityRequest, context: Context) -> Content:
+    """Cosines of pairs of texts, or of all texts with each other."""
     n = len(body.a)
     if body.b is None:
         if n > _MAX_COMPARED:
-            raise RequestError(
-                422, f"a must have at most {_MAX_COMPARED} texts without b. Got {n:,}.", "a"
-            )
-        vectors = unit_rows(_posteriors(model, body.a, deadline).means)
+            limit = f"a must have at most {_MAX_COMPARED} texts without b."
+            raise RequestError(422, f"{limit} Got {n:,}.", "a")
+        vectors = unit_rows(_posteriors(model, body.a, context).means)
         return {"model": model.name, "matrix": np.clip(vectors @ vectors.T, -1, 1)}
     if n != len(body.b):
-        raise RequestError(
-            422, f"b must have as many texts as a ({n:,}). Got {len(body.b):,}.", "b"
-        )
-    vectors = unit_rows(_posteriors(model, body.a + body.b, deadline).means)
+        raise RequestError(422, f"b must have {n:,} texts, as a has. Got {len(body.b):,}.", "b")
+    vectors = unit_rows(_posteriors(model, body.a + body.b, context).means)
     cosines = np.einsum("ij,ij->i", vectors[:n], vectors[n:]).clip(-1, 1).round(6)
     return {"model": model.name, "cosines": cosines}
 
 
-def classify(
-    model: ServedModel, body: ClassifyRequest, settings: ServerSettings, deadline: Deadline
-) -> dict[str, Any]:
+def classify(model: ServedModel, body: schemas.ClassifyRequest, context: Context) -> Content:
+    """Label, probability, prediction set, abstention, and what every word adds."""
+    settings = context.settings
     if body.explain:
         _check_explained(body.texts, "explain", settings)
     error = settings.error if body.error is None else body.error
@@ -132,9 +123,9 @@ def classify(
     except ValueError as reason:  # an error rate, and no calibration set
         raise RequestError(422, str(reason), "error") from None
     labels = [str(label) for label in model.classifier.classes_.tolist()]
-    results: list[dict[str, Any]] = []
+    results: list[Content] = []
     for start in range(0, len(body.texts), _CHUNK):
-        deadline.check()
+        context.check_time()
         texts = body.texts[start : start + _CHUNK]
         log_proba = model.classifier.predict_log_proba(texts)
         if model.observe(texts, log_proba):
@@ -142,75 +133,62 @@ def classify(
         answers = rule.of_log_proba(log_proba)
         for row, text in enumerate(texts):
             if not text.strip():
-                result: dict[str, Any] = dict.fromkeys(("label", "probability", "set", "abstained"))
-                result["note"] = "The text is empty. It has no class."
-                result |= {"probabilities": None, "explanation": None} if body.explain else {}
-                results.append(result)
+                empty = ("label", "probability", "set", "abstained", "explanation")
+                note = {"note": "The text is empty. It has no class."}
+                results.append(dict.fromkeys(empty) | note)
                 continue
             inside, abstained = answers.inside, answers.abstained
-            result = {
+            result: Content = {
                 "label": labels[answers.best[row]],
                 "probability": float(answers.probability[row]),
-                "set": None
-                if inside is None
-                else [label for label, is_in in zip(labels, inside[row]) if is_in],
+                "set": None,
                 "abstained": None if abstained is None else bool(abstained[row]),
             }
+            if inside is not None:
+                result["set"] = [label for label, is_in in zip(labels, inside[row]) if is_in]
             if body.explain:
-                deadline.check()
+                context.check_time()
                 result["probabilities"] = dict(zip(labels, np.exp(log_proba[row]).tolist()))
                 result |= _explanation(model, text, settings.max_explained_tokens)
             results.append(result)
-    guarantee = {
-        name: getattr(rule, name)
-        for name in ("error", "set_error", "delta", "statement", "no_sets", "no_answers")
-    }
+    names = ("error", "set_error", "delta", "statement", "no_sets", "no_answers")
+    guarantee = {name: getattr(rule, name) for name in names}
     return {"model": model.name, "guarantee": guarantee, "results": results}
 
 
-def search(
-    model: ServedModel, body: SearchRequest, settings: ServerSettings, deadline: Deadline
-) -> dict[str, Any]:
-    results: list[list[dict[str, Any]]] = []
+def search(model: ServedModel, body: schemas.SearchRequest, context: Context) -> Content:
+    """The nearest texts of the index."""
+    results: list[list[Content]] = []
     statement = None
     for start in range(0, len(body.query), _CHUNK):
-        deadline.check()
+        context.check_time()
         try:
             hit_lists = model.index.search(
                 body.query[start : start + _CHUNK],
                 body.k,
                 where=body.where,
                 guarantee=body.guarantee,
-                delta=settings.delta,
+                delta=context.settings.delta,
             )
         except (ValueError, TypeError) as reason:
             param = "where" if body.where is not None else "guarantee"
             raise RequestError(422, str(reason), param) from None
         statement = getattr(hit_lists[0], "statement", None)
         for hits in hit_lists:
-            results.append([])
-            for hit in hits:
-                content = {"id": hit.id, "cosine": round(hit.cosine, 6), "text": hit.text}
-                if hit.score != hit.cosine:
-                    content["score"] = round(hit.score, 6)
-                if hit.metadata:
-                    content["metadata"] = hit.metadata
-                if hit.place is not None:
-                    content["place"] = hit.place
-                results[-1].append(content)
-    content = {"model": model.name, "results": results}
+            fields = (hit._asdict().items() for hit in hits)
+            results.append([{k: v for k, v in hit if v not in (None, {})} for hit in fields])
+    content: Content = {"model": model.name, "results": results}
     if statement is not None:
         content |= {"guarantee": statement, "nothing": [not hits for hits in results]}
     return content
 
 
-def rerank(
-    model: ServedModel, body: RerankRequest, settings: ServerSettings, deadline: Deadline
-) -> dict[str, Any]:
+def rerank(model: ServedModel, body: schemas.RerankRequest, context: Context) -> Content:
+    """Documents sorted by their relevance to a query, for the clients of Cohere and Jina."""
     ranked = rerank_documents(body.query, body.documents, model.vectorizer, body.top_n)
     results = []
     for hit in ranked:
-        result: dict[str, Any] = {"index": hit.index, "relevance_score": hit.score}
+        result: Content = {"index": hit.index, "relevance_score": hit.score}
         if body.return_documents:
             result["document"] = {"text": hit.text}
         results.append(result)
@@ -226,11 +204,11 @@ def rerank(
 # ---- What they share -----------------------------------------------------------------------------
 
 
-def _posteriors(model: ServedModel, texts: list[str], deadline: Deadline) -> Posteriors:
+def _posteriors(model: ServedModel, texts: list[str], context: Context) -> Posteriors:
     """Posteriors in chunks, for as long as the client waits for them."""
     parts = []
     for start in range(0, len(texts), _EMBED_CHUNK):
-        deadline.check()
+        context.check_time()
         parts.append(model.posteriors(texts[start : start + _EMBED_CHUNK]))
     posteriors = parts[0] if len(parts) == 1 else Posteriors(*map(np.concatenate, zip(*parts)))
     metrics.KNOWN_WORDS.inc(sum(posteriors.n_known.tolist()))
@@ -243,11 +221,8 @@ def _posteriors(model: ServedModel, texts: list[str], deadline: Deadline) -> Pos
 
 def _check_explained(texts: list[str], name: str, settings: ServerSettings) -> None:
     if len(texts) > settings.max_explained:
-        raise RequestError(
-            422,
-            f"{name} is allowed with at most {settings.max_explained} texts. Got {len(texts):,}.",
-            name,
-        )
+        limit = f"{name} is allowed with at most {settings.max_explained} texts."
+        raise RequestError(422, f"{limit} Got {len(texts):,}.", name)
 
 
 def _word_weights(model: ServedModel, text: str, max_words: int) -> list[dict[str, Any]] | None:

@@ -17,28 +17,8 @@ FORMAT = 1
 class Journal:
     """An append-only file of records, open in one process at a time.
 
-    Parameters
-    ----------
-    path : path
-        Created with `head` if it does not exist. If it does, its own head must equal `head`, except
-        for keys that are None: they take the value of the file.
-    head : dict
-
-    Attributes
-    ----------
-    head : dict
-    records : list of dict
-        The records in the file when it was opened.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "journal.jsonl"
-    >>> with Journal(path, {"classes": ["no", "yes"], "seed": 7}) as journal:
-    ...     journal.append({"row": 3, "label": "yes"})
-    >>> with Journal(path, {"classes": ["no", "yes"], "seed": None}) as journal:
-    ...     journal.head["seed"], journal.records
-    (7, [{'row': 3, 'label': 'yes'}])
+    A new file begins with `head`. The head of an existing one must equal `head`, except for keys
+    that are None: they take the value of the file. `records` are those that the file contained.
     """
 
     def __init__(self, path: str | os.PathLike, head: dict[str, Any]):
@@ -115,12 +95,7 @@ class Journal:
         return records
 
     def _check_head(self, head: dict[str, Any]) -> None:
-        if self.head.get("pacsent_labels") != FORMAT:
-            raise ValueError(
-                f"{self.path} must be a journal of labels in format {FORMAT}. Got something else "
-                "instead. Choose another folder."
-            )
-        for name, value in head.items():
+        for name, value in {"pacsent_labels": FORMAT, **head}.items():
             if value is not None and self.head.get(name) != value:
                 new, old = json.dumps(value)[:60], json.dumps(self.head.get(name))[:60]
                 raise ValueError(

@@ -123,7 +123,6 @@ class Labelling:
         for record in self._journal.records:
             self._answers.apply(record)
         self._models = LabelModels(self.texts, self.streams, self._answers, self._lock, words)
-        self._models.start(self.goal, self.delta, judging)
 
     # ---- texts ---------------------------------------------------------------------------------
 
@@ -225,7 +224,7 @@ class Labelling:
         return certify_stream(losses, self.delta, n_taught=certified.n_taught)
 
     def status(self) -> dict[str, Any]:
-        """Counts, the certified error, agreement, and how many labels the goal needs."""
+        """Counts, the certified error, and the agreement of annotators."""
         certificate = self.certificate()
         with self._lock:
             labels, by_row = self._answers.labels(), self._answers.by_row
@@ -241,7 +240,6 @@ class Labelling:
                 "n_judge": n_judge,
                 "n_skipped": len(by_row) - len(labels),
                 "n_texts": n_offered,
-                "n_left_out": len(self.texts) - n_offered,
                 "classes": self.classes,
                 "counts": [counts[name] for name in self.classes],
                 "goal": self.goal,
@@ -249,20 +247,16 @@ class Labelling:
                 "agreement": agreement(shared),
                 "first_model": SIZES[0] - (len(labels) - n_judge),
             }
-        status |= {"accuracy": None, "certified_error": None, "n_judged": 0, "n_taught": 0}
-        status |= {"n_waiting": 0, "reached": False}
-        if certificate is not None:
-            status |= {
-                "accuracy": 1 - certificate.error,
-                "certified_error": certificate.bound,
-                "n_judged": certificate.n,
-                "n_taught": certificate.n_taught,
-                # labels behind a judging text that another tab shows
-                "n_waiting": n_judge - certificate.n,
-                "reached": bool(self.goal and certificate.bound <= self.goal),
-            }
-        status["outlook"] = "" if status["reached"] else self._models.outlook
-        return status
+        bound = None if certificate is None else certificate.bound
+        return status | {
+            "accuracy": None if certificate is None else 1 - certificate.error,
+            "certified_error": bound,
+            "n_judged": 0 if certificate is None else certificate.n,
+            "n_taught": 0 if certificate is None else certificate.n_taught,
+            # labels behind a judging text that another tab shows
+            "n_waiting": 0 if certificate is None else n_judge - certificate.n,
+            "reached": bool(self.goal and bound is not None and bound <= self.goal),
+        }
 
     def save(self) -> AnytimeCertificate | None:
         """Write the classifier (`model`) and its certificate into the folder, if there are any."""

@@ -1,6 +1,7 @@
 """Log records of the standard library as one JSON object per line."""
 
 import logging
+import traceback
 from typing import Any
 
 import orjson
@@ -23,12 +24,9 @@ class JsonFormatter(logging.Formatter):
         }
         line |= getattr(record, "fields", {})
         if record.exc_info and record.exc_info[0] is not None:
-            trace = record.exc_info[2]
-            while trace is not None and trace.tb_next is not None:
-                trace = trace.tb_next
+            frame = traceback.extract_tb(record.exc_info[2])[-1]
             line["exception"] = record.exc_info[0].__name__
-            if trace is not None:
-                line["place"] = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+            line["place"] = f"{frame.filename}:{frame.lineno}"
         return orjson.dumps(line).decode()
 
 

@@ -7,15 +7,8 @@ files up.
 
 import os
 
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    REGISTRY,
-    CollectorRegistry,
-    Counter,
-    Histogram,
-    generate_latest,
-    multiprocess,
-)
+import prometheus_client
+from prometheus_client import Counter, Histogram, multiprocess
 
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -35,8 +28,8 @@ DRIFT_ALARMS = Counter(
 
 def exposition() -> tuple[bytes, str]:
     """The counters of all workers in Prometheus' text format, and its content type."""
-    registry = REGISTRY
+    registry = prometheus_client.REGISTRY
     if os.environ.get(FOLDER_VARIABLE):
-        registry = CollectorRegistry()
+        registry = prometheus_client.CollectorRegistry()
         multiprocess.MultiProcessCollector(registry)
-    return generate_latest(registry), CONTENT_TYPE_LATEST
+    return prometheus_client.generate_latest(registry), prometheus_client.CONTENT_TYPE_LATEST

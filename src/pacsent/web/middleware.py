@@ -8,10 +8,15 @@ import re
 import time
 from typing import Any
 
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
 from pacsent.web import metrics
 from pacsent.web.handlers import timeout_error
 from pacsent.web.logs import LOGGER
-from pacsent.web.schemas import RequestError
+from pacsent.web.schemas import RequestError, validation_error
 from pacsent.web.settings import ServerSettings
 
 _OPEN_PATHS = frozenset({"/health", "/", "/docs", "/favicon.ico"})  # no key needed
@@ -19,14 +24,15 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # A client that is still sending does not read the response: this multiple of the size limit is read
 # and discarded first.
 _MAX_DISCARDED = 16
-SAFE_HEADERS = {
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "content-security-policy": "default-src 'none'; style-src 'self' 'unsafe-inline'; "
-    "script-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'",
-}
-_RAW_HEADERS = [(name.encode(), value.encode()) for name, value in SAFE_HEADERS.items()]
+_CONTENT_POLICY = (
+    b"default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; img-src 'self' "
+    b"data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_SAFE_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", _CONTENT_POLICY),
+]
 
 
 class RequestMiddleware:
@@ -103,10 +109,8 @@ class RequestMiddleware:
         if scope["method"] != "POST":
             return
         # Browsers let any web site send other types without asking this server first.
-        if (
-            headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-            != b"application/json"
-        ):
+        media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if media_type != b"application/json":
             raise RequestError(415, "The header Content-Type must be application/json.")
         if self._n_active > settings.max_concurrent:
             message = f"This worker answers at most {settings.max_concurrent:,} requests at once."
@@ -147,7 +151,7 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             request_id = (b"x-request-id", self._request_id.encode())
-            message["headers"] = [*message["headers"], request_id, *_RAW_HEADERS]
+            message["headers"] = [*message["headers"], request_id, *_SAFE_HEADERS]
         await self._send(message)
 
     async def send_error(self, scope: Any, error: RequestError) -> None:
@@ -158,3 +162,22 @@ class _Exchange:
 def _too_large(max_body: int) -> RequestError:
     message = f"The body must have at most {max_body:,} bytes. Send several requests."
     return RequestError(413, message, headers={"connection": "close"})
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Answer what FastAPI rejects in the same form as everything else."""
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return validation_error(error).response(request.scope["request_id"])
+
+    @app.exception_handler(HTTPException)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        if not isinstance(error, RequestError):
+            message = {
+                400: "The body must be JSON. It is not.",
+                404: "There is nothing at this address. GET /openapi.json lists what there is.",
+                405: f"This address does not answer {request.method[:10]}.",
+            }.get(error.status_code, str(error.detail))
+            error = RequestError(error.status_code, message, headers=error.headers)
+        return error.response(request.scope["request_id"])

@@ -1,16 +1,10 @@
 """Open the models that a server is started with."""
 
-import os
-import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import Any
 
 from pacsent.classify import TextClassifier
-from pacsent.encoders import SentenceVectorizer
 from pacsent.encoders.external_encoders import as_encoder, open_any
 from pacsent.encoders.methods import as_vectorizer
 from pacsent.guarantees import CertifiedClassifier
@@ -51,7 +45,7 @@ def open_models(
 
 
 def _open_model(source: ModelSources) -> ServedModel:
-    encoder = _open_encoder(source.encoder) if source.encoder else None
+    encoder = as_encoder(source.encoder) if source.encoder else None
     model, classifier, index = (
         None if path is None else open_any(path, encoder)
         for path in (source.model, source.classifier, source.index)
@@ -69,41 +63,9 @@ def _open_model(source: ModelSources) -> ServedModel:
                 f"{getattr(source, what)} must be a folder that contains a {what}. It contains "
                 f"a {type(part).__name__} instead."
             )
-    # Workers provide the parallelism, and a request with an empty text is no reason for a warning.
-    text_classifier = getattr(classifier, "estimator_", classifier)
-    if text_classifier is not None:
-        text_classifier.set_params(n_jobs=1)
-    parts = (
-        vectorizer,
-        getattr(text_classifier, "vectorizer_", None),
-        getattr(index, "vectorizer", None),
-    )
-    for part in parts:
-        for each in getattr(part, "encoders_", [part]):
-            if isinstance(each, SentenceVectorizer):
-                each.set_params(n_jobs=1, on_empty="ignore")
     certificates = [
         certificate_from_json(Path(path).read_text(encoding="utf-8"), path)
         for path in source.certificates
     ]
-    place = source.model or str(source.encoder).rpartition(":")[2].rstrip("/")
-    name = source.name or Path(place).name or "pacsent"
+    name = source.name or Path(source.model or str(source.encoder)).name or "pacsent"
     return ServedModel(name, vectorizer, classifier, index, certificates)
-
-
-def _open_encoder(place: str) -> Any:
-    """The encoder behind a URL, in a folder, or in Python as package.module:name."""
-    if place.startswith(("http://", "https://")) or os.path.exists(place):
-        return as_encoder(place)
-    if not re.fullmatch(r"[\w.]+:[\w.]+", place):
-        raise ValueError(
-            "--encoder must be a URL, a folder, or package.module:name of an object with encode. "
-            f"Got {place!r} instead."
-        )
-    sys.path.insert(0, os.getcwd())
-    try:
-        return as_encoder(resolve_name(place), name=place)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"--encoder {place} cannot be imported: {error}.") from None
-    finally:
-        sys.path.remove(os.getcwd())

@@ -42,13 +42,7 @@ class ErrorResponse(BaseModel):
 class RequestError(HTTPException):
     """A request that is answered with a status other than 200 and one clear message."""
 
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        param: str | None = None,
-        headers: dict[str, str] | None = None,
-    ):
+    def __init__(self, status: int, message: str, param: str | None = None, headers: Any = None):
         super().__init__(status, message, headers)
         self.param = param
 
@@ -65,7 +59,7 @@ class RequestError(HTTPException):
 
 def validation_error(error: ValidationError | RequestValidationError) -> RequestError:
     """The first error that pydantic found, as one message that never contains a text."""
-    first = error.errors()[0]
+    first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
     if first["type"] == "json_invalid":
         return RequestError(400, f"The body must be JSON. It is not: {first['ctx']['error']}.")
     location = first["loc"]
@@ -93,12 +87,16 @@ def json_response(content: Any) -> Response:
 # ---- Requests ------------------------------------------------------------------------------------
 
 
+_TEXT_FIELDS = ("input", "texts", "a", "b", "query", "documents")
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
 Texts = Annotated[
     list[str],
-    BeforeValidator(
-        lambda value: [value] if isinstance(value, str) else value,
-        json_schema_input_type=str | list[str],
-    ),
+    BeforeValidator(_as_list, json_schema_input_type=str | list[str]),
     Field(min_length=1),
 ]
 
@@ -112,7 +110,8 @@ class ModelRequest(BaseModel):
 
     def all_texts(self) -> list[str]:
         """The texts of the request, for the limits."""
-        raise NotImplementedError
+        names = [name for name in _TEXT_FIELDS if name in type(self).model_fields]
+        return [text for name in names for text in _as_list(getattr(self, name)) or ()]
 
 
 def _example(**fields: Any) -> ConfigDict:
@@ -129,9 +128,6 @@ class EmbeddingsRequest(ModelRequest):
     dimensions: int | None = Field(None, ge=1, description="Keep the first dimensions only.")
     user: str | None = Field(None, description="Ignored.")
 
-    def all_texts(self) -> list[str]:
-        return self.input
-
 
 class EmbedRequest(ModelRequest):
     """Texts whose posteriors are computed."""
@@ -143,9 +139,6 @@ class EmbedRequest(ModelRequest):
     unknown: bool = Field(True, description="Return the words that the model does not know.")
     words: bool = Field(False, description="Return the weight of every word.")
 
-    def all_texts(self) -> list[str]:
-        return self.texts
-
 
 class SimilarityRequest(ModelRequest):
     """Pairs of texts, or texts to compare with each other."""
@@ -154,9 +147,6 @@ class SimilarityRequest(ModelRequest):
 
     a: Texts = Field(description="One text or several.")
     b: Texts | None = Field(None, description="As many texts; without them, all pairs of a.")
-
-    def all_texts(self) -> list[str]:
-        return self.a + (self.b or [])
 
 
 class ClassifyRequest(ModelRequest):
@@ -169,9 +159,6 @@ class ClassifyRequest(ModelRequest):
     error: float | None = Field(
         None, gt=0, lt=1, description="Abstain so that at most this fraction of answers is wrong."
     )
-
-    def all_texts(self) -> list[str]:
-        return self.texts
 
 
 class SearchRequest(ModelRequest):
@@ -187,9 +174,6 @@ class SearchRequest(ModelRequest):
     guarantee: float | None = Field(
         None, gt=0, lt=1, description="Return enough hits for this fraction of queries."
     )
-
-    def all_texts(self) -> list[str]:
-        return self.query
 
 
 def _document_texts(value: Any) -> Any:
@@ -212,6 +196,3 @@ class RerankRequest(ModelRequest):
     )
     top_n: int | None = Field(None, ge=1, description="How many to return; all by default.")
     return_documents: bool | None = Field(None, description="Return the documents as well.")
-
-    def all_texts(self) -> list[str]:
-        return [self.query, *self.documents]

@@ -15,13 +15,11 @@ from pacsent.encoders import SentenceVectorizer
 from pacsent.encoders.external_encoders import name_of
 from pacsent.guarantees import AnswerRule, Certificate, CertifiedClassifier
 from pacsent.guarantees.stream_watcher import StreamWatcher, monitors_of
-from pacsent.maths.plane import main_plane
-from pacsent.search import Index, SearchCertificate, clusters
+from pacsent.search import Index, SearchCertificate
 from pacsent.text.encoded import Encoded
 
 _WORD = re.compile(r"\w+")
 _SCRIPT_RUNS = re.compile(r"[\x00-\x7f]+|[^\x00-\x7f]+")  # ASCII, and everything else
-_MIN_CLUSTERED = 30  # texts of an index from which on the map names groups of similar texts
 _MAX_RULES = 64  # error rates whose thresholds are cached
 _MAX_MONITORED = 20_000  # texts that one drift monitor keeps; then a new one begins
 
@@ -84,7 +82,6 @@ class ServedModel:
         self.index: Any = index
         self.explainer: Any = getattr(classifier, "estimator_", classifier)
         self._rules: dict[tuple[float | None, float], AnswerRule] = {}
-        self._map: dict[str, Any] | None = None
         self._drift_lock = threading.Lock()
         self._drift_monitor = self._new_drift_monitor()
         self._solve: Any = None
@@ -191,28 +188,6 @@ class ServedModel:
             about["texts"] = len(self.index)
         return about
 
-    def index_map(self) -> dict[str, Any]:
-        """The place of each text of the index on its principal plane; computed once.
-
-        `group` is a position in `classes`: the prediction of the classifier, or without one a
-        cluster of similar texts (and `grouped` is true).
-        """
-        if self._map is None:
-            ids, vectors = self.index.rows()
-            x, y = main_plane(vectors).T.round(4)
-            self._map = {"ids": ids.tolist(), "x": x.tolist(), "y": y.tolist()}
-            texts = [self.index.text(number) for number in ids.tolist()]
-            if self.classifier is not None:
-                classes = self.classifier.classes_
-                group = np.searchsorted(classes, self.classifier.predict(texts))
-                self._map |= {"classes": [str(n) for n in classes], "group": group.tolist()}
-            elif len(texts) >= _MIN_CLUSTERED:
-                groups = clusters(texts, vectors=vectors)
-                group = np.where(groups.labels < 0, len(groups.names), groups.labels)
-                self._map |= {"classes": [*groups.names, "no known word"]}
-                self._map |= {"group": group.tolist(), "grouped": True}
-        return self._map
-
     def describe_certificates(self) -> list[dict[str, Any]]:
         """Each certificate: what it is about, its sentence, and its numbers."""
         described = []
@@ -220,25 +195,14 @@ class ServedModel:
             numbers = json.loads(certificate.to_json())
             if isinstance(certificate, SearchCertificate):
                 about, subject = "index", f"Search among {certificate.n_texts:,} texts"
-            elif "encoder" in numbers:
-                method = numbers["encoder"].partition("(")[0]
-                about, subject = "encoder", f"Sentence vectors of {method}"
-            elif "teacher" in numbers:
-                about, subject = "encoder", f"Sentence vectors distilled from {numbers['teacher']}"
+            elif encoder := numbers.get("encoder") or numbers.get("teacher"):
+                about, subject = "encoder", f"Sentence vectors of {encoder.partition('(')[0]}"
             else:
                 labels = [] if self.classifier is None else self.classifier.classes_.tolist()
-                shown = ", ".join(str(label) for label in labels[:5])
-                more = f" and {len(labels) - 5:,} others" if len(labels) > 5 else ""
-                about, subject = "classifier", f"Classifier with the classes {shown}{more}"
-            described.append(
-                {
-                    "model": self.name,
-                    "about": about,
-                    "subject": subject,
-                    "in_words": str(certificate),
-                    "certificate": numbers,
-                }
-            )
+                shown = [*map(str, labels[:5]), "..."][: len(labels)]
+                about, subject = "classifier", f"Classifier with the classes {', '.join(shown)}"
+            item = {"model": self.name, "about": about, "subject": subject}
+            described.append(item | {"in_words": str(certificate), "certificate": numbers})
         return described
 
     def warm_up(self) -> "ServedModel":
@@ -254,5 +218,4 @@ class ServedModel:
                 self.explainer.explain(texts[0])
             if self.index is not None:
                 self.index.search(texts, 1)
-                self.index_map()
         return self

@@ -8,7 +8,6 @@ from fastapi import FastAPI
 from pacsent.optional import import_optional
 
 _REASON = "OTEL_EXPORTER_OTLP_ENDPOINT is set and needs OpenTelemetry"
-_OTLP = "opentelemetry.exporter.otlp.proto.http"
 
 
 def instrument(app: FastAPI, tracer_provider: Any = None, meter_provider: Any = None) -> None:
@@ -30,13 +29,19 @@ def instrument_from_environment(app: FastAPI) -> None:
     disabled = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     if disabled or not os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
         return
-    trace = import_optional("opentelemetry.sdk.trace", _REASON, "otel")
-    trace_export = import_optional("opentelemetry.sdk.trace.export", _REASON, "otel")
-    metrics = import_optional("opentelemetry.sdk.metrics", _REASON, "otel")
-    metrics_export = import_optional("opentelemetry.sdk.metrics.export", _REASON, "otel")
-    spans = import_optional(f"{_OTLP}.trace_exporter", _REASON, "otel").OTLPSpanExporter()
-    durations = import_optional(f"{_OTLP}.metric_exporter", _REASON, "otel").OTLPMetricExporter()
+    trace, trace_export, metrics, metrics_export, spans, durations = (
+        import_optional(f"opentelemetry.{name}", _REASON, "otel")
+        for name in (
+            "sdk.trace",
+            "sdk.trace.export",
+            "sdk.metrics",
+            "sdk.metrics.export",
+            "exporter.otlp.proto.http.trace_exporter",
+            "exporter.otlp.proto.http.metric_exporter",
+        )
+    )
     tracer_provider = trace.TracerProvider()
-    tracer_provider.add_span_processor(trace_export.BatchSpanProcessor(spans))
-    reader = metrics_export.PeriodicExportingMetricReader(durations)
+    processor = trace_export.BatchSpanProcessor(spans.OTLPSpanExporter())
+    tracer_provider.add_span_processor(processor)
+    reader = metrics_export.PeriodicExportingMetricReader(durations.OTLPMetricExporter())
     instrument(app, tracer_provider, metrics.MeterProvider([reader]))

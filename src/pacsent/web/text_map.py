@@ -1,7 +1,6 @@
 """A map of texts by their vectors, as one HTML file or as a table for Embedding Atlas."""
 
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,31 +13,24 @@ from pacsent.encoders import as_encoder
 from pacsent.files import replacing
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.plane import main_plane
-from pacsent.optional import import_optional
 from pacsent.search.text_clusters import Clusters, clusters
 from pacsent.text.pages import render
 from pacsent.text.texts import as_texts
 
 PAGE_FOLDER = Path(__file__).parent / "page"  # styles and scripts, which the server uses as well
-LAYOUTS = ("plane", "umap", "tsne")
 _MAX_CHARACTERS = 20_000  # of a text that the page keeps
 _MIN_DIAMETER, _MAX_DIAMETER = 4.0, 11.0  # of points, in pixels
 _NO_WORD = "no known word"
 
 
 class TextMap(NamedTuple):
-    """Texts, their places, the variances of their posteriors and, if known, their classes.
-
-    `other` are places by another layout, called `layout`; `groups` those of `clusters`.
-    """
+    """Texts, their places, the variances of their posteriors, classes and groups if known."""
 
     texts: list[str]
     places: np.ndarray  # (n, 2), on the principal plane
     variances: np.ndarray  # (n,); nan without a known word
     labels: list[str] | None = None
     groups: Clusters | None = None
-    other: np.ndarray | None = None
-    layout: str = "plane"
 
 
 def make_map(
@@ -46,7 +38,6 @@ def make_map(
     texts: Any,
     labels: Sequence[str] | None = None,
     *,
-    layout: str = "plane",
     n_groups: int | None = 0,
 ) -> TextMap:
     """Place texts on the principal plane of the directions of their vectors.
@@ -57,8 +48,6 @@ def make_map(
     texts : iterable of str
     labels : sequence of str, optional
         The class of each text.
-    layout : {"plane", "umap", "tsne"}, default="plane"
-        UMAP and t-SNE (extra `[maps]`) add a layout in which similar texts are close.
     n_groups : int or None, default=0
         Number of groups that `clusters` makes and names; None chooses it, 0 makes none.
 
@@ -76,42 +65,16 @@ def make_map(
             f"labels must have one for each of the {len(texts):,} texts. Got {len(labels):,} "
             "instead."
         )
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}. Got {layout!r} instead.")
     means, variances = as_encoder(encoder).posterior(texts)
     vectors = unit_rows(np.asarray(means))
     names = None if labels is None else list(map(str, labels))
     groups = None if n_groups == 0 else clusters(texts, n_groups, vectors=vectors)
-    other = None if layout == "plane" else _neighbour_layout(vectors, layout)
-    return TextMap(texts, main_plane(vectors), variances, names, groups, other, layout)
-
-
-def _neighbour_layout(vectors: np.ndarray, layout: str) -> np.ndarray:
-    """Places by UMAP or t-SNE; texts without a vector are in the middle."""
-    has_vector = vectors.any(axis=1)
-    X, places = vectors[has_vector], np.zeros((len(vectors), 2))
-    if len(X) < 5:
-        places[has_vector] = main_plane(X)  # too few for neighbours
-    elif layout == "umap":
-        umap = import_optional("umap", "layout='umap' needs umap-learn", "maps")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a seed means one thread
-            places[has_vector] = umap.UMAP(
-                n_neighbors=min(15, len(X) - 1), metric="cosine", random_state=0, min_dist=0.05
-            ).fit_transform(X)
-    else:
-        tsne = import_optional("openTSNE", "layout='tsne' needs openTSNE", "maps")
-        perplexity = min(30, max(1, (len(X) - 1) // 3))
-        model = tsne.TSNE(perplexity=perplexity, metric="cosine", random_state=0)
-        places[has_vector] = model.fit(X)
-    if has_vector.any():
-        places[~has_vector] = places[has_vector].mean(axis=0)
-    return places
+    return TextMap(texts, main_plane(vectors), variances, names, groups)
 
 
 def write_html(text_map: TextMap, path: str | os.PathLike, title: str = "A map of texts") -> None:
     """Write the map as one HTML file that needs no network: pan, zoom, search, click."""
-    labels, groups, other = text_map.labels, text_map.groups, text_map.other
+    labels, groups = text_map.labels, text_map.groups
     classes = sorted(set(labels)) if labels else []
     numbers = {name: i for i, name in enumerate(classes)}
     group = [numbers[name] for name in labels] if labels else []
@@ -131,9 +94,7 @@ def write_html(text_map: TextMap, path: str | os.PathLike, title: str = "A map o
     sizes = np.broadcast_to(
         _MIN_DIAMETER + (_MAX_DIAMETER - _MIN_DIAMETER) * fractions, deviations.shape
     )
-    about = f"{len(text_map.texts):,} texts"
-    if other is None:
-        about += " on the plane on which their vectors differ most"
+    about = f"{len(text_map.texts):,} texts on the plane on which their vectors differ most"
     if groups is not None and not labels:
         about += ", grouped by meaning"
     page = render(
@@ -150,13 +111,6 @@ def write_html(text_map: TextMap, path: str | os.PathLike, title: str = "A map o
             "classes": classes,
             "group": group,
             "named": named,
-            "other": other
-            if other is None
-            else {
-                "name": {"umap": "UMAP", "tsne": "t-SNE"}[text_map.layout],
-                "x": other[:, 0].round(4).tolist(),
-                "y": other[:, 1].round(4).tolist(),
-            },
             "texts": [text[:_MAX_CHARACTERS] for text in text_map.texts],
         },
     )
@@ -177,8 +131,6 @@ def write_atlas(text_map: TextMap, path: str | os.PathLike) -> None:
     if text_map.groups is not None:
         names = [*text_map.groups.names, _NO_WORD]
         columns["group"] = [names[c] for c in text_map.groups.labels]
-    if text_map.other is not None:
-        columns["layout_x"], columns["layout_y"] = text_map.other.T
     for name in ("text", "label", "group"):  # Parquet takes valid Unicode only
         if name in columns:
             columns[name] = [value.encode("utf-8", "replace").decode() for value in columns[name]]

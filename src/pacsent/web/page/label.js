@@ -20,9 +20,9 @@ async function ask(path, more) {
   busy = true;
   document.querySelectorAll("button").forEach(b => b.disabled = true);
   try {
-    const answer = await fetch(path, {method: "POST", headers: {"content-type": "application/json", "x-key": key}, body: JSON.stringify({who, tab, ...more})});
+    const answer = await fetch(path, {method: "POST", headers: {"content-type": "application/json", authorization: "Bearer " + key}, body: JSON.stringify({who, tab, ...more})});
     const found = await answer.json();
-    if (!answer.ok) throw new Error(found.error || "The server answered " + answer.status + ".");
+    if (!answer.ok) throw new Error(found.error ? found.error.message : "The server answered " + answer.status + ".");
     $("problem").hidden = true;
     return found;
   } catch (error) {
@@ -73,7 +73,6 @@ function stand(status) {
   $("goal").textContent = status.reached ? `Stop: at most ${percent(status.goal)} with ${sure} % confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
   $("certified").textContent = bound === null ? (status.first_model > 0 ? `The first classifier is fitted after ${status.first_model} more texts that teach.` : "The first classifier is being fitted.") : `Certified: the error rate is at most ${percent(bound)} with ${sure} % confidence.`;
   $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)} % of ${status.n_judged} judging texts are right.` + (status.n_waiting > 0 ? ` ${status.n_waiting} more count when the judging text that another tab shows is answered.` : "");
-  $("more").textContent = status.outlook;
   $("which").textContent = bound === null ? "" : `The certified error is that of the classifier fitted on the first ${status.n_taught} texts that taught. The next one is fitted when there are half as many more.`;
   $("counts").textContent = classes.map((label, at) => `${label}: ${status.counts[at]}`).join(" · ");
   const found = status.agreement;

@@ -78,14 +78,6 @@ class PointMap {
     this.fill("at", 2, at);
   }
 
-  move(x, y) { // the same points at other places
-    this.x = x; this.y = y;
-    this.fitBounds();
-    if (this.gl) this.fillPlaces();
-    if (this.named) this.label(this.named);
-    this.whole();
-  }
-
   label(named) { // [{name, rows}]: a name in the middle of its points
     this.named = named;
     const middle = values => values.sort((a, b) => a - b)[values.length >> 1];

@@ -1,6 +1,6 @@
 "use strict";
 const $ = id => document.getElementById(id);
-let about = {}, map = null;
+let about = {};
 
 function report(error) {
   $("problem").hidden = !error;
@@ -75,15 +75,9 @@ async function showClass(text) {
 
 function hitsInto(list, hits) {
   list.replaceChildren(...hits.map(hit => {
-    const item = made("li"), most = innerWidth < 600 ? 140 : 300;
-    const text = shortened(hit.text, most);
+    const item = made("li");
     item.dir = "auto";
-    if (map && map.rows.has(hit.id)) {
-      const button = made("button", text, "pick");
-      button.type = "button"; button.title = "Show this text on the map";
-      button.addEventListener("click", () => { map.goTo(map.rows.get(hit.id)); $("map").focus(); });
-      item.append(button);
-    } else item.append(made("span", text));
+    item.append(made("span", hit.text, "hit"));
     const about = Object.entries(hit.metadata || {}).map(([name, value]) => `${name}: ${value}`);
     item.append(" ", made("bdi", [hit.cosine.toFixed(3), ...about].join(" · "), "cosine"));
     return item;
@@ -94,42 +88,6 @@ function hitsInto(list, hits) {
 async function showNear(text) {
   const found = await latest("near", () => ask("/search", {query: text, k: 5}));
   if (found) hitsInto($("hits"), found.results[0]);
-}
-
-async function find() {
-  const query = $("find").value;
-  if (!query.trim()) { map.mark([]); $("found").replaceChildren(); return; }
-  const found = await latest("find", () => ask("/search", {query, k: 20}));
-  if (!found) return;
-  hitsInto($("found"), found.results[0].slice(0, 8));
-  map.mark(found.results[0].map(hit => map.rows.get(hit.id)).filter(row => row !== undefined));
-}
-
-async function showMap() {
-  const found = await ask("/index/map");
-  const classes = found.classes || [];
-  map = new PointMap($("map"), {x: found.x, y: found.y, group: classes.length ? found.group : null, onPick: async row => {
-    $("picked-class").textContent = classes.length ? (found.grouped ? "Group: " : "Answer of the classifier: ") + classes[found.group[row]] : "";
-    const text = await latest("picked", () => ask("/index/" + found.ids[row]));
-    if (text) $("picked").textContent = text.text;
-  }});
-  $("map-classes").hidden = !classes.length;
-  if (found.grouped) {
-    $("map-classes").textContent = "The colours are groups of similar texts, named by their words:";
-    map.label(classes.map((name, c) => ({name, rows: found.group.flatMap((g, i) => g === c ? [i] : [])})).sort((a, b) => b.rows.length - a.rows.length));
-  }
-  let chosen = [];
-  map.onLasso = rows => { chosen = rows; $("selected").textContent = rows.length.toLocaleString("en") + " selected"; $("export").disabled = !rows.length; };
-  $("select").addEventListener("click", () => { map.selecting = !map.selecting; $("select").setAttribute("aria-pressed", map.selecting); });
-  $("export").addEventListener("click", async () => {
-    const rows = [];
-    for (const row of chosen) { const one = await latest("export", () => ask("/index/" + found.ids[row])); if (!one) return; rows.push([one.id, classes.length ? classes[found.group[row]] : "", one.text]); }
-    saveRows("selection.csv", ["id", "group", "text"], rows);
-  });
-  map.legend($("legend"), classes);
-  map.rows = new Map(found.ids.map((id, row) => [id, row]));
-  $("whole").addEventListener("click", () => { $("find").value = ""; map.mark([]); $("found").replaceChildren(); $("selected").textContent = ""; $("export").disabled = true; map.whole(); });
-  $("find").addEventListener("input", later(find));
 }
 
 async function showCertificates() {
@@ -165,8 +123,7 @@ async function start() {
     $("about").textContent = parts.filter(Boolean).join(" · ");
     $("key-form").hidden = true;
     $("classes").hidden = !about.classes;
-    $("near").hidden = $("map-section").hidden = about.texts === undefined;
-    if (about.texts !== undefined && !map) await showMap();
+    $("near").hidden = about.texts === undefined;
     await showCertificates();
     showText();
     document.body.dataset.ready = "yes";
