@@ -31,15 +31,9 @@ class Context:
         self._deadline = time.monotonic() + settings.timeout
 
     def check_time(self) -> None:
-        """Raise `RequestError` when the time is over: the rest of the work is not done."""
+        """Stop the work when the time is over: `RequestMiddleware` answers with status 504."""
         if time.monotonic() > self._deadline:
-            raise timeout_error(self.settings.timeout)
-
-
-def timeout_error(seconds: float) -> RequestError:
-    return RequestError(
-        504, f"The response took longer than {seconds:g} seconds. Send fewer texts per request."
-    )
+            raise TimeoutError
 
 
 def embeddings(model: ServedModel, body: schemas.EmbeddingsRequest, context: Context) -> Content:
@@ -186,12 +180,10 @@ def search(model: ServedModel, body: schemas.SearchRequest, context: Context) ->
 def rerank(model: ServedModel, body: schemas.RerankRequest, context: Context) -> Content:
     """Documents sorted by their relevance to a query, for the clients of Cohere and Jina."""
     ranked = rerank_documents(body.query, body.documents, model.vectorizer, body.top_n)
-    results = []
-    for hit in ranked:
-        result: Content = {"index": hit.index, "relevance_score": hit.score}
-        if body.return_documents:
-            result["document"] = {"text": hit.text}
-        results.append(result)
+    results: list[Content] = [{"index": r.index, "relevance_score": r.score} for r in ranked]
+    if body.return_documents:
+        for result, document in zip(results, ranked):
+            result["document"] = {"text": document.text}
     n_tokens = model.n_tokens([body.query, *body.documents])
     return {
         "id": os.urandom(8).hex(),

@@ -14,7 +14,6 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from pacsent.web import metrics
-from pacsent.web.handlers import timeout_error
 from pacsent.web.logs import LOGGER
 from pacsent.web.schemas import RequestError, validation_error
 from pacsent.web.settings import ServerSettings
@@ -71,10 +70,11 @@ class RequestMiddleware:
         except RequestError as error:
             await request.send_error(scope, error)
         except TimeoutError:
-            seconds = self._settings.timeout
-            late = RequestError(408, f"The body did not arrive within {seconds:g} seconds.")
-            late = timeout_error(seconds) if request.has_body else late
-            late.headers = {"connection": "close"}
+            limit, close = f"{self._settings.timeout:g} seconds", {"connection": "close"}
+            late = RequestError(408, f"The body took longer than {limit}.", headers=close)
+            if request.has_body:
+                message = f"The response took longer than {limit}. Send fewer texts per request."
+                late = RequestError(504, message, headers=close)
             await request.send_error(scope, late)
         except Exception:
             LOGGER.exception("fault", extra={"fields": {"request_id": request_id}})
@@ -129,6 +129,7 @@ class _Exchange:
         self._request_id = request_id
         self._max_body = max_body
         self._n_bytes = 0
+        self._discarding = False
         self.has_body = False
         self.status = 499  # until a response begins: the client closed the connection
 
@@ -136,16 +137,15 @@ class _Exchange:
         message = await self._receive()
         self._n_bytes += len(message.get("body", b""))
         self.has_body = not message.get("more_body", False)
-        if self._n_bytes > self._max_body:
+        if self._n_bytes > self._max_body and not self._discarding:
             await self.discard_body()
             raise _too_large(self._max_body)
         return message
 
     async def discard_body(self) -> None:
+        self._discarding = True
         while not self.has_body and self._n_bytes <= _MAX_DISCARDED * self._max_body:
-            message = await self._receive()
-            self._n_bytes += len(message.get("body", b""))
-            self.has_body = not message.get("more_body", False)
+            await self.receive()
 
     async def send(self, message: Any) -> None:
         if message["type"] == "http.response.start":

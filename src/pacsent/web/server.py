@@ -26,7 +26,7 @@ from pacsent.web.settings import ServerSettings
 
 _GRACE_SECONDS = 10  # for requests under way when the server stops
 # For a new worker to open its models; also the longest time after which a hung worker is noticed.
-_START_SECONDS = 30
+_START_SECONDS = 60
 _STARTUP_FAILURE = 3  # exit status after which uvicorn does not start a worker again
 
 
@@ -40,10 +40,11 @@ def serve(
 ) -> None:
     """Serve models until SIGTERM or SIGINT.
 
-    The models are opened here once, so that what is wrong with them is raised before anything
-    starts. `on_start` receives the address, the number of workers and the names of the models.
+    The models are opened and used here once, so that what is wrong with them is raised before
+    anything starts, and workers find all kernels compiled. `on_start` receives the address, the
+    number of workers and the names of the models.
     """
-    models = open_models(sources, settings.error, settings.delta)
+    models = [model.warm_up() for model in open_models(sources, settings.error, settings.delta)]
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=1024)

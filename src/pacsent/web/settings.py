@@ -63,13 +63,6 @@ def read_keys(path: str | Path) -> tuple[bytes, ...]:
     """Read a file with one API key per line and return the digests of the keys.
 
     Lines that begin with # are comments.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-    ...     _ = file.write("# of the team\\nsecret-one-of-sixteen\\n")
-    ...     file.flush()
-    ...     len(read_keys(file.name))
-    1
     """
     keys = []
     for number, line in enumerate(Path(path).read_bytes().splitlines(), 1):

@@ -72,6 +72,13 @@ def pool(
 
         pool_rows(encoded.ids, encoded.offsets, table, weights, scale, out, add)
         return
+    if encoded.n_sentences == 1:  # a request to the server: no matrix is needed
+        rows = table[encoded.ids]
+        rows = (rows.view(np.float16) if rows.dtype == np.uint16 else rows).astype(out.dtype)
+        if weights.size:
+            rows *= weights[encoded.ids, None].astype(out.dtype)
+        out[...] = scale[:, None] * rows.sum(axis=0) + (out if add else 0.0)
+        return
     words, places = np.unique(encoded.ids, return_inverse=True)
     rows = table[words]
     if rows.dtype == np.uint16:
