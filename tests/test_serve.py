@@ -599,8 +599,12 @@ def test_an_oversized_body_receives_the_reason(running):
 def test_workers_share_the_memory_of_one_model(running):
     running.post("/embed", {"texts": "x"})
     for pid in running.workers():
-        maps = Path(f"/proc/{pid}/smaps").read_text()
-        tables = re.findall(r"\.safetensors\nSize: .*?Private_Dirty: *(\d+)", maps, re.DOTALL)
+        for _ in range(1200):  # one of the two may still be starting
+            maps = Path(f"/proc/{pid}/smaps").read_text()
+            tables = re.findall(r"\.safetensors\nSize: .*?Private_Dirty: *(\d+)", maps, re.DOTALL)
+            if tables:
+                break
+            time.sleep(0.05)
         assert tables and sum(map(int, tables)) == 0  # mapped, and no page of its own
 
 
