@@ -17,7 +17,7 @@ from harness import finish, parser_for
 from pacsent import WordVectors, certify_encoder, make
 from pacsent.guarantees import continuation
 from pacsent.guarantees.continuation import ContinuationOptions
-from pacsent.guarantees.encoder_certificate import certified, packed_losses, unpacked_losses
+from pacsent.guarantees.encoder_certificate import certified, pack_losses, unpack_losses
 from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import gibbs_risk
 from pacsent.paper import benchmark_datasets as datasets
@@ -138,7 +138,7 @@ def splits(words, given):
         # the rule, and one loss a document, by the library; documents set aside are not counted
         options = ContinuationOptions(random_state=SEED)
         _, measured = certified(make("PB-L2", words), encoded, options, continuation.measure)
-        losses = unpacked_losses(packed_losses(measured.losses))
+        losses = unpack_losses(pack_losses(measured.losses))
         truth = losses.mean()
         rng = np.random.default_rng(SEED)
         n = losses.size // 2

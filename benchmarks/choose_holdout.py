@@ -14,7 +14,7 @@ from scipy import stats
 
 from harness import finish, parser_for
 from pacsent import TextClassifier
-from pacsent.guarantees.splitting import holdout_share
+from pacsent.guarantees.independence import holdout_fraction
 from pacsent.maths.binomial import upper_limit
 from pacsent.paper import benchmark_datasets as datasets
 
@@ -80,7 +80,7 @@ def main():
                 expected_bound(error_at(curve, n - held_out), held_out) for curve in curves.values()
             ]
             bounds[share] = row[f"bound, {share:g} held out"] = float(np.mean(found))
-        auto = holdout_share("auto", n)
+        auto = holdout_fraction("auto", n)
         held_out = round(auto * n)
         row["best share"] = min(bounds, key=bounds.get)
         row["auto"] = auto

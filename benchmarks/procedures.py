@@ -31,7 +31,7 @@ from pacsent import TextClassifier
 from pacsent import load as open_model
 from pacsent.classify import fitting
 from pacsent.guarantees import StreamWatcher
-from pacsent.guarantees.abstaining import Plan, accepted, plan, widest_passed
+from pacsent.guarantees.abstaining import Plan, accepted, lowest_valid_threshold, plan
 from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.stream_watcher import growth, monitors_of
 from pacsent.maths import temperature
@@ -101,7 +101,7 @@ def as_planned(planning, pool, error):
 
 def randomised(planning, pool, error):
     planned = plan(*planning, N_CALIBRATION, error, DELTA)
-    at = widest_passed(planned, *pool, error, DELTA)
+    at = lowest_valid_threshold(planned, *pool, error, DELTA)
     return None if at is None else planned.thresholds[at]
 
 

@@ -20,8 +20,8 @@ from pacsent.maths.binomial import two_sided_limits
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.risks import gibbs_risk
 from pacsent.paper import (
-    certificate_from_json,
     document_certificate,
+    read_certificate,
     simulation,
     squared_certificate,
     token_parts,
@@ -430,12 +430,12 @@ class TestRefusals:
 
     def test_a_foreign_json(self):
         with pytest.raises(ValueError, match="text must be a certificate as to_json writes it"):
-            certificate_from_json('{"a": 1}')
+            read_certificate('{"a": 1}')
         with pytest.raises(ValueError, match=r"format_version must be 3. Got 1 instead"):
-            certificate_from_json('{"kind": "A", "bound": 1, "format_version": 1}')
+            read_certificate('{"kind": "A", "bound": 1, "format_version": 1}')
         values = {"kind": "A", "bound": 1, "format_version": 3}
         with pytest.raises(ValueError, match=r"The certificate is incomplete .*'delta'"):
-            certificate_from_json(json.dumps({**values, "checksum": checksum(values)}))
+            read_certificate(json.dumps({**values, "checksum": checksum(values)}))
 
 
 class TestVacuous:
@@ -602,7 +602,7 @@ class TestCommands:
         assert result.exit_code == 0, result.output
         assert "Given the first 80 % of a new, similar document" in result.output
         result = self.run("certify", *place, "--quiet", "--bias", "1.6", "--json")
-        assert certificate_from_json(result.stdout).verify()
+        assert read_certificate(result.stdout).verify()
         result = self.run("certify", *place, "--quiet", "--method", "PB-IDF-L2", "--kind", "A")
         assert (
             "IDFVectorizer"

@@ -20,7 +20,7 @@ from sklearn.svm import SVC, LinearSVC
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.guarantees import certify, compare
-from pacsent.guarantees.samples import as_samples, row_fingerprints, taken
+from pacsent.guarantees.samples import as_samples, row_fingerprints, select_rows
 
 DELTA = 0.1
 
@@ -323,7 +323,7 @@ def test_copies_of_rows_stay_together_and_count_once():
     assert thrice.certificate_.bound >= 0.9 * once.certificate_.bound
     for table in (X, X.tolist(), sparse.csr_array(X), pd.DataFrame(X), [{"a": a} for a in X[:, 0]]):
         prints = row_fingerprints(table)
-        again = row_fingerprints(taken(table, [3, 3, 5]))
+        again = row_fingerprints(select_rows(table, [3, 3, 5]))
         assert np.unique(prints).size == 150
         assert again.tolist() == prints[[3, 3, 5]].tolist()
 
@@ -497,7 +497,7 @@ def test_sets_of_labels_are_certified_by_themselves(on_sets, tmp_path):
     assert found.kind == "multilabel" and found.n == 120 and found.holdout == 0.4
     texts, sets = labelled(400, seed=1)
     has = np.array([[label in some for label in LABELS] for some in sets])
-    given = on_sets.answers(texts).labels
+    given = on_sets.predict_with_scores(texts)[0]
     assert (given != has).any(axis=1).mean() < found.bound < 0.4
     assert on_sets.predict(texts)[:5] == [tuple(np.array(LABELS)[row]) for row in given[:5]]
     other = on_sets.certify(texts, sets)

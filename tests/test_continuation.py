@@ -15,8 +15,8 @@ from pacsent.guarantees import calibration, continuation
 from pacsent.guarantees.continuation import ContinuationCertificate, ContinuationOptions
 from pacsent.guarantees.encoder_certificate import (
     certified,
-    packed_losses,
-    unpacked_losses,
+    pack_losses,
+    unpack_losses,
 )
 from pacsent.maths.means import betting, betting_path, maurer_pontil
 from pacsent.maths.rounding import percent, rounded_up
@@ -80,7 +80,7 @@ class TestMeasuring:
 
     def test_the_bound_is_that_of_the_losses(self, found):
         certificate, measured = found
-        kept = unpacked_losses(certificate.losses)
+        kept = unpack_losses(certificate.losses)
         assert (kept >= measured.losses - 1e-12).all()
         assert (kept - measured.losses).max() <= 1 / 65_535
         assert certificate.bound == betting(kept, 0.05)
@@ -115,7 +115,7 @@ class TestMeasuring:
 
     def test_other_bounds_may_be_asked_for(self, vectorizer, documents):
         certificate = certify_encoder(vectorizer, documents, random_state=3, bound="maurer-pontil")
-        kept = unpacked_losses(certificate.losses)
+        kept = unpack_losses(certificate.losses)
         assert certificate.bound == maurer_pontil(kept, 0.05)
 
     def test_a_method_that_learns_is_fitted_on_documents_set_aside(self, language, documents):
@@ -132,7 +132,7 @@ class TestMeasuring:
         certificate, measured = measured_too(vectorizer, documents, anytime=True, random_state=0)
         assert_array_equal(measured.rows, np.sort(measured.rows))
         assert measured.aside.max() < measured.rows.min()
-        kept = unpacked_losses(certificate.losses)
+        kept = unpack_losses(certificate.losses)
         assert certificate.bound == betting(kept, 0.05, anytime=True)
         assert betting_path(kept, 0.05)[-1] >= certificate.bound - 1e-12
         assert certificate.verify()
@@ -145,7 +145,7 @@ class TestChoices:
         assert certificate.corrections == {"candidates": 3}
         assert len(certificate.candidates) == 3
         assert certificate.bound == min(c["bound"] for c in certificate.candidates)
-        kept = unpacked_losses(certificate.losses)
+        kept = unpack_losses(certificate.losses)
         assert certificate.bound == betting(kept, 0.05 / 3)
         assert "a union bound over 3 alternatives (3 candidates)" in str(certificate)
         assert certificate.verify()
@@ -153,7 +153,7 @@ class TestChoices:
     def test_candidates_tried_elsewhere_are_corrected_for(self, vectorizer, documents):
         alone = certify_encoder(vectorizer, documents, random_state=0)
         paid = certify_encoder(vectorizer, documents, random_state=0, n_candidates=100)
-        assert paid.bound == betting(unpacked_losses(paid.losses), 0.05 / 100)
+        assert paid.bound == betting(unpack_losses(paid.losses), 0.05 / 100)
         assert paid.bound > alone.bound
         unpaid = dataclasses.replace(paid, bound=alone.bound)
         with pytest.raises(ValueError, match=r"bound must be .* computed from its parts"):
@@ -370,9 +370,9 @@ class TestWords:
 
     def test_losses_are_packed_upwards(self):
         losses = np.array([0.0, 1.0, 0.5, 1 / 3])
-        kept = unpacked_losses(packed_losses(losses))
+        kept = unpack_losses(pack_losses(losses))
         assert (kept >= losses).all() and kept[0] == 0 and kept[1] == 1
-        assert_array_equal(unpacked_losses(packed_losses(kept)), kept)
+        assert_array_equal(unpack_losses(pack_losses(kept)), kept)
 
 
 class TestRefusals:

@@ -16,8 +16,12 @@ from pacsent.cli import cli
 from pacsent.encoders import StaticEncoder
 from pacsent.encoders.distillation_solver import Refinement, SolverOptions, batch_loss, fit_table
 from pacsent.encoders.subwords import learn_subwords, segment
-from pacsent.guarantees import FidelityCertificate, certify_agreement, measure_fidelity
-from pacsent.paper.certificate_reading import certificate_from_json
+from pacsent.guarantees import (
+    FidelityCertificate,
+    certify_agreement,
+    measure_fidelity,
+    read_certificate,
+)
 from pacsent.text.encoded import Encoded
 
 N_DIMS = 12
@@ -275,7 +279,7 @@ def test_too_few_texts_and_texts_without_words_are_refused():
 def test_the_certificate_follows_from_its_parts(student):
     certificate = certificate_of(student)
     assert certificate.verify()
-    again = certificate_from_json(certificate.to_json())
+    again = read_certificate(certificate.to_json())
     assert isinstance(again, FidelityCertificate) and again == certificate
     values = certificate.to_dict()
     for name, value in {"bound": 0.0, "neighbour_bound": 0.0, "n": 3, "n_collection": 0}.items():
@@ -400,7 +404,7 @@ def test_agreement_is_certified_and_copies_count_once():
     tail = sum(math.comb(100, k) * p**k * (1 - p) ** (100 - k) for k in range(3))
     assert tail == pytest.approx(0.05, abs=1e-6) and found.verify()
     assert "at least 0.938" in found.sentence()
-    assert certificate_from_json(found.to_json()) == found
+    assert read_certificate(found.to_json()) == found
     with pytest.raises(ValueError, match="at least one text"):
         certify_agreement(_Says(), _Says(), [])
 

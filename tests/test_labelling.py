@@ -18,9 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import labels as benchmark
 from pacsent import load
 from pacsent.cli import cli
-from pacsent.guarantees import AnytimeCertificate, anytime_error, certify_stream
+from pacsent.guarantees import AnytimeCertificate, anytime_error, certify_stream, read_certificate
 from pacsent.maths.means import betting
-from pacsent.paper.certificate_reading import certificate_from_json
 from pacsent.web import Labelling
 from pacsent.web.annotators import agreement, krippendorff_alpha
 from pacsent.web.label_journal import Journal
@@ -94,7 +93,7 @@ def test_it_is_never_below_the_share_of_errors():
 
 def test_the_certificate_is_read_back_and_a_changed_one_is_refused():
     made = certify_stream(np.arange(100) % 20 == 3, n_taught=45)
-    again = certificate_from_json(made.to_json())
+    again = read_certificate(made.to_json())
     assert isinstance(again, AnytimeCertificate) and again == made
     with pytest.raises(ValueError, match="wrong must be different integers"):
         AnytimeCertificate.from_dict({**made.to_dict(), "wrong": [3, 3], "n_errors": 2}).verify()
@@ -258,7 +257,7 @@ def test_labelling_by_prompts_writes_the_table_the_model_and_the_certificate(tab
     rows = (folder / "labels.csv").read_text().splitlines()
     assert rows[0] == "id,text,label,stream" and len(rows) == len(TEXTS) + 1
     assert sum(row.endswith((",judge", ",teach")) for row in rows) == 60
-    certificate = certificate_from_json((folder / "certificate.json").read_text())
+    certificate = read_certificate((folder / "certificate.json").read_text())
     assert certificate.bound == status["certified_error"] and certificate.n_taught == 30
     assert load(folder / "model").predict(["lovely sunrise"]).tolist() == ["up"]
 

@@ -297,7 +297,7 @@ def test_the_certificate_is_verified_kept_and_refused_when_edited():
     sets = [{name for name, one in zip(names, row) if one} for row in has]
     found = certify_multilabel(sets, proba >= 0.5, classes=names)
     assert found.verify() and MultilabelCertificate.from_json(found.to_json()) == found
-    assert "micro F1 is at least" in str(found) and "<svg" in found._repr_html_()
+    assert "micro F1 is at least" in str(found) and "certified</td>" in found._repr_html_()
     values = found.to_dict()
     for name, value in [("micro_f1_bound", 0.99), ("bound", 0.01), ("n", 300)]:
         with pytest.raises(ValueError, match=name):

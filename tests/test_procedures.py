@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 from pacsent.classify import fitting
-from pacsent.guarantees.abstaining import Plan, accepted, plan, widest_passed
+from pacsent.guarantees.abstaining import Plan, accepted, lowest_valid_threshold, plan
 from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.class_thresholds import class_thresholds, for_precision, for_recall
 from pacsent.guarantees.comparison import Comparison
@@ -29,9 +29,9 @@ def test_thresholds_pass_in_order_up_to_the_first_that_fails():
     confidence = np.repeat([0.9, 0.8, 0.7, 0.6], 100)
     wrong = np.concatenate([np.arange(100) < k for k in (0, 2, 60, 0)])
     thresholds = np.array([0.85, 0.75, 0.65, 0.55])
-    assert widest_passed(Plan(thresholds, 1.0), confidence, wrong, 0.05, 0.05) == 1
-    assert widest_passed(Plan(thresholds[2:], 1.0), confidence, wrong, 0.05, 0.05) is None
-    assert widest_passed(Plan(thresholds[:2], 1.0), confidence, wrong, 0.05, 0.05) == 1
+    assert lowest_valid_threshold(Plan(thresholds, 1.0), confidence, wrong, 0.05, 0.05) == 1
+    assert lowest_valid_threshold(Plan(thresholds[2:], 1.0), confidence, wrong, 0.05, 0.05) is None
+    assert lowest_valid_threshold(Plan(thresholds[:2], 1.0), confidence, wrong, 0.05, 0.05) == 1
 
 
 def test_the_chance_to_pass_is_that_of_simulation():
@@ -67,7 +67,7 @@ def abstaining(rng, n_runs, one_start=False, n=300, error=0.1):
             share = accepted(thresholds, *planning)[0] / 600
             first = np.argmax(n * share >= binomial.n_needed(error, DELTA))
             planned = planned._replace(thresholds=thresholds[first:])
-        at = widest_passed(planned, *answers(rng, n), error, DELTA)
+        at = lowest_valid_threshold(planned, *answers(rng, n), error, DELTA)
         n_answered = 0
         if at is not None:
             n_answered = np.searchsorted(-sure, -planned.thresholds[at], side="right")
@@ -94,7 +94,7 @@ def test_a_start_chosen_by_the_calibration_texts_is_noticed():
         n_accepted, n_wrong = accepted(thresholds, confidence, wrong)
         best = np.argmin(binomial.p_values(n_accepted, n_wrong, 0.1))
         chosen = Plan(thresholds[best:], 1.0)
-        count += widest_passed(chosen, confidence, wrong, 0.1, DELTA) is not None
+        count += lowest_valid_threshold(chosen, confidence, wrong, 0.1, DELTA) is not None
     assert count > allowed(400)
 
 

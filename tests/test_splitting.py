@@ -9,7 +9,13 @@ from scipy.sparse.csgraph import connected_components
 
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.guarantees import ErrorCertificate, certify_predictions
-from pacsent.guarantees.splitting import FEWEST_GROUPS, holdout_share, one_of_each, split, units_of
+from pacsent.guarantees.independence import (
+    MIN_HELD_OUT_GROUPS,
+    dependent_clusters,
+    hold_out,
+    holdout_fraction,
+    one_row_per_cluster,
+)
 from pacsent.maths.binomial import upper_limit
 from pacsent.text.near_duplicates import NEAR, text_units
 from pacsent.text.ngrams import NGrams
@@ -57,41 +63,48 @@ def test_rows_of_arrays_and_matrices_are_units_where_they_are_equal():
     from scipy import sparse
 
     X = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 0.0]])
-    assert units_of(X).tolist() == units_of(sparse.csr_matrix(X)).tolist() == [0, 1, 0]
-    assert units_of([]).size == 0
+    assert (
+        dependent_clusters(X).tolist()
+        == dependent_clusters(sparse.csr_matrix(X)).tolist()
+        == [0, 1, 0]
+    )
+    assert dependent_clusters([]).size == 0
     assert text_units(["one text"]).tolist() == [0]
 
 
 def test_splits_keep_units_together_and_do_not_depend_on_their_names():
     units = np.repeat(np.arange(60), 3)
-    found = split(units, 0.25, seed=4)
-    assert not set(units[found.held_out]) & set(units[found.rest])
-    assert np.unique(units[found.held_out]).size == 15
-    again = split(1000 - 7 * units, 0.25, seed=4)
-    assert (again.held_out == found.held_out).all()
-    assert split(units, 0.25).seed != split(units, 0.25).seed
-    rows = one_of_each(units, seed=1)
+    found = hold_out(units, 0.25, seed=4)
+    assert not set(units[found.held_out_rows]) & set(units[found.training_rows])
+    assert np.unique(units[found.held_out_rows]).size == 15
+    again = hold_out(1000 - 7 * units, 0.25, seed=4)
+    assert (again.held_out_rows == found.held_out_rows).all()
+    assert hold_out(units, 0.25).seed != hold_out(units, 0.25).seed
+    rows = one_row_per_cluster(units, seed=1)
     assert (units[rows] == np.arange(60)).all()
-    assert np.bincount(np.concatenate([one_of_each(units, s) for s in range(90)]) % 3).min() > 1500
+    assert (
+        np.bincount(np.concatenate([one_row_per_cluster(units, s) for s in range(90)]) % 3).min()
+        > 1500
+    )
 
 
 def test_groups_are_held_out_as_wholes_or_not_at_all():
     groups = np.repeat(np.arange(40), 5)
-    found = split(np.arange(200), 0.5, seed=0, groups=groups)
+    found = hold_out(np.arange(200), 0.5, seed=0, groups=groups)
     assert found.scope == "groups"
-    assert not set(groups[found.held_out]) & set(groups[found.rest])
-    few = split(np.arange(200), 0.5, seed=0, groups=groups // 4)
-    assert few.scope == "same groups" and FEWEST_GROUPS > 5
+    assert not set(groups[found.held_out_rows]) & set(groups[found.training_rows])
+    few = hold_out(np.arange(200), 0.5, seed=0, groups=groups // 4)
+    assert few.scope == "same groups" and MIN_HELD_OUT_GROUPS > 5
 
 
 def test_the_share_follows_the_number_of_units():
-    shares = [holdout_share("auto", n) for n in (20, 100, 600, 1000, 5000, 10**6)]
+    shares = [holdout_fraction("auto", n) for n in (20, 100, 600, 1000, 5000, 10**6)]
     assert shares == sorted(shares, reverse=True) and 0.1 <= shares[-1] < shares[0] <= 0.5
     for bad in (0, 1, "half", None, float("nan"), True):
         with pytest.raises(ValueError, match="holdout must be 'auto' or a share"):
-            holdout_share(bad, 100)
+            holdout_fraction(bad, 100)
     with pytest.raises(ValueError, match="random_state must be"):
-        split(np.arange(9), 0.5, seed=-1)
+        hold_out(np.arange(9), 0.5, seed=-1)
 
 
 # ---- the audit: every text twice ---------------------------------------------------------------
@@ -183,7 +196,7 @@ def test_a_certificate_is_checked_with_its_model_and_texts(fitted):
     assert "provenance" in found.unchecked and "digests" not in found.unchecked
     alone = certificate.verify()
     assert alone and "digests" in alone.unchecked
-    held_out = split(units_of(texts), 0.4, 3).held_out
+    held_out = hold_out(dependent_clusters(texts), 0.4, 3).held_out_rows
     assert certificate.verify(model, [texts[i] for i in held_out], labels[held_out])
 
 
@@ -248,7 +261,10 @@ def test_choosing_among_seeds_is_corrected_for(fitted):
 def test_a_table_with_one_column_of_texts_is_its_texts():
     pd = pytest.importorskip("pandas")
     texts = ["a dull film with no plot", "A dull film with no plot!", "so very good", "quiet"]
-    assert units_of(pd.DataFrame({"body": texts})).tolist() == units_of(texts).tolist()
+    assert (
+        dependent_clusters(pd.DataFrame({"body": texts})).tolist()
+        == dependent_clusters(texts).tolist()
+    )
     labels = ["a", "b", "a", "b"]
     certificate = certify_predictions(labels, labels, texts=texts)
     assert certificate.verify(labels, pd.DataFrame({"body": texts}), labels)

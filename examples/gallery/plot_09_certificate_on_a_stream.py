@@ -11,7 +11,7 @@ import numpy as np
 
 from pacsent import certify_encoder, make
 from pacsent.datasets import load_books
-from pacsent.guarantees.encoder_certificate import unpacked_losses
+from pacsent.guarantees.certificate import unpack_losses
 from pacsent.maths.means import betting_path
 
 texts = [passage.text for passage in load_books()]
@@ -22,7 +22,7 @@ print(certificate)
 # %%
 # The same bound after every document, from the losses that the certificate keeps.
 
-losses = unpacked_losses(certificate.losses)
+losses = unpack_losses(certificate.losses)
 path = betting_path(losses, certificate.delta)
 figure, axis = plt.subplots(figsize=(7, 3.6))
 axis.semilogx(np.arange(1, len(path) + 1), path, label="certified, at all times at once")

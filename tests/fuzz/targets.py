@@ -489,10 +489,10 @@ def read_dataset(name: str, folder: Path) -> None:
 
 
 def read_certificate(folder: Path) -> None:
-    from pacsent.paper import certificate_from_json
+    from pacsent.guarantees import read_certificate
 
     text = (folder / "c.json").read_text(encoding="utf-8", errors="replace")
-    found = certificate_from_json(text)
+    found = read_certificate(text)
     str(found)
 
 

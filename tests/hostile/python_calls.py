@@ -256,13 +256,14 @@ def _certificate_edit(**changes):
     """A certificate of kind A with other fields, and a checksum that fits them."""
     import json
 
+    from pacsent.guarantees import read_certificate
     from pacsent.guarantees.certificate import checksum
-    from pacsent.paper import certificate_from_json, certify_words
+    from pacsent.paper import certify_words
 
     found = json.loads(certify_words(new("PB-L2"), TEXTS * 20).to_json())
     found.pop("checksum")
     found |= changes
-    certificate_from_json(json.dumps({**found, "checksum": checksum(found)}))
+    read_certificate(json.dumps({**found, "checksum": checksum(found)}))
 
 
 def certificates() -> Iterator[Case]:

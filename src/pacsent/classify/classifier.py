@@ -112,6 +112,7 @@ class TextClassifier(ClassifierMixin, LinearText):
     class_weight: str | dict | None = None
     characters: tuple[int, int] | None = (2, 5)
 
+    only_texts: ClassVar[bool] = True  # rows are texts, never arrays or tables of numbers
     _parameter_constraints: ClassVar[dict] = {
         **LinearText._parameter_constraints,
         "weighting": [StrOptions({"auto", *fitting.WEIGHTINGS})],
@@ -257,6 +258,23 @@ class TextClassifier(ClassifierMixin, LinearText):
     def given(self, proba: np.ndarray) -> np.ndarray:
         """Which labels are given at these probabilities, (n, n_labels) of bool."""
         return multilabel.given_labels(proba, self.thresholds_, self.min_labels_)
+
+    def predict_with_scores(self, texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+        """(labels, logarithms of `predict_proba`) in one pass; multi-label an indicator matrix."""
+        log_proba = self.predict_log_proba(texts)
+        if self.targets_ != "classes":
+            return self.given(np.exp(log_proba)), log_proba
+        return self.classes_[log_proba.argmax(axis=1)], log_proba
+
+    def has_no_features(self, log_proba: np.ndarray) -> np.ndarray:
+        """Which texts have no known n-gram and no known word, by their log-probabilities, (n,).
+
+        Their decision values are the intercepts alone.
+        """
+        fraction, of_characters = self.character_share_.least, self.intercept_characters_
+        intercept = self.intercept_ + fraction * (of_characters - self.intercept_)
+        alone = log_probabilities(intercept[None, :], self.inverse_temperature_)
+        return np.isclose(log_proba, alone, rtol=1e-12, atol=1e-12).all(axis=1)
 
     def predict_log_proba(self, texts: Iterable[str]) -> np.ndarray:
         """Logarithms of `predict_proba`."""

@@ -249,14 +249,14 @@ def verify(certificate, texts, model, as_json, quiet, **given):
     given to `classify train`, with its labels, in their order. Predictions need no MODEL. The exit
     status is 1 where something does not agree.
     """
-    from pacsent.guarantees.held_out_certificate import HeldOutCertificate
-    from pacsent.paper import certificate_from_json
+    from pacsent.guarantees import HeldOutCertificate, read_certificate
+    from pacsent.paper import simulation  # noqa: F401 - certificates of the paper register
 
     if Path(certificate).is_dir():
         found, model = _of_model(certificate), certificate if texts else None
         found.verify()
     else:
-        found = certificate_from_json(_json_text(certificate), certificate, verify=texts is None)
+        found = read_certificate(_json_text(certificate), certificate, verify=texts is None)
     of_rows = isinstance(found, HeldOutCertificate)
     alone = model is None and not (of_rows and "model" not in found.digests)
     if texts is not None and alone:

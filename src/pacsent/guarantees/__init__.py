@@ -1,4 +1,4 @@
-"""Guarantees for anybody's classifier: error, label sets, abstaining, comparison, alarms."""
+"""Guarantees for anybody's classifier, encoder and search: error, sets, abstention, drift."""
 
 import lazy_loader
 
@@ -6,7 +6,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "abstaining": ["Abstaining"],
-        "agreement": ["AgreementCertificate", "certify_agreement"],
         "answers": ["AnswerRule"],
         "anytime_certificate": ["AnytimeCertificate", "anytime_error", "certify_stream"],
         "certificate": ["Certificate"],
@@ -14,11 +13,13 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "class_thresholds": ["ClassThresholds"],
         "comparison": ["Comparison", "compare"],
         "continuation": ["ContinuationCertificate", "ContinuationOptions", "certify_encoder"],
+        "count_certificates": ["AgreementCertificate", "SearchCertificate", "certify_agreement"],
         "distillation": ["certify_student", "distill"],
         "encoder_certificate": ["VacuousBoundWarning"],
         "error_bounds": ["certify"],
         "error_certificate": ["ErrorCertificate"],
         "fidelity": ["FidelityCertificate", "measure_fidelity"],
+        "held_out_certificate": ["HeldOutCertificate"],
         "multilabel_certificate": ["MultilabelCertificate", "certify_multilabel"],
         "multilabel_thresholds": [
             "LabelThreshold",
@@ -26,6 +27,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "control_false_negatives",
         ],
         "predictions": ["certify_predictions"],
+        "reading": ["read_certificate"],
         "stream_watcher": ["Change", "StreamWatcher"],
     },
 )

@@ -2,7 +2,7 @@
 
 Thresholds and their order are planned on training texts (predictions by models that were not fitted
 on them) and tested on the calibration texts: Theorem 13 of docs/theory.md. `plan` and
-`widest_passed` work on arrays: the confidence of each answer, and whether it is wrong.
+`lowest_valid_threshold` work on arrays: the confidence of each answer, and whether it is wrong.
 """
 
 import hashlib
@@ -13,15 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration, nothing_read
+from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration, has_no_features
+from pacsent.guarantees.delta import divide_delta
 from pacsent.maths.binomial import chance_to_pass, passes
 from pacsent.maths.checks import check_probability
 
 _N_THRESHOLDS = 30  # more of them fail by chance, fewer lie too far apart
-_MIDDLES = (np.arange(5) + 0.5) / 5
-_HALF = 0.5  # share of the texts that are answered with the default error
-_LIKELY = 0.95  # predicted chance of an answer above which the guarantee needs no further words
-_MOST_MISSING = 20  # times the calibration texts: larger estimates of missing ones are not stated
+# Quantiles of the posterior of an error rate over which the chance to pass is averaged.
+_RATE_QUANTILES = (np.arange(5) + 0.5) / 5
+_DEFAULT_COVERAGE = 0.5  # fraction of the texts that are answered with the default error
+# Predicted chance of an answer above which the guarantee needs no further words.
+_LIKELY_CHANCE = 0.95
+# Times the calibration texts: larger estimates of missing ones are not stated.
+_MAX_MISSING_RATIO = 20
 
 
 class Plan(NamedTuple):
@@ -87,13 +91,13 @@ def plan(
     n_accepted, n_wrong = accepted(thresholds, confidence, wrong)
     coverage = n_accepted / confidence.size
     # the rate of wrong answers is not known exactly: five values of its posterior are averaged
-    rates = stats.beta.ppf(_MIDDLES[:, None], n_wrong + 0.5, n_accepted - n_wrong + 0.5)
+    rates = stats.beta.ppf(_RATE_QUANTILES[:, None], n_wrong + 0.5, n_accepted - n_wrong + 0.5)
     passes = chance_to_pass(np.rint(n * coverage).astype(int), rates, error, delta).mean(axis=0)
     first = int(np.argmax(passes))
     return Plan(thresholds[first:], float(passes[first]))
 
 
-def widest_passed(
+def lowest_valid_threshold(
     planned: Plan, confidence: np.ndarray, wrong: np.ndarray, error: float, delta: float
 ) -> int | None:
     """Position of the lowest threshold that may be used; None where none may.
@@ -107,21 +111,21 @@ def widest_passed(
     --------
     >>> planned = Plan(np.array([0.9, 0.8, 0.5]), 1.0)
     >>> confidence, wrong = np.repeat([0.95, 0.85, 0.6], 50), np.repeat([False, False, True], 50)
-    >>> widest_passed(planned, confidence, wrong, 0.1, 0.05)
+    >>> lowest_valid_threshold(planned, confidence, wrong, 0.1, 0.05)
     1
     """
     counts = accepted(planned.thresholds, confidence, wrong)
-    failed = ~passes(*counts, error, delta, coin_of(confidence))
+    failed = ~passes(*counts, error, delta, hashed_uniform(confidence))
     n_passed = int(np.argmax(failed)) if failed.any() else failed.size
     return n_passed - 1 if n_passed else None
 
 
-def coin_of(values: np.ndarray) -> float:
+def hashed_uniform(values: np.ndarray) -> float:
     """A number in [0, 1) made of these, by SHA-256: the same for everybody who has them.
 
     Examples
     --------
-    >>> round(coin_of(np.array([0.5, 0.9])), 4)
+    >>> round(hashed_uniform(np.array([0.5, 0.9])), 4)
     0.7463
     """
     written = np.ascontiguousarray(values, "<f8").tobytes()
@@ -181,37 +185,39 @@ class Abstaining:
 
     def predict(self, texts: Iterable[str]) -> list:
         """The class of each text, None where it abstains; it does where it can read nothing."""
-        found = self.classifier.answers(texts)
-        answers = np.exp(found.log_proba.max(axis=1)) >= self.threshold
-        answers &= ~nothing_read(self.classifier, found.log_proba)
-        return [name if answer else None for name, answer in zip(found.labels.tolist(), answers)]
+        labels, log_proba = self.classifier.predict_with_scores(texts)
+        is_answered = np.exp(log_proba.max(axis=1)) >= self.threshold
+        is_answered &= ~has_no_features(self.classifier, log_proba)
+        return [label if answer else None for label, answer in zip(labels.tolist(), is_answered)]
 
     @property
     def statement(self) -> str:
         """What is guaranteed about the answers, in one sentence or two."""
         if self.no_answers:
             return self.no_answers
-        said = (
+        text = (
             f"With {100 * (1 - self.delta):g} % confidence, at most {100 * self.error:g} % of its "
             f"answers are wrong; it answers {100 * self.coverage:.1f} % of the calibration texts "
             f"(those with a probability of at least {self.threshold:.4f})."
         )
-        if self.n_errors > 1:
-            said += (
+        if self.n_errors > 1 and self.coverage >= _DEFAULT_COVERAGE:
+            text += (
                 f" The error is the smallest of {self.n_errors} round ones with which it answers "
                 "at least half of them; the guarantee is corrected for this choice."
-                if self.coverage >= _HALF
-                else f" Of {self.n_errors} round errors it answers most with this one; the "
-                "guarantee is corrected for this choice."
             )
-        if self.chance < _LIKELY:
-            given = max(0.0, 1.0 - self.delta / max(self.chance, self.delta))
-            said += (
+        elif self.n_errors > 1:
+            text += (
+                f" Of {self.n_errors} round errors it answers most with this one; the guarantee "
+                "is corrected for this choice."
+            )
+        if self.chance < _LIKELY_CHANCE:
+            confidence = max(0.0, 1.0 - self.delta / max(self.chance, self.delta))
+            text += (
                 f" Answers were predicted for only {100 * self.chance:.0f} % of calibration sets "
                 "like this one; if so, the confidence among those that do answer is "
-                f"{100 * given:.0f} % (abstaining from every text counts as kept)."
+                f"{100 * confidence:.0f} % (abstaining from every text counts as kept)."
             )
-        return said
+        return text
 
     def __str__(self) -> str:
         if self.no_answers:
@@ -225,7 +231,7 @@ class Abstaining:
 def abstain(
     classifier: Any, calibration: Calibration, error: float | None, delta: float
 ) -> Abstaining:
-    """The lowest threshold that passes the test of `widest_passed`.
+    """The lowest threshold that passes the test of `lowest_valid_threshold`.
 
     With error=None the error is the smallest of `ROUND_ERRORS` with which at least half of the
     calibration texts are answered; where there is none, the one that answers most. As it is chosen
@@ -234,97 +240,96 @@ def abstain(
     check_probability("delta", delta)
     if error is not None:
         check_probability("error", error)
-    test = _Test.of(classifier, calibration)
+    test = _AbstentionTest(classifier, calibration)
     if error is None:
-        share = delta / len(ROUND_ERRORS)
-        tried = [test.widest(error, share, _HALF) for error in ROUND_ERRORS]
-        best = int(np.argmax([min(one.coverage, _HALF) for one in tried]))
-        found, chosen, n_errors = tried[best], ROUND_ERRORS[best], len(ROUND_ERRORS)
-        found = found._replace(chance=max(one.chance for one in tried))
+        each = divide_delta(delta, len(ROUND_ERRORS))
+        rules = [test.lowest(error, each, _DEFAULT_COVERAGE) for error in ROUND_ERRORS]
+        best = int(np.argmax([min(rule.coverage, _DEFAULT_COVERAGE) for rule in rules]))
+        rule, n_errors = rules[best], len(ROUND_ERRORS)
+        rule = rule._replace(chance=max(rule.chance for rule in rules))
     else:
-        found, chosen, n_errors = test.widest(float(error), delta), float(error), 1
+        rule, n_errors = test.lowest(float(error), delta), 1
     return Abstaining(
-        classifier, chosen, delta, found.threshold, found.coverage, test.confidence.size,
-        found.curve, found.chance, n_errors,
-        None if found.coverage else test.why_none(error, delta),
-    )  # fmt: skip
+        classifier=classifier,
+        delta=delta,
+        n=test.confidence.size,
+        n_errors=n_errors,
+        no_answers=None if rule.coverage else test.why_none(error, delta),
+        **rule._asdict(),
+    )
 
 
-class _Widest(NamedTuple):
+class _Rule(NamedTuple):
+    error: float
     threshold: float
     coverage: float
     chance: float
     curve: list
 
 
-@dataclass(frozen=True)
-class _Test:
+class _AbstentionTest:
     """Planning and calibration texts: how sure each answer is, and whether it is wrong."""
 
-    planning: tuple[np.ndarray, np.ndarray]
-    confidence: np.ndarray
-    wrong: np.ndarray
-
-    @classmethod
-    def of(cls, classifier, calibration):
-        out_of_fold = classifier.out_of_fold_
-        confidence = np.exp(calibration.log_proba.max(axis=1))
-        confidence[nothing_read(classifier, calibration.log_proba)] = -1.0  # never answered
-        return cls(
-            (
-                np.exp(out_of_fold.log_proba.max(axis=1)),
-                out_of_fold.log_proba.argmax(axis=1) != out_of_fold.labels,
-            ),
-            confidence,
-            calibration.wrong,
+    def __init__(self, classifier, calibration):
+        planning = classifier.out_of_fold_
+        self.planning = (
+            np.exp(planning.log_proba.max(axis=1)),
+            planning.log_proba.argmax(axis=1) != planning.labels,
         )
+        self.confidence = np.exp(calibration.log_proba.max(axis=1))
+        self.confidence[has_no_features(classifier, calibration.log_proba)] = -1.0  # no answer
+        self.wrong = calibration.wrong
 
-    def widest(self, error, delta, least=0.0):
+    def lowest(self, error, delta, least=0.0) -> _Rule:
+        """The lowest threshold that passes; one above 1 and a coverage of 0 where none does."""
         n = self.confidence.size
         planned = plan(*self.planning, n, error, delta, least)
         n_accepted, n_wrong = accepted(planned.thresholds, self.confidence, self.wrong)
         rows = zip(planned.thresholds, n_accepted, n_wrong)
         curve = [(float(t), float(a / n), float(k / a)) for t, a, k in rows if a]
-        at = widest_passed(planned, self.confidence, self.wrong, error, delta)
-        if at is None:
-            return _Widest(2.0, 0.0, planned.chance, curve)
-        threshold = float(planned.thresholds[at])
-        return _Widest(threshold, float(n_accepted[at] / n), planned.chance, curve)
+        place = lowest_valid_threshold(planned, self.confidence, self.wrong, error, delta)
+        if place is None:
+            return _Rule(error, 2.0, 0.0, planned.chance, curve)
+        threshold, coverage = float(planned.thresholds[place]), float(n_accepted[place] / n)
+        return _Rule(error, threshold, coverage, planned.chance, curve)
 
-    def why_none(self, error, delta):
+    def why_none(self, error, delta) -> str:
         """Why no threshold may be used, what is reachable, and how many labels are missing."""
-        n, chosen = self.confidence.size, error is None
-        error = ROUND_ERRORS[-1] if chosen else error
-        said = (
+        n, is_default = self.confidence.size, error is None
+        if is_default:
+            error = ROUND_ERRORS[-1]
+        text = (
             f"It abstains from every text: {n:,} calibration texts cannot guarantee an error "
             f"of {error:g} with confidence {1 - delta:g}"
         )
-        said += ", corrected for the choice of the error." if chosen else "."
-        larger = [] if chosen else [(e, self.widest(e, delta)) for e in ROUND_ERRORS if e > error]
-        reached = [(e, found.coverage) for e, found in larger if found.coverage]
-        if reached:
-            smallest, coverage = reached[0]
-            said += (
-                f" The smallest round error that they guarantee is {smallest:g}, with "
-                f"{100 * coverage:.0f} % of the texts answered, if it was chosen before looking at "
-                "them; without an error given, one is chosen and the guarantee is corrected for "
-                "the choice."
+        text += ", corrected for the choice of the error." if is_default else "."
+        larger = () if is_default else (e for e in ROUND_ERRORS if e > error)
+        rules = (self.lowest(e, delta) for e in larger)
+        reachable = next((rule for rule in rules if rule.coverage), None)
+        if reachable is not None:
+            text += (
+                f" The smallest round error that they guarantee is {reachable.error:g}, with "
+                f"{100 * reachable.coverage:.0f} % of the texts answered, if it was chosen before "
+                "looking at them; without an error given, one is chosen and the guarantee is "
+                "corrected for the choice."
             )
-        needed = self.n_predicted(error, delta / len(ROUND_ERRORS) if chosen else delta)
-        if needed is None and not reached:
-            said += " More labels alone do not help: its surest answers are wrong as often."
-        elif needed and n < needed <= (_MOST_MISSING + 1) * n:
-            missing = needed - n
-            texts = "text is" if missing == 1 else "texts are"
-            said += f" About {missing:,} more calibration {texts} needed for an error of {error:g}."
-        return said
-
-    def n_predicted(self, error, delta):
-        """Calibration texts with which an answer is as likely as not; None where no number is.
-
-        A fifth of the texts is answered at least: fewer planning texts say too little.
-        """
-        for n in np.unique(np.geomspace(10, 1e6, 120).astype(int)):
-            if plan(*self.planning, int(n), error, delta, 0.2).chance >= 0.5:
-                return int(n)
-        return None
+        if is_default:
+            delta = divide_delta(delta, len(ROUND_ERRORS))
+        # Calibration texts with which an answer is as likely as not. A fifth of the texts is
+        # answered at least: fewer planning texts say too little.
+        needed = next(
+            (
+                int(size)
+                for size in np.unique(np.geomspace(10, 1e6, 120).astype(int))
+                if plan(*self.planning, int(size), error, delta, 0.2).chance >= 0.5
+            ),
+            None,
+        )
+        if needed is None and reachable is None:
+            text += " More labels alone do not help: its surest answers are wrong as often."
+        elif needed and n < needed <= (_MAX_MISSING_RATIO + 1) * n:
+            texts = "text is" if needed - n == 1 else "texts are"
+            text += (
+                f" About {needed - n:,} more calibration {texts} needed for an error of {error:g}."
+            )
+        return text

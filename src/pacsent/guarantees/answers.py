@@ -4,8 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pacsent.guarantees.calibration_set import ROUND_ERRORS, nothing_read
-from pacsent.guarantees.label_sets import set_thresholds
+from pacsent.guarantees.calibration_set import ROUND_ERRORS, has_no_features, set_thresholds
 from pacsent.maths.binomial import n_needed
 from pacsent.maths.temperature import log_probabilities
 
@@ -113,7 +112,7 @@ class AnswerRule:
         thresholds, abstained = self.set_thresholds, None
         if self.threshold is not None:
             abstained = ~(probability >= self.threshold)
-            abstained |= nothing_read(self._classifier, log_proba)
+            abstained |= has_no_features(self._classifier, log_proba)
         return Answered(
             log_proba.argmax(axis=1),
             probability,

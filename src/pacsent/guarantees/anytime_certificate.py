@@ -1,4 +1,4 @@
-"""AnytimeCertificate: the error of a classifier that is judged while labels are still being given.
+"""The error of a classifier that is judged while labels are still being given.
 
 Texts drawn at random judge and never teach; other texts teach. The models that learn at sizes fixed
 beforehand are then independent of all judging texts, and each is bounded at all times at once. So
@@ -6,29 +6,26 @@ one may look after every label and stop when the bound is small enough.
 """
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacsent.guarantees.certificate import Certificate
-from pacsent.guarantees.certificate_page import ChartBar
-from pacsent.maths.checks import check_count, check_probability, is_count
+from pacsent.guarantees.certificate import MeanCertificate, pack_losses, unpack_losses
+from pacsent.guarantees.delta import divide_delta
+from pacsent.maths.checks import check_count, check_probability
 from pacsent.maths.means import betting
 from pacsent.maths.rounding import rounded_up
 
 N_MODELS = 16  # that may be judged by the same texts
-_MOST = 10_000_000  # judging texts, whose losses are in memory
 
 
 def anytime_error(losses: ArrayLike, delta: float = 0.05, n_models: int = N_MODELS) -> float:
     """Bound the error of one of `n_models` models, after any number of judging texts.
 
     With probability 1 - delta it holds for all models and all numbers of texts at once: Theorem 30
-    of the theory page. It is never below the share of errors.
+    of the theory page. It is never below the fraction of errors.
 
     Parameters
     ----------
@@ -46,7 +43,7 @@ def anytime_error(losses: ArrayLike, delta: float = 0.05, n_models: int = N_MODE
     1.0
     """
     losses = np.asarray(losses, np.float64)
-    each = check_probability("delta", delta) / check_count("n_models", n_models)
+    each = divide_delta(check_probability("delta", delta), check_count("n_models", n_models))
     if not losses.size:
         return 1.0
     with warnings.catch_warnings():  # of a bound below the mean of its losses: the larger is taken
@@ -54,37 +51,16 @@ def anytime_error(losses: ArrayLike, delta: float = 0.05, n_models: int = N_MODE
         return float(max(betting(losses, each, anytime=True), losses.mean()))
 
 
-def certify_stream(
-    losses: ArrayLike, delta: float = 0.05, n_models: int = N_MODELS, **noted: Any
-) -> "AnytimeCertificate":
-    """The certificate of `anytime_error`; `noted` are further fields.
-
-    Examples
-    --------
-    >>> print(certify_stream(([0.0] * 19 + [1.0]) * 5).sentence())
-    With 95 % confidence, the error rate of this classifier on new texts is at most 0.1584.
-    """
-    losses = np.asarray(losses, np.float64)
-    wrong = np.flatnonzero(losses).tolist()
-    return AnytimeCertificate(
-        bound=anytime_error(losses, delta, n_models), delta=float(delta), n=losses.size,
-        n_errors=len(wrong), wrong=wrong, corrections={"models": n_models},
-        provenance="judging texts were drawn at random and not learned from", **noted,
-    )  # fmt: skip
-
-
 @dataclass(frozen=True, kw_only=True)
-class AnytimeCertificate(Certificate):
+class AnytimeCertificate(MeanCertificate):
     """The error of one classifier on new texts, judged by a stream that may be stopped at any time.
 
     Attributes
     ----------
     n : int
         Judging texts.
-    n_errors : int
-        How many of them the classifier gets wrong.
-    wrong : list of int
-        Where these stand in the stream, counted from 0.
+    losses : str
+        1 for each judging text that the classifier gets wrong, else 0.
     n_taught : int
         Labels that the classifier was fitted on.
     digests : dict
@@ -92,9 +68,8 @@ class AnytimeCertificate(Certificate):
 
     Examples
     --------
-    >>> certificate = certify_stream([0.0] * 95 + [1.0] * 5, n_taught=45)
-    >>> AnytimeCertificate.from_json(certificate.to_json()).verify()
-    Verified: the bound follows from its parts. Not checked: n_taught, ...
+    >>> print(certify_stream(([0.0] * 19 + [1.0]) * 5).sentence())
+    With 95 % confidence, the error rate of this classifier on new texts is at most 0.1584.
     """
 
     kind: ClassVar[str] = "anytime error"
@@ -105,31 +80,22 @@ class AnytimeCertificate(Certificate):
     )
     needs_texts: ClassVar[tuple[str, ...]] = ("n_taught", "n_duplicates", "digests", "provenance")
 
-    n_errors: int
-    wrong: list = field(default_factory=list)
     n_taught: int = 0
     digests: dict = field(default_factory=dict)
+    provenance: str = "judging texts were drawn at random and not learned from"
 
     @property
-    def error(self) -> float:
-        """Share of the judging texts that the classifier gets wrong."""
-        return self.n_errors / self.n
+    def n_errors(self) -> int:
+        """Judging texts that the classifier gets wrong."""
+        return int(np.count_nonzero(unpack_losses(self.losses)))
 
     def recompute(self) -> dict[str, Any]:
-        losses = np.zeros(self.n)
-        losses[self.wrong] = 1.0
-        return {
-            "n_errors": len(self.wrong),
-            "bound": anytime_error(losses, self.delta, self.n_candidates),
-        }
+        return {"bound": anytime_error(unpack_losses(self.losses), self.delta, self.n_candidates)}
 
     def _check(self) -> None:
-        if self.n > _MOST:
-            self._refuse("n", f"at most {_MOST:,}")
-        if not is_count(self.n_taught):
-            self._refuse("n_taught", "an integer of at least 0")
-        if not _are_places(self.wrong, self.n):
-            self._refuse("wrong", f"different integers from 0 to {self.n - 1:,}, in order")
+        super()._check()
+        if not np.isin(unpack_losses(self.losses), (0.0, 1.0)).all():
+            self._refuse("losses", "0 or 1 for each text")
 
     def sentence(self) -> str:
         return (
@@ -137,27 +103,32 @@ class AnytimeCertificate(Certificate):
             f"at most {rounded_up(self.bound)}."
         )
 
-    def rows(self) -> list[tuple[str, str]]:
+    def details(self) -> list[tuple[str, str]]:
         return [
             (
                 "Measured on",
                 f"{self.n:,} texts drawn at random, {self.n_errors:,} wrong "
-                f"({self.error:.1%}). It may be looked at after every label.",
+                f"({self.observed:.1%}). It may be looked at after every label.",
             ),
             ("Classifier", f"fitted on {self.n_taught:,} other labels."),
-            ("Corrected for", self.corrected_for()),
-            ("Training texts", f"{self.provenance}."),
-            ("Assumption", self.assumption),
-        ]
-
-    def bars(self) -> list[ChartBar]:
-        return [
-            ChartBar("measured", self.error, "#7a8794"),
-            ChartBar("certified", self.bound, "#1b6e9c"),
         ]
 
 
-def _are_places(wrong: Sequence, n: int) -> bool:
-    if not all(is_count(place) and place < n for place in wrong):
-        return False
-    return all(a < b for a, b in pairwise(wrong))
+def certify_stream(
+    losses: ArrayLike, delta: float = 0.05, n_models: int = N_MODELS, **fields: Any
+) -> AnytimeCertificate:
+    """The certificate of `anytime_error`; `fields` are further ones of `AnytimeCertificate`.
+
+    Examples
+    --------
+    >>> certify_stream([0.0] * 19 + [1.0]).n_errors
+    1
+    """
+    losses = np.asarray(losses, np.float64)
+    return AnytimeCertificate.from_parts(
+        delta=float(delta),
+        n=losses.size,
+        losses=pack_losses(losses),
+        corrections={"models": n_models},
+        **fields,
+    )

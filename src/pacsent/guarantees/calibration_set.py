@@ -1,4 +1,7 @@
-"""The calibration set of a classifier: rows that nothing was fitted or chosen on."""
+"""The calibration set of a classifier, and the prediction sets that follow from it.
+
+Nothing was fitted or chosen on its rows.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -6,8 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.maths.temperature import log_probabilities
+from pacsent.guarantees.delta import divide_delta
+from pacsent.maths.binomial import n_needed, rank_for_sets
+from pacsent.maths.checks import check_probability
 
+# From which an error is chosen where none is given.
 ROUND_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 
 
@@ -16,11 +22,11 @@ class Calibration:
     """Log-probabilities of rows that nothing was fitted or chosen on, their classes, and answers.
 
     `predicted` are the classifier's answers, -1 for one that is no class; by default the likeliest
-    class. `planned` says which rows plan abstaining, so that it is tested on the others.
+    class. `planned` marks the rows that plan abstention, which is tested on the others.
     """
 
     log_proba: Any  # (n, n_classes), or None for a classifier that gives labels alone
-    labels: np.ndarray  # (n,); of several labels a text (n, n_labels) of bool
+    labels: np.ndarray  # (n,); multi-label (n, n_labels) of bool
     predicted: np.ndarray | None = None  # (n,)
     planned: np.ndarray | None = None  # (n,) of bool
     monitors: np.ndarray | None = None  # (n, 3) of `stream_watcher.MONITORS`, where these are texts
@@ -33,16 +39,15 @@ class Calibration:
 
     @property
     def tested(self) -> "Calibration":
-        """The rows that abstaining is tested on."""
+        """The rows that abstention is tested on."""
         if self.planned is None:
             return self
-        rest = ~self.planned
-        predicted = None if self.predicted is None else self.predicted[rest]
+        rows = ~self.planned
         return replace(
             self,
-            log_proba=self.log_proba[rest],
-            labels=self.labels[rest],
-            predicted=predicted,
+            log_proba=self.log_proba[rows],
+            labels=self.labels[rows],
+            predicted=None if self.predicted is None else self.predicted[rows],
             planned=None,
         )
 
@@ -58,16 +63,47 @@ def calibration_of(classifier: Any) -> Calibration:
     return classifier.calibration_
 
 
-def nothing_read(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
-    """Which texts hold no n-gram and no word that a TextClassifier knows, (n,).
+def has_no_features(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
+    """Which texts have no n-gram and no word that the classifier knows, if it can tell, (n,).
 
-    Their decision values are the intercepts alone. No rule answers them, on calibration texts
-    neither, so that a guarantee is about the texts that are answered.
+    No rule answers them, on calibration texts neither, so that a guarantee is about the texts that
+    are answered.
     """
     model = getattr(classifier, "estimator_", classifier)
-    if not hasattr(model, "inverse_temperature_"):
+    if not hasattr(model, "has_no_features"):
         return np.zeros(len(log_proba), bool)
-    share, of_characters = model.character_share_.least, model.intercept_characters_
-    intercept = model.intercept_ + share * (of_characters - model.intercept_)
-    alone = log_probabilities(intercept[None, :], model.inverse_temperature_)
-    return np.isclose(log_proba, alone, rtol=1e-12, atol=1e-12).all(axis=1)
+    return model.has_no_features(log_proba)
+
+
+def set_thresholds(
+    calibration: Calibration, error: float, delta: float, per_class: bool
+) -> np.ndarray:
+    """Smallest log-probability with which a class enters a prediction set, (n_classes,).
+
+    Scores are -log p, smaller is more plausible; the k-th smallest of the true labels' scores is
+    the threshold (`rank_for_sets`). Per class: only that class's texts, delta shared.
+    """
+    check_probability("delta", delta)
+    check_probability("error", error)
+    n_classes = calibration.log_proba.shape[1]
+    scores = -calibration.log_proba[np.arange(calibration.labels.size), calibration.labels]
+    if not per_class:
+        return np.full(n_classes, -_kth(scores, error, delta, "calibration texts"))
+    each = divide_delta(delta, n_classes)
+    thresholds = [
+        _kth(scores[calibration.labels == c], error, each, f"calibration texts of class number {c}")
+        for c in range(n_classes)
+    ]
+    return -np.array(thresholds)
+
+
+def _kth(scores, error, delta, what):
+    k = rank_for_sets(scores.size, error, delta)
+    if k is None:
+        needed = n_needed(error, delta)
+        raise ValueError(
+            f"Label sets that miss at most {error:g} with confidence {1 - delta:g} need {needed:,} "
+            f"{what}. Got {scores.size:,}, so {needed - scores.size:,} are missing. Label more "
+            "texts, or allow a larger error."
+        )
+    return np.sort(scores)[k - 1]

@@ -1,37 +1,57 @@
-"""The base class of all certificates.
+"""The base class of all certificates, and the shapes that they have.
 
-A certificate is a guarantee with everything that is needed to recompute it. Each kind is a small
-class of its own, next to the function that measures it; this module holds what they share.
+A certificate is a guarantee with everything that is needed to recompute it. There are three shapes:
+a count of errors (`CountCertificate`), a mean of losses in [0, 1] (`MeanCertificate`), and sets of
+labels (`pacsent.guarantees.multilabel_certificate`). A kind of certificate is one of these with
+words of its own, next to the function that measures it. Its class registers itself under its kind.
 """
 
+import base64
+import binascii
 import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
-import pacsent
-from pacsent.guarantees.certificate_page import ChartBar, as_html
-from pacsent.maths.checks import is_count
+import numpy as np
 
-FORMAT = 3
+import pacsent
+from pacsent.guarantees.delta import divide_delta
+from pacsent.maths.binomial import upper_limit
+from pacsent.maths.checks import is_count
+from pacsent.maths.means import MEAN_BOUNDS
+from pacsent.maths.rounding import rounded_up
+from pacsent.text.pages import render
+
+FORMAT = 4
+_LOSS_STEPS = 65_535  # a kept loss is a multiple of 1/65535, rounded up
 # What a number of a certificate may be, by the name of its field.
-_RULES = (
-    (lambda x: 0 < x < 1, "strictly between 0 and 1", "delta"),
-    (lambda x: is_count(x, least=1), "an integer of at least 1", "n n_documents n_dims "
-     "n_neighbours n_hits"),
-    (is_count, "an integer of at least 0", "n_left_out n_overlapping n_duplicates n_held_out "
-     "n_errors random_state n_repeated_errors n_groups seed n_collection "
-     "n_texts n_taught"),
-    (lambda x: 0 <= x <= 1, "in [0, 1]", "bound empirical_risk positive_bound noise_risk step "
-     "balanced_bound holdout neighbour_bound micro_f1_bound macro_f1_bound"),
-    (lambda x: 0 <= x < math.inf, "a finite number >= 0", "kl noise_margin shift_norm "
-     "held_out_risk constant_risk mean_square mean_fourth largest_square"),
-    (lambda x: 0 < x < math.inf, "a finite number > 0", "lam prior_variance"),
-    (math.isfinite, "a finite number", "bias scale"),
-)  # fmt: skip
-RANGES = {name: (right, rule) for right, rule, names in _RULES for name in names.split()}
+_PROBABILITY = (lambda x: 0 < x < 1, "strictly between 0 and 1")
+_POSITIVE_COUNT = (lambda x: is_count(x, least=1), "an integer of at least 1")
+_COUNT = (is_count, "an integer of at least 0")
+_FRACTION = (lambda x: 0 <= x <= 1, "in [0, 1]")
+_NONNEGATIVE = (lambda x: 0 <= x < math.inf, "a finite number >= 0")
+_POSITIVE = (lambda x: 0 < x < math.inf, "a finite number > 0")
+RANGES: dict[str, tuple[Any, str]] = {
+    "delta": _PROBABILITY,
+    **dict.fromkeys(("n", "n_documents", "n_dims", "n_neighbours", "n_hits"), _POSITIVE_COUNT),
+    **dict.fromkeys(
+        ("n_left_out", "n_overlapping", "n_duplicates", "n_held_out", "n_errors", "random_state",
+         "n_repeated_errors", "n_groups", "seed", "n_collection", "n_texts", "n_taught"), _COUNT,
+    ),
+    **dict.fromkeys(
+        ("bound", "empirical_risk", "positive_bound", "noise_risk", "step", "balanced_bound",
+         "holdout", "neighbour_bound", "micro_f1_bound", "macro_f1_bound"), _FRACTION,
+    ),
+    **dict.fromkeys(
+        ("kl", "noise_margin", "shift_norm", "held_out_risk", "constant_risk", "mean_square",
+         "mean_fourth", "largest_square"), _NONNEGATIVE,
+    ),
+    **dict.fromkeys(("lam", "prior_variance"), _POSITIVE),
+    **dict.fromkeys(("bias", "scale"), (math.isfinite, "a finite number")),
+}  # fmt: skip
 _TYPES: dict[str, Any] = {kind.__name__: kind for kind in (str, int, dict, list, tuple)}
 _TYPES["float"] = float, int
 
@@ -47,8 +67,8 @@ class Verified(NamedTuple):
     unchecked: str = ""
 
     def __repr__(self) -> str:
-        rest = f" Not checked: {self.unchecked}." if self.unchecked else ""
-        return f"Verified: {self.checked}.{rest}"
+        unchecked = f" Not checked: {self.unchecked}." if self.unchecked else ""
+        return f"Verified: {self.checked}.{unchecked}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +106,10 @@ class Certificate(ABC):
     True
     """
 
+    classes: ClassVar[dict[str, type["Certificate"]]] = {}  # of all kinds, by their kind
     kind: ClassVar[str] = ""
     assumption: ClassVar[str] = ""
+    unit: ClassVar[str] = "texts"  # what n counts
     unbounded: ClassVar[tuple[str, ...]] = ()  # fields that may exceed 1, unlike most risks
     needs_texts: ClassVar[tuple[str, ...]] = ()  # fields that cannot be checked without the texts
 
@@ -99,6 +121,10 @@ class Certificate(ABC):
     n_duplicates: int = 0
     pacsent_version: str = pacsent.__version__
 
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls):
+            Certificate.classes[cls.kind] = cls
+
     # ---- the numbers -------------------------------------------------------------------------
 
     @property
@@ -108,8 +134,8 @@ class Certificate(ABC):
 
     @property
     def delta_each(self) -> float:
-        """The share of delta that each alternative has."""
-        return self.delta / self.n_candidates
+        """The part of delta that each alternative has."""
+        return divide_delta(self.delta, self.n_candidates)
 
     @property
     def confidence(self) -> str:
@@ -121,9 +147,20 @@ class Certificate(ABC):
         """
         return f"{100 * (1 - self.delta):g} %"
 
+    @property
+    @abstractmethod
+    def observed(self) -> float:
+        """What was measured on the n examples; the bound is on what is expected."""
+
     @abstractmethod
     def recompute(self) -> dict[str, Any]:
         """The bound, and every other total, from the parts alone: field name -> value."""
+
+    @classmethod
+    def from_parts(cls, **parts: Any) -> Self:
+        """A certificate whose bounds are computed from its parts."""
+        draft = cls(**{"bound": math.nan, **parts})
+        return replace(draft, **draft.recompute())
 
     def verify(self) -> Verified:
         """Check that every field is possible and that the bound follows from the parts.
@@ -190,30 +227,30 @@ class Certificate(ABC):
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """The certificate of `to_dict`. Its kind is that of the class."""
-        given = {k: v for k, v in values.items() if k not in ("kind", "assumption")}
-        unknown = set(given) - {item.name for item in fields(cls)}
+        values = {k: v for k, v in values.items() if k not in ("kind", "assumption")}
+        unknown = set(values) - {item.name for item in fields(cls)}
         if unknown:
             raise ValueError(
                 f"A certificate of kind {cls.kind!r} must have its own fields only. Got "
                 f"{sorted(unknown)} as well. This certificate was changed."
             )
         for item in fields(cls):
-            if item.type is tuple and isinstance(given.get(item.name), list):
-                given[item.name] = tuple(given[item.name])
+            if item.type is tuple and isinstance(values.get(item.name), list):
+                values[item.name] = tuple(values[item.name])
         try:
-            found = cls(**given)
+            certificate = cls(**values)
         except TypeError as error:
             raise ValueError(
                 f"The certificate is incomplete ({error}). Give the file as it was written."
             ) from None
-        found._check_types()
-        return found
+        certificate._check_types()
+        return certificate
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The certificate of this kind that `to_json` wrote; a changed file is refused.
 
-        `pacsent.paper.certificate_from_json` reads a certificate of any kind.
+        `pacsent.guarantees.read_certificate` reads a certificate of any kind.
         """
         values = read_fields(text)
         if values["kind"] != cls.kind:
@@ -229,13 +266,38 @@ class Certificate(ABC):
     def sentence(self) -> str:
         """The guarantee itself, in one or two sentences."""
 
-    @abstractmethod
+    def details(self) -> list[tuple[str, str]]:
+        """Further statements, and what was measured: (title, text)."""
+        return []
+
     def rows(self) -> list[tuple[str, str]]:
         """What the guarantee rests on: (title, text)."""
+        rows = self.details()
+        if repeated := self.repeated():
+            rows.append(("Duplicates", repeated))
+        return [
+            *rows,
+            ("Assumption", self.assumption),
+            ("Provenance", self.origin()),
+            ("Corrections", self.corrected_for()),
+        ]
 
-    @abstractmethod
-    def bars(self) -> list[ChartBar]:
-        """What the picture compares."""
+    def repeated(self) -> str:
+        """Which examples repeat others; empty where none does."""
+        if not self.n_duplicates:
+            return ""
+        return f"{self.n_duplicates:,} {self.unit} repeat earlier ones; copies count once."
+
+    def origin(self) -> str:
+        """Where the examples come from."""
+        return f"{self.provenance}."
+
+    def bars(self) -> list[tuple[str, float, str]]:
+        """What the picture compares: (name, value, the value in words)."""
+        return [
+            ("observed", self.observed, f"{self.observed:.4f}"),
+            ("certified", self.bound, rounded_up(self.bound)),
+        ]
 
     def corrected_for(self) -> str:
         """The choices that a union bound covers, in words."""
@@ -251,7 +313,104 @@ class Certificate(ABC):
         return "\n".join([self.sentence(), *(f"{title}: {text}" for title, text in self.rows())])
 
     def _repr_html_(self) -> str:
-        return as_html(self.sentence(), self.bars(), self.rows())
+        bars = self.bars()
+        return render(
+            "certificate.html",
+            sentence=self.sentence(),
+            bars=bars,
+            longest=max(value for _, value, _ in bars) or 1.0,
+            rows=self.rows(),
+        )
+
+
+# ---- shapes -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountCertificate(Certificate):
+    """A count of errors among n independent examples: the limit of Clopper and Pearson.
+
+    Attributes
+    ----------
+    n_errors : int
+        Errors among the n examples.
+    """
+
+    needs_texts: ClassVar[tuple[str, ...]] = ("n_duplicates", "provenance")
+
+    n_errors: int
+
+    @property
+    def observed(self) -> float:
+        return self.n_errors / self.n
+
+    def recompute(self) -> dict[str, Any]:
+        return {"bound": upper_limit(self.n_errors, self.n, self.delta_each)}
+
+    def _check(self) -> None:
+        if self.n_errors > self.n:
+            self._refuse("n_errors", f"at most {self.n}, the number of {self.unit}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanCertificate(Certificate):
+    """A mean of losses in [0, 1] of n independent examples: a bound on their expectation.
+
+    Attributes
+    ----------
+    losses : str
+        Of each example, in an order fixed without looking at them, rounded up to 16 bits
+        (`unpack_losses`).
+    """
+
+    losses: str
+
+    @property
+    def observed(self) -> float:
+        return float(unpack_losses(self.losses).mean())
+
+    def recompute(self) -> dict[str, Any]:
+        return {"bound": mean_bound(self.losses, self.delta_each)}
+
+    def _check(self) -> None:
+        size = unpack_losses(self.losses).size
+        if self.n != size:
+            self._refuse("n", f"{size}, the number of losses")
+
+
+def mean_bound(losses: str, delta: float, name: str = "betting", **options: Any) -> float:
+    """The named bound on the expectation of packed losses.
+
+    >>> round(mean_bound(pack_losses(np.zeros(100)), 0.05, "chernoff"), 3)
+    0.03
+    """
+    return float(MEAN_BOUNDS[name](unpack_losses(losses), delta, **options))
+
+
+def pack_losses(losses: np.ndarray) -> str:
+    """Losses in [0, 1] rounded up to 16 bits, as text: what a certificate keeps of them.
+
+    >>> unpack_losses(pack_losses(np.array([0.0, 0.5, 1.0]))).round(4)
+    array([0. , 0.5, 1. ])
+    """
+    losses = np.clip(losses, 0.0, 1.0)
+    steps = np.floor(losses * _LOSS_STEPS)
+    steps += steps / _LOSS_STEPS < losses  # by the very division that `unpack_losses` does
+    return base64.b64encode(steps.astype("<u2").tobytes()).decode()
+
+
+def unpack_losses(text: str) -> np.ndarray:
+    """The losses that `pack_losses` kept, (n,) float64."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+        return np.frombuffer(raw, dtype="<u2").astype(float) / _LOSS_STEPS
+    except (binascii.Error, ValueError):
+        raise ValueError(
+            "losses must be what certify recorded. Got damaged text instead. Certify again."
+        ) from None
+
+
+# ---- files --------------------------------------------------------------------------------------
 
 
 def _same(stated, value, tolerance) -> bool:

@@ -1,11 +1,16 @@
 """CertifiedClassifier: a guarantee on the errors of any classifier, from labels held out."""
 
+import copy
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent import registry
@@ -14,39 +19,47 @@ from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.fitting import OutOfFold
 from pacsent.guarantees import (
     abstaining,
-    any_estimator,
     class_thresholds,
     comparison,
     error_bounds,
-    label_sets,
+    estimators,
     multilabel_thresholds,
 )
-from pacsent.guarantees.calibration_set import Calibration
-from pacsent.guarantees.certified_estimator import CertifiedEstimator
-from pacsent.guarantees.certified_state import from_arrays, to_arrays
+from pacsent.guarantees.calibration_set import Calibration, set_thresholds
+from pacsent.guarantees.certificate import Certificate
+from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.error_certificate import ErrorCertificate
-from pacsent.guarantees.evidence import digests
-from pacsent.guarantees.multilabel_certificate import (
-    MultilabelCertificate,
-    multilabel_certificate,
+from pacsent.guarantees.independence import (
+    as_seed,
+    dependent_clusters,
+    hold_out,
+    one_row_per_cluster,
 )
-from pacsent.guarantees.predictions import error_certificate
-from pacsent.guarantees.samples import as_samples, is_texts, n_samples, taken
-from pacsent.guarantees.splitting import as_seed, one_of_each, split, units_of
-from pacsent.guarantees.stream_watcher import monitors_of
-from pacsent.storage import State
+from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
+from pacsent.guarantees.samples import (
+    as_samples,
+    is_texts,
+    n_samples,
+    row_fingerprints,
+    select_rows,
+)
+from pacsent.guarantees.stream_watcher import MONITORS, monitors_of
+from pacsent.parameter_checks import Interval, StrOptions, fit_context
+from pacsent.storage import State, checked_tensor
+from pacsent.text.near_duplicates import sketches
 
-_PLANNED = 0.25  # of the calibration set of a fitted model: plans which thresholds are tested
-_JOINT = 3  # the error, label sets and abstaining
+# Of the calibration set of a fitted model: plans which thresholds of abstention are tested.
+_PLANNING_FRACTION = 0.25
+_N_JOINT_STATEMENTS = 3  # the error, prediction sets and abstention
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
+@dataclass(eq=False, repr=False)
+class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     """Any classifier, with a guarantee on its errors.
 
     A part of the labels is held out at random. The classifier is fitted on the rest; its errors on
-    the held-out part bound its error rate on new texts, and set the thresholds of label sets and of
-    abstaining. `y` may hold a set of labels for each text, or be an indicator matrix: the
+    the held-out part bound its error rate on new texts, and set the thresholds of prediction sets
+    and of abstention. `y` may contain a set of labels for each text, or be an indicator matrix: the
     certificate then bounds the errors and the F1 of sets.
 
     Parameters
@@ -67,7 +80,7 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
     n_candidates : int, default=1
         Number of classifiers, settings or seeds of which this one is kept by its guarantee.
     joint : bool, default=False
-        Whether the error, label sets and abstaining hold together: each gets delta / 3.
+        Whether the error, prediction sets and abstaining hold together: each gets delta / 3.
     random_state : int or None, default=None
         Decides what is held out. None draws a seed, which the certificate records.
 
@@ -99,135 +112,243 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
     [['up']]
     """
 
+    estimator: Any = None
+    _: KW_ONLY
+    holdout: float | str = "auto"
+    delta: float = 0.05
     classes: Sequence | None = None
+    prefit: bool = False
+    n_candidates: int = 1
     joint: bool = False
+    random_state: int | None = None
 
+    kind = "CertifiedClassifier"
     _parameter_constraints: ClassVar[dict] = {
-        **CertifiedEstimator._parameter_constraints,
+        "estimator": "no_validation",
+        "holdout": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
         "classes": ["array-like", None],
+        "prefit": ["boolean"],
+        "n_candidates": [Interval(Integral, 1, None, closed="left")],
         "joint": ["boolean"],
+        "random_state": [Interval(Integral, 0, None, closed="left"), None],
     }
 
     # ---- fitting -------------------------------------------------------------------------------
 
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: Sequence | None = None,
+    ) -> Self:
+        """Hold out a part of the rows, fit the estimator on the rest, and certify it.
+
+        Parameters
+        ----------
+        X : texts, or any array or table that the estimator takes
+            Copies of a row, and texts that are near-duplicates, stay on one side and count once.
+        y : one label, or set of labels, for each row
+        sample_weight : array, optional
+            How much each row counts in fitting. The guarantee counts every row once.
+        groups : array, one for each row, optional
+            The book, the author, the day a text is from. Whole groups are held out and the
+            guarantee is for new groups; where there are too few groups for this, it is not, and the
+            certificate says so.
+        """
+        fitted = self._unfitted()
+        if fitted._is_fitted_already():
+            if sample_weight is not None:
+                raise ValueError(
+                    "sample_weight must be None for an estimator that is fitted already."
+                )
+            fitted._calibrate(X, y, groups, "refuse")
+        else:
+            fitted._fit(X, y, sample_weight, groups)
+        return self._learn_from(fitted)
+
+    def calibrate(
+        self, X: Any, y: Any, *, groups: Sequence | None = None, overlap: str = "refuse"
+    ) -> Self:
+        """Certify the fitted estimator by labelled texts that nothing was fitted on.
+
+        They replace the calibration set. With a fitted estimator (`prefit`) or a function, no `fit`
+        is needed before. `overlap` says what to do with texts that were fitted, where this is
+        known: "refuse" them, or "drop" them. Near-duplicates of texts that were fitted are always
+        left out, and the certificate names their number.
+        """
+        self._validate_params()
+        calibrated = copy.copy(self)
+        calibrated._calibrate(X, y, groups, overlap)
+        return self._learn_from(calibrated)
+
+    def _unfitted(self) -> Self:
+        unfitted = copy.copy(self)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(unfitted, name)
+        return unfitted
+
+    def _learn_from(self, other: Self) -> Self:
+        """Take over what a copy has learned; at the end, so that a failed fit changes nothing."""
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        for name in [name for name in vars(other) if name.endswith("_")]:
+            setattr(self, name, getattr(other, name))
+        return self
+
+    def _is_fitted_already(self) -> bool:
+        model = self.estimator
+        usable = model is None or hasattr(model, "predict") or callable(model)
+        if isinstance(model, type) or not usable:
+            raise TypeError(
+                "estimator must have fit and predict, as in scikit-learn, or be a function from "
+                f"rows to labels. Got {estimators.name_of(model)} instead. Add a classifier as "
+                "its last step."
+            )
+        can_fit = model is None or hasattr(model, "fit")
+        return self.prefit or isinstance(model, FrozenEstimator) or not can_fit
+
     def _fit(self, X, y, sample_weight, groups):
         estimator = TextClassifier("english") if self.estimator is None else self.estimator
-        X, y = as_samples(X, only_texts=isinstance(estimator, TextClassifier)), inputs.counted(y)
+        only_texts = getattr(estimator, "only_texts", False)
+        X, y = as_samples(X, only_texts=only_texts), inputs.counted(y)
         n = n_samples(X)
-        classes, at = self._encoded(y, n)
-        weights = None if sample_weight is None else np.asarray(sample_weight)
-        group_of = inputs.as_groups(groups, n)
-        units = units_of(X)
-        found = split(units, self.holdout, self.random_state, group_of)
-        rest, seed = found.rest, found.seed
-        _check_left(classes, at, rest)
-        some, rows = (None if group_of is None else group_of[rest]), taken(X, rest)
-        several = any_estimator.gives_several(self)
-        target = at[rest].astype(int) if several else classes[at[rest]]
-        if several and isinstance(estimator, TextClassifier):
-            target = taken(y if hasattr(y, "shape") else list(y), rest)
-        self.estimator_ = any_estimator.fitted(
-            estimator, rows, target, None if weights is None else weights[rest], some
-        )
-        self.classes_ = classes
-        if not several:
-            self.classes_ = any_estimator.classes_of(self.estimator_, None, classes)
-        self._record(rows)
-        self.seed_, self.out_of_fold_ = seed, None
-        if isinstance(self.estimator_, TextClassifier):
-            self.out_of_fold_ = self.estimator_.out_of_fold_
-        elif any_estimator.gives_scores(self.estimator_):
-            self.out_of_fold_ = any_estimator.out_of_fold(
-                estimator, rows, at[rest], classes, (some, units[rest]), seed
-            )
-        self._certify_held_out(found, X, at, group_of)
-
-    def _encoded(self, y, n):
-        """The classes, and the position of each row's class, or whether it has each label."""
-        self.targets_ = "classes"
         sets = multilabel.label_matrix(y, n)
         if sets is None:
-            return inputs.encoded_labels(y, range(n))
-        self.targets_ = "sets" if sets.are_sets else "indicator"
-        return multilabel.encoded_sets(sets)
+            self.targets_ = "classes"
+            classes, positions = inputs.encoded_labels(y, range(n))
+        else:
+            self.targets_ = "sets" if sets.are_sets else "indicator"
+            classes, positions = multilabel.encoded_sets(sets)
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        group_of = inputs.as_groups(groups, n)
+        clusters = dependent_clusters(X)
+        parts = hold_out(clusters, self.holdout, self.random_state, group_of)
+        training, held_out = parts.training_rows, parts.held_out_rows
+        _check_training_labels(classes, positions[training])
+        training_X = select_rows(X, training)
+        training_groups = None if group_of is None else group_of[training]
+        if sets is None:
+            target = classes[positions[training]]
+        elif only_texts:  # it takes sets of names, as they are given
+            target = select_rows(y if hasattr(y, "shape") else list(y), training)
+        else:
+            target = positions[training].astype(int)
+        self.estimator_ = estimators.fit_clone(
+            estimator,
+            training_X,
+            target,
+            None if weights is None else weights[training],
+            training_groups,
+        )
+        self.classes_ = classes
+        if sets is None:
+            self.classes_ = estimators.classes_of(self.estimator_, None, classes)
+        # what recognises the rows that were fitted, and their near-duplicates
+        self.training_fingerprints_ = np.unique(row_fingerprints(training_X))
+        self.training_sketches_ = sketches(training_X) if is_texts(training_X) else None
+        self.seed_ = parts.seed
+        self.out_of_fold_ = getattr(self.estimator_, "out_of_fold_", None)
+        if not hasattr(self.estimator_, "out_of_fold_") and estimators.has_scores(self.estimator_):
+            together = training_groups, clusters[training]
+            self.out_of_fold_ = estimators.out_of_fold(
+                estimator, training_X, positions[training], classes, together, parts.seed
+            )
+        fields: dict[str, Any] = {"provenance": "held out by fit", "holdout": parts.fraction}
+        if parts.scope == "same groups":
+            fields |= {"scope": parts.scope, "n_groups": np.unique(group_of).size}
+        new_groups = group_of[held_out] if parts.scope == "groups" else None
+        self._certify(select_rows(X, held_out), positions[held_out], new_groups, fields)
 
     def _calibrate(self, X, y, groups, overlap):
         if not hasattr(self, "estimator_"):
-            self.estimator_ = self._unwrapped()
-        X, y = any_estimator.samples_for(self, X), inputs.counted(y)
+            if not self._is_fitted_already():
+                check_is_fitted(self)
+            frozen = isinstance(self.estimator, FrozenEstimator)
+            self.estimator_ = self.estimator.estimator if frozen else self.estimator
+        X, y = estimators.samples_for(self, X), inputs.counted(y)
         sets = multilabel.label_matrix(y, n_samples(X))
         if not hasattr(self, "targets_"):
-            kind = "classes" if sets is None else "sets" if sets.are_sets else "indicator"
-            self.targets_ = getattr(self.estimator_, "targets_", kind)
+            targets = "classes" if sets is None else "sets" if sets.are_sets else "indicator"
+            self.targets_ = getattr(self.estimator_, "targets_", targets)
         if not hasattr(self, "classes_"):
             names = y if sets is None else sets.names or range(sets.has.shape[1])
-            known = inputs.as_labels(names, None if sets else n_samples(X), "y")
-            self.classes_ = any_estimator.classes_of(self.estimator_, self.classes, known)
-        found = error_bounds.unseen(self, X, y, overlap, groups)
-        unplanned = not hasattr(self, "out_of_fold_") or self.calibration_.planned is not None
+            names = inputs.as_labels(names, None if sets else n_samples(X), "y")
+            self.classes_ = estimators.classes_of(self.estimator_, self.classes, names)
+        rows = error_bounds.unseen(self, X, y, overlap, groups)
+        needs_plan = not hasattr(self, "out_of_fold_") or self.calibration_.planned is not None
         self.seed_ = getattr(self, "seed_", self.random_state)
-        self._take(found.X, found.y, found.groups, {"provenance": found.provenance})
-        if unplanned:
-            self._plan()
-
-    def _plan(self):
-        """Give a part of the calibration set to plan abstaining, if training did not."""
+        self._certify(rows.X, rows.y, rows.groups, {"provenance": rows.provenance})
+        if not needs_plan:
+            return
+        # A part of the calibration set plans abstention, if training did not.
         self.out_of_fold_ = getattr(self.estimator_, "out_of_fold_", None)
         calibration = self.calibration_
         if self.out_of_fold_ is not None or calibration.log_proba is None:
             return
         self.seed_ = as_seed(self.seed_)
-        planned = np.random.default_rng(self.seed_).random(len(calibration.labels)) < _PLANNED
+        uniform = np.random.default_rng(self.seed_).random(len(calibration.labels))
+        planned = uniform < _PLANNING_FRACTION
         self.out_of_fold_ = OutOfFold(calibration.log_proba[planned], calibration.labels[planned])
         self.calibration_ = replace(calibration, planned=planned)
 
-    def _take(self, X, y, group_of, noted):
-        """Certify by these rows, and calibrate on one of each unit, or of each group."""
-        found = self.answers(X)
-        units = units_of(X)
-        how: dict[str, Any] = {
-            "units": units, "group_of": group_of, "delta": self._delta(None),
-            "n_candidates": self.n_candidates, "seed": self.seed_,
-        }  # fmt: skip
-        if any_estimator.gives_several(self):
-            predicted = None
-            noted["digests"] = digests(self, X, y, found.labels)
-            self.certificate_ = multilabel_certificate(
-                y, found.labels, self.classes_.tolist(), noted=noted, **how
-            )
-        else:
-            predicted = _positions(self.classes_, found.labels)
-            labels, said = self.classes_[y].tolist(), found.labels.tolist()
-            noted["digests"] = digests(self, X, labels, said)
-            self.certificate_ = error_certificate(labels, said, noted=noted, **how)
+    def _certify(self, X, y, group_of, fields):
+        """Certify by these rows, and calibrate on one of each cluster, or of each group."""
+        predictions = self._predict_any(X)
+        rows = error_bounds.LabelledRows(X, y, self.classes_, group_of, "", np.arange(len(y)))
+        self.certificate_ = error_bounds.certify_rows(
+            self,
+            rows,
+            predictions.labels,
+            fields=fields,
+            delta=self._delta(None),
+            n_candidates=self.n_candidates,
+            seed=self.seed_,
+        )
         self.seed_ = self.certificate_.seed
         grouped = self.certificate_.scope == "groups"
-        rows = one_of_each(group_of if grouped else units, self.seed_)
-        log_proba = None if found.log_proba is None else found.log_proba[rows]
-        monitors = monitors_of(self, X)[rows] if is_texts(X) else None
-        predicted = None if predicted is None else predicted[rows]
-        self.calibration_ = Calibration(log_proba, y[rows], predicted, monitors=monitors)
+        kept = one_row_per_cluster(group_of if grouped else dependent_clusters(X), self.seed_)
+        log_proba, labels = predictions.log_proba, None
+        if not estimators.is_multilabel(self):
+            # -1 for an answer that is none of the classes
+            place = {name: position for position, name in enumerate(self.classes_.tolist())}
+            answers = predictions.labels[kept].tolist()
+            labels = np.array([place.get(answer, -1) for answer in answers], np.int64)
+        self.calibration_ = Calibration(
+            None if log_proba is None else log_proba[kept],
+            y[kept],
+            labels,
+            monitors=monitors_of(self, X)[kept] if is_texts(X) else None,
+        )
 
     # ---- predicting ----------------------------------------------------------------------------
 
-    def answers(self, X: Any) -> any_estimator.Answers:
-        """Labels and, where there are any, logarithms of probabilities, in one call."""
+    def _predict_any(self, X):
         if not hasattr(self, "estimator_"):
             check_is_fitted(self)
-        rows = any_estimator.samples_for(self, X)
-        several = any_estimator.gives_several(self)
-        return any_estimator.answers(self.estimator_, self.classes_, rows, several)
+        X = estimators.samples_for(self, X)
+        of_sets = estimators.is_multilabel(self)
+        return estimators.predict_any(self.estimator_, self.classes_, X, of_sets)
+
+    def predict_with_scores(self, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """(labels, logarithms of probabilities where there are any) in one pass.
+
+        Multi-label: an indicator matrix.
+        """
+        return tuple(self._predict_any(X))
 
     def predict(self, X: Any) -> np.ndarray | list[tuple]:
         """The label, or the labels, that the estimator gives: what the certificate is about."""
-        found = self.answers(X).labels
-        if not any_estimator.gives_several(self):
-            return found
-        return multilabel.as_given(found, self.classes_, self.targets_)
+        labels = self._predict_any(X).labels
+        if not estimators.is_multilabel(self):
+            return labels
+        return multilabel.as_given(labels, self.classes_, self.targets_)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""
-        return self._scored("predict_proba", self.answers(X).log_proba)
+        return self._check_scores("predict_proba", self._predict_any(X).log_proba)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The estimator's probabilities, or normalised decision values, (n, n_classes)."""
@@ -265,8 +386,8 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         self, *, error: float = 0.05, delta: float | None = None, per_class: bool = False
     ) -> np.ndarray:
         """Log-probability from which on each class is in the sets of `predict_set`."""
-        calibration = self._with_scores("predict_set")
-        return label_sets.set_thresholds(calibration, error, self._delta(delta), per_class)
+        calibration = self._scored_calibration("predict_set")
+        return set_thresholds(calibration, error, self._delta(delta), per_class)
 
     def abstain(
         self, *, error: float | None = None, delta: float | None = None
@@ -276,7 +397,7 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         None takes the smallest of 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5 with which
         at least half of the calibration texts are answered, and corrects delta for this choice.
         """
-        tested = self._with_scores("abstain").tested
+        tested = self._scored_calibration("abstain").tested
         return abstaining.abstain(self, tested, error, self._delta(delta))
 
     def thresholds(
@@ -293,9 +414,13 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         labels a text, each label is a class.
         """
         return class_thresholds.class_thresholds(
-            self, self._with_scores("thresholds", several=True).tested, precision=precision,
-            recall=recall, classes=classes, delta=self._delta(delta),
-        )  # fmt: skip
+            self,
+            self._scored_calibration("thresholds", any_labels=True).tested,
+            precision=precision,
+            recall=recall,
+            classes=classes,
+            delta=self._delta(delta),
+        )
 
     def label_threshold(
         self,
@@ -309,54 +434,55 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         With several labels a text: `control_false_negatives`, or `control_false_discoveries`
         planned on predictions of training texts that were left out.
         """
-        if not any_estimator.gives_several(self):
+        if not estimators.is_multilabel(self):
             raise ValueError(
                 "label_threshold is for several labels a text. Got one class a text instead. Use "
                 "thresholds(precision=, recall=)."
             )
         if (false_negatives is None) == (false_discoveries is None):
             raise ValueError("Give false_negatives or false_discoveries, not both.")
-        tested, delta = (
-            self._with_scores("label_threshold", several=True).tested,
-            self._delta(delta),
-        )
-        known = tested.labels, np.exp(tested.log_proba)
+        tested = self._scored_calibration("label_threshold", any_labels=True).tested
+        labelled, delta = (tested.labels, np.exp(tested.log_proba)), self._delta(delta)
         if false_discoveries is None:
             return multilabel_thresholds.control_false_negatives(
-                *known, error=false_negatives or 0.0, delta=delta
+                *labelled, error=false_negatives or 0.0, delta=delta
             )
-        plan = self.out_of_fold_.labels, np.exp(self.out_of_fold_.log_proba)
+        planning = self.out_of_fold_.labels, np.exp(self.out_of_fold_.log_proba)
         return multilabel_thresholds.control_false_discoveries(
-            *known, error=false_discoveries, delta=delta, planning=plan
+            *labelled, error=false_discoveries, delta=delta, planning=planning
         )
 
     def _delta(self, delta):
+        """The part of delta of one statement, where the call gives none."""
         if delta is not None:
             return delta
-        return self.delta / _JOINT if self.joint else self.delta
+        return divide_delta(self.delta, _N_JOINT_STATEMENTS if self.joint else 1)
 
-    def _with_scores(self, what, several=False):
+    def _scored_calibration(self, what, any_labels=False):
         check_is_fitted(self)
-        if any_estimator.gives_several(self) and not several:
+        if estimators.is_multilabel(self) and not any_labels:
             raise ValueError(
                 f"{what} is for one class a text. Got several labels a text instead. Use "
                 "thresholds(precision=, recall=) or label_threshold(false_negatives=)."
             )
-        self._scored(what, self.calibration_.log_proba)
+        self._check_scores(what, self.calibration_.log_proba)
         return self.calibration_
 
-    def _scored(self, what, log_proba):
+    def _check_scores(self, what, log_proba):
         if log_proba is None:
             raise ValueError(
                 f"{what} needs probabilities or decision values. "
-                f"{any_estimator.name_of(self.estimator_)} gives labels alone. Give a function "
+                f"{estimators.name_of(self.estimator_)} gives labels alone. Give a function "
                 "that returns probabilities, with classes=, or another estimator."
             )
         return log_proba
 
-    # ---- files ---------------------------------------------------------------------------------
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        return tags
 
-    kind = "CertifiedClassifier"
+    # ---- files ---------------------------------------------------------------------------------
 
     def state(self) -> State:
         """What `pacsent.save` writes, for a TextClassifier: it, its certificate, its calibration.
@@ -364,47 +490,83 @@ class CertifiedClassifier(ClassifierMixin, CertifiedEstimator):
         Others are saved in their own way (joblib, skops, ONNX), with `certificate_.to_json()`.
         """
         check_is_fitted(self)
-        if not isinstance(self.estimator_, TextClassifier):
+        if not hasattr(self.estimator_, "state"):
             raise TypeError(
                 "save() takes a CertifiedClassifier around a TextClassifier. Got one around "
-                f"{any_estimator.name_of(self.estimator_)} instead. Save the estimator in its own "
+                f"{estimators.name_of(self.estimator_)} instead. Save the estimator in its own "
                 "way and certificate_.to_json() beside it; after loading, "
                 "CertifiedClassifier(estimator, prefit=True).calibrate(X, y)."
             )
-        parameters = {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if name not in ("estimator", "classes", "prefit")
+        parameters = self.get_params(deep=False)
+        for name in ("estimator", "classes", "prefit"):
+            del parameters[name]
+        described = {"certificate": self.certificate_.to_dict(), "seed": self.seed_}
+        labels = self.calibration_.labels
+        arrays = {
+            "calibration.log_proba": self.calibration_.log_proba,
+            "calibration.labels": labels.astype(np.uint8) if labels.ndim == 2 else labels,
+            "calibration.monitors": self.calibration_.monitors,
+            "description": np.frombuffer(
+                json.dumps(described, ensure_ascii=False).encode(), np.uint8
+            ),
         }
-        return State({"parameters": parameters}, to_arrays(self), {"estimator": self.estimator_})
+        return State({"parameters": parameters}, arrays, {"estimator": self.estimator_})
 
     @classmethod
     def from_state(cls, state: State) -> "CertifiedClassifier":
-        """The inverse of `state`. The certificate must follow from its numbers."""
+        """The inverse of `state`.
+
+        The arrays may have been written by somebody else: all shapes agree, all numbers are finite
+        and in their range, and the certificate must follow from its parts.
+        """
+        tensors = state.tensors
         estimator = state.parts["estimator"]
-        if not isinstance(estimator, TextClassifier):
+        if not hasattr(estimator, "out_of_fold_"):
             raise ValueError("its estimator is no TextClassifier")
         made = cls(estimator, **state.config["parameters"], prefit=True)
         made._validate_params()
-        made.__dict__.update(from_arrays(state.tensors, estimator))
+        description = checked_tensor(tensors, "description", np.uint8, (None,))
+        described = json.loads(description.tobytes())
+        n_classes, seed = estimator.classes_.size, described["seed"]
+        if seed is not None and type(seed) is not int:
+            raise ValueError(f"seed must be an integer or none. Got {seed!r} instead")
+        if estimators.is_multilabel(estimator):
+            labels = checked_tensor(
+                tensors, "calibration.labels", np.uint8, (None, n_classes), low=0, below=2
+            ).astype(bool)
+        else:
+            labels = checked_tensor(
+                tensors, "calibration.labels", np.int64, (None,), low=0, below=n_classes
+            )
+        n = len(labels)
+        log_proba = checked_tensor(tensors, "calibration.log_proba", np.float64, (n, n_classes))
+        monitors = checked_tensor(
+            tensors, "calibration.monitors", np.float64, (n, len(MONITORS)), low=-1
+        )
+        of_sets = estimators.is_multilabel(estimator)
+        kind: type[Certificate] = MultilabelCertificate if of_sets else ErrorCertificate
+        made.certificate_ = kind.from_dict(described["certificate"])
+        made.certificate_.verify()
+        made.estimator_, made.classes_, made.seed_ = estimator, estimator.classes_, seed
+        made.targets_, made.out_of_fold_ = estimator.targets_, estimator.out_of_fold_
+        made.training_fingerprints_ = estimator.training_fingerprints_
+        made.training_sketches_ = estimator.training_sketches_
+        made.calibration_ = Calibration(log_proba, labels, monitors=monitors)
         return made
 
 
 registry.register("kind", CertifiedClassifier.kind, CertifiedClassifier.from_state)
 
 
-def _positions(classes, labels):
-    """Where each predicted label is among the classes, (n,); -1 for one that is none of them."""
-    place = {name: at for at, name in enumerate(classes.tolist())}
-    return np.array([place.get(label, -1) for label in labels.tolist()], np.int64)
-
-
-def _check_left(classes, y, rest):
-    several = y.ndim == 2
-    left = y[rest].sum(axis=0) if several else np.bincount(y[rest], minlength=classes.size)
-    fewest = np.minimum(left, rest.size - left) if several else left
-    if (fewest < 2).any():
+def _check_training_labels(classes, labels):
+    """Every class must be left in the training part, and so must texts without each label."""
+    if labels.ndim == 2:
+        counts = labels.sum(axis=0)
+        counts = np.minimum(counts, len(labels) - counts)
+    else:
+        counts = np.bincount(labels, minlength=classes.size)
+    if (counts < 2).any():
         raise ValueError(
             "holdout must leave at least two texts of every class to fit. Class "
-            f"{inputs.few(classes[fewest < 2])} has fewer left. Hold out less, or add texts."
+            f"{inputs.few(classes[counts < 2])} has fewer left. Hold out less, or add texts."
         )

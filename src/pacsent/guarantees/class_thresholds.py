@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from pacsent.classify.inputs import position
-from pacsent.guarantees.abstaining import plan, widest_passed
+from pacsent.guarantees.abstaining import lowest_valid_threshold, plan
 from pacsent.guarantees.calibration_set import Calibration
+from pacsent.guarantees.delta import divide_delta
 from pacsent.maths.binomial import n_needed, rank_for_sets
 from pacsent.maths.checks import check_probability
 
@@ -106,7 +107,8 @@ def class_thresholds(
         if classes is None
         else [position(classifier.classes_, c) for c in classes]
     )
-    share = delta / len(at) / (1 if precision is None or recall is None else 2)
+    n_statements = 1 if precision is None or recall is None else 2
+    share = divide_delta(delta, len(at), n_statements)
     found = {}
     for c in at:
         proba, is_c = np.exp(calibration.log_proba[:, c]), _is(calibration.labels, c)
@@ -150,5 +152,5 @@ def for_precision(
     """
     error = 1.0 - precision
     planning = plan(*planned, proba.size, error, delta)
-    passed = widest_passed(planning, proba, ~is_class, error, delta)
+    passed = lowest_valid_threshold(planning, proba, ~is_class, error, delta)
     return None if passed is None else float(planning.thresholds[passed])

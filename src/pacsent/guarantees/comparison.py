@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 
 from pacsent.classify.inputs import counted
-from pacsent.guarantees.any_estimator import asked, samples_for
+from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.error_bounds import unseen
-from pacsent.guarantees.samples import n_samples, row_fingerprints, taken
+from pacsent.guarantees.estimators import predict_any, samples_for
+from pacsent.guarantees.samples import n_samples, row_fingerprints, select_rows
 from pacsent.maths.binomial import mcnemar, two_sided_limits
 from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import rounded_down, rounded_up
 
-_APART = 0.1  # of delta for how often the answers are not both right or both wrong
+# Fraction of delta for how often exactly one of the two classifiers is right.
+_DISCORDANT_FRACTION = 0.1
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,10 @@ class Comparison:
         for s one tenth, so that the sign is found about as often as by McNemar's test.
         """
         n_apart = self.only_a_right + self.only_b_right
-        low, high = two_sided_limits(self.only_a_right, n_apart, (1.0 - _APART) * self.delta)
-        least, most = two_sided_limits(n_apart, self.n, _APART * self.delta)
+        of_size = divide_delta(self.delta, fraction=_DISCORDANT_FRACTION)
+        of_sign = divide_delta(self.delta, fraction=1.0 - _DISCORDANT_FRACTION)
+        low, high = two_sided_limits(self.only_a_right, n_apart, of_sign)
+        least, most = two_sided_limits(n_apart, self.n, of_size)
         low, high = 2.0 * low - 1.0, 2.0 * high - 1.0
         return (least if low > 0 else most) * low, (most if high > 0 else least) * high
 
@@ -119,14 +123,16 @@ def compare(
     check_probability("delta", delta)
     X, y = samples_for(a, X), counted(y)
     for classifier in (a, b):
-        found = unseen(classifier, X, y, overlap)
-        X, y = found.X, taken(y if hasattr(y, "shape") else list(y), found.rows)
+        rows = unseen(classifier, X, y, overlap)
+        X, y = rows.X, select_rows(y if hasattr(y, "shape") else list(y), rows.rows)
     right = []
     for classifier in (a, b):
-        found = unseen(classifier, X, y, overlap)
-        said = asked(classifier, X, found.classes).labels
-        true = found.y if found.y.ndim == 2 else found.classes[found.y]
-        right.append((said == true).all(axis=1) if found.y.ndim == 2 else said == true)
+        rows = unseen(classifier, X, y, overlap)
+        predictions = predict_any(classifier, rows.classes, X).labels
+        if rows.y.ndim == 2:
+            right.append((predictions == rows.y).all(axis=1))
+        else:
+            right.append(predictions == rows.classes[rows.y])
     once = np.unique(np.column_stack([row_fingerprints(X), *right]).astype(np.uint64), axis=0)
     only_a = int((once[:, 1] > once[:, 2]).sum())
     only_b = int((once[:, 1] < once[:, 2]).sum())

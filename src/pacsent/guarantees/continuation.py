@@ -11,17 +11,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from pacsent.guarantees import calibration
+from pacsent.guarantees.certificate import MeanCertificate, mean_bound, pack_losses, unpack_losses
 from pacsent.guarantees.encoder_certificate import (
     CertifyOptions,
     EncoderCertificate,
     Sample,
-    bound_on_mean,
     certified,
     check_sample,
     divided,
-    packed_losses,
     prepare,
-    unpacked_losses,
     vectors_of,
 )
 from pacsent.maths.means import MEAN_BOUNDS
@@ -78,10 +76,9 @@ class ContinuationOptions(CertifyOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContinuationCertificate(EncoderCertificate):
+class ContinuationCertificate(EncoderCertificate, MeanCertificate):
     """How well the vector of a document's first part recognises the words that follow.
 
-    `losses` holds the loss of each document, in order, rounded up to 16 bits (`unpacked_losses`).
     The rule calls w a word of the document if (scale * vector + shift).A_w + bias > 0.
 
     Examples
@@ -107,20 +104,20 @@ class ContinuationCertificate(EncoderCertificate):
         *EncoderCertificate.needs_texts, "bias", "scale", "shift_norm",
     )  # fmt: skip
 
-    losses: str
     bias: float
     scale: float
     shift_norm: float
 
     def recompute(self) -> dict[str, Any]:
-        name, anytime = self.options["bound"], self.options["anytime"]
-        return bound_on_mean(self.losses, name, self.delta_each, anytime=anytime)
+        anytime = {"anytime": True} if self.options["anytime"] else {}
+        return {
+            "empirical_risk": float(unpack_losses(self.losses).mean()),
+            "bound": mean_bound(self.losses, self.delta_each, self.options["bound"], **anytime),
+        }
 
     def _check(self) -> None:
-        super()._check()
-        size = unpacked_losses(self.losses).size
-        if self.n != size:
-            self._refuse("n", f"{size}, the number of losses")
+        EncoderCertificate._check(self)
+        MeanCertificate._check(self)
 
     def made_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
         return measure(prepare(encoder, texts, self.original_options()))[0]
@@ -133,14 +130,13 @@ class ContinuationCertificate(EncoderCertificate):
             f"(guessing: {100 * self.trivial_value:g} %)."
         )
 
-    def rows(self) -> list[tuple[str, str]]:
-        about = (
+    def scope_in_words(self) -> str:
+        return (
             "documents with at least two known words; one loss per document, in which words of the "
             f"document and random words count half each. {self.noise_in_words()}"
         )
-        return [("Scope", about), *super().rows()]
 
-    def details(self) -> str:
+    def parts(self) -> str:
         name = self.options["bound"]
         return f"; bound on the mean: {name}{', at any time' if self.options['anytime'] else ''}"
 
@@ -203,11 +199,17 @@ def certify_encoder(
     >>> certificate.bound < 0.5 and bool(certificate.verify())
     True
     """
-    chosen = ContinuationOptions.parse("certify", {
-        "delta": delta, "n_candidates": n_candidates, "holdout": holdout,
-        "anytime": anytime, "overlap": overlap, "random_state": random_state, "n_jobs": n_jobs,
-        "verbose": verbose, **options,
-    })  # fmt: skip
+    chosen = ContinuationOptions(
+        delta=delta,
+        n_candidates=n_candidates,
+        holdout=holdout,
+        anytime=anytime,
+        overlap=overlap,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        verbose=verbose,
+        **options,
+    )
     return certified(encoder, texts, chosen, measure)[0]
 
 
@@ -304,9 +306,9 @@ def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
     if rest.size:
         fresh = rule.losses(encoded.take(rest), sample.rng)
         held_out = {"held_out_risk": float(fresh.mean()), "n_held_out": int(rest.size)}
-    certificate = sample.filled(
+    certificate = sample.certificate(
         ContinuationCertificate,
-        losses=packed_losses(losses),
+        losses=pack_losses(losses),
         empirical_risk=float(losses.mean()),  # recomputed from the losses that are kept
         n=int(certified_rows.size),
         bias=rule.bias,

@@ -4,29 +4,27 @@
 copies. Each kind then measures on the `Sample` that it returns.
 """
 
-import base64
-import binascii
 import copy
 import math
-import secrets
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 
 from pacsent.encoders.external_encoders import as_encoder, name_of
 from pacsent.encoders.text_report import EmptySentenceWarning
-from pacsent.guarantees.certificate import Certificate, Verified
-from pacsent.guarantees.certificate_page import ChartBar
+from pacsent.guarantees.certificate import Certificate, Verified, unpack_losses
+from pacsent.guarantees.delta import divide_delta
+from pacsent.guarantees.error_certificate import candidates
+from pacsent.guarantees.independence import as_seed
 from pacsent.guarantees.mapped_encoder import MappedEncoder
 from pacsent.guarantees.provenance import first_copies, provenance_of, refuse_overlap
 from pacsent.maths.checks import check_count, check_probability, is_count, is_number
-from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.rounding import rounded_up
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.threads import n_threads
@@ -35,7 +33,6 @@ from pacsent.words.vectors import WordVectors, as_word_vectors
 ROUNDING = 1e-12  # relative; sums in float64 are off by less
 # Noise words are drawn by their count in the source to this power, as in word2vec's training.
 NOISE_POWER = 0.75
-_STEPS = 65_535  # a kept loss is a multiple of 1/65535, rounded up
 
 
 class VacuousBoundWarning(UserWarning):
@@ -64,7 +61,7 @@ class CertifyOptions:
 
     Examples
     --------
-    >>> CertifyOptions.parse("certify", {"delta": 0.1}).delta
+    >>> CertifyOptions(delta=0.1).delta
     0.1
     """
 
@@ -81,23 +78,12 @@ class CertifyOptions:
     n_jobs: int | None = None
     verbose: bool = False
 
-    @classmethod
-    def parse(cls, function: str, given: dict[str, Any]) -> Self:
-        """The options that `function` was given by name, checked."""
-        names = {item.name for item in fields(cls)}
-        for name in given:
-            if name not in names:
-                raise TypeError(
-                    f"{function} must be given its own options: {', '.join(sorted(names))}. Got "
-                    f"{name!r} instead. The kinds of the paper are functions of pacsent.paper."
-                )
-        return cls(**given)
-
     def __post_init__(self):
         check_probability("delta", self.delta)
         check_count("n_candidates", self.n_candidates)
-        self._must(self.random_state is None or is_count(self.random_state), "random_state",
-                   "an integer >= 0 or None, because a certificate records its seed")  # fmt: skip
+        seeded = self.random_state is None or is_count(self.random_state)
+        rule = "an integer >= 0 or None, because a certificate records its seed"
+        self._must(seeded, "random_state", rule)
         self._must(self.overlap in ("refuse", "drop"), "overlap", "'refuse' or 'drop'")
         for name in ("calibrate", "verbose"):
             self._must(isinstance(getattr(self, name), bool | np.bool_), name, "True or False")
@@ -116,7 +102,12 @@ class CertifyOptions:
     def recorded(self) -> dict[str, Any]:
         """What a certificate keeps of them: all but its own fields and what changes nothing."""
         left_out = ("delta", "n_candidates", "random_state", "n_jobs", "verbose")
-        return {k: _plain(v) for k, v in asdict(self).items() if k not in left_out}
+        return {
+            # arrays and NumPy's numbers as JSON can hold them
+            name: np.asarray(value).tolist() if np.size(value) and value is not None else value
+            for name, value in asdict(self).items()
+            if name not in left_out
+        }
 
 
 def finite_list(name: str, value: Any, above: float = -math.inf) -> list[float]:
@@ -133,15 +124,6 @@ def finite_list(name: str, value: Any, above: float = -math.inf) -> list[float]:
         rule = "finite" if above == -math.inf else f"finite and > {above:g}"
         raise ValueError(f"{name} must be {rule}. Got {value!r} instead.")
     return values
-
-
-def _plain(value):
-    """A value as JSON can hold it."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray | list | tuple):
-        return [_plain(item) for item in value]
-    return value
 
 
 # ---- the certificate ----------------------------------------------------------------------------
@@ -183,8 +165,7 @@ class EncoderCertificate(Certificate):
         return 0.5
 
     @property
-    def measured_risk(self) -> float:
-        """The empirical counterpart of the bound."""
+    def observed(self) -> float:
         return self.empirical_risk
 
     @property
@@ -210,9 +191,9 @@ class EncoderCertificate(Certificate):
         """
         if (texts is None) != (encoder is None):
             raise ValueError("texts and encoder must be given together. Got one of them only.")
-        found = super().verify()
+        verified = super().verify()
         if texts is None:
-            return found
+            return verified
         again = self.made_again(encoder, texts)
         for name in ("text_digest", "vectors_digest", "encoder"):
             if getattr(again, name) != getattr(self, name):
@@ -224,10 +205,17 @@ class EncoderCertificate(Certificate):
             # other versions may word the note in another way; candidates follow from the losses
             if item.name in ("pacsent_version", "provenance_note", "candidates"):
                 continue
-            if item.name == "losses":
-                _same_losses(self.losses, again.losses)  # type: ignore[attr-defined]
-            else:
-                self._must_equal(item.name, getattr(again, item.name), tolerance=1e-6)
+            value, measured = getattr(self, item.name), getattr(again, item.name)
+            if item.name != "losses":
+                self._must_equal(item.name, measured, tolerance=1e-6)
+                continue
+            value, measured = unpack_losses(value), unpack_losses(measured)
+            # another processor may round a score in another way
+            if value.size != measured.size or np.abs(value - measured).max(initial=0.0) > 1e-3:
+                raise ValueError(
+                    "losses must be those of the texts. Got others instead. This certificate was "
+                    "changed."
+                )
         return Verified(
             "the parts follow from the texts and the model, and the bound from the parts"
         )
@@ -253,46 +241,54 @@ class EncoderCertificate(Certificate):
 
     # ---- words -------------------------------------------------------------------------------
 
-    def rows(self) -> list[tuple[str, str]]:
-        rows = [("Measured on", self.measured())]
+    def details(self) -> list[tuple[str, str]]:
+        rows = [("Scope", self.scope_in_words()), ("Measured on", self.measured())]
         if self.held_out_risk is not None:
             side = "below" if self.held_out_risk <= self.bound else "ABOVE"
-            rows.append(("Held out", f"on {self.n_held_out:,} further {self.unit} the risk is "
-                         f"{self.held_out_risk:.4f}, {side} the bound."))  # fmt: skip
-        if self.n_duplicates:
-            rows.append(("Duplicates", f"{self.n_duplicates:,} documents repeat the known words of "
-                         "an earlier one; copies count once."))  # fmt: skip
-        rows += [
-            ("Assumption", self.assumption),
-            ("Provenance", self.provenance_in_words()),
-            ("Corrections", self.corrected_for()),
-            ("Verification", f"certificate.verify(texts, encoder) repeats the measurement (seed "
-             f"{self.random_state})."),
-        ]  # fmt: skip
+            text = (
+                f"on {self.n_held_out:,} further {self.unit} the risk is "
+                f"{self.held_out_risk:.4f}, {side} the bound."
+            )
+            rows.append(("Held out", text))
         if self.is_vacuous:
             rows.insert(0, ("No guarantee", f"the bound is no better than guessing: {self.why()}"))
         return rows
 
+    @abstractmethod
+    def scope_in_words(self) -> str:
+        """What the risk is about."""
+
     def measured(self) -> str:
         """What the risk was measured on."""
-        text = f"{self.n:,} {self.unit}; empirical risk {self.empirical_risk:.4f}{self.details()}."
+        text = f"{self.n:,} {self.unit}; empirical risk {self.empirical_risk:.4f}{self.parts()}."
         if self.n_left_out:
             text += f" {self.n_left_out:,} documents of fewer than two known words are left out."
         if self.n_overlapping:
             text += f" {self.n_overlapping:,} documents of the training text are left out."
-        return text
+        return (
+            f"{text} certificate.verify(texts, encoder) repeats the measurement (seed "
+            f"{self.random_state})."
+        )
 
-    def details(self) -> str:
+    def parts(self) -> str:
         """Further numbers of the kind, after the empirical risk."""
         return ""
 
+    def repeated(self) -> str:
+        if not self.n_duplicates:
+            return ""
+        return (
+            f"{self.n_duplicates:,} documents repeat the known words of an earlier one; copies "
+            "count once."
+        )
+
     def why(self) -> str:
         """Which part makes the bound as large as it is."""
-        if self.measured_risk >= self.trivial_value:
-            return f"the empirical risk {self.measured_risk:.4g} alone is no better."
+        if self.observed >= self.trivial_value:
+            return f"the empirical risk {self.observed:.4g} alone is no better."
         return f"n = {self.n:,} {self.unit} are too few for delta = {self.delta:g}. Certify more."
 
-    def provenance_in_words(self) -> str:
+    def origin(self) -> str:
         if self.provenance == "checked":
             return f"checked. {self.provenance_note}"
         return (
@@ -307,58 +303,11 @@ class EncoderCertificate(Certificate):
             f"text of the vectors, to the power {NOISE_POWER:g}."
         )
 
-    def bars(self) -> list[ChartBar]:
-        bars = [
-            ChartBar("guessing", self.trivial_value, "#999"),
-            ChartBar("certified", self.bound, "#1b6e9c"),
-        ]
+    def bars(self) -> list[tuple[str, float, str]]:
+        bars = [("guessing", self.trivial_value, f"{self.trivial_value:.4g}")]
         if self.held_out_risk is not None:
-            bars.insert(1, ChartBar("held out", self.held_out_risk, "#2a9d63"))
-        return bars
-
-
-def packed_losses(losses: np.ndarray) -> str:
-    """Losses in [0, 1] rounded up to 16 bits, as text: what a certificate keeps of them.
-
-    >>> unpacked_losses(packed_losses(np.array([0.0, 0.5, 1.0]))).round(4)
-    array([0. , 0.5, 1. ])
-    """
-    losses = np.clip(losses, 0.0, 1.0)
-    steps = np.floor(losses * _STEPS)
-    steps += steps / _STEPS < losses  # by the very division that `unpacked_losses` does
-    return base64.b64encode(steps.astype("<u2").tobytes()).decode()
-
-
-def unpacked_losses(text: str) -> np.ndarray:
-    """The losses that `packed_losses` kept, (n,) float64."""
-    try:
-        raw = base64.b64decode(text, validate=True)
-        return np.frombuffer(raw, dtype="<u2").astype(float) / _STEPS
-    except (binascii.Error, ValueError):
-        raise ValueError(
-            "losses must be what certify recorded. Got damaged text instead. Certify again."
-        ) from None
-
-
-def _same_losses(stated: str, again: str) -> None:
-    one, two = unpacked_losses(stated), unpacked_losses(again)
-    # another processor may round a score in another way
-    if one.size != two.size or not np.abs(one - two).max(initial=0.0) <= 1e-3:
-        raise ValueError(
-            "losses must be those of the texts. Got others instead. This certificate was changed."
-        )
-
-
-def bound_on_mean(losses: str, name: str, delta: float, *, anytime: bool = False) -> dict[str, Any]:
-    """Mean of packed losses and the named bound on their expectation.
-
-    >>> bound_on_mean(packed_losses(np.zeros(100)), "chernoff", 0.05)["empirical_risk"]
-    0.0
-    """
-    kept = unpacked_losses(losses)
-    further = {"anytime": True} if anytime else {}
-    bound = MEAN_BOUNDS[name](kept, delta, **further)
-    return {"empirical_risk": float(kept.mean()), "bound": float(bound)}
+            bars.append(("held out", self.held_out_risk, f"{self.held_out_risk:.4f}"))
+        return [*bars, ("certified", self.bound, rounded_up(self.bound))]
 
 
 # ---- the sample ---------------------------------------------------------------------------------
@@ -390,19 +339,22 @@ class Sample:
 
     @property
     def delta_each(self) -> float:
-        return self.options.delta / math.prod(self.corrections.values())
+        return divide_delta(self.options.delta, *self.corrections.values())
 
     def fitted(self, encoded: Encoded) -> Any:
         """A clone of the encoder, fitted on text that is not certified."""
         with _quiet_about_parts():
             return clone(self.encoder).fit(encoded)
 
-    def filled(self, kind: type[EncoderCertificate], **parts: Any) -> Any:
-        """A certificate with the totals that follow from its parts."""
-        given = {"corrections": self.corrections, "options": self.options.recorded()}
-        given |= {"bound": math.nan, "delta": float(self.options.delta), **self.record, **parts}
-        draft = kind(**given)
-        return replace(draft, **draft.recompute())
+    def certificate(self, kind: type[EncoderCertificate], **parts: Any) -> Any:
+        """A certificate of these parts, with the bound that follows from them."""
+        return kind.from_parts(
+            delta=float(self.options.delta),
+            corrections=self.corrections,
+            options=self.options.recorded(),
+            **self.record,
+            **parts,
+        )
 
 
 @contextmanager
@@ -423,40 +375,38 @@ def vectors_of(encoder: Any, encoded: Encoded) -> np.ndarray:
 def certified(encoder: Any, texts: Any, options: Any, measure: Callable) -> tuple[Any, Any]:
     """What `measure` returns for one encoder, or for the best of several with a union bound."""
     if not isinstance(encoder, list | tuple):
-        found, measured = measure(prepare(encoder, texts, options))
-        return _warned(found, stacklevel=4), measured
-    if not encoder:
-        raise ValueError("encoder must be an encoder or a list of them. Got an empty list.")
-    seed = secrets.randbits(62) if options.random_state is None else options.random_state
-    several = options.n_candidates * len(encoder)
-    options = replace(options, n_candidates=several, random_state=seed)
-    texts = texts if hasattr(texts, "__len__") else list(texts)
-    made = [measure(prepare(one, texts, options)) for one in encoder]
-    found, measured = min(made, key=lambda pair: pair[0].bound)
-    table = [{"encoder": c.encoder, "bound": c.bound} for c, _ in made]
-    return _warned(replace(found, candidates=table), stacklevel=4), measured
-
-
-def _warned(found: EncoderCertificate, stacklevel: int) -> EncoderCertificate:
-    if found.is_vacuous:
+        certificate, measured = measure(prepare(encoder, texts, options))
+    else:
+        if not encoder:
+            raise ValueError("encoder must be an encoder or a list of them. Got an empty list.")
+        n_candidates = options.n_candidates * len(encoder)
+        seed = as_seed(options.random_state)
+        options = replace(options, n_candidates=n_candidates, random_state=seed)
+        texts = texts if hasattr(texts, "__len__") else list(texts)
+        pairs = [measure(prepare(candidate, texts, options)) for candidate in encoder]
+        certificate, measured = min(pairs, key=lambda pair: pair[0].bound)
+        table = [{"encoder": c.encoder, "bound": c.bound} for c, _ in pairs]
+        certificate = replace(certificate, candidates=table)
+    if certificate.is_vacuous:
+        bound = rounded_up(certificate.bound)
         warnings.warn(
-            f"The bound is {rounded_up(found.bound)} and guarantees nothing: {found.why()}",
+            f"The bound is {bound} and guarantees nothing: {certificate.why()}",
             VacuousBoundWarning,
-            stacklevel=stacklevel,
+            stacklevel=3,
         )
-    return found
+    return certificate, measured
 
 
 def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     """Check the encoder, encode the texts, and leave out what it has seen and copies."""
     encoder = _checked_encoder(encoder, options)
-    seed = secrets.randbits(62) if options.random_state is None else int(options.random_state)
+    seed = as_seed(options.random_state)
     words = encoder.word_vectors.check_finite()  # a noise word may be one that no text contains
     encoded = words.vocabulary.encode(texts)
-    found = provenance_of(encoder, encoded)
+    provenance = provenance_of(encoder, encoded)
     if options.overlap == "refuse":
-        refuse_overlap(found)
-    rows = np.flatnonzero(~found.seen)
+        refuse_overlap(provenance)
+    rows = np.flatnonzero(~provenance.seen)
     rows = rows[first_copies(encoded.take(rows))]
     A_hat, B_hat = words.roles(swap=getattr(encoder, "swap_roles", False))
     bias = math.log(n_negatives_of(words)) if options.bias is None else options.bias
@@ -479,12 +429,12 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
             "text_digest": words.vocabulary.digest(encoded),
             "vectors_digest": words.digest(),
             "random_state": seed,
-            "provenance": found.status,
-            "provenance_note": found.note,
-            "n_overlapping": int(found.seen.sum()),
-            "n_duplicates": int(encoded.n_sentences - found.seen.sum() - rows.size),
+            "provenance": provenance.status,
+            "provenance_note": provenance.note,
+            "n_overlapping": int(provenance.seen.sum()),
+            "n_duplicates": int(encoded.n_sentences - provenance.seen.sum() - rows.size),
         },
-        corrections=({"candidates": int(options.n_candidates)} if options.n_candidates > 1 else {}),
+        corrections=candidates(options.n_candidates),
     )
 
 

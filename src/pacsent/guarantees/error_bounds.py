@@ -8,16 +8,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify.inputs import as_groups, as_labels, counted, positions
 from pacsent.classify.multilabel import known_sets
-from pacsent.guarantees.any_estimator import asked, classes_of, gives_several, samples_for
-from pacsent.guarantees.error_certificate import ErrorCertificate
-from pacsent.guarantees.evidence import digests
+from pacsent.guarantees.error_certificate import ErrorCertificate, error_certificate
+from pacsent.guarantees.estimators import classes_of, is_multilabel, predict_any, samples_for
+from pacsent.guarantees.independence import dependent_clusters
 from pacsent.guarantees.multilabel_certificate import (
     MultilabelCertificate,
     multilabel_certificate,
 )
-from pacsent.guarantees.predictions import error_certificate
-from pacsent.guarantees.samples import is_recorded, n_samples, seen_before, taken
-from pacsent.guarantees.splitting import units_of
+from pacsent.guarantees.samples import (
+    digests,
+    is_recorded,
+    n_samples,
+    seen_before,
+    select_rows,
+)
 
 
 def certify(
@@ -66,34 +70,54 @@ def certify(
     >>> round(certify(last_digit, texts, odd).bound, 3)
     0.03
     """
-    found = unseen(classifier, X, y, overlap, groups)
-    said = asked(classifier, found.X, found.classes).labels
-    noted: dict[str, Any] = {"provenance": found.provenance}
-    how: dict[str, Any] = {
-        "units": units_of(found.X), "group_of": found.groups, "delta": delta,
-        "n_candidates": n_candidates, "seed": random_state,
-    }  # fmt: skip
-    names = found.classes.tolist()
-    if found.y.ndim == 2:
-        noted["digests"] = digests(classifier, found.X, found.y, said)
-        return multilabel_certificate(found.y, said, names, noted=noted, **how)
-    true, said = [names[at] for at in found.y], said.tolist()
-    noted["digests"] = digests(classifier, found.X, true, said)
-    return error_certificate(true, said, recall=names if per_class else (), noted=noted, **how)
+    rows = unseen(classifier, X, y, overlap, groups)
+    predictions = predict_any(classifier, rows.classes, rows.X).labels
+    return certify_rows(
+        classifier,
+        rows,
+        predictions,
+        recall=rows.classes.tolist() if per_class else (),
+        delta=delta,
+        n_candidates=n_candidates,
+        seed=random_state,
+        fields={"provenance": rows.provenance},
+    )
 
 
-class Unseen(NamedTuple):
+class LabelledRows(NamedTuple):
     """Labelled rows that a classifier was not fitted on, and how this is known."""
 
     X: Any
-    y: np.ndarray  # (n,) positions in `classes`; of several labels a text (n, n_labels) of bool
+    y: np.ndarray  # (n,) positions in `classes`; multi-label (n, n_labels) of bool
     classes: np.ndarray
     groups: np.ndarray | None  # (n,)
     provenance: str
     rows: np.ndarray  # of those that were given
 
 
-def unseen(classifier: Any, X: Any, y: Any, overlap: str = "refuse", groups: Any = None) -> Unseen:
+def certify_rows(
+    classifier: Any,
+    rows: LabelledRows,
+    predictions: np.ndarray,
+    *,
+    recall: Sequence = (),
+    fields: dict[str, Any],
+    **options: Any,
+) -> ErrorCertificate | MultilabelCertificate:
+    """The certificate of a classifier's predictions for these rows; options of either kind."""
+    options |= {"clusters": dependent_clusters(rows.X), "group_of": rows.groups}
+    names = rows.classes.tolist()
+    if rows.y.ndim == 2:
+        fields["digests"] = digests(classifier, rows.X, rows.y, predictions)
+        return multilabel_certificate(rows.y, predictions, names, fields=fields, **options)
+    labels, answers = [names[position] for position in rows.y], predictions.tolist()
+    fields["digests"] = digests(classifier, rows.X, labels, answers)
+    return error_certificate(labels, answers, recall=recall, fields=fields, **options)
+
+
+def unseen(
+    classifier: Any, X: Any, y: Any, overlap: str = "refuse", groups: Any = None
+) -> LabelledRows:
     """Leave out near-duplicates of rows that were fitted; refuse those rows, or leave them out."""
     if hasattr(classifier, "fit") and hasattr(classifier, "__sklearn_tags__"):
         check_is_fitted(classifier)
@@ -104,14 +128,16 @@ def unseen(classifier: Any, X: Any, y: Any, overlap: str = "refuse", groups: Any
     classes = getattr(classifier, "classes_", None)
     if classes is None:
         classes = classes_of(classifier, None, as_labels(y, n))
-    several = gives_several(classifier)
-    at = known_sets(classes, y, n, len(classes)) if several else positions(classes, y, n)
-    kept, note = unseen_rows(classifier, X, overlap)
-    if kept.size == n:
-        return Unseen(X, at, classes, as_groups(groups, n), note, kept)
+    if is_multilabel(classifier):
+        y = known_sets(classes, y, n, len(classes))
+    else:
+        y = positions(classes, y, n)
     group_of = as_groups(groups, n)
-    some = None if group_of is None else group_of[kept]
-    return Unseen(taken(X, kept), at[kept], classes, some, note, kept)
+    rows, provenance = unseen_rows(classifier, X, overlap)
+    if rows.size < n:
+        X, y = select_rows(X, rows), y[rows]
+        group_of = None if group_of is None else group_of[rows]
+    return LabelledRows(X, y, classes, group_of, provenance, rows)
 
 
 def unseen_rows(model: Any, X: Any, overlap: str = "refuse") -> tuple[np.ndarray, str]:
@@ -137,7 +163,6 @@ def unseen_rows(model: Any, X: Any, overlap: str = "refuse") -> tuple[np.ndarray
         )
     if kept.size == n:
         return kept, "checked, none was fitted, and none is a near-duplicate of a text that was"
-    left_out = [f"{int(k.sum()):,} {what}" for k, what in (
-        (exact, "texts that were fitted"), (near, "near-duplicates of texts that were fitted")
-    ) if k.any()]  # fmt: skip
+    omitted = {"texts that were fitted": exact, "near-duplicates of texts that were fitted": near}
+    left_out = [f"{int(mask.sum()):,} {what}" for what, mask in omitted.items() if mask.any()]
     return kept, f"{' and '.join(left_out)} are left out; the guarantee is about others"

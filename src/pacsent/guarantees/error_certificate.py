@@ -1,23 +1,29 @@
 """The certificate of a classifier, or of anybody's predictions: how often they are wrong."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pacsent.classify.inputs import as_labels
-from pacsent.guarantees.any_estimator import asked, classes_of
-from pacsent.guarantees.encoder_certificate import unpacked_losses
-from pacsent.guarantees.evidence import BRIER, LARGEST, LEAST_PROBABILITY, LOG_LOSS, evidence_of
+from pacsent.guarantees.certificate import CountCertificate, pack_losses, unpack_losses
+from pacsent.guarantees.delta import divide_delta
+from pacsent.guarantees.estimators import are_predictions, classes_of, predict_any
 from pacsent.guarantees.held_out_certificate import HeldOutCertificate
+from pacsent.guarantees.independence import as_seed, cluster_means, population
 from pacsent.maths.binomial import upper_limit
-from pacsent.maths.checks import is_count
+from pacsent.maths.checks import check_count, check_probability, is_count
 from pacsent.maths.means import BOLD, betting
 from pacsent.maths.rounding import rounded_down, rounded_up
 
+BRIER, LOG_LOSS = "Brier score", "log-loss"
+MIN_PROBABILITY = 0.001  # smaller ones count as this in the log-loss, which is unbounded
+LARGEST_LOSS = {BRIER: 1.0, LOG_LOSS: float(-np.log(MIN_PROBABILITY))}
+
 
 @dataclass(frozen=True, kw_only=True)
-class ErrorCertificate(HeldOutCertificate):
+class ErrorCertificate(HeldOutCertificate, CountCertificate):
     """Upper bounds on how often one classifier, or whoever predicted, is wrong on new texts.
 
     `n` is the number of independent examples: different texts, where near-duplicates are one, or
@@ -61,7 +67,8 @@ class ErrorCertificate(HeldOutCertificate):
         "neither fitted nor chosen on the held-out texts, except for the choices listed under "
         "corrections."
     )
-    n_errors: int
+    needs_texts: ClassVar[tuple[str, ...]] = HeldOutCertificate.needs_texts
+
     n_repeated_errors: int = 0
     class_counts: dict = field(default_factory=dict)
     class_bounds: dict = field(default_factory=dict)
@@ -72,157 +79,150 @@ class ErrorCertificate(HeldOutCertificate):
     loss_bounds: dict = field(default_factory=dict)
     provenance: str = "checked"
 
-    # ---- the numbers -------------------------------------------------------------------------
-
     @property
     def error(self) -> float:
-        """Share of the texts (or mean share in the groups) that have a wrong prediction."""
+        """Fraction of the texts (or mean fraction in the groups) that have a wrong prediction."""
         if self.scope == "groups":
-            return float(unpacked_losses(self.losses["error"]).mean())
+            return float(unpack_losses(self.losses["error"]).mean())
         return self.n_errors / self.n
 
-    observed = error
+    @property
+    def observed(self) -> float:
+        return self.error
 
     def recompute(self) -> dict[str, Any]:
         return joint_bounds(vars(self), self.delta_each)
 
-    def _true(self, model, y, n):
+    # ---- checks ------------------------------------------------------------------------------
+
+    def _labels(self, model, y, n):
         return as_labels(y, n, "y")
 
-    def _said(self, model, X, true):
-        if isinstance(model, (list, tuple)) or hasattr(model, "tolist"):
-            return as_labels(model, len(true), "predictions")
-        classes = classes_of(getattr(model, "estimator_", model), None, true)
-        return asked(model, X, classes).labels.tolist()
+    def _predictions(self, model, X, labels):
+        if are_predictions(model):
+            return as_labels(model, len(labels), "predictions")
+        classes = classes_of(getattr(model, "estimator_", model), None, labels)
+        return predict_any(model, classes, X).labels.tolist()
 
-    def _counted(self, true, said, units, group_of):
-        names = {str(name): name for name in [*true, *said]}
+    def _measure(self, labels, predictions, clusters, group_of):
+        names = {str(name): name for name in [*labels, *predictions]}
         recall, precision = (
             [names.get(name, name) for name in counts]
             for counts in (self.class_counts, self.answer_counts)
         )
-        found = evidence_of(
-            true, said, seed=self.seed or 0, units=units, group_of=group_of, recall=recall,
-            precision=precision,
+        parts = count_errors(
+            labels, predictions, seed=self.seed or 0, clusters=clusters, group_of=group_of,
+            recall=recall, precision=precision,
         )  # fmt: skip
-        # losses of probabilities are not counted again
-        found["losses"] = {**self.losses, **found["losses"]}
-        return found
+        # losses of probabilities are not measured again
+        parts["losses"] = {**self.losses, **parts["losses"]}
+        return parts
 
-    def _beyond(self):
-        return [name for name in (BRIER, LOG_LOSS) if name in self.losses]
+    def _never_checked(self):
+        return [name for name in LARGEST_LOSS if name in self.losses]
 
     def _check(self) -> None:
-        super()._check()
+        HeldOutCertificate._check(self)
         n_texts = self.n + (self.n_duplicates if self.scope == "groups" else 0)
         if self.n_errors > n_texts:
             self._refuse("n_errors", f"at most {n_texts}, the number of texts")
         if self.n_repeated_errors > self.n_duplicates:
             self._refuse("n_repeated_errors", f"at most {self.n_duplicates}, the further texts")
-        for name in ("class_counts", "answer_counts"):
-            if not all(map(_is_counts, getattr(self, name).values())):
-                self._refuse(name, "[texts, errors] for each class, errors <= texts")
         if (self.scope == "groups") != ("error" in self.losses):
             self._refuse("losses", "those of each group exactly where scope is 'groups'")
         for name in self.losses:
-            size = unpacked_losses(self.losses[name]).size
-            if name in ("error", BRIER, LOG_LOSS) and size != self.n:
+            size = unpack_losses(self.losses[name]).size
+            if name in ("error", *LARGEST_LOSS) and size != self.n:
                 self._refuse("losses", f"{self.n} numbers for {name}, one for each of n")
         totals = self.n + self.n_duplicates, self.n_errors + self.n_repeated_errors
         for name in ("class_counts", "answer_counts"):
-            for place, total in enumerate(totals):
-                found, what = _total(getattr(self, name), place), ("texts", "errors")[place]
-                if found > total:
+            counts = getattr(self, name)
+            if not all(map(_are_counts, counts.values())):
+                self._refuse(name, "[texts, errors] for each class, errors <= texts")
+            for place, what in enumerate(("texts", "errors")):
+                counted, total = _total(counts, place), totals[place]
+                if counted > total:
                     self._refuse(name, f"at most {total} {what} in all")
-                if self.balanced_bound is not None and name == "class_counts" and found != total:
+                if self.balanced_bound is not None and name == "class_counts" and counted != total:
                     self._refuse(name, f"{what} that add up to {total}")
 
     # ---- words -------------------------------------------------------------------------------
 
     def sentence(self) -> str:
-        sure, most = f"With {self.confidence} confidence", rounded_up(self.bound)
-        seen = f"({self.n_errors:,} of {self.n:,} held-out texts were wrong: {self.error:.4f})."
+        confidence, bound = f"With {self.confidence} confidence", rounded_up(self.bound)
+        counts = f"({self.n_errors:,} of {self.n:,} held-out texts were wrong: {self.error:.4f})."
         if self.scope == "groups":
             n_texts = self.n + self.n_duplicates
             return (
-                f"{sure}, the error rate on texts of new groups, as a mean over groups, is at most "
-                f"{most} (the mean over {self.n:,} held-out groups is {self.error:.4f}; "
+                f"{confidence}, the error rate on texts of new groups, as a mean over groups, is "
+                f"at most {bound} (the mean over {self.n:,} held-out groups is {self.error:.4f}; "
                 f"{self.n_errors:,} of their {n_texts:,} texts were wrong)."
             )
         if self.scope == "same groups":
             return (
-                f"{sure}, the error rate on new texts of the same {self.n_groups:,} groups is at "
-                f"most {most} {seen} This is NOT a guarantee for new groups: there are too few "
-                "groups to hold any of them out."
+                f"{confidence}, the error rate on new texts of the same {self.n_groups:,} groups "
+                f"is at most {bound} {counts} This is NOT a guarantee for new groups: there are "
+                "too few groups to hold any of them out."
             )
-        return f"{sure}, the error rate on new texts is at most {most} {seen}"
+        return f"{confidence}, the error rate on new texts is at most {bound} {counts}"
 
-    def rows(self) -> list[tuple[str, str]]:
+    def repeated(self) -> str:
+        if not self.n_duplicates or self.scope == "groups":
+            return ""
+        return (
+            f"{self.n_duplicates:,} further texts repeat one of the {self.n:,}, almost or exactly. "
+            "The bound holds for new texts that repeat as often, and for new texts that do not."
+        )
+
+    def details(self) -> list[tuple[str, str]]:
         rows = []
         if self.class_bounds:
-            each = _listed(self.class_bounds, self.class_counts)
+            each = "; ".join(
+                f"{name} at most {rounded_up(bound)} ({wrong:,} of {n:,})"
+                for (name, bound), (n, wrong, *_) in zip(
+                    self.class_bounds.items(), self.class_counts.values()
+                )
+            )
             mean = ""
             if self.balanced_bound is not None:
                 mean = f" The mean over classes is at most {rounded_up(self.balanced_bound)}."
             rows.append(("Classes", f"{each}.{mean}"))
         if self.answer_bounds:
             each = "; ".join(
-                f"{name} is right for at least {rounded_down(1 - bound)} ({_right(pair)})"
-                for (name, bound), pair in zip(
+                f"{name} is right for at least {rounded_down(1 - bound)} ({n - wrong:,} of {n:,})"
+                for (name, bound), (n, wrong, *_) in zip(
                     self.answer_bounds.items(), self.answer_counts.values()
                 )
             )
             rows.append(("Precision", f"{each}."))
-        for name, bound in self.loss_bounds.items():
-            if name in (BRIER, LOG_LOSS):
-                largest = LARGEST.get(name, 1.0)
-                seen = largest * float(unpacked_losses(self.losses[name]).mean())
-                least = f" (probabilities below {LEAST_PROBABILITY:g} count as this)"
-                rows.append((name, f"at most {rounded_up(bound)} (observed {seen:.4f})"
-                             f"{least if name == LOG_LOSS else ''}."))  # fmt: skip
-        n_bounds = 1 + sum(map(len, (self.class_bounds, self.answer_bounds, self.loss_bounds)))
-        if n_bounds > 1:
-            rows.append(("Joint", f"all of this holds together with {self.confidence} confidence; "
-                         "half of delta is for the error rate, half for the rest."))  # fmt: skip
-        if self.n_duplicates and self.scope != "groups":
-            rows.append(("Duplicates", f"{self.n_duplicates:,} further texts repeat one of the "
-                         f"{self.n:,}, almost or exactly. The bound holds for new texts that "
-                         "repeat as often, and for new texts that do not."))  # fmt: skip
-        return [*rows, *self.origin()]
+        for name in self._never_checked():
+            mean = LARGEST_LOSS[name] * float(unpack_losses(self.losses[name]).mean())
+            least = f" (probabilities below {MIN_PROBABILITY:g} count as this)"
+            text = f"at most {rounded_up(self.loss_bounds[name])} (observed {mean:.4f})"
+            rows.append((name, f"{text}{least if name == LOG_LOSS else ''}."))
+        if rows:
+            text = (
+                f"all of this holds together with {self.confidence} confidence; half of delta is "
+                "for the error rate, half for the rest."
+            )
+            rows.append(("Joint", text))
+        return rows
 
 
-def _is_counts(pair) -> bool:
-    if (
-        not isinstance(pair, list | tuple)
-        or len(pair) not in (2, 4)
-        or not all(map(is_count, pair))
-    ):
+def _are_counts(counts) -> bool:
+    if not isinstance(counts, list | tuple) or len(counts) not in (2, 4):
         return False
-    return all(wrong <= n for n, wrong in zip(pair[::2], pair[1::2]))
-
-
-def _four(pair) -> list[int]:
-    """[texts, errors, further texts, further errors] of a pair without the latter."""
-    return [*pair, 0, 0][:4]
+    return all(map(is_count, counts)) and all(
+        wrong <= n for n, wrong in zip(counts[::2], counts[1::2])
+    )
 
 
 def _total(counts, place) -> int:
     """All texts (place 0) or all errors (place 1) of these counts."""
-    return sum(pair[place] + pair[place + 2] for pair in map(_four, counts.values()))
+    return sum(sum(each[place::2]) for each in counts.values())
 
 
-def _listed(bounds, counts):
-    return "; ".join(
-        f"{name} at most {rounded_up(bound)} ({pair[1]:,} of {pair[0]:,})"
-        for (name, bound), pair in zip(bounds.items(), counts.values())
-    )
-
-
-def _right(pair):
-    return f"{pair[0] - pair[1]:,} of {pair[0]:,}"
-
-
-def share_bound(counts: Any, delta: float) -> float:
+def fraction_bound(counts: Sequence[int], delta: float) -> float:
     """Clopper-Pearson's upper limit on an error rate, where some texts may repeat others.
 
     `counts` are [texts, errors], or [different texts, those with an error, further texts, further
@@ -231,46 +231,164 @@ def share_bound(counts: Any, delta: float) -> float:
 
     Examples
     --------
-    >>> round(share_bound([200, 20], 0.05), 4)
+    >>> round(fraction_bound([200, 20], 0.05), 4)
     0.142
-    >>> share_bound([100, 10, 100, 10], 0.05) > share_bound([200, 20], 0.05)
+    >>> fraction_bound([100, 10, 100, 10], 0.05) > fraction_bound([200, 20], 0.05)
     True
     """
-    n, wrong, more, more_wrong = _four(counts)
-    return max(upper_limit(wrong, n, delta), upper_limit(wrong + more_wrong, n + more, delta))
+    n, wrong = sum(counts[::2]), sum(counts[1::2])
+    return max(upper_limit(counts[1], counts[0], delta), upper_limit(wrong, n, delta))
 
 
-def joint_bounds(evidence: Any, delta: float) -> dict[str, Any]:
+def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
     """All bounds of an `ErrorCertificate`; they hold together with probability 1 - delta.
 
     Where there is more than the error rate, that has half of delta and the others share the other
-    half. Where there are losses of groups, they take the place of counts. `evidence` is what
-    `evidence_of` returns; what is left out of it is empty.
+    half. Where there are losses of groups, they take the place of counts. `parts` is what
+    `count_errors` returns; what is left out of it is empty.
 
-    >>> found = joint_bounds({"n": 200, "n_errors": 20}, 0.05)
-    >>> round(found["bound"], 4), found["class_bounds"], found["balanced_bound"]
+    >>> bounds = joint_bounds({"n": 200, "n_errors": 20}, 0.05)
+    >>> round(bounds["bound"], 4), bounds["class_bounds"], bounds["balanced_bound"]
     (0.142, {}, None)
     """
     names = ("n", "n_errors", "n_duplicates", "n_repeated_errors")
-    counts = [evidence.get(name, 0) for name in names]
-    kept = ("class_counts", "answer_counts", "losses")
-    class_counts, answer_counts, losses = (evidence.get(name, {}) for name in kept)
-    means = [name for name in losses if name in (BRIER, LOG_LOSS)]
-    n_others = len(class_counts) + len(answer_counts) + len(means)
-    first, share = (delta / 2, delta / (2 * n_others)) if n_others else (delta, delta)
+    counts = [parts.get(name, 0) for name in names]
+    names = ("class_counts", "answer_counts", "losses")
+    class_counts, answer_counts, losses = (parts.get(name, {}) for name in names)
+    scores = [name for name in losses if name in LARGEST_LOSS]
+    n_others = len(class_counts) + len(answer_counts) + len(scores)
+    first = divide_delta(delta, fraction=0.5) if n_others else delta
+    each = divide_delta(delta, 2, max(1, n_others))
 
-    def bound(name, pair, delta):
+    def bound(name, counts, delta):
         if name in losses:
-            return betting(unpacked_losses(losses[name]), delta, cap=BOLD)
-        return share_bound(pair, delta)
+            return betting(unpack_losses(losses[name]), delta, cap=BOLD)
+        return fraction_bound(counts, delta)
 
-    of_classes = {c: bound(f"class {c}", pair, share) for c, pair in class_counts.items()}
-    of_answers = {c: bound(f"answer {c}", pair, share) for c, pair in answer_counts.items()}
-    all_classes = of_classes and _total(class_counts, 0) == counts[0] + counts[2]
+    class_bounds = {c: bound(f"class {c}", pair, each) for c, pair in class_counts.items()}
+    answer_bounds = {c: bound(f"answer {c}", pair, each) for c, pair in answer_counts.items()}
+    all_classes = class_bounds and _total(class_counts, 0) == counts[0] + counts[2]
     return {
         "bound": bound("error", counts, first),
-        "class_bounds": of_classes,
-        "balanced_bound": float(np.mean(list(of_classes.values()))) if all_classes else None,
-        "answer_bounds": of_answers,
-        "loss_bounds": {m: LARGEST.get(m, 1.0) * bound(m, None, share) for m in means},
+        "class_bounds": class_bounds,
+        "balanced_bound": float(np.mean(list(class_bounds.values()))) if all_classes else None,
+        "answer_bounds": answer_bounds,
+        "loss_bounds": {name: LARGEST_LOSS[name] * bound(name, None, each) for name in scores},
     }
+
+
+def count_errors(
+    labels: list,
+    predictions: list,
+    *,
+    seed: int,
+    clusters: np.ndarray | None = None,
+    group_of: np.ndarray | None = None,
+    recall: Sequence = (),
+    precision: Sequence = (),
+    row_losses: dict[str, np.ndarray] | None = None,
+) -> dict[str, Any]:
+    """Counts and losses: the fields of `ErrorCertificate` that its bounds are computed from.
+
+    Parameters
+    ----------
+    labels, predictions : list
+    seed : int
+        Of the order of losses.
+    clusters, group_of : array of int, optional
+        Of each text: `independence.dependent_clusters`, and the number of its group.
+    recall, precision : classes
+        Those whose texts, and whose predictions, are counted by themselves.
+    row_losses : dict, optional
+        Further losses in [0, 1] of each text, by name.
+
+    >>> parts = count_errors(["a", "b"] * 3, ["a"] * 6, seed=0, clusters=np.arange(6) // 2)
+    >>> parts["n"], parts["n_errors"], parts["n_duplicates"]
+    (3, 3, 3)
+    """
+    wrong = np.array([label != answer for label, answer in zip(labels, predictions)], bool)
+    clusters = np.arange(wrong.size) if clusters is None else np.asarray(clusters)
+    scope, n_groups = population(group_of)
+    grouped = scope == "groups"
+    if grouped:
+        clusters = np.asarray(group_of)
+
+    def counts(rows):
+        """[clusters, those with an error, further texts, further errors]; of groups the texts."""
+        if grouped:  # the bound is from the losses of groups
+            return [int(rows.sum()), int(wrong[rows].sum())]
+        _, cluster = np.unique(clusters[rows], return_inverse=True)
+        n = int(cluster.max(initial=-1)) + 1
+        n_wrong = int((np.bincount(cluster, wrong[rows], n) > 0).sum())
+        n_further, n_further_wrong = int(rows.sum()) - n, int(wrong[rows].sum()) - n_wrong
+        return [n, n_wrong, n_further, n_further_wrong] if n_further else [n, n_wrong]
+
+    losses = {
+        name: pack_losses(cluster_means(clusters, values, seed))
+        for name, values in (row_losses or {}).items()
+    }
+    if grouped:
+        losses["error"] = pack_losses(cluster_means(clusters, wrong, seed))
+    of_class: dict[str, dict] = {"class": {}, "answer": {}}
+    for kind, values, names in (("class", labels, recall), ("answer", predictions, precision)):
+        for name in names:
+            rows = np.array([value == name for value in values], bool)
+            of_class[kind][str(name)] = counts(rows)
+            if grouped and rows.any():
+                means = cluster_means(clusters[rows], wrong[rows], seed)
+                losses[f"{kind} {name}"] = pack_losses(means)
+    n = np.unique(clusters).size
+    total = [*counts(np.ones(wrong.size, bool)), 0, 0]
+    return {
+        "n": n,
+        "n_errors": total[1],
+        "n_duplicates": wrong.size - n,
+        "n_repeated_errors": total[3],
+        "class_counts": of_class["class"],
+        "answer_counts": of_class["answer"],
+        "losses": losses,
+        "scope": scope,
+        "n_groups": n_groups,
+    }
+
+
+def error_certificate(
+    labels: list,
+    predictions: list,
+    *,
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    seed: int | None = None,
+    fields: dict[str, Any] | None = None,
+    **counted: Any,
+) -> ErrorCertificate:
+    """The certificate of predictions, where those of one cluster or group are not independent.
+
+    Parameters
+    ----------
+    labels, predictions : list
+    delta, n_candidates : see `certify_predictions`
+    seed : int or None
+        None draws one.
+    fields : dict, optional
+        Further fields: provenance, holdout, digests, scope and n_groups.
+    **counted
+        clusters, group_of, recall, precision, row_losses: see `count_errors`.
+
+    >>> error_certificate(["a", "b"] * 50, ["a"] * 100, clusters=np.arange(100) // 2).n
+    50
+    """
+    seed = as_seed(seed)
+    parts = count_errors(labels, predictions, seed=seed, **counted)
+    return ErrorCertificate.from_parts(
+        **{**parts, **(fields or {})},
+        delta=check_probability("delta", delta),
+        seed=seed,
+        corrections=candidates(n_candidates),
+    )
+
+
+def candidates(n_candidates: int) -> dict[str, int]:
+    """The corrections of a certificate for a choice among this many candidates."""
+    check_count("n_candidates", n_candidates)
+    return {"candidates": int(n_candidates)} if n_candidates > 1 else {}

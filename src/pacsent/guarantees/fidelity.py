@@ -1,23 +1,27 @@
-"""How well a student imitates its teacher on new texts, with a guarantee."""
+"""How near a distilled encoder (student) is to its teacher on new texts, with a guarantee."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pacsent.guarantees.certificate import Certificate
-from pacsent.guarantees.certificate_page import ChartBar
-from pacsent.guarantees.encoder_certificate import packed_losses, unpacked_losses
+from pacsent.guarantees.certificate import (
+    MeanCertificate,
+    mean_bound,
+    pack_losses,
+    unpack_losses,
+)
+from pacsent.guarantees.delta import divide_delta
 from pacsent.maths.arrays import unit_rows
-from pacsent.maths.means import betting
+from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import rounded_down
 
 N_NEIGHBOURS = 10
-_QUERIES = 1024  # compared with the collection at once
+_QUERIES_PER_BLOCK = 1024  # compared with the collection at once
 
 
 @dataclass(frozen=True, kw_only=True)
-class FidelityCertificate(Certificate):
+class FidelityCertificate(MeanCertificate):
     """A lower bound on the average cosine to the teacher, and on the neighbours that are found.
 
     Both hold together with probability 1 - delta; each has half of delta.
@@ -27,11 +31,11 @@ class FidelityCertificate(Certificate):
     bound : float
         Upper bound on the mean of (1 - cosine) / 2.
     losses : str
-        (1 - cosine) / 2 of each held-out text, rounded up to 16 bits (`unpacked_losses`).
+        (1 - cosine) / 2 of each held-out text, rounded up to 16 bits (`unpack_losses`).
     neighbour_bound : float or None
-        Upper bound on the share of the teacher's nearest neighbours that the student misses.
+        Upper bound on the fraction of the teacher's nearest neighbours that the student misses.
     neighbour_losses : str
-        That share for each query, rounded up to 16 bits.
+        That fraction for each query, rounded up to 16 bits.
     n_neighbours : int
         Neighbours of a query; 10.
     n_collection : int
@@ -63,7 +67,6 @@ class FidelityCertificate(Certificate):
         "provenance",
     )  # fmt: skip
 
-    losses: str
     neighbour_losses: str = ""
     neighbour_bound: float | None = None
     n_neighbours: int = N_NEIGHBOURS
@@ -74,7 +77,7 @@ class FidelityCertificate(Certificate):
     @property
     def mean_cosine(self) -> float:
         """Average cosine to the teacher on the held-out texts."""
-        return 1.0 - 2.0 * float(unpacked_losses(self.losses).mean())
+        return 1.0 - 2.0 * self.observed
 
     @property
     def cosine_bound(self) -> float:
@@ -83,75 +86,56 @@ class FidelityCertificate(Certificate):
 
     @property
     def recall(self) -> float | None:
-        """Share of the teacher's neighbours that were found for the held-out queries."""
+        """Fraction of the teacher's neighbours that were found for the held-out queries."""
         if self.neighbour_bound is None:
             return None
-        return 1.0 - float(unpacked_losses(self.neighbour_losses).mean())
+        return 1.0 - float(unpack_losses(self.neighbour_losses).mean())
 
     @property
     def recall_bound(self) -> float | None:
-        """With probability 1 - delta the expected share that is found is at least this."""
+        """With probability 1 - delta the expected fraction that is found is at least this."""
         return None if self.neighbour_bound is None else 1.0 - self.neighbour_bound
 
     def recompute(self) -> dict[str, Any]:
-        return _bounds(self.losses, self.neighbour_losses, self.delta_each)
+        if not self.neighbour_losses:
+            return {**super().recompute(), "neighbour_bound": None}
+        each = divide_delta(self.delta_each, 2)
+        return {
+            "bound": mean_bound(self.losses, each),
+            "neighbour_bound": mean_bound(self.neighbour_losses, each),
+        }
 
     def _check(self) -> None:
-        size, asked = (unpacked_losses(x).size for x in (self.losses, self.neighbour_losses))
-        if self.n != size:
-            self._refuse("n", f"{size}, the number of losses")
-        if asked > size or (asked > 0) != (self.n_collection >= self.n_neighbours > 0):
+        super()._check()
+        n_queries = unpack_losses(self.neighbour_losses).size
+        has_collection = self.n_collection >= self.n_neighbours > 0
+        if n_queries > self.n or (n_queries > 0) != has_collection:
             self._refuse("n_collection", "a number of texts that fits the neighbours' losses")
 
     def sentence(self) -> str:
-        found = (
+        cosine = (
             f"With {self.confidence} confidence, on new texts from the same distribution the "
             f"average cosine to the teacher is at least {rounded_down(self.cosine_bound)}"
         )
         if self.recall_bound is None:
-            return found + "."
+            return f"{cosine}."
         return (
-            f"{found}, and of the teacher's {self.n_neighbours} nearest neighbours among "
+            f"{cosine}, and of the teacher's {self.n_neighbours} nearest neighbours among "
             f"{self.n_collection:,} texts at least {rounded_down(self.recall_bound)} are found."
         )
 
-    def rows(self) -> list[tuple[str, str]]:
-        seen = f"average cosine {self.mean_cosine:.4f} on {self.n:,} held-out texts"
+    def details(self) -> list[tuple[str, str]]:
+        observed = f"average cosine {self.mean_cosine:.4f} on {self.n:,} held-out texts"
         if self.recall is not None:
-            n_queries = unpacked_losses(self.neighbour_losses).size
-            seen += f"; {self.recall:.4f} of the neighbours of {n_queries:,} queries"
-        rows = [("Teacher", f"{self.teacher}."), ("Observed", f"{seen}.")]
-        if self.n_duplicates:
-            copies = f"{self.n_duplicates:,} texts repeat earlier ones; copies count once."
-            rows.append(("Duplicates", copies))
+            n_queries = unpack_losses(self.neighbour_losses).size
+            observed += f"; {self.recall:.4f} of the neighbours of {n_queries:,} queries"
+        return [("Teacher", f"{self.teacher}."), ("Observed", f"{observed}.")]
+
+    def bars(self) -> list[tuple[str, float, str]]:
         return [
-            *rows,
-            ("Assumption", self.assumption),
-            ("Held-out texts", f"{self.provenance}."),
-            ("Corrections", self.corrected_for()),
+            ("cosine", max(0.0, self.mean_cosine), f"{self.mean_cosine:.4f}"),
+            ("certified", max(0.0, self.cosine_bound), rounded_down(self.cosine_bound)),
         ]
-
-    def bars(self) -> list[ChartBar]:
-        bars = [
-            ChartBar("cosine, observed", max(0.0, self.mean_cosine), "#2a9d63"),
-            ChartBar("cosine, certified", max(0.0, self.cosine_bound), "#1b6e9c"),
-        ]
-        if self.recall is not None and self.recall_bound is not None:
-            bars += [
-                ChartBar("neighbours, observed", self.recall, "#2a9d63"),
-                ChartBar("neighbours, certified", self.recall_bound, "#1b6e9c"),
-            ]
-        return bars
-
-
-def _bounds(losses: str, neighbour_losses: str, delta: float) -> dict[str, Any]:
-    """Betting bounds on both means, with half of delta each where there are two."""
-    if not neighbour_losses:
-        return {"bound": betting(unpacked_losses(losses), delta), "neighbour_bound": None}
-    return {
-        "bound": betting(unpacked_losses(losses), delta / 2),
-        "neighbour_bound": betting(unpacked_losses(neighbour_losses), delta / 2),
-    }
 
 
 def measure_fidelity(
@@ -169,41 +153,36 @@ def measure_fidelity(
     must not have been taught on them. A row of zeros has cosine 0. `name` is what the teacher is
     called, `n_duplicates` the number of copies that were left out.
     """
+    check_probability("delta", delta)
     taught, teacher = (unit_rows(np.asarray(x, dtype=np.float32)) for x in (taught, teacher))
     cosines = np.einsum("ij,ij->i", taught, teacher, dtype=float)
-    losses = packed_losses((1.0 - np.clip(cosines, -1.0, 1.0)) / 2)
-    n_collection = len(taught) // 2
-    missed = ""
+    n_collection, missed = len(taught) // 2, ""
     if n_collection > N_NEIGHBOURS:
-        missed = packed_losses(missed_neighbours(taught, teacher, n_collection))
-    else:
-        n_collection = 0
-    return FidelityCertificate(
-        **_bounds(losses, missed, delta),
+        missed = pack_losses(missed_neighbours(taught, teacher, n_collection))
+    return FidelityCertificate.from_parts(
         delta=delta,
         n=len(taught),
-        losses=losses,
+        losses=pack_losses((1.0 - np.clip(cosines, -1.0, 1.0)) / 2),
         neighbour_losses=missed,
-        n_collection=n_collection,
+        n_collection=n_collection if missed else 0,
         teacher=name,
         n_duplicates=n_duplicates,
     )
 
 
 def missed_neighbours(taught: np.ndarray, teacher: np.ndarray, n_collection: int) -> np.ndarray:
-    """Share of the teacher's nearest neighbours that are not among the student's, per query.
+    """Fraction of the teacher's nearest neighbours that are not among the student's, per query.
 
     The first `n_collection` unit vectors are the collection, the others the queries.
     """
     missed = []
-    for start in range(n_collection, len(taught), _QUERIES):
-        queries = slice(start, start + _QUERIES)
-        near = [_nearest(x[queries] @ x[:n_collection].T) for x in (taught, teacher)]
-        found = (near[0][:, :, None] == near[1][:, None, :]).any(axis=1).mean(axis=1)
-        missed.append(1.0 - found)
+    for start in range(n_collection, len(taught), _QUERIES_PER_BLOCK):
+        queries = slice(start, start + _QUERIES_PER_BLOCK)
+        nearest = []
+        for vectors in (taught, teacher):
+            cosines = vectors[queries] @ vectors[:n_collection].T
+            # of equal ones the earlier
+            nearest.append(np.argsort(-cosines, axis=1, kind="stable")[:, :N_NEIGHBOURS])
+        shared = (nearest[0][:, :, None] == nearest[1][:, None, :]).any(axis=1).mean(axis=1)
+        missed.append(1.0 - shared)
     return np.concatenate(missed)
-
-
-def _nearest(cosines: np.ndarray) -> np.ndarray:
-    """The largest of each row, (n, N_NEIGHBOURS); of equal ones the earlier."""
-    return np.argsort(-cosines, axis=1, kind="stable")[:, :N_NEIGHBOURS]

@@ -1,20 +1,21 @@
 """The certificate of predictions with several labels a text: errors and F1, all together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pacsent.classify.inputs import as_groups
 from pacsent.classify.multilabel import known_sets
-from pacsent.guarantees.any_estimator import asked
-from pacsent.guarantees.evidence import digests
+from pacsent.guarantees.delta import divide_delta
+from pacsent.guarantees.error_certificate import candidates
+from pacsent.guarantees.estimators import are_predictions, predict_any
 from pacsent.guarantees.held_out_certificate import HeldOutCertificate
-from pacsent.guarantees.samples import as_samples
-from pacsent.guarantees.splitting import as_seed, counted_rows, units_of
+from pacsent.guarantees.independence import as_seed, dependent_clusters, independent_rows
+from pacsent.guarantees.samples import as_samples, digests
 from pacsent.maths.binomial import lower_limit, upper_limit
-from pacsent.maths.checks import check_count, check_probability, is_count
+from pacsent.maths.checks import check_probability, is_count
 from pacsent.maths.ratios import ratio_at_least
 from pacsent.maths.rounding import rounded_down, rounded_up
 
@@ -60,32 +61,47 @@ class MultilabelCertificate(HeldOutCertificate):
         "predictions come from a rule that was neither fitted nor chosen on these texts, except "
         "for the choices listed under corrections."
     )
-    label_bounds: dict
-    label_f1_bounds: dict
-    micro_f1_bound: float
-    macro_f1_bound: float
+
     label_counts: dict
     matches: list
+    label_bounds: dict = field(default_factory=dict)
+    label_f1_bounds: dict = field(default_factory=dict)
+    micro_f1_bound: float = 0.0
+    macro_f1_bound: float = 0.0
 
     def recompute(self) -> dict[str, Any]:
-        return _bounds(self.label_counts, np.array(self.matches), self.delta_each)
+        pairs, n_labels = np.array(self.matches), len(self.label_counts)
+        # a quarter each for the exact match, the labels' errors, their F1 and the micro F1
+        delta = divide_delta(self.delta_each, 4)
+        each = divide_delta(delta, n_labels)
+        errors, f1 = {}, {}
+        for name, (right, false, missed) in self.label_counts.items():
+            errors[name] = upper_limit(false + missed, self.n, each)
+            union = right + false + missed
+            jaccard = lower_limit(right, union, each) if union else 0.0
+            f1[name] = _f1_of_jaccard(max(jaccard, 0.0))
+        jaccard = ratio_at_least(pairs[:, 0], pairs[:, 1], n_labels, delta)
+        return {
+            "bound": upper_limit(self.n_errors, self.n, delta),
+            "label_bounds": errors,
+            "label_f1_bounds": f1,
+            "micro_f1_bound": _f1_of_jaccard(jaccard),
+            "macro_f1_bound": float(np.mean(list(f1.values()))),
+        }
 
-    def _true(self, model, y, n):
+    def _labels(self, model, y, n):
         names = list(self.label_counts)
         classes = names if getattr(model, "classes_", None) is None else model.classes_
         return known_sets(classes, y, n, len(names))
 
-    def _said(self, model, X, true):
-        if isinstance(model, (list, tuple)) or not hasattr(model, "predict"):
-            return self._true(None, model, len(true))
-        return asked(model, X, model.classes_).labels
+    def _predictions(self, model, X, labels):
+        if are_predictions(model):
+            return self._labels(None, model, len(labels))
+        return predict_any(model, model.classes_, X).labels
 
-    def _counted(self, true, said, units, group_of):
-        rows, found = counted_rows(len(true), units, group_of, self.seed or 0)
-        counts, pairs = _counts(true[rows], said[rows])
-        names = list(self.label_counts)
-        found |= {"n": rows.size, "matches": pairs.tolist()}
-        return found | {"label_counts": dict(zip(names, counts.tolist()))}
+    def _measure(self, labels, predictions, clusters, group_of):
+        rows, parts = independent_rows(len(labels), clusters, group_of, self.seed or 0)
+        return parts | _count_matches(labels[rows], predictions[rows], self.label_counts)
 
     def _check(self) -> None:
         super()._check()
@@ -107,18 +123,25 @@ class MultilabelCertificate(HeldOutCertificate):
     @property
     def n_errors(self) -> int:
         """Texts whose set is not exactly right."""
-        return sum(one != all_ for one, all_ in self.matches)
+        return sum(right != union for right, union in self.matches)
 
     def sentence(self) -> str:
+        new_texts = {
+            "texts": "new texts",
+            "groups": "texts of new groups, one from each,",
+            "same groups": f"new texts of the same {self.n_groups:,} groups (NOT of new groups: "
+            "there are too few to hold any out)",
+        }[self.scope]
         return (
-            f"With {self.confidence} confidence, for {self.of_what()} the labels are not exactly "
+            f"With {self.confidence} confidence, for {new_texts} the labels are not exactly "
             f"right with a rate of at most {rounded_up(self.bound)}, the micro F1 is at least "
             f"{rounded_down(self.micro_f1_bound)} and the macro F1 at least "
             f"{rounded_down(self.macro_f1_bound)}, all together."
         )
 
-    def rows(self) -> list[tuple[str, str]]:
-        f1 = _f1(np.array(list(self.label_counts.values())))
+    def details(self) -> list[tuple[str, str]]:
+        right, false, missed = np.array(list(self.label_counts.values())).T
+        f1 = 2 * right / np.maximum(2 * right + false + missed, 1)  # 0 for one that occurs nowhere
         sums = np.array(self.matches).sum(axis=0)
         worst = sorted(self.label_f1_bounds, key=self.label_f1_bounds.get)  # type: ignore[arg-type]
         per_label = ", ".join(
@@ -126,12 +149,15 @@ class MultilabelCertificate(HeldOutCertificate):
             f"{rounded_down(self.label_f1_bounds[name])}"
             for name in reversed(worst)
         )
+        micro_f1 = 2 * sums[0] / max(sums.sum(), 1)
+        measured = (
+            f"{self.n:,} texts, {self.n_errors:,} not exactly right, micro F1 {micro_f1:.4f}, "
+            f"macro F1 {f1.mean():.4f}."
+        )
         return [
-            ("Measured", f"{self.n:,} texts, {self.n_errors:,} not exactly right, micro F1 "
-             f"{2 * sums[0] / max(sums.sum(), 1):.4f}, macro F1 {f1.mean():.4f}."),
+            ("Measured", measured),
             ("Each label (error at most / F1 at least)", f"{per_label}."),
-            *self.origin(),
-        ]  # fmt: skip
+        ]
 
 
 def certify_multilabel(
@@ -178,11 +204,16 @@ def certify_multilabel(
     has, given = (known_sets(classes, one, n, width) for one in (labels, predictions))
     samples = None if texts is None else as_samples(texts)
     return multilabel_certificate(
-        has, given, list(range(width)) if classes is None else list(classes),
-        units=None if samples is None else units_of(samples, n_rows=n),
-        group_of=as_groups(groups, n), delta=delta, n_candidates=n_candidates, seed=random_state,
-        noted={"digests": digests(None, samples, has, given)},
-    )  # fmt: skip
+        has,
+        given,
+        list(range(width)) if classes is None else list(classes),
+        clusters=None if samples is None else dependent_clusters(samples, n_rows=n),
+        group_of=as_groups(groups, n),
+        delta=delta,
+        n_candidates=n_candidates,
+        seed=random_state,
+        fields={"digests": digests(None, samples, has, given)},
+    )
 
 
 def multilabel_certificate(
@@ -190,67 +221,43 @@ def multilabel_certificate(
     given: np.ndarray,
     names: Sequence,
     *,
-    units: np.ndarray | None = None,
+    clusters: np.ndarray | None = None,
     group_of: np.ndarray | None = None,
     delta: float = 0.05,
     n_candidates: int = 1,
     seed: int | None = None,
-    noted: dict[str, Any] | None = None,
+    fields: dict[str, Any] | None = None,
 ) -> MultilabelCertificate:
-    """The certificate of matrices of bool; `noted` are further fields, as of `error_certificate`.
+    """The certificate of matrices of bool; `fields` are further ones, as of `error_certificate`.
 
     >>> right = np.tile([[True, False], [False, True]], (50, 1))
-    >>> multilabel_certificate(right, right, ["joy", "love"], units=np.arange(100) // 2).n
+    >>> multilabel_certificate(right, right, ["joy", "love"], clusters=np.arange(100) // 2).n
     50
     """
-    delta, n_candidates = (
-        check_probability("delta", delta),
-        check_count("n_candidates", n_candidates),
-    )
     seed = as_seed(seed)
-    rows, counted = counted_rows(len(has), units, group_of, seed)
-    counts, pairs = _counts(has[rows], given[rows])
-    label_counts = {str(name): row for name, row in zip(names, counts.tolist())}
-    return MultilabelCertificate(
-        **_bounds(label_counts, pairs, delta / n_candidates), **{**counted, **(noted or {})},
-        delta=delta, n=rows.size, label_counts=label_counts, matches=pairs.tolist(), seed=seed,
-        corrections={"candidates": n_candidates} if n_candidates > 1 else {},
-    )  # fmt: skip
+    rows, parts = independent_rows(len(has), clusters, group_of, seed)
+    parts |= _count_matches(has[rows], given[rows], names)
+    return MultilabelCertificate.from_parts(
+        **{**parts, **(fields or {})},
+        delta=check_probability("delta", delta),
+        seed=seed,
+        corrections=candidates(n_candidates),
+    )
 
 
-def _counts(has, given):
+def _count_matches(has, given, names) -> dict[str, Any]:
     """[right, given wrongly, missed] of each label; [right, given or right] of each text."""
-    parts = (has & given, ~has & given, has & ~given)
-    counts = np.stack([part.sum(axis=0) for part in parts], axis=1)
-    return counts, np.stack([parts[0].sum(axis=1), (has | given).sum(axis=1)], axis=1)
-
-
-def _bounds(label_counts, pairs, delta):
-    k, n, share = len(label_counts), len(pairs), delta / 4
-    errors, f1 = {}, {}
-    for name, (right, false, missed) in label_counts.items():
-        errors[name] = upper_limit(false + missed, n, share / k)
-        union = right + false + missed
-        jaccard = lower_limit(right, union, share / k) if union else 0.0
-        f1[name] = _of_jaccard(max(jaccard, 0.0))
-    n_errors = int((pairs[:, 0] != pairs[:, 1]).sum())
+    right, false, missed = has & given, ~has & given, has & ~given
+    counts = np.stack([part.sum(axis=0) for part in (right, false, missed)], axis=1)
+    matches = np.stack([right.sum(axis=1), (has | given).sum(axis=1)], axis=1)
     return {
-        "bound": upper_limit(n_errors, n, share),
-        "label_bounds": errors,
-        "label_f1_bounds": f1,
-        "micro_f1_bound": _of_jaccard(ratio_at_least(pairs[:, 0], pairs[:, 1], k, share)),
-        "macro_f1_bound": float(np.mean(list(f1.values()))),
+        "label_counts": {str(name): row for name, row in zip(names, counts.tolist())},
+        "matches": matches.tolist(),
     }
 
 
-def _of_jaccard(jaccard):
+def _f1_of_jaccard(jaccard: float) -> float:
     return 2 * jaccard / (1 + jaccard)
-
-
-def _f1(counts):
-    """F1 of each label from [right, given wrongly, missed]; 0 where it occurs nowhere."""
-    right, false, missed = counts.T
-    return 2 * right / np.maximum(2 * right + false + missed, 1)
 
 
 def _are_counts(values, n) -> bool:

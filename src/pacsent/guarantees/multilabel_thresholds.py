@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import expit
 
 from pacsent.classify.multilabel import known_sets
+from pacsent.guarantees.delta import divide_delta
 from pacsent.maths.checks import check_probability
 from pacsent.maths.ratios import mean_is_below
 
@@ -160,7 +161,7 @@ def control_false_discoveries(
     for start in set(starts.tolist()):
         at = start
         while at >= 0 and mean_is_below(
-            _discoveries(has, proba, GRID[at]), error, delta / len(starts)
+            _discoveries(has, proba, GRID[at]), error, divide_delta(delta, len(starts))
         ):
             at -= 1
         if at < start:

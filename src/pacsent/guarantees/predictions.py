@@ -1,7 +1,7 @@
 """`certify_predictions`: how often anybody's predictions are wrong, from labels alone.
 
 The predictions may come from any model, from a language model or from people; nothing but labels
-and predictions is needed. `error_certificate` is what everything else certifies errors with.
+and predictions is needed.
 """
 
 from collections.abc import Sequence
@@ -10,20 +10,18 @@ from typing import Any
 import numpy as np
 
 from pacsent.classify.inputs import as_classes, as_groups, as_labels, few
-from pacsent.guarantees.error_certificate import ErrorCertificate, joint_bounds
-from pacsent.guarantees.evidence import (
+from pacsent.guarantees.error_certificate import (
     BRIER,
-    LARGEST,
-    LEAST_PROBABILITY,
+    LARGEST_LOSS,
     LOG_LOSS,
-    digests,
-    evidence_of,
+    MIN_PROBABILITY,
+    ErrorCertificate,
+    error_certificate,
 )
-from pacsent.guarantees.samples import as_samples
-from pacsent.guarantees.splitting import as_seed, units_of
-from pacsent.maths.checks import check_count, check_probability
+from pacsent.guarantees.independence import dependent_clusters
+from pacsent.guarantees.samples import as_samples, digests
 
-_SUM = 1e-3  # by which probabilities of one text may fail to add up to 1
+_SUM_TOLERANCE = 1e-3  # by which probabilities of one text may fail to add up to 1
 
 
 def certify_predictions(
@@ -90,104 +88,44 @@ def certify_predictions(
     predicted = as_labels(predictions, len(true), name="predictions")
     if not true:
         raise ValueError("labels must hold at least one label. Got none instead.")
-    names = as_classes(_class_names(classes, true)).tolist()
-    for what, values in (("labels", true), ("predictions", predicted)):
-        _check_among(names, values, what)
-    seed = as_seed(random_state)
-    group_of = as_groups(groups, len(true))
-    units = None
-    if texts is not None:
-        texts = as_samples(texts)
-        units = units_of(texts, n_rows=len(true))
-    wrong = np.array([one != other for one, other in zip(true, predicted)], bool)
-    return error_certificate(
-        true, predicted,
-        units=units, group_of=group_of,
-        recall=_chosen(recall, names, "recall"), precision=_chosen(precision, names, "precision"),
-        row_losses=_row_losses(probabilities, wrong, true, names),
-        delta=delta, n_candidates=n_candidates, seed=seed,
-        noted={
-            "provenance": "given; whether whatever predicted them was fitted on them is not known"
-            + ("" if texts is not None else ", and duplicates were not looked for: texts are not "
-               "given"),
-            "digests": digests(None, texts, true, predicted),
-        },
-    )  # fmt: skip
-
-
-def error_certificate(
-    labels: list,
-    predictions: list,
-    *,
-    units: np.ndarray | None = None,
-    group_of: np.ndarray | None = None,
-    recall: Sequence = (),
-    precision: Sequence = (),
-    row_losses: dict[str, np.ndarray] | None = None,
-    delta: float = 0.05,
-    n_candidates: int = 1,
-    seed: int | None = None,
-    noted: dict[str, Any] | None = None,
-) -> ErrorCertificate:
-    """The certificate of predictions, where those of one unit or of one group are not independent.
-
-    Parameters
-    ----------
-    labels, predictions, units, group_of, recall, precision, row_losses, seed : see `evidence_of`
-    delta, n_candidates : see `certify_predictions`
-    noted : dict, optional
-        Further fields: provenance, holdout, digests, scope and n_groups.
-
-    >>> error_certificate(["a", "b"] * 50, ["a"] * 100, units=np.arange(100) // 2).n
-    50
-    """
-    delta = check_probability("delta", delta)
-    n_candidates = check_count("n_candidates", n_candidates)
-    seed = as_seed(seed)
-    found = evidence_of(
-        labels, predictions, seed=seed, units=units, group_of=group_of, recall=recall,
-        precision=precision, row_losses=row_losses,
-    )  # fmt: skip
-    return ErrorCertificate(
-        **{**found, **(noted or {})}, **joint_bounds(found, delta / n_candidates),
-        delta=delta, seed=seed,
-        corrections={"candidates": n_candidates} if n_candidates > 1 else {},
-    )  # fmt: skip
-
-
-# ------------------------------------------------------------------------------------------------
-# what is given
-# ------------------------------------------------------------------------------------------------
-
-
-def _class_names(classes, true) -> list:
-    if classes is None:
-        return sorted(set(true))
-    names = as_labels(classes, name="classes")
+    names = sorted(set(true)) if classes is None else as_labels(classes, name="classes")
     if len(set(names)) != len(names) or not names:
         raise ValueError(f"classes must be all different, at least one. Got {few(names)} instead.")
-    return names
-
-
-def _check_among(names, values, what):
+    names = as_classes(names).tolist()
+    chosen = {}
+    for what, values in (("recall", recall), ("precision", precision)):
+        if isinstance(values, str):
+            values = names if values == "all" else [values]
+        chosen[what] = list(dict.fromkeys(as_labels(values, name=what)))
     known = set(names)
-    other = next((row for row, value in enumerate(values) if value not in known), None)
-    if other is not None:
-        raise ValueError(
-            f"{what} must be among the classes ({few(names)}). Got {values[other]!r} in row "
-            f"{other:,} instead. Name all classes, such as classes=A,B, or correct the row."
-        )
-
-
-def _chosen(chosen, names, what) -> list:
-    """The classes in `chosen`, which may be "all"."""
-    if isinstance(chosen, str):
-        if chosen == "all":
-            return names
-        chosen = [chosen]
-    chosen = list(dict.fromkeys(as_labels(chosen, name=what)))
-    _check_among(names, chosen, what)
-    return chosen
+    for what, values in {"labels": true, "predictions": predicted, **chosen}.items():
+        row = next((row for row, value in enumerate(values) if value not in known), None)
+        if row is not None:
+            raise ValueError(
+                f"{what} must be among the classes ({few(names)}). Got {values[row]!r} in row "
+                f"{row:,} instead. Name all classes, such as classes=A,B, or correct the row."
+            )
+    clusters, unknown = None, ", and duplicates were not looked for: texts are not given"
+    if texts is not None:
+        texts, unknown = as_samples(texts), ""
+        clusters = dependent_clusters(texts, n_rows=len(true))
+    wrong = np.array([label != answer for label, answer in zip(true, predicted)], bool)
+    return error_certificate(
+        true,
+        predicted,
+        clusters=clusters,
+        group_of=as_groups(groups, len(true)),
+        **chosen,
+        row_losses=_row_losses(probabilities, wrong, true, names),
+        delta=delta,
+        n_candidates=n_candidates,
+        seed=random_state,
+        fields={
+            "provenance": "given; whether whatever predicted them was fitted on them is not known"
+            + unknown,
+            "digests": digests(None, texts, true, predicted),
+        },
+    )
 
 
 def _row_losses(probabilities, wrong, true, names) -> dict[str, np.ndarray]:
@@ -204,13 +142,13 @@ def _row_losses(probabilities, wrong, true, names) -> dict[str, np.ndarray]:
         raise ValueError(f"{rule}. Got something else instead.") from None
     if p.shape not in ((len(true),), (len(true), len(names))):
         raise ValueError(f"{rule}. Got shape {p.shape} instead.")
-    bad = np.argwhere(~((p >= 0) & (p <= 1)))  # also nan
-    if bad.size:
-        raise ValueError(f"{rule}. Got {p[tuple(bad[0])]} in row {bad[0][0]:,} instead.")
+    outside = np.argwhere(~((p >= 0) & (p <= 1)))  # also nan
+    if outside.size:
+        raise ValueError(f"{rule}. Got {p[tuple(outside[0])]} in row {outside[0][0]:,} instead.")
     if p.ndim == 1:
-        brier, of_true = (p - ~wrong) ** 2, np.where(wrong, 1 - p, p)
+        brier, p_true = (p - ~wrong) ** 2, np.where(wrong, 1 - p, p)
     else:
-        off = np.flatnonzero(np.abs(p.sum(axis=1) - 1) > _SUM)
+        off = np.flatnonzero(np.abs(p.sum(axis=1) - 1) > _SUM_TOLERANCE)
         if off.size:
             raise ValueError(
                 f"probabilities of a text must add up to 1. Got {p[off[0]].sum():g} in row "
@@ -219,6 +157,6 @@ def _row_losses(probabilities, wrong, true, names) -> dict[str, np.ndarray]:
         place = {name: at for at, name in enumerate(names)}
         hit = np.zeros_like(p)
         hit[np.arange(len(true)), [place[name] for name in true]] = 1.0
-        brier, of_true = ((p - hit) ** 2).sum(axis=1) / 2, (p * hit).sum(axis=1)
-    log_loss = -np.log(np.maximum(of_true, LEAST_PROBABILITY)) / LARGEST[LOG_LOSS]
+        brier, p_true = ((p - hit) ** 2).sum(axis=1) / 2, (p * hit).sum(axis=1)
+    log_loss = -np.log(np.maximum(p_true, MIN_PROBABILITY)) / LARGEST_LOSS[LOG_LOSS]
     return {BRIER: np.clip(brier, 0, 1), LOG_LOSS: np.clip(log_loss, 0, 1)}

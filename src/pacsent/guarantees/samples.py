@@ -1,14 +1,21 @@
-"""The rows of anything that a classifier takes: texts, arrays, tables, lists of objects."""
+"""The rows of anything that a classifier takes: texts, arrays, tables, lists of objects.
+
+Rows are counted, selected, hashed, and compared with those that a model was fitted on.
+"""
 
 import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from pacsent.storage import State
 from pacsent.text.near_duplicates import near_known
 from pacsent.text.ngrams import fingerprints
 from pacsent.text.texts import as_sentences, as_texts
+
+_NO_EFFECT = ("n_jobs", "batch_size", "verbose")  # parameters that decide nothing
 
 
 def as_samples(X: Any, *, only_texts: bool = False) -> Any:
@@ -40,24 +47,12 @@ def as_samples(X: Any, *, only_texts: bool = False) -> Any:
 
 
 def n_samples(X: Any) -> int:
-    """How many rows `as_samples` found.
-
-    Examples
-    --------
-    >>> n_samples(np.eye(2))
-    2
-    """
+    """How many rows X has."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def is_texts(X: Any) -> bool:
-    """Whether these rows of `as_samples` are texts.
-
-    Examples
-    --------
-    >>> is_texts(["a film"]), is_texts(np.eye(2))
-    (True, False)
-    """
+    """Whether these rows of `as_samples` are texts."""
     return isinstance(X, list) and all(type(row) is str for row in X)
 
 
@@ -72,19 +67,40 @@ def text_column(X: Any) -> Any:
         return X
 
 
-def taken(X: Any, rows: Sequence[int] | np.ndarray) -> Any:
-    """Some rows, in the form of X.
-
-    Examples
-    --------
-    >>> taken(["a", "b", "c"], [2, 0])
-    ['c', 'a']
-    """
+def select_rows(X: Any, rows: Sequence[int] | np.ndarray) -> Any:
+    """These rows, in the form of X."""
     if isinstance(X, list):
         return [X[row] for row in rows]
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     return X.take(rows) if hasattr(X, "column_names") else X[np.asarray(rows)]
+
+
+def seen_before(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows a model was fitted on, and which texts are near-duplicates of such rows, (n,).
+
+    None is where the model does not record what it was fitted on (`is_recorded`).
+    """
+    exact = near = np.zeros(n_samples(X), bool)
+    known, known_sketches = _recorded(model, "fingerprints"), _recorded(model, "sketches")
+    if known is not None:
+        exact = np.isin(row_fingerprints(X), known)
+    if known_sketches is not None and is_texts(text_column(X)):
+        near = near_known(text_column(X), known_sketches) & ~exact
+    return exact, near
+
+
+def is_recorded(model: Any) -> bool:
+    """Whether a model, or the one inside a certified one, records what it was fitted on."""
+    return _recorded(model, "fingerprints") is not None
+
+
+def _recorded(model, what):
+    own = getattr(model, f"training_{what}_", None)
+    return getattr(getattr(model, "estimator_", None), f"training_{what}_", own)
+
+
+# ---- hashes -------------------------------------------------------------------------------------
 
 
 def row_fingerprints(X: Any) -> np.ndarray:
@@ -99,48 +115,59 @@ def row_fingerprints(X: Any) -> np.ndarray:
     X = text_column(X)
     if is_texts(X):
         return fingerprints(X)
-    return np.fromiter(map(_hashed, _described(X)), np.uint64, n_samples(X))
+    hashes = (hashlib.blake2b(row, digest_size=8).digest() for row in _row_bytes(X))
+    return np.fromiter((int.from_bytes(h, "little") for h in hashes), np.uint64, n_samples(X))
 
 
-def seen_before(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows a model was fitted on, and which texts are near-duplicates of such rows, (n,).
-
-    None is where the model does not record what it was fitted on (`is_recorded`).
-    """
-    exact = near = np.zeros(n_samples(X), bool)
-    known, sketched = _recorded(model, "fingerprints"), _recorded(model, "sketches")
-    if known is not None:
-        exact = np.isin(row_fingerprints(X), known)
-    if sketched is not None and is_texts(text_column(X)):
-        near = near_known(text_column(X), sketched) & ~exact
-    return exact, near
-
-
-def is_recorded(model: Any) -> bool:
-    """Whether a model, or the one inside a certified one, records what it was fitted on."""
-    return _recorded(model, "fingerprints") is not None
-
-
-def _recorded(model, what):
-    own = getattr(model, f"training_{what}_", None)
-    return getattr(getattr(model, "estimator_", None), f"training_{what}_", own)
-
-
-def _described(X):
+def _row_bytes(X):
     """Bytes of each row that are equal for equal rows."""
     if hasattr(X, "tocsr"):
         X = X.sorted_indices()
-        for a, b in zip(X.indptr[:-1], X.indptr[1:]):
-            yield X.indices[a:b].astype(np.int64).tobytes() + X.data[a:b].tobytes()
+        for start, stop in zip(X.indptr[:-1], X.indptr[1:]):
+            yield X.indices[start:stop].astype(np.int64).tobytes() + X.data[start:stop].tobytes()
     elif hasattr(X, "iloc") or hasattr(X, "column_names") or hasattr(X, "rows"):
         table = X.to_pandas() if not hasattr(X, "iloc") else X
         yield from (repr(row).encode() for row in table.itertuples(index=False, name=None))
     else:
         for row in X:
-            values = np.asarray(row) if isinstance(row, (np.ndarray, list, tuple)) else None
-            whole = values is not None and values.dtype.kind in "biuf"
-            yield values.tobytes() if whole else repr(row).encode()
+            values = np.asarray(row) if isinstance(row, np.ndarray | list | tuple) else None
+            is_numeric = values is not None and values.dtype.kind in "biuf"
+            yield values.tobytes() if is_numeric else repr(row).encode()
 
 
-def _hashed(row: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(row, digest_size=8).digest(), "little")
+def digests(model: Any, X: Any, labels: Any, predictions: Any) -> dict[str, str]:
+    """SHA-256 of what a certificate is about, as far as it is given and can be read."""
+    values = {"labels": digest(labels), "predictions": digest(predictions)}
+    if X is not None:
+        values["texts"] = digest(X)
+    model = getattr(model, "estimator_", model)
+    if hasattr(model, "state"):
+        values["model"] = _state_digest(model.state())
+    return values
+
+
+def digest(values: Any) -> str:
+    """SHA-256 of labels or texts, or of the rows of an array or a table, in their order.
+
+    >>> digest(["a", "b"])[:8], digest(["ab"])[:8]
+    ('3554d2b8', 'f9ca6d37')
+    """
+    values = text_column(values)
+    if isinstance(values, list) and not hasattr(next(iter(values), ""), "shape"):
+        return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
+    return hashlib.sha256(row_fingerprints(values).tobytes()).hexdigest()
+
+
+def _state_digest(state: State) -> str:
+    """SHA-256 of a model's parameters and arrays, and of those of its parts."""
+    config = dict(state.config)
+    parameters = config.get("parameters", {})
+    config["parameters"] = {k: v for k, v in parameters.items() if k not in _NO_EFFECT}
+    total = hashlib.sha256(json.dumps(config, sort_keys=True, default=repr).encode())
+    for name, array in sorted(state.tensors.items()):
+        total.update(f"{name} {array.dtype} {array.shape}".encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    for name, part in sorted(state.parts.items()):
+        of_part = part.digest() if hasattr(part, "digest") else _state_digest(part.state())
+        total.update(f"{name} {of_part}".encode())
+    return total.hexdigest()

@@ -10,7 +10,6 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "certificate_reading": ["certificate_from_json"],
         "document_certificate": ["certify_documents"],
         "evaluation": ["evaluate"],
         "generative": ["GenerativeCorpus", "generate"],

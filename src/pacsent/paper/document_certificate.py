@@ -9,18 +9,16 @@ from scipy import sparse
 
 from pacsent.encoders.methods.w_pb_neg import WordPBNegVectorizer
 from pacsent.guarantees.calibration import calibrate
+from pacsent.guarantees.certificate import mean_bound, pack_losses, unpack_losses
 from pacsent.guarantees.encoder_certificate import (
     ROUNDING,
     CertifyOptions,
     EncoderCertificate,
     Sample,
-    bound_on_mean,
     certified,
     check_sample,
     divided,
-    packed_losses,
     prepare,
-    unpacked_losses,
 )
 from pacsent.maths import bounds
 from pacsent.maths.gaussians import kl_gaussians
@@ -88,7 +86,10 @@ class DocumentCertificate(WordRiskCertificate):
 
     def recompute(self) -> dict[str, Any]:
         if self.kl == 0:
-            return bound_on_mean(self.losses, self.bound_name, self.delta_each)
+            return {
+                "empirical_risk": float(unpack_losses(self.losses).mean()),
+                "bound": mean_bound(self.losses, self.delta_each, self.bound_name),
+            }
         return {"bound": self.bound_on_words()}
 
     def _check(self) -> None:
@@ -96,7 +97,7 @@ class DocumentCertificate(WordRiskCertificate):
         names = BOUND_NAMES[1:] if self.kl else tuple(MEAN_BOUNDS)
         if self.bound_name not in names:
             self._refuse("bound_name", f"one of {names}")
-        size = unpacked_losses(self.losses).size
+        size = unpack_losses(self.losses).size
         if size != (0 if self.kl else self.n):
             self._refuse("n", f"{size}, the number of losses")
 
@@ -124,7 +125,7 @@ def certify_documents(encoder: Any, texts: Any, **options: Any) -> DocumentCerti
     >>> bool(certify_documents(encoder, texts, random_state=0, posterior="prior").verify())
     True
     """
-    chosen = DocumentOptions.parse("certify_documents", options)
+    chosen = DocumentOptions(**options)
     return certified(encoder, texts, chosen, measure)[0]
 
 
@@ -181,9 +182,9 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
         risk_rest, *_ = losses_of(encoded.take(np.sort(rest)))
         held_out = {"held_out_risk": float(risk_rest.mean()), "n_held_out": int(rest.size)}
     kl = words.kl()
-    certificate = sample.filled(
+    certificate = sample.certificate(
         DocumentCertificate,
-        losses="" if kl else packed_losses(risk),
+        losses="" if kl else pack_losses(risk),
         bound_name=BOUND_NAMES[1] if kl else options.bound,
         empirical_risk=min(1.0, float(risk.mean()) * (1 + ROUNDING)),
         kl=kl,

@@ -151,16 +151,18 @@ class GibbsCertificate(EncoderCertificate):
     def measure_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
         """By the function that measures this kind."""
 
-    def rows(self) -> list[tuple[str, str]]:
-        about = "the guarantee is about a vector drawn from the posterior, not about its mean."
-        return [("Scope", f"{about} {self.noise_in_words()}"), *super().rows()]
+    def scope_in_words(self) -> str:
+        return (
+            "the guarantee is about a vector drawn from the posterior, not about its mean. "
+            f"{self.noise_in_words()}"
+        )
 
-    def details(self) -> str:
+    def parts(self) -> str:
         return f", KL {self.kl:.4g} nats" if self.kl else ""
 
     def why(self) -> str:
         price = bounds.ln_xi(self.n) - math.log(self.delta_each)
-        if self.measured_risk < self.trivial_value and self.kl > price:
+        if self.observed < self.trivial_value and self.kl > price:
             return (
                 f"kl = {self.kl:.4g} nats is large for n = {self.n:,}. Choose options that stay "
                 "closer to the prior, or certify more."

@@ -118,8 +118,8 @@ class SquaredCertificate(GibbsCertificate):
             f"{self.trivial_value:.4g})."
         )
 
-    def details(self) -> str:
-        return f"{super().details()}, in {self.n_documents:,} documents"
+    def parts(self) -> str:
+        return f"{super().parts()}, in {self.n_documents:,} documents"
 
     def why(self) -> str:
         if self.empirical_risk >= self.trivial_value:
@@ -140,7 +140,7 @@ def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCer
     >>> bool(certify_squared_loss(encoder, texts, random_state=0).verify())
     True
     """
-    chosen = SquaredOptions.parse("certify_squared_loss", options)
+    chosen = SquaredOptions(**options)
     return certified(encoder, texts, chosen, measure)[0]
 
 
@@ -193,7 +193,7 @@ def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:
             "held_out_risk": float((n_s[some] * on_rest).sum() / n_s[some].sum()),
             "n_held_out": int(n_rest.sum()),
         }
-    certificate = s.filled(
+    certificate = s.certificate(
         SquaredCertificate,
         constant_risk=float((n_s * trivial).sum() / n),
         empirical_risk=float((n_s * loss).sum() / n) * (1 + 1e-10),

@@ -97,17 +97,17 @@ class WordCertificate(WordRiskCertificate):
             f"time (guessing: {100 * self.trivial_value:.4g} %)."
         )
 
-    def details(self) -> str:
+    def parts(self) -> str:
         noise = f" on true words, {self.noise_risk:.4f} on noise (exact)"
-        return f"{noise}{super().details()}, in {self.n_documents:,} documents"
+        return f"{noise}{super().parts()}, in {self.n_documents:,} documents"
 
     @property
-    def measured_risk(self) -> float:
+    def observed(self) -> float:
         noise = self.noise_risk + self.noise_margin
         return self.weights[0] * self.empirical_risk + self.weights[1] * noise
 
     def why(self) -> str:
-        if self.measured_risk < self.trivial_value:
+        if self.observed < self.trivial_value:
             return super().why()
         part = "true words" if self.empirical_risk > self.noise_risk else "noise"
         return f"{super().why()} Most of it is on {part}: choose another bias."
@@ -125,7 +125,7 @@ def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
     >>> bool(certify_words(encoder, texts, random_state=0).verify())
     True
     """
-    chosen = WordOptions.parse("certify_words", options)
+    chosen = WordOptions(**options)
     return certified(encoder, texts, chosen, measure)[0]
 
 
@@ -260,7 +260,7 @@ def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
             bias=Q.bias, precision="float32", n_jobs=sample.n_jobs, progress=progress,
         )  # fmt: skip
     given = isinstance(options.posterior, tuple)
-    certificate = sample.filled(
+    certificate = sample.certificate(
         WordCertificate,
         empirical_risk=min(
             1.0, float(errors.mean() + weight @ token_margin(mu, var_Q)) * (1 + ROUNDING)

@@ -8,7 +8,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "chunking": ["passages"],
         "index": ["Hit", "Hits", "Index"],
         "reranking": ["rerank"],
-        "search_certificate": ["SearchCertificate"],
         "text_clusters": ["clusters"],
     },
 )

@@ -13,13 +13,15 @@ from pacsent import registry
 from pacsent._kernels.search_kernels import keep_best, keep_largest, scan
 from pacsent.encoders.external_encoders import as_search_encoder
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.guarantees.count_certificates import SearchCertificate
 from pacsent.maths.arrays import frozen, unit_rows
+from pacsent.maths.checks import check_probability
 from pacsent.search import faiss_index, index_files, lexical
 from pacsent.search.chunking import check_chunk, passages, sentences
 from pacsent.search.faiss_index import InvertedLists
 from pacsent.search.index_rows import BLOCK, IndexBlock, IndexRows
 from pacsent.search.metadata import Columns, check_where
-from pacsent.search.search_certificate import Asked, SearchCertificate, ThresholdRule
+from pacsent.search.search_certificate import Asked, ThresholdRule
 from pacsent.storage import State
 from pacsent.text.texts import as_texts
 from pacsent.threads import in_order, n_cores
@@ -392,11 +394,16 @@ class Index:
         texts, right = [queries[i] for i in first], [right[i] for i in first]  # copies count once
         Q, gone = self._unit(texts), held.gone()
         missed = [
-            not np.isin(rows if held.owners is None else held.owners[rows], places).any()
+            not bool(np.isin(rows if held.owners is None else held.owners[rows], places).any())
             for places, (rows, _, _) in zip(right, self._ranked(texts, Q, k, held, gone))
         ]
-        certificate = SearchCertificate.measured(
-            np.array(missed, bool), k, delta, len(self), len(queries) - len(texts)
+        certificate = SearchCertificate.from_parts(
+            delta=check_probability("delta", delta),
+            n=len(missed),
+            n_errors=sum(missed),
+            n_hits=int(k),
+            n_texts=len(self),
+            n_duplicates=len(queries) - len(texts),
         )
         scores = (self._by_text(*one, held, gone)[0] for one in zip(texts, Q))
         self.asked, self.certificate_ = Asked.of(scores, right), certificate

@@ -1,95 +1,18 @@
 """Guarantees for search, from queries whose right answer is known.
 
-A certificate bounds how often the right text is not among the first k, from the number of misses
-(Clopper-Pearson). A rule says how many hits a query needs, and when no text answers it, from the
-order of the calibration scores; docs/theory.md has the proof.
+`pacsent.guarantees.SearchCertificate` bounds how often the right text is not among the first k. A
+rule says how many hits a query needs, and when no text answers it, from the order of the
+calibration scores; docs/theory.md has the proof.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
-from pacsent.guarantees.certificate import Certificate
-from pacsent.guarantees.certificate_page import ChartBar
-from pacsent.maths.binomial import n_needed, rank_for_sets, upper_limit
+from pacsent.guarantees.delta import divide_delta
+from pacsent.maths.binomial import n_needed, rank_for_sets
 from pacsent.maths.checks import check_probability
-from pacsent.maths.rounding import rounded_down, rounded_up
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchCertificate(Certificate):
-    """Upper bound on how often the right text is not among the first hits.
-
-    Attributes
-    ----------
-    n_errors : int
-        Queries whose right text was not among the first k.
-    n_hits : int
-        k.
-    n_texts : int
-        Texts in the index.
-
-    Examples
-    --------
-    >>> found = SearchCertificate(bound=upper_limit(5, 100, 0.05), delta=0.05, n=100, n_errors=5)
-    >>> found.verify()
-    Verified: the bound follows from its parts. Not checked: n_hits, n_texts, ...
-    """
-
-    kind: ClassVar[str] = "search"
-    assumption: ClassVar[str] = (
-        "the queries and the new ones are drawn independently from one distribution, each with its "
-        "right texts, and neither the index, its encoder nor the number of hits was chosen by them."
-    )
-    needs_texts: ClassVar[tuple[str, ...]] = ("n_hits", "n_texts", "n_duplicates", "provenance")
-
-    n_errors: int
-    n_hits: int = 10
-    n_texts: int = 0
-
-    @classmethod
-    def measured(cls, missed: np.ndarray, k: int, delta: float, n_texts: int, copies: int) -> Self:
-        """The certificate of queries, by which of them missed their answer."""
-        check_probability("delta", delta)
-        n, n_errors = missed.size, int(missed.sum())
-        return cls(
-            bound=upper_limit(n_errors, n, delta), delta=delta, n=n, n_errors=n_errors,
-            n_hits=int(k), n_texts=n_texts, n_duplicates=copies,
-        )  # fmt: skip
-
-    def recompute(self) -> dict[str, Any]:
-        return {"bound": upper_limit(self.n_errors, self.n, self.delta_each)}
-
-    def _check(self) -> None:
-        if self.n_errors > self.n:
-            self._refuse("n_errors", f"at most {self.n}, the number of queries")
-
-    def sentence(self) -> str:
-        return (
-            f"With {self.confidence} confidence, for at least "
-            f"{rounded_down(100 * (1 - self.bound), 3)} % of new queries like these the right text "
-            f"is among the first {self.n_hits:,} ({self.n - self.n_errors:,} of {self.n:,} queries "
-            f"found it: {100 * (1 - self.n_errors / self.n):.2f} %)."
-        )
-
-    def rows(self) -> list[tuple[str, str]]:
-        repeated = f" {self.n_duplicates:,} repeated queries are left out." * bool(
-            self.n_duplicates
-        )
-        return [
-            ("Index", f"{self.n_texts:,} texts."),
-            ("Bound", f"misses at most {rounded_up(self.bound)} (Clopper-Pearson).{repeated}"),
-            ("Choices corrected for", self.corrected_for()),
-            ("Assumption", self.assumption),
-        ]  # fmt: skip
-
-    def bars(self) -> list[ChartBar]:
-        return [
-            ChartBar("queries that missed", self.n_errors / self.n, "#8ab"),
-            ChartBar("certified", self.bound, "#1b6e9c"),
-        ]
 
 
 class Asked(NamedTuple):
@@ -135,13 +58,13 @@ class ThresholdRule(NamedTuple):
         """
         check_probability("guarantee", guarantee)
         check_probability("delta", delta)
-        error = (1 - guarantee) / 2
-        n, k = asked.best.size, rank_for_sets(asked.best.size, error, delta / 2)
+        error, each = (1 - guarantee) / 2, divide_delta(delta, 2)
+        n, k = asked.best.size, rank_for_sets(asked.best.size, error, each)
         sure = f"{100 * (1 - delta):g} %"
         if k is None:
             raise ValueError(
                 f"guarantee must be smaller for {n:,} queries. Got {guarantee:g} instead. With "
-                f"{sure} confidence it needs {n_needed(error, delta / 2):,} queries with answers."
+                f"{sure} confidence it needs {n_needed(error, each):,} queries with answers."
             )
         finite = np.isfinite(asked.right)
         gaps = np.full(n, np.inf)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from pacsent import files
 from pacsent.guarantees.anytime_certificate import AnytimeCertificate, certify_stream
-from pacsent.guarantees.evidence import digests
+from pacsent.guarantees.samples import digests
 from pacsent.maths.checks import check_probability
 from pacsent.storage import save
 from pacsent.text.texts import as_texts
@@ -249,7 +249,7 @@ class Labelling:
             }
         bound = None if certificate is None else certificate.bound
         return status | {
-            "accuracy": None if certificate is None else 1 - certificate.error,
+            "accuracy": None if certificate is None else 1 - certificate.observed,
             "certified_error": bound,
             "n_judged": 0 if certificate is None else certificate.n,
             "n_taught": 0 if certificate is None else certificate.n_taught,

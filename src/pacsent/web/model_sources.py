@@ -7,8 +7,7 @@ from pathlib import Path
 from pacsent.classify import TextClassifier
 from pacsent.encoders.external_encoders import as_encoder, open_any
 from pacsent.encoders.methods import as_vectorizer
-from pacsent.guarantees import CertifiedClassifier
-from pacsent.paper import certificate_from_json
+from pacsent.guarantees import CertifiedClassifier, read_certificate
 from pacsent.search import Index
 from pacsent.web.served_model import ServedModel
 from pacsent.words import WordVectors
@@ -64,7 +63,7 @@ def _open_model(source: ModelSources) -> ServedModel:
                 f"a {type(part).__name__} instead."
             )
     certificates = [
-        certificate_from_json(Path(path).read_text(encoding="utf-8"), path)
+        read_certificate(Path(path).read_text(encoding="utf-8"), path)
         for path in source.certificates
     ]
     name = source.name or Path(source.model or str(source.encoder)).name or "pacsent"

@@ -13,9 +13,9 @@ from sklearn.base import clone
 from pacsent.classify import TextClassifier
 from pacsent.encoders import SentenceVectorizer
 from pacsent.encoders.external_encoders import name_of
-from pacsent.guarantees import AnswerRule, Certificate, CertifiedClassifier
+from pacsent.guarantees import AnswerRule, Certificate, CertifiedClassifier, SearchCertificate
 from pacsent.guarantees.stream_watcher import StreamWatcher, monitors_of
-from pacsent.search import Index, SearchCertificate
+from pacsent.search import Index
 from pacsent.text.encoded import Encoded
 
 _WORD = re.compile(r"\w+")

@@ -1,0 +1,183 @@
+"""One way to ask any classifier: scikit-learn's, a pipeline, a fitted model, a function.
+
+A classifier that has `predict_with_scores(X)`, which returns labels and logarithms of probabilities
+in one pass, is asked by it; one whose attribute `only_texts` is true is given lists of texts.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import log_expit
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+from pacsent.classify import fitting
+from pacsent.classify.fitting import OutOfFold
+from pacsent.classify.inputs import as_column, few
+from pacsent.classify.multilabel import known_sets, rarest
+from pacsent.guarantees.samples import as_samples, n_samples, select_rows
+from pacsent.maths.temperature import log_probabilities
+
+_MIN_PROBABILITY = 1e-300  # a probability of 0 has a logarithm that can be compared and stored
+
+
+class Predictions(NamedTuple):
+    """What a classifier predicts for some rows."""
+
+    labels: np.ndarray  # (n,); multi-label (n, n_labels) of bool
+    log_proba: np.ndarray | None  # (n, n_classes); None where it gives labels alone
+
+
+def predict_any(
+    classifier: Any, classes: np.ndarray | None, X: Any, multilabel: bool = False
+) -> Predictions:
+    """Labels of any classifier and, where it has them, logarithms of probabilities.
+
+    Decision values take the place of probabilities where there are none: any score keeps the
+    guarantees of prediction sets and of abstention. `classes` are the classes in the order of
+    columns; `multilabel` states that each text has a set of them.
+
+    Examples
+    --------
+    >>> predictions = predict_any(lambda texts: ["yes" for _ in texts], None, ["a film"])
+    >>> predictions.labels.tolist(), predictions.log_proba
+    (['yes'], None)
+    """
+    if hasattr(classifier, "predict_with_scores"):
+        return Predictions(*classifier.predict_with_scores(X))
+    n = n_samples(X)
+    answers = classifier.predict(X) if hasattr(classifier, "predict") else classifier(X)
+    if multilabel and classes is not None:
+        labels = known_sets(classes, answers, n, len(classes))
+        return Predictions(labels, _scores(classifier, classes, X, n, multilabel))
+    if getattr(answers, "ndim", 1) == 2 and answers.shape[1] > 1 and classes is not None:
+        log_proba = _logarithms(np.asarray(answers, np.float64), n, classes, classifier)
+        return Predictions(classes[log_proba.argmax(axis=1)], log_proba)
+    labels = as_column(answers, "predictions")
+    if len(labels) != n:
+        raise ValueError(
+            f"The estimator must predict one label for each of the {n:,} rows. "
+            f"{name_of(classifier)} gave {len(labels):,} instead."
+        )
+    return Predictions(np.asarray(labels), _scores(classifier, classes, X, n))
+
+
+def are_predictions(model: Any) -> bool:
+    """Whether these are predictions themselves, such as a list or an array, and no classifier."""
+    return not hasattr(model, "predict") and not callable(model)
+
+
+def samples_for(classifier: Any, X: Any) -> Any:
+    """X as this classifier takes it."""
+    model = getattr(classifier, "estimator_", classifier)
+    return as_samples(X, only_texts=getattr(model, "only_texts", False))
+
+
+def is_multilabel(classifier: Any) -> bool:
+    """Whether a classifier gives sets of labels."""
+    return getattr(classifier, "targets_", "classes") != "classes"
+
+
+def has_scores(estimator: Any) -> bool:
+    """Whether a classifier has probabilities or decision values."""
+    return hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")
+
+
+def _scores(estimator, classes, X, n, multilabel=False):
+    if hasattr(estimator, "predict_proba"):
+        proba = estimator.predict_proba(X)
+        if multilabel and isinstance(proba, list):  # of scikit-learn's trees and neighbours
+            proba = np.stack([each[:, 1] for each in proba], axis=1)
+        return _logarithms(np.asarray(proba), n, classes, estimator)
+    if not hasattr(estimator, "decision_function"):
+        return None
+    values = np.asarray(estimator.decision_function(X), np.float64).reshape(n, -1)
+    if values.shape[1] not in (1, len(classes)) or not np.isfinite(values).all():
+        return None  # one-versus-one votes: no value for each class
+    return log_expit(values) if multilabel else log_probabilities(values, 1.0)
+
+
+def _logarithms(probabilities, n, classes, estimator):
+    shape = (n, len(classes))
+    if probabilities.shape != shape:
+        raise ValueError(
+            f"Probabilities must be a table of {n:,} rows and one column for each of the "
+            f"{len(classes)} classes ({few(classes)}). {name_of(estimator)} gave the shape "
+            f"{probabilities.shape} instead."
+        )
+    if not (np.isfinite(probabilities).all() and (probabilities >= 0).all()):
+        raise ValueError(
+            f"Probabilities must be finite and at least 0. {name_of(estimator)} gave others."
+        )
+    return np.log(np.maximum(probabilities, _MIN_PROBABILITY))
+
+
+def classes_of(estimator: Any, given: Any, labels: Sequence) -> np.ndarray:
+    """The classes in the order of columns: the estimator's own, those given, or those that occur.
+
+    Examples
+    --------
+    >>> classes_of(len, ["yes", "no"], ["no", "no"]).tolist()
+    ['yes', 'no']
+    """
+    own = getattr(estimator, "classes_", None)
+    if own is None:
+        own = sorted(set(labels)) if given is None else as_column(given, "classes")
+    elif given is not None and list(given) != np.asarray(own).tolist():
+        raise ValueError(
+            f"classes must be those of the estimator ({few(own)}), or None. Got {few(given)} "
+            "instead."
+        )
+    classes = np.asarray(own)
+    if classes.ndim != 1 or len(set(classes.tolist())) != len(classes) or len(classes) < 2:
+        raise ValueError(
+            f"classes must be at least two different labels. Got {few(classes.tolist())} instead."
+        )
+    return classes
+
+
+def fit_clone(estimator: Any, X: Any, y: np.ndarray, weights: Any, groups: Any) -> Any:
+    """A clone of an estimator, fitted; groups go to one that takes them."""
+    options = {}
+    if weights is not None:
+        if not has_fit_parameter(estimator, "sample_weight"):
+            raise ValueError(
+                f"sample_weight must be None for an estimator whose fit does not take it. "
+                f"{name_of(estimator)} does not. Leave it out, or set class_weight there."
+            )
+        options["sample_weight"] = weights
+    if groups is not None and has_fit_parameter(estimator, "groups"):
+        options["groups"] = groups
+    return clone(estimator).fit(X, y, **options)
+
+
+def out_of_fold(
+    estimator: Any, X: Any, y: np.ndarray, classes: np.ndarray, together: tuple, seed: int
+) -> OutOfFold:
+    """Probabilities of rows by classifiers that were fitted on the other folds.
+
+    `together` is (groups or None, clusters of copies): rows of one are in the same fold.
+    """
+    groups, copies = together
+    multilabel = y.ndim == 2
+    strata, target = (rarest(y), y.astype(int)) if multilabel else (y, classes[y])
+    folds = fitting.folds_for(strata, np.random.default_rng(seed), groups, copies)
+    log_proba = np.full((len(y), classes.size), np.log(_MIN_PROBABILITY))
+    place = {name: column for column, name in enumerate(classes.tolist())}
+    for test_rows in filter(len, folds.held_out()):
+        training_rows = np.setdiff1d(np.arange(len(y)), test_rows)
+        training_groups = None if groups is None else groups[training_rows]
+        model = fit_clone(
+            estimator, select_rows(X, training_rows), target[training_rows], None, training_groups
+        )
+        known = classes if multilabel else model.classes_
+        columns = np.array([place[name] for name in known.tolist()])
+        scores = _scores(model, known, select_rows(X, test_rows), test_rows.size, multilabel)
+        log_proba[np.ix_(test_rows, columns)] = scores
+    return OutOfFold(log_proba[folds.judged], y[folds.judged])
+
+
+def name_of(estimator: Any) -> str:
+    """What messages call a classifier."""
+    return getattr(estimator, "__name__", type(estimator).__name__)

@@ -1,0 +1,192 @@
+"""Which rows depend on each other, which of them are counted, and which are held out.
+
+Bounds on the error rate assume independent examples. Copies, near-duplicates and texts of one group
+are not independent: each cluster or group is held out or fitted as a whole, and counts as one
+example. This is the one place where dependent rows are found and where rows are put in order.
+"""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pacsent.guarantees.samples import is_texts, n_samples, row_fingerprints, text_column
+from pacsent.maths.checks import is_count, is_number
+from pacsent.text.near_duplicates import text_units
+
+# With fewer groups held out, no bound on the mean over groups is below one half.
+MIN_HELD_OUT_GROUPS = 8
+# The fraction held out, by the number of clusters up to which it is used: the one with the smallest
+# certified error (benchmarks/choose_holdout.py, on training sets).
+HOLDOUT_FRACTIONS = ((300, 0.4), (1000, 0.3), (float("inf"), 0.2))
+
+
+def as_seed(random_state: Any) -> int:
+    """The seed that is given, or one drawn from the system."""
+    if random_state is None:
+        return secrets.randbits(62)
+    if not is_count(random_state):
+        raise ValueError(
+            f"random_state must be an integer of at least 0, or None. Got {random_state!r} instead."
+        )
+    return int(random_state)
+
+
+def dependent_clusters(X: Any, *, exact: bool = False, n_rows: int | None = None) -> np.ndarray:
+    """The cluster of each text, or of each row of an array, a sparse matrix or a table, (n,).
+
+    Texts are in one cluster where they are the same but for spacing, capitals and marks, or where
+    the cosine of their words' tf-idf is at least `near_duplicates.NEAR`. Rows, and texts with
+    `exact`, are where they are equal. Clusters are numbered as they come.
+
+    Examples
+    --------
+    >>> dependent_clusters(["a dull film with no plot", "a dull film without plot", "so good"])
+    array([0, 0, 1])
+    >>> dependent_clusters(np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]))
+    array([0, 0, 1])
+    """
+    X = text_column(X)
+    if n_rows is not None and n_samples(X) != n_rows:
+        raise ValueError(
+            f"texts must be one for each of the {n_rows:,} labels. Got {n_samples(X):,} instead."
+        )
+    if is_texts(X) and not exact:
+        return text_units(X)
+    _, first, clusters = np.unique(row_fingerprints(X), return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[clusters]
+
+
+def one_row_per_cluster(clusters: np.ndarray, seed: int | None) -> np.ndarray:
+    """One row of each cluster, drawn at random, or the first where seed is None; in order.
+
+    Examples
+    --------
+    >>> one_row_per_cluster(np.array([0, 1, 2, 2]), seed=None)
+    array([0, 1, 2])
+    """
+    order = np.arange(clusters.size)
+    if seed is not None:
+        order = np.random.default_rng(seed).permutation(clusters.size)
+    return np.sort(order[np.unique(clusters[order], return_index=True)[1]])
+
+
+def cluster_means(clusters: np.ndarray, values: np.ndarray, seed: int) -> np.ndarray:
+    """The mean of each cluster, in an order that does not depend on the values.
+
+    Examples
+    --------
+    >>> np.sort(cluster_means(np.array([0, 0, 1]), np.array([0.0, 1.0, 1.0]), seed=0))
+    array([0.5, 1. ])
+    """
+    _, cluster = np.unique(clusters, return_inverse=True)
+    means = np.bincount(cluster, values) / np.bincount(cluster)
+    return np.random.default_rng([seed, 1]).permutation(means)
+
+
+def population(group_of: np.ndarray | None) -> tuple[str, int]:
+    """(scope of a guarantee from texts of these groups, number of groups where they are too few).
+
+    The scope is "texts" without groups, "groups" if there are enough of them, else "same groups".
+
+    Examples
+    --------
+    >>> population(None), population(np.arange(20)), population(np.arange(20) // 10)
+    (('texts', 0), ('groups', 0), ('same groups', 2))
+    """
+    n_groups = 0 if group_of is None else np.unique(group_of).size
+    if n_groups >= MIN_HELD_OUT_GROUPS:
+        return "groups", 0
+    return ("same groups" if n_groups else "texts"), n_groups
+
+
+def independent_rows(
+    n: int, clusters: np.ndarray | None, group_of: np.ndarray | None, seed: int
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """One row of each cluster or of each group, and the fields of a certificate about them.
+
+    Examples
+    --------
+    >>> rows, fields = independent_rows(4, np.array([0, 1, 2, 2]), None, seed=0)
+    >>> rows.size, fields
+    (3, {'n': 3, 'n_duplicates': 1, 'scope': 'texts', 'n_groups': 0})
+    """
+    scope, n_groups = population(group_of)
+    if scope == "groups":
+        clusters = np.asarray(group_of)
+    rows = one_row_per_cluster(np.arange(n) if clusters is None else clusters, seed)
+    duplicates = {"n": rows.size, "n_duplicates": n - rows.size}
+    return rows, {**duplicates, "scope": scope, "n_groups": n_groups}
+
+
+def holdout_fraction(holdout: Any, n_clusters: int) -> float:
+    """The fraction to hold out of `n_clusters`, where `holdout` is a fraction or "auto".
+
+    Examples
+    --------
+    >>> holdout_fraction("auto", 100), holdout_fraction("auto", 5000), holdout_fraction(0.25, 100)
+    (0.4, 0.2, 0.25)
+    """
+    if isinstance(holdout, str) and holdout == "auto":
+        return next(fraction for most, fraction in HOLDOUT_FRACTIONS if n_clusters <= most)
+    if not is_number(holdout) or not 0 < holdout < 1:
+        raise ValueError(
+            f"holdout must be 'auto' or a share strictly between 0 and 1. Got {holdout!r} instead."
+        )
+    return float(holdout)
+
+
+class Split(NamedTuple):
+    """Rows to fit and rows held out, and the population that a guarantee from these refers to."""
+
+    training_rows: np.ndarray
+    held_out_rows: np.ndarray
+    seed: int
+    fraction: float
+    scope: str
+
+
+def hold_out(
+    clusters: np.ndarray,
+    holdout: Any = "auto",
+    seed: int | None = None,
+    groups: Sequence | np.ndarray | None = None,
+) -> Split:
+    """Hold out a random part of the clusters; of the groups, where there are enough of them.
+
+    Parameters
+    ----------
+    clusters : array of int
+        `dependent_clusters(X)`.
+    holdout : float or "auto"
+        Fraction of the clusters, or "auto": by their number.
+    seed : int or None
+        None draws one from the system; it is returned.
+    groups : array, optional
+        Numbers of groups. Whole groups are held out, and the guarantee is for new groups. Where
+        fewer than `MIN_HELD_OUT_GROUPS` would be held out, clusters are, and the scope is "same
+        groups".
+
+    Examples
+    --------
+    >>> parts = hold_out(np.array([3, 3, 5, 5]), 0.5, seed=0)
+    >>> sorted([parts.held_out_rows.tolist(), parts.training_rows.tolist()])
+    [[0, 1], [2, 3]]
+    >>> hold_out(np.arange(40), 0.5, seed=0, groups=np.arange(40) // 10).scope
+    'same groups'
+    """
+    seed = as_seed(seed)
+    scope, clusters = "texts", np.asarray(clusters)
+    if groups is not None:
+        n_groups = np.unique(groups).size
+        enough = round(holdout_fraction(holdout, n_groups) * n_groups) >= MIN_HELD_OUT_GROUPS
+        scope, clusters = ("groups", np.asarray(groups)) if enough else ("same groups", clusters)
+    _, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
+    fraction = holdout_fraction(holdout, first.size)
+    shuffled = np.random.default_rng(seed).permutation(first.size)
+    is_held_out = np.zeros(first.size, bool)
+    # clusters are numbered as they come, whatever their names
+    is_held_out[np.argsort(first)[shuffled[: max(1, round(fraction * first.size))]]] = True
+    held_out_rows = np.flatnonzero(is_held_out[cluster])
+    return Split(np.flatnonzero(~is_held_out[cluster]), held_out_rows, seed, fraction, scope)
