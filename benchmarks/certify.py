@@ -16,8 +16,9 @@ import numpy as np
 from harness import finish, parser_for
 from pacsent import WordVectors, certify_encoder, make
 from pacsent.guarantees import continuation
+from pacsent.guarantees.certificate import pack_losses, unpack_losses
 from pacsent.guarantees.continuation import ContinuationOptions
-from pacsent.guarantees.encoder_certificate import certified, pack_losses, unpack_losses
+from pacsent.guarantees.encoder_certificate import certified
 from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import gibbs_risk
 from pacsent.paper import benchmark_datasets as datasets

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from pacsent.encoders.methods import make
 from pacsent.encoders.methods.closed_forms import AverageVectorizer, IDFVectorizer
-from pacsent.guarantees import VacuousBoundWarning
+from pacsent.guarantees import VacuousBoundWarning, read_certificate
 from pacsent.guarantees.calibration import encode_ids
 from pacsent.guarantees.certificate import checksum
 from pacsent.guarantees.encoder_certificate import certified
@@ -21,7 +21,6 @@ from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.risks import gibbs_risk
 from pacsent.paper import (
     document_certificate,
-    read_certificate,
     simulation,
     squared_certificate,
     token_parts,
@@ -39,7 +38,7 @@ def certify(vectorizer, texts, kind="A", *, return_posterior=False, **options):
     if kind == "B" and isinstance(vectorizer, AverageVectorizer):
         options = {"posterior": "prior", **options}
     kind_of_options, module = simulation.MEASURED[kind]
-    chosen = kind_of_options.parse("certify", options)
+    chosen = kind_of_options(**options)
     pair = certified(vectorizer, texts, chosen, module.measure)
     return pair if return_posterior else pair[0]
 
@@ -431,9 +430,9 @@ class TestRefusals:
     def test_a_foreign_json(self):
         with pytest.raises(ValueError, match="text must be a certificate as to_json writes it"):
             read_certificate('{"a": 1}')
-        with pytest.raises(ValueError, match=r"format_version must be 3. Got 1 instead"):
+        with pytest.raises(ValueError, match=r"format_version must be 4. Got 1 instead"):
             read_certificate('{"kind": "A", "bound": 1, "format_version": 1}')
-        values = {"kind": "A", "bound": 1, "format_version": 3}
+        values = {"kind": "A", "bound": 1, "format_version": 4}
         with pytest.raises(ValueError, match=r"The certificate is incomplete .*'delta'"):
             read_certificate(json.dumps({**values, "checksum": checksum(values)}))
 

@@ -19,6 +19,7 @@ import labels as benchmark
 from pacsent import load
 from pacsent.cli import cli
 from pacsent.guarantees import AnytimeCertificate, anytime_error, certify_stream, read_certificate
+from pacsent.guarantees.certificate import pack_losses
 from pacsent.maths.means import betting
 from pacsent.web import Labelling
 from pacsent.web.annotators import agreement, krippendorff_alpha
@@ -95,8 +96,9 @@ def test_the_certificate_is_read_back_and_a_changed_one_is_refused():
     made = certify_stream(np.arange(100) % 20 == 3, n_taught=45)
     again = read_certificate(made.to_json())
     assert isinstance(again, AnytimeCertificate) and again == made
-    with pytest.raises(ValueError, match="wrong must be different integers"):
-        AnytimeCertificate.from_dict({**made.to_dict(), "wrong": [3, 3], "n_errors": 2}).verify()
+    for losses, rule in ((np.full(100, 0.5), "0 or 1"), (np.zeros(99), "99, the number of losses")):
+        with pytest.raises(ValueError, match=rule):
+            AnytimeCertificate.from_dict({**made.to_dict(), "losses": pack_losses(losses)}).verify()
 
 
 def test_labels_of_judging_texts_change_neither_the_models_nor_what_is_chosen(tmp_path):

@@ -12,7 +12,7 @@ from scipy import stats
 
 from pacsent.cli import cli
 from pacsent.guarantees import ErrorCertificate, certify_predictions
-from pacsent.guarantees.encoder_certificate import unpack_losses
+from pacsent.guarantees.certificate import unpack_losses
 from pacsent.maths import binomial
 
 DELTA = 0.1

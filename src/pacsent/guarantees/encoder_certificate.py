@@ -103,8 +103,7 @@ class CertifyOptions:
         """What a certificate keeps of them: all but its own fields and what changes nothing."""
         left_out = ("delta", "n_candidates", "random_state", "n_jobs", "verbose")
         return {
-            # arrays and NumPy's numbers as JSON can hold them
-            name: np.asarray(value).tolist() if np.size(value) and value is not None else value
+            name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
             for name, value in asdict(self).items()
             if name not in left_out
         }

@@ -284,7 +284,7 @@ class Trial:
     def __call__(self, rng, words, documents, kind, **options):
         kind_of_options, module = MEASURED[kind]
         given = {"delta": self.delta, "random_state": int(rng.integers(2**31)), "n_jobs": 1}
-        chosen = kind_of_options.parse("simulate", {**given, **options, **self.options})
+        chosen = kind_of_options(**{**given, **options, **self.options})
         encoder = AverageVectorizer(words, n_jobs=1)
         return certified(encoder, documents, chosen, module.measure)
 
