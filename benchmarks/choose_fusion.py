@@ -144,7 +144,7 @@ def main():
     table = {name: {} for name in fusions()}
     for task, queries, texts, right in tasks(given.data, given.part):
         postings = lexical.Postings.of(texts)
-        norms = lexical.norms(postings.lengths, np.ones(len(texts), bool))
+        norms = lexical.length_norms(postings.lengths, np.ones(len(texts), bool))
         none = np.empty(0, bool)
         words = [lexical.scores([postings], norms, none, query) for query in queries]
         for named, encoder in encoders().items():

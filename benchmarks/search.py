@@ -28,7 +28,7 @@ from pacsent import Index, make
 from pacsent.encoders.external_encoders import as_search_encoder
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.search import faiss_index
-from pacsent.search.index import _best_rows
+from pacsent.search.ranking import top
 
 K = 10
 N_QUERIES = {"reviews": 500, "million": 100}
@@ -51,9 +51,15 @@ def searchers(index, X):
     """name -> function of unit queries, the numbers of rows found."""
     from sklearn.neighbors import NearestNeighbors
 
-    found = {f"pacsent Index, {index.engine_}": lambda Q: index._nearest(Q, K)[0]}
+    none = np.empty(0, bool)
+
+    def rows(Q, excluded):
+        ranking = index._ranking(index._snapshot, excluded)
+        return np.array([r for r, *_ in ranking.best([""] * len(Q), Q, K, none)])
+
+    found = {f"pacsent Index, {index.engine_}": lambda Q: rows(Q, none)}
     if index.engine_ != "exact":
-        found["pacsent Index, exact"] = lambda Q: index._nearest(Q, K, "exact")[0]
+        found["pacsent Index, exact"] = lambda Q: rows(Q, None)
     brute = NearestNeighbors(n_neighbors=K, metric="cosine", algorithm="brute").fit(X)
     found["scikit-learn NearestNeighbors"] = lambda Q: brute.kneighbors(Q, return_distance=False)
     try:
@@ -136,11 +142,11 @@ def words(options):
 
     def ours():
         postings = lexical.Postings.of(texts)
-        return postings, lexical.norms(postings.lengths, np.ones(len(texts), bool))
+        return postings, lexical.length_norms(postings.lengths, np.ones(len(texts), bool))
 
     none = np.empty(0, bool)
-    measured("pacsent BM25", ours, lambda made, q: _best_rows(
-        lexical.scores([made[0]], made[1], none, q), None, K))  # fmt: skip
+    measured("pacsent BM25", ours, lambda made, q: top(
+        lexical.scores([made[0]], made[1], none, q), K))  # fmt: skip
     try:
         import bm25s
 
@@ -210,8 +216,8 @@ def main():
     started = time.perf_counter()
     index.search(asked[0])  # the first search makes what later ones use
     preparing = time.perf_counter() - started
-    [X] = [block.vectors for block in index._rows.blocks]
-    Q = index._unit(asked)
+    [X] = [block.vectors for block in index._snapshot.blocks]
+    Q = index._encode_queries(asked)
     names = searchers(index, X)
     batch: dict = {name: [] for name in names}
     single: dict = {name: [] for name in names}

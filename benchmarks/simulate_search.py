@@ -17,7 +17,7 @@ from choose_fusion import tasks
 from harness import finish, parser_for
 from pacsent import Index, make
 from pacsent.maths.binomial import upper_limit
-from pacsent.search.search_certificate import Asked, ThresholdRule
+from pacsent.search.calibration import CalibrationQueries, ThresholdRule
 
 LEVELS, DELTA, K = (0.7, 0.8, 0.9), 0.1, 10
 N_CALIBRATION = 200
@@ -46,9 +46,9 @@ def main():
         index = Index(encoder, "exact", lexical=True)
         index.add(texts)
         index.certify(queries, right, k=K)
-        asked = index.asked
+        asked = index.calibration_
         there = np.isfinite(asked.right)
-        asked = Asked(asked.best[there], asked.right[there])
+        asked = CalibrationQueries(asked.best[there], asked.right[there])
         n = asked.best.size
         first = index.search(queries, K)
         found = [bool({h.id for h in hits} & set(r)) for hits, r in zip(first, right)]
@@ -59,8 +59,8 @@ def main():
             for _ in range(given.draws):
                 order = rng.permutation(n)
                 some, new = order[:N_CALIBRATION], order[N_CALIBRATION:]
-                calibration = Asked(asked.best[some], asked.right[some])
-                others = Asked(asked.best[new], asked.right[new])
+                calibration = CalibrationQueries(asked.best[some], asked.right[some])
+                others = CalibrationQueries(asked.best[new], asked.right[new])
                 rule = ThresholdRule.of(calibration, level, DELTA)
                 shares.append(share(rule, others).mean())
                 broken += shares[-1] < level

@@ -54,7 +54,7 @@ NONE = np.empty(0, bool)
 def scored(texts, query, gone=NONE):
     postings = lexical.Postings.of(texts)
     kept = ~gone if gone.size else np.ones(len(texts), bool)
-    return lexical.scores([postings], lexical.norms(postings.lengths, kept), gone, query)
+    return lexical.scores([postings], lexical.length_norms(postings.lengths, kept), gone, query)
 
 
 @pytest.mark.parametrize("query", ["the cat", "error E1735 error", "東京 café", "zzz", ""])
@@ -71,11 +71,11 @@ def test_deleted_texts_count_for_nothing_in_bm25():
 
 def test_joined_lists_are_those_of_all_texts():
     whole = lexical.Postings.of(TEXTS)
-    joined = lexical.Postings.of(TEXTS[:3]).joined(lexical.Postings.of(TEXTS[3:]))
+    joined = lexical.Postings.of(TEXTS[:3]).append(lexical.Postings.of(TEXTS[3:]))
     for name in ("hashes", "ends", "rows", "counts", "lengths"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(joined, name))
-    taken = whole.taken(np.array([3, 0]))
-    np.testing.assert_allclose(taken.lengths, whole.lengths[[3, 0]])
+    selected = whole.select(np.array([3, 0]))
+    np.testing.assert_allclose(selected.lengths, whole.lengths[[3, 0]])
 
 
 @pytest.mark.extra
@@ -93,21 +93,21 @@ def test_of_few_texts_the_vocabulary_says_how_rare_a_word_is():
     index = Index("english", "exact", lexical=1.0)
     index.add(texts)
     query = "the tomatoes"  # in one text each
-    plain = lexical.scores([lexical.Postings.of(texts)], index._rows.norms, NONE, query)
+    plain = lexical.scores([lexical.Postings.of(texts)], index._snapshot.length_norms, NONE, query)
     assert plain[0] == plain[1] > 0
     assert [hit.id for hit in index.search(query, 2)] == [1, 0]
-    background = index._background()
-    the, tomatoes = (lexical.words_of(word)[0][0] for word in query.split())
-    shares = background.shares_of(np.array([the, tomatoes, 0], np.uint64))
-    assert shares == pytest.approx([0.064, 0.0, 0.0], abs=1e-4) and shares[1] > shares[2] == 0
+    background = index._ranking(index._snapshot).background
+    hashes = np.append(word_hashes(query.split()), np.uint64(0))
+    p = background.frequencies_of(hashes)
+    assert p == pytest.approx([0.064, 0.0, 0.0], abs=1e-4) and p[1] > p[2] == 0
     german = lexical.Postings.of(["Der Preis der Milch stieg", "Reife Tomaten", "Alte Landkarten"])
     counts = np.diff(german.ends)
-    assert not background.knows(german.hashes, counts)
+    assert not background.covers(german.hashes, counts)
     more = [f"{word} {n}" for n in range(100) for word in ("violin", "map", "sea")]
     index.add(more)  # from 300 texts on they speak for themselves
     postings = lexical.Postings.of([*texts, *more])
-    wanted = lexical.scores([postings], index._rows.norms, NONE, query)
-    np.testing.assert_allclose(index._words_of(index._rows, query), wanted, rtol=1e-6)
+    wanted = lexical.scores([postings], index._snapshot.length_norms, NONE, query)
+    np.testing.assert_allclose(index._ranking(index._snapshot).bm25(query), wanted, rtol=1e-6)
 
 
 def test_words_that_the_vectors_do_not_know_are_found(encoder):
@@ -124,8 +124,8 @@ def test_the_score_is_the_standardised_sum(encoder):
     index = Index(encoder, lexical=0.3)
     index.add(TEXTS)
     X = index.rows()[1]
-    [q] = index._unit(["the cat"])
-    a, b = X @ q, index._words_of(index._rows, "the cat")
+    [q] = index._encode_queries(["the cat"])
+    a, b = X @ q, index._ranking(index._snapshot).bm25("the cat")
     e = np.exp(3 * a)
     wanted = 0.7 * (e - e.mean()) / e.std() + 0.3 * (b - b.mean()) / b.std()
     hits = index.search("the cat", k=7)
@@ -199,7 +199,7 @@ def test_what_metadata_and_filters_must_be(encoder):
 
 
 def test_lists_and_words_find_what_all_rows_find(many):  # noqa: F811 - a fixture
-    texts = list(many._rows.blocks[0].texts)
+    texts = list(many._snapshot.blocks[0].texts)
     both = Index(many.vectorizer, "faiss", lexical=True)
     both.add(texts)
     exact = Index(many.vectorizer, "exact", lexical=True)
@@ -287,10 +287,10 @@ def test_common_words_name_no_group(monkeypatch):
         assert all(len(some) == 10 for some in found.words)
         every = [word for some in found.words for word in some]
         assert not any("'" in word for word in every)
-        return np.median(background.shares_of(word_hashes(every)))
+        return np.median(background.frequencies_of(word_hashes(every)))
 
     with_background = usual()
-    monkeypatch.setattr("pacsent.search.text_clusters._GENERAL", 0.0)  # c-tf-idf alone
+    monkeypatch.setattr("pacsent.search.text_clusters._BACKGROUND_TOKENS", 0.0)  # c-tf-idf alone
     assert usual() > 4 * with_background
     films = [f"{w} film {n}" for n in range(20) for w in ("good sea", "bad war")]
     assert set(clusters(films, 2).names) == {"sea, good", "war, bad"}  # each in half of the texts

@@ -13,7 +13,9 @@ from click.testing import CliRunner
 from pacsent import Index, Vocabulary, WordVectors, load, make, save
 from pacsent.cli import cli
 from pacsent.encoders.external_encoders import name_of
-from pacsent.search import index_rows
+from pacsent.search import ranking
+from pacsent.search.ranking import exact_nearest
+from pacsent.search.snapshot import Snapshot
 
 N_WORDS = 500
 WORDS = [f"word{i}" for i in range(N_WORDS)]
@@ -48,7 +50,7 @@ def exact(vectorizer, texts, query, k, left_out=()):
 
 
 def test_search_is_exact_whatever_the_blocks(made, texts, monkeypatch):
-    monkeypatch.setattr(index_rows.IndexRows.cut, "__defaults__", (64,))
+    monkeypatch.setattr(ranking, "_MAX_PRODUCTS", 64)
     index = Index(made)
     assert index.add(texts[:300]).tolist() == list(range(300))
     assert index.add(iter(texts[300:])).tolist() == list(range(300, 700))
@@ -65,7 +67,7 @@ def test_search_is_exact_whatever_the_blocks(made, texts, monkeypatch):
 @pytest.mark.parametrize("n_queries", [1, 4, 5, 60])
 def test_the_order_is_that_of_the_cosines_in_double_precision(made, n_queries, monkeypatch):
     """A thousand texts whose cosines differ by less than single precision tells apart."""
-    monkeypatch.setattr(index_rows.IndexRows.cut, "__defaults__", (100,))
+    monkeypatch.setattr(ranking, "_MAX_PRODUCTS", 2000)
     rng = np.random.default_rng(5)
     X = rng.normal(size=(1, 16)) + 1e-7 * rng.normal(size=(1000, 16))
     X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
@@ -74,9 +76,9 @@ def test_the_order_is_that_of_the_cosines_in_double_precision(made, n_queries, m
     Q[0] = X[0]
     index = Index(made)
     index.add([f"word{i % 500}" for i in range(1000)])
-    [block] = index._rows.blocks
-    index._rows = index_rows.IndexRows((replace(block, vectors=X),))
-    rows, cosines = index._nearest(Q, 30)
+    [block] = index._snapshot.blocks
+    nearest = exact_nearest(Snapshot((replace(block, vectors=X),)), Q, 30, np.empty(0, bool))
+    rows, cosines = map(np.array, zip(*nearest))
     exact = np.array([[float(np.dot(q.astype(object), x.astype(object))) for x in X] for q in Q])
     order = np.argsort(-exact, axis=1, kind="stable")[:, :30]
     np.testing.assert_allclose(cosines, np.take_along_axis(exact, order, axis=1), atol=1e-14)
@@ -95,7 +97,7 @@ def test_texts_added_one_by_one_are_few_blocks(made, texts, tmp_path):
     for text in texts:
         single.add([text])
         opened.add([text])
-    assert len(single._rows.blocks) <= 12 and len(opened._rows.blocks) <= 12
+    assert len(single._snapshot.blocks) <= 12 and len(opened._snapshot.blocks) <= 12
     assert single.search(texts[:9]) == whole.search(texts[:9])
     assert opened.search(texts[3], k=2)[1].id == len(texts) + 3
 
@@ -131,13 +133,14 @@ def many(made):
 
 def test_lists_find_most_of_the_nearest_with_exact_cosines(many, texts):
     assert many.engine_ == "faiss"
-    found, cosines = many._nearest(many._unit(texts[:100]), 10)
-    truth, best = many._nearest(many._unit(texts[:100]), 10, "exact")
-    right = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.tolist(), truth.tolist())])
+    near = [{hit.id: hit.cosine for hit in hits} for hits in many.search(texts[:100])]
+    many.engine = "exact"
+    exact = [{hit.id: hit.cosine for hit in hits} for hits in many.search(texts[:100])]
+    many.engine = "faiss"
+    right = np.mean([len(a.keys() & b.keys()) / 10 for a, b in zip(near, exact)])
     assert right > 0.3  # random vectors have no lists by nature; text does better
-    for a, b, x, y in zip(found.tolist(), truth.tolist(), cosines, best):
-        for row in set(a) & set(b):
-            assert x[a.index(row)] == pytest.approx(y[b.index(row)], abs=1e-14)
+    for a, b in zip(near, exact):
+        assert all(a[i] == pytest.approx(b[i], abs=1e-14) for i in a.keys() & b.keys())
     own = many.search([hit.text for hit in many.search("word1 word2 word3", k=5)], k=1)
     assert all(hits[0].cosine == pytest.approx(1, abs=1e-6) for hits in own)
 
@@ -145,11 +148,11 @@ def test_lists_find_most_of_the_nearest_with_exact_cosines(many, texts):
 def test_lists_are_taken_above_a_number_of_texts_unless_refused(many, monkeypatch):
     from pacsent.search import index as module
 
-    monkeypatch.setattr(module, "_MANY", len(many))
+    monkeypatch.setattr(module, "_MAX_EXACT_TEXTS", len(many))
     texts = [many.search("word1", k=1)[0].text]
     for engine, after in (("auto", "faiss"), ("exact", "exact")):
         index = Index(many.vectorizer, engine)
-        index.add(many._rows.blocks[0].texts)
+        index.add(many._snapshot.blocks[0].texts)
         assert index.engine_ == "exact"
         index.add(texts)
         assert index.engine_ == after
@@ -194,7 +197,7 @@ def test_an_index_is_saved_and_opened_with_its_vectorizer(made, texts, tmp_path)
     index.delete([3, 4])
     save(index, tmp_path / "index")
     again = load(tmp_path / "index")
-    assert len(again) == len(index) and again._next == index._next
+    assert len(again) == len(index) and again._next_number == index._next_number
     for query in texts[:4]:
         assert again.search(query) == index.search(query)
     assert again.add(["word1 word2"]).tolist() == [len(texts)]

@@ -8,7 +8,7 @@ from pacsent import Index, load, make, save
 from pacsent.datasets import load_books
 from pacsent.guarantees import SearchCertificate, read_certificate
 from pacsent.maths.binomial import upper_limit
-from pacsent.search.search_certificate import Asked, ThresholdRule
+from pacsent.search.calibration import CalibrationQueries, ThresholdRule
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def quantile_rule(asked, guarantee):
 
 def drawn(rng, n):
     best = rng.normal(size=n)
-    return Asked(best, best - rng.exponential(size=n))
+    return CalibrationQueries(best, best - rng.exponential(size=n))
 
 
 def test_simulation_the_guarantee_fails_no_more_often_than_delta():

@@ -7,7 +7,7 @@ _lazy_getattr, __dir__, __all__ = lazy_loader.attach(
     submodules=["export"],
     submod_attrs={
         "distillation": ["checked_vectors", "fit_static_encoder"],
-        "external_encoders": ["ExternalEncoder", "as_encoder"],
+        "external_encoders": ["ExternalEncoder", "as_encoder", "as_search_encoder"],
         "methods": ["METHODS", "make"],
         "remote_encoder": ["RemoteEncoder"],
         "sentence_vectorizer": ["SentenceVectorizer"],

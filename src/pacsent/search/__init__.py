@@ -1,4 +1,4 @@
-"""Search: texts found by meaning and by words, reranking, guarantees, groups of texts."""
+"""Search by meaning and by words, reranking, guarantees, clusters of texts."""
 
 import lazy_loader
 
@@ -6,8 +6,9 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "chunking": ["passages"],
-        "index": ["Hit", "Hits", "Index"],
+        "index": ["Hits", "Index"],
         "reranking": ["rerank"],
+        "snapshot": ["Hit"],
         "text_clusters": ["clusters"],
     },
 )

@@ -1,7 +1,7 @@
 """Approximate search among millions of texts by FAISS (extra `[faiss]`).
 
-Rows are kept in inverted lists, one per centroid, as numbers of eight bits. A query is compared
-with the rows of the lists whose centroids are nearest to it. The result is a choice of candidates,
+Rows are kept in inverted lists, one per centroid, with eight bits per number. A query is compared
+with the rows of the lists whose centroids are nearest to it. The result is a set of candidates,
 whose cosines the caller computes exactly; a row in a list further away is not found.
 """
 
@@ -12,8 +12,10 @@ import numpy as np
 
 from pacsent.optional import import_optional
 
-SHARE = 1 / 16  # of the lists that a query looks into
-PER_LIST = 64  # rows by which a centroid is learned
+_PROBED_FRACTION = 1 / 16  # of the lists that a query is compared with
+_MIN_ROWS_PER_LIST = 39  # FAISS warns if it learns a centroid from fewer
+_SAMPLE_ROWS_PER_LIST = 64
+_MAX_GROWTH = 4  # rows now over rows when the lists were learned, beyond which they are relearned
 
 
 def available() -> bool:
@@ -27,57 +29,61 @@ def require() -> Any:
 
 
 class InvertedLists:
-    """Unit rows in inverted lists, by the centroid that is nearest to each.
+    """Unit rows in the inverted lists of a FAISS index, in the order in which they were added."""
 
-    The ranges of the eight-bit numbers are those of `sample`, rows like those that will be added;
-    `n_learned` is the number of rows in the index when the centroids were learned.
-    """
-
-    def __init__(self, centroids: np.ndarray, sample: np.ndarray, n_learned: int):
-        faiss = require()
-        n_lists, n_dims = centroids.shape
-        quantizer = faiss.IndexFlatIP(n_dims)
-        quantizer.add(np.ascontiguousarray(centroids, dtype=np.float32))
-        self._index = faiss.IndexIVFScalarQuantizer(
-            quantizer, n_dims, n_lists, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
-        )
-        self._index.train(np.ascontiguousarray(sample, dtype=np.float32))
-        self.centroids, self.n_learned = centroids, n_learned
-        self._numbers: list[np.ndarray] = []
+    def __init__(self, faiss_index: Any, n_learned: int):
+        self._index, self._n_learned = faiss_index, n_learned
 
     @classmethod
-    def learned(cls, sample: np.ndarray, n_rows: int) -> "InvertedLists":
-        """Return about 2 sqrt(n_rows) empty lists for n_rows rows, by a sample of them."""
+    def learn(cls, blocks: list[np.ndarray]) -> "InvertedLists":
+        """Learn about 2 sqrt(n_rows) empty lists from a sample of the rows of blocks."""
         faiss = require()
-        n_lists = int(max(1, min(2 * n_rows**0.5, len(sample) // 39)))
-        kmeans = faiss.Kmeans(sample.shape[1], n_lists, niter=8, spherical=True, seed=0)
-        kmeans.train(np.ascontiguousarray(sample, dtype=np.float32))
-        return cls(np.array(kmeans.centroids), sample, n_rows)
+        n_rows, n_dims = sum(map(len, blocks)), blocks[0].shape[1]
+        step = max(1, int(n_rows**0.5 / (2 * _SAMPLE_ROWS_PER_LIST)))
+        sample = np.concatenate([block[::step] for block in blocks])
+        n_lists = int(max(1, min(2 * n_rows**0.5, len(sample) // _MIN_ROWS_PER_LIST)))
+        index = faiss.index_factory(n_dims, f"IVF{n_lists},SQ8", faiss.METRIC_INNER_PRODUCT)
+        index.train(np.ascontiguousarray(sample, dtype=np.float32))
+        return cls(index, n_rows)
+
+    @classmethod
+    def from_array(cls, data: np.ndarray, n_learned: int) -> "InvertedLists":
+        """The inverse of `to_array`."""
+        return cls(require().deserialize_index(np.array(data)), n_learned)
+
+    def to_array(self) -> np.ndarray:
+        """Return the serialised FAISS index, an array of bytes."""
+        return require().serialize_index(self._index)
+
+    @property
+    def n_learned(self) -> int:
+        """Number of rows in the index when the lists were learned."""
+        return self._n_learned
+
+    @property
+    def n_dims(self) -> int:
+        """Numbers of a row."""
+        return self._index.d
 
     def __len__(self) -> int:
         return self._index.ntotal
 
-    @property
-    def numbers(self) -> np.ndarray:
-        """The list of each row, (n_rows,)."""
-        return np.concatenate([np.empty(0, np.int32), *self._numbers])
+    def is_outdated(self, n_rows: int) -> bool:
+        """Whether there are now so many rows that other lists would be better."""
+        return n_rows > _MAX_GROWTH * self._n_learned
 
-    def add(self, rows: np.ndarray, numbers: np.ndarray | None = None) -> None:
-        """Put rows into their lists; `numbers` are the lists where they are known already."""
-        rows = np.ascontiguousarray(rows, dtype=np.float32)
-        if numbers is None:
-            numbers = self._index.quantizer.assign(rows, 1)[:, 0]
-        wide = np.ascontiguousarray(numbers, dtype=np.int64)
-        faiss = require()
-        pointer = faiss.swig_ptr
-        self._index.add_core(len(rows), pointer(rows), None, pointer(wide))
-        self._numbers.append(wide.astype(np.int32))
+    def add(self, rows: np.ndarray) -> None:
+        """Put rows into their lists."""
+        self._index.add(np.ascontiguousarray(rows, dtype=np.float32))
 
-    def candidates(self, Q: np.ndarray, n: int, left_out: np.ndarray) -> np.ndarray:
-        """Return n rows near each query, (n_queries, n); -1 where there are fewer."""
+    def candidates(self, q: np.ndarray, n: int, excluded: np.ndarray) -> np.ndarray:
+        """Return at most n rows near a query, sorted."""
         faiss = require()
-        options = {"nprobe": max(1, round(SHARE * self._index.nlist))}
-        if left_out.size:
-            batch = faiss.IDSelectorBatch(left_out)
+        options: dict[str, Any] = {"nprobe": max(1, round(_PROBED_FRACTION * self._index.nlist))}
+        rows = np.flatnonzero(excluded)
+        if rows.size:
+            batch = faiss.IDSelectorBatch(rows)
             options["sel"] = faiss.IDSelectorNot(batch)
-        return self._index.search(Q, n, params=faiss.SearchParametersIVF(**options))[1]
+        parameters = faiss.SearchParametersIVF(**options)
+        matches = self._index.search(q[None], n, params=parameters)[1][0]
+        return np.sort(matches[matches >= 0])

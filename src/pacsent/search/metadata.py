@@ -2,15 +2,19 @@
 
 import json
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
-    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "!=": operator.ne,
-}  # fmt: skip
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "!=": operator.ne,
+}
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,9 @@ class Columns:
         """
         if metadata is None:
             return cls(n, {}, {})
-        columns = hasattr(metadata, "keys")  # a mapping or a table
-        names = list(metadata.keys()) if columns else []
-        rows = [] if columns else list(metadata)
+        by_column = hasattr(metadata, "keys")  # a mapping or a table
+        names = list(metadata.keys()) if by_column else []
+        rows = [] if by_column else list(metadata)
         for row in rows:
             if not isinstance(row, Mapping):
                 raise TypeError(
@@ -43,15 +47,14 @@ class Columns:
             names += [name for name in row if name not in names]
         codes, values = {}, {}
         for name in names:
-            given = list(metadata[name]) if columns else [row.get(name) for row in rows]
-            if len(given) != n:
-                raise ValueError(_lengths(len(given), n))
+            cells = list(metadata[name]) if by_column else [row.get(name) for row in rows]
+            _check_length(len(cells), n)
             if not isinstance(name, str):
                 raise TypeError(f"A column's name must be a str. Got {name!r} instead.")
             seen: dict[str, int] = {}
             distinct: list = []
             column = np.empty(n, np.int32)
-            for i, value in enumerate(given):
+            for i, value in enumerate(cells):
                 plain = _plain(value, name)
                 key = json.dumps(plain)
                 if plain is not None and key not in seen:
@@ -59,8 +62,8 @@ class Columns:
                     distinct.append(plain)
                 column[i] = -1 if plain is None else seen[key]
             codes[name], values[name] = column, distinct
-        if not columns and len(rows) != n:
-            raise ValueError(_lengths(len(rows), n))
+        if not by_column:
+            _check_length(len(rows), n)
         return cls(n, codes, values)
 
     def row(self, i: int) -> dict[str, Any]:
@@ -71,18 +74,18 @@ class Columns:
 
     def match(self, where: Mapping[str, Any]) -> np.ndarray:
         """Which rows have these values, (n,): a value, a list of them, or {">=": 2020}."""
-        found = np.ones(self.n, bool)
+        matches = np.ones(self.n, bool)
         for name, wanted in where.items():
-            right = [_is_wanted(value, wanted) for value in [*self.values.get(name, ()), None]]
+            wanted_codes = [_matches(v, wanted) for v in [*self.values.get(name, ()), None]]
             codes = self.codes.get(name, np.full(self.n, -1, np.int32))
-            found &= np.array(right)[codes]  # -1 is the last: no value
-        return found
+            matches &= np.array(wanted_codes)[codes]  # code -1 is the last: no value
+        return matches
 
-    def taken(self, rows: np.ndarray) -> "Columns":
+    def select(self, rows: np.ndarray) -> "Columns":
         """The columns of some rows, in this order."""
         return Columns(len(rows), {name: c[rows] for name, c in self.codes.items()}, self.values)
 
-    def joined(self, other: "Columns") -> "Columns":
+    def append(self, other: "Columns") -> "Columns":
         """The rows of both."""
         codes, values = {}, {}
         for name in {**self.codes, **other.codes}:
@@ -101,22 +104,22 @@ class Columns:
 
 
 def check_where(where: Any) -> None:
-    """Refuse a filter of another form, in one line."""
+    """Raise an error for a filter of another form."""
     rule = 'where must be a mapping from column to value, such as {"year": 2024}.'
     if not isinstance(where, Mapping) or not all(isinstance(name, str) for name in where):
         raise TypeError(f"{rule} Got {type(where).__name__} instead.")
     for wanted in where.values():
-        if isinstance(wanted, Mapping) and not (wanted and set(wanted) <= set(_COMPARED)):
+        if isinstance(wanted, Mapping) and not (wanted and set(wanted) <= set(_COMPARISONS)):
             raise ValueError(
-                f"A comparison in where must be one of {', '.join(_COMPARED)}. Got "
+                f"A comparison in where must be one of {', '.join(_COMPARISONS)}. Got "
                 f"{', '.join(map(str, wanted)) or 'none'} instead."
             )
 
 
-def _is_wanted(value, wanted) -> bool:
+def _matches(value, wanted) -> bool:
     if isinstance(wanted, Mapping):
         try:
-            return value is not None and all(_COMPARED[op](value, x) for op, x in wanted.items())
+            return value is not None and all(_COMPARISONS[op](value, x) for op, x in wanted.items())
         except TypeError:  # a number and a text have no order
             return False
     several = wanted if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
@@ -136,13 +139,8 @@ def _plain(value, name):
     return None if plain != plain else plain  # nan: a missing number
 
 
-def _lengths(given: int, n: int) -> str:
-    return f"metadata must have one entry for each of the {n:,} texts. Got {given:,} instead."
-
-
-def all_joined(parts: Iterable[Columns]) -> Columns:
-    """The rows of all parts."""
-    found = Columns(0, {}, {})
-    for part in parts:
-        found = found.joined(part)
-    return found
+def _check_length(length: int, n: int) -> None:
+    if length != n:
+        raise ValueError(
+            f"metadata must have one entry for each of the {n:,} texts. Got {length:,} instead."
+        )

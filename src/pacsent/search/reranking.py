@@ -39,7 +39,7 @@ def rerank(
 
     Examples
     --------
-    >>> [one.index for one in rerank("a sleeping kitten", ["red wine", "the cat slept"])]
+    >>> [document.index for document in rerank("a sleeping kitten", ["red wine", "the cat slept"])]
     [1, 0]
     """
     if not isinstance(query, str):
@@ -52,7 +52,7 @@ def rerank(
     index = Index(encoder, "exact", lexical=True)
     index.add(documents)
     hits = index.search(query, len(documents))
-    found = [Ranked(hit.id, float(1 / (1 + np.exp(-hit.score))), hit.text) for hit in hits]
-    seen = {one.index for one in found}
-    found += [Ranked(i, 0.0, text) for i, text in enumerate(documents) if i not in seen]
-    return found[:top_n]
+    ranked = [Ranked(hit.id, float(1 / (1 + np.exp(-hit.score))), hit.text) for hit in hits]
+    ranked_indices = {document.index for document in ranked}
+    ranked += [Ranked(i, 0.0, text) for i, text in enumerate(documents) if i not in ranked_indices]
+    return ranked[:top_n]

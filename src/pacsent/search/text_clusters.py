@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from pacsent.encoders.external_encoders import as_encoder
 from pacsent.maths.arrays import unit_rows
@@ -11,13 +12,18 @@ from pacsent.maths.checks import check_count
 from pacsent.search.lexical import Background
 from pacsent.storage import load
 from pacsent.text.ngrams import NGrams
-from pacsent.text.ngrams import names as spelled
+from pacsent.text.ngrams import names as ngram_names
 from pacsent.text.texts import as_texts
 from pacsent.threads import n_cores
 
-_MANY = 20_000  # texts from which on k-means learns from parts of them
-_COMMON = 0.1  # share of all texts, or that of a group: a word of more texts names none
-_GENERAL = 1e5  # tokens of general English that are counted with English texts
+_MAX_KMEANS_TEXTS = 20_000  # above which k-means learns from batches
+
+# A word that occurs in more than this fraction of all texts, or in more texts than a cluster has on
+# average, names no cluster.
+_MAX_DOCUMENT_FREQUENCY = 0.1
+
+_BACKGROUND_TOKENS = 1e5  # of general English, counted with English texts
+_MIN_DOCUMENTS = 3  # of a name's words if there are many texts: rarer ones are often misspelled
 
 
 class Clusters(NamedTuple):
@@ -71,75 +77,72 @@ def clusters(
 
     Examples
     --------
-    >>> found = clusters(["red wine", "white wine", "the cat slept", "a sleeping kitten"], n=2)
-    >>> found.labels[0] == found.labels[1] != found.labels[2] == found.labels[3]
+    >>> groups = clusters(["red wine", "white wine", "the cat slept", "a sleeping kitten"], n=2)
+    >>> groups.labels[0] == groups.labels[1] != groups.labels[2] == groups.labels[3]
     np.True_
     """
+    from sklearn.cluster import KMeans, MiniBatchKMeans
+
     texts = as_texts(texts)
     if not texts:
-        raise ValueError("texts must hold at least one text. Got none.")
+        raise ValueError("texts must contain at least one text. Got none.")
     if vectors is None:
         vectors = np.asarray(as_encoder(encoder).posterior(texts)[0])
     X = unit_rows(np.asarray(vectors, dtype=np.float32))
-    there = np.flatnonzero(X.any(axis=1))
+    known = np.flatnonzero(X.any(axis=1))
     default = max(1, min(50, round((len(texts) / 2) ** 0.5)))
-    n = min(default if n is None else check_count("n", n), max(1, there.size))
+    n = min(default if n is None else check_count("n", n), max(1, known.size))
     labels = np.full(len(texts), -1)
-    if there.size:
-        labels[there] = _grouped(X[there], n, random_state)
+    if known.size:
+        kmeans: Any = KMeans(n, n_init=3, random_state=random_state)
+        if known.size > _MAX_KMEANS_TEXTS:
+            kmeans = MiniBatchKMeans(n, n_init=3, batch_size=4096, random_state=random_state)
+        labels[known] = kmeans.fit_predict(X[known])
     centres = np.zeros((n, X.shape[1]), np.float32)
-    np.add.at(centres, labels[there], X[there])
-    nearness = np.einsum("ij,ij->i", X, unit_rows(centres)[labels])
+    np.add.at(centres, labels[known], X[known])
+    cosines = np.einsum("ij,ij->i", X, unit_rows(centres)[labels])
     examples = []
     for c in range(n):
-        inside = np.flatnonzero(labels == c)
-        examples.append(int(inside[nearness[inside].argmax()]) if inside.size else -1)
-    words = _words(texts, labels, n, n_words)
-    named = [", ".join(some[:3]) or f"group {c + 1}" for c, some in enumerate(words)]
-    sizes = np.bincount(labels[there], minlength=n).tolist()
-    return Clusters(labels, named, words, sizes, examples)
+        members = np.flatnonzero(labels == c)
+        examples.append(int(members[cosines[members].argmax()]) if members.size else -1)
+    words = _characteristic_words(texts, labels, n, n_words)
+    names = [", ".join(best[:3]) or f"group {c + 1}" for c, best in enumerate(words)]
+    sizes = np.bincount(labels[known], minlength=n).tolist()
+    return Clusters(labels, names, words, sizes, examples)
 
 
-def _grouped(X, n, random_state) -> np.ndarray:
-    from sklearn.cluster import KMeans, MiniBatchKMeans
-
-    made: Any = KMeans(n, n_init=3, random_state=random_state)
-    if len(X) > _MANY:
-        made = MiniBatchKMeans(n, n_init=3, batch_size=4096, random_state=random_state)
-    return made.fit_predict(X)
-
-
-def _words(texts: Sequence[str], labels, n, n_words) -> list[list[str]]:
-    """The words of each group with the largest c-tf-idf."""
-    from scipy import sparse
-
-    grams = NGrams.of(texts, (1, 1), n_threads=n_cores(), marks="")
-    counts = grams.counts(texts, n_cores())
-    n_with = np.bincount(counts.indices, minlength=len(grams))
+def _characteristic_words(texts: Sequence[str], labels, n, n_words) -> list[list[str]]:
+    """The words of each cluster with the largest c-tf-idf."""
+    ngrams = NGrams.of(texts, (1, 1), n_threads=n_cores(), marks="")
+    counts = ngrams.counts(texts, n_cores())
+    document_frequency = np.bincount(counts.indices, minlength=len(ngrams))
     rows = np.flatnonzero(labels >= 0)
     ones = np.ones(rows.size, np.float32)
-    member = sparse.csr_matrix((ones, (labels[rows], rows)), shape=(n, len(texts)))
-    table = (member @ counts).tocsr()  # (n, n_columns)
-    of_group = np.maximum(np.asarray(table.sum(axis=1)).ravel(), 1)
-    in_all = np.maximum(np.asarray(counts.sum(axis=0)).ravel(), 1)
+    membership = sparse.csr_matrix((ones, (labels[rows], rows)), shape=(n, len(texts)))
+    cluster_counts = (membership @ counts).tocsr()  # (n, n_columns)
+    cluster_sizes = np.maximum(np.asarray(cluster_counts.sum(axis=1)).ravel(), 1)
+    occurrences = np.maximum(np.asarray(counts.sum(axis=0)).ravel(), 1)
     background = Background.of(load("english").vocabulary)
-    if background.knows(grams.hashes, in_all):
-        in_all = in_all + _GENERAL * background.shares_of(grams.hashes)
-    rare = np.log1p(of_group.mean() / in_all)
-    rare[n_with > max(3, max(_COMMON, 1 / n) * len(texts))] = 0
+    if background.covers(ngrams.hashes, occurrences):
+        occurrences = occurrences + _BACKGROUND_TOKENS * background.frequencies_of(ngrams.hashes)
+    idf = np.log1p(cluster_sizes.mean() / occurrences)
+    max_documents = max(_MIN_DOCUMENTS, max(_MAX_DOCUMENT_FREQUENCY, 1 / n) * len(texts))
+    idf[document_frequency > max_documents] = 0
     if len(texts) > 200:
-        rare[n_with < 3] = 0  # names and misspellings
+        idf[document_frequency < _MIN_DOCUMENTS] = 0
     best = []
     for c in range(n):
-        line = slice(table.indptr[c], table.indptr[c + 1])
-        columns = table.indices[line]
-        weights = table.data[line] / of_group[c] * rare[columns]
+        part = slice(cluster_counts.indptr[c], cluster_counts.indptr[c + 1])
+        columns = cluster_counts.indices[part]
+        weights = cluster_counts.data[part] / cluster_sizes[c] * idf[columns]
         best.append(columns[np.argsort(-weights, kind="stable")][: 3 * n_words])
-    wanted = np.unique(np.concatenate([*best, np.empty(0, np.int64)]).astype(np.int64))
-    name = dict(zip(wanted.tolist(), spelled(texts, (1, 1), grams.hashes[wanted], marks="")))
+    columns = np.unique(np.concatenate([*best, np.empty(0, np.int64)]).astype(np.int64))
+    spelling = dict(
+        zip(columns.tolist(), ngram_names(texts, (1, 1), ngrams.hashes[columns], marks=""))
+    )
     return [
-        [name[i] for i in some.tolist() if _is_word(name[i]) and rare[i] > 0][:n_words]
-        for some in best
+        [spelling[i] for i in part.tolist() if _is_word(spelling[i]) and idf[i] > 0][:n_words]
+        for part in best
     ]
 
 

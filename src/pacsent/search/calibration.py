@@ -15,21 +15,20 @@ from pacsent.maths.binomial import n_needed, rank_for_sets
 from pacsent.maths.checks import check_probability
 
 
-class Asked(NamedTuple):
+class CalibrationQueries(NamedTuple):
     """Queries with a known answer: the best score of each, and that of its right text."""
 
     best: np.ndarray  # (n,); -inf where nothing was found
     right: np.ndarray  # (n,)
 
     @classmethod
-    def of(cls, scores: Iterable[np.ndarray], right: Sequence[np.ndarray]) -> "Asked":
-        """From the scores of all texts for each query, and the places of its right texts."""
-        found = [
-            (float(one.max(initial=-np.inf)), float(one[places].max()))
-            for one, places in zip(scores, right)
+    def of(cls, scores: Iterable[np.ndarray], right: Sequence[np.ndarray]) -> "CalibrationQueries":
+        """From the scores of all texts for each query, and the positions of its right texts."""
+        pairs = [
+            (float(line.max(initial=-np.inf)), float(line[positions].max()))
+            for line, positions in zip(scores, right)
         ]
-        best, of_right = np.array(found, dtype=float).reshape(-1, 2).T
-        return cls(best, of_right)
+        return cls(*np.array(pairs, dtype=float).reshape(-1, 2).T)
 
 
 class ThresholdRule(NamedTuple):
@@ -44,32 +43,32 @@ class ThresholdRule(NamedTuple):
     statement: str
 
     @classmethod
-    def of(cls, asked: Asked, guarantee: float, delta: float) -> "ThresholdRule":
-        """The narrowest rule that finds the right text for this share of queries.
+    def of(cls, queries: CalibrationQueries, guarantee: float, delta: float) -> "ThresholdRule":
+        """The narrowest rule that finds the right text for this fraction of queries.
 
         Half of the queries that it may miss are for hits that are too few, half for queries that
         are taken for ones without an answer; each half has half of delta.
 
         >>> rng = np.random.default_rng(0)
         >>> best = rng.normal(3, 1, 500)
-        >>> rule = ThresholdRule.of(Asked(best, best - rng.exponential(1, 500)), 0.9, 0.05)
+        >>> rule = ThresholdRule.of(CalibrationQueries(best, best - 1), 0.9, 0.05)
         >>> print(rule.statement)
         With 95 % confidence, the right text is among the hits for at least 90 % of new queries ...
         """
         check_probability("guarantee", guarantee)
         check_probability("delta", delta)
         error, each = (1 - guarantee) / 2, divide_delta(delta, 2)
-        n, k = asked.best.size, rank_for_sets(asked.best.size, error, each)
+        n, k = queries.best.size, rank_for_sets(queries.best.size, error, each)
         sure = f"{100 * (1 - delta):g} %"
         if k is None:
             raise ValueError(
                 f"guarantee must be smaller for {n:,} queries. Got {guarantee:g} instead. With "
                 f"{sure} confidence it needs {n_needed(error, each):,} queries with answers."
             )
-        finite = np.isfinite(asked.right)
+        finite = np.isfinite(queries.right)
         gaps = np.full(n, np.inf)
-        gaps[finite] = asked.best[finite] - asked.right[finite]
-        width, floor = float(np.sort(gaps)[k - 1]), -float(np.sort(-asked.best)[k - 1])
+        gaps[finite] = queries.best[finite] - queries.right[finite]
+        width, floor = float(np.sort(gaps)[k - 1]), -float(np.sort(-queries.best)[k - 1])
         if not (np.isfinite(width) and np.isfinite(floor)):
             raise ValueError(
                 f"guarantee must be smaller: {n - int(finite.sum()):,} of {n:,} queries cannot "
@@ -83,7 +82,7 @@ class ThresholdRule(NamedTuple):
             "them are answered with nothing.",
         )
 
-    def least(self, scores: np.ndarray) -> float:
+    def threshold(self, scores: np.ndarray) -> float:
         """The smallest score of a hit; inf where there is none."""
         best = float(scores.max(initial=-np.inf))
         return best - self.width if best >= self.floor else np.inf

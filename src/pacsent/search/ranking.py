@@ -1,0 +1,187 @@
+"""Which rows of a snapshot answer a query best: by cosine, or by cosine and BM25."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pacsent.search import lexical
+from pacsent.search.snapshot import Snapshot
+
+# Weight of BM25 beside the cosine, and the exponent of the cosine before both are standardised.
+# Chosen by benchmarks/choose_fusion.py on training queries.
+DEFAULT_LEXICAL_WEIGHT = 0.5
+_COSINE_EXPONENT = 3.0
+
+_N_CANDIDATES = 10  # per hit, from FAISS and from BM25, that are compared exactly
+_MAX_PRODUCTS = 1 << 24  # cosines in memory at a time
+_NOTHING = -2.0  # below every cosine
+
+# Finds rows near a query by FAISS: (q, n, excluded) -> rows.
+Lists = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How queries rank the rows of a snapshot.
+
+    `lexical_weight` is that of BM25, 0 for cosines alone; `background` estimates how rare words are
+    if there are few texts; `lists` finds candidates, None to compare all rows.
+    """
+
+    snapshot: Snapshot
+    lexical_weight: float
+    background: lexical.Background | None
+    lists: Lists | None = None
+
+    def best(
+        self, queries: list[str], Q: np.ndarray, k: int, excluded: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield (rows, scores, cosines) of the best k texts for each query, best first."""
+        snapshot = self.snapshot
+        lists = self.lists if k <= len(snapshot) // 100 else None
+        if not self.lexical_weight and snapshot.owners is None:
+            if lists is None:
+                nearest = exact_nearest(snapshot, Q, k, excluded)
+            else:
+                candidates = (lists(q, _N_CANDIDATES * k, excluded) if q.any() else [] for q in Q)
+                nearest = (rank_rows(snapshot, q, rows, k) for q, rows in zip(Q, candidates))
+            for rows, cosines in nearest:
+                yield rows, cosines, cosines
+            return
+        for query, q in zip(queries, Q):
+            candidates = None
+            if lists is not None:
+                candidates = self._candidates(query, q, k, excluded, lists)
+            scores = self.scores(query, q, candidates)
+            owners = snapshot.owners
+            if excluded.size:
+                scores[excluded if candidates is None else excluded[candidates]] = -np.inf
+            if candidates is not None and owners is not None:
+                owners = owners[candidates]
+            best, rows = best_per_owner(scores, owners)
+            at = rows[top(best, k)]
+            rows = at if candidates is None else candidates[at]
+            cosines = exact_cosines(snapshot, q, rows)
+            yield rows, scores[at].astype(float) if self.lexical_weight else cosines, cosines
+
+    def scores(self, query: str, q: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+        """Scores of all rows, or of some: cosines, or their sum with BM25; -inf for no relation."""
+        snapshot = self.snapshot
+        tables = [block.vectors for block in snapshot.blocks]
+        if rows is not None:
+            tables = [snapshot.vectors(rows)]
+        cosines = np.concatenate([np.empty(0, np.float32), *(X @ q for X in tables)])
+        known = snapshot.has_vector if rows is None else snapshot.has_vector[rows]
+        if not self.lexical_weight:
+            return np.where(known & q.any(), cosines, np.float32(-np.inf))
+        # Both parts are standardised over the texts before they are added.
+        excluded = snapshot.excluded()
+        bm25 = self.bm25(query) if snapshot.postings else cosines
+        kept = bm25[~excluded] if excluded.size else bm25
+        mean, deviation = float(kept.mean(dtype=float)), float(kept.std(dtype=float))
+        if rows is not None:
+            bm25 = bm25[rows]
+        scores = np.zeros(cosines.size, np.float32)
+        if deviation > 0:
+            scores += self.lexical_weight * (bm25 - mean) / deviation
+        sample = np.exp(_COSINE_EXPONENT * (snapshot.sample @ q))
+        if q.any() and sample.std() > 0:
+            similarity = (np.exp(_COSINE_EXPONENT * cosines) - sample.mean()) / sample.std()
+            scores += (1 - self.lexical_weight) * similarity
+        scores[~(known & q.any()) & (bm25 == 0)] = -np.inf
+        return scores
+
+    def bm25(self, query: str) -> np.ndarray:
+        """BM25 of all rows."""
+        snapshot = self.snapshot
+        few = snapshot.length_norms.size < lexical.MIN_TEXTS
+        background = self.background if few else None
+        excluded = snapshot.excluded()
+        return lexical.scores(snapshot.postings, snapshot.length_norms, excluded, query, background)
+
+    def _candidates(self, query, q, k, excluded, lists) -> np.ndarray:
+        """Rows near the query by FAISS, and the best rows by BM25."""
+        n = _N_CANDIDATES * k
+        candidates = [np.empty(0, np.int64)]
+        if q.any():
+            candidates.append(lists(q, n, excluded))
+        if self.lexical_weight:
+            bm25 = self.bm25(query)
+            bm25[(bm25 == 0) | (excluded if excluded.size else False)] = -np.inf
+            candidates.append(top(bm25, n))
+        return np.unique(np.concatenate(candidates))
+
+
+def exact_nearest(
+    snapshot: Snapshot, Q: np.ndarray, k: int, excluded: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (rows, cosines) of the k nearest rows of each query, in the order of exact cosines.
+
+    Cosines are computed in single precision. Those that rounding could have moved among the best k
+    are computed again in double precision; of equal cosines the earlier row comes first.
+    """
+    n = len(snapshot)
+    k = min(k, n)
+    omitted = ~snapshot.has_vector
+    if excluded.size:
+        omitted = omitted | excluded
+    omitted = np.flatnonzero(omitted)
+    # Each of n_dims products and sums of single precision is off by at most 2^-24 of itself, in
+    # whatever order they are added, and the sum of their sizes is at most 1 (Cauchy-Schwarz) but
+    # for the rounding of lengths. Two cosines can differ by twice that.
+    slack = 2.0 * (Q.shape[1] + 4) * 2.0**-24
+    n_queries = max(1, _MAX_PRODUCTS // max(1, n))
+    for start in range(0, len(Q), n_queries):
+        batch = Q[start : start + n_queries]
+        none = [np.empty((len(batch), 0), np.float32)]
+        cosines = np.concatenate(none + [batch @ b.vectors.T for b in snapshot.blocks], axis=1)
+        cosines[:, omitted] = _NOTHING
+        for q, line in zip(batch, cosines):
+            if not (k and q.any()):
+                yield np.empty(0, np.int64), np.empty(0)
+                continue
+            threshold = np.partition(line, n - k)[n - k] - slack
+            rows = np.flatnonzero((line >= threshold) & (line > _NOTHING))
+            yield rank_rows(snapshot, q, rows, k)
+
+
+def exact_cosines(snapshot: Snapshot, q: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Cosines of rows, in double precision."""
+    order = np.argsort(rows)
+    cosines = np.empty(len(rows))
+    # Unlike a product of BLAS, einsum gives equal rows equal cosines.
+    X = snapshot.vectors(rows[order]).astype(float)
+    cosines[order] = np.einsum("ij,j->i", X, q.astype(float))
+    return cosines
+
+
+def rank_rows(
+    snapshot: Snapshot, q: np.ndarray, rows: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(rows, cosines) of the k nearest of some rows that have a vector, best first."""
+    rows = np.asarray(rows, np.int64)
+    rows = rows[snapshot.has_vector[rows]]
+    cosines = exact_cosines(snapshot, q, rows)
+    order = np.lexsort((rows, -cosines))[:k]
+    return rows[order], cosines[order]
+
+
+def top(scores: np.ndarray, k: int) -> np.ndarray:
+    """Positions of the k largest scores above -inf, best first, the earlier of equal ones."""
+    positions = np.arange(scores.size)
+    if k < scores.size:
+        positions = np.flatnonzero(scores >= np.partition(scores, scores.size - k)[-k])
+    positions = positions[scores[positions] > -np.inf]
+    return positions[np.argsort(-scores[positions], kind="stable")[:k]]
+
+
+def best_per_owner(scores: np.ndarray, owners: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """(largest score, its row) of each owner; owners do not decrease."""
+    if owners is None or not owners.size:
+        return scores, np.arange(scores.size)
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(owners) > 0]))
+    best = np.maximum.reduceat(scores, starts)
+    is_best = np.repeat(best, np.diff(np.append(starts, owners.size))) == scores
+    rows = np.flatnonzero(is_best)
+    return best, rows[np.searchsorted(rows, starts)]

@@ -1,0 +1,300 @@
+"""The content of an `Index`: vectors, postings, texts and metadata in immutable blocks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pacsent.search.lexical import Postings, length_norms
+from pacsent.search.metadata import Columns
+
+BLOCK_ROWS = 1 << 13  # vectors read at a time
+_MAX_SAMPLE_ROWS = 4096  # enough to standardise cosines with a query
+_MAX_NUMBER = 1 << 62  # larger integers are no numbers of texts
+_NO_ROWS = np.empty(0, bool)
+
+
+class Hit(NamedTuple):
+    """A search result.
+
+    `id` is the number of the text, `cosine` that with the query, and `score` what hits are ordered
+    by: the cosine, or a sum with BM25 if the index is lexical. `text` is the best passage if texts
+    are cut into passages, and `place` where it begins and ends in its text.
+
+    >>> Hit(3, 0.9, "the cat slept", 0.9, {"year": 2024})
+    Hit(id=3, cosine=0.900, text='the cat slept', metadata={'year': 2024})
+    """
+
+    id: int
+    cosine: float
+    text: str
+    score: float = 0.0
+    metadata: dict[str, Any] | None = None
+    place: tuple[int, int] | None = None
+
+    def __repr__(self) -> str:
+        score = f"{self.score:.3f}" if self.score != self.cosine else ""
+        fields = {"score": score, "metadata": self.metadata, "place": self.place}
+        more = "".join(f", {name}={value}" for name, value in fields.items() if value)
+        text = self.text if len(self.text) <= 80 else f"{self.text[:79]}…"
+        return f"Hit(id={self.id}, cosine={self.cosine:.3f}, text={text!r}{more})"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Texts that were added together, and their rows: one per text, or one per passage."""
+
+    vectors: np.ndarray  # (n_rows, n_dims), unit rows
+    ids: np.ndarray  # (n_texts,) numbers of the texts
+    texts: "Sequence[str]"
+    columns: Columns
+    spans: np.ndarray | None = None  # (n_rows, 3): text, begin and end of the passage
+    postings: Postings | None = None  # of the rows
+
+    @cached_property
+    def has_vector(self) -> np.ndarray:
+        """Which rows have a vector: not those without a known word, (n_rows,).
+
+        Raises ValueError if vectors of a file are not of length 1 or 0.
+        """
+        squares = np.einsum("ij,ij->i", self.vectors, self.vectors)
+        if not ((np.abs(squares - 1) < 1e-3) | (squares == 0)).all():
+            raise ValueError(
+                "The index is damaged: its vectors must have length 1 or 0. Make it again from "
+                "the texts."
+            )
+        return squares > 0
+
+    def append(self, other: "Block") -> "Block":
+        """Return the texts of both blocks as one."""
+        spans = postings = None
+        if self.spans is not None and other.spans is not None:
+            spans = np.concatenate([self.spans, other.spans + [len(self.ids), 0, 0]])
+        if self.postings is not None and other.postings is not None:
+            postings = self.postings.append(other.postings)
+        return Block(
+            np.concatenate([self.vectors, other.vectors]),
+            np.concatenate([self.ids, other.ids]),
+            [*self.texts, *other.texts],
+            self.columns.append(other.columns),
+            spans,
+            postings,
+        )
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All blocks, and which texts were deleted.
+
+    Adding and deleting return a new `Snapshot`, so that a search in another thread continues with
+    the one it began with. The position of a text among all that were ever added does not change.
+    """
+
+    blocks: tuple[Block, ...] = ()
+    deleted: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # positions, sorted
+
+    @cached_property
+    def n_texts(self) -> int:
+        """Number of texts, deleted ones included."""
+        return sum(len(block.ids) for block in self.blocks)
+
+    def __len__(self) -> int:
+        """Number of rows, those of deleted texts included."""
+        return sum(len(block.vectors) for block in self.blocks)
+
+    # ---- changes -------------------------------------------------------------------------------
+
+    def with_block(self, block: Block) -> "Snapshot":
+        """Return a snapshot with one more block.
+
+        Blocks of similar size are merged, so that few remain however many calls there were. A
+        memory-mapped block stays as it is.
+        """
+        blocks = [*self.blocks, block]
+        while (
+            len(blocks) > 1
+            and isinstance(blocks[-2].texts, list)
+            and len(blocks[-2].ids) <= 2 * len(blocks[-1].ids)
+        ):
+            blocks[-2:] = [blocks[-2].append(blocks[-1])]
+        return replace(self, blocks=tuple(blocks))
+
+    def without(self, numbers: set[int]) -> "Snapshot":
+        """Return a snapshot without the texts of these numbers, which must be there."""
+        possible = [number for number in numbers if 0 <= number < _MAX_NUMBER]
+        positions = np.flatnonzero(np.isin(self.ids, np.array(possible, dtype=np.int64)))
+        positions = np.setdiff1d(positions, self.deleted)
+        if positions.size < len(numbers):
+            missing = sorted(numbers - set(self.ids[positions].tolist()))
+            more = f" and {len(missing) - 1:,} others" if len(missing) > 1 else ""
+            raise ValueError(
+                f"ids must be numbers of texts in the index. Got {missing[0]}{more} instead."
+            )
+        return replace(self, deleted=np.union1d(self.deleted, positions))
+
+    def compacted(self, n_dims: int) -> Block:
+        """Return the texts that were not deleted as one block, ordered by their numbers."""
+        if len(self.blocks) == 1 and not self.deleted.size and self._in_order:
+            return self.blocks[0]
+        kept = np.setdiff1d(np.arange(self.n_texts), self.deleted)
+        kept = kept[np.argsort(self.ids[kept])]
+        texts = [text for block in self.blocks for text in block.texts]
+        vectors = [np.empty((0, n_dims), np.float32), *(block.vectors for block in self.blocks)]
+        rows, spans = kept, None
+        if self.owners is not None:
+            new_position = np.full(self.n_texts, -1)
+            new_position[kept] = np.arange(kept.size)
+            owners = new_position[self.owners]
+            rows = np.argsort(owners, kind="stable")[np.count_nonzero(owners < 0) :]
+            old = np.concatenate([b.spans for b in self.blocks if b.spans is not None])
+            spans = np.column_stack([owners[rows], old[rows, 1:]])
+        postings = None
+        if self.postings:
+            postings = self.postings[0]
+            for other in self.postings[1:]:
+                postings = postings.append(other)
+            postings = postings.select(rows)
+        columns = Columns(0, {}, {})
+        for block in self.blocks:
+            columns = columns.append(block.columns)
+        texts = [texts[position] for position in kept]
+        return Block(
+            np.concatenate(vectors)[rows], self.ids[kept], texts, columns.select(kept), spans,
+            postings,
+        )  # fmt: skip
+
+    # ---- texts ---------------------------------------------------------------------------------
+
+    @cached_property
+    def ids(self) -> np.ndarray:
+        """The number of each text, (n_texts,)."""
+        return np.concatenate([np.empty(0, np.int64), *(block.ids for block in self.blocks)])
+
+    @cached_property
+    def _in_order(self) -> bool:
+        return bool((np.diff(self.ids) > 0).all())  # until a text is updated
+
+    def position(self, number: int) -> int | None:
+        """Return the position of the text with this number; None if there is none."""
+        if not 0 <= number < _MAX_NUMBER:
+            return None
+        if self._in_order:
+            first = int(np.searchsorted(self.ids, number))
+            matches = np.arange(first, first + 1)[self.ids[first : first + 1] == number]
+        else:
+            matches = np.flatnonzero(self.ids == number)
+        matches = np.setdiff1d(matches, self.deleted)
+        return int(matches[0]) if matches.size else None
+
+    def block_of(self, position: int) -> tuple[Block, int]:
+        """Return the block of a text and its position there."""
+        for block in self.blocks:
+            if position < len(block.ids):
+                return block, position
+            position -= len(block.ids)
+        raise IndexError(position)
+
+    # ---- rows ----------------------------------------------------------------------------------
+
+    @cached_property
+    def owners(self) -> np.ndarray | None:
+        """The position of each row's text; None if each text is one row."""
+        if not self.blocks or self.blocks[0].spans is None:
+            return None
+        starts = np.cumsum([0, *(len(block.ids) for block in self.blocks)])
+        parts = [block.spans[:, 0] + at for block, at in zip(self.blocks, starts)]  # type: ignore[index]
+        return np.concatenate(parts)
+
+    @cached_property
+    def has_vector(self) -> np.ndarray:
+        """Which rows have a vector: not those without a known word, (n_rows,)."""
+        return np.concatenate([_NO_ROWS, *(block.has_vector for block in self.blocks)])
+
+    def excluded(self, where: Mapping[str, Any] | None = None) -> np.ndarray:
+        """Which rows are deleted or do not match `where`, (n_rows,); empty for none."""
+        if not self.deleted.size and where is None:
+            return _NO_ROWS
+        mask = np.zeros(self.n_texts, bool)
+        if where is not None:
+            mask = ~np.concatenate([_NO_ROWS, *(b.columns.match(where) for b in self.blocks)])
+        mask[self.deleted] = True
+        return mask if self.owners is None else mask[self.owners]
+
+    def iter_vectors(self, n_rows: int = BLOCK_ROWS) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield (number of the first row, vectors) of at most `n_rows` rows."""
+        first = 0
+        for block in self.blocks:
+            for start in range(0, len(block.vectors), n_rows):
+                yield first + start, block.vectors[start : start + n_rows]
+            first += len(block.vectors)
+
+    def vectors(self, rows: np.ndarray) -> np.ndarray:
+        """Return the vectors of these rows, which are sorted."""
+        parts, first = [], 0
+        for block in self.blocks:
+            low, high = np.searchsorted(rows, [first, first + len(block.vectors)])
+            parts.append(block.vectors[rows[low:high] - first])
+            first += len(block.vectors)
+        return np.concatenate(parts)
+
+    @cached_property
+    def sample(self) -> np.ndarray:
+        """Vectors of evenly spaced rows of texts that were not deleted."""
+        excluded = self.excluded()
+        rows = np.flatnonzero(~excluded) if excluded.size else np.arange(len(self))
+        return self.vectors(rows[:: max(1, -(-rows.size // _MAX_SAMPLE_ROWS))])
+
+    @property
+    def postings(self) -> list[Postings]:
+        """The postings of each block."""
+        return [block.postings for block in self.blocks if block.postings is not None]
+
+    @cached_property
+    def length_norms(self) -> np.ndarray:
+        """The length normalisation of BM25 for every row."""
+        lengths = np.concatenate([postings.lengths for postings in self.postings])
+        excluded = self.excluded()
+        return length_norms(lengths, ~excluded if excluded.size else np.ones(lengths.size, bool))
+
+    def hit(self, row: int, score: float, cosine: float) -> Hit:
+        """Return a row as a search result."""
+        for block in self.blocks:
+            if row < len(block.vectors):
+                text, place = row, None
+                content = block.texts[row] if block.spans is None else ""
+                if block.spans is not None:
+                    text, begin, end = block.spans[row].tolist()
+                    content, place = block.texts[text][begin:end], (begin, end)
+                metadata = block.columns.row(text)
+                return Hit(int(block.ids[text]), cosine, content, score, metadata, place)
+            row -= len(block.vectors)
+        raise IndexError(row)
+
+
+class StoredTexts(Sequence):
+    """Texts that lie one after the other in an array of bytes, decoded when they are needed."""
+
+    def __init__(self, data: np.ndarray, offsets: np.ndarray):
+        self._data, self._offsets = data, offsets
+
+    @staticmethod
+    def arrays(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return (bytes, offsets) of texts, as `StoredTexts` reads them."""
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        offsets = np.array([0, *accumulate(map(len, encoded))], dtype=np.int64)
+        return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
+
+    def __len__(self):
+        return len(self._offsets) - 1
+
+    def __getitem__(self, i):
+        if not 0 <= i < len(self):
+            raise IndexError(i)
+        data = self._data[self._offsets[i] : self._offsets[i + 1]].tobytes()
+        try:
+            return data.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise ValueError(f"The index is damaged: text {i} is not UTF-8.") from None
