@@ -429,7 +429,7 @@ def test_sampled_kernel_is_its_numpy_line(rng, var_Q):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])  # of the word vectors
-@pytest.mark.parametrize("var_Q", [0.001, 0.05, 2.0, 1e5])  # Taylor, fits, the alternating series
+@pytest.mark.parametrize("var_Q", [0.001, 0.05, 2.0, 1e5])  # Taylor, fits, a wide Gaussian
 def test_slopes_of_own_words_are_their_numpy_lines(rng, var_Q, dtype):
     from pacsent._kernels.sampling_kernels import own_slopes
 

@@ -51,7 +51,7 @@ def _is_whole(data, i, stop):
     return lead == 0xE1 and (0x80 <= next_ <= 0x82 or 0x9E <= next_ <= 0x9F)
 
 
-@njit(nogil=True)
+@njit(cache=True, nogil=True)
 def hash_tokens(data, start, stop, kinds, hashes, spans):
     """Hashes and places of the tokens of data[start:stop], in place; their number.
 

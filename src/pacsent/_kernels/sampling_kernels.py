@@ -1,9 +1,7 @@
-"""Kernels of the methods with negative sampling. Nothing here draws a random number of its own.
+"""Kernels of the methods with negative sampling: PB-neg, w-PB-neg, PV-DBOW.
 
-`rule` is the tuple (limits, starts, nodes, weights, series) of
-`maths.pb_neg_objective.quadrature_rule`: for variances up to limits[i], the Gauss-Hermite nodes
-starts[i]:starts[i + 1]; beyond the last limit an alternating series. Sums may be reassociated by
-the compiler (`reassoc`), nothing else.
+Random numbers come from a state that is handed in. Sums may be reassociated by the compiler
+(`reassoc`), nothing else.
 """
 
 import math
@@ -14,127 +12,9 @@ from pacsent._kernels.compiling import njit
 from pacsent._kernels.skipgram_kernels import fetch_rows
 
 _F = np.float32
-_SQRT_HALF = math.sqrt(0.5)
-_ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
+_SQRT_HALF = _F(math.sqrt(0.5))
+_LOGISTIC_VARIANCE = _F(math.pi**2 / 3.0)
 _FLAGS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
-
-
-# ---- Expectations of the logistic loss ----------------------------------------------------------
-
-
-@njit(**_FLAGS)
-def _erfcx(t):
-    """e^(t^2) erfc(t) for t >= 0."""
-    if t < 25.0:
-        return math.exp(t * t) * math.erfc(t)
-    x = 0.5 / (t * t)  # asymptotic series, 1e-12 from here on
-    return (1.0 - x * (1.0 - x * (3.0 - x * (15.0 - x * 105.0)))) / (t * math.sqrt(math.pi))
-
-
-@njit(**_FLAGS)
-def _tail(a, s, z, k):
-    """E[e^(-kx); x > 0], as in logistic._tail."""
-    t = (k * s - z) * _SQRT_HALF
-    if t > 0.0:
-        return 0.5 * math.exp(-0.5 * z * z) * _erfcx(t)
-    return 0.5 * math.exp(k * (0.5 * k * s * s - a)) * math.erfc(t)
-
-
-@njit(**_FLAGS)
-def _by_series(a, v, series):
-    """(f, f1, f2) for one score x ~ N(a, v), v large."""
-    s = math.sqrt(v)
-    z = a / s
-    phi = 0.5 * math.erfc(-z * _SQRT_HALF)
-    f = a * phi + s * math.exp(-0.5 * z * z) / _ROOT_TWO_PI
-    f1 = phi
-    f2 = 0.0
-    for i in range(series.size):
-        k = i + 1.0
-        above = _tail(a, s, z, k)
-        below = _tail(-a, s, -z, k)
-        f += series[i] * (above + below) / k
-        f1 += series[i] * (below - above)
-        f2 += series[i] * k * (above + below)
-    return f, f1, f2
-
-
-@njit(**_FLAGS)
-def expected_logistic(a, v, rule):
-    """(f, f1, f2) for one score x ~ N(a, v), as logistic.gaussian_logistic."""
-    limits, starts, nodes, weights, series = rule
-    level = 0
-    while level < limits.size and v > limits[level]:
-        level += 1
-    if level == limits.size:
-        return _by_series(a, v, series)
-    f = 0.0
-    f1 = 0.0
-    f2 = 0.0
-    s = math.sqrt(v)
-    for j in range(starts[level], starts[level + 1]):
-        x = a + s * nodes[j]
-        e = math.exp(-abs(x))
-        p = 1.0 / (1.0 + e)  # sigmoid(|x|)
-        f += weights[j] * (max(x, 0.0) + math.log1p(e))
-        f1 += weights[j] * (p if x >= 0.0 else e * p)
-        f2 += weights[j] * e * p * p
-    return f, f1, f2
-
-
-# ---- PB-neg: the two halves of the data term, for many sentences --------------------------------
-
-
-@njit(**_FLAGS)
-def noise_terms(scores, var_Q, nu, kp, rule, value, trace):
-    """Overwrite scores a with kp * f1(a, v), v = var_Q * nu; sums of kp f and kp nu f2 per row.
-
-    f, f1, f2 = gaussian_logistic(scores, var_Q[:, None] * nu)
-    value[:] = f @ kp;  trace[:] = f2 @ (kp * nu);  scores[:] = kp * f1
-    """
-    for s in range(scores.shape[0]):
-        total = 0.0
-        spread = 0.0
-        for u in range(scores.shape[1]):
-            f, f1, f2 = expected_logistic(scores[s, u], var_Q[s] * nu[u], rule)
-            total += kp[u] * f
-            spread += kp[u] * nu[u] * f2
-            scores[s, u] = kp[u] * f1
-        value[s] = total
-        trace[s] = spread
-
-
-@njit(**_FLAGS)
-def true_terms(counts, table, mu, var_Q, rule, grad, value, trace):
-    """Add the loss of the sentences' own words, in place; table = (A, nu).
-
-    counts = (rows, indptr, indices, weights), some rows of a sparse matrix; W is their dense form:
-    f, f1, f2 = gaussian_logistic(mu @ A.T, v);  v = var_Q[:, None] * nu
-    value += (W * (f - mu @ A.T)).sum(1); grad += (W * (f1 - 1)) @ A; trace += (W * f2) @ nu
-    """
-    rows, indptr, indices, weights = counts
-    A, nu = table
-    n_dims = A.shape[1]
-    cell = np.zeros(2, mu.dtype)  # numbers of mu's own type, so that loops stay in one precision
-    for s in range(mu.shape[0]):
-        total = 0.0
-        spread = 0.0
-        mean, slope = mu[s], grad[s]
-        for j in range(indptr[rows[s]], indptr[rows[s] + 1]):
-            w = indices[j]
-            row = A[w]
-            a = cell[0]
-            for d in range(n_dims):
-                a += mean[d] * row[d]
-            f, f1, f2 = expected_logistic(float(a), float(var_Q[s] * nu[w]), rule)
-            total += weights[j] * (f - a)
-            spread += weights[j] * nu[w] * f2
-            cell[1] = weights[j] * (f1 - 1.0)
-            step = cell[1]
-            for d in range(n_dims):
-                slope[d] += step * row[d]
-        value[s] += total
-        trace[s] += spread
 
 
 # ---- PB-neg, fast: single precision, a sample of the noise words with a control variate ---------
@@ -224,10 +104,23 @@ def _fitted32(scores, shifts, v, fit, f1, f2):
         f1[i], f2[i] = _at_fit32(scores[i] + shifts[i], v[i] * by - _F(3.0), scale, c)
 
 
+@njit(inline="always", **_FLAGS)
+def _at_large_variance32(score, v):
+    """(f1, f2) of gaussian_logistic(score, v) for v >= 18,000.
+
+    The sigmoid is the distribution function of a logistic variable, which next to a Gaussian this
+    wide may be taken for a Gaussian of the same variance.
+    """
+    by = _F(1.0) / math.sqrt(v + _LOGISTIC_VARIANCE)
+    z = score * by
+    density = _F(0.3989422804) * power_of_two32(_F(-0.7213475204) * z * z)
+    return _F(0.5) * math.erfc(-z * _SQRT_HALF), density * by
+
+
 @njit(**_FLAGS)
 def _expected_sigmoid32(score, v, fits):
     """gaussian_logistic(score, v)[1:] of one score."""
-    starts, scales, coefficients, series = fits
+    starts, scales, coefficients = fits
     if v <= _F(0.2):
         return _at_small_variance32(score, _F(0.5) * v)
     j = 0
@@ -235,26 +128,17 @@ def _expected_sigmoid32(score, v, fits):
         j += 2
     if v <= _F(2.001) * starts[j]:
         return _at_fit32(score, v * (_F(2.0) / starts[j]) - _F(3.0), scales[j], coefficients[j])
-    _, slope, bend = _by_series(float(score), float(v), series)
-    return _F(slope), _F(bend)
-
-
-@njit(**_FLAGS)
-def _by_series32(scores, shifts, v, series, f1, f2):
-    """f1, f2 = gaussian_logistic(scores + shifts, v)[1:] where v is large, in place."""
-    for i in range(scores.size):
-        _, slope, bend = _by_series(float(scores[i] + shifts[i]), float(v[i]), series)
-        f1[i] = slope
-        f2[i] = bend
+    f1, f2 = _at_large_variance32(score, v)
+    return _F(f1), _F(f2)
 
 
 @njit(**_FLAGS)
 def expected_sigmoids32(scores, shifts, var, nu, fits, out):
     """out[:2] = gaussian_logistic(scores + shifts, var * nu)[1:]; out[2] is room to work.
 
-    nu as in `stretch`; fits = logistic.sigmoid_fits()
+    nu increasing, within a factor of sqrt(2); fits = logistic.sigmoid_fits()
     """
-    starts, scales, coefficients, series = fits
+    starts, scales, coefficients = fits
     f1, f2, spare = out[0], out[1], out[2]
     least, most = var * nu[0], var * nu[-1]
     if most <= _F(0.2):
@@ -270,12 +154,13 @@ def expected_sigmoids32(scores, shifts, var, nu, fits, out):
     if most <= _F(2.001) * starts[j]:
         _fitted32(scores, shifts, spare, (starts[j], scales[j], coefficients[j]), f1, f2)
     else:
-        _by_series32(scores, shifts, spare, series, f1, f2)
+        for i in range(scores.size):
+            f1[i], f2[i] = _at_large_variance32(scores[i] + shifts[i], spare[i])
 
 
 @njit(**_FLAGS)
-def stretch(nu, begin, longest):
-    """Where the stretch of increasing nu that starts at `begin` ends: they have a fit in common."""
+def _end_of_fit(nu, begin, longest):
+    """Where the run of increasing nu that starts at `begin` ends: they have a fit in common."""
     end = begin + 1
     while end < nu.size and end < begin + longest and nu[end] <= _F(1.4142) * nu[begin]:
         end += 1
@@ -286,7 +171,9 @@ def stretch(nu, begin, longest):
 def own_slopes(counts, table, mu, var_Q, fits, grad, trace):
     """Add the gradient of the loss of the sentences' own words, and its trace, in place.
 
-    As `true_terms` without values, in single precision.
+    W is the dense form of counts = (rows, indptr, indices, weights), some rows of a sparse matrix;
+    table = (A, nu); f, f1, f2 = gaussian_logistic(mu @ A.T, v), v = var_Q[:, None] * nu
+    grad += (W * (f1 - 1)) @ A; trace += (W * f2) @ nu
     """
     rows, indptr, indices, weights = counts
     A, nu = table
@@ -360,7 +247,7 @@ def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
     error[:] = 0.0
     begin = np.int64(0)
     while begin < nu.size:
-        end = stretch(nu, begin, size)
+        end = _end_of_fit(nu, begin, size)
         these = _columns(control, begin, end)
         lengths = nu[begin:end]
         own = (lengths, sample[1, begin:end], sample[2, begin:end])

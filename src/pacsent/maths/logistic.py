@@ -5,7 +5,7 @@
     f2(a, v) = E sigmoid'(x)    = d2f/da2 = 2 df/dv
 
 A true word costs E softplus(-x) = f(-a, v) = f(a, v) - a. All are accurate to about 1e-12. The
-compiled versions that the solvers use are in `pacsent._kernels.sampling_kernels`.
+compiled version of the fast solver, in single precision, is in `pacsent._kernels.sampling_kernels`.
 """
 
 from functools import lru_cache
@@ -16,10 +16,18 @@ from scipy.special import erfc, erfcx, expit, ndtr
 
 from pacsent.maths.arrays import Numbers
 
-_SERIES_ABOVE = 1.0  # v beyond which Gauss-Hermite needs too many nodes for 1e-12
-_N_TERMS = 24  # of the alternating series; its error falls as 5.8^-n
-_FIT_FROM, _N_FITS = 0.1, 34  # variances that `sigmoid_fits` covers: 0.1 to 18,000
-_FIT_TERMS = (7, 5)  # its powers of 4 p (1 - p), and of the variance
+# Gauss-Hermite nodes that keep f, f1 and f2 within 1e-12 up to a variance, measured for |a| <= 6.
+# Beyond the last variance too many would be needed, and a series takes over.
+_NODES = ((0.01, 8), (0.09, 12), (0.25, 20), (1.0, 32))
+
+# Terms of the alternating series; its error falls as 5.8^-n.
+_N_TERMS = 24
+
+# Variances that `sigmoid_fits` covers: 0.1 * 2^(j/2), up to 18,000.
+_FIT_FROM, _N_FITS = 0.1, 34
+
+# Powers of 4 p (1 - p), and of the variance, in a fit.
+_FIT_TERMS = (7, 5)
 
 
 def softplus(x: Numbers) -> Any:
@@ -54,33 +62,6 @@ def gauss_hermite(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     return nodes, weights
 
 
-def n_nodes_for(largest_variance: float, precision: float = 1e-12) -> int:
-    """Gauss-Hermite nodes that keep f and f1 within `precision` up to this variance.
-
-    The rows were measured for |a| <= 6; the last entry of each keeps f2 as well. Beyond the last
-    row the error is larger; use `gaussian_logistic`, which changes to a series there.
-
-    >>> n_nodes_for(0.01) < n_nodes_for(1.0)
-    True
-    """
-    deviation = np.sqrt(largest_variance)
-    for limit, wanted in (
-        (0.1, ((2e-9, 3), (1e-13, 8))),
-        (0.3, ((2e-6, 3), (1e-9, 5), (1e-13, 12))),
-        (0.5, ((3e-5, 3), (1e-7, 5), (5e-10, 8), (2e-13, 20))),
-        (1.0, ((5e-5, 5), (1e-6, 8), (6e-8, 12), (3e-11, 20), (1e-14, 32))),
-        (2.0, ((5e-5, 12), (3e-6, 20), (1e-7, 32), (1e-10, 64))),
-        (3.0, ((1e-4, 20), (1e-5, 32), (1e-7, 64))),
-        (5.0, ((8e-4, 32), (2e-5, 64))),
-    ):
-        if deviation <= limit:
-            for error, n_nodes in wanted:
-                if error <= precision:
-                    return n_nodes
-            return wanted[-1][1]
-    return 96
-
-
 @lru_cache
 def alternating_weights(n_terms: int = _N_TERMS) -> np.ndarray:
     """Weights c_k with sum_k (-1)^k t_k = sum_k c_k t_k to 5.8^-n for a moment sequence t.
@@ -109,23 +90,26 @@ def gaussian_logistic(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray, n
     if np.any(v < 0):
         raise ValueError(f"v must be a variance, 0 or more. Got {v.min()} instead.")
     out = np.empty((3, *a.shape))
-    wide = v > _SERIES_ABOVE
+    low = -np.inf
+    for limit, n_nodes in _NODES:
+        inside = (v > low) & (v <= limit)
+        if inside.any():
+            out[:, inside] = _quadrature(a[inside], v[inside], n_nodes)
+        low = limit
+    wide = v > low
     if wide.any():
         out[:, wide] = _series(a[wide], v[wide])
-    narrow = ~wide
-    if narrow.any():
-        out[:, narrow] = _quadrature(a[narrow], v[narrow])
     return out[0], out[1], out[2]
 
 
 def higher_derivatives(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray]:
     """(f3, f4) = (E sigmoid''(x), E sigmoid'''(x)) for x ~ N(a, v), by Gauss-Hermite quadrature.
 
-    Only used for control variates, which need no accuracy of their own.
+    Only used for control variates, which need no accuracy of their own: 32 nodes.
     """
     f3, f4 = np.zeros(np.shape(a)), np.zeros(np.shape(a))
     deviation = np.sqrt(v)
-    nodes, weights = gauss_hermite(n_nodes_for(float(np.max(v, initial=0.0)), 1e-6))
+    nodes, weights = gauss_hermite(32)
     for node, weight in zip(nodes, weights):
         s = expit(a + deviation * node)
         s1 = s * (1.0 - s)
@@ -136,7 +120,7 @@ def higher_derivatives(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache
 def sigmoid_fits() -> tuple[np.ndarray, ...]:
-    """(starts, scales, coefficients, series): E sigmoid(x), x ~ N(a, v), for kernels; within 1e-5.
+    """(starts, scales, coefficients): E sigmoid(x), x ~ N(a, v), for kernels; within 1e-5.
 
     For starts[j] <= v <= 2 starts[j], with p = sigmoid(scales[j] a), P = p (1 - p) and t = 2 v /
     starts[j] - 3, a number in [-1, 1],
@@ -145,8 +129,7 @@ def sigmoid_fits() -> tuple[np.ndarray, ...]:
 
     and E sigmoid'(x) is its derivative in a. The starts are sqrt(2) apart, so that variances within
     a factor of sqrt(2) of each other have a fit in common. One sigmoid, where quadrature would take
-    three at v = 0.1 and a hundred at v = 25. `series` are the weights of the alternating series,
-    for larger variances than the last.
+    three at v = 0.1 and a hundred at v = 25.
     """
     n_powers, n_variances = _FIT_TERMS
     starts = _FIT_FROM * 2.0 ** (0.5 * np.arange(_N_FITS))
@@ -163,14 +146,13 @@ def sigmoid_fits() -> tuple[np.ndarray, ...]:
         terms = P * (1.0 - 2.0 * p) * (4.0 * P) ** np.arange(n_powers)  # (n_a, n_powers)
         design = terms[:, None, :, None] * (t[:, None] ** np.arange(n_variances))[:, None, :]
         target = gaussian_logistic(a, 0.5 * start * (t + 3.0))[1] - p
-        found = np.linalg.lstsq(design.reshape(target.size, -1), target.ravel(), rcond=1e-12)[0]
-        coefficients[j] = found.reshape(_FIT_TERMS)
-    single = (np.asarray(x, dtype=np.float32) for x in (starts, scales, coefficients))
-    return (*single, alternating_weights().copy())
+        fit = np.linalg.lstsq(design.reshape(target.size, -1), target.ravel(), rcond=1e-12)[0]
+        coefficients[j] = fit.reshape(_FIT_TERMS)
+    return tuple(np.asarray(x, dtype=np.float32) for x in (starts, scales, coefficients))
 
 
-def _quadrature(a, v):
-    nodes, weights = gauss_hermite(n_nodes_for(float(v.max())))
+def _quadrature(a, v, n_nodes=32):
+    nodes, weights = gauss_hermite(n_nodes)
     f, f1, f2 = np.zeros(a.shape), np.zeros(a.shape), np.zeros(a.shape)
     deviation = np.sqrt(v)
     for node, weight in zip(nodes, weights):

@@ -9,7 +9,8 @@ from pacsent.maths.pb_neg_objective import (
     Noise,
     SentenceProblems,
     Solution,
-    quadrature_rule,
+    noise_terms,
+    own_terms,
     squared_lengths,
 )
 
@@ -36,29 +37,18 @@ def solve(
     from. A sentence is solved when strong convexity bounds the error of mu by tol |mu - m|:
     |mu - mu*| <= |gradient|/kappa, kappa = n/(var_P lam).
     """
-    from pacsent._kernels.sampling_kernels import noise_terms
-
-    rule = quadrature_rule()
-    sentences = SentenceProblems(
-        counts,
-        (A_hat, squared_lengths(A_hat)),
-        m,
-        lam=lam,
-        var_P=var_P,
-        rule=rule,
-        dtype=np.float64,
-    )
+    A, nu = np.asarray(A_hat, dtype=float), squared_lengths(A_hat).astype(float)
+    sentences = SentenceProblems(counts, (A, nu), m, lam=lam, var_P=var_P, dtype=np.float64)
+    shares = sparse.csr_matrix((sentences.shares, counts.indices, counts.indptr), counts.shape)
     eigenvalues, U, trace = noise.curvature
 
     def evaluate(rows, x):
         mu, var_Q = sentences.m[rows] + x[:, :-1], np.exp(x[:, -1])
-        grad = np.empty_like(mu)
-        value, spread = np.empty(len(rows)), np.empty(len(rows))
+        value, grad, spread = own_terms(shares[rows], A, nu, mu, var_Q)
         for part in sentences.blocks(len(rows), len(noise.nu)):
-            scores = mu[part] @ noise.A.T  # (n_block, n_support)
-            noise_terms(scores, var_Q[part], noise.nu, noise.kp, rule, value[part], spread[part])
-            grad[part] = scores @ noise.A
-        sentences.add_own_words(rows, mu, var_Q, grad, value, spread)
+            terms = noise_terms(mu[part], var_Q[part], noise.A, noise.nu, noise.kp)
+            for total, more in zip((value, grad, spread), terms):
+                total[part] += more
         return sentences.add_penalty(rows, x, grad, value, spread)
 
     x = sentences.start(trace)

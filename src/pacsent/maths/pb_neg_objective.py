@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
 from pacsent.maths.arrays import Numbers, frozen
-from pacsent.maths.logistic import alternating_weights, gauss_hermite, n_nodes_for, sigmoid
+from pacsent.maths.logistic import gaussian_logistic, sigmoid
 from pacsent.maths.noise import noise_probabilities
 
 # Scores (sentences times noise words) computed at once, which bounds the memory; at least 128
@@ -30,16 +30,6 @@ _MIN_SENTENCES = 128
 
 # Directions along which the third order of the noise term is expanded (`pb_neg_sampled`).
 _N_DIRECTIONS = 32
-
-
-def quadrature_rule() -> tuple[np.ndarray, ...]:
-    """(limits, starts, nodes, weights, series): how many nodes at which variance, for kernels."""
-    limits = (0.01, 0.09, 0.25, 1.0)
-    parts = [gauss_hermite(n_nodes_for(limit)) for limit in limits]
-    starts = np.cumsum([0, *(len(nodes) for nodes, _ in parts)])
-    nodes = np.concatenate([nodes for nodes, _ in parts])
-    weights = np.concatenate([weights for _, weights in parts])
-    return np.array(limits), starts, nodes, weights, alternating_weights().copy()
 
 
 @dataclass(frozen=True)
@@ -126,10 +116,9 @@ class SentenceProblems:
         *,
         lam: Numbers,
         var_P: float,
-        rule: tuple,
         dtype: DTypeLike,
     ):
-        self.counts, self.rule, self.dtype = counts, rule, dtype
+        self.counts, self.dtype = counts, dtype
         self.table = frozen(table[0]), table[1]
         n_tokens = np.add.reduceat(np.append(counts.data, 0.0), counts.indptr[:-1])
         self.n_tokens = np.where(np.diff(counts.indptr) > 0, n_tokens, 1.0)
@@ -145,24 +134,6 @@ class SentenceProblems:
         """Rows whose scores against n_noise words are computed at once."""
         step = max(_MIN_SENTENCES, _MAX_SCORES // n_noise)
         return [slice(start, start + step) for start in range(0, n_rows, step)]
-
-    def add_own_words(
-        self,
-        rows: np.ndarray,
-        mu: np.ndarray,
-        var_Q: np.ndarray,
-        grad: np.ndarray,
-        value: np.ndarray | None,
-        trace: np.ndarray,
-    ) -> None:
-        """Add the loss of the sentences' own words to the data term and its derivatives."""
-        from pacsent._kernels.sampling_kernels import own_slopes, true_terms
-
-        counts = (rows, self.counts.indptr, self.counts.indices, self.shares)
-        if value is None:
-            own_slopes(counts, self.table, mu, var_Q, self.rule, grad, trace)
-        else:
-            true_terms(counts, self.table, mu, var_Q, self.rule, grad, value, trace)
 
     def add_penalty(
         self,
@@ -239,3 +210,30 @@ class SentenceProblems:
 def squared_lengths(A_hat: np.ndarray) -> np.ndarray:
     """|A_w|^2 of each row."""
     return np.einsum("wd,wd->w", A_hat, A_hat)
+
+
+def noise_terms(
+    mu: np.ndarray, var_Q: np.ndarray, A: np.ndarray, nu: np.ndarray, kp: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(values, gradients in mu, traces of the Hessians) of k E softplus(h.A_u) for some sentences.
+
+    `kp` are the weights of the rows of A, `nu` their squared lengths.
+    """
+    f, f1, f2 = gaussian_logistic(mu @ A.T, var_Q[:, None] * nu)
+    return f @ kp, (f1 * kp) @ A, f2 @ (kp * nu)
+
+
+def own_terms(
+    shares: sparse.csr_matrix, A: np.ndarray, nu: np.ndarray, mu: np.ndarray, var_Q: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `noise_terms`, of the sentences' own words: row s of `shares` are their weights."""
+    n = len(mu)
+    row, words = np.repeat(np.arange(n), np.diff(shares.indptr)), shares.indices
+    scores = np.empty(words.size)
+    for start in range(0, words.size, 1 << 14):  # bounds the memory of the rows
+        part = slice(start, start + (1 << 14))
+        np.einsum("td,td->t", A[words[part]], mu[row[part]], out=scores[part])
+    f, f1, f2 = gaussian_logistic(scores, var_Q[row] * nu[words])
+    slopes = sparse.csr_matrix((shares.data * (f1 - 1.0), words, shares.indptr), shares.shape)
+    value = np.bincount(row, shares.data * (f - scores), n)
+    return value, slopes @ A, np.bincount(row, shares.data * nu[words] * f2, n)

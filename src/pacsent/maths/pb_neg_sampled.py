@@ -249,9 +249,7 @@ def draw_sample(
 
 def _problems(counts, A_hat, m, lam, var_P, nu=None):
     table = A_hat, squared_lengths(A_hat) if nu is None else nu
-    return SentenceProblems(
-        counts, table, m, lam=lam, var_P=var_P, rule=sigmoid_fits(), dtype=np.float32
-    )
+    return SentenceProblems(counts, table, m, lam=lam, var_P=var_P, dtype=np.float32)
 
 
 def _levels(sentences, noise):
@@ -279,6 +277,8 @@ class _Model:
 
     def evaluate(self, rows, x):
         """Gradients, no values, of the objective with the remainder as it was last measured."""
+        from pacsent._kernels.sampling_kernels import own_slopes
+
         mu, var_Q, away = self._place(rows, x)
         around = self.expansion
         change = var_Q - np.float32(around.var_0)
@@ -288,7 +288,9 @@ class _Model:
         trace = around.trace + away @ around.trace_by_mu + change * around.trace_by_var
         # E sigmoid' >= 0: a negative trace is the expansion's error, and would send rho to infinity
         trace = np.maximum(trace.astype(float) + self.remainder_trace[rows], 0.0)
-        self.sentences.add_own_words(rows, mu, var_Q, grad, None, trace)
+        counts = self.sentences.counts
+        own = (rows, counts.indptr, counts.indices, self.sentences.shares)
+        own_slopes(own, self.sentences.table, mu, var_Q, sigmoid_fits(), grad, trace)
         return self.sentences.add_penalty(rows, x, grad, None, trace)
 
     def third_order(self, rows, x):
@@ -319,7 +321,7 @@ class _Model:
                 var_Q[part],
                 control,
                 self.sample.weights,
-                self.sentences.rule,
+                sigmoid_fits(),
                 spread,
                 square,
             )

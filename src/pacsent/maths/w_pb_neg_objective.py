@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from pacsent.maths.noise import alias
-from pacsent.maths.pb_neg_objective import quadrature_rule, squared_lengths
+from pacsent.maths.pb_neg_objective import noise_terms, own_terms, squared_lengths
 
 WEIGHTINGS = ("sentence", "token")
 
@@ -208,14 +208,11 @@ def solve(
     problems. `tol` bounds the largest entry of the gradient, relative to where it started at the
     priors, in coordinates in which the typical curvature is 1; `gradient_norm` is that ratio.
     """
-    from pacsent._kernels.sampling_kernels import noise_terms, true_terms
-
     A, B, var_P = (np.ascontiguousarray(x, dtype=float) for x in (A, B, var_P))
     n_tokens, share = _shares(counts)
     share_2 = share.power(2)
     omega = sentence_weights(n_tokens, weighting)
     nu, kp = squared_lengths(A), n_negatives * np.asarray(noise, dtype=float)
-    rule = quadrature_rule()
     n_words, n_dims = A.shape
     rates, c = 1.0 / (var_P * lam), 0.5 * n_dims / lam
     support = np.flatnonzero(kp)
@@ -223,13 +220,9 @@ def solve(
     chunk = max(1, min(256, (1 << 22) // support.size))
 
     def part(rows, means, variances):
-        scores = means @ A_noise.T
-        value, trace = np.empty((2, rows.size))
-        noise_terms(scores, variances, nu_noise, kp_noise, rule, value, trace)
-        grad = scores @ A_noise
-        own = (rows, share.indptr, share.indices, share.data)
-        true_terms(own, (A, nu), means, variances, rule, grad, value, trace)
-        return value, grad, trace
+        terms = noise_terms(means, variances, A_noise, nu_noise, kp_noise)
+        own = own_terms(share[rows], A, nu, means, variances)
+        return tuple(x + y for x, y in zip(terms, own))
 
     # the data's share of the curvature, for coordinates in which no word is much stiffer
     typical = 0.06 * (kp @ nu) / n_dims
