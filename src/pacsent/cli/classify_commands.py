@@ -1,5 +1,7 @@
 """Commands about classifiers: classify train, predict, certify, compare, explain, watch."""
 
+from pathlib import Path
+
 import click
 
 from pacsent.cli import many_files as shards
@@ -8,7 +10,6 @@ from pacsent.cli.command_line import (
     cli,
     delta_option,
     encoder_option,
-    in_shell_words,
     json_lines_option,
     json_option,
     n_jobs_option,
@@ -44,6 +45,12 @@ class WordsOrNone(ModelPath):
 
     def convert(self, value, param, ctx):
         return None if value in (None, "none") else super().convert(value, param, ctx)
+
+
+words_option = click.option(
+    "--words", type=WordsOrNone(encoders=True, exists=True), default="english",
+    help="Word vectors: a folder, english, or none for n-grams alone.",
+)  # fmt: skip
 
 
 class ShareOrAuto(click.FloatRange):
@@ -87,9 +94,7 @@ def _text_classifier(classifier):
     help="Column of the group (book, author, day) that a text is from. Cross-validation leaves the "
     "texts of a group out together, for new texts of other groups.",
 )
-@click.option(
-    "--words", type=WordsOrNone(encoders=True, exists=True), default="english",
-    help="Word vectors: a folder, english, or none for n-grams alone.")  # fmt: skip
+@words_option
 @click.option("--method", default="Average", help="How texts become vectors.")
 @click.option(
     "--ngrams", type=click.IntRange(1, 8), help="Longest n-gram.  [default: by the texts]"
@@ -320,7 +325,7 @@ def _answer_rule(classifier, error, delta, quiet):
 
     answering = AnswerRule(classifier, error=error, delta=delta)
     for why in filter(None, (answering.no_sets, answering.no_answers)):
-        click.echo(f"Warning: {in_shell_words(why)}", err=True)
+        click.echo(f"Warning: {why}", err=True)
     if answering.statement and not answering.no_answers and not quiet:
         click.echo(answering.statement, err=True)
     return answering
@@ -494,3 +499,84 @@ def watch(model, texts, text_column, input_format, alpha, random_state, as_json,
         click.echo(str(watcher))
     if watcher.alarm:
         click.get_current_context().exit(1)
+
+
+def _page_path(path):
+    if not path.lower().endswith((".html", ".htm")):
+        raise click.BadParameter(
+            f"The page must end in .html or .htm. Got {path!r} instead.", param_hint="-o"
+        )
+    return path
+
+
+def _write_page(page, path, overwrite, sources):
+    from pacsent import files
+
+    files.check_output(path, sources, overwrite=overwrite)
+    with files.replacing(path) as file:
+        file.write(page.encode())
+
+
+@classify.command()
+@click.argument("data", type=TextsPath())
+@click.option("-o", "--output", required=True, type=click.Path(), help="The page, FILE.html.")
+@label_options
+@words_option
+@n_jobs_option
+@output_options
+def audit(data, output, words, n_jobs, overwrite, as_json, quiet, **given):
+    """Write a page about labels of DATA that are probably wrong.
+
+    DATA is as for classify train. The page lists suspicious labels, the most suspicious first with
+    a reason each, and duplicates, texts without a word, texts of unknown words and class counts.
+    """
+    from pacsent.classify import TextClassifier, audit
+    from pacsent.files import check_output
+
+    check_output(_page_path(output), [data], overwrite=overwrite)
+    texts, labels, _ = read_labelled(data, given, quiet)
+    found = audit(texts, labels, model=TextClassifier(words, n_jobs=n_jobs))
+    _write_page(found.to_html(f"Audit of {Path(data).name}"), output, overwrite, [data])
+    if as_json:
+        echo_json({"page": output, **found.to_dict()})
+    else:
+        click.echo(f"{output}: {found}")
+
+
+@classify.command()
+@click.argument("model", type=ModelPath(exists=True))
+@click.argument("data", type=TextsPath())
+@click.option("-o", "--output", required=True, type=click.Path(), help="The page, FILE.html.")
+@label_options
+@click.option("--curve", is_flag=True,
+              help="Also say how many more labels are needed.")  # fmt: skip
+@encoder_option
+@output_options
+def report(model, data, output, curve, overwrite, as_json, quiet, **given):
+    """Write a page about MODEL on DATA, labelled texts new to it.
+
+    Confusion matrix, precision, recall and F1 with intervals, calibration, risk against coverage,
+    words of each class, and with --curve a learning curve.
+    """
+    from sklearn.base import clone
+
+    from pacsent.classify import learning_curve
+    from pacsent.classify.diagnostics import report as made
+    from pacsent.files import check_output
+
+    check_output(_page_path(output), [data, model], overwrite=overwrite)
+    classifier = _classifier(model)
+    texts, labels, _ = read_labelled(data, given, quiet)
+    labels = [_label_of(classifier, one) for one in labels]
+    line = None
+    if curve:
+        line = learning_curve(texts, labels, model=clone(_text_classifier(classifier)))
+    found = made(classifier, texts, labels, curve=line)
+    _write_page(found.to_html(f"Report of {Path(model).name}"), output, overwrite, [data, model])
+    if as_json:
+        echo_json({"page": output, **found.to_dict()})
+        return
+    click.echo(found)
+    if line is not None:
+        click.echo(str(line))
+    click.echo(f"wrote  {output}", err=True)

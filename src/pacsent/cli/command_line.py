@@ -1,4 +1,4 @@
-"""What the families of commands share: the group, options, and how mistakes and warnings read."""
+"""What the families of commands share: the group, options, and how errors and warnings read."""
 
 import os
 import re
@@ -7,73 +7,70 @@ import signal
 import sys
 from collections.abc import MutableMapping
 from importlib import import_module
+from typing import NamedTuple
 
 import click
 
 import pacsent
 
 MISTAKES = (ValueError, OSError, ImportError, MemoryError)  # of a user; anything else is a bug
-# families in the order of the work: the file of their commands -> heading and an example
+
+
+class Family(NamedTuple):
+    """Commands under one heading of the help, with an example."""
+
+    title: str
+    example: str
+    commands: tuple[str, ...]
+
+
+# In the order of the work, by the module of their commands, which is imported when one is run.
 FAMILIES = {
-    "word_commands": ("Words", "pacsent words english paris"),
-    "embed_commands": ("Sentences", 'echo "a glass of wine" | pacsent embed english -'),
-    "search_commands": ("Search", "pacsent index english notes.txt -o notes"),
-    "distill_command": (
+    "word_commands": Family(
+        "Words", "pacsent words english paris", ("clean", "train", "words", "convert")
+    ),
+    "embed_commands": Family(
+        "Sentences", 'echo "a glass of wine" | pacsent embed english -', ("fit", "embed")
+    ),
+    "search_commands": Family(
+        "Search",
+        "pacsent index english notes.txt -o notes",
+        (
+            "index",
+            "search",
+            "certify-search",
+            "rerank",
+            "clusters",
+            "similar",
+            "duplicates",
+            "export",
+            "push",
+        ),
+    ),
+    "distill_command": Family(
         "Distillation",
         "pacsent distill texts.txt --vectors teacher.npy -o student",
+        ("distill",),
     ),
-    "certificate_commands": ("Certificates", "pacsent certify english notes.txt"),
-    "classify_commands": ("Classifiers", "pacsent classify train labelled.csv -o model"),
-    "label_command": ("Labels", "pacsent label texts.csv --labels yes,no --goal 0.1"),
-    "serve_commands": ("Server and maps", "pacsent serve english --port 8000"),
-    "bench_commands": ("Benchmarks", "pacsent demo -o demo"),
-    "model_commands": ("Models", "pacsent check english"),
+    "certificate_commands": Family(
+        "Certificates",
+        "pacsent certify english notes.txt",
+        ("bound", "certify", "certify-predictions", "verify", "simulate"),
+    ),
+    "classify_commands": Family(
+        "Classifiers", "pacsent classify train labelled.csv -o model", ("classify",)
+    ),
+    "label_command": Family(
+        "Labels", "pacsent label texts.csv --labels yes,no --goal 0.1", ("label",)
+    ),
+    "serve_commands": Family(
+        "Server and maps", "pacsent serve english --port 8000", ("serve", "map")
+    ),
+    "bench_commands": Family(
+        "Benchmarks", "pacsent demo -o demo", ("evaluate", "reproduce", "demo")
+    ),
+    "model_commands": Family("Models", "pacsent check english", ("check",)),
 }
-# the first sentence of each command's help, so that `pacsent --help` imports none of their files
-SUMMARIES = {
-    "word_commands": {
-        "clean": "Clean text files as the paper does.",
-        "train": "Train word vectors on TEXTS (Skip-gram).",
-        "words": "Show neighbours of each WORD, or score word vectors.",
-        "convert": "Convert word vectors from one format to another.",
-    },
-    "embed_commands": {
-        "fit": "Fit a METHOD for sentence vectors on TEXTS.",
-        "embed": "Turn TEXTS into sentence vectors.",
-    },
-    "search_commands": {
-        "index": "Index TEXTS by their vectors, for `pacsent search`.",
-        "search": "Find the texts of INDEX nearest to each QUERY.",
-        "certify-search": "Guarantee how often INDEX finds the right text.",
-        "rerank": "Order TEXTS by how well they answer QUERY.",
-        "clusters": "Group TEXTS by meaning and name the groups.",
-        "similar": "Compare texts of FIRST with the same rows of SECOND.",
-        "duplicates": "Find pairs of TEXTS that say the same.",
-        "export": "Write MODEL for sentence-transformers or model2vec.",
-        "push": "Upload MODEL to the Hugging Face hub as OWNER/NAME.",
-    },
-    "distill_command": {"distill": "Distil an encoder into a static model on TEXTS."},
-    "certificate_commands": {
-        "bound": "Compute all PAC-Bayes bounds for given numbers.",
-        "certify": "Certify how well vectors recognise words that follow.",
-        "certify-predictions": "Certify how often the predictions in TABLE are right.",
-        "verify": "Check a CERTIFICATE, alone or with texts and model.",
-        "simulate": "Count how often certificates fail on generated text.",
-    },
-    "classify_commands": {"classify": "Train and use text classifiers with error guarantees."},
-    "label_command": {"label": "Label TEXTS until an error rate is certified."},
-    "serve_commands": {
-        "serve": "Serve MODEL over HTTP.",
-        "map": "Draw a map of TEXTS by the vectors of MODEL.",
-    },
-    "bench_commands": {
-        "evaluate": "Score vectors on DATASET by the paper's protocol.",
-        "reproduce": "Run the paper's experiments again.",
-        "demo": "Show everything on passages of thirty books.",
-    },
-    "model_commands": {"check": "Check the checksums of a saved MODEL."},
-}
-_ALSO = {"classify": "label_command"}  # which holds two of its commands
 
 
 class Mistake(click.ClickException):
@@ -83,17 +80,10 @@ class Mistake(click.ClickException):
         message = str(error) or "The memory was not enough."
         if isinstance(error, OSError) and error.filename is not None and error.strerror:
             message = f"{error.filename}: {error.strerror}."
-        super().__init__(in_shell_words(message))
-        self.exit_code = 2 if _is_wrong_option(error) else 1  # type: ignore[misc]
-
-
-def _is_wrong_option(error: Exception) -> bool:
-    """Whether scikit-learn's check of parameters refused the value of an option."""
-    if "sklearn" not in sys.modules:
-        return False
-    from pacsent.parameter_checks import InvalidParameterError
-
-    return isinstance(error, InvalidParameterError)
+        super().__init__(message)
+        # scikit-learn's check of parameters refused the value of an option
+        is_parameter = type(error).__name__ == "InvalidParameterError"
+        self.exit_code = 2 if is_parameter else 1  # type: ignore[misc]
 
 
 def _output_is_closed() -> bool:
@@ -105,8 +95,8 @@ def _output_is_closed() -> bool:
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in watched.poll(0))
 
 
-class _Command(click.Command):
-    """A command whose errors name options, and end it with one line."""
+class Command(click.Command):
+    """A command that errors of the user end with one line."""
 
     def invoke(self, context):
         try:
@@ -122,69 +112,55 @@ class _Command(click.Command):
 
 
 class _Group(click.Group):
-    """Commands under the heading of their family, each family in the order of its file."""
+    """A group whose commands end with one line about an error."""
 
-    command_class = _Command
+    command_class = Command
+
+    def list_commands(self, context):
+        return list(self.commands)
+
+
+class _AllCommands(_Group):
+    """The commands of every module, imported when they are needed."""
+
+    group_class = _Group
 
     def families(self) -> dict[str, list[str]]:
         """Heading -> names of its commands."""
-        found: dict[str, list[str]] = {title: [] for title, _ in FAMILIES.values()}
-        for name, command in self.commands.items():
-            title, _ = FAMILIES[command.callback.__module__.rpartition(".")[2]]
-            found[title].append(name)
-        return {title: names for title, names in found.items() if names}
+        return {family.title: list(family.commands) for family in FAMILIES.values()}
 
     def list_commands(self, context):
         return [name for names in self.families().values() for name in names]
 
-    def summary(self, name: str, limit: int) -> str:
-        """The help of a command in at most `limit` characters."""
-        return self.commands[name].get_short_help_str(limit)
-
-    def format_commands(self, context, formatter):
-        families = self.families()
-        width = max(len(name) for names in families.values() for name in names)
-        for title, names in families.items():
-            rows = [
-                (name.ljust(width), self.summary(name, formatter.width - 6 - width))
-                for name in names
-            ]
-            with formatter.section(title):
-                formatter.write_dl(rows)
-                if self is cli:
-                    formatter.write_text(f"$ {dict(FAMILIES.values())[title]}")
-
-
-class _AllCommands(_Group):
-    """The commands of every file, imported when they are needed."""
-
-    group_class = _Group
+    def get_command(self, context, name):
+        for module, family in FAMILIES.items():
+            if name in family.commands:
+                import_module(f"pacsent.cli.{module}")
+        return self._commands.get(name)
 
     def add_command(self, cmd, name=None):
         self._commands[name or cmd.name] = cmd
 
-    def families(self) -> dict[str, list[str]]:
-        return {title: list(SUMMARIES[file]) for file, (title, _) in FAMILIES.items()}
-
-    def get_command(self, context, name):
-        for file, summaries in SUMMARIES.items():
-            if name in summaries or _ALSO.get(name) == file:
-                import_module(f"pacsent.cli.{file}")
-        return self._commands.get(name)
-
     @property
     def commands(self) -> MutableMapping[str, click.Command]:
         """Name -> command, all imported."""
-        names = [name for summaries in SUMMARIES.values() for name in summaries]
-        return {name: self.get_command(None, name) for name in names}
+        return {name: self.get_command(None, name) for name in self.list_commands(None)}
 
     @commands.setter
     def commands(self, commands):
         self._commands = commands
 
-    def summary(self, name: str, limit: int) -> str:
-        [text] = [summaries[name] for summaries in SUMMARIES.values() if name in summaries]
-        return click.Command(None, help=text).get_short_help_str(limit)
+    def format_commands(self, context, formatter):
+        width = max(map(len, self.list_commands(context)))
+        for family in FAMILIES.values():
+            rows = []
+            for name in family.commands:
+                command = self.get_command(context, name)
+                summary = command.get_short_help_str(formatter.width - 6 - width)
+                rows.append((name.ljust(width), summary))
+            with formatter.section(family.title):
+                formatter.write_dl(rows)
+                formatter.write_text(f"$ {family.example}")
 
 
 @click.group(
@@ -367,66 +343,15 @@ def status_of(interruption: BaseException | None) -> int:
     return 128 + (signal.SIGTERM if terminated else signal.SIGINT)
 
 
-# ---- Warnings and mistakes -----------------------------------------------------------------------
+# ---- Warnings ------------------------------------------------------------------------------------
 
 
 def echo_warnings(caught):
-    """Print warnings that were caught, each text once, in the shell's words."""
+    """Print warnings that were caught, each text once."""
     for text in dict.fromkeys(str(warning.message) for warning in caught):
-        click.echo(f"Warning: {in_shell_words(text)}", err=True)
+        click.echo(f"Warning: {text}", err=True)
 
 
 def one_line_warning(message, category, filename, lineno, file=None, line=None):
-    """Print a warning as it comes, in the shell's words."""
-    print(f"Warning: {in_shell_words(str(message))}", file=sys.stderr)
-
-
-def in_shell_words(message: str) -> str:
-    """A message of the library with options in place of parameters.
-
-    `min_count=5` becomes `--min-count 5` and `overwrite=True` becomes `--overwrite`. A parameter
-    without a value is replaced where the running command has it, if it is no English word or the
-    subject of the message. Advice that needs a parameter which no command has is left out.
-
-    >>> in_shell_words("Lower min_count=5.")  # no command is running
-    'Lower min_count=5.'
-    """
-    context = click.get_current_context(silent=True)
-    if context is None:
-        return message
-    own = _flags(context.command)
-    commands = cli.commands
-    inner = getattr(commands["classify"], "commands", {})
-    every = _flags(*commands.values(), *inner.values()) | own
-
-    def option(match):
-        name, value = match["name"], match["value"]
-        if value is None:
-            known = name in own and ("_" in name or match.start() == 0)
-            return own[name] if known else match[0]
-        if name not in every:
-            return match[0]
-        value = value.strip("'\"")
-        return every[name] if value == "True" else f"{every[name]} {value}"
-
-    if "encoder" in own:
-        message = message.replace("pacsent.load(path, encoder=...)", "--encoder PATH|URL")
-    message = re.sub(r"^The '(\w+)' parameter of \w+ must", r"\1 must", message)
-    message = _ADVICE.sub(lambda match: match[0] if match[1] in own else "", message)
-    return _PARAMETER.sub(option, message)
-
-
-_PARAMETER = re.compile(
-    r"(?<![\w=.'-])(?P<name>[a-z]\w*)(?:=(?P<value>'[^']*'|\"[^\"]*\"|[\w+-]+(?:\.\d+)?))?(?![\w=('])"
-)
-_ADVICE = re.compile(r", or pass (\w+)='?\w+'?(?: to get mean 0)?")
-
-
-def _flags(*commands: click.Command) -> dict[str, str]:
-    """Name of a parameter -> option."""
-    return {
-        option.name: max(option.opts, key=len)
-        for command in commands
-        for option in command.params
-        if isinstance(option, click.Option) and option.name is not None
-    }
+    """Print a warning as it comes."""
+    print(f"Warning: {message}", file=sys.stderr)

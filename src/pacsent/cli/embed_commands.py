@@ -12,7 +12,6 @@ from pacsent.cli.command_line import (
     cli,
     echo_warnings,
     encoder_option,
-    in_shell_words,
     json_lines_option,
     method_option,
     n_jobs_option,
@@ -22,6 +21,7 @@ from pacsent.cli.command_line import (
     overwrite_option,
     quiet_option,
 )
+from pacsent.cli.estimator_options import EstimatorCommand
 from pacsent.cli.many_files import shard_options
 from pacsent.cli.printing import counted, echo_json
 from pacsent.cli.text_inputs import OneFile, TextsPath, read_texts, text_options
@@ -46,30 +46,19 @@ def _model_names(command):
     )(command)
 
 
-@cli.command()
+def _methods() -> list[type]:
+    from pacsent.encoders.methods import ESTIMATORS
+
+    return list(ESTIMATORS.values())
+
+
+@cli.command(cls=EstimatorCommand, estimators=_methods, without=("word_vectors", "swap_roles"))
 @click.argument("method")
 @click.argument("words", type=ModelPath(exists=True))
 @click.argument("texts", type=TextsPath())
 @click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the model.")
 @text_options
-@click.option("--lam", type=float, help="Weight of the data against the prior; inf is allowed.")
-@click.option(
-    "--lam-mode",
-    type=click.Choice(["fixed", "per-token"]),
-    help="Lambda is --lam, or --lam times the number of words of a sentence.",
-)
-@click.option("--alpha", type=float, help="Weight of the prior, for Average and i-Average.")
-@click.option("--prior-variance", type=float, help="Variance of each word's prior.")
-@click.option("--subsample", type=float, help="Sub-sampling threshold, such as 1e-4; 0 for none.")
-@click.option("--n-negatives", type=int, help="Noise words for each word.")
-@click.option("--noise-power", type=float, help="Exponent of the counts in the noise distribution.")
-@click.option("--n-epochs", type=int, help="Passes over TEXTS, for solvers that make passes.")
-@click.option("--learning-rate", type=float, help="Step size, for solvers that make steps.")
-@click.option("--solver", help="How the objective is minimised, for methods that are not closed.")
-@click.option("--random-state", type=int, help="Seed.")
 @n_jobs_option
-@batch_size_option
-@on_empty_option
 @click.option(
     "--words-by",
     type=click.Choice(["copy", "reference"]),
@@ -102,7 +91,7 @@ def fit(method, words, texts, output, words_by, overwrite, as_json, quiet, **giv
         try:
             vectorizer = make(method, vectors, **params)
         except ValueError as error:
-            raise click.UsageError(in_shell_words(str(error))) from None
+            raise click.UsageError(str(error)) from None
         if "verbose" in vectorizer.get_params(deep=False):
             vectorizer.set_params(verbose=not quiet)
         with bar(f"fit {method}", unit="sentences", enabled=not quiet) as shown:

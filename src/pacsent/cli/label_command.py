@@ -1,4 +1,4 @@
-"""Commands about labels: label, classify audit, classify report."""
+"""The command label."""
 
 import contextlib
 import socket
@@ -6,27 +6,17 @@ from pathlib import Path
 
 import click
 
-from pacsent.cli.classify_commands import WordsOrNone, classify
+from pacsent.cli.classify_commands import words_option
 from pacsent.cli.command_line import (
-    ModelPath,
     cli,
     delta_option,
-    encoder_option,
-    in_shell_words,
     json_option,
-    n_jobs_option,
-    output_options,
     probability_option,
     quiet_option,
 )
 from pacsent.cli.printing import counted, echo_json
-from pacsent.cli.text_inputs import TextsPath, label_options, read_labelled, say, text_options
+from pacsent.cli.text_inputs import say, text_options
 from pacsent.optional import install_hint
-
-_words_option = click.option(
-    "--words", type=WordsOrNone(encoders=True, exists=True), default="english",
-    help="Word vectors: a folder, english, or none for n-grams alone.",
-)  # fmt: skip
 
 
 @cli.command()
@@ -40,7 +30,7 @@ _words_option = click.option(
 @probability_option("--judging", 0.5, "Share of texts drawn at random, which judge.")
 @click.option("--annotator", "annotators", multiple=True, metavar="NAME",
               help="Who labels; may be repeated, and each gets an address.")  # fmt: skip
-@_words_option
+@words_option
 @text_options
 @click.option("--prompts", is_flag=True, help="Ask in the terminal instead of a browser.")
 @click.option("--host", default="127.0.0.1",
@@ -201,85 +191,3 @@ def _standing(status) -> str:
     if status["agreement"] and status["agreement"]["value"] is not None:
         parts.append(f"{status['agreement']['measure']} {status['agreement']['value']:.2f}")
     return ", ".join(parts)
-
-
-def _page_path(path):
-    if not path.lower().endswith((".html", ".htm")):
-        raise click.BadParameter(
-            f"The page must end in .html or .htm. Got {path!r} instead.", param_hint="-o"
-        )
-    return path
-
-
-def _write_page(page, path, overwrite, sources):
-    from pacsent import files
-
-    files.check_output(path, sources, overwrite=overwrite)
-    with files.replacing(path) as file:
-        file.write(page.encode())
-
-
-@classify.command()
-@click.argument("data", type=TextsPath())
-@click.option("-o", "--output", required=True, type=click.Path(), help="The page, FILE.html.")
-@label_options
-@_words_option
-@n_jobs_option
-@output_options
-def audit(data, output, words, n_jobs, overwrite, as_json, quiet, **given):
-    """Write a page about labels of DATA that are probably wrong.
-
-    DATA is as for classify train. The page lists suspicious labels, the most suspicious first with
-    a reason each, and duplicates, texts without a word, texts of unknown words and class counts.
-    """
-    from pacsent.classify import TextClassifier, audit
-    from pacsent.files import check_output
-
-    check_output(_page_path(output), [data], overwrite=overwrite)
-    texts, labels, _ = read_labelled(data, given, quiet)
-    found = audit(texts, labels, model=TextClassifier(words, n_jobs=n_jobs))
-    _write_page(found.to_html(f"Audit of {Path(data).name}"), output, overwrite, [data])
-    if as_json:
-        echo_json({"page": output, **found.to_dict()})
-    else:
-        click.echo(f"{output}: {found}")
-
-
-@classify.command()
-@click.argument("model", type=ModelPath(exists=True))
-@click.argument("data", type=TextsPath())
-@click.option("-o", "--output", required=True, type=click.Path(), help="The page, FILE.html.")
-@label_options
-@click.option("--curve", is_flag=True,
-              help="Also say how many more labels are needed.")  # fmt: skip
-@encoder_option
-@output_options
-def report(model, data, output, curve, overwrite, as_json, quiet, **given):
-    """Write a page about MODEL on DATA, labelled texts new to it.
-
-    Confusion matrix, precision, recall and F1 with intervals, calibration, risk against coverage,
-    words of each class, and with --curve a learning curve.
-    """
-    from sklearn.base import clone
-
-    from pacsent.classify import learning_curve
-    from pacsent.classify.diagnostics import report as made
-    from pacsent.cli.classify_commands import _classifier, _label_of, _text_classifier
-    from pacsent.files import check_output
-
-    check_output(_page_path(output), [data, model], overwrite=overwrite)
-    classifier = _classifier(model)
-    texts, labels, _ = read_labelled(data, given, quiet)
-    labels = [_label_of(classifier, one) for one in labels]
-    line = None
-    if curve:
-        line = learning_curve(texts, labels, model=clone(_text_classifier(classifier)))
-    found = made(classifier, texts, labels, curve=line)
-    _write_page(found.to_html(f"Report of {Path(model).name}"), output, overwrite, [data, model])
-    if as_json:
-        echo_json({"page": output, **found.to_dict()})
-        return
-    click.echo(found)
-    if line is not None:
-        click.echo(in_shell_words(str(line)))
-    click.echo(f"wrote  {output}", err=True)

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from pacsent.cli.command_line import given_encoder, in_shell_words
+from pacsent.cli.command_line import given_encoder
 from pacsent.cli.printing import echo_json
 from pacsent.cli.text_inputs import text_options
 
@@ -165,7 +165,6 @@ def _report(manifest, quiet: bool, as_json: bool) -> None:
         if record.bad_rows > len(record.bad):
             click.echo(f"Bad row: {record.source}: {record.bad_rows:,} in all", err=True)
     for source, error in manifest.failed.items():
-        error = in_shell_words(error)
         click.echo(f"Failed: {'' if error.startswith(source) else f'{source}: '}{error}", err=True)
     if manifest.failed or totals["bad_rows"]:
         click.get_current_context().exit(1)

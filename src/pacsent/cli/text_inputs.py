@@ -8,8 +8,6 @@ from collections.abc import Iterator
 
 import click
 
-from pacsent.cli.command_line import in_shell_words
-
 _FORMATS = {"lines": "text", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
 
 
@@ -93,7 +91,7 @@ def labels_for(classifier, cells, separator: str | None):
 
 def say(quiet: bool):
     """A function that prints a line on stderr in the words of the shell, unless `quiet`."""
-    return (lambda line: None) if quiet else lambda line: click.echo(in_shell_words(line), err=True)
+    return (lambda line: None) if quiet else lambda line: click.echo(line, err=True)
 
 
 def read_texts(path, text_column=None, kind=None, quiet=False) -> Iterator[str]:

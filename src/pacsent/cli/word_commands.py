@@ -17,6 +17,7 @@ from pacsent.cli.command_line import (
     output_options,
     quiet_option,
 )
+from pacsent.cli.estimator_options import EstimatorCommand
 from pacsent.cli.printing import echo_json, table, terminal_width
 from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 
@@ -106,7 +107,13 @@ def _n_pieces(context, texts, parameters):
     return n_pieces
 
 
-@cli.command()
+def _skipgram() -> list[type]:
+    from pacsent.words import SkipGram
+
+    return [SkipGram]
+
+
+@cli.command(cls=EstimatorCommand, estimators=_skipgram, without=("checkpoint_dir", "verbose"))
 @click.argument("texts", nargs=-1, type=TextsPath())
 @click.option("-o", "--output", type=click.Path(), help="Folder to write the word vectors to.")
 @text_options
@@ -116,28 +123,6 @@ def _n_pieces(context, texts, parameters):
     metavar="DIR",
     help="Go on with the training whose --output was DIR, after an interruption of any kind.",
 )
-@click.option("--n-dims", default=300, help="Length of a vector.")
-@click.option("--window", default=5, help="Words on either side, reduced to 1..N.")
-@click.option(
-    "--subsample", default=1e-4, help="Threshold from which frequent words are skipped; 0: none."
-)
-@click.option("--n-epochs", default=5, help="Passes over the text.")
-@click.option("--n-negatives", default=15, help="Noise terms for each pair.")
-@click.option("--noise-power", default=0.75, help="Noise is drawn by count ** this.")
-@click.option("--learning-rate", default=0.025, help="Step size at the start.")
-@click.option("--min-count", default=5, help="Leave rarer words out.")
-@click.option(
-    "--negatives",
-    type=click.Choice(["shared", "pair"]),
-    default="shared",
-    help="Noise words for a few centre words together (fast), or for every pair (word2vec).",
-)
-@click.option(
-    "--normalise",
-    type=click.Choice(["auto", "paper", "unicode", "jieba", "janome", "pythainlp"]),
-    default="auto",
-    help="How text becomes words. auto: paper for text in the letters a-z, else unicode.",
-)
 @click.option(
     "--subwords",
     type=click.IntRange(2),
@@ -145,9 +130,6 @@ def _n_pieces(context, texts, parameters):
     help="Learn N pieces of words from the text first, and train on these: no word is unknown.",
 )
 @n_jobs_option
-@click.option(
-    "--random-state", type=click.IntRange(0, 2**32 - 1), help="Seed. A new one when left out."
-)
 @device_option
 @click.option(
     "--checkpoint-every",

@@ -1,0 +1,96 @@
+"""Options made from estimators: type and range from their constraints, help from their docstring.
+
+An estimator is imported when the options of its command are needed, not for `pacsent --help`.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable
+
+import click
+
+from pacsent.cli.command_line import Command
+
+
+class EstimatorCommand(Command):
+    """A command with an option for every parameter of its estimators.
+
+    Parameters
+    ----------
+    estimators : function that returns classes
+        Of several, an option has no default: it is that of the estimator which is used.
+    without : names of parameters that the command sets itself
+    """
+
+    def __init__(self, *args, estimators: Callable, without: Iterable[str] = (), **how):
+        self._estimators, self._without, self._is_complete = estimators, set(without), False
+        super().__init__(*args, **how)
+
+    @property
+    def params(self) -> list[click.Parameter]:
+        if not self._is_complete:
+            self._is_complete = True
+            declared = {param.name for param in self._params} | self._without
+            self._params += estimator_options(self._estimators(), declared)
+        return self._params
+
+    @params.setter
+    def params(self, declared):
+        self._params = declared
+
+
+def estimator_options(estimators: list[type], without: set[str]) -> list[click.Option]:
+    """Return an option for each parameter with a constraint that a command line can meet."""
+    options = {}
+    for estimator in estimators:
+        descriptions = _descriptions(estimator)
+        defaults = inspect.signature(estimator).parameters
+        for name, constraints in estimator._parameter_constraints.items():
+            if name in without or name in options:
+                continue
+            kind = _option_type(constraints)
+            if kind is None:
+                continue
+            default = defaults[name].default if len(estimators) == 1 else None
+            flag = name.replace("_", "-")
+            options[name] = click.Option(
+                [f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}"],
+                type=kind,
+                default=default,
+                help=descriptions.get(name, f"{name} of {estimator.__name__}."),
+            )
+    return list(options.values())
+
+
+def _option_type(constraints: list):
+    """Return the click type of the first constraint that has one; None for other objects."""
+    from numbers import Integral, Real
+
+    from pacsent.parameter_checks import Interval, StrOptions
+
+    for constraint in constraints:
+        if isinstance(constraint, StrOptions):
+            return click.Choice(sorted(constraint.options))
+        if constraint == "boolean":
+            return bool
+        if constraint == "random_state":
+            return click.IntRange(0, 2**32 - 1)
+        number = constraint.type if isinstance(constraint, Interval) else constraint
+        if number in (Integral, Real):
+            return int if number is Integral else float
+    return None
+
+
+def _descriptions(estimator: type) -> dict[str, str]:
+    """Return the first sentence about each parameter in the docstring."""
+    section = re.search(
+        r"\nParameters\n-+\n(.*?)(?=\n\n\w[\w ]*\n-+\n|\Z)", inspect.getdoc(estimator) or "", re.S
+    )
+    found: dict[str, str] = {}
+    for entry in re.split(r"\n(?=\S)", section[1] if section else ""):
+        names, _, text = entry.partition("\n")
+        sentence = re.split(r"(?<=\.)\s", " ".join(text.split()))[0]
+        if sentence:
+            for name in names.partition(" :")[0].split(", "):
+                found[name] = sentence.replace("`", "")
+    return found
