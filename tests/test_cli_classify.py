@@ -153,9 +153,9 @@ def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_pat
         ("a.jsonl", "no json\n", "must be a JSON object"),
         ("a.jsonl", "", "empty file"),
         ("a.tsv", "without a tab\n", "label<TAB>text"),
-        ("a.csv", "review,stars\nx,1\n", "with --text-column and --label-column"),
-        ("a.jsonl", '{"text": "x"}\n', "Name one of them with --label-column"),
-        ("a.jsonl", '{"body": "x"}\n', "Name one of them with --text-column"),
+        ("a.csv", "review,stars\nx,1\n", "with text_column and label_column"),
+        ("a.jsonl", '{"text": "x"}\n', "Name one of them with label_column"),
+        ("a.jsonl", '{"body": "x"}\n', "Name one of them with text_column"),
     ],
 )
 def test_files_that_hold_something_else_are_refused(tmp_path, name, content, message):
@@ -388,7 +388,7 @@ def test_a_server_that_cannot_guarantee_the_error_rate_does_not_start(plain):
     for model in (str(plain), "english"):
         result = CliRunner().invoke(cli, ["serve", model, "--port", "0", "--error", "0.1"])
         assert result.exit_code == 1
-        assert "--error must be left out" in result.stderr
+        assert "error must be left out" in result.stderr
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -397,8 +397,8 @@ def test_an_error_rate_without_a_calibration_set_is_refused(plain, tmp_path, man
     asked = ["classify", "predict", str(plain), str(tmp_path / "a.csv"), "--error", "0.1"]
     result = CliRunner().invoke(cli, [*asked, *(["-o", f"{tmp_path}/out/"] if many else [])])
     assert result.exit_code == 1 and not result.stdout
-    assert "--error must be left out for a classifier without a calibration set" in result.stderr
-    assert "Train with --holdout auto" in result.stderr
+    assert "error must be left out for a classifier without a calibration set" in result.stderr
+    assert "Train with holdout='auto'" in result.stderr
 
 
 def test_many_tables_keep_every_column_too(plain, tmp_path):

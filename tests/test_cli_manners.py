@@ -149,7 +149,7 @@ def test_threads_and_devices_have_one_option_everywhere():
             if option.name == "device":
                 devices.add(name)
     assert {"clean", "train", "fit", "embed", "certify", "evaluate", "reproduce"} <= jobs
-    assert devices == {"train", "teach"}
+    assert devices == {"train", "distill"}
 
 
 def test_help_has_the_families_in_the_order_of_the_flow():

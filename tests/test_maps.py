@@ -87,7 +87,7 @@ def test_mistakes_are_reported(tmp_path):
     assert not (tmp_path / "map.png").exists()
     (tmp_path / "map.html").write_text("mine")
     again = run("map", "english", tmp_path / "texts", "-o", tmp_path / "map.html")
-    assert again.exit_code == 1 and "--overwrite" in again.output
+    assert again.exit_code == 1 and "overwrite=True" in again.output
     with pytest.raises(ValueError, match="one for each of the 1 texts"):
         make_map(make("SIF-sum", "english").fit([]), ["a"], ["x", "y"])
 
