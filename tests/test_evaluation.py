@@ -196,7 +196,7 @@ def test_results_of_other_settings_are_made_again(small_benchmark, words, tmp_pa
 def test_only_chooses_rows_datasets_and_kinds():
     chosen = reproduction.tasks(["PB-L2", "imdb"])
     assert {(t.row, t.dataset) for t in chosen} == {("PB-L2", "imdb")}
-    assert {t.kind for t in chosen} == {"classification", "few-labels", "map", "certificate"}
+    assert {t.kind for t in chosen} == {"classification", "few-labels", "certificate"}
     paper = reproduction.tasks(["paper"])
     assert len(paper) == 14 * 3
     with pytest.raises(ValueError, match="'PB-L3'"):

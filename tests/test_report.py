@@ -60,16 +60,6 @@ def some_results():
             "posterior_similarities": {"kl_divergence": 0.5},
         },
         {
-            "kind": "map",
-            "row": "PB-L2",
-            "label": "PB-L2",
-            "dataset": "subj",
-            "classes": ["objective", "<subjective>"],
-            "x": [0.0, 1.0, 2.0],
-            "y": [1.0, 0.0, 2.0],
-            "labels": [0, 1, 1],
-        },
-        {
             "kind": "certificate",
             "row": "PB-L2",
             "label": "PB-L2",
@@ -147,14 +137,14 @@ def test_the_page_is_one_file_that_needs_no_network(results, written):
     assert (written.parent / "table.tex").read_text().startswith(r"\begin{tabular}")
     kinds = [figure.kind for figure in figures.figures(results, report.TITLES)]
     assert markup.count("data-chart=") == len(kinds)
-    assert {"accuracy", "few-labels", "lam", "variance", "map", "certificate"} == set(kinds)
+    assert {"accuracy", "few-labels", "lam", "variance", "certificate"} == set(kinds)
 
 
 def test_figures_for_papers_are_drawn_as_vectors(written):
     pytest.importorskip("altair")
     plots = written.parent / "plots"
     names = {path.name for path in plots.iterdir()}
-    assert {"few-labels-20news", "lam-20news", "variance-subj", "map-subj", "certificate"} <= {
+    assert {"few-labels-20news", "lam-20news", "variance-subj", "certificate"} <= {
         name.rpartition(".")[0] for name in names
     }
     assert {f"{name.rpartition('.')[0]}.pdf" for name in names} <= names
@@ -190,11 +180,9 @@ def test_the_page_shows_the_difference_to_the_paper(written):
 
 def test_names_and_texts_from_data_are_escaped(results, tmp_path, no_plots):
     names = ["<b>x</b>", "<!--<script>", "</script><script>alert(1)"]
-    [placed] = [r for r in results if r["kind"] == "map"]
-    results = [*results[:2], placed]
+    results = results[:3]
     for result, name in zip(results, names, strict=True):
         result["label"] = name
-    placed["texts"] = names
     page = report.write(results, tmp_path).read_text()
     for name in names:
         assert name not in page and str(escape(name)) in page

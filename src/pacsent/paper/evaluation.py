@@ -614,29 +614,6 @@ def similarity(row: Row, pairs: Any, words: Any, *, n_jobs: int | None = None) -
     }
 
 
-def document_map(row: Row, prepared: "Prepared", *, n_documents: int = 800, seed: int = 0) -> dict:
-    """A 2-D map of test documents by class: t-SNE of their vectors after PCA."""
-    from sklearn.decomposition import PCA
-    from sklearn.manifold import TSNE
-
-    source, _, y_test = prepared.part(seed)
-    made = features(row, source, 1.0 if row.lams else None, seed)
-    n = min(n_documents, len(y_test))
-    rows = np.sort(np.random.default_rng([seed, 11]).permutation(len(y_test))[:n])
-    X = unit_rows(made.test[rows])
-    reduced = PCA(min(30, *X.shape), random_state=seed).fit_transform(X)
-    placed = TSNE(2, perplexity=min(30, (n - 1) / 4), random_state=seed, init="pca", n_jobs=1)
-    places = placed.fit_transform(reduced)
-    return {
-        **_named("map", row),
-        "classes": list(prepared.dataset.classes),
-        "x": [round(float(v), 2) for v in places[:, 0]],
-        "y": [round(float(v), 2) for v in places[:, 1]],
-        "labels": [int(v) for v in y_test[rows]],
-        "texts": [" ".join(str(source.test_texts[i]).split())[:140] for i in rows],
-    }
-
-
 def certificate(row: Row, prepared: "Prepared") -> dict:
     """Continuation certificate of the training texts, a tenth of them held out to check it."""
     from pacsent.encoders.methods import make

@@ -122,9 +122,6 @@ def _figures(by_kind, titles) -> Iterator[Figure]:
         ]  # fmt: skip
         caption = f"{titles.get(name, name)}: accuracy against the number of labels, ± sd of draws"
         yield Figure("few-labels", name, caption, _line_chart(points, "labels", "accuracy"))
-    for name, (result, *_) in by_kind.get("map", {}).items():
-        caption = f"{titles.get(name, name)}: test documents as {result['label']} vectors"
-        yield Figure("map", name, caption, _map_chart(result))
     certificates = [r for results in by_kind.get("certificate", {}).values() for r in results]
     if shown := [r for r in certificates if realized_risk(r) is not None]:
         caption = "Guaranteed and realised risk; the dashed line is guessing."
@@ -200,28 +197,6 @@ def _line_chart(values, x_name, y_name, *, log_y=False) -> dict:
     if "low" in values[0]:
         chart += base.mark_rule(strokeWidth=1).encode(y="low:Q", y2="high:Q")
     return _specification(alt, chart, 340)
-
-
-def _map_chart(result) -> dict:
-    import altair as alt
-
-    texts = result.get("texts") or [""] * len(result["x"])
-    values = [
-        {"x": x, "y": y, "class": result["classes"][label], "text": text}
-        for x, y, label, text in zip(result["x"], result["y"], result["labels"], texts)
-    ]
-    selection = alt.selection_point(fields=["class"], bind="legend")
-    legend = _legend(alt, len(result["classes"]))
-    position = {"axis": None, "scale": alt.Scale(zero=False)}
-    chart = alt.Chart(alt.Data(values=values)).mark_circle(size=38)
-    chart = chart.encode(
-        x=alt.X("x:Q", **position),
-        y=alt.Y("y:Q", **position),
-        color=alt.Color("class:N", scale=alt.Scale(range=_COLORS * 3), legend=legend),
-        opacity=alt.condition(selection, alt.value(0.8), alt.value(0.06)),
-        tooltip=["class:N", "text:N"],
-    )
-    return _specification(alt, chart.add_params(selection).interactive(), 420)
 
 
 def _certificate_chart(results, titles) -> dict:

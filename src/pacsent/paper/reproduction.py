@@ -19,7 +19,6 @@ from pacsent.paper.evaluation import N_FOLDS, PROTOCOL, SEEDS, Prepared, Protoco
 from pacsent.paper.method_rows import PAPER_DATASETS, ROWS, Row
 from pacsent.threads import n_cores
 
-_MAPPED = "PB-L2"
 _CERTIFIED = ("PB-L2", "PB-neg")
 
 
@@ -27,7 +26,7 @@ _CERTIFIED = ("PB-L2", "PB-neg")
 class Cell:
     """One result file to be made."""
 
-    kind: str  # classification, few-labels, similarity, map, certificate
+    kind: str  # classification, few-labels, similarity, certificate
     row: str
     dataset: str
 
@@ -54,8 +53,6 @@ def tasks(only: Iterable[str] | None = None) -> list[Cell]:
                     every.append(Cell("few-labels", name, dataset))
                 if name in _CERTIFIED:
                     every.append(Cell("certificate", name, dataset))
-                if name == _MAPPED:
-                    every.append(Cell("map", name, dataset))
         # slow rows of our own: only beside the paper's
         some = [name for name in names if ROWS[name].in_paper or not _is_slow(ROWS[name])]
         for dataset in ("mr", "trec"):
@@ -104,7 +101,7 @@ def reproduce(
     that was interrupted goes on where it stopped. A folder that holds results of other word vectors
     or other data is refused, so that no table mixes them.
 
-    `only` names rows, datasets or kinds ("classification", "few-labels", "similarity", "map",
+    `only` names rows, datasets or kinds ("classification", "few-labels", "similarity",
     "certificate"; "paper" for the rows of the paper's table). `quick` takes one seed, three values
     of C, two of lam: to see that everything works. After `time_limit` seconds no further result is
     begun; run again to go on. `report` is called with one line for each result, and for each row
@@ -240,8 +237,6 @@ def _run_task(task: Cell, prepared, words, protocol: Protocol) -> dict:
         return {"dataset": task.dataset, **found}
     if task.kind == "certificate":
         return {"dataset": task.dataset, **evaluation.certificate(row, prepared)}
-    if task.kind == "map":
-        return {"dataset": task.dataset, **evaluation.document_map(row, prepared)}
     return asdict(evaluation.run_row(row, prepared, replace(protocol, lams=lams)))
 
 
@@ -340,11 +335,8 @@ def _one_line(content: dict) -> str:
     if content["kind"] == "few-labels":
         found = ", ".join(f"{p['n_labels']}: {p['accuracy']:.4f}" for p in content["curve"])
         return f"{where}, few labels: {found}"
-    if content["kind"] == "certificate":
-        held_out = content["held_out_risk"]
-        bound = rounded_up(content["risk_bound"], 4)
-        return f"{where}: certificate {bound}, held out {held_out:.4f}"
-    return f"{where}: map"
+    bound = rounded_up(content["risk_bound"], 4)
+    return f"{where}: certificate {bound}, held out {content['held_out_risk']:.4f}"
 
 
 def _peak_memory() -> int:
