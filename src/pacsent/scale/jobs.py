@@ -6,7 +6,7 @@ once, memory-mapped, and returns a function from texts to a `Batch`.
 
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +38,7 @@ class _Job:
 
     def settings(self) -> dict:
         """Return what the results depend on; an encoder with other vectors is rejected anyway."""
-        fields = {name: value for name, value in asdict(self).items() if name != "encoder"}
+        fields = {name: value for name, value in vars(self).items() if name != "encoder"}
         if storage.is_model_name(self.model):
             # The description of a model contains the checksums of its parts.
             digest = checksum_of_json(storage.read_config(storage.place(self.model)))
