@@ -82,7 +82,7 @@ def parts(folder: Path) -> dict[str, float]:
     def cost(function):
         return best_of(function, 4, time.process_time)
 
-    (shard, *_) = stores.list_shards([folder / "in"]).shards
+    (shard, *_), _ = stores.list_shards([folder / "in"])
     job = scale.Embed(str(folder / "model"))
 
     def read():

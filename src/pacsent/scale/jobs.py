@@ -1,7 +1,8 @@
 """What is computed from the texts of a shard: `Embed` and `Predict`.
 
 A job is a few settings that are sent to other processes and machines. `load` opens the model there
-once, memory-mapped, and returns a function from texts to a `Batch`.
+once, memory-mapped, and returns a function from texts to a `Batch`. Its second argument marks rows
+of the file that are bad, whose texts are empty.
 """
 
 import warnings
@@ -96,12 +97,12 @@ class Embed(_Job):
         """Raise an error, before any file is read, if the model or parameters cannot be used."""
         self.open_encoder()
 
-    def load(self) -> Callable[[Any], Batch]:
+    def load(self) -> Callable[..., Batch]:
         """Return a thread-safe function from a list or an Arrow column of texts to a `Batch`."""
         encoder = self.open_encoder()
         if not hasattr(encoder, "word_vectors"):
 
-            def embed_externally(texts) -> Batch:
+            def embed_externally(texts, is_bad=None) -> Batch:
                 strings = texts if isinstance(texts, list) else texts.to_pylist()
                 means, variances = encoder.posterior(strings)
                 n_empty = int((~means.any(axis=1)).sum())
@@ -117,7 +118,7 @@ class Embed(_Job):
         if "n_negatives" not in encoder.get_params() and encoder.on_empty != "error":
             posterior = encoder.prepared()
 
-        def embed(texts) -> Batch:
+        def embed(texts, is_bad=None) -> Batch:  # an empty text has mean 0 and variance nan
             encoded = vocabulary.encode_bytes(*text_bytes(texts))
             means, variances = posterior(encoded)
             if not np.isfinite(means.sum()):
@@ -127,10 +128,6 @@ class Embed(_Job):
             return Batch(columns, encoded.ids.size, int(encoded.n_unknown.sum()), n_empty)
 
         return embed
-
-    def blank(self, batch: Batch, bad: np.ndarray) -> Batch:
-        """Return the batch: a bad row is an empty text, with mean 0 and variance nan already."""
-        return batch
 
 
 @dataclass(frozen=True)
@@ -175,12 +172,12 @@ class Predict(_Job):
         for reason in filter(None, (rule.no_sets, rule.no_answers)):
             warnings.warn(reason, UserWarning, stacklevel=3)
 
-    def load(self) -> Callable[[Any], Batch]:
+    def load(self) -> Callable[..., Batch]:
         """Return a thread-safe function from a list or an Arrow column of texts to a `Batch`."""
         classifier, rule = self._open()
         names = np.array([str(name) for name in classifier.classes_], dtype=object)
 
-        def predict(texts) -> Batch:
+        def predict(texts, is_bad=None) -> Batch:
             strings = texts if isinstance(texts, list) else texts.to_pylist()
             answers = rule.of_log_proba(classifier.predict_log_proba(strings))
             missing = [None] * len(strings)
@@ -188,16 +185,13 @@ class Predict(_Job):
             abstained = missing if answers.abstained is None else answers.abstained
             columns = {
                 "label": pa.array(names[answers.best], pa.string()),
-                "probability": answers.probability,
+                "probability": pa.array(answers.probability),
                 "set": pa.array(sets, pa.list_(pa.string())),
                 "abstained": pa.array(abstained, pa.bool_()),
             }
+            if is_bad is not None and is_bad.any():
+                rows = pa.array(np.arange(is_bad.size), mask=is_bad)  # null for bad ones
+                columns = {name: column.take(rows) for name, column in columns.items()}
             return Batch(columns, n_empty=sum(not text.strip() for text in strings))
 
         return predict
-
-    def blank(self, batch: Batch, bad: np.ndarray) -> Batch:
-        """Return the batch with null in every column of bad rows."""
-        rows = pa.array(np.arange(bad.size), mask=bad)
-        columns = {name: pa.array(column).take(rows) for name, column in batch.columns.items()}
-        return batch._replace(columns=columns)

@@ -35,8 +35,8 @@ class Manifest:
     """
 
     def __init__(self, target: Any, settings: dict):
-        self.target, self.settings = str(target), settings
-        self.path: str | None = stores.join(target, _FILE_NAME)
+        self.target, self.settings = str(target).rstrip("/"), settings
+        self.path: str | None = f"{self.target}/{_FILE_NAME}"
         self.files: dict[str, Record] = {}
         self.failed: dict[str, str] = {}
         self.ignored: list[str] = []
@@ -44,32 +44,30 @@ class Manifest:
 
     @classmethod
     def of_file(
-        cls, target: Any, settings: dict, listing: stores.Listing, *, overwrite: bool
+        cls, target: Any, settings: dict, shards: list[stores.Shard], *, overwrite: bool
     ) -> "Manifest":
         """Start a manifest for a target that is a file: only that file is written."""
-        if len(listing.shards) != 1:
+        if len(shards) != 1:
             raise ValueError(
-                f"The target of {len(listing.shards):,} files must be a folder, which gets an "
+                f"The target of {len(shards):,} files must be a folder, which gets an "
                 f"output for each. Got the file {target} instead. Name a folder."
             )
         if not stores.is_url(target):
-            source = listing.shards[0].source
-            check_output(stores.local_path(target), [source], overwrite=overwrite)
+            check_output(stores.local_path(target), [shards[0].source], overwrite=overwrite)
         elif not overwrite and stores.file_size(target) is not None:
             raise FileExistsError(
                 f"{target} exists. Choose another name, or pass overwrite=True to replace it."
             )
         manifest = cls(target, settings)
-        manifest.path, manifest.ignored = None, listing.ignored
+        manifest.path = None
         return manifest
 
     @classmethod
     def of_folder(
-        cls, target: Any, settings: dict, listing: stores.Listing, *, overwrite: bool
+        cls, target: Any, settings: dict, shards: list[stores.Shard], *, overwrite: bool
     ) -> "Manifest":
         """Read the manifest that an earlier run left, or start a new one."""
         manifest = cls(target, json.loads(json.dumps(settings)))
-        manifest.ignored = listing.ignored
         try:
             with stores.open_file(manifest.path) as file:
                 content = json.loads(file.read())
@@ -85,7 +83,7 @@ class Manifest:
                 "instead. Choose another target."
             ) from None
         if settings_before == manifest.settings:
-            names = {shard.name for shard in listing.shards}
+            names = {shard.name for shard in shards}
             manifest.files = {name: record for name, record in files.items() if name in names}
         elif not overwrite:
             known = settings_before.get
@@ -100,7 +98,7 @@ class Manifest:
         """Return the location of a shard's output."""
         if self.path is None:
             return self.target
-        return stores.join(self.target, f"{shard.name}.{self.settings['format']}")
+        return f"{self.target}/{shard.name}.{self.settings['format']}"
 
     def is_finished(self, shard: stores.Shard) -> bool:
         """Whether the output is there, complete, and of the file as it is now."""

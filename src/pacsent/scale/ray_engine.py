@@ -49,10 +49,6 @@ def on_ray(address: str | None = None) -> Callable:
     If a process or a machine is lost, its file is started again; since an output is complete or
     absent, every row is written once. An `address` of None starts a cluster on this machine, or
     joins the one that is initialized.
-
-    Examples
-    --------
-    >>> engine = on_ray("ray-head:6379")  # joined when there is work
     """
 
     def engine(tasks: list, n_jobs: int | None, advance: Callable) -> Iterator[tuple]:

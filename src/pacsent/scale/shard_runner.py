@@ -21,7 +21,7 @@ from pacsent import progress, threads
 from pacsent.scale import stores
 from pacsent.scale.jobs import Embed, Predict
 from pacsent.scale.manifest import Manifest
-from pacsent.scale.shard_writer import FORMATS, ShardTask, Stopped, work_on
+from pacsent.scale.shard_writer import FORMATS, ShardTask, work_on
 
 
 def embed_shards(
@@ -127,19 +127,20 @@ def run(
             raise ValueError(f"{name} must be one of {', '.join(allowed)}. Got {value!r} instead.")
     sources = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     keep_columns = (keep_columns,) if isinstance(keep_columns, str) else tuple(keep_columns)
-    listing = stores.list_shards(sources)
-    _check_apart([*sources, job.model], listing.shards, target)
+    all_shards, ignored = stores.list_shards(sources)
+    _check_apart([*sources, job.model], all_shards, target)
     settings = {**job.settings(), "columns": [text_column, *keep_columns], "format": format}
     start = Manifest.of_file if to_file else Manifest.of_folder
-    manifest = start(target, settings, listing, overwrite=overwrite)
-    shards = [shard for shard in listing.shards if not manifest.is_finished(shard)]
+    manifest = start(target, settings, all_shards, overwrite=overwrite)
+    manifest.ignored = ignored
+    shards = [shard for shard in all_shards if not manifest.is_finished(shard)]
     shards.sort(key=lambda shard: -shard.size)  # a large file that starts last is waited for
     if shards:
         job.check()
         manifest.save()  # before any output: a run that is killed can be resumed
     options = (format, text_column, keep_columns, on_error, 1)
     tasks = [ShardTask(job, shard, manifest.output_of(shard), *options) for shard in shards]
-    n_done, n_files = len(listing.shards) - len(shards), len(listing.shards)
+    n_done, n_files = len(all_shards) - len(shards), len(all_shards)
     with progress.bar(job.command, unit="texts", enabled=verbose) as shown:
         try:
             for task, result in (engine or run_locally)(tasks, n_jobs, shown.advance):
@@ -147,9 +148,7 @@ def run(
                 manifest.add(task.shard, result)
                 shown.update(shown.completed, f"{n_done:,} of {n_files:,} files")
                 if isinstance(result, BaseException) and on_error == "stop":
-                    if isinstance(result, Stopped):
-                        raise result
-                    raise Stopped(f"{task.shard.source}: {result}")
+                    raise ValueError(f"{task.shard.source}, {result}")
         finally:
             manifest.save()
     return manifest

@@ -21,10 +21,6 @@ FORMATS = ("parquet", "jsonl", "csv", "tsv")  # those that are written from fron
 _MAX_DESCRIBED = 20
 
 
-class Stopped(ValueError):
-    """A file or a row was bad, and on_error is "stop"."""
-
-
 @dataclass
 class Record:
     """The entry of a finished file in the manifest."""
@@ -94,7 +90,7 @@ def work_on(task: ShardTask, advance: Callable[[int], None] = lambda n: None) ->
 _LOADED: dict = {}  # the function of the last job
 
 
-def load_job(job: Embed | Predict) -> Callable[[Any], Batch]:
+def load_job(job: Embed | Predict) -> Callable[..., Batch]:
     """Return `job.load()`, which a process calls once for the same job."""
     key = json.dumps([job.settings(), job.encoder], sort_keys=True, default=str)
     if key not in _LOADED:
@@ -118,9 +114,9 @@ def _output_batches(task: ShardTask, compute, record: Record, advance) -> Iterat
             for rows in table.batches(columns, on_bad="report"):
                 if rows.bad and task.on_error == "stop":
                     first = rows.bad[0]
-                    raise Stopped(
-                        f"{source}, {first.place} {first.error} To report bad rows and continue, "
-                        "use on_error='report'."
+                    raise ValueError(
+                        f"{first.place} {first.error} To report bad rows and continue, use "
+                        "on_error='report'."
                     )
                 record.bad_rows += len(rows.bad)
                 described = rows.bad[: _MAX_DESCRIBED - len(record.bad)]
@@ -134,8 +130,7 @@ def _output_batches(task: ShardTask, compute, record: Record, advance) -> Iterat
 
         def compute_part(part):
             texts, extra, is_bad = part
-            batch = compute(texts)
-            return len(texts), extra, job.blank(batch, is_bad) if is_bad.any() else batch
+            return len(texts), extra, compute(texts, is_bad)
 
         ahead = task.n_threads + 1
         for n, extra, batch in threads.in_order(compute_part, parts(), task.n_threads, ahead=ahead):

@@ -9,7 +9,7 @@ import posixpath
 import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from pacsent.files import replacing
 from pacsent.optional import import_optional, install_hint
@@ -31,13 +31,6 @@ class Shard:
     version: str  # changes with the file: its times and inode, or the tag that the store gives
 
 
-class Listing(NamedTuple):
-    """The files of the sources: those that can be read, and paths of any other kind."""
-
-    shards: list[Shard]
-    ignored: list[str]
-
-
 def is_url(location: Any) -> bool:
     """Whether a location is a URL (s3://...) and not a path of this machine."""
     return "://" in str(location) and not str(location).startswith("file://")
@@ -46,11 +39,6 @@ def is_url(location: Any) -> bool:
 def local_path(location: Any) -> str:
     """Return the path of a location on this machine."""
     return str(location).removeprefix("file://")
-
-
-def join(folder: Any, name: str) -> str:
-    """Return the location of a name inside a folder."""
-    return f"{str(folder).rstrip('/')}/{name}"
 
 
 def filesystem(location: Any) -> tuple[Any, str]:
@@ -68,48 +56,60 @@ def filesystem(location: Any) -> tuple[Any, str]:
 # ---- listing -------------------------------------------------------------------------------------
 
 
-def list_shards(sources: Iterable) -> Listing:
-    """List the files of sources: files, folders (recursively) and globs, each sorted by name.
+def list_shards(sources: Iterable) -> tuple[list[Shard], list[str]]:
+    """Return the files of sources that can be read, and the locations of files of other kinds.
 
-    In folders, names that begin with a dot or an underscore are skipped, as Spark and Hadoop do.
-    A file that is named itself is read as lines of text if its suffix is unknown.
+    Sources are files, folders (with all below them) and globs, each sorted by name. In folders,
+    names that begin with a dot or an underscore are skipped, as Spark and Hadoop do. A file that is
+    named itself is read as lines of text if its suffix is unknown.
     """
-    shards: list[Shard] = []
+    shards: dict[str, Shard] = {}
     ignored: list[str] = []
     for source in sources:
-        is_file, files = _list_files(source)
-        for location, below, size, version in files:
+        root, is_file, entries = _list_entries(source)
+        for below, entry in sorted(entries.items()):
+            location = root if is_file else f"{root}/{below}"
+            is_hidden = any(part.startswith((".", "_")) for part in below.split("/"))
+            if entry["type"] == "directory" or (is_hidden and not is_file):
+                continue
+            size, version = entry["size"] or 0, ""
+            if is_url(source):
+                keys = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "created", "blob_id")
+                version = next((str(entry[key]).strip('"') for key in keys if entry.get(key)), "")
+            elif os.path.isfile(entry["name"]):
+                stat = os.stat(entry["name"])
+                # A program can set the modification time back, but not that of the inode's change.
+                size, version = stat.st_size, f"{stat.st_mtime_ns}-{stat.st_ctime_ns}-{stat.st_ino}"
+            else:  # a link to a folder
+                continue
             kind, name = kind_of(below)
             if kind is None and not is_file:
                 ignored.append(location)
+            elif name in shards:
+                raise ValueError(
+                    "Every source must have its own name in the target. Got "
+                    f"{shards[name].source} and {location}, both {name}, instead. Embed them into "
+                    "two targets."
+                )
             else:
-                shards.append(Shard(location, name, kind or "text", size, version))
+                shards[name] = Shard(location, name, kind or "text", int(size), version)
     if not shards:
         more = f"; {len(ignored):,} files are of another kind" if ignored else ""
         raise FileNotFoundError(
             f"The sources must hold files of {', '.join(KINDS)}. Got none in "
             f"{', '.join(map(str, sources))}{more}. Check the names."
         )
-    by_name: dict[str, str] = {}
-    for shard in shards:
-        if shard.name in by_name:
-            raise ValueError(
-                f"Every source must have its own name in the target. Got {by_name[shard.name]} and "
-                f"{shard.source}, both {shard.name}, instead. Embed them into two targets."
-            )
-        by_name[shard.name] = shard.source
-    return Listing(shards, ignored)
+    return list(shards.values()), ignored
 
 
-def _list_files(source: Any) -> tuple[bool, list[tuple[str, str, int, str]]]:
-    """Whether the source is one file, and (location, path below it, size, version) of each."""
+def _list_entries(source: Any) -> tuple[str, bool, dict[str, dict]]:
+    """Return the source's folder or file, whether it is a file, and entries by the path below."""
     store, path = filesystem(source)
-    location, path = str(source).rstrip("/"), path.rstrip("/")
-    is_file = False
+    root, path, is_file = str(source).rstrip("/"), path.rstrip("/"), False
     try:
         if _WILDCARDS & set(path) and not store.exists(path):
             entries = store.glob(path, detail=True)
-            location, path = _before_wildcards(location), _before_wildcards(path)
+            root, path = _before_wildcards(root), _before_wildcards(path)
         else:
             entries = store.find(path, detail=True)
             is_file = list(entries) == [path]
@@ -122,23 +122,9 @@ def _list_files(source: Any) -> tuple[bool, list[tuple[str, str, int, str]]]:
             f"The source must be a file, a folder or a glob that finds files. Got {source} "
             "instead. Check its name."
         )
-    files = []
-    for full, entry in sorted(entries.items()):
-        below = posixpath.basename(full) if is_file else full[len(path) :].lstrip("/")
-        name = location if is_file else join(location, below)
-        is_hidden = any(part.startswith((".", "_")) for part in below.split("/"))
-        if entry["type"] == "directory" or (is_hidden and not is_file):
-            continue
-        if is_url(source):
-            keys = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "created", "blob_id")
-            tags = [str(entry[key]).strip('"') for key in keys if entry.get(key)]
-            files.append((name, below, int(entry["size"] or 0), tags[0] if tags else ""))
-        elif os.path.isfile(full):  # not a link to a folder
-            stat = os.stat(full)
-            # A program can set the modification time back, but not the time of the inode's change.
-            version = f"{stat.st_mtime_ns}-{stat.st_ctime_ns}-{stat.st_ino}"
-            files.append((name, below, stat.st_size, version))
-    return is_file, files
+    if is_file:
+        return root, True, {posixpath.basename(path): entries[path]}
+    return root, False, {full[len(path) :].lstrip("/"): entry for full, entry in entries.items()}
 
 
 def _before_wildcards(pattern: str) -> str:
