@@ -137,11 +137,6 @@ class Predict(_Job):
     `model` is the folder of a classifier. `error` is how often prediction sets may miss the true
     class and answers may be wrong; by default as `guarantees.AnswerRule` chooses. `delta` is the
     probability that this guarantee fails. `encoder` is as of `Embed`.
-
-    Examples
-    --------
-    >>> Predict("model/", error=0.1).columns
-    ('label', 'probability', 'set', 'abstained')
     """
 
     model: str

@@ -27,11 +27,6 @@ class Manifest:
         Finished files by their name (Record); source to error, for files without an output.
     ignored : list of str
         Files in the sources whose format is not supported.
-
-    Examples
-    --------
-    >>> Manifest("vectors/", {}).totals()["rows"]
-    0
     """
 
     def __init__(self, target: Any, settings: dict):
@@ -53,7 +48,7 @@ class Manifest:
                 f"output for each. Got the file {target} instead. Name a folder."
             )
         if not stores.is_url(target):
-            check_output(stores.local_path(target), [shards[0].source], overwrite=overwrite)
+            check_output(target, [shards[0].source], overwrite=overwrite)
         elif not overwrite and stores.file_size(target) is not None:
             raise FileExistsError(
                 f"{target} exists. Choose another name, or pass overwrite=True to replace it."

@@ -33,9 +33,7 @@ class Embedder:
         self.text_column, self.job = text_column, Embed(str(model), **options)
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        texts = table.column(self.text_column)
-        if isinstance(texts, pa.ChunkedArray):
-            texts = texts.combine_chunks()
+        texts = table.column(self.text_column).combine_chunks()
         columns = load_job(self.job)(texts).columns
         numbers = pa.array(columns["mean"].reshape(-1))
         means = pa.FixedSizeListArray.from_arrays(numbers, columns["mean"].shape[1])

@@ -117,7 +117,7 @@ def run(
     settings have made. `engine` runs the tasks instead of the cores of this machine: `on_ray()`.
     """
     suffix = os.path.splitext(str(target))[1].lower().removeprefix(".")
-    to_file = suffix in FORMATS and not os.path.isdir(stores.local_path(target))
+    to_file = suffix in FORMATS and not os.path.isdir(target)
     format = format or (suffix if to_file else "parquet")
     for name, value, allowed in (
         ("format", format, (suffix,) if to_file else FORMATS),
@@ -160,9 +160,9 @@ def _check_apart(sources: list, shards: list[stores.Shard], target: Any) -> None
     def folder(location):
         if stores.is_url(location):
             return str(location).rstrip("/") + "/"
-        return os.path.realpath(stores.local_path(location)) + os.sep
+        return os.path.realpath(location) + os.sep
 
-    folders = [s for s in sources if stores.is_url(s) or os.path.isdir(stores.local_path(s))]
+    folders = [s for s in sources if stores.is_url(s) or os.path.isdir(s)]
     if any(folder(shard.source).startswith(folder(target)) for shard in shards) or any(
         folder(target).startswith(folder(source)) for source in folders
     ):
@@ -170,9 +170,6 @@ def _check_apart(sources: list, shards: list[stores.Shard], target: Any) -> None
             f"The target must be outside of the sources, which are never overwritten. Got "
             f"{target} instead. Choose another folder."
         )
-
-
-# ---- the cores of this machine -------------------------------------------------------------------
 
 
 def run_locally(

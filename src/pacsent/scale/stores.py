@@ -33,12 +33,7 @@ class Shard:
 
 def is_url(location: Any) -> bool:
     """Whether a location is a URL (s3://...) and not a path of this machine."""
-    return "://" in str(location) and not str(location).startswith("file://")
-
-
-def local_path(location: Any) -> str:
-    """Return the path of a location on this machine."""
-    return str(location).removeprefix("file://")
+    return "://" in str(location)
 
 
 def filesystem(location: Any) -> tuple[Any, str]:
@@ -51,9 +46,6 @@ def filesystem(location: Any) -> tuple[Any, str]:
             f"{location} needs a package that is not installed ({error}). For s3://: "
             f"{install_hint('s3')}"
         ) from None
-
-
-# ---- listing -------------------------------------------------------------------------------------
 
 
 def list_shards(sources: Iterable) -> tuple[list[Shard], list[str]]:
@@ -136,13 +128,10 @@ def _before_wildcards(pattern: str) -> str:
     return "/".join(parts[:-1]) or "."
 
 
-# ---- reading and writing -------------------------------------------------------------------------
-
-
 def open_file(location: Any) -> IO[bytes]:
     """Open a file for reading bytes; it can seek."""
     if not is_url(location):
-        return open(local_path(location), "rb")
+        return open(location, "rb")
     store, path = filesystem(location)
     return store.open(path, "rb", block_size=8 << 20)
 
@@ -151,7 +140,7 @@ def file_size(location: Any) -> int | None:
     """Return the size of a file in bytes, None if there is no such file."""
     try:
         if not is_url(location):
-            return os.stat(local_path(location)).st_size
+            return os.stat(location).st_size
         store, path = filesystem(location)
         store.invalidate_cache(posixpath.dirname(path))
         return store.size(path)
@@ -162,13 +151,9 @@ def file_size(location: Any) -> int | None:
 def check_target(folder: Any) -> None:
     """Raise an error if a new target is a file, or a folder with files that no manifest lists."""
     store, path = filesystem(folder)
-    if store.isfile(path):
-        raise NotADirectoryError(
-            f"The target must be a folder. Got the file {folder} instead. Choose another name."
-        )
-    if store.exists(path) and store.ls(path, detail=False):
+    if store.isfile(path) or (store.exists(path) and store.ls(path, detail=False)):
         raise FileExistsError(
-            f"{folder} exists and holds files without a manifest. Choose another folder, or pass "
+            f"{folder} is a file or holds files without a manifest. Choose another folder, or pass "
             "overwrite=True to write among them."
         )
 
@@ -181,7 +166,7 @@ def write_complete(location: Any) -> Iterator[IO[bytes]]:
     own name, discarded if the block fails.
     """
     if not is_url(location):
-        with replacing(local_path(location), parents=True) as file:
+        with replacing(location, parents=True) as file:
             yield file
         return
     store, path = filesystem(location)
