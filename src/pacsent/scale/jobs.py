@@ -1,8 +1,7 @@
 """What is computed from the texts of a shard: `Embed` and `Predict`.
 
-A job is a few settings that are sent to other processes and machines. `load` opens the model there
-once, memory-mapped, and returns a function from texts to a `Batch`. Its second argument marks rows
-of the file that are bad, whose texts are empty.
+A job is a few settings that are sent to other processes and machines. `load` opens the model there,
+memory-mapped, and returns a function of texts and a mask of bad rows (empty texts) to a `Batch`.
 """
 
 import warnings
@@ -55,8 +54,7 @@ class Embed(_Job):
     `model` is the folder of a fitted method or of word vectors, "english", or an external encoder:
     its URL or a folder of sentence-transformers. `method`, for word vectors, is one that learns
     nothing from text; by default the sentence encoder that they come with, or SIF-sum. `params` are
-    parameters of the method that are set after it was opened. `encoder` is the URL or folder of the
-    external encoder that a model was made with.
+    further parameters of the method. `encoder` is the external encoder that a model was made with.
 
     Examples
     --------

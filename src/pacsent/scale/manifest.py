@@ -10,7 +10,6 @@ from pacsent.files import check_output
 from pacsent.scale import stores
 from pacsent.scale.shard_writer import Record
 
-_FILE_NAME = "manifest.json"
 _SAVE_INTERVAL_SECONDS = 2.0
 
 
@@ -31,7 +30,7 @@ class Manifest:
 
     def __init__(self, target: Any, settings: dict):
         self.target, self.settings = str(target).rstrip("/"), settings
-        self.path: str | None = f"{self.target}/{_FILE_NAME}"
+        self.path: str | None = f"{self.target}/manifest.json"
         self.files: dict[str, Record] = {}
         self.failed: dict[str, str] = {}
         self.ignored: list[str] = []

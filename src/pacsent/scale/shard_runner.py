@@ -1,9 +1,8 @@
 """From files to files: one output for each input, complete or absent, and a manifest of them all.
 
 Every core works on a file of its own, in a process that opens the model memory-mapped; if there are
-fewer files than cores, several threads share a file. Memory does not grow with the number of rows.
-A run that was stopped can be resumed: files that are in the manifest and did not change are not
-read again.
+fewer files than cores, threads share a file. Memory does not grow with the number of rows. A run
+that was stopped can be resumed: files in the manifest that did not change are not read again.
 """
 
 import multiprocessing
