@@ -61,14 +61,14 @@ _STATE, _CORPUS = "state.json", "corpus"
 
 
 class SkipGram(BaseEstimator):
-    """Word vectors by Skip-gram with negative sampling, both tables kept.
+    """Word vectors by Skip-gram with negative sampling; input and output vectors are kept.
 
         maximise, over pairs of a centre word c and a word i of its window,
-        log sigmoid(I[i] @ O[c]) + sum over n_negatives noise words n of log sigmoid(-I[i] @ O[n])
+        log sigmoid(I[i] @ O[c]) + sum over n_negatives samples n of log sigmoid(-I[i] @ O[n])
 
     As in word2vec, the input vector belongs to the context word and the output vector to the
-    centre word; a noise word that equals c is left out. Windows do not cross documents, and
-    documents of any length are trained whole.
+    centre word; a negative sample that equals c is omitted. Windows do not cross documents, and
+    documents of any length are trained completely.
 
     Parameters
     ----------
@@ -79,17 +79,17 @@ class SkipGram(BaseEstimator):
         Frequent words are skipped at random, more often the smaller this is; 0 keeps all.
     n_epochs : int, default=5
     n_negatives : int, default=15
-        Weight of the noise: noise words for each pair of the text.
+        Negative samples per pair of the text.
     noise_power : float, default=0.75
-        Noise words are drawn in proportion to count ** noise_power.
+        Negative samples are drawn in proportion to count ** noise_power.
     learning_rate : float, default=0.025
         Falls linearly with the words processed, to a ten-thousandth.
     min_count : int, default=5
-        Rarer words are left out (a `Corpus` brings its own).
+        Rarer words are omitted (a `Corpus` brings its own).
     negatives : {"shared", "pair"}, default="shared"
-        "pair" draws `n_negatives` fresh noise words for every pair, as word2vec. "shared" draws
-        noise words once for a few consecutive centre words and weighs them so that the loss is
-        the same in expectation: several times as fast. See Notes.
+        "pair" draws `n_negatives` fresh samples for every pair, as word2vec. "shared" draws
+        samples once for a few consecutive centre words and weighs them so that the loss is the
+        same in expectation: several times as fast. See Notes.
     normalise : "auto", a name or a callable, default="auto"
         How text becomes tokens (a `Corpus` brings its own). "auto" chooses "paper" or "unicode" by
         the text, as `Corpus.build` does; `word_vectors_.training` says which and why. A `Pieces`
@@ -104,8 +104,8 @@ class SkipGram(BaseEstimator):
     device : "cpu", "cuda" or "cuda:<number>", default="cpu"
         "cuda" trains on a GPU (extra `[gpu]`).
     checkpoint_dir : path or None, default=None
-        A folder to keep the state of the training in, from which `SkipGram.resume` goes on.
-        Left there at the end.
+        A folder to keep the state of the training in, from which `SkipGram.resume` continues.
+        It is not deleted at the end.
     checkpoint_every : float, default=300.0
         Seconds between checkpoints.
     verbose : bool, default=False
@@ -116,15 +116,15 @@ class SkipGram(BaseEstimator):
     word_vectors_ : WordVectors
     vocabulary_ : Vocabulary
     loss_ : list of float, one for each epoch
-        Mean over the pairs of an epoch of -log sigmoid(I[i] @ O[c]) - the sum over the noise, in
-        nats, with the vectors as they were when the pair was trained.
+        Mean over the pairs of an epoch of -log sigmoid(I[i] @ O[c]) - the sum over the samples,
+        in nats, with the vectors as they were when the pair was trained.
 
     Notes
     -----
-    With "shared", K noise words serve a block of consecutive centre words. A noise word counts,
+    With "shared", K negative samples serve a block of consecutive centre words. A sample counts,
     against a context word, once for every pair which that word is in, times n_negatives / K: the
-    expected loss and gradient are those of "pair". All pairs of a block are scored before any row
-    moves. In a small vocabulary, where the words of a block repeat, the blocks are shorter.
+    expected loss and gradient are those of "pair". All pairs of a block are scored before any
+    vector moves. If the vocabulary is so small that words of a block repeat, blocks are shorter.
 
     Examples
     --------
@@ -204,7 +204,7 @@ class SkipGram(BaseEstimator):
         if folder is not None and (folder / _STATE).exists():
             raise ValueError(
                 f"checkpoint_dir must be a folder without an unfinished training. Got {folder} "
-                "instead. Go on with SkipGram.resume(checkpoint_dir), or delete the folder."
+                "instead. Continue with SkipGram.resume(checkpoint_dir), or delete the folder."
             )
         with contextlib.ExitStack() as stack:
             if isinstance(X, Corpus):
@@ -217,10 +217,14 @@ class SkipGram(BaseEstimator):
                     place = Path(stack.enter_context(made))
                 place.mkdir(parents=True, exist_ok=True)
                 corpus = Corpus.build(
-                    X, place / _CORPUS, min_count=self.min_count, normalise=self.normalise,
-                    n_jobs=self.n_jobs, verbose=bool(self.verbose),
+                    X,
+                    place / _CORPUS,
+                    min_count=self.min_count,
+                    normalise=self.normalise,
+                    n_jobs=self.n_jobs,
+                    verbose=bool(self.verbose),
                     overwrite=True,  # an unfinished one of this training
-                )  # fmt: skip
+                )
             settings = {name: getattr(self, name) for name in _SETTINGS}
             settings |= {"seed": seed, "digest": corpus.digest}
             self._train(corpus, settings, folder, done=None)
@@ -234,7 +238,7 @@ class SkipGram(BaseEstimator):
         n_jobs: int | None = None,
         verbose: bool | int = False,
     ) -> "SkipGram":
-        """Go on with a training that was interrupted, to its end.
+        """Continue a training that was interrupted, to its end.
 
         With one thread the vectors are those of a training that was never interrupted.
 
@@ -263,11 +267,14 @@ class SkipGram(BaseEstimator):
             )
         parameters = {name: settings[name] for name in _SETTINGS}
         model = cls(
-            **parameters, normalise=corpus.vocabulary.normalise, verbose=verbose,
+            **parameters,
+            normalise=corpus.vocabulary.normalise,
             n_jobs=done["n_jobs"] if n_jobs is None else n_jobs,
-            random_state=done["random_state"], checkpoint_dir=checkpoint_dir,
+            random_state=done["random_state"],
+            checkpoint_dir=checkpoint_dir,
             checkpoint_every=done["checkpoint_every"],
-        )  # fmt: skip
+            verbose=verbose,
+        )
         model._validate_params()
         model._train(corpus, settings, folder, done)
         return model
