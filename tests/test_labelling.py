@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -187,7 +188,7 @@ def test_other_texts_other_classes_and_a_second_process_are_refused(tmp_path):
 
 
 def test_a_full_disk_loses_the_last_answer_alone(tmp_path, monkeypatch):
-    with Journal(tmp_path / "j.jsonl", {"seed": 1}) as journal:
+    with closing(Journal(tmp_path / "j.jsonl", {"seed": 1})) as journal:
         journal.append({"row": 1})
         written = (tmp_path / "j.jsonl").read_bytes()
         monkeypatch.setattr(os, "fsync", lambda file: (_ for _ in ()).throw(OSError("full")))

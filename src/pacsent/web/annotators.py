@@ -48,10 +48,6 @@ def agreement(answers: Mapping[Any, Mapping[str, Any]]) -> dict[str, Any] | None
             value = float(cohen_kappa_score(*columns))
     else:
         measure, value = "Krippendorff's alpha", krippendorff_alpha(s.values() for s in shared)
-    return {
-        "measure": measure,
-        "value": value,
-        "texts": len(shared),
-        "same": sum(len(set(labels.values())) == 1 for labels in shared),
-        "annotators": people,
-    }
+    n_same = sum(len(set(labels.values())) == 1 for labels in shared)
+    result = {"measure": measure, "value": value, "texts": len(shared)}
+    return result | {"same": n_same, "annotators": people}

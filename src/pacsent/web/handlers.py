@@ -193,9 +193,6 @@ def rerank(model: ServedModel, body: schemas.RerankRequest, context: Context) ->
     }
 
 
-# ---- What they share -----------------------------------------------------------------------------
-
-
 def _posteriors(model: ServedModel, texts: list[str], context: Context) -> Posteriors:
     """Posteriors in chunks, for as long as the client waits for them."""
     parts = []

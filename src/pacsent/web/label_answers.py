@@ -12,7 +12,6 @@ from pacsent.text.near_duplicates import text_units
 # Numbers of teaching labels at which a model is fitted that the bound is about. They are fixed
 # beforehand: the bound is valid for all of these models at once.
 SIZES = tuple(int(20 * 1.5**j) for j in range(N_MODELS))
-_MIN_TEXTS = 4
 _NO_ANSWER = object()  # before the first answer of an annotator to a text
 
 
@@ -28,7 +27,7 @@ def text_clusters(texts: Sequence[str]) -> np.ndarray:
     has_word = np.array([any(map(str.isalnum, text)) for text in texts], bool)
     clusters = np.full(len(texts), -1)
     clusters[has_word] = text_units([text for text, kept in zip(texts, has_word) if kept])
-    if (n := np.unique(clusters[has_word]).size) < _MIN_TEXTS:
+    if (n := np.unique(clusters[has_word]).size) < 4:
         raise ValueError(
             f"texts must contain at least four different texts with words. Got {n} instead."
         )
@@ -93,7 +92,6 @@ class LabelAnswers:
                 self.snapshot = labels
 
     def last_row(self, annotator: str) -> int | None:
-        """The text that an annotator answered last."""
         history = self._history.get(annotator)
         return history[-1][0] if history else None
 

@@ -69,12 +69,6 @@ class Journal:
             os.close(self._file)
             self._file = -1
 
-    def __enter__(self) -> "Journal":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _read(self) -> list[dict[str, Any]]:
         data = self.path.read_bytes()
         end = data.rfind(b"\n") + 1

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import RLock
 from typing import Any, NamedTuple
 
 from sklearn.base import clone
@@ -43,7 +42,7 @@ class LabelModels:
         texts: Sequence[str],
         streams: Streams,
         answers: LabelAnswers,
-        lock: RLock,  # type: ignore[valid-type]
+        lock: Any,
         words: Any,
     ):
         self._texts, self._streams, self._answers, self._lock = texts, streams, answers, lock

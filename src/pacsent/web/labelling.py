@@ -228,7 +228,6 @@ class Labelling:
         certificate = self.certificate()
         with self._lock:
             labels, by_row = self._answers.labels(), self._answers.by_row
-            n_offered = len(self.streams.judging) + len(self.streams.teaching)
             counts = Counter(labels.values())
             n_judge = len(self._judging_rows.intersection(labels))
             shared = {
@@ -239,7 +238,7 @@ class Labelling:
                 "n_labels": len(labels),
                 "n_judge": n_judge,
                 "n_skipped": len(by_row) - len(labels),
-                "n_texts": n_offered,
+                "n_texts": len(self.streams.judging) + len(self.streams.teaching),
                 "classes": self.classes,
                 "counts": [counts[name] for name in self.classes],
                 "goal": self.goal,

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import logging
 import os
 import re
 import time
@@ -86,18 +85,12 @@ class RequestMiddleware:
             path = getattr(scope.get("route"), "path", "other")
             metrics.REQUESTS.labels(path, request.status).inc()
             metrics.REQUEST_SECONDS.labels(path).observe(seconds)
-            if "n_texts" in scope:
-                metrics.TEXTS.inc(scope["n_texts"])
-            if LOGGER.isEnabledFor(logging.INFO):
-                fields = {
-                    "request_id": request_id,
-                    "method": scope["method"][:10],
-                    "path": path,
-                    "status": request.status,
-                    "ms": round(1e3 * seconds, 3),
-                    "texts": scope.get("n_texts", 0),
-                }
-                LOGGER.info("request", extra={"fields": fields})
+            n_texts = scope.get("n_texts", 0)
+            if n_texts:
+                metrics.TEXTS.inc(n_texts)
+            fields = {"request_id": request_id, "method": scope["method"][:10], "path": path}
+            fields |= {"status": request.status, "ms": round(1e3 * seconds, 3), "texts": n_texts}
+            LOGGER.info("request", extra={"fields": fields})
 
     def _check(self, scope: Any, headers: dict[bytes, bytes]) -> None:
         """Raise `RequestError` unless key, type, size and number of requests are as they must."""

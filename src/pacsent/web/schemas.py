@@ -84,9 +84,6 @@ def json_response(content: Any) -> Response:
     return Response(body, media_type="application/json")
 
 
-# ---- Requests ------------------------------------------------------------------------------------
-
-
 _TEXT_FIELDS = ("input", "texts", "a", "b", "query", "documents")
 
 

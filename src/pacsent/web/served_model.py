@@ -103,8 +103,6 @@ class ServedModel:
         for certificate in self.certificates:
             certificate.verify()
 
-    # ---- vectors and words ---------------------------------------------------------------------
-
     def posteriors(self, texts: Sequence) -> Posteriors:
         """Posteriors of texts, or of lists of words."""
         encoded = self._encode(texts)
@@ -143,8 +141,6 @@ class ServedModel:
     def is_known(self, words: list[str]) -> list[bool]:
         """Which words the model knows, by themselves or by their subwords."""
         return (np.diff(self._encode([[word] for word in words]).offsets) > 0).tolist()
-
-    # ---- classes, search, certificates ---------------------------------------------------------
 
     def answer_rule(self, error: float | None, delta: float) -> AnswerRule:
         """When the classifier answers, and its prediction sets, for this error rate."""

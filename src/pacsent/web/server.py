@@ -71,19 +71,15 @@ def serve(
         "workers": n_workers,
         "model": ", ".join(model.name for model in models),
     }
-    del models
     LOGGER.info("serving", extra={"fields": started})
     if on_start is not None:
         on_start(started)
-    before = os.environ.get(FOLDER_VARIABLE)
     with listener, tempfile.TemporaryDirectory() as folder:
         os.environ[FOLDER_VARIABLE] = folder  # workers inherit it
         try:
             Multiprocess(config, sockets=[listener]).run()
         finally:
-            os.environ.pop(FOLDER_VARIABLE)
-            if before is not None:
-                os.environ[FOLDER_VARIABLE] = before
+            del os.environ[FOLDER_VARIABLE]
     LOGGER.info("stopped")
 
 

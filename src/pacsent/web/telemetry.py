@@ -7,6 +7,7 @@ from fastapi import FastAPI
 
 from pacsent.optional import import_optional
 
+_OTLP = "exporter.otlp.proto.http"
 _REASON = "OTEL_EXPORTER_OTLP_ENDPOINT is set and needs OpenTelemetry"
 
 
@@ -26,22 +27,15 @@ def instrument_from_environment(app: FastAPI) -> None:
 
     The SDK reads OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and its other variables.
     """
-    disabled = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
-    if disabled or not os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
+    if not os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
         return
-    trace, trace_export, metrics, metrics_export, spans, durations = (
-        import_optional(f"opentelemetry.{name}", _REASON, "otel")
-        for name in (
-            "sdk.trace",
-            "sdk.trace.export",
-            "sdk.metrics",
-            "sdk.metrics.export",
-            "exporter.otlp.proto.http.trace_exporter",
-            "exporter.otlp.proto.http.metric_exporter",
-        )
-    )
-    tracer_provider = trace.TracerProvider()
-    processor = trace_export.BatchSpanProcessor(spans.OTLPSpanExporter())
-    tracer_provider.add_span_processor(processor)
-    reader = metrics_export.PeriodicExportingMetricReader(durations.OTLPMetricExporter())
-    instrument(app, tracer_provider, metrics.MeterProvider([reader]))
+
+    def load(module: str) -> Any:
+        return import_optional(f"opentelemetry.{module}", _REASON, "otel")
+
+    tracer_provider = load("sdk.trace").TracerProvider()
+    spans = load(f"{_OTLP}.trace_exporter").OTLPSpanExporter()
+    tracer_provider.add_span_processor(load("sdk.trace.export").BatchSpanProcessor(spans))
+    durations = load(f"{_OTLP}.metric_exporter").OTLPMetricExporter()
+    reader = load("sdk.metrics.export").PeriodicExportingMetricReader(durations)
+    instrument(app, tracer_provider, load("sdk.metrics").MeterProvider([reader]))

@@ -61,10 +61,8 @@ def make_map(
     if not texts:
         raise ValueError("A map needs at least one text. Got none.")
     if labels is not None and len(labels) != len(texts):
-        raise ValueError(
-            f"labels must have one for each of the {len(texts):,} texts. Got {len(labels):,} "
-            "instead."
-        )
+        n = f"one for each of the {len(texts):,} texts"
+        raise ValueError(f"labels must have {n}. Got {len(labels):,} instead.")
     means, variances = as_encoder(encoder).posterior(texts)
     vectors = unit_rows(np.asarray(means))
     names = None if labels is None else list(map(str, labels))
@@ -75,9 +73,8 @@ def make_map(
 def write_html(text_map: TextMap, path: str | os.PathLike, title: str = "A map of texts") -> None:
     """Write the map as one HTML file that needs no network: pan, zoom, search, click."""
     labels, groups = text_map.labels, text_map.groups
-    classes = sorted(set(labels)) if labels else []
-    numbers = {name: i for i, name in enumerate(classes)}
-    group = [numbers[name] for name in labels] if labels else []
+    classes = sorted(set(labels or ()))
+    group = np.searchsorted(classes, labels).tolist() if labels else []
     named: list[dict[str, Any]] = []
     if groups is not None:
         order = np.argsort([-size for size in groups.sizes], kind="stable")
@@ -90,10 +87,8 @@ def write_html(text_map: TextMap, path: str | os.PathLike, title: str = "A map o
     # The diameter of a point grows with the standard deviation of its posterior.
     deviations = np.sqrt(np.nan_to_num(text_map.variances))
     low, high = np.quantile(deviations, [0.02, 0.98])
-    fractions = np.clip((deviations - low) / (high - low), 0, 1) if high > low else 0.2
-    sizes = np.broadcast_to(
-        _MIN_DIAMETER + (_MAX_DIAMETER - _MIN_DIAMETER) * fractions, deviations.shape
-    )
+    ends = [low, max(high, low + 1e-9)]
+    sizes = np.interp(deviations, ends, [_MIN_DIAMETER, _MAX_DIAMETER])
     about = f"{len(text_map.texts):,} texts on the plane on which their vectors differ most"
     if groups is not None and not labels:
         about += ", grouped by meaning"

@@ -47,7 +47,7 @@ function show(next) {
   const pieces = task.pieces.length ? task.pieces : [[task.text, 0]];
   $("text").replaceChildren(...pieces.map(([piece, share]) => share > .15 ? made("mark", piece, "m" + Math.ceil(share * 3)) : document.createTextNode(piece)));
   $("text").scrollTop = 0;
-  $("guess").textContent = task.guess === null ? "" : `The classifier would say ${task.guess} (probability ${task.probability.toFixed(2)}). Words that speak for it are marked.`;
+  $("guess").textContent = task.guess === null ? "" : `The classifier would say ${task.guess} (probability ${task.probability.toFixed(2)}). Words that support it are marked.`;
   [...$("answers").children].forEach((button, at) => button.classList.toggle("guessed", classes[at] === task.guess));
 }
 

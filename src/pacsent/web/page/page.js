@@ -55,7 +55,7 @@ async function showClass(text) {
     : !abstained ? "" : "The classifier abstains. " + (no_answers || "This probability is too small for its guarantee.");
   $("statement").textContent = label === null ? "" : statement || "";
   $("set").textContent = label === null ? "" : set === null ? no_sets || ""
-    : set.length ? `Label set: ${set.join(", ")}.` : "The label set is empty: the text differs from all classes.";
+    : set.length ? `Prediction set: ${set.join(", ")}.` : "The prediction set is empty: the text differs from all classes.";
   const rows = explanation ? explanation.words.filter(([, v]) => Math.abs(v) >= 5e-4) : [];
   const shown = rows.slice(0, 8), rest = rows.slice(8).reduce((sum, [, v]) => sum + v, 0);
   if (rest) shown.push([rows.length === 9 ? "1 other word" : `${rows.length - 8} other words`, rest]);
