@@ -22,7 +22,7 @@ from pacsent import Vocabulary, WordVectors, files, load, registry, save, storag
 from pacsent.storage import check, saving, tensor_files
 from pacsent.storage.checksums import file_record
 from pacsent.storage.model_folder import write_config
-from pacsent.words import formats, vectors
+from pacsent.words import formats, saved_vectors
 from pacsent.words.subwords import Subwords
 
 COMMITTED = Path(__file__).parent / "data" / "model"  # a fitted method
@@ -290,7 +290,7 @@ def test_saving_over_a_model_replaces_it_even_while_it_is_open(tmp_path):
 @pytest.mark.parametrize(
     "home, moment",
     [
-        (vectors, "_word_list"),
+        (saved_vectors, "_word_list"),
         (saving, "write_tensors"),
         (saving, "write_config"),
         (files, "_move_folder"),
@@ -516,7 +516,7 @@ def test_nan_in_a_mapped_table_is_found_when_it_is_used(tmp_path):
 def test_flipped_bits_where_words_begin_are_found_by_check_and_never_crash(
     tmp_path, monkeypatch, tensor
 ):
-    monkeypatch.setattr(vectors, "_LARGE", 1)
+    monkeypatch.setattr(saved_vectors, "_MIN_HASHED_WORDS", 1)
     save(made(300, 2), tmp_path / "model")
     file = tmp_path / "model" / "model.safetensors"
     whole = file.read_bytes()
@@ -590,7 +590,7 @@ def test_shapes_that_do_not_fit_the_words_are_refused(tmp_path, fitted):
 
 
 def test_the_table_for_looking_words_up_is_saved_and_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(vectors, "_LARGE", 1)
+    monkeypatch.setattr(saved_vectors, "_MIN_HASHED_WORDS", 1)
     words = made(300, 2)
     save(words, tmp_path / "model")
     tensors = storage.read_tensors(tmp_path / "model" / "model.safetensors")
@@ -608,7 +608,7 @@ def test_the_table_for_looking_words_up_is_saved_and_used(tmp_path, monkeypatch)
 def test_the_hash_table_is_that_of_its_version():
     """Saved tables are used as they are: if this fails, HASH_TABLE_VERSION must go up."""
     table = Vocabulary(["film", "good", "café", "日本"]).arrays()["hash_table"]
-    assert vectors.HASH_TABLE_VERSION == 2
+    assert saved_vectors.HASH_TABLE_VERSION == 2
     assert (
         hashlib.sha256(np.ascontiguousarray(table).tobytes()).hexdigest()[:16] == "00e24959866e0fb7"
     )
