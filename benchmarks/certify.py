@@ -184,7 +184,6 @@ def kinds(words, given):
         ("PB-IDF-L2", "continuation", "auto"),
         ("Average", "continuation", "auto"),
         ("PB-L2", "A", "auto"),
-        ("PB-L2", "A", "bound"),
         ("PB-L2", "A'", "auto"),
         ("PB-L2", "B", "prior"),
         ("PB-L2", "C", "auto"),

@@ -295,7 +295,7 @@ def certificates() -> Iterator[Case]:
     for change in [
         {"bound": 0.01}, {"delta": 0.5}, {"n": 10**9}, {"kl": -5}, {"kl": None}, {"n": "1"},
         {"n_duplicates": -1}, {"n_held_out": 5},
-        {"kind": "Z"}, {"kind": None}, {"weights": [1]}, {"weights": "ab"},
+        {"kind": "Z"}, {"kind": None}, {"noise_risk": [1]}, {"step": "ab"},
         {"format_version": 99}, {"x": 1}, {"bound": None}, {"empirical_risk": float("nan")},
         {"empirical_risk": 0.123}, {"corrections": 3}, {"corrections": {}},
         {"corrections": {"branches": 0.5}}, {"noise_risk": "x"}, {"delta": 0}, {"n": 0},

@@ -113,7 +113,7 @@ def _certified(kind, encoder, texts, options):
     help="Keep the order; the bound holds after every document (continuation).",
 )
 @click.option("--posterior", default="auto",
-              type=click.Choice(["auto", "prior", "vectorizer", "bound"]),
+              type=click.Choice(["auto", "prior", "vectorizer"]),
               help="Which posterior is certified (A, B, C).")  # fmt: skip
 @click.option("--bias", type=float, help="Added to every score.  [default: log of --n-negatives]")
 @click.option("--split", type=float,

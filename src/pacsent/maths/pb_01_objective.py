@@ -1,26 +1,19 @@
-"""PB-01: posteriors that minimise the zero-one Gibbs risk itself, or a bound on it.
+"""PB-01: posteriors that minimise the zero-one Gibbs risk itself.
 
 Nozawa and Sato (2019) train on log-loss, which neither is nor bounds the risk of their theorem.
 Averaged over a Gaussian, the zero-one risk is smooth (`risks.gibbs_risk`), so it can be minimised
 directly. It is not convex: the search starts at the PB-neg optimum and finds a local minimum.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from pacsent.maths import bounds
-from pacsent.maths.arrays import Tokens
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.lbfgs import minimise_all
 from pacsent.maths.risks import GibbsRisk, gibbs_risk, row_norms
-
-# Documents on which `minimise_bound` compares totals of the KL, documents it solves at once, and
-# noise words that stand for all while it searches.
-_N_PILOT, _BLOCK, _N_NOISE = 500, 1024, 400
 
 
 @dataclass(frozen=True)
@@ -119,76 +112,3 @@ def minimise(
     fell = evaluate(rows, x)[1] <= values[0]
     x = np.where(fell[:, None], x, start)
     return means + x[:, :-1], np.exp(x[:, -1]), n_iter, converged
-
-
-def minimise_bound(
-    mu: np.ndarray,
-    prior: np.ndarray,
-    variance: float,
-    sample: Tokens,
-    A_hat: np.ndarray,
-    p_noise: np.ndarray,
-    *,
-    bias: float,
-    price: float,
-    weights: tuple[float, float],
-    rng: np.random.Generator,
-    advance: Callable[[int], Any] | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Posteriors of many documents that make one aggregated certificate smaller, if any do.
-
-    The bound is linear in R+ and KL to first order, with the slopes of the kl inverse, so its
-    minimiser solves one direct objective per document with lam_s = n_s / (w+ dp/dc). The slopes
-    depend on the total KL: several totals are tried on some documents and the best on all. Any
-    outcome is a valid Q, (mu, var_Q); noise words are sampled here, because this only searches.
-    `advance` is called with the number of documents solved.
-    """
-    n_words = A_hat.shape[0]
-    n_s = np.diff(sample.offsets)
-    n = int(n_s.sum())
-    counts = sparse.csr_matrix(
-        (np.ones(sample.ids.size), sample.ids.copy(), sample.offsets), shape=(n_s.size, n_words)
-    )
-    counts.sum_duplicates()
-    words, times = np.unique(rng.choice(n_words, _N_NOISE, p=p_noise), return_counts=True)
-    table = np.asarray(A_hat, dtype=np.float64 if A_hat.dtype == np.float64 else np.float32)
-    loss = ZeroOneLoss(
-        table, times / _N_NOISE, bias=bias, noise_words=words, norms=row_norms(A_hat)
-    )
-
-    def estimate(rows, mu, var_Q):
-        """The aggregated bound if all documents were like these."""
-        risk = loss.risks(mu, var_Q, counts[rows])
-        weight = n_s[rows] / n_s[rows].sum()
-        kl = kl_gaussians(mu, var_Q, prior[rows], np.full(len(mu), variance)).sum()
-        kl *= n / n_s[rows].sum()
-        q = min(1.0, float(weight @ risk.positive))
-        p = bounds.kl_inverse(q, (kl + price) / n)
-        return weights[0] * p + weights[1] * float(weight @ risk.noise), q
-
-    def solve(rows, dp_dq, dp_dc):
-        lam = n_s[rows] / (weights[0] * dp_dc)
-        var_P = np.full(rows.size, variance)
-        documents = Documents(counts[rows], np.asarray(prior[rows], dtype=float), var_P, lam)
-        linear = replace(loss, weights=(weights[0] * dp_dq, weights[1]))
-        start = np.asarray(mu[rows], dtype=float), var_P
-        return minimise(*start, documents, linear, max_iter=25, tol=1e-2)[:2]
-
-    pilot = np.sort(rng.choice(n_s.size, min(_N_PILOT, n_s.size), replace=False))
-    lowest, q = estimate(pilot, np.asarray(mu[pilot], float), np.full(pilot.size, variance))
-    slopes = None
-    for budget in (price / n, 0.003, 0.01, 0.03, 0.1):
-        _, dp_dq, dp_dc = bounds.kl_inverse(max(q, 1e-9), budget, derivatives=True)
-        value, _ = estimate(pilot, *solve(pilot, dp_dq, dp_dc))
-        if value < lowest:
-            lowest, slopes = value, (dp_dq, dp_dc)
-    var_Q = np.full(n_s.size, float(variance))
-    if slopes is None:
-        return mu, var_Q
-    out = np.array(mu, dtype=np.float32)
-    for start in range(0, n_s.size, _BLOCK):
-        rows = np.arange(start, min(start + _BLOCK, n_s.size))
-        out[rows], var_Q[rows] = solve(rows, *slopes)
-        if advance is not None:
-            advance(rows.size)
-    return out, var_Q

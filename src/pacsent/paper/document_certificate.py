@@ -53,11 +53,6 @@ class DocumentOptions(GibbsOptions):
     def __post_init__(self):
         super().__post_init__()
         self._must(self.bound in MEAN_BOUNDS, "bound", f"one of {tuple(MEAN_BOUNDS)}")
-        if np.size(self.bias) > 1 or np.size(self.prior_variance) > 1:
-            raise ValueError(
-                "bias and prior_variance must be single numbers for kind 'B'. Got a list instead. "
-                "Set documents aside (split) and let calibrate choose."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +67,6 @@ class DocumentCertificate(WordRiskCertificate):
 
     kind: ClassVar[str] = "B"
     options_class: ClassVar[type[CertifyOptions]] = DocumentOptions
-    searched: ClassVar[tuple[str, ...]] = ("branches",)
     assumption: ClassVar[str] = (
         "documents are drawn independently from one distribution; nothing is assumed within a "
         "document. Word vectors, prior and noise distribution do not depend on them."
@@ -108,7 +102,7 @@ class DocumentCertificate(WordRiskCertificate):
         return (
             f"Certificate B: with {self.confidence} confidence, on a new document from the same "
             "source a classifier that tells one half of the document's words, chosen at random, "
-            f"from random words, by a vector made of the other half,{self.weighted} is wrong at "
+            f"from random words, by a vector made of the other half, is wrong at "
             f"most {percent(self.bound)} of the time (guessing: {100 * self.trivial_value:.4g} %)."
         )
 
@@ -189,7 +183,6 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
         empirical_risk=min(1.0, float(risk.mean()) * (1 + ROUNDING)),
         kl=kl,
         n=int(rows.size),
-        weights=options.weights(sample.words),
         noise_risk=min(1.0, float(noise.mean())),  # a sum of shares may round above 1
         noise_margin=float(margin.mean()),
         bias=sample.biases[0],
@@ -229,7 +222,6 @@ class _Measure:
 
     def __call__(self, documents: Encoded):
         sample, words, bias = self.sample, self.words, self.sample.biases[0]
-        weights = sample.options.weights(sample.words)
         halves = token_parts.split_tokens(documents, 0.5, 0.0, sample.rng)
         means, variances = mixed(halves.prior, words.means, words.variances)
         means, variances = self.scale * means + self.shift, self.scale**2 * variances
@@ -242,7 +234,7 @@ class _Measure:
             means.astype(np.float32), variances, sample.A_hat, sample.p_noise,
             bias=bias, precision="float32", n_jobs=sample.n_jobs,
         )  # fmt: skip
-        risk = weights[0] * positive + weights[1] * np.minimum(1.0, noise + margin)
+        risk = 0.5 * positive + 0.5 * np.minimum(1.0, noise + margin)
         gibbs = GibbsPosterior(
             means, variances, words.prior_means, words.prior_variances, bias, sample.p_noise,
             halves, self.scale, self.shift, word_means=words.means, word_variances=words.variances,
@@ -269,9 +261,9 @@ def source_variances(vocabulary: Vocabulary, scale: float) -> np.ndarray:
 def _word_posteriors(sample: Sample, documents: Encoded, scale, shift) -> _Words:
     """Posterior and prior of every word; a learned one moves as far as the bound gains."""
     B_hat = np.asarray(sample.B_hat, dtype=float)
-    posterior, variances = sample.options.posterior, sample.options.variances
-    size = 0.01 if variances is None else variances[0]
-    prior_var = source_variances(sample.words.vocabulary, size)
+    posterior = sample.options.posterior
+    scale_of_prior = sample.options.prior_variance or 0.01
+    prior_var = source_variances(sample.words.vocabulary, scale_of_prior)
     if isinstance(posterior, tuple):
         means, spreads = _given(posterior, B_hat, prior_var)
         return _Words(means, spreads, B_hat, prior_var)
@@ -320,7 +312,6 @@ def _best_step(sample: Sample, documents: Encoded, mu_w, prior_var, scale, shift
         found = gibbs_risk(
             scale * means + shift, scale**2 * variances, counts, sample.A_hat,
             np.full(400, 1 / 400), bias=sample.biases[0], noise_words=noise,
-            weights=sample.options.weights(sample.words),
         )  # fmt: skip
         risk = np.clip(found.risk, 0.0, 1.0)
         if t == 0:  # any bound on a mean will do: about what the betting bound gives

@@ -12,12 +12,9 @@ from pacsent.guarantees.encoder_certificate import (
     CertifyOptions,
     EncoderCertificate,
     Sample,
-    finite_list,
-    n_negatives_of,
 )
 from pacsent.maths import bounds
-from pacsent.maths.checks import is_count, is_number
-from pacsent.maths.risks import paper_weights
+from pacsent.maths.checks import is_number
 from pacsent.paper.token_parts import STEPS, TextParts
 
 BOUND_NAMES = ("chernoff", "kl inverse with xi(n)")
@@ -32,52 +29,30 @@ class GibbsOptions(CertifyOptions):
 
     Attributes
     ----------
-    posterior : {"auto", "prior", "vectorizer", "bound"} or (means, variances), default="auto"
+    posterior : {"auto", "prior", "vectorizer"} or (means, variances), default="auto"
         Which Q is certified. "prior": the vector of the prior's part. "vectorizer": the vector of
-        all the tokens read. "auto": the best step from one to the other. "bound": moved further by
-        minimising the bound itself. A pair of arrays with one row per document (B: per word): any
-        posterior, in the encoder's coordinates.
-    prior_variance : float, list of float, or None
-        Of the prior. None chooses it by the prior's part, which needs no correction; a list (A)
-        is searched on the sample and corrected for. B: the variance of a word is this (0.01 by
-        default) times median(count)/count(w).
-    bias : float, list of float, or None
-        As in `CertifyOptions`; a list (A) is searched on the sample and corrected for.
-    weighting : {"balanced", "paper"}, default="balanced"
-        True words and noise weigh 1/2 each, or 1/(k+1) and k/(k+1) with k = `n_negatives`.
-    n_negatives : int or None
-        k above; None: as the vectors were trained.
+        all the tokens read. "auto": the best step from one to the other. A pair of arrays with one
+        row per document (B: per word): any posterior, in the encoder's coordinates.
+    prior_variance : float or None
+        Of the prior. None chooses it by the prior's part, which needs no correction. B: the
+        variance of a word is this (0.01 by default) times median(count)/count(w).
     """
 
     split: float = 0.7
     posterior: Any = "auto"
-    prior_variance: Any = None
-    weighting: str = "balanced"
-    n_negatives: int | None = None
+    prior_variance: float | None = None
 
     def __post_init__(self):
         super().__post_init__()
-        self._must(self.weighting in ("balanced", "paper"), "weighting", "'balanced' or 'paper'")
-        right = self.n_negatives is None or is_count(self.n_negatives, 1)
-        self._must(right, "n_negatives", "an integer of at least 1, or None")
         if self.prior_variance is not None:
-            finite_list("prior_variance", self.prior_variance, above=0.0)
+            right = is_number(self.prior_variance) and 0 < self.prior_variance < math.inf
+            self._must(right, "prior_variance", "finite and > 0")
         steps("prior" if self.posterior == "given" else self.posterior)
 
     @property
-    def variances(self) -> list[float] | None:
-        return None if self.prior_variance is None else finite_list("", self.prior_variance)
-
-    @property
     def n_branches(self) -> int:
-        """2 where the sample may decide between staying at the prior and moving."""
-        return 2 if isinstance(self.posterior, str) and self.posterior in ("auto", "bound") else 1
-
-    def weights(self, words: Any) -> tuple[float, float]:
-        """Of true words and noise words in the risk."""
-        if self.weighting == "balanced":
-            return 0.5, 0.5
-        return paper_weights(self.n_negatives or n_negatives_of(words))
+        """2 if the sample may decide between staying at the prior and moving."""
+        return 2 if isinstance(self.posterior, str) and self.posterior == "auto" else 1
 
     def recorded(self) -> dict[str, Any]:
         given = isinstance(self.posterior, tuple)
@@ -85,7 +60,7 @@ class GibbsOptions(CertifyOptions):
 
 
 def steps(posterior: Any) -> tuple[float, ...]:
-    """How far from the prior to the method's posterior a search may go, in shares of the way.
+    """How far from the prior to the method's posterior a search may go, as fractions of the way.
 
     >>> steps('prior'), steps('vectorizer')
     ((0.0,), (1.0,))
@@ -94,10 +69,10 @@ def steps(posterior: Any) -> tuple[float, ...]:
         return (1.0,)
     if posterior == "prior":
         return (0.0,)
-    if posterior in ("auto", "bound"):
+    if posterior == "auto":
         return STEPS
     raise ValueError(
-        "posterior must be 'auto', 'prior', 'vectorizer', 'bound' or a pair (means, variances). "
+        "posterior must be 'auto', 'prior', 'vectorizer' or a pair (means, variances). "
         f"Got {posterior!r} instead."
     )
 
@@ -125,7 +100,8 @@ class GibbsCertificate(EncoderCertificate):
     `kl` is KL(Q||P) in nats, the exact one, rounded up; `posterior` says which Q it is.
     """
 
-    searched: ClassVar[tuple[str, ...]] = ()  # what the sample may choose, if options are lists
+    # Whether the sample may decide between staying at the prior and moving, which is corrected for.
+    chooses_branch: ClassVar[bool] = False
 
     kl: float
     prior_variance: float
@@ -133,11 +109,9 @@ class GibbsCertificate(EncoderCertificate):
 
     def _check(self) -> None:
         super()._check()
-        options = self.original_options()
-        for name in self.searched:
-            several = options.n_branches if name == "branches" else np.size(getattr(options, name))
-            if self.corrections.get(name, 1) != several:
-                self._refuse("corrections", f"{several} for {name}, which the options record")
+        n_branches = self.original_options().n_branches if self.chooses_branch else 1
+        if self.corrections.get("branches", 1) != n_branches:
+            self._refuse("corrections", f"{n_branches} for branches, which the options record")
 
     def made_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
         if self.posterior == "given":
@@ -175,42 +149,22 @@ class WordRiskCertificate(GibbsCertificate):
     """Kinds A and B: true words against noise words.
 
     `noise_risk` is the exact risk for noise words and `noise_margin` its numerical error, which is
-    added; `weights` are those of true words and noise words in the risk; `step` leads from the
-    prior's means (0) to those that were learned (1).
+    added; true words and noise words count half each. `step` leads from the prior's means (0) to
+    those that were learned (1).
     """
 
+    chooses_branch: ClassVar[bool] = True
     needs_texts: ClassVar[tuple[str, ...]] = (
         *GibbsCertificate.needs_texts, "bias", "scale", "shift_norm", "step", "prior_variance",
     )  # fmt: skip
 
     noise_risk: float
     noise_margin: float
-    weights: tuple
     bound_name: str
     bias: float
     scale: float
     shift_norm: float
     step: float | None
-
-    @property
-    def trivial_value(self) -> float:
-        return min(self.weights)
-
-    @property
-    def weighted(self) -> str:
-        """What the headline says where true words and noise words do not weigh the same."""
-        if tuple(self.weights) == (0.5, 0.5):
-            return ""
-        return f" (true words weighted {self.weights[0]:.4g}, noise {self.weights[1]:.4g})"
-
-    def _check(self) -> None:
-        super()._check()
-        weights = self.weights
-        right = len(weights) == 2 and all(is_number(x) and 0 <= x <= 1 for x in weights)
-        if not right or not math.isclose(sum(weights), 1.0, abs_tol=1e-12):
-            self._refuse("weights", "two shares that add up to one")
-        if self.options["weighting"] == "balanced" and tuple(weights) != (0.5, 0.5):
-            self._refuse("weights", "(0.5, 0.5), which the options record")
 
     def bound_on_words(self) -> float:
         """Chernoff's bound where Q is P, else the kl inverse with xi(n)."""

@@ -42,11 +42,6 @@ class SquaredOptions(GibbsOptions):
     def __post_init__(self):
         super().__post_init__()
         self._must(self.split > 0, "split", "more than 0: the prior needs tokens")
-        if np.size(self.prior_variance) > 1:
-            raise ValueError(
-                f"prior_variance must be a single number for kind 'C'. Got {self.prior_variance!r} "
-                "instead. Leave it out: the prior's part then chooses it."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,9 +258,9 @@ def _choose_squares(n_s, n, D, n_dims, s, distances, share):
                                                  + n_dims/2 ln(1 + e_s tau)],  e_s = lam n_s / n
     """
     best = (math.inf, 1.0, 1.0)
-    taus = s.options.variances or [
-        float(np.mean(distances) * f / n_dims) for f in (1e-3, 1e-2, 0.1, 0.5)
-    ]
+    taus = [float(np.mean(distances) * f / n_dims) for f in (1e-3, 1e-2, 0.1, 0.5)]
+    if s.options.prior_variance is not None:
+        taus = [s.options.prior_variance]
     largest = D.mean_square
     scale = n_s.sum() / max(share.sum(), 1.0)
     for tau in taus:

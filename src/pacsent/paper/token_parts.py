@@ -80,7 +80,6 @@ class Choice(NamedTuple):
     bound: float
     variance: float
     step: float
-    bias: float
 
 
 def choose(
@@ -89,22 +88,20 @@ def choose(
     tokens: Encoded,
     sample: Sample,
     *,
-    biases: Sequence[float],
     variances: Sequence[float],
     steps: Sequence[float],
     n: int,
     budget: float,
     budget_of_staying: float,
 ) -> Choice:
-    """Which variance, step from prior mean to posterior mean, and bias give the smallest bound.
+    """Which variance and step from prior mean to posterior mean give the smallest bound.
 
     An estimate on some tokens and some noise words: it only has to rank. `near` and `far` are the
     prior's and the posterior's means, `n` the size of the sample the bound will be computed on,
     `budget` = ln(xi(n) / delta), and ln(1 / delta) for a step of 0, which learns nothing from the
     sample. The KL of a step t is t^2 |far - near|^2 / (2 variance).
     """
-    A_hat, p_noise, rng = sample.A_hat, sample.p_noise, sample.rng
-    weights = sample.options.weights(sample.words)
+    A_hat, p_noise, rng, bias = sample.A_hat, sample.p_noise, sample.rng, sample.biases[0]
     document, word = some_tokens(tokens, _MOST_TOKENS, rng)
     table = np.asarray(A_hat[word], dtype=np.float32)
     norms = np.linalg.norm(table, axis=1).astype(float)
@@ -118,22 +115,21 @@ def choose(
     distance = ((far - near).astype(float) ** 2).sum()
     length = np.sqrt((near.astype(float) ** 2).sum(axis=1).mean())
     settings, positives, noises, prices = [], [], [], []
-    for bias in biases:
-        for variance in variances:
-            sd = np.sqrt(variance)
-            margin = 0.4 * A_hat.shape[1] * _FLOAT_UNIT * length / sd
-            for t in steps:
-                score = (1 - t) * at_near + t * at_far + bias
-                noise_score = (1 - t) * noise_near + t * noise_far + bias
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    wrong = ndtr(-score / (sd * norms))
-                    false = ndtr(noise_score / (sd * noise_norms))
-                positives.append(np.where(norms > 0, wrong, float(bias <= 0)).mean())
-                noises.append(np.where(noise_norms > 0, false, float(bias >= 0)).mean() + margin)
-                kl = t * t * distance / (2 * variance)
-                prices.append(kl + (budget if t else budget_of_staying))
-                settings.append((float(variance), float(t), float(bias)))
-    bounds = weights[0] * kl_inverse(np.minimum(positives, 1.0), np.array(prices) / n)
-    bounds = bounds + weights[1] * np.minimum(1.0, noises)
+    for variance in variances:
+        sd = np.sqrt(variance)
+        margin = 0.4 * A_hat.shape[1] * _FLOAT_UNIT * length / sd
+        for t in steps:
+            score = (1 - t) * at_near + t * at_far + bias
+            noise_score = (1 - t) * noise_near + t * noise_far + bias
+            with np.errstate(divide="ignore", invalid="ignore"):
+                wrong = ndtr(-score / (sd * norms))
+                false = ndtr(noise_score / (sd * noise_norms))
+            positives.append(np.where(norms > 0, wrong, float(bias <= 0)).mean())
+            noises.append(np.where(noise_norms > 0, false, float(bias >= 0)).mean() + margin)
+            kl = t * t * distance / (2 * variance)
+            prices.append(kl + (budget if t else budget_of_staying))
+            settings.append((float(variance), float(t)))
+    bounds = 0.5 * kl_inverse(np.minimum(positives, 1.0), np.array(prices) / n)
+    bounds = bounds + 0.5 * np.minimum(1.0, noises)
     best = int(np.argmin(bounds))
     return Choice(float(bounds[best]), *settings[best])

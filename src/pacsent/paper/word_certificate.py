@@ -19,7 +19,6 @@ from pacsent.guarantees.encoder_certificate import (
 )
 from pacsent.maths import bounds
 from pacsent.maths.gaussians import kl_gaussians
-from pacsent.maths.pb_01_objective import minimise_bound
 from pacsent.maths.risks import noise_risk, token_errors, token_margin
 from pacsent.maths.rounding import percent
 from pacsent.paper import token_parts
@@ -56,7 +55,6 @@ class WordCertificate(WordRiskCertificate):
     kind: ClassVar[str] = "A"
     options_class: ClassVar[type[CertifyOptions]] = WordOptions
     unit: ClassVar[str] = "words"
-    searched: ClassVar[tuple[str, ...]] = ("bias", "prior_variance", "branches")
     assumption: ClassVar[str] = (
         "given its document, every token is drawn independently of all others from the document's "
         "own distribution, which may be anything. Real text is not like that: words come in bursts "
@@ -74,8 +72,10 @@ class WordCertificate(WordRiskCertificate):
     def recompute(self) -> dict[str, Any]:
         bound = self.bound_on_words()
         noise = min(1.0, self.noise_risk + self.noise_margin)
-        total = self.weights[0] * bound + self.weights[1] * noise
-        return {"positive_bound": bound, "bound": min(1.0, total * (1 + ROUNDING))}
+        return {
+            "positive_bound": bound,
+            "bound": min(1.0, 0.5 * (bound + noise) * (1 + ROUNDING)),
+        }
 
     def _check(self) -> None:
         super()._check()
@@ -93,7 +93,7 @@ class WordCertificate(WordRiskCertificate):
         return (
             f"Certificate A: with {self.confidence} confidence, a classifier that tells a further "
             "word of one of these documents, if words were independent, from a random word, by the "
-            f"document's vector,{self.weighted} is wrong at most {percent(self.bound)} of the "
+            f"document's vector, is wrong at most {percent(self.bound)} of the "
             f"time (guessing: {100 * self.trivial_value:.4g} %)."
         )
 
@@ -104,7 +104,7 @@ class WordCertificate(WordRiskCertificate):
     @property
     def observed(self) -> float:
         noise = self.noise_risk + self.noise_margin
-        return self.weights[0] * self.empirical_risk + self.weights[1] * noise
+        return 0.5 * (self.empirical_risk + noise)
 
     def why(self) -> str:
         if self.observed < self.trivial_value:
@@ -134,7 +134,7 @@ class _Prior(NamedTuple):
 
     encoder: object
     means: np.ndarray  # calibrated, (n_documents, n_dims)
-    variances: list  # one, several where they are searched and corrected for
+    variance: float
     scale: float
     shift: np.ndarray
 
@@ -146,7 +146,6 @@ class _Posterior(NamedTuple):
     means: np.ndarray
     variances: np.ndarray
     prior_variance: float
-    bias: float
     step: float | None
     stayed: bool = False  # at the prior, by the choice among the steps, which is corrected for
 
@@ -160,9 +159,7 @@ def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
     price = bounds.ln_xi(n) - math.log(sample.delta_each)
     prior = _prior_of(sample, parts.prior, n, price)
     # staying at the prior, which needs no ln xi(n), is one of two branches unless it is fixed
-    sample = sample.corrected(
-        bias=len(sample.biases), prior_variance=len(prior.variances), branches=options.n_branches
-    )
+    sample = sample.corrected(branches=options.n_branches)
     price = bounds.ln_xi(n) - math.log(sample.delta_each)
     # From here on the sample is read; Q may depend on it in any way.
     Q = _posterior_of(sample, parts, prior, price)
@@ -175,7 +172,7 @@ def _prior_of(sample: Sample, tokens, n, price) -> _Prior:
     encoder = sample.fitted(tokens)
     inner = token_parts.split_tokens(tokens, 0.75, 0.0, sample.rng)
     means = vectors_of(encoder, tokens)  # (n_documents, n_dims)
-    prior = _Prior(encoder, means, options.variances or [], 1.0, np.zeros(means.shape[1]))
+    prior = _Prior(encoder, means, options.prior_variance or 0.0, 1.0, np.zeros(means.shape[1]))
     m_inner = vectors_of(encoder, inner.prior) if inner.rows.size else None
     if m_inner is not None and options.calibrate:
         scale, shift = calibrate(
@@ -183,18 +180,17 @@ def _prior_of(sample: Sample, tokens, n, price) -> _Prior:
         )
         prior = prior._replace(scale=scale, shift=shift)
     prior = prior._replace(means=prior.calibrated(means))
-    if options.variances is not None:
+    if options.prior_variance is not None:
         return prior
     length = np.sqrt((prior.means.astype(float) ** 2).sum(axis=1).mean())
     variances = [float((spread * max(length, 1e-6)) ** 2) for spread in token_parts.SPREADS]
     if m_inner is None:
-        return prior._replace(variances=[variances[len(variances) // 2]])
+        return prior._replace(variance=variances[len(variances) // 2])
     chosen = token_parts.choose(
         prior.calibrated(m_inner),
         prior.means[inner.rows],
         inner.sample,
         sample,
-        biases=sample.biases[:1],
         variances=variances,
         steps=token_parts.STEPS,  # whatever `posterior` is: the prior does not depend on it
         n=max(1, inner.sample.ids.size),
@@ -202,7 +198,7 @@ def _prior_of(sample: Sample, tokens, n, price) -> _Prior:
         budget=price * inner.sample.ids.size / n,
         budget_of_staying=-math.log(sample.delta_each) * inner.sample.ids.size / n,
     )
-    return prior._replace(variances=[chosen.variance])
+    return prior._replace(variance=chosen.variance)
 
 
 def _posterior_of(sample: Sample, parts, prior: _Prior, price) -> _Posterior:
@@ -218,8 +214,7 @@ def _posterior_of(sample: Sample, parts, prior: _Prior, price) -> _Posterior:
         far,
         parts.sample,
         sample,
-        biases=sample.biases,
-        variances=prior.variances,
+        variances=[prior.variance],
         steps=steps(options.posterior),
         n=int(parts.sample.ids.size),
         budget=price,
@@ -227,28 +222,20 @@ def _posterior_of(sample: Sample, parts, prior: _Prior, price) -> _Posterior:
     )
     if given is not None:
         var_Q = prior.scale**2 * np.asarray(given[1], dtype=float)
-        return _Posterior(far, var_Q, chosen.variance, chosen.bias, None)
+        return _Posterior(far, var_Q, chosen.variance, None)
     step = chosen.step
     mu = prior.means
     if step != 0:
         mu = ((1 - step) * prior.means + step * far).astype(np.float32)
     var_Q = np.full(len(mu), chosen.variance)
-    if options.posterior == "bound":
-        with bar("bound", total=len(mu), unit="documents", enabled=options.verbose) as progress:
-            mu, var_Q = minimise_bound(
-                mu, prior.means, chosen.variance, parts.sample, sample.A_hat, sample.p_noise,
-                bias=chosen.bias, price=price, weights=options.weights(sample.words),
-                rng=sample.rng, advance=progress.advance,
-            )  # fmt: skip
     stayed = np.array_equal(mu, prior.means) and bool(np.all(var_Q == chosen.variance))
-    return _Posterior(mu, var_Q, chosen.variance, chosen.bias, step, stayed)
+    return _Posterior(mu, var_Q, chosen.variance, step, stayed)
 
 
 def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
     mu, var_Q, n, options = Q.means, Q.variances, int(parts.sample.ids.size), sample.options
-    weights = options.weights(sample.words)
     var_P = np.full(len(mu), Q.prior_variance)
-    errors = token_errors(mu, var_Q, parts.sample, sample.A_hat, bias=Q.bias)
+    errors = token_errors(mu, var_Q, parts.sample, sample.A_hat, bias=sample.biases[0])
     kl = 0.0
     if not Q.stayed:
         kl = float(kl_gaussians(mu, var_Q, prior.means, var_P).sum())
@@ -257,7 +244,7 @@ def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
     with bar("noise", total=len(mu), unit="documents", enabled=options.verbose) as progress:
         noise, margin = noise_risk(
             mu, var_Q, sample.A_hat, sample.p_noise,
-            bias=Q.bias, precision="float32", n_jobs=sample.n_jobs, progress=progress,
+            bias=sample.biases[0], precision="float32", n_jobs=sample.n_jobs, progress=progress,
         )  # fmt: skip
     given = isinstance(options.posterior, tuple)
     certificate = sample.certificate(
@@ -267,12 +254,11 @@ def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
         ),
         kl=kl,
         # nothing was learned from the sample: Chernoff's bound needs no ln xi(n)
-        weights=weights,
         bound_name="chernoff" if Q.stayed else "kl inverse with xi(n)",
         n=n,
         noise_risk=min(1.0, float(weight @ noise)),  # weights may sum to just above 1
         noise_margin=float(weight @ margin) * (1 + ROUNDING) + 1e-12,
-        bias=Q.bias,
+        bias=sample.biases[0],
         prior_variance=Q.prior_variance,
         scale=prior.scale,
         shift_norm=float(np.linalg.norm(prior.shift)),
@@ -280,23 +266,31 @@ def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
         posterior="given" if given else options.posterior,
         n_documents=int(parts.rows.size),
         n_left_out=int(sample.encoded.n_sentences - parts.rows.size),
-        **_rest_risk(sample, parts, Q, weights, noise),
+        **_rest_risk(sample, parts, Q, noise),
     )
     gibbs = GibbsPosterior(
-        mu, var_Q, prior.means, var_P, Q.bias, sample.p_noise, parts, prior.scale, prior.shift
+        mu,
+        var_Q,
+        prior.means,
+        var_P,
+        sample.biases[0],
+        sample.p_noise,
+        parts,
+        prior.scale,
+        prior.shift,
     )
     return certificate, gibbs
 
 
-def _rest_risk(sample: Sample, parts, Q: _Posterior, weights, noise) -> dict:
+def _rest_risk(sample: Sample, parts, Q: _Posterior, noise) -> dict:
     """Risk on the tokens that nothing read, weighted as the sample is."""
     n_rest = np.diff(parts.rest.offsets)
     if not n_rest.sum():
         return {}
-    errors = token_errors(Q.means, Q.variances, parts.rest, sample.A_hat, bias=Q.bias)
+    errors = token_errors(Q.means, Q.variances, parts.rest, sample.A_hat, bias=sample.biases[0])
     document = np.repeat(np.arange(n_rest.size), n_rest)
     mean = np.bincount(document, errors, n_rest.size) / np.maximum(n_rest, 1)
     weight = parts.n_sample * (n_rest > 0)
     weight = weight / weight.sum()
-    risk = weights[0] * float(weight @ mean) + weights[1] * float(weight @ noise)
+    risk = 0.5 * (float(weight @ mean) + float(weight @ noise))
     return {"held_out_risk": risk, "n_held_out": int(n_rest.sum())}
