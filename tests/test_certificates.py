@@ -455,11 +455,11 @@ class TestMutations:
             loose.verify()
 
     def test_delta_where_a_share_of_it_is_due(self, vectorizer, documents):
-        honest = certify(vectorizer, documents, bias=[1.0, 1.6, 2.2])
+        honest = certify(vectorizer, documents)
         unpaid = dataclasses.replace(honest, corrections={})
         unpaid = dataclasses.replace(unpaid, **unpaid.recompute())
         assert unpaid.bound < honest.bound
-        with pytest.raises(ValueError, match="corrections must be 3 for bias"):
+        with pytest.raises(ValueError, match="corrections must be 2 for branches"):
             unpaid.verify()
 
     @pytest.mark.slow
