@@ -456,11 +456,11 @@ def test_slopes_of_own_words_are_their_numpy_lines(rng, var_Q, dtype):
 def test_the_kernel_of_the_noise_words_is_compiled_to_vectors():
     import numba
 
-    from pacsent._kernels.sampling_kernels import _less_control
+    from pacsent._kernels.sampling_kernels import _subtract_control
 
     flags = {"error_model": "numpy", "fastmath": {"contract", "reassoc"}}
     row = numba.float32[::1]
-    fresh = numba.njit(**flags)(_less_control.py_func)
+    fresh = numba.njit(**flags)(_subtract_control.py_func)
     three, two = (numba.types.UniTuple(row, n) for n in (3, 2))
     fresh.compile((row, row, numba.float32, numba.types.UniTuple(row, 8), three, two))
     [code] = fresh.inspect_llvm().values()
@@ -714,7 +714,7 @@ def test_normal_numbers_of_a_kernel_are_normal(size):
 
 
 def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
-    from pacsent._kernels.sampling_kernels import catch_up, word_sgd
+    from pacsent._kernels.sampling_kernels import apply_lazy_decay, word_sgd
 
     counts, A, _, var_P, noise = word_problem
     n_tokens = counts.sum(axis=1).A1.astype(np.int64)
@@ -734,7 +734,7 @@ def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
                 begins, sentences, A, (D, z, clock), prior,
                 noise_table(A, noise), (0.0, 0.02, 1, 1.0), memory,
             )  # fmt: skip
-            catch_up(D, z, clock, prior[0], prior[2], 0.02 * (begins[-1] + 1))
+            apply_lazy_decay(D, z, clock, prior[0], prior[2], 0.02 * (begins[-1] + 1))
         ends.append((D, z))
     assert_allclose(ends[0][0], ends[1][0], rtol=1e-4, atol=1e-7)
     assert_allclose(ends[0][1], ends[1][1], rtol=1e-6, atol=1e-8)  # D is in single precision
@@ -774,10 +774,10 @@ def test_a_step_of_the_precision_is_the_flow_it_says(rng):
 
 
 def test_a_push_lasts_as_long_as_it_fades():
-    from pacsent._kernels.sampling_kernels import _lasting
+    from pacsent._kernels.sampling_kernels import _decay_integral
 
     for x in (1e-9, 0.005, 0.009999, 0.010001, 3.0):
-        assert_allclose(_lasting(x / 0.02, 0.02), -0.02 * np.expm1(-x) / x, rtol=1e-10)
+        assert_allclose(_decay_integral(x / 0.02, 0.02), -0.02 * np.expm1(-x) / x, rtol=1e-10)
 
 
 def test_sentences_step_together_only_as_far_as_their_common_words_allow():
@@ -977,7 +977,7 @@ def test_a_pass_of_pv_dbow_follows_the_gradients_at_every_place(rng, train_words
     A = words.input_vectors.astype(np.float64)
     sentences = [np.array([3, 1, 4]), np.array([1, 5]), np.array([9])]
     offsets = np.array([0, 3, 5, 6])
-    members = np.full((1, sampling_kernels.TOGETHER), -1)
+    members = np.full((1, sampling_kernels.GROUP_SIZE), -1)
     members[0, :3] = 0, 1, 2
     keep, other = alias(words.vocabulary.noise_probabilities(0.75))
     noise = (np.arange(words.n_words), keep, other, 5)

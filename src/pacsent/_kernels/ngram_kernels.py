@@ -172,6 +172,19 @@ def hash_texts(data, bounds, settings, hashes, spans, ends):
 
 
 @njit(cache=True, nogil=True)
+def fold_hashes(hashes, begins, out):
+    """One hash for the sequence of tokens of each text, in place; 0 for a text without any.
+
+    The tokens of text s are hashes[begins[s]:begins[s + 1]].
+    """
+    for s in range(out.size):
+        h = np.uint64(0)
+        for i in range(begins[s], begins[s + 1]):
+            h = _mixed(h * ORDER + hashes[i])
+        out[s] = h
+
+
+@njit(cache=True, nogil=True)
 def look_up(hashes, lookup, out):
     """Column of each hash in place, -1 for unknown ones; lookup is (keys, columns)."""
     keys, columns = lookup

@@ -195,7 +195,7 @@ def own_slopes(counts, table, mu, var_Q, fits, grad, trace):
 
 
 @njit(**_FLAGS)
-def _less_control(d, low, D, control, sample, expected):
+def _subtract_control(d, low, D, control, sample, expected):
     """Overwrite d with w * (f1 - control); (sum for the trace, sum for the error).
 
     control and sample are tuples of the rows that `sampled_noise_terms` names, of these words.
@@ -209,12 +209,12 @@ def _less_control(d, low, D, control, sample, expected):
     squares = _F(0.0)
     for i in range(d.size):
         x = d[i]
-        rest = f1[i] - b0[i] - b1[i] * x - b3[i] * low[i] * low[i]
-        rest -= D * (b2[i] + t2[i] * x)
+        remainder = f1[i] - b0[i] - b1[i] * x - b3[i] * low[i] * low[i]
+        remainder -= D * (b2[i] + t2[i] * x)
         bend = f2[i] - t0[i] - t1[i] * x - t2[i] * D
         spread += w[i] * nu[i] * bend
-        squares += e[i] * rest * rest
-        d[i] = w[i] * rest
+        squares += e[i] * remainder * remainder
+        d[i] = w[i] * remainder
     return spread, squares
 
 
@@ -255,7 +255,7 @@ def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
             var = _F(var_Q[s])
             d = shifts[s, begin:end]
             expected_sigmoids32(these[0], d, var, lengths, fits, buffer)
-            spread, squares = _less_control(
+            spread, squares = _subtract_control(
                 d, low[s, begin:end], _F(var_Q[s] - var_0), these, own, (buffer[0], buffer[1])
             )
             trace[s] += spread
@@ -370,7 +370,7 @@ def _step_along(h, row, target, scale, grad):
 
 
 @njit(**_FLAGS)
-def _score_four(h, A, picked, scores):
+def _scores_4(h, A, picked, scores):
     """Into scores: h.row of the four rows of A that are picked, h read once for all."""
     r0, r1, r2, r3 = A[picked[0]], A[picked[1]], A[picked[2]], A[picked[3]]
     a0 = a1 = a2 = a3 = h.dtype.type(0.0)
@@ -383,15 +383,15 @@ def _score_four(h, A, picked, scores):
 
 
 @njit(**_FLAGS)
-def _meet_four(h, A, picked, errors):
+def _sigmoid_scores_4(h, A, picked, errors):
     """Into errors: sigmoid(h.row) of the four rows of A that are picked."""
-    _score_four(h, A, picked, errors)
+    _scores_4(h, A, picked, errors)
     for k in range(4):
         errors[k] = _sigmoid(errors[k])
 
 
 @njit(**_FLAGS)
-def _add_four(A, picked, errors, grad):
+def _add_rows_4(A, picked, errors, grad):
     """Add the four rows of A that are picked, times their errors, to grad."""
     r0, r1, r2, r3 = A[picked[0]], A[picked[1]], A[picked[2]], A[picked[3]]
     e0, e1, e2, e3 = errors[0], errors[1], errors[2], errors[3]
@@ -408,7 +408,7 @@ def _add_rows(A, picked, amounts, grad):
     whole = amounts.size - amounts.size % 4
     for k in range(0, whole, 4):
         fetch_rows(A, picked, k + 4, k + 8)
-        _add_four(A, picked[k:], amounts[k:], grad)
+        _add_rows_4(A, picked[k:], amounts[k:], grad)
     for k in range(whole, amounts.size):
         amount, row = amounts[k], A[picked[k]]
         for d in range(grad.size):
@@ -427,11 +427,12 @@ def _pick_noise(n, A, noise, state, picked):
 # ---- w-PB-neg by stochastic gradients -----------------------------------------------------------
 
 
-MOST_DRAWS = 320  # noise words of one step: more of them hardly quieten the gradient
+# Noise words of one step: more of them hardly reduce the variance of the gradient.
+MAX_DRAWS = 320
 
 
 @njit(**_FLAGS)
-def catch_up(D, z, clock, rates, c, now):
+def apply_lazy_decay(D, z, clock, rates, c, now):
     """Let the penalty act on every word since it was last touched, in place; z = var_P/var."""
     for v in range(z.size):
         gap = now - clock[v]
@@ -475,7 +476,7 @@ def common_step(begin, size, sentences, eta, budget, total):
 
 
 @njit(inline="always", **_FLAGS)
-def _fade(x):
+def _exp_neg(x):
     """exp(-x) for x >= 0, which is mostly small here."""
     if x < 0.01:
         return 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0 - x * (1.0 / 24.0))))
@@ -498,8 +499,8 @@ def _read_sentence(s, now, sentences, words, prior, e, h):
     for j in range(begin, end):
         v = indices[j]
         gap = max(0.0, now - clock[v])
-        amounts[j - begin] = np.float32(shares[j] * _fade(rates[v] * gap))
-        precision = 1.0 + (z[v] - 1.0) * _fade(c * gap)
+        amounts[j - begin] = np.float32(shares[j] * _exp_neg(rates[v] * gap))
+        precision = 1.0 + (z[v] - 1.0) * _exp_neg(c * gap)
         spread += shares[j] ** 2 * var_P[v] / precision
     _add_rows(D, indices[begin:], amounts, h)
     amount = np.float32(math.sqrt(spread))
@@ -522,7 +523,7 @@ def _gather_noise(A, noise, state, picked, X, nu):
 
 
 @njit(**_FLAGS)
-def _less_line(scores, nu, share, line, sums):
+def _subtract_line(scores, nu, share, line, sums):
     """Overwrite the scores a of one sentence with share * (sigmoid(a) - level - slope * a).
 
     sums get what a regression of the sigmoids on the scores needs; the trace of the Hessian.
@@ -548,7 +549,7 @@ def _less_line(scores, nu, share, line, sums):
 
 @njit(**_FLAGS)
 def _fit_line(sums, n, line):
-    """The straight line through n points, from the sums of `_less_line`; in place."""
+    """The straight line through n points, from the sums of `_subtract_line`; in place."""
     x, a = sums[0] / n, sums[1] / n
     spread = sums[2] / n - a * a
     slope = 0.0
@@ -586,7 +587,7 @@ def _noise_gradients(H, n_draws, A, noise, memory, G, trace):
         part = scores[: size * T].reshape(size, T)
         np.dot(H, X[:T].T, part)
         for i in range(size):
-            trace[i] += _less_line(part[i], nu, share, line, sums)
+            trace[i] += _subtract_line(part[i], nu, share, line, sums)
         np.dot(part, X[:T], extra)
         for i in range(size):
             for d in range(n_dims):
@@ -604,12 +605,12 @@ def _own_gradient(s, sentences, A, lengths, h, g):
     trace = 0.0
     for j in range(begin, whole, 4):
         fetch_rows(A, indices, j + 4, j + 8)
-        _meet_four(h, A, indices[j:], errors)
+        _sigmoid_scores_4(h, A, indices[j:], errors)
         for k in range(4):
             p, share = errors[k], shares[j + k]
             trace += share * p * (1.0 - p) * lengths[indices[j + k]]
             errors[k] = share * (p - 1.0)
-        _add_four(A, indices[j:], errors, g)
+        _add_rows_4(A, indices[j:], errors, g)
     for j in range(whole, end):
         scale[0] = shares[j]
         trace += shares[j] * _step_along(h, A[indices[j]], 1.0, scale, g) * lengths[indices[j]]
@@ -617,8 +618,8 @@ def _own_gradient(s, sentences, A, lengths, h, g):
 
 
 @njit(inline="always", **_FLAGS)
-def _lasting(rate, eta):
-    """How long a push counts that fades at this rate while it acts for eta."""
+def _decay_integral(rate, eta):
+    """Integral of exp(-rate t) over [0, eta]."""
     x = rate * eta
     if x < 0.01:
         return eta * (1.0 - x * (0.5 - x * (1.0 / 6.0 - x * (1.0 / 24.0 - x * (1.0 / 120.0)))))
@@ -636,20 +637,20 @@ def _move_words(s, moment, weight, sentences, words, prior, g, trace):
     indptr, indices, shares, _, _, _, _, _ = sentences
     D, z, clock = words
     rates, var_P, c = prior
-    last = _lasting(c, eta)
+    last = _decay_integral(c, eta)
     for j in range(indptr[s], indptr[s + 1]):
         v = indices[j]
         fetch_rows(D, indices, j + 4, j + 5)
         # another thread may be ahead: the clock of a word never runs backwards
         until = max(clock[v], now + eta)
-        gone = until - clock[v]
-        fade = np.float32(_fade(rates[v] * gone))
-        amount = np.float32(weight * shares[j] * _lasting(rates[v], eta))
+        elapsed = until - clock[v]
+        fade = np.float32(_exp_neg(rates[v] * elapsed))
+        amount = np.float32(weight * shares[j] * _decay_integral(rates[v], eta))
         row = D[v]
         for d in range(g.size):
             row[d] = fade * row[d] - amount * g[d]
         push = 0.5 * weight * trace * shares[j] ** 2 * var_P[v]
-        z[v] = 1.0 + (z[v] - 1.0) * _fade(c * gone) + push * last
+        z[v] = 1.0 + (z[v] - 1.0) * _exp_neg(c * elapsed) + push * last
         clock[v] = until
 
 
@@ -661,7 +662,7 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     s^2 = sum_v share_v^2 var_v, plus the penalty of all words, which is caught up when a word is
     met. begins: places in the order of the epoch where blocks start. All sentences of a block read
     the words before any of them moves one, and use the same noise words: as many as the longest
-    has, n_negatives * n_tokens, but at most MOST_DRAWS. A block whose sentences have too much in
+    has, n_negatives * n_tokens, but at most MAX_DRAWS. A block whose sentences have too much in
     common to step together is cut into smaller ones (`common_step`). With blocks of one sentence
     the steps are strictly one by one.
 
@@ -688,7 +689,7 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
             n_draws = np.int64(0)
             for i in range(size):
                 s = begin + i
-                n_draws = min(max(n_draws, noise[2] * n_tokens[s]), MOST_DRAWS)
+                n_draws = min(max(n_draws, noise[2] * n_tokens[s]), MAX_DRAWS)
                 _fill_normal(state, e)
                 _read_sentence(s, start + eta * begin, sentences, words, prior, e, H[i])
             _noise_gradients(H[:size], n_draws, A, noise, memory, G, trace)
@@ -704,11 +705,12 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
 # ---- PV-DBOW ------------------------------------------------------------------------------------
 
 
-TOGETHER = 16  # sentences that meet the same noise words: these and their vectors stay in the cache
+# Sentences that use the same noise words side by side: these and their vectors stay in the cache.
+GROUP_SIZE = 16
 
 
 @njit(**_FLAGS)
-def _still_there(group, offsets, t, n):
+def _n_remaining(group, offsets, t, n):
     """How many of the first n sentences of a group have a token at place t."""
     while n > 0 and (group[n - 1] < 0 or offsets[group[n - 1] + 1] - offsets[group[n - 1]] <= t):
         n -= 1
@@ -772,7 +774,7 @@ def pv_dbow(groups, sentences, A, noise, eta, train_words, vectors):
     """One pass over some groups of sentences: each token moves its sentence's vector, and A.
 
     loss of a token = softplus(-h.A_w) + sum_j softplus(h.A_{n_j}), with n_negatives noise words.
-    groups = (members, states), (n, TOGETHER) sentences, long ones first, -1 for none, and a state
+    groups = (members, states), (n, GROUP_SIZE) sentences, long ones first, -1 for none, and a state
     of random numbers for each group; sentences = (ids, offsets); noise = (words, keep, other,
     n_negatives). The sentences of a group go on side by side, token by token. Every token has noise
     words of its own, but they are those of the other sentences at this place, so that rows are
@@ -782,22 +784,22 @@ def pv_dbow(groups, sentences, A, noise, eta, train_words, vectors):
     members, states = groups
     offsets = sentences[1]
     n_dims, n_drawn = A.shape[1], noise[3]
-    H, G = np.empty((TOGETHER, n_dims), A.dtype), np.empty((TOGETHER, n_dims), A.dtype)
+    H, G = np.empty((GROUP_SIZE, n_dims), A.dtype), np.empty((GROUP_SIZE, n_dims), A.dtype)
     X, M = np.empty((n_drawn, n_dims), A.dtype), np.empty((n_drawn, n_dims), A.dtype)
-    memory = X, np.empty((TOGETHER, n_drawn), A.dtype), G, M
-    own, drawn = np.empty((2, TOGETHER), np.int64), np.empty((2, n_drawn), np.int64)
+    memory = X, np.empty((GROUP_SIZE, n_drawn), A.dtype), G, M
+    own, drawn = np.empty((2, GROUP_SIZE), np.int64), np.empty((2, n_drawn), np.int64)
     step = np.full(1, -eta, A.dtype)[0]
     for g in range(members.shape[0]):
         state = states[g : g + 1]
         t = np.int64(0)
-        n = _still_there(members[g], offsets, t, members.shape[1])
+        n = _n_remaining(members[g], offsets, t, members.shape[1])
         group = members[g, :n]
         _copy_rows(vectors, group, H)
         _pick(t, group, sentences, A, noise, state, own[0], drawn[0])
         while n > 0:
             mine, others = own[t % 2, :n], drawn[t % 2]
             t += 1
-            n_next = _still_there(group, offsets, t, n)
+            n_next = _n_remaining(group, offsets, t, n)
             _pick(t, group[:n_next], sentences, A, noise, state, own[t % 2], drawn[t % 2])
             _step_together(H[:n], A, mine, others, step, train_words, memory)
             n = n_next

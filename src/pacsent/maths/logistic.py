@@ -157,10 +157,11 @@ def _quadrature(a, v, n_nodes=32):
     deviation = np.sqrt(v)
     for node, weight in zip(nodes, weights):
         x = a + deviation * node
-        s = expit(x)
-        f += weight * softplus(x)
-        f1 += weight * s
-        f2 += weight * s * expit(-x)
+        e = np.exp(-np.abs(x))
+        p = 1.0 / (1.0 + e)  # sigmoid(|x|)
+        f += weight * (np.maximum(x, 0.0) + np.log1p(e))
+        f1 += weight * np.where(x >= 0, p, e * p)
+        f2 += weight * (e * p * p)
     return f, f1, f2
 
 
@@ -185,8 +186,9 @@ def _series(a, v):
 def _tail(a, s, z, k):
     """E[e^(-kx); x > 0] = e^(-ka + k^2 v/2) Phi(z - ks), where neither factor may overflow."""
     t = (k * s - z) / np.sqrt(2.0)
-    # for t > 0: e^(-z^2/2) erfcx(t)/2, the same number with the exponents joined
-    joined = 0.5 * np.exp(-0.5 * z * z) * erfcx(np.maximum(t, 0.0))
-    exponent = np.where(t > 0, 0.0, k * (0.5 * k * s * s - a))
-    apart = np.exp(exponent) * 0.5 * erfc(np.minimum(t, 0.0))
-    return np.where(t > 0, joined, apart)
+    # For t > 0: e^(-z^2/2) erfcx(t)/2, the same number with the exponents joined.
+    out = 0.5 * np.exp(-0.5 * z * z) * erfcx(np.maximum(t, 0.0))
+    apart = t < 0
+    exponent = k * (0.5 * k * s[apart] ** 2 - a[apart])
+    out[apart] = 0.5 * np.exp(exponent) * erfc(t[apart])
+    return out

@@ -104,11 +104,11 @@ def stiffness(
     sigmoid' <= 1/4; the rest is the largest eigenvalue of the second moment of the noise words,
     with an allowance for their number (that of Marchenko and Pastur), and |A_w|^2 of its own.
     """
-    from pacsent._kernels.sampling_kernels import MOST_DRAWS
+    from pacsent._kernels.sampling_kernels import MAX_DRAWS
 
     moment = np.asarray(moment, dtype=float)
     largest, total = np.linalg.eigvalsh(moment)[-1], np.trace(moment)
-    n_draws = np.minimum(n_negatives * n_tokens, MOST_DRAWS)
+    n_draws = np.minimum(n_negatives * n_tokens, MAX_DRAWS)
     sampled = (np.sqrt(max(largest, 0.0)) + np.sqrt(total / n_draws)) ** 2
     return 0.25 * (n_negatives * sampled + share @ squared_lengths(np.asarray(A, dtype=float)))
 
@@ -142,7 +142,7 @@ def train(
     work on the same words without locks: with more than one, the result differs a little from run
     to run.
     """
-    from pacsent._kernels.sampling_kernels import catch_up, word_sgd
+    from pacsent._kernels.sampling_kernels import apply_lazy_decay, word_sgd
 
     A, B = tables
     n_sentences, n_dims = counts.shape[0], A.shape[1]
@@ -184,7 +184,7 @@ def train(
             now += eta * n_sentences
             if callback is not None:
                 callback(epoch)
-    catch_up(D, z, clock, prior[0], prior[2], now)
+    apply_lazy_decay(D, z, clock, prior[0], prior[2], now)
     return WordSolution(B + D, np.log(var_P) - np.log(z), len(steps), float("nan"))
 
 

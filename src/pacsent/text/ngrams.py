@@ -12,7 +12,6 @@ from scipy import sparse
 
 from pacsent._kernels import ngram_kernels as kernels
 from pacsent.maths.arrays import frozen
-from pacsent.maths.mixing import GOLDEN, splitmix64
 
 MARKS = '!?,.-:;()"'
 _FOREIGN_MARKS = re.compile(r"(\w?)([^\x00-\x7f\w]+)")
@@ -79,11 +78,8 @@ def continues(character: str) -> bool:
 def fingerprints(texts: Sequence[str]) -> np.ndarray:
     """A 64-bit hash of each text's words in order, the same for other spacing and capitals."""
     tokens = _tokens(texts)
-    out = np.zeros(len(texts), np.uint64)
-    # The sum of hashes of (token, position), modulo 2^64.
-    with np.errstate(over="ignore"):
-        position = np.arange(tokens.hashes.size) - tokens.begins[tokens.text]
-        np.add.at(out, tokens.text, splitmix64(tokens.hashes + position.astype(np.uint64) * GOLDEN))
+    out = np.empty(len(texts), np.uint64)
+    kernels.fold_hashes(tokens.hashes, tokens.begins, out)
     return out
 
 

@@ -161,10 +161,10 @@ class PVDBOWVectorizer(NegativeSampling):
 
 
 def _groups(offsets, order):
-    """Sentences of about the same length together, long ones first, (n, TOGETHER); -1 for none."""
-    from pacsent._kernels.sampling_kernels import TOGETHER
+    """Sentences of about equal length together, long ones first, (n, GROUP_SIZE); -1 for none."""
+    from pacsent._kernels.sampling_kernels import GROUP_SIZE
 
     by_length = order[np.argsort(-np.diff(offsets)[order], kind="stable")]
-    members = np.full(-(-order.size // TOGETHER) * TOGETHER, -1)
+    members = np.full(-(-order.size // GROUP_SIZE) * GROUP_SIZE, -1)
     members[: order.size] = by_length
-    return members.reshape(-1, TOGETHER)
+    return members.reshape(-1, GROUP_SIZE)
