@@ -5,12 +5,15 @@ from functools import partial
 import click
 
 from pacsent.cli.command_line import (
+    PATH,
     ModelPath,
     cli,
     encoder_option,
+    flag,
     given_encoder,
     json_option,
     n_jobs_option,
+    option,
     output_options,
     quiet_option,
     seeds_option,
@@ -22,13 +25,13 @@ from pacsent.cli.text_inputs import label_options, say
 @cli.command()
 @click.argument("scored", nargs=-1, required=True, metavar="[METHOD WORDS] DATASET")
 @partial(encoder_option, help="Score this encoder in place of METHOD with WORDS.")
-@click.option("--data", type=click.Path(), help="Folder of the datasets.  [default: $PACSENT_DATA]")
-@click.option("--test", type=click.Path(), help="A second file: the test part of your own DATASET.")
+@option("--data", "Folder of the datasets.  [default: $PACSENT_DATA]", PATH)
+@option("--test", "A second file: the test part of your own DATASET.", PATH)
 @label_options
-@click.option("--lam", "lams", type=float, multiple=True, help="Value to choose from; repeatable.")
+@option("--lam lams", "Value to choose from; repeatable.", float, multiple=True)
 @seeds_option
 @n_jobs_option
-@click.option("--no-verify", is_flag=True, help="Accept a dataset whose checksum differs.")
+@flag("--no-verify", "Accept a dataset whose checksum differs.")
 @output_options
 def evaluate(scored, data, test, lams, seeds, n_jobs, no_verify, **given):
     """Score vectors on DATASET by the paper's protocol.
@@ -94,32 +97,30 @@ def _list_rows(context, parameter, wanted):
 
 
 @cli.command()
-@click.option("--data", type=click.Path(), help="Folder of the datasets.  [default: $PACSENT_DATA]")
-@click.option("--words", required=True, type=ModelPath(exists=True), help="The word vectors.")
-@click.option("-o", "--output", required=True, type=click.Path(), help="Folder to write.")
-@click.option("--only", help="Rows, datasets or kinds, separated by commas: PB-L2,imdb.")
+@option("--data", "Folder of the datasets.  [default: $PACSENT_DATA]", PATH)
+@option("--words", "The word vectors.", ModelPath(exists=True), required=True)
+@option("-o --output", "Folder to write.", PATH, required=True)
+@option("--only", "Rows, datasets or kinds, separated by commas: PB-L2,imdb.")
 @seeds_option
-@click.option("--quick", is_flag=True, help="Use a small grid and one seed, to try the whole run.")
+@flag("--quick", "Use a small grid and one seed, to try the whole run.")
 @n_jobs_option
-@click.option(
-    "--format",
-    "table_format",
-    type=click.Choice(["text", "md", "latex", "html"]),
-    default="text",
-    help="How the table is printed.",
+@option(
+    "--format table_format",
+    "How the table is printed.",
+    click.Choice(["text", "md", "latex", "html"]),
+    "text",
 )
-@click.option("--time-limit", type=float, help="Seconds after which no further result is begun.")
-@click.option("--no-report", is_flag=True, help="Write result files only, no index.html or plots.")
-@click.option("--no-verify", is_flag=True, help="Accept datasets whose checksum differs.")
+@option("--time-limit", "Seconds after which no further result is begun.", float)
+@flag("--no-report", "Write result files only, no index.html or plots.")
+@flag("--no-verify", "Accept datasets whose checksum differs.")
 @json_option
 @quiet_option
-@click.option(
+@flag(
     "--list",
-    is_flag=True,
+    "List the rows of the table and exit.",
     is_eager=True,
     expose_value=False,
     callback=_list_rows,
-    help="List the rows of the table and exit.",
 )
 def reproduce(data, words, output, only, table_format, no_report, as_json, quiet, **how):
     """Run the paper's experiments again.
@@ -170,8 +171,8 @@ def reproduce(data, words, output, only, table_format, no_report, as_json, quiet
 
 
 @cli.command()
-@click.option("-o", "--output", default="demo", help="Folder to write.")
-@click.option("--random-state", default=0, help="Seed.")
+@option("-o --output", "Folder to write.", default="demo")
+@option("--random-state", "Seed.", default=0)
 @n_jobs_option
 @output_options
 def demo(output, random_state, n_jobs, overwrite, as_json, quiet):

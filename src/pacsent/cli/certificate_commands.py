@@ -7,15 +7,20 @@ from pathlib import Path
 import click
 
 from pacsent.cli.command_line import (
+    NON_NEGATIVE,
+    PATH,
+    POSITIVE,
     cli,
     delta_option,
     echo_warnings,
     encoder_option,
+    flag,
     json_option,
     method_option,
     n_jobs_option,
     open_model,
     open_vectorizer,
+    option,
     output_options,
     overlap_option,
     quiet_option,
@@ -34,13 +39,15 @@ from pacsent.cli.text_inputs import (
 
 
 @cli.command()
-@click.option("--risk", type=click.FloatRange(0, 1), required=True, help="Empirical risk.")
-@click.option("--kl", type=click.FloatRange(min=0), required=True, help="KL(Q||P) in nats.")
-@click.option("--n", type=click.IntRange(min=1), required=True, help="Independent examples.")
+@option("--risk", "Empirical risk.", click.FloatRange(0, 1), required=True)
+@option("--kl", "KL(Q||P) in nats.", click.FloatRange(min=0), required=True)
+@option("--n", "Independent examples.", POSITIVE, required=True)
 @delta_option
-@click.option(
-    "--lam", type=click.FloatRange(min=0, min_open=True),
-    help="Catoni's lambda, fixed before the sample is seen.  [default: n]")  # fmt: skip
+@option(
+    "--lam",
+    "Catoni's lambda, fixed before the sample is seen.  [default: n]",
+    click.FloatRange(min=0, min_open=True),
+)
 @json_option
 def bound(risk, kl, n, delta, lam, as_json):
     """Compute all PAC-Bayes bounds for given numbers."""
@@ -91,38 +98,45 @@ def _certified(kind, encoder, texts, options):
 @cli.command()
 @click.argument("model")
 @click.argument("texts", type=TextsPath())
-@click.option("-o", "--output", type=click.Path(), help="Also write the certificate as JSON.")
+@option("-o --output", "Also write the certificate as JSON.", PATH)
 @text_options
-@click.option(
-    "--kind", type=click.Choice(["continuation", "A", "B", "C"]), default="continuation",
-    help="continuation: what follows in new documents. The kinds of the paper: A: further words "
+@option(
+    "--kind",
+    "continuation: what follows in new documents. The kinds of the paper: A: further words "
     "of these documents, if words were independent. "
-    "B: new documents, for w-PB-neg. C: squared loss.")  # fmt: skip
+    "B: new documents, for w-PB-neg. C: squared loss.",
+    click.Choice(["continuation", "A", "B", "C"]),
+    "continuation",
+)
 @method_option("PB-L2")
 @encoder_option
 @delta_option
-@click.option("--n-candidates", type=click.IntRange(min=1), default=1,
-              help="Number of methods, settings or seeds that were compared on TEXTS, this one "
-              "included; the bound is corrected for it.")  # fmt: skip
-@click.option("--bound", type=click.Choice(["betting", "maurer-pontil", "chernoff"]),
-              default="betting",
-              help="Bound on the mean loss (continuation, B).")  # fmt: skip
-@click.option(
-    "--anytime",
-    is_flag=True,
-    help="Keep the order; the bound holds after every document (continuation).",
+@option(
+    "--n-candidates",
+    "Number of methods, settings or seeds that were compared on TEXTS, this one "
+    "included; the bound is corrected for it.",
+    POSITIVE,
+    1,
 )
-@click.option("--posterior", default="auto",
-              type=click.Choice(["auto", "prior", "vectorizer"]),
-              help="Which posterior is certified (A, B, C).")  # fmt: skip
-@click.option("--bias", type=float, help="Added to every score.  [default: log of --n-negatives]")
-@click.option("--split", type=float,
-              help="Share of the documents (A, C: words) to train on.")  # fmt: skip
-@click.option("--holdout", type=float, help="Share held out, to compare the bound with.")
+@option(
+    "--bound",
+    "Bound on the mean loss (continuation, B).",
+    click.Choice(["betting", "maurer-pontil", "chernoff"]),
+    "betting",
+)
+@flag("--anytime", "Keep the order; the bound holds after every document (continuation).")
+@option(
+    "--posterior",
+    "Which posterior is certified (A, B, C).",
+    click.Choice(["auto", "prior", "vectorizer"]),
+    "auto",
+)
+@option("--bias", "Added to every score.  [default: log of --n-negatives]", float)
+@option("--split", "Share of the documents (A, C: words) to train on.", float)
+@option("--holdout", "Share held out, to compare the bound with.", float)
 @overlap_option
-@click.option("--no-calibrate", is_flag=True, help="Do not calibrate the vectors.")
-@click.option("--random-state", type=click.IntRange(min=0),
-              help="Seed of the split.  [default: drawn, and recorded]")  # fmt: skip
+@flag("--no-calibrate", "Do not calibrate the vectors.")
+@option("--random-state", "Seed of the split.  [default: drawn, and recorded]", NON_NEGATIVE)
 @n_jobs_option
 @output_options
 def certify(model, texts, output, kind, method, overwrite, as_json, no_calibrate, quiet, **options):
@@ -148,9 +162,11 @@ def certify(model, texts, output, kind, method, overwrite, as_json, no_calibrate
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         certificate = _certified(
-            kind, vectorizer, list(read),
+            kind,
+            vectorizer,
+            list(read),
             {"calibrate": not no_calibrate, "verbose": not quiet, **options},
-        )  # fmt: skip
+        )
     echo_warnings(caught)
     if output:
         with replacing(output) as file:
@@ -165,31 +181,42 @@ def _column(option, help, **how):
 
 @cli.command("certify-predictions")
 @click.argument("data", metavar="TABLE", type=TextsPath())
-@click.option("-o", "--output", type=click.Path(), help="Also write the certificate as JSON.")
+@option("-o --output", "Also write the certificate as JSON.", PATH)
 @_column("--label", "Column of the right class.", default="label")
 @_column("--prediction", "Column of the predicted class.", default="prediction")
-@_column("--probability", "Column of the probability that the prediction is right: bounds the "
-         "Brier score and the log-loss.")  # fmt: skip
-@_column("--group", "Column of the group (author, book, day): the guarantee is for new groups, "
-         "each of which counts as one example.")  # fmt: skip
-@partial(text_options, more=" Duplicates are looked for in it.", default="text, if there is one")
-@click.option("--classes", metavar="A,B,...", help="All classes.  [default: those of --label]")
-@click.option(
-    "--recall",
-    metavar="A,B,...",
-    help="Also bound the error rate among texts of these classes; all for every class.",
+@_column(
+    "--probability",
+    "Column of the probability that the prediction is right: bounds the "
+    "Brier score and the log-loss.",
 )
-@click.option(
-    "--precision",
+@_column(
+    "--group",
+    "Column of the group (author, book, day): the guarantee is for new groups, "
+    "each of which counts as one example.",
+)
+@partial(text_options, more=" Duplicates are looked for in it.", default="text, if there is one")
+@option("--classes", "All classes.  [default: those of --label]", metavar="A,B,...")
+@option(
+    "--recall",
+    "Also bound the error rate among texts of these classes; all for every class.",
     metavar="A,B,...",
-    help="Also bound the error rate among texts with these predictions, or all.",
+)
+@option(
+    "--precision",
+    "Also bound the error rate among texts with these predictions, or all.",
+    metavar="A,B,...",
 )
 @delta_option
-@click.option("--n-candidates", type=click.IntRange(min=1), default=1,
-              help="Number of models, prompts or settings that were compared on TABLE, this one "
-              "included; the bound is corrected for it.")  # fmt: skip
-@click.option("--random-state", type=click.IntRange(min=0),
-              help="Seed of the order of losses.  [default: drawn, and recorded]")  # fmt: skip
+@option(
+    "--n-candidates",
+    "Number of models, prompts or settings that were compared on TABLE, this one "
+    "included; the bound is corrected for it.",
+    POSITIVE,
+    1,
+)
+@option(
+    "--random-state", "Seed of the order of losses.  [default: drawn, and recorded]", NON_NEGATIVE
+)
 @output_options
 def certify_predictions(data, output, overwrite, as_json, quiet, **given):
     """Certify how often the predictions in TABLE are right.
@@ -209,9 +236,13 @@ def certify_predictions(data, output, overwrite, as_json, quiet, **given):
     for name in ("classes", "recall", "precision"):
         given[name] = _class_list(given[name]) or (None if name == "classes" else ())
     certificate = certify_predictions(
-        found.labels, found.predictions, probabilities=found.probabilities, texts=found.texts,
-        groups=found.groups, **given,
-    )  # fmt: skip
+        found.labels,
+        found.predictions,
+        probabilities=found.probabilities,
+        texts=found.texts,
+        groups=found.groups,
+        **given,
+    )
     if output:
         with replacing(output) as file:
             file.write((certificate.to_json() + "\n").encode())
@@ -301,10 +332,14 @@ def _verify_rows(found, path, model, given, quiet):
     if model is None:
         columns = {name: given[name] for name in ("text_column", "group_column")}
         rows = read_predictions(
-            path, **columns, label_column=given["label_column"] or "label",
-            prediction_column=given["prediction_column"] or "prediction", probability_column=None,
-            kind=given["input_format"], report=say(quiet),
-        )  # fmt: skip
+            path,
+            **columns,
+            label_column=given["label_column"] or "label",
+            prediction_column=given["prediction_column"] or "prediction",
+            probability_column=None,
+            kind=given["input_format"],
+            report=say(quiet),
+        )
         X = rows.texts if "texts" in found.digests else list(range(len(rows.labels)))
         return found.verify(rows.predictions, X, rows.labels, groups=rows.groups)
     classifier = open_model(model)
@@ -329,9 +364,16 @@ def _json_text(path) -> str:
 
 
 _COVERAGE = (
-    "kind, setting", "replicates", "violations", "95 % interval", "bound", "true",
-    "paper's violations", "paper's bound", "paper's true",
-)  # fmt: skip
+    "kind, setting",
+    "replicates",
+    "violations",
+    "95 % interval",
+    "bound",
+    "true",
+    "paper's violations",
+    "paper's bound",
+    "paper's true",
+)
 
 
 def _covered(c) -> list[str]:
@@ -339,22 +381,30 @@ def _covered(c) -> list[str]:
     from pacsent.maths.rounding import rounded_up
 
     return [
-        f"{c.kind}, {c.setting}", f"{c.n_replicates:,}", f"{c.n_violations:,}",
-        f"[{c.low:.4f}, {c.high:.4f}]", rounded_up(c.mean_bound), f"{c.mean_risk:.4f}",
-        f"{c.paper_violations:,}", rounded_up(c.paper_mean_bound), f"{c.paper_mean_risk:.4f}",
-    ]  # fmt: skip
+        f"{c.kind}, {c.setting}",
+        f"{c.n_replicates:,}",
+        f"{c.n_violations:,}",
+        f"[{c.low:.4f}, {c.high:.4f}]",
+        rounded_up(c.mean_bound),
+        f"{c.mean_risk:.4f}",
+        f"{c.paper_violations:,}",
+        rounded_up(c.paper_mean_bound),
+        f"{c.paper_mean_risk:.4f}",
+    ]
 
 
 @cli.command()
-@click.option("--kind", type=click.Choice(["continuation", "A", "B", "C", "all"]),
-              default="all", help="Which certificate.")  # fmt: skip
-@click.option("--setting", type=click.Choice(["topics", "memorising", "drift", "all"]),
-              default="all",
-              help="Vectors that know topics, that memorise; or text that drifts.")  # fmt: skip
-@click.option("--replicates", type=click.IntRange(min=1), default=1000, help="Independent corpora.")
+@option("--kind", "Which certificate.", click.Choice(["continuation", "A", "B", "C", "all"]), "all")
+@option(
+    "--setting",
+    "Vectors that know topics, that memorise; or text that drifts.",
+    click.Choice(["topics", "memorising", "drift", "all"]),
+    "all",
+)
+@option("--replicates", "Independent corpora.", POSITIVE, 1000)
 @delta_option
-@click.option("--random-state", type=click.IntRange(min=0), default=0, help="Seed.")
-@click.option("--figure", metavar="FILE.png", help="Also draw true risk against claimed bound.")
+@option("--random-state", "Seed.", NON_NEGATIVE, 0)
+@option("--figure", "Also draw true risk against claimed bound.", metavar="FILE.png")
 @output_options
 def simulate(kind, setting, replicates, delta, random_state, figure, as_json, overwrite, quiet):
     """Count how often certificates fail on generated text.
@@ -380,9 +430,14 @@ def simulate(kind, setting, replicates, delta, random_state, figure, as_json, ov
             if name == "drift" and one not in ("continuation", "A"):
                 continue
             coverage, pairs = simulation.simulate(
-                one, name, replicates, delta=delta, random_state=random_state,
-                verbose=not quiet, return_replicates=True,
-            )  # fmt: skip
+                one,
+                name,
+                replicates,
+                delta=delta,
+                random_state=random_state,
+                verbose=not quiet,
+                return_replicates=True,
+            )
             found.append(coverage)
             if one not in ("C", "continuation") and name != "drift":
                 drawn[f"{one}, {name}"] = pairs

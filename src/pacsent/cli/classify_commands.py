@@ -6,14 +6,19 @@ import click
 
 from pacsent.cli import many_files as shards
 from pacsent.cli.command_line import (
+    NON_NEGATIVE,
+    PATH,
+    POSITIVE,
     ModelPath,
     cli,
     delta_option,
     encoder_option,
+    flag,
     json_lines_option,
     json_option,
     n_jobs_option,
     open_model,
+    option,
     output_options,
     overlap_option,
     overwrite_option,
@@ -47,10 +52,12 @@ class WordsOrNone(ModelPath):
         return None if value in (None, "none") else super().convert(value, param, ctx)
 
 
-words_option = click.option(
-    "--words", type=WordsOrNone(encoders=True, exists=True), default="english",
-    help="Word vectors: a folder, english, or none for n-grams alone.",
-)  # fmt: skip
+words_option = option(
+    "--words",
+    "Word vectors: a folder, english, or none for n-grams alone.",
+    WordsOrNone(encoders=True, exists=True),
+    "english",
+)
 
 
 class ShareOrAuto(click.FloatRange):
@@ -85,33 +92,39 @@ def _text_classifier(classifier):
 
 @classify.command()
 @click.argument("data", type=TextsPath())
-@click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the model.")
+@option("-o --output", "Folder of the model.", PATH, required=True)
 @label_options
 @separator_option
-@click.option(
+@option(
     "--group-column",
-    metavar="COLUMN",
-    help="Column of the group (book, author, day) that a text is from. Cross-validation leaves the "
+    "Column of the group (book, author, day) that a text is from. Cross-validation leaves the "
     "texts of a group out together, for new texts of other groups.",
+    metavar="COLUMN",
 )
 @words_option
-@click.option("--method", default="Average", help="How texts become vectors.")
-@click.option(
-    "--ngrams", type=click.IntRange(1, 8), help="Longest n-gram.  [default: by the texts]"
-)
-@click.option(
-    "--holdout", type=ShareOrAuto(), metavar="SHARE",
-    help="Share of the labels to hold out as a calibration set, such as 0.2, or auto: by their "
+@option("--method", "How texts become vectors.", default="Average")
+@option("--ngrams", "Longest n-gram.  [default: by the texts]", click.IntRange(1, 8))
+@option(
+    "--holdout",
+    "Share of the labels to hold out as a calibration set, such as 0.2, or auto: by their "
     "number.  [default: none, and no guarantee]",
-)  # fmt: skip
+    ShareOrAuto(),
+    metavar="SHARE",
+)
 @delta_option
-@click.option("--n-candidates", type=click.IntRange(min=1), default=1,
-              help="Number of models of which the one with the smallest bound is kept; corrected "
-              "for.")  # fmt: skip
-@click.option("--balanced", is_flag=True, help="Give every class the same weight.")
-@click.option("--random-state", type=click.IntRange(min=0), metavar="SEED",
-              help="Seed of the folds and of the hold-out.  [default: 0 for the folds, drawn for "
-              "the hold-out]")  # fmt: skip
+@option(
+    "--n-candidates",
+    "Number of models of which the one with the smallest bound is kept; corrected for.",
+    POSITIVE,
+    1,
+)
+@flag("--balanced", "Give every class the same weight.")
+@option(
+    "--random-state",
+    "Seed of the folds and of the hold-out.  [default: 0 for the folds, drawn for the hold-out]",
+    NON_NEGATIVE,
+    metavar="SEED",
+)
 @n_jobs_option
 @output_options
 def train(data, output, words, ngrams, **given):
@@ -151,9 +164,12 @@ def train(data, output, words, ngrams, **given):
     )
     if given["holdout"] is not None:
         classifier = CertifiedClassifier(
-            classifier, holdout=given["holdout"], delta=given["delta"],
-            n_candidates=given["n_candidates"], random_state=given["random_state"],
-        )  # fmt: skip
+            classifier,
+            holdout=given["holdout"],
+            delta=given["delta"],
+            n_candidates=given["n_candidates"],
+            random_state=given["random_state"],
+        )
     elif given["n_candidates"] > 1:
         raise click.UsageError("--n-candidates needs --holdout, such as --holdout auto.")
     classifier.fit(texts, labels, groups=groups)
@@ -183,12 +199,11 @@ def train(data, output, words, ngrams, **given):
 @classify.command()
 @click.argument("model", type=ModelPath(exists=True))
 @click.argument("sources", nargs=-1, required=True, metavar="TEXTS...")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(),
-    help="File ending in .csv, .tsv, .jsonl or .parquet, or a folder for many files.  [default: "
+@option(
+    "-o --output",
+    "File ending in .csv, .tsv, .jsonl or .parquet, or a folder for many files.  [default: "
     "tab-separated values on stdout]",
+    PATH,
 )
 @probability_option(
     "--error", None, "Error rate to guarantee for answers and label sets.  [default: chosen]"
@@ -343,10 +358,11 @@ def _answers(classifier, texts, answering):
         yield {
             "label": [names[at] for at in found.best],
             "probability": found.probability.tolist(),
-            "set": [None] * n if sets is None else [[names[c] for c in np.flatnonzero(row)]
-                                                 for row in sets],
+            "set": [None] * n
+            if sets is None
+            else [[names[c] for c in np.flatnonzero(row)] for row in sets],
             "abstained": [None] * n if abstained is None else abstained.tolist(),
-        }  # fmt: skip
+        }
 
 
 @classify.command()
@@ -355,12 +371,14 @@ def _answers(classifier, texts, answering):
 @label_options
 @separator_option
 @delta_option
-@click.option(
-    "--per-class", is_flag=True, help="Also bound every class, and the mean over classes."
-)
+@flag("--per-class", "Also bound every class, and the mean over classes.")
 @overlap_option
-@click.option("--n-candidates", type=click.IntRange(min=1), default=1,
-              help="Number of classifiers that were compared on DATA; corrected for.")  # fmt: skip
+@option(
+    "--n-candidates",
+    "Number of classifiers that were compared on DATA; corrected for.",
+    POSITIVE,
+    1,
+)
 @encoder_option
 @json_option
 @quiet_option
@@ -418,11 +436,14 @@ def compare(a, b, data, as_json, quiet, **given):
 @classify.command()
 @click.argument("model", type=ModelPath(exists=True))
 @click.argument("text", required=False)
-@click.option("--label", help="The class to explain.  [default: the likeliest]")
-@click.option(
-    "--top", type=click.IntRange(min=1), metavar="N",
-    help="Words to list. Without TEXT: the N strongest features of each class.")  # fmt: skip
-@click.option("--html", "page", type=click.Path(), help="Also write this as a page.")
+@option("--label", "The class to explain.  [default: the likeliest]")
+@option(
+    "--top",
+    "Words to list. Without TEXT: the N strongest features of each class.",
+    POSITIVE,
+    metavar="N",
+)
+@option("--html page", "Also write this as a page.", PATH)
 @encoder_option
 @overwrite_option
 @json_option
@@ -446,8 +467,17 @@ def explain(model, text, label, top, page, overwrite, as_json):
     else:
         label = None if label is None else _label_of(classifier, label)
         explanation = classifier.explain(text, label)
-        shown = ("label", "probability", "words", "ngrams", "from_ngrams", "from_characters",
-                 "from_vectors", "vector_rest", "rest")  # fmt: skip
+        shown = (
+            "label",
+            "probability",
+            "words",
+            "ngrams",
+            "from_ngrams",
+            "from_characters",
+            "from_vectors",
+            "vector_rest",
+            "rest",
+        )
         found = {name: getattr(explanation, name) for name in shown}
         html = explanation.to_html(top or 20) if page else ""
     if page:
@@ -460,8 +490,10 @@ def explain(model, text, label, top, page, overwrite, as_json):
             click.echo(f"{name}: " + ", ".join(f"{gram} {w:+.2f}" for gram, w in features))
     else:
         Console(soft_wrap=True, highlight=False).print(explanation.to_terminal())
-        click.echo(f"{explanation.label} (probability {explanation.probability:.3f}, decision "
-                   f"{explanation.decision:+.3f})")  # fmt: skip
+        click.echo(
+            f"{explanation.label} (probability {explanation.probability:.3f}, decision "
+            f"{explanation.decision:+.3f})"
+        )
         for word, value in explanation.rows(top or 10):
             click.echo(f"  {value:+.3f}  {word}")
 
@@ -471,7 +503,7 @@ def explain(model, text, label, top, page, overwrite, as_json):
 @click.argument("texts", type=TextsPath())
 @text_options
 @probability_option("--alpha", 0.05, "Probability of a false alarm at any time.")
-@click.option("--random-state", type=click.IntRange(min=0), help="Seed for ties.  [default: drawn]")
+@option("--random-state", "Seed for ties.  [default: drawn]", NON_NEGATIVE)
 @encoder_option
 @json_option
 @quiet_option
@@ -491,8 +523,12 @@ def watch(model, texts, text_column, input_format, alpha, random_state, as_json,
     with bar("watching", unit="texts", enabled=not quiet) as shown:
         while (batch := list(islice(rest, 64))) and not watcher.update(batch):
             shown.advance(len(batch))
-    found = {"alarm": watcher.alarm, "alarm_at": watcher.alarm_at, "n_seen": watcher.n_seen,
-             "capital": watcher.capital}  # fmt: skip
+    found = {
+        "alarm": watcher.alarm,
+        "alarm_at": watcher.alarm_at,
+        "n_seen": watcher.n_seen,
+        "capital": watcher.capital,
+    }
     if as_json:
         echo_json(found)
     else:
@@ -519,7 +555,7 @@ def _write_page(page, path, overwrite, sources):
 
 @classify.command()
 @click.argument("data", type=TextsPath())
-@click.option("-o", "--output", required=True, type=click.Path(), help="The page, FILE.html.")
+@option("-o --output", "The page, FILE.html.", PATH, required=True)
 @label_options
 @words_option
 @n_jobs_option
@@ -546,10 +582,9 @@ def audit(data, output, words, n_jobs, overwrite, as_json, quiet, **given):
 @classify.command()
 @click.argument("model", type=ModelPath(exists=True))
 @click.argument("data", type=TextsPath())
-@click.option("-o", "--output", required=True, type=click.Path(), help="The page, FILE.html.")
+@option("-o --output", "The page, FILE.html.", PATH, required=True)
 @label_options
-@click.option("--curve", is_flag=True,
-              help="Also say how many more labels are needed.")  # fmt: skip
+@flag("--curve", "Also say how many more labels are needed.")
 @encoder_option
 @output_options
 def report(model, data, output, curve, overwrite, as_json, quiet, **given):

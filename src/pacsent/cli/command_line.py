@@ -48,9 +48,7 @@ FAMILIES = {
         ),
     ),
     "distill_command": Family(
-        "Distillation",
-        "pacsent distill texts.txt --vectors teacher.npy -o student",
-        ("distill",),
+        "Distillation", "pacsent distill texts.txt --vectors teacher.npy -o student", ("distill",)
     ),
     "certificate_commands": Family(
         "Certificates",
@@ -201,16 +199,36 @@ class ModelPath(click.Path):
 # ---- Options that mean the same everywhere -------------------------------------------------------
 
 
+def option(names: str, help: str, type=None, default=None, **how):
+    """click.option with its names between spaces, then help, type and default."""
+    if default is not None:
+        how["default"] = default
+    return click.option(*names.split(), help=help, type=type, **how)
+
+
+# Types of options and arguments.
+POSITIVE, NON_NEGATIVE = click.IntRange(min=1), click.IntRange(min=0)
+PATH = click.Path()
+FOLDER, FILE = click.Path(exists=True, file_okay=False), click.Path(exists=True, dir_okay=False)
+
+
+def flag(names: str, help: str, **how):
+    """An option without a value, its names between spaces."""
+    return option(names, help, is_flag=True, **how)
+
+
 def _check_n_jobs(context, parameter, value):
     if value == 0:
         raise click.BadParameter("0 is no number of threads; -1 takes all cores, -2 all but one.")
     return value
 
 
-n_jobs_option = click.option(
-    "--n-jobs", type=int, callback=_check_n_jobs,
-    help="Number of threads; -1: all cores, -2: all but one.  [default: all cores]",
-)  # fmt: skip
+n_jobs_option = option(
+    "--n-jobs",
+    "Number of threads; -1: all cores, -2: all but one.  [default: all cores]",
+    int,
+    callback=_check_n_jobs,
+)
 
 
 def _check_device(context, parameter, value):
@@ -223,11 +241,13 @@ def _keep_encoder(context, parameter, value):
     context.meta["encoder"] = value
 
 
-def encoder_option(command, help="The encoder that MODEL was made with, if it is one of another "
-                   "program."):  # fmt: skip
+def encoder_option(
+    command, help="The encoder that MODEL was made with, if it is one of another program."
+):
     """--encoder, which `open_model` reads."""
-    return click.option("--encoder", metavar="PATH|URL", callback=_keep_encoder,
-                        expose_value=False, help=help)(command)  # fmt: skip
+    return option(
+        "--encoder", help, metavar="PATH|URL", callback=_keep_encoder, expose_value=False
+    )(command)
 
 
 def given_encoder():
@@ -243,30 +263,30 @@ def open_model(model, **options):
     return open_any(model, given_encoder(), **options)
 
 
-device_option = click.option(
-    "--device", callback=_check_device, metavar="NAME",
-    help="cpu, cuda, or cuda:1 for one of several GPUs.  [default: cpu]",
-)  # fmt: skip
-batch_size_option = click.option(
-    "--batch-size", type=click.IntRange(1, 2**31 - 1), help="Sentences worked on at once."
+device_option = option(
+    "--device",
+    "cpu, cuda, or cuda:1 for one of several GPUs.  [default: cpu]",
+    callback=_check_device,
+    metavar="NAME",
 )
-on_empty_option = click.option(
-    "--on-empty", type=click.Choice(["warn", "error", "ignore"]),
-    help="What to do about sentences without a known word: mean 0 and a count, or stop.",
-)  # fmt: skip
-quiet_option = click.option("--quiet", is_flag=True, help="Print no progress on stderr.")
-seeds_option = click.option(
-    "--seeds", type=click.IntRange(min=1), default=3, help="Number of random seeds."
+batch_size_option = option(
+    "--batch-size", "Sentences worked on at once.", click.IntRange(1, 2**31 - 1)
 )
-overwrite_option = click.option(
-    "--overwrite", is_flag=True,
-    help="Overwrite existing output (input files are never overwritten).",
-)  # fmt: skip
+on_empty_option = option(
+    "--on-empty",
+    "What to do about sentences without a known word: mean 0 and a count, or stop.",
+    click.Choice(["warn", "error", "ignore"]),
+)
+quiet_option = option("--quiet", "Print no progress on stderr.", is_flag=True)
+seeds_option = option("--seeds", "Number of random seeds.", POSITIVE, 3)
+overwrite_option = option(
+    "--overwrite", "Overwrite existing output (input files are never overwritten).", is_flag=True
+)
 
 
 def json_option(command, help="Print one JSON object, for scripts."):
     """--json, with another `help` where results are streamed."""
-    return click.option("--json", "as_json", is_flag=True, help=help)(command)
+    return option("--json as_json", help, is_flag=True)(command)
 
 
 def output_options(command):
@@ -282,22 +302,26 @@ def json_lines_option(command):
 def probability_option(name, default, help):
     """An option whose value is strictly between 0 and 1."""
     return click.option(
-        name, type=click.FloatRange(0, 1, min_open=True, max_open=True), default=default,
-        show_default=default is not None, help=help)  # fmt: skip
+        name,
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        default=default,
+        show_default=default is not None,
+        help=help,
+    )
 
 
-overlap_option = click.option(
-    "--overlap", type=click.Choice(["refuse", "drop"]), default="refuse",
-    help="What to do with texts that were trained on.",
-)  # fmt: skip
+overlap_option = option(
+    "--overlap",
+    "What to do with texts that were trained on.",
+    click.Choice(["refuse", "drop"]),
+    "refuse",
+)
 delta_option = probability_option("--delta", 0.05, "Probability that the guarantee fails.")
 
 
 def method_option(default="its encoder of sentences, or SIF-sum"):
     """--method, for a MODEL that may be word vectors."""
-    return click.option(
-        "--method", help=f"The method, where MODEL holds word vectors.  [default: {default}]"
-    )
+    return option("--method", f"The method, where MODEL holds word vectors.  [default: {default}]")
 
 
 def open_vectorizer(model, method=None, *, default=None, fitted=True):

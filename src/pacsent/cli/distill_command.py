@@ -2,47 +2,52 @@
 
 import click
 
-from pacsent.cli.command_line import cli, delta_option, device_option, output_options
+from pacsent.cli.command_line import (
+    FILE,
+    NON_NEGATIVE,
+    PATH,
+    POSITIVE,
+    cli,
+    delta_option,
+    device_option,
+    option,
+    output_options,
+)
 from pacsent.cli.printing import counted, echo_json
 from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 
 
 @cli.command()
 @click.argument("texts", type=TextsPath())
-@click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the student.")
-@click.option(
+@option("-o --output", "Folder of the student.", PATH, required=True)
+@option(
     "--vectors",
-    type=click.Path(exists=True, dir_okay=False),
+    "The teacher's vectors of TEXTS: a .npy file with one row per text.",
+    FILE,
     metavar="FILE",
-    help="The teacher's vectors of TEXTS: a .npy file with one row per text.",
 )
-@click.option(
+@option(
     "--encoder",
-    metavar="PATH|URL",
-    help="The teacher: a model of pacsent or sentence-transformers, or a server with OpenAI's "
+    "The teacher: a model of pacsent or sentence-transformers, or a server with OpenAI's "
     "embeddings interface.",
+    metavar="PATH|URL",
 )
 @text_options
-@click.option("--n-words", type=click.IntRange(1), default=60_000, help="Words with a vector.")
-@click.option(
-    "--n-subwords",
-    type=click.IntRange(0),
-    default=5_000,
-    help="Subwords that other words are composed of.",
-)
-@click.option(
+@option("--n-words", "Words with a vector.", POSITIVE, 60_000)
+@option("--n-subwords", "Subwords that other words are composed of.", NON_NEGATIVE, 5_000)
+@option(
     "--normalise",
-    type=click.Choice(["auto", "paper", "unicode", "jieba", "janome", "pythainlp"]),
-    default="auto",
-    help="How text becomes words. auto: paper for text in the letters a-z, else unicode.",
+    "How text becomes words. auto: paper for text in the letters a-z, else unicode.",
+    click.Choice(["auto", "paper", "unicode", "jieba", "janome", "pythainlp"]),
+    "auto",
 )
-@click.option("--n-epochs", type=click.IntRange(0), default=3, help="Passes over the texts.")
+@option("--n-epochs", "Passes over the texts.", NON_NEGATIVE, 3)
 @delta_option
-@click.option("--random-state", type=click.IntRange(0), default=0, help="Seed.")
-@click.option(
+@option("--random-state", "Seed.", NON_NEGATIVE, 0)
+@option(
     "--checkpoint-dir",
-    type=click.Path(file_okay=False),
-    help="Folder for the state after each pass; the same command resumes from it.",
+    "Folder for the state after each pass; the same command resumes from it.",
+    click.Path(file_okay=False),
 )
 @device_option
 @output_options
@@ -51,7 +56,7 @@ def distill(texts, output, vectors, encoder, text_column, input_format, **how):
 
     The teacher is an encoder, or only its vectors of TEXTS. A tenth of the texts is held out; the
     guarantee on the cosines to the teacher is measured on them, printed, and saved with the model.
-    """  # fmt: skip
+    """
     import numpy as np
 
     from pacsent.guarantees import FidelityCertificate, distill

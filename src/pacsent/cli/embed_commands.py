@@ -7,16 +7,19 @@ import click
 
 from pacsent.cli import many_files as shards
 from pacsent.cli.command_line import (
+    PATH,
     ModelPath,
     batch_size_option,
     cli,
     echo_warnings,
     encoder_option,
+    flag,
     json_lines_option,
     method_option,
     n_jobs_option,
     on_empty_option,
     open_vectorizer,
+    option,
     output_options,
     overwrite_option,
     quiet_option,
@@ -36,13 +39,12 @@ def _list_methods(context, parameter, wanted):
 
 
 def _model_names(command):
-    return click.option(
+    return flag(
         "--model-names",
-        is_flag=True,
+        "List the methods and stop.",
         is_eager=True,
         expose_value=False,
         callback=_list_methods,
-        help="List the methods and stop.",
     )(command)
 
 
@@ -56,14 +58,14 @@ def _methods() -> list[type]:
 @click.argument("method")
 @click.argument("words", type=ModelPath(exists=True))
 @click.argument("texts", type=TextsPath())
-@click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the model.")
+@option("-o --output", "Folder of the model.", PATH, required=True)
 @text_options
 @n_jobs_option
-@click.option(
+@option(
     "--words-by",
-    type=click.Choice(["copy", "reference"]),
-    default="copy",
-    help="Keep the word vectors in the model's folder, or only where WORDS is.",
+    "Keep the word vectors in the model's folder, or only where WORDS is.",
+    click.Choice(["copy", "reference"]),
+    "copy",
 )
 @output_options
 @_model_names
@@ -139,18 +141,15 @@ def _report(vectorizer) -> str:
 @cli.command()
 @click.argument("model", type=ModelPath(encoders=True, exists=True, file_okay=False))
 @click.argument("sources", nargs=-1, metavar="[TEXTS]...")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(),
-    help="File ending in .npy or .tsv (means), .npz, .csv, .jsonl or .parquet (means and "
+@option(
+    "-o --output",
+    "File ending in .npy or .tsv (means), .npz, .csv, .jsonl or .parquet (means and "
     "variances). Tab-separated means on stdout when left out. For many files: a folder, or an "
     "address such as s3://bucket/folder.",
+    PATH,
 )
-@click.option(
-    "--ids", is_flag=True, help="Lines are ID<TAB>TEXT; the ids are written as the column `id`."
-)
-@click.option("--keep-text", is_flag=True, help="Also write the texts.")
+@flag("--ids", "Lines are ID<TAB>TEXT; the ids are written as the column `id`.")
+@flag("--keep-text", "Also write the texts.")
 @method_option()
 @encoder_option
 @n_jobs_option
@@ -237,8 +236,11 @@ def _embed_one(model, path, output, how: dict, given: dict, overwrite, quiet, as
 
     def ordered(kept, means, variances):
         if suffix == "plain":  # the id first, the text last
-            return {**{k: kept[k] for k in kept if k == "id"}, "mean": means,
-                    **{k: kept[k] for k in kept if k != "id"}}  # fmt: skip
+            return {
+                **{k: kept[k] for k in kept if k == "id"},
+                "mean": means,
+                **{k: kept[k] for k in kept if k != "id"},
+            }
         found = {**kept, "mean": means, "variance": variances}
         if suffix == ".npy":
             del found["variance"]

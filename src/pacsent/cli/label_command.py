@@ -8,9 +8,13 @@ import click
 
 from pacsent.cli.classify_commands import words_option
 from pacsent.cli.command_line import (
+    FILE,
+    NON_NEGATIVE,
     cli,
     delta_option,
+    flag,
     json_option,
+    option,
     probability_option,
     quiet_option,
 )
@@ -20,26 +24,33 @@ from pacsent.optional import install_hint
 
 
 @cli.command()
-@click.argument("texts", type=click.Path(exists=True, dir_okay=False))
-@click.option("--labels", required=True, metavar="A,B,...", help="The classes, with commas.")
-@click.option("-o", "--output", type=click.Path(file_okay=False),
-              help="Folder of the journal and the results.  [default: TEXTS without its suffix, "
-              "and -labels]")  # fmt: skip
+@click.argument("texts", type=FILE)
+@option("--labels", "The classes, with commas.", required=True, metavar="A,B,...")
+@option(
+    "-o --output",
+    "Folder of the journal and the results.  [default: TEXTS without its suffix, and -labels]",
+    click.Path(file_okay=False),
+)
 @probability_option("--goal", None, "Certified error rate at which to stop, such as 0.1.")
 @delta_option
 @probability_option("--judging", 0.5, "Share of texts drawn at random, which judge.")
-@click.option("--annotator", "annotators", multiple=True, metavar="NAME",
-              help="Who labels; may be repeated, and each gets an address.")  # fmt: skip
+@option(
+    "--annotator annotators",
+    "Who labels; may be repeated, and each gets an address.",
+    multiple=True,
+    metavar="NAME",
+)
 @words_option
 @text_options
-@click.option("--prompts", is_flag=True, help="Ask in the terminal instead of a browser.")
-@click.option("--host", default="127.0.0.1",
-              help="Address to listen on; 0.0.0.0 for phones and other machines.")  # fmt: skip
-@click.option("--port", type=click.IntRange(0, 65535), default=8001,
-              help="Port to listen on; 0 chooses a free one.")  # fmt: skip
-@click.option("--no-browser", is_flag=True, help="Print the address and open no browser.")
-@click.option("--random-state", type=click.IntRange(min=0), metavar="SEED",
-              help="Decides which texts judge.  [default: drawn]")  # fmt: skip
+@flag("--prompts", "Ask in the terminal instead of a browser.")
+@option(
+    "--host", "Address to listen on; 0.0.0.0 for phones and other machines.", default="127.0.0.1"
+)
+@option("--port", "Port to listen on; 0 chooses a free one.", click.IntRange(0, 65535), 8001)
+@flag("--no-browser", "Print the address and open no browser.")
+@option(
+    "--random-state", "Decides which texts judge.  [default: drawn]", NON_NEGATIVE, metavar="SEED"
+)
 @json_option
 @quiet_option
 def label(texts, labels, output, annotators, prompts, quiet, as_json, **given):
@@ -105,9 +116,10 @@ def _write(labelling, columns, path) -> list[str]:
     table = {
         **columns,
         "label": [labels.get(row) for row in range(n)],
-        "stream": [("judge" if row in judges else "teach") if row in labels else None
-                   for row in range(n)],
-    }  # fmt: skip
+        "stream": [
+            ("judge" if row in judges else "teach") if row in labels else None for row in range(n)
+        ],
+    }
     write([table], path, overwrite=True)
     lines = [f"{path}: {counted(len(labels), 'label')}."]
     if certificate is None:

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from pacsent.cli.command_line import given_encoder
+from pacsent.cli.command_line import flag, given_encoder, option
 from pacsent.cli.printing import echo_json
 from pacsent.cli.text_inputs import text_options
 
@@ -14,33 +14,31 @@ _NAMES = ("text_column", "input_format", "keep_columns", "format", "on_error", "
 
 def shard_options(command):
     """The options of tables and of many files, in the order of the help."""
-    for option in (
-        click.option("--ray-address", metavar="ADDRESS", help="The Ray cluster to use."),
-        click.option(
-            "--ray",
-            is_flag=True,
-            help="Many files: work on a Ray cluster, one on this machine without --ray-address.",
+    for decorate in (
+        option("--ray-address", "The Ray cluster to use.", metavar="ADDRESS"),
+        flag(
+            "--ray", "Many files: work on a Ray cluster, one on this machine without --ray-address."
         ),
-        click.option(
+        option(
             "--on-error",
-            type=click.Choice(["report", "stop"]),
-            help="Report bad rows and files and go on (exit status 1 at the end), or stop at the "
+            "Report bad rows and files and go on (exit status 1 at the end), or stop at the "
             "first.  [default: stop for one file, report for many]",
+            click.Choice(["report", "stop"]),
         ),
-        click.option(
+        option(
             "--format",
-            type=click.Choice(["parquet", "jsonl"]),
-            help="Many files: format of the output.  [default: parquet]",
+            "Many files: format of the output.  [default: parquet]",
+            click.Choice(["parquet", "jsonl"]),
         ),
-        click.option(
+        option(
             "--keep-columns",
+            "Input column to keep in the output; may be repeated, '*' keeps all.",
             multiple=True,
             metavar="COLUMN",
-            help="Input column to keep in the output; may be repeated, '*' keeps all.",
         ),
         text_options,
     ):
-        command = option(command)
+        command = decorate(command)
     return command
 
 
@@ -57,9 +55,11 @@ def wanted(sources, output, how: dict) -> bool:
         is_url(s) or os.path.isdir(s) or (not os.path.exists(s) and set("*?[") & set(s))
         for s in sources
     )
-    folder = output is not None and output != "-" and (
-        is_url(output) or os.path.isdir(output) or output.endswith("/")
-    )  # fmt: skip
+    folder = (
+        output is not None
+        and output != "-"
+        and (is_url(output) or os.path.isdir(output) or output.endswith("/"))
+    )
     asked = [name for name in ("ray", "ray_address", "format") if how[name]]
     if not (many or folder or asked):
         return False
@@ -99,9 +99,15 @@ def embed(model, sources, output, how: dict, given: dict, *, overwrite, quiet, a
     if params.get("on_empty") == "warn":
         del params["on_empty"]
     manifest = embed_shards(
-        model, sources, output, text_column=how["text_column"], keep_columns=kept, method=method,
-        params=params, **_how(how, n_jobs, overwrite, quiet),
-    )  # fmt: skip
+        model,
+        sources,
+        output,
+        text_column=how["text_column"],
+        keep_columns=kept,
+        method=method,
+        params=params,
+        **_how(how, n_jobs, overwrite, quiet),
+    )
     _report(manifest, quiet, as_json)
 
 
@@ -110,10 +116,15 @@ def predict(model, sources, output, how: dict, given: dict, *, overwrite, quiet,
     from pacsent.scale import predict_shards
 
     manifest = predict_shards(
-        model, sources, output, text_column=how["text_column"],
-        keep_columns=how["keep_columns"] or ("*",), error=given["error"],
-        delta=given["delta"], **_how(how, given["n_jobs"], overwrite, quiet),
-    )  # fmt: skip
+        model,
+        sources,
+        output,
+        text_column=how["text_column"],
+        keep_columns=how["keep_columns"] or ("*",),
+        error=given["error"],
+        delta=given["delta"],
+        **_how(how, given["n_jobs"], overwrite, quiet),
+    )
     _report(manifest, quiet, as_json)
 
 

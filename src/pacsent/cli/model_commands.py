@@ -2,12 +2,12 @@
 
 import click
 
-from pacsent.cli.command_line import cli, json_option
+from pacsent.cli.command_line import PATH, cli, json_option
 from pacsent.cli.printing import echo_json
 
 
 @cli.command()
-@click.argument("model", type=click.Path())
+@click.argument("model", type=PATH)
 @json_option
 @click.pass_context
 def check(context, model, as_json):

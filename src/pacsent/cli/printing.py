@@ -116,7 +116,13 @@ def _drawn(made: "RichTable", width: int | None = None) -> str:
     from rich.console import Console
 
     written = io.StringIO()
-    console = Console(file=written, width=width or 10_000, color_system=None, markup=False,
-                      highlight=False, emoji=False)  # fmt: skip
+    console = Console(
+        file=written,
+        width=width or 10_000,
+        color_system=None,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
     console.print(made)
     return "\n".join(line.rstrip() for line in written.getvalue().rstrip("\n").split("\n"))

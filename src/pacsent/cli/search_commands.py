@@ -6,13 +6,17 @@ import json
 import click
 
 from pacsent.cli.command_line import (
+    PATH,
+    POSITIVE,
     ModelPath,
     cli,
     encoder_option,
+    flag,
     json_option,
     method_option,
     open_model,
     open_vectorizer,
+    option,
     output_options,
     overwrite_option,
     probability_option,
@@ -73,8 +77,9 @@ def _where(conditions) -> dict:
     for given in conditions:
         column, equals, value = given.partition("=")
         if not (column and equals):
-            raise click.BadParameter(f"It must be COLUMN=VALUE. Got {given!r} instead.",
-                                     param_hint="--where")  # fmt: skip
+            raise click.BadParameter(
+                f"It must be COLUMN=VALUE. Got {given!r} instead.", param_hint="--where"
+            )
         found[column] = [value]
         with contextlib.suppress(ValueError):
             found[column].append(json.loads(value))
@@ -84,12 +89,19 @@ def _where(conditions) -> dict:
 @cli.command()
 @click.argument("model", type=ModelPath(encoders=True, exists=True, file_okay=False))
 @click.argument("texts", type=TextsPath())
-@click.option("-o", "--output", required=True, type=click.Path(), help="Folder of the index.")
-@click.option("--lexical", is_flag=True, help="Find texts by their words as well (BM25).")
-@click.option("--chunk", type=click.Choice(["sentences", "meaning"]),
-              help="Cut texts into passages, evenly or where the subject changes.")  # fmt: skip
-@click.option("--column", "columns", multiple=True, metavar="COLUMN",
-              help="Keep this column of the table, for --where; may be repeated.")  # fmt: skip
+@option("-o --output", "Folder of the index.", PATH, required=True)
+@flag("--lexical", "Find texts by their words as well (BM25).")
+@option(
+    "--chunk",
+    "Cut texts into passages, evenly or where the subject changes.",
+    click.Choice(["sentences", "meaning"]),
+)
+@option(
+    "--column columns",
+    "Keep this column of the table, for --where; may be repeated.",
+    multiple=True,
+    metavar="COLUMN",
+)
 @text_options
 @method_option()
 @output_options
@@ -112,11 +124,18 @@ def index(model, texts, output, overwrite, as_json, **how):
 @cli.command()
 @click.argument("index", type=ModelPath(exists=True, file_okay=False))
 @click.argument("query", nargs=-1, required=True)
-@click.option("-k", type=click.IntRange(1), default=10, help="Texts to find.")
-@click.option("--where", "conditions", multiple=True, metavar="COLUMN=VALUE",
-              help="Only texts with this value; may be repeated.")  # fmt: skip
-@probability_option("--guarantee", None, "As many texts as find the right one for this share of "
-                    "queries; needs `certify-search`.")  # fmt: skip
+@option("-k", "Texts to find.", POSITIVE, 10)
+@option(
+    "--where conditions",
+    "Only texts with this value; may be repeated.",
+    multiple=True,
+    metavar="COLUMN=VALUE",
+)
+@probability_option(
+    "--guarantee",
+    None,
+    "As many texts as find the right one for this share of queries; needs `certify-search`.",
+)
 @encoder_option
 @json_option
 def search(index, query, k, conditions, guarantee, as_json):
@@ -128,8 +147,12 @@ def search(index, query, k, conditions, guarantee, as_json):
     """
     found = _opened(index)
     found.engine = "exact"  # a few queries do not repay the preparation of a faster engine
-    found = found.search(list(query), min(k, max(len(found), 1)),
-                         where=_where(conditions) or None, guarantee=guarantee)  # fmt: skip
+    found = found.search(
+        list(query),
+        min(k, max(len(found), 1)),
+        where=_where(conditions) or None,
+        guarantee=guarantee,
+    )
     if as_json:
         echo_json({"results": [[hit._asdict() for hit in hits] for hits in found]})
         return
@@ -145,9 +168,13 @@ def search(index, query, k, conditions, guarantee, as_json):
 @cli.command("certify-search")
 @click.argument("index", type=ModelPath(exists=True, file_okay=False))
 @click.argument("queries", type=TextsPath(), required=False)
-@click.option("-k", type=click.IntRange(1), default=10, help="Hits among which the answer is.")
-@click.option("--answer-column", default="answer", metavar="COLUMN",
-              help="Column with the number of the right text.")  # fmt: skip
+@option("-k", "Hits among which the answer is.", POSITIVE, 10)
+@option(
+    "--answer-column",
+    "Column with the number of the right text.",
+    default="answer",
+    metavar="COLUMN",
+)
 @probability_option("--delta", 0.05, "Probability that the guarantee fails.")
 @encoder_option
 @text_options
@@ -196,7 +223,7 @@ def _number(value) -> int:
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
 @click.argument("query")
 @click.argument("texts", type=TextsPath())
-@click.option("-n", "top_n", type=click.IntRange(1), help="Texts to print.  [default: all]")
+@option("-n top_n", "Texts to print.  [default: all]", POSITIVE)
 @text_options
 @method_option()
 @quiet_option
@@ -221,8 +248,7 @@ def rerank(model, query, texts, top_n, text_column, input_format, method, quiet,
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
 @click.argument("texts", type=TextsPath())
-@click.option("-n", "n_groups", type=click.IntRange(1),
-              help="Number of groups.  [default: by the number of texts]")  # fmt: skip
+@option("-n n_groups", "Number of groups.  [default: by the number of texts]", POSITIVE)
 @text_options
 @method_option()
 @quiet_option
@@ -286,7 +312,7 @@ def similar(model, first, second, text_column, input_format, method, quiet, as_j
 @cli.command()
 @click.argument("model", type=ModelPath(encoders=True, exists=True, file_okay=False))
 @click.argument("texts", type=TextsPath())
-@click.option("--above", type=float, default=0.95, help="Smallest cosine.")
+@option("--above", "Smallest cosine.", float, 0.95)
 @text_options
 @method_option()
 @quiet_option
@@ -309,12 +335,12 @@ def duplicates(model, texts, above, as_json, **how):
 
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
-@click.argument("directory", type=click.Path())
-@click.option(
+@click.argument("directory", type=PATH)
+@option(
     "--to",
-    type=click.Choice(["model2vec", "sentence-transformers"]),
-    default="sentence-transformers",
-    help="The library that will open it.",
+    "The library that will open it.",
+    click.Choice(["model2vec", "sentence-transformers"]),
+    "sentence-transformers",
 )
 @method_option("SIF-sum")
 @overwrite_option
@@ -339,8 +365,8 @@ def export(model, directory, to, method, overwrite, as_json):
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
 @click.argument("repo")
-@click.option("--message", help="Message of the commit.")
-@click.option("--private", is_flag=True, help="Make a new repository private.")
+@option("--message", "Message of the commit.")
+@flag("--private", "Make a new repository private.")
 @json_option
 def push(model, repo, message, private, as_json):
     """Upload MODEL to the Hugging Face hub as OWNER/NAME.

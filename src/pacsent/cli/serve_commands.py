@@ -5,12 +5,19 @@ from functools import partial
 import click
 
 from pacsent.cli.command_line import (
+    FILE,
+    FOLDER,
+    NON_NEGATIVE,
+    PATH,
+    POSITIVE,
     ModelPath,
     cli,
     encoder_option,
+    flag,
     json_option,
     method_option,
     open_model,
+    option,
     output_options,
 )
 from pacsent.cli.printing import counted, echo_json
@@ -20,52 +27,62 @@ from pacsent.optional import install_hint
 _json_at_start = partial(
     json_option, help="Print one JSON object at the start: address, workers and model."
 )
-_POSITIVE = click.IntRange(min=1)
 
 
 @cli.command()
 @click.argument(
     "model", type=ModelPath(encoders=True, exists=True, file_okay=False), required=False
 )
-@click.option("--model", "more", multiple=True, metavar="NAME=FOLDER",
-              help="A further model, chosen by `model` in requests; may be repeated.")  # fmt: skip
-@click.option("--encoder", metavar="PLACE",
-              help="In place of MODEL, or what it was made with: URL of an embedding server, or "
-              "folder of sentence-transformers.")  # fmt: skip
-@click.option("--host", default="127.0.0.1",
-              help="Address to listen on; 0.0.0.0 for all networks.")  # fmt: skip
-@click.option("--port", type=click.IntRange(0, 65535), default=8000,
-              help="Port to listen on; 0 chooses a free one, named in the log.")  # fmt: skip
+@option(
+    "--model more",
+    "A further model, chosen by `model` in requests; may be repeated.",
+    multiple=True,
+    metavar="NAME=FOLDER",
+)
+@option(
+    "--encoder",
+    "In place of MODEL, or what it was made with: URL of an embedding server, or "
+    "folder of sentence-transformers.",
+    metavar="PLACE",
+)
+@option("--host", "Address to listen on; 0.0.0.0 for all networks.", default="127.0.0.1")
+@option(
+    "--port",
+    "Port to listen on; 0 chooses a free one, named in the log.",
+    click.IntRange(0, 65535),
+    8000,
+)
 @method_option()
-@click.option("--classifier", type=click.Path(exists=True, file_okay=False),
-              help="Folder of a classifier, for /classify.")  # fmt: skip
-@click.option("--error", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="E",
-              help="/classify abstains so that at most this share of its answers is wrong.  "
-              "[default: the smallest that answers half of the calibration texts]")  # fmt: skip
-@click.option("--index", type=click.Path(exists=True, file_okay=False),
-              help="Folder of an index, for /search.")  # fmt: skip
-@click.option("--certificate", "certificates", multiple=True,
-              type=click.Path(exists=True, dir_okay=False),
-              help="JSON file of a certificate, verified; may be repeated.")  # fmt: skip
-@click.option("--name", help="The model's name in requests.  [default: name of its folder]")
-@click.option("--workers", type=_POSITIVE, default=1,
-              help="Processes; they share the memory of the models.")  # fmt: skip
-@click.option("--api-key-file", type=click.Path(exists=True, dir_okay=False),
-              help="API keys, one a line; without it no key is required.")  # fmt: skip
-@click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN",
-              help="Web pages from there may call the server; * for all.")  # fmt: skip
-@click.option("--max-body", type=_POSITIVE, default=8 << 20,
-              help="Largest number of bytes in a request.")  # fmt: skip
-@click.option("--max-texts", type=_POSITIVE, default=2048,
-              help="Largest number of texts in a request.")  # fmt: skip
-@click.option("--max-tokens", type=_POSITIVE, default=1_000_000,
-              help="Largest number of words in a request.")  # fmt: skip
-@click.option("--max-concurrent", type=_POSITIVE, default=256,
-              help="Requests that a worker answers at the same time.")  # fmt: skip
-@click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0,
-              help="Seconds for a request; its work stops then.")  # fmt: skip
-@click.option("--raw-length", is_flag=True,
-              help="/v1/embeddings returns the means as they are, not of length one.")  # fmt: skip
+@option("--classifier", "Folder of a classifier, for /classify.", FOLDER)
+@option(
+    "--error",
+    "/classify abstains so that at most this share of its answers is wrong.  "
+    "[default: the smallest that answers half of the calibration texts]",
+    click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="E",
+)
+@option("--index", "Folder of an index, for /search.", FOLDER)
+@option(
+    "--certificate certificates",
+    "JSON file of a certificate, verified; may be repeated.",
+    FILE,
+    multiple=True,
+)
+@option("--name", "The model's name in requests.  [default: name of its folder]")
+@option("--workers", "Processes; they share the memory of the models.", POSITIVE, 1)
+@option("--api-key-file", "API keys, one a line; without it no key is required.", FILE)
+@option(
+    "--allow-origin origins",
+    "Web pages from there may call the server; * for all.",
+    multiple=True,
+    metavar="ORIGIN",
+)
+@option("--max-body", "Largest number of bytes in a request.", POSITIVE, 8 << 20)
+@option("--max-texts", "Largest number of texts in a request.", POSITIVE, 2048)
+@option("--max-tokens", "Largest number of words in a request.", POSITIVE, 1_000_000)
+@option("--max-concurrent", "Requests that a worker answers at the same time.", POSITIVE, 256)
+@option("--timeout", "Seconds for a request; its work stops then.", click.FloatRange(min=0.1), 30.0)
+@flag("--raw-length", "/v1/embeddings returns the means as they are, not of length one.")
 @_json_at_start
 def serve(model, more, encoder, host, port, workers, api_key_file, origins, raw_length, **options):
     """Serve MODEL over HTTP.
@@ -93,11 +110,11 @@ def serve(model, more, encoder, host, port, workers, api_key_file, origins, raw_
         parts = ("method", "classifier", "index", "certificates", "name")
         parts = {name: options[name] for name in parts}
         sources.append(ModelSources(model, encoder=encoder, **parts))
-    for option in more:
-        name, equals, path = option.partition("=")
+    for named in more:
+        name, equals, path = named.partition("=")
         if not (name and equals and path):
             raise click.BadParameter(
-                f"It must be NAME=FOLDER. Got {option!r} instead.", param_hint="--model"
+                f"It must be NAME=FOLDER. Got {named!r} instead.", param_hint="--model"
             )
         sources.append(ModelSources(path, method=options["method"], name=name))
     if not sources:
@@ -111,16 +128,19 @@ def serve(model, more, encoder, host, port, workers, api_key_file, origins, raw_
 @cli.command("map")
 @click.argument("model", type=ModelPath(encoders=True, exists=True, file_okay=False))
 @click.argument("texts", type=TextsPath())
-@click.option("-o", "--output", type=click.Path(), help="The page, FILE.html.")
-@click.option("--atlas", type=click.Path(), help="A table for Embedding Atlas, FILE.parquet.")
+@option("-o --output", "The page, FILE.html.", PATH)
+@option("--atlas", "A table for Embedding Atlas, FILE.parquet.", PATH)
 @method_option()
 @encoder_option
 @text_options
-@click.option("--label-column", metavar="COLUMN", help="Column of the class, for the colours.")
-@click.option("--groups", type=click.IntRange(0), metavar="N",
-              help="Groups of similar texts, named by their words; 0 for none.  [default: by the "
-              "number of texts]")  # fmt: skip
-@click.option("--title", default="A map of texts", help="Title of the page.")
+@option("--label-column", "Column of the class, for the colours.", metavar="COLUMN")
+@option(
+    "--groups",
+    "Groups of similar texts, named by their words; 0 for none.  [default: by the number of texts]",
+    NON_NEGATIVE,
+    metavar="N",
+)
+@option("--title", "Title of the page.", default="A map of texts")
 @output_options
 def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
     """Draw a map of TEXTS by the vectors of MODEL.
@@ -151,8 +171,10 @@ def map_(model, texts, output, atlas, overwrite, quiet, as_json, **how):
     if hasattr(loaded, "classes_"):
         vectorizer = loaded.vectorizer_
         if vectorizer is None:
-            raise ValueError(f"MODEL must have vectors. {model} is a classifier with n-grams only. "
-                             "Give another model.")  # fmt: skip
+            raise ValueError(
+                f"MODEL must have vectors. {model} is a classifier with n-grams only. "
+                "Give another model."
+            )
         labels = loaded.predict(read).tolist() if labels is None else labels
     else:
         vectorizer = getattr(loaded, "vectorizer", None) or as_vectorizer(

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import click
 
+from pacsent.cli.command_line import option
+
 _FORMATS = {"lines": "text", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
 
 
@@ -26,35 +28,34 @@ def _kind(context, parameter, value):
 
 def text_options(command, more: str = "", default: str = "text, or the only column"):
     """--text-column and --input-format, for every command that takes texts."""
-    column = click.option(
+    column = option(
         "--text-column",
-        metavar="COLUMN",
-        help="Column of the text in a table (.csv, .tsv, .jsonl, .parquet, packed or not)."
+        "Column of the text in a table (.csv, .tsv, .jsonl, .parquet, packed or not)."
         f"{more}  [default: {default}]",
+        metavar="COLUMN",
     )
-    form = click.option(
+    form = option(
         "--input-format",
-        type=click.Choice(list(_FORMATS)),
+        "Format of the input, for stdin and unusual names.  [default: by the file name]",
+        click.Choice(list(_FORMATS)),
         callback=_kind,
-        help="Format of the input, for stdin and unusual names.  [default: by the file name]",
     )
     return column(form(command))
 
 
 def label_options(command):
     """The options of labelled texts: those of texts, and --label-column."""
-    label = click.option(
-        "--label-column", metavar="COLUMN", help="Column of the label.  [default: label]"
-    )
+    label = option("--label-column", "Column of the label.  [default: label]", metavar="COLUMN")
     return text_options(
         label(command), more=" Files without such columns are lines LABEL<TAB>TEXT."
     )
 
 
-separator_option = click.option(
-    "--label-separator", metavar="TEXT",
-    help="Text between the labels of a cell, such as ',': every text may have several labels.",
-)  # fmt: skip
+separator_option = option(
+    "--label-separator",
+    "Text between the labels of a cell, such as ',': every text may have several labels.",
+    metavar="TEXT",
+)
 
 
 def label_sets(cells, separator: str) -> list[set[str]]:

@@ -7,13 +7,18 @@ import warnings
 import click
 
 from pacsent.cli.command_line import (
+    FOLDER,
+    PATH,
+    POSITIVE,
     ModelPath,
     cli,
     device_option,
     echo_warnings,
+    flag,
     json_option,
     n_jobs_option,
     one_line_warning,
+    option,
     output_options,
     quiet_option,
 )
@@ -24,13 +29,13 @@ from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 
 @cli.command()
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="OUT", help="File to write.  [default: standard output]")
-@click.option("--wiki", is_flag=True, help="INPUT is a MediaWiki dump: keep its visible text only.")
-@click.option(
+@option("-o --output", "File to write.  [default: standard output]", metavar="OUT")
+@flag("--wiki", "INPUT is a MediaWiki dump: keep its visible text only.")
+@option(
     "--normalise",
-    type=click.Choice(["paper", "unicode"]),
-    default="paper",
-    help="paper: a-z only, digits spelled. unicode: words in any script, NFKC and case folded.",
+    "paper: a-z only, digits spelled. unicode: words in any script, NFKC and case folded.",
+    click.Choice(["paper", "unicode"]),
+    "paper",
 )
 @n_jobs_option
 @output_options
@@ -115,27 +120,27 @@ def _skipgram() -> list[type]:
 
 @cli.command(cls=EstimatorCommand, estimators=_skipgram, without=("checkpoint_dir", "verbose"))
 @click.argument("texts", nargs=-1, type=TextsPath())
-@click.option("-o", "--output", type=click.Path(), help="Folder to write the word vectors to.")
+@option("-o --output", "Folder to write the word vectors to.", PATH)
 @text_options
-@click.option(
+@option(
     "--resume",
-    type=click.Path(),
+    "Go on with the training whose --output was DIR, after an interruption of any kind.",
+    PATH,
     metavar="DIR",
-    help="Go on with the training whose --output was DIR, after an interruption of any kind.",
 )
-@click.option(
+@option(
     "--subwords",
-    type=click.IntRange(2),
+    "Learn N pieces of words from the text first, and train on these: no word is unknown.",
+    click.IntRange(2),
     metavar="N",
-    help="Learn N pieces of words from the text first, and train on these: no word is unknown.",
 )
 @n_jobs_option
 @device_option
-@click.option(
+@option(
     "--checkpoint-every",
+    "Time between checkpoints, such as 90s or 5m.",
     default="5m",
     callback=_seconds,
-    help="Time between checkpoints, such as 90s or 5m.",
 )
 @output_options
 @click.pass_context
@@ -229,12 +234,12 @@ def train(context, texts, output, resume, overwrite, as_json, quiet, device, **p
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True))
 @click.argument("word", nargs=-1)
-@click.option("-n", default=10, type=click.IntRange(1), help="Neighbours.")
-@click.option(
+@option("-n", "Neighbours.", POSITIVE, 10)
+@option(
     "--evaluate",
-    type=click.Path(exists=True, file_okay=False),
+    "Score on the task files in DIR: WordSim-353, SimLex-999, analogies.",
+    FOLDER,
     metavar="DIR",
-    help="Score on the task files in DIR: WordSim-353, SimLex-999, analogies.",
 )
 @json_option
 @quiet_option
@@ -294,48 +299,46 @@ def words(model, word, n, evaluate, as_json, quiet):
 
 @cli.command()
 @click.argument("source", type=ModelPath(exists=True))
-@click.argument("destination", type=click.Path())
-@click.option("--to", help="word2vec-text, word2vec-binary or pacsent. By the name when left out.")
-@click.option("--from", "format", help="The format of SOURCE. By its contents when left out.")
-@click.option("--counts", type=click.Path(), help="`word count` lines that belong to SOURCE.")
-@click.option("--save-counts", type=click.Path(), help="Write `word count` lines here as well.")
-@click.option(
+@click.argument("destination", type=PATH)
+@option("--to", "word2vec-text, word2vec-binary or pacsent. By the name when left out.")
+@option("--from format", "The format of SOURCE. By its contents when left out.")
+@option("--counts", "`word count` lines that belong to SOURCE.", PATH)
+@option("--save-counts", "Write `word count` lines here as well.", PATH)
+@option(
     "--context",
+    "File with the output table; auto: context_SOURCE, if it is there; none: leave it out.",
     default="auto",
-    help="File with the output table; auto: context_SOURCE, if it is there; none: leave it out.",
 )
-@click.option(
+@option(
     "--normalise",
-    type=click.Choice(["paper", "unicode", "jieba", "janome", "pythainlp"]),
-    help="How text is tokenised.",
+    "How text is tokenised.",
+    click.Choice(["paper", "unicode", "jieba", "janome", "pythainlp"]),
 )
-@click.option(
+@option(
     "--trained-on",
+    "Texts that SOURCE was trained on, one document per line or a table: certificates can "
+    "then be checked for overlap with them. May be given several times.",
     metavar="TEXTS",
     multiple=True,
-    help="Texts that SOURCE was trained on, one document per line or a table: certificates can "
-    "then be checked for overlap with them. May be given several times.",
 )
-@click.option("--dtype", type=click.Choice(["float16", "float32"]), help="Change the precision.")
-@click.option("--n-words", type=click.IntRange(1), help="Keep the first, most frequent words.")
-@click.option(
-    "--dims", type=click.IntRange(1), help="Keep this number of dimensions, by a rotation."
-)
-@click.option("--int8", "bits", flag_value=8, type=int, help="8 bits a number, packed.")
-@click.option("--int4", "bits", flag_value=4, type=int, help="4 bits a number, packed.")
-@click.option("--int2", "bits", flag_value=2, type=int, help="2 bits a number, packed.")
-@click.option("--binary", "bits", flag_value=1, type=int, help="1 bit a number, packed.")
-@click.option(
+@option("--dtype", "Change the precision.", click.Choice(["float16", "float32"]))
+@option("--n-words", "Keep the first, most frequent words.", POSITIVE)
+@option("--dims", "Keep this number of dimensions, by a rotation.", POSITIVE)
+@option("--int8 bits", "8 bits a number, packed.", int, flag_value=8)
+@option("--int4 bits", "4 bits a number, packed.", int, flag_value=4)
+@option("--int2 bits", "2 bits a number, packed.", int, flag_value=2)
+@option("--binary bits", "1 bit a number, packed.", int, flag_value=1)
+@option(
     "--encoding-errors",
-    type=click.Choice(["strict", "replace", "backslashreplace"]),
-    default="strict",
-    help="What to do with words that are not UTF-8.",
+    "What to do with words that are not UTF-8.",
+    click.Choice(["strict", "replace", "backslashreplace"]),
+    "strict",
 )
-@click.option(
+@option(
     "--duplicates",
-    type=click.Choice(["error", "first"]),
-    default="error",
-    help="What to do with a word that occurs twice.",
+    "What to do with a word that occurs twice.",
+    click.Choice(["error", "first"]),
+    "error",
 )
 @output_options
 def convert(source, destination, to, format, counts, save_counts, context, as_json, quiet, **how):

@@ -99,9 +99,13 @@ class NGrams:
     """
 
     def __init__(
-        self, sizes: tuple[int, int], hashes: np.ndarray, idf: np.ndarray, marks: str = MARKS,
+        self,
+        sizes: tuple[int, int],
+        hashes: np.ndarray,
+        idf: np.ndarray,
+        marks: str = MARKS,
         characters: bool = False,
-    ):  # fmt: skip
+    ):
         self.sizes = sizes
         self.hashes = np.asarray(hashes, np.uint64)
         self.idf = np.asarray(idf, np.float32)
@@ -122,9 +126,15 @@ class NGrams:
 
     @classmethod
     def of(
-        cls, texts: Sequence[str], sizes: tuple[int, int], *, min_texts: int = 1,
-        n_threads: int = 1, marks: str = MARKS, characters: bool = False,
-    ) -> "NGrams":  # fmt: skip
+        cls,
+        texts: Sequence[str],
+        sizes: tuple[int, int],
+        *,
+        min_texts: int = 1,
+        n_threads: int = 1,
+        marks: str = MARKS,
+        characters: bool = False,
+    ) -> "NGrams":
         """The n-grams that occur in at least `min_texts` of these texts."""
         data, bounds = as_bytes(texts)
         settings = _settings(sizes, marks, characters)
@@ -133,8 +143,7 @@ class NGrams:
         with ThreadPoolExecutor(n_threads) as pool:
             parts = list(
                 pool.map(
-                    lambda part: _count(data, bounds, settings, (part, n_threads)),
-                    range(n_threads),
+                    lambda part: _count(data, bounds, settings, (part, n_threads)), range(n_threads)
                 )
             )
         hashes = np.concatenate([part[0] for part in parts])
