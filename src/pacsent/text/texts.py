@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-_SHOWN = 6  # columns that a message names
+_MAX_NAMED_COLUMNS = 6  # in a message
 
 
 def as_texts(X: Any, name: str = "texts") -> list[str]:
@@ -36,8 +36,6 @@ def as_sentences(X: Any, name: str = "X") -> Iterable:
     This is `as_texts` for methods that also take lists of tokens, or that read a generator bit by
     bit.
 
-    >>> print(*as_sentences(np.array(["a quiet film", "good"])), sep=", ")
-    a quiet film, good
     >>> as_sentences({"a quiet film": 1})
     Traceback (most recent call last):
     ...
@@ -46,31 +44,44 @@ def as_sentences(X: Any, name: str = "X") -> Iterable:
     if type(X) is list:
         return X
     rule = f"{name} must be an iterable of texts."
-    kind = type(X).__name__
     if isinstance(X, str):
         shown = X if len(X) <= 40 else X[:37] + "..."
         raise ValueError(
             f"{rule} Got the single string {shown!r} instead. Put it into a list: [{shown!r}]."
         )
-    if isinstance(X, Mapping):
-        raise TypeError(
-            f"{rule} Got a {kind} instead. Pass the texts alone, such as its values as a list or "
-            "the column that holds them."
-        )
-    if isinstance(X, set | frozenset):
-        raise TypeError(f"{rule} Got a {kind} instead, which has no order. Pass a list.")
-    if isinstance(X, bytes | bytearray | memoryview):
-        raise TypeError(f"{rule} Got {kind} instead. Decode them with .decode('utf-8').")
-    if hasattr(X, "collect") and hasattr(X, "collect_schema"):
-        raise TypeError(f"{rule} Got a {kind} instead. Collect it first.")
-    X = _one_column(X, rule)
+    for types, problem in _NOT_TEXTS.items():
+        if isinstance(X, types):
+            raise TypeError(f"{rule} Got {problem.format(type(X).__name__)}")
+    if hasattr(X, "collect_schema") and not hasattr(X, "__len__"):  # polars' LazyFrame
+        raise TypeError(f"{rule} Got a {type(X).__name__} instead. Collect it first.")
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    if names is not None:  # a table of pandas, polars or pyarrow
+        if len(names) != 1:
+            listed = ", ".join(map(repr, names[:_MAX_NAMED_COLUMNS]))
+            listed += ", ..." if len(names) > _MAX_NAMED_COLUMNS else ""
+            raise ValueError(
+                f"{rule} Got a table of {len(names)} columns {f'({listed}) ' if listed else ''}"
+                "instead. Pass the one column that holds the text."
+            )
+        X = X[names[0]]
+    if (getattr(X, "ndim", None) or 0) > 1:
+        step = "Pass one column: X[:, 0]." if X.ndim == 2 else "Pass a list of str."
+        raise TypeError(f"{rule} Got a {type(X).__name__} of shape {X.shape} instead. {step}")
     if hasattr(X, "to_pylist"):  # pyarrow's arrays hold scalars of their own
         X = X.to_pylist()
-    if not hasattr(X, "__iter__") and not hasattr(X, "__getitem__"):
-        raise TypeError(f"{rule} Got {_shown(X)} instead. Pass a list of str.")
     if isinstance(X, np.ndarray) and X.ndim == 0:
         raise TypeError(f"{rule} Got a single value in an array instead. Pass a list of str.")
+    if not hasattr(X, "__iter__") and not hasattr(X, "__getitem__"):
+        raise TypeError(f"{rule} Got {_show(X)} instead. Pass a list of str.")
     return X
+
+
+_NOT_TEXTS: dict[Any, str] = {
+    Mapping: "a {} instead. Pass the texts alone, such as its values as a list or the column that "
+    "holds them.",
+    (set, frozenset): "a {} instead, which has no order. Pass a list.",
+    (bytes, bytearray, memoryview): "{} instead. Decode them with .decode('utf-8').",
+}
 
 
 def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -109,56 +120,24 @@ def n_sentences(X: Any) -> int | None:
     return len(X) if hasattr(X, "__len__") else None
 
 
-def _one_column(X, rule):
-    """The column of a table that has one; anything else as it is."""
-    if hasattr(X, "column_names") and hasattr(X, "column"):  # pyarrow Table, RecordBatch
-        names, column = X.column_names, lambda: X.column(0)
-    elif hasattr(X, "columns") and hasattr(X, "iloc"):  # pandas
-        names, column = X.columns, lambda: X.iloc[:, 0]
-    elif hasattr(X, "columns") and hasattr(X, "get_column"):  # polars
-        names, column = X.columns, lambda: X.get_column(X.columns[0])
-    elif (getattr(X, "ndim", None) or 0) > 1:
-        raise TypeError(
-            f"{rule} Got a {type(X).__name__} of shape {X.shape} instead. "
-            + ("Pass one column: X[:, 0]." if X.ndim == 2 else "Pass a list of str.")
-        )
-    else:
-        return X
-    if len(names) != 1:
-        listed = ", ".join(repr(name) for name in list(names)[:_SHOWN])
-        more = ", ..." if len(names) > _SHOWN else ""
-        raise ValueError(
-            f"{rule} Got a table of {len(names)} columns {f'({listed}{more}) ' if listed else ''}"
-            "instead. Pass the one column that holds the text."
-        )
-    return column()
-
-
 def _as_str(text, row, name) -> str:
-    """`text` as a plain str, or one line that says what is in this row."""
+    """Return `text` as a plain str, or raise one line about what is in this row."""
     if isinstance(text, str):
         return str.__str__(text)  # numpy's str_ and other subclasses
-    rule = f"{name} must hold one str per text."
-    where = f"in row {row} (rows count from 0) instead."
-    if _is_missing(text):
-        shown = "None" if text is None else type(text).__name__ + " " + str(text)
-        raise TypeError(f"{rule} Got {shown} (a missing value) {where} Drop it, or pass ''.")
-    if isinstance(text, list | tuple | np.ndarray):
-        raise TypeError(
-            f"{rule} Got a {type(text).__name__} {where} Join a list of tokens: ' '.join(tokens)."
-        )
-    step = "Decode it." if isinstance(text, bytes) else "Convert it to str or drop it."
-    raise TypeError(f"{rule} Got {_shown(text)} {where} {step}")
+    is_missing = text is None or type(text).__name__ in ("NAType", "NaTType")
+    if is_missing or (isinstance(text, float) and text != text):
+        kind = "None" if text is None else f"{type(text).__name__} {text}"
+        problem, step = f"{kind} (a missing value)", "Drop it, or pass ''."
+    elif isinstance(text, list | tuple | np.ndarray):
+        problem, step = f"a {type(text).__name__}", "Join a list of tokens: ' '.join(tokens)."
+    else:
+        problem = _show(text)
+        step = "Decode it." if isinstance(text, bytes) else "Convert it to str or drop it."
+    raise TypeError(
+        f"{name} must hold one str per text. Got {problem} in row {row} (rows count from 0) "
+        f"instead. {step}"
+    )
 
 
-def _is_missing(value) -> bool:
-    """Whether it is None, NaN, pandas' NA or NaT."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float) and value != value
-
-
-def _shown(X) -> str:
-    if X is None:
-        return "None"
-    return f"{type(X).__name__} {str(X)[:40]!r}"
+def _show(X) -> str:
+    return "None" if X is None else f"{type(X).__name__} {str(X)[:40]!r}"
