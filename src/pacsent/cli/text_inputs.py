@@ -91,7 +91,7 @@ def labels_for(classifier, cells, separator: str | None):
 
 
 def say(quiet: bool):
-    """A function that prints a line on stderr in the words of the shell, unless `quiet`."""
+    """Return a function that prints a line on stderr, unless `quiet`."""
     return (lambda line: None) if quiet else lambda line: click.echo(line, err=True)
 
 
