@@ -176,7 +176,7 @@ def reproduce(data, words, output, only, table_format, no_report, as_json, quiet
 @n_jobs_option
 @output_options
 def demo(output, random_state, n_jobs, overwrite, as_json, quiet):
-    """Show a support team's job on 500 labelled messages to a bank.
+    """Show a support team's job on 500 labelled texts.
 
     Trains a classifier, certifies its error rate, lets it abstain, makes prediction sets, explains,
     searches, and detects messages about other topics. OUT/index.html shows it.
