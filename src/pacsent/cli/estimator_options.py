@@ -39,7 +39,7 @@ class EstimatorCommand(Command):
         self._params = declared
 
 
-def estimator_options(estimators: list[type], without: set[str]) -> list[click.Option]:
+def estimator_options(estimators: list, without: set[str]) -> list[click.Option]:
     """Return an option for each parameter with a constraint that a command line can meet."""
     options = {}
     for estimator in estimators:

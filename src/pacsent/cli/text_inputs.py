@@ -151,7 +151,7 @@ class OneFile:
             for some in self.table.batches(list(self.kept), on_bad=self.on_bad):
                 texts, columns = as_list(some.texts), some.columns
                 self.bad += some.bad
-                self.bad_places.update(self.n_rows + row.index for row in some.bad)
+                self.bad_places.update(self.n_rows + row.position for row in some.bad)
                 kept = {new: columns[name] for name, new in self.kept.items()}
                 if self.ids:
                     kept["id"], texts = self._ids(texts)

@@ -122,7 +122,7 @@ def _output_batches(task: ShardTask, compute, record: Record, advance) -> Iterat
                 described = rows.bad[: _MAX_DESCRIBED - len(record.bad)]
                 record.bad += [{"place": row.place, "error": row.error} for row in described]
                 is_bad = np.zeros(len(rows.texts), bool)
-                is_bad[[row.index for row in rows.bad]] = True
+                is_bad[[row.position for row in rows.bad]] = True
                 for start in range(0, max(1, len(rows.texts)), job.batch_size):
                     part = slice(start, start + job.batch_size)
                     extra = {names[name]: column[part] for name, column in rows.columns.items()}

@@ -48,7 +48,7 @@ _QUOTES = (
 class BadRow(NamedTuple):
     """A row that could not be read."""
 
-    index: int  # among the rows of its batch
+    position: int  # among the rows of its batch
     place: str  # such as "line 3"
     error: str
 
