@@ -132,7 +132,7 @@ def from_state(state: State) -> dict[str, Any]:
         counts = parameters["fingerprint"]
         if any(type(count) is not int or count < 0 for count in counts.values()):
             raise ValueError("the counts of the fingerprint must be integers of at least 0")
-        fingerprint = Fingerprint(*hashes, **counts)
+        fingerprint = Fingerprint(hashes[0], hashes[1], **counts)
     return {
         "vocabulary": vocabulary,
         "input_vectors": tables["input"],
