@@ -1,11 +1,11 @@
 """Posteriors in closed form: Average, PB-L2, IDF-Average, PB-IDF-L2 (`maths.gaussians`)."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Real
 from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from pacsent._kernels.half_precision import HALF_PRECISION
 from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
@@ -15,8 +15,8 @@ from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.storage import checked_tensor
 from pacsent.text.encoded import Encoded
 
-# Up to this many tokens are summed by SciPy: importing numba takes longer than they do.
-_MAX_SPARSE_TOKENS = 512
+# Up to this many tokens are summed by NumPy: importing numba takes longer than they do.
+_MAX_NUMPY_TOKENS = 512
 
 
 class ClosedForm(SentenceVectorizer):
@@ -67,7 +67,7 @@ def pool(
     add: bool,
 ) -> None:
     """Weighted sum of each sentence's rows, put into `out` or added to it; see `pool_rows`."""
-    if encoded.ids.size > _MAX_SPARSE_TOKENS:
+    if encoded.ids.size > _MAX_NUMPY_TOKENS:
         from pacsent._kernels.pooling_kernels import pool_rows
 
         pool_rows(encoded.ids, encoded.offsets, table, weights, scale, out, add)
@@ -79,15 +79,24 @@ def pool(
             rows *= weights[encoded.ids, None].astype(out.dtype)
         out[...] = scale[:, None] * rows.sum(axis=0) + (out if add else 0.0)
         return
-    words, places = np.unique(encoded.ids, return_inverse=True)
-    rows = table[words]
-    if rows.dtype == np.uint16:
-        rows = rows.view(np.float16)
-    values = weights[encoded.ids] if weights.size else np.ones(encoded.ids.size)
-    shape = encoded.n_sentences, words.size
-    entries = values.astype(out.dtype), places.astype(np.int32), encoded.offsets
-    sums = sparse.csr_matrix(entries, shape=shape) @ rows.astype(out.dtype)
-    out[...] = scale[:, None] * sums + (out if add else 0.0)
+    for s, (first, last) in enumerate(pairwise(encoded.offsets.tolist())):
+        mine = encoded.ids[first:last]
+        rows = table[mine]
+        if rows.dtype == np.uint16:
+            rows = rows.view(np.float16).astype(np.float32)
+        rows = (weights[mine] if weights.size else np.ones(1, scale.dtype))[:, None] * rows
+        if not add:
+            out[s] = 0
+        # In the order of the kernel, so that a text has the same vector alone and among others.
+        for start in range(0, mine.size, 64):
+            block = rows[start : start + 64]
+            fours = block[: len(block) // 4 * 4].reshape(-1, 4, rows.shape[1])
+            total = np.zeros(rows.shape[1], out.dtype)
+            for a, b, c, d in fours:
+                total += (a + b) + (c + d)
+            for row in block[4 * len(fours) :]:
+                total += row
+            out[s] += scale[s] * total
 
 
 def for_kernel(table: np.ndarray) -> np.ndarray:
