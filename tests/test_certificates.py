@@ -73,7 +73,7 @@ class TestEveryKind:
     def test_the_bound_is_above_the_held_out_risk_and_not_far(self, certificate):
         assert certificate.empirical_risk > 0
         assert certificate.bound > certificate.held_out_risk
-        assert certificate.gap < 0.35 * certificate.held_out_risk
+        assert certificate.bound < 1.35 * certificate.held_out_risk
 
     def test_json_keeps_every_number(self, certificate):
         again = type(certificate).from_json(certificate.to_json())

@@ -41,13 +41,7 @@ class Plan(NamedTuple):
 def accepted(
     thresholds: np.ndarray, confidence: np.ndarray, wrong: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(n accepted, n wrong among them) at each threshold, thresholds falling.
-
-    Examples
-    --------
-    >>> accepted(np.array([0.9, 0.5]), np.array([0.6, 0.9, 0.4]), np.array([True, False, True]))
-    (array([1, 2]), array([0, 1]))
-    """
+    """(n accepted, n wrong among them) at each threshold, thresholds falling."""
     order = np.argsort(-confidence, kind="stable")
     n = np.searchsorted(-confidence[order], -thresholds, side="right")
     return n, np.concatenate([[0], np.cumsum(wrong[order])])[n]
@@ -76,14 +70,6 @@ def plan(
         What is to be guaranteed.
     least : float
         Share of texts that must be answered; stricter thresholds are left out.
-
-    Examples
-    --------
-    >>> confidence = np.linspace(0.5, 1.0, 400)
-    >>> wrong = np.arange(400) % 10 >= 10 * confidence  # one in ten at 0.9
-    >>> planned = plan(confidence, wrong, 300, 0.1, 0.05)
-    >>> planned.thresholds[:1].round(2), round(planned.chance, 2)
-    (array([0.92]), 0.93)
     """
     thresholds = np.unique(
         np.quantile(confidence, np.linspace(0.0, 1.0 - least, _N_THRESHOLDS + 1))
@@ -106,13 +92,6 @@ def lowest_valid_threshold(
     probability 1 - delta over the calibration texts, none that passes has a larger rate of wrong
     answers than `error`. Tests are randomised by one number that is made of the confidences, not of
     the labels: they pass at level delta exactly, where counts alone would waste a part of it.
-
-    Examples
-    --------
-    >>> planned = Plan(np.array([0.9, 0.8, 0.5]), 1.0)
-    >>> confidence, wrong = np.repeat([0.95, 0.85, 0.6], 50), np.repeat([False, False, True], 50)
-    >>> lowest_valid_threshold(planned, confidence, wrong, 0.1, 0.05)
-    1
     """
     counts = accepted(planned.thresholds, confidence, wrong)
     failed = ~passes(*counts, error, delta, hashed_uniform(confidence))
@@ -121,13 +100,7 @@ def lowest_valid_threshold(
 
 
 def hashed_uniform(values: np.ndarray) -> float:
-    """A number in [0, 1) made of these, by SHA-256: the same for everybody who has them.
-
-    Examples
-    --------
-    >>> round(hashed_uniform(np.array([0.5, 0.9])), 4)
-    0.7463
-    """
+    """A number in [0, 1) made of these, by SHA-256: the same for everybody who has them."""
     written = np.ascontiguousarray(values, "<f8").tobytes()
     return int.from_bytes(hashlib.sha256(written).digest()[:6], "big") / 2**48
 

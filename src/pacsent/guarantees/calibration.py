@@ -9,12 +9,7 @@ _MOST_PAIRS = 40_000  # of each label
 
 
 def encode_ids(ids: np.ndarray, lengths: np.ndarray) -> Encoded:
-    """Token ids and document lengths as `Encoded`.
-
-    >>> import numpy as np
-    >>> encode_ids(np.array([4, 2, 7]), np.array([1, 2])).offsets
-    array([0, 1, 3])
-    """
+    """Token ids and document lengths as `Encoded`."""
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return Encoded(ids.astype(np.int32), offsets, np.zeros(len(lengths), dtype=np.int64))
 

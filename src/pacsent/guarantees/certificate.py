@@ -57,11 +57,7 @@ _TYPES["float"] = float, int
 
 
 class Verified(NamedTuple):
-    """What `verify` found to be right, and what it could not check; true as a condition.
-
-    >>> bool(Verified("the bound follows from its parts", "the texts"))
-    True
-    """
+    """What `verify` found to be right, and what it could not check; true as a condition."""
 
     checked: str
     unchecked: str = ""
@@ -139,12 +135,7 @@ class Certificate(ABC):
 
     @property
     def confidence(self) -> str:
-        """1 - delta in per cent.
-
-        >>> from pacsent.guarantees import ErrorCertificate
-        >>> ErrorCertificate(bound=0.1, delta=0.05, n=9, n_errors=0).confidence
-        '95 %'
-        """
+        """1 - delta in per cent."""
         return f"{100 * (1 - self.delta):g} %"
 
     @property
@@ -379,20 +370,12 @@ class MeanCertificate(Certificate):
 
 
 def mean_bound(losses: str, delta: float, name: str = "betting", **options: Any) -> float:
-    """The named bound on the expectation of packed losses.
-
-    >>> round(mean_bound(pack_losses(np.zeros(100)), 0.05, "chernoff"), 3)
-    0.03
-    """
+    """The named bound on the expectation of packed losses."""
     return float(MEAN_BOUNDS[name](unpack_losses(losses), delta, **options))
 
 
 def pack_losses(losses: np.ndarray) -> str:
-    """Losses in [0, 1] rounded up to 16 bits, as text: what a certificate keeps of them.
-
-    >>> unpack_losses(pack_losses(np.array([0.0, 0.5, 1.0]))).round(4)
-    array([0. , 0.5, 1. ])
-    """
+    """Losses in [0, 1] rounded up to 16 bits, as text: what a certificate keeps of them."""
     losses = np.clip(losses, 0.0, 1.0)
     steps = np.floor(losses * _LOSS_STEPS)
     steps += steps / _LOSS_STEPS < losses  # by the very division that `unpack_losses` does
@@ -427,21 +410,12 @@ def _same(stated, value, tolerance) -> bool:
 
 
 def checksum(values: dict) -> str:
-    """SHA-256 of a certificate's fields. It finds damage and changes, not forgery.
-
-    >>> checksum({"n": 3, "delta": 0.05}) == checksum({"delta": 0.05, "n": 3})
-    True
-    """
+    """SHA-256 of a certificate's fields. It finds damage and changes, not forgery."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def read_fields(text: str, name: str = "text") -> dict[str, Any]:
-    """The fields of a certificate in a JSON text, if it is one and its checksum is right.
-
-    >>> read_fields("{}", "certificate.json")
-    Traceback (most recent call last):
-    ValueError: certificate.json must be a certificate as to_json writes it. Got something else ...
-    """
+    """The fields of a certificate in a JSON text, if it is one and its checksum is right."""
     try:
         values = json.loads(text)
     except (ValueError, RecursionError):

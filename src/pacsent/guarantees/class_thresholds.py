@@ -14,7 +14,7 @@ from pacsent.classify.inputs import position
 from pacsent.guarantees.abstaining import lowest_valid_threshold, plan
 from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.delta import divide_delta
-from pacsent.maths.binomial import n_needed, rank_for_sets
+from pacsent.maths.binomial import rank_for_sets
 from pacsent.maths.checks import check_probability
 
 
@@ -54,36 +54,32 @@ named at least 80 % are of it.
     def predict(self, X: Any) -> list[list]:
         """The classes that are named for each text."""
         names = self.classifier.classes_.tolist()
-        lowest = np.array([_or_never(self.thresholds.get(name)) for name in names])
-        named = np.exp(self.classifier.predict_log_proba(X)) >= lowest
-        return [[name for name, there in zip(names, row) if there] for row in named]
+        thresholds = [self.thresholds.get(name) for name in names]
+        lowest = np.array([np.inf if threshold is None else threshold for threshold in thresholds])
+        is_named = np.exp(self.classifier.predict_log_proba(X)) >= lowest
+        return [[name for name, named in zip(names, row) if named] for row in is_named]
 
     def __str__(self) -> str:
-        said = []
+        statements = []
         if self.precision is not None:
-            said.append(
+            statements.append(
                 f"of the texts for which a class is named at least {100 * self.precision:g} % are "
                 "of it"
             )
         if self.recall is not None:
-            said.append(f"of the texts of a class at least {100 * self.recall:g} % are named")
-        together = (
-            f"With {100 * (1 - self.delta):g} % confidence, for all of these classes together"
+            statements.append(f"of the texts of a class at least {100 * self.recall:g} % are named")
+        text = (
+            f"With {100 * (1 - self.delta):g} % confidence, for all of these classes together: "
+            f"{', and '.join(statements)}."
         )
-        text = f"{together}: {', and '.join(said)}."
         never = [str(name) for name, threshold in self.thresholds.items() if threshold is None]
         if never:
             text += f" Never named, as the calibration set is too small: {', '.join(never)}."
         return text
 
 
-def _is(labels, c):
-    """Which texts are of a class, or have a label."""
+def _is_of_class(labels, c):
     return labels[:, c] if labels.ndim == 2 else labels == c
-
-
-def _or_never(threshold):
-    return 2.0 if threshold is None else threshold
 
 
 def class_thresholds(
@@ -102,40 +98,28 @@ def class_thresholds(
         if value is not None:
             check_probability(name, value)
     names = classifier.classes_.tolist()
-    at = (
-        range(len(names))
-        if classes is None
-        else [position(classifier.classes_, c) for c in classes]
-    )
+    chosen = names if classes is None else classes
+    columns = [position(classifier.classes_, name) for name in chosen]
     n_statements = 1 if precision is None or recall is None else 2
-    share = divide_delta(delta, len(at), n_statements)
-    found = {}
-    for c in at:
-        proba, is_c = np.exp(calibration.log_proba[:, c]), _is(calibration.labels, c)
-        highest = np.inf if recall is None else for_recall(proba[is_c], recall, share)
+    each = divide_delta(delta, len(columns), n_statements)
+    thresholds = {}
+    for c in columns:
+        proba, is_c = np.exp(calibration.log_proba[:, c]), _is_of_class(calibration.labels, c)
+        highest = np.inf if recall is None else for_recall(proba[is_c], recall, each)
         threshold = highest
         if precision is not None:
             planning = classifier.out_of_fold_
-            planned = np.exp(planning.log_proba[:, c]), ~_is(planning.labels, c)
-            threshold = for_precision(planned, proba, is_c, precision, share)
+            planned = np.exp(planning.log_proba[:, c]), ~_is_of_class(planning.labels, c)
+            threshold = for_precision(planned, proba, is_c, precision, each)
         usable = highest is not None and threshold is not None and threshold <= highest
-        found[names[c]] = threshold if usable else None
-    return ClassThresholds(classifier, found, precision, recall, float(delta))
+        thresholds[names[c]] = threshold if usable else None
+    return ClassThresholds(classifier, thresholds, precision, recall, float(delta))
 
 
 def for_recall(proba: np.ndarray, recall: float, delta: float) -> float | None:
-    """The highest threshold that a share `recall` of texts like these reaches; None: too few.
-
-    Examples
-    --------
-    >>> for_recall(np.linspace(0.0, 1.0, 101), 0.9, 0.05)
-    0.04
-    """
-    if proba.size < n_needed(1.0 - recall, delta):
-        return None
+    """The highest threshold that a share `recall` of texts like these reaches; None: too few."""
     k = rank_for_sets(proba.size, 1.0 - recall, delta)
-    assert k is not None
-    return float(np.sort(proba)[proba.size - k])
+    return None if k is None else float(np.sort(proba)[proba.size - k])
 
 
 def for_precision(

@@ -72,25 +72,30 @@ class Comparison:
 
     def __str__(self) -> str:
         low, high = self.bounds
-        seen = f"(observed {self.difference:+.4f} on {self.n:,} texts; p = {self.p_value:.2g})"
-        sure = f"With {100 * (1 - self.delta):g} % confidence"
+        observed = f"(observed {self.difference:+.4f} on {self.n:,} texts; p = {self.p_value:.2g})"
+        confidence = f"With {100 * (1 - self.delta):g} % confidence"
         if low > 0:
-            found = f"{sure}, a errs less than b, by at least {rounded_down(low)} {seen}."
+            text = f"{confidence}, a errs less than b, by at least {rounded_down(low)} {observed}."
         elif high < 0:
-            found = f"{sure}, b errs less than a, by at least {rounded_down(-high)} {seen}."
+            text = (
+                f"{confidence}, b errs less than a, by at least {rounded_down(-high)} {observed}."
+            )
         elif self.p_value <= self.delta:
             better, worse = ("a", "b") if self.difference > 0 else ("b", "a")
-            found = f"{sure}, {better} errs less than {worse} {seen}; by how much is not certain."
+            text = (
+                f"{confidence}, {better} errs less than {worse} {observed}; by how much is not "
+                "certain."
+            )
         else:
-            found = (
-                f"{sure}, the errors of b and a differ by {rounded_down(low)} to "
-                f"{rounded_up(high)} {seen}: these texts are too few to say which is better."
+            text = (
+                f"{confidence}, the errors of b and a differ by {rounded_down(low)} to "
+                f"{rounded_up(high)} {observed}: these texts are too few to say which is better."
             )
         if self.n_duplicates:
-            found += (
+            text += (
                 f"\n{self.n_duplicates:,} further texts are copies of these and were not counted."
             )
-        return found
+        return text
 
 
 def compare(

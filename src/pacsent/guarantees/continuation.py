@@ -46,11 +46,6 @@ class ContinuationOptions(CertifyOptions):
     split : float or None, default=None
         Share of the documents that fits and calibrates the rule. None: 0.3, from 2,000 documents on
         0.1.
-
-    Examples
-    --------
-    >>> ContinuationOptions(bound="chernoff").delta
-    0.05
     """
 
     any_encoder: ClassVar[bool] = True
@@ -80,17 +75,6 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
     """How well the vector of a document's first part recognises the words that follow.
 
     The rule calls w a word of the document if (scale * vector + shift).A_w + bias > 0.
-
-    Examples
-    --------
-    >>> from pacsent import make
-    >>> from pacsent.guarantees import certify_encoder
-    >>> from pacsent.paper.simulation import SETTINGS, Language
-    >>> language = Language(SETTINGS["topics"])
-    >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
-    >>> certificate = certify_encoder(make("PB-L2", language.words), texts, random_state=0)
-    >>> certificate.empirical_risk < certificate.bound < certificate.trivial_value
-    True
     """
 
     kind: ClassVar[str] = "continuation"
@@ -260,12 +244,7 @@ class Rule(NamedTuple):
 
 
 def cut(documents: Encoded, share: float) -> tuple[Encoded, Encoded]:
-    """The first part of each document in reading order, and the rest; both have a word.
-
-    >>> head, tail = cut(calibration.encode_ids(np.array([4, 2, 7, 1]), np.array([4])), share=0.5)
-    >>> head.ids, tail.ids
-    (array([4, 2], dtype=int32), array([7, 1], dtype=int32))
-    """
+    """The first part of each document in reading order, and the rest; both have a word."""
     n = np.diff(documents.offsets)
     n_head = np.clip(np.floor(share * n), 1, n - 1).astype(np.int64)
     place = np.arange(documents.ids.size) - np.repeat(documents.offsets[:-1], n)

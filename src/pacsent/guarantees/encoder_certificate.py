@@ -58,11 +58,6 @@ class CertifyOptions:
     bias : float or None
         Added to every score. None: ln of the number of negatives the vectors were trained with, or
         of 15.
-
-    Examples
-    --------
-    >>> CertifyOptions(delta=0.1).delta
-    0.1
     """
 
     any_encoder: ClassVar[bool] = False  # whether encoders without word vectors can be certified
@@ -110,11 +105,7 @@ class CertifyOptions:
 
 
 def finite_list(name: str, value: Any, above: float = -math.inf) -> list[float]:
-    """One number or several, as a list of finite floats.
-
-    >>> finite_list("bias", 1.5)
-    [1.5]
-    """
+    """One number or several, as a list of finite floats."""
     try:
         values = [float(v) for v in np.atleast_1d(np.asarray(value, dtype=float))]
     except (TypeError, ValueError):
@@ -170,11 +161,6 @@ class EncoderCertificate(Certificate):
     @property
     def is_vacuous(self) -> bool:
         return not self.bound < self.trivial_value
-
-    @property
-    def gap(self) -> float | None:
-        """The bound minus the held-out risk."""
-        return None if self.held_out_risk is None else self.bound - self.held_out_risk
 
     # ---- verification ------------------------------------------------------------------------
 
@@ -449,8 +435,8 @@ def _checked_encoder(encoder, options) -> Any:
             f"encoder must be a sentence encoder. Got the classifier {type(encoder).__name__} "
             "instead. Call pacsent.guarantees.certify(classifier, texts, labels)."
         )
-    taught = getattr(encoder, "kind", "") == "StaticEncoder" and options.any_encoder
-    if taught or not hasattr(encoder, "word_vectors"):
+    distilled = getattr(encoder, "kind", "") == "StaticEncoder" and options.any_encoder
+    if distilled or not hasattr(encoder, "word_vectors"):
         if not options.any_encoder:
             raise TypeError(
                 "encoder must be a sentence encoder with word vectors, or a list of some. Got "

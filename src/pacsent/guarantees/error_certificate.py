@@ -228,13 +228,6 @@ def fraction_bound(counts: Sequence[int], delta: float) -> float:
     `counts` are [texts, errors], or [different texts, those with an error, further texts, further
     errors]. The larger of two limits: that of all texts holds where texts are drawn independently,
     repetitions included; that of different texts where these are, and repeat by accident.
-
-    Examples
-    --------
-    >>> round(fraction_bound([200, 20], 0.05), 4)
-    0.142
-    >>> fraction_bound([100, 10, 100, 10], 0.05) > fraction_bound([200, 20], 0.05)
-    True
     """
     n, wrong = sum(counts[::2]), sum(counts[1::2])
     return max(upper_limit(counts[1], counts[0], delta), upper_limit(wrong, n, delta))
@@ -246,10 +239,6 @@ def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
     Where there is more than the error rate, that has half of delta and the others share the other
     half. Where there are losses of groups, they take the place of counts. `parts` is what
     `count_errors` returns; what is left out of it is empty.
-
-    >>> bounds = joint_bounds({"n": 200, "n_errors": 20}, 0.05)
-    >>> round(bounds["bound"], 4), bounds["class_bounds"], bounds["balanced_bound"]
-    (0.142, {}, None)
     """
     names = ("n", "n_errors", "n_duplicates", "n_repeated_errors")
     counts = [parts.get(name, 0) for name in names]
@@ -301,10 +290,6 @@ def count_errors(
         Those whose texts, and whose predictions, are counted by themselves.
     row_losses : dict, optional
         Further losses in [0, 1] of each text, by name.
-
-    >>> parts = count_errors(["a", "b"] * 3, ["a"] * 6, seed=0, clusters=np.arange(6) // 2)
-    >>> parts["n"], parts["n_errors"], parts["n_duplicates"]
-    (3, 3, 3)
     """
     wrong = np.array([label != answer for label, answer in zip(labels, predictions)], bool)
     clusters = np.arange(wrong.size) if clusters is None else np.asarray(clusters)
@@ -374,9 +359,6 @@ def error_certificate(
         Further fields: provenance, holdout, digests, scope and n_groups.
     **counted
         clusters, group_of, recall, precision, row_losses: see `count_errors`.
-
-    >>> error_certificate(["a", "b"] * 50, ["a"] * 100, clusters=np.arange(100) // 2).n
-    50
     """
     seed = as_seed(seed)
     parts = count_errors(labels, predictions, seed=seed, **counted)

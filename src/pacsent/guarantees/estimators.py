@@ -37,12 +37,6 @@ def predict_any(
     Decision values take the place of probabilities where there are none: any score keeps the
     guarantees of prediction sets and of abstention. `classes` are the classes in the order of
     columns; `multilabel` states that each text has a set of them.
-
-    Examples
-    --------
-    >>> predictions = predict_any(lambda texts: ["yes" for _ in texts], None, ["a film"])
-    >>> predictions.labels.tolist(), predictions.log_proba
-    (['yes'], None)
     """
     if hasattr(classifier, "predict_with_scores"):
         return Predictions(*classifier.predict_with_scores(X))
@@ -114,13 +108,7 @@ def _logarithms(probabilities, n, classes, estimator):
 
 
 def classes_of(estimator: Any, given: Any, labels: Sequence) -> np.ndarray:
-    """The classes in the order of columns: the estimator's own, those given, or those that occur.
-
-    Examples
-    --------
-    >>> classes_of(len, ["yes", "no"], ["no", "no"]).tolist()
-    ['yes', 'no']
-    """
+    """The classes in the order of columns: the estimator's own, the given, or those that occur."""
     own = getattr(estimator, "classes_", None)
     if own is None:
         own = sorted(set(labels)) if given is None else as_column(given, "classes")

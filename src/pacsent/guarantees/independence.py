@@ -59,13 +59,7 @@ def dependent_clusters(X: Any, *, exact: bool = False, n_rows: int | None = None
 
 
 def one_row_per_cluster(clusters: np.ndarray, seed: int | None) -> np.ndarray:
-    """One row of each cluster, drawn at random, or the first where seed is None; in order.
-
-    Examples
-    --------
-    >>> one_row_per_cluster(np.array([0, 1, 2, 2]), seed=None)
-    array([0, 1, 2])
-    """
+    """One row of each cluster, drawn at random, or the first where seed is None; in order."""
     order = np.arange(clusters.size)
     if seed is not None:
         order = np.random.default_rng(seed).permutation(clusters.size)
@@ -73,13 +67,7 @@ def one_row_per_cluster(clusters: np.ndarray, seed: int | None) -> np.ndarray:
 
 
 def cluster_means(clusters: np.ndarray, values: np.ndarray, seed: int) -> np.ndarray:
-    """The mean of each cluster, in an order that does not depend on the values.
-
-    Examples
-    --------
-    >>> np.sort(cluster_means(np.array([0, 0, 1]), np.array([0.0, 1.0, 1.0]), seed=0))
-    array([0.5, 1. ])
-    """
+    """The mean of each cluster, in an order that does not depend on the values."""
     _, cluster = np.unique(clusters, return_inverse=True)
     means = np.bincount(cluster, values) / np.bincount(cluster)
     return np.random.default_rng([seed, 1]).permutation(means)
@@ -89,11 +77,6 @@ def population(group_of: np.ndarray | None) -> tuple[str, int]:
     """(scope of a guarantee from texts of these groups, number of groups where they are too few).
 
     The scope is "texts" without groups, "groups" if there are enough of them, else "same groups".
-
-    Examples
-    --------
-    >>> population(None), population(np.arange(20)), population(np.arange(20) // 10)
-    (('texts', 0), ('groups', 0), ('same groups', 2))
     """
     n_groups = 0 if group_of is None else np.unique(group_of).size
     if n_groups >= MIN_HELD_OUT_GROUPS:
@@ -104,14 +87,7 @@ def population(group_of: np.ndarray | None) -> tuple[str, int]:
 def independent_rows(
     n: int, clusters: np.ndarray | None, group_of: np.ndarray | None, seed: int
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """One row of each cluster or of each group, and the fields of a certificate about them.
-
-    Examples
-    --------
-    >>> rows, fields = independent_rows(4, np.array([0, 1, 2, 2]), None, seed=0)
-    >>> rows.size, fields
-    (3, {'n': 3, 'n_duplicates': 1, 'scope': 'texts', 'n_groups': 0})
-    """
+    """One row of each cluster or of each group, and the fields of a certificate about them."""
     scope, n_groups = population(group_of)
     if scope == "groups":
         clusters = np.asarray(group_of)
@@ -121,13 +97,7 @@ def independent_rows(
 
 
 def holdout_fraction(holdout: Any, n_clusters: int) -> float:
-    """The fraction to hold out of `n_clusters`, where `holdout` is a fraction or "auto".
-
-    Examples
-    --------
-    >>> holdout_fraction("auto", 100), holdout_fraction("auto", 5000), holdout_fraction(0.25, 100)
-    (0.4, 0.2, 0.25)
-    """
+    """The fraction to hold out of `n_clusters`, where `holdout` is a fraction or "auto"."""
     if isinstance(holdout, str) and holdout == "auto":
         return next(fraction for most, fraction in HOLDOUT_FRACTIONS if n_clusters <= most)
     if not is_number(holdout) or not 0 < holdout < 1:
@@ -167,14 +137,6 @@ def hold_out(
         Numbers of groups. Whole groups are held out, and the guarantee is for new groups. Where
         fewer than `MIN_HELD_OUT_GROUPS` would be held out, clusters are, and the scope is "same
         groups".
-
-    Examples
-    --------
-    >>> parts = hold_out(np.array([3, 3, 5, 5]), 0.5, seed=0)
-    >>> sorted([parts.held_out_rows.tolist(), parts.training_rows.tolist()])
-    [[0, 1], [2, 3]]
-    >>> hold_out(np.arange(40), 0.5, seed=0, groups=np.arange(40) // 10).scope
-    'same groups'
     """
     seed = as_seed(seed)
     scope, clusters = "texts", np.asarray(clusters)

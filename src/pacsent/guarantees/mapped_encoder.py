@@ -22,11 +22,6 @@ class MappedEncoder(TransformerMixin, BaseEstimator):
     `fit` lets the encoder, anything that `pacsent.encoders.as_encoder` takes, read the first 80 %
     of each document, and learns by ridge regression the affine map to the average vector of all
     words of the document. It reads the words that are in the vocabulary, in their order.
-
-    >>> encoder = MappedEncoder(lambda texts: [[1.0, len(text)] for text in texts])
-    >>> texts = ["a glass of wine", "the cat slept", "shares fell again"]
-    >>> encoder.fit(texts).transform(["wine"]).shape
-    (1, 256)
     """
 
     learns_from_text = True

@@ -228,12 +228,7 @@ def multilabel_certificate(
     seed: int | None = None,
     fields: dict[str, Any] | None = None,
 ) -> MultilabelCertificate:
-    """The certificate of matrices of bool; `fields` are further ones, as of `error_certificate`.
-
-    >>> right = np.tile([[True, False], [False, True]], (50, 1))
-    >>> multilabel_certificate(right, right, ["joy", "love"], clusters=np.arange(100) // 2).n
-    50
-    """
+    """The certificate of matrices of bool; `fields` are further ones, as of `error_certificate`."""
     seed = as_seed(seed)
     rows, parts = independent_rows(len(has), clusters, group_of, seed)
     parts |= _count_matches(has[rows], given[rows], names)

@@ -59,10 +59,6 @@ def first_copies(encoded: Encoded) -> np.ndarray:
 
     Copies are not independent examples, so each is counted once. Documents of fewer than two known
     words are kept: they are left out, and counted, elsewhere.
-
-    >>> encoded = Encoded(np.array([4, 2, 4, 2, 7]), np.array([0, 2, 4, 5]), np.zeros(3, int))
-    >>> first_copies(encoded)
-    array([0, 2])
     """
     ids = np.ascontiguousarray(encoded.ids, dtype="<i4").tobytes()
     edges = (4 * encoded.offsets).tolist()

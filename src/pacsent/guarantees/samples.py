@@ -26,13 +26,6 @@ def as_samples(X: Any, *, only_texts: bool = False) -> Any:
     X : texts, array, sparse matrix, DataFrame, or iterable of objects
     only_texts : bool
         Whether the classifier takes texts alone.
-
-    Examples
-    --------
-    >>> as_samples(text for text in ("a film", "a book"))
-    ['a film', 'a book']
-    >>> as_samples(np.eye(2)).shape
-    (2, 2)
     """
     if only_texts:
         return as_texts(X, "X")
@@ -104,14 +97,7 @@ def _recorded(model, what):
 
 
 def row_fingerprints(X: Any) -> np.ndarray:
-    """A 64-bit hash of each row, (n,): equal rows have equal hashes.
-
-    Examples
-    --------
-    >>> first, second, third = row_fingerprints(np.array([[1, 2], [1, 3], [1, 2]]))
-    >>> bool(first == third), bool(first == second)
-    (True, False)
-    """
+    """A 64-bit hash of each row, (n,): equal rows have equal hashes."""
     X = text_column(X)
     if is_texts(X):
         return fingerprints(X)
@@ -147,11 +133,7 @@ def digests(model: Any, X: Any, labels: Any, predictions: Any) -> dict[str, str]
 
 
 def digest(values: Any) -> str:
-    """SHA-256 of labels or texts, or of the rows of an array or a table, in their order.
-
-    >>> digest(["a", "b"])[:8], digest(["ab"])[:8]
-    ('3554d2b8', 'f9ca6d37')
-    """
+    """SHA-256 of labels or texts, or of the rows of an array or a table, in their order."""
     values = text_column(values)
     if isinstance(values, list) and not hasattr(next(iter(values), ""), "shape"):
         return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()

@@ -23,35 +23,31 @@ _WHOLE = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u313f\u3400-\u9fff"
 _WORD = re.compile(rf"(?=\w)[{_WHOLE}]|[^\W{_WHOLE}]+")
 _SLOPES = np.array([-0.9, -0.45, 0.0, 0.45, 0.9])  # bets that are linear in the p-value
 _ENDS = (0.25, 0.1)  # bets that p-values below these, or above 1 minus these, are rare
-_RARE = 0.1  # how rare: the density there
-_JUMP = 0.005  # share of the capital that is spread over all bets before every text
+_TAIL_DENSITY = 0.1  # of p-values there, if the bet is right
+_MIXING_FRACTION = 0.005  # of the capital, spread over all bets before every text
 
 
 def monitors_of(classifier: Any, texts: Sequence[str]) -> np.ndarray:
     """`MONITORS` of each text, (n, 3); a column of -1 is one that the classifier cannot tell.
 
     Unknown words and vectors are those of a TextClassifier, by itself or as `estimator_`.
-
-    Examples
-    --------
-    >>> monitors_of(None, ["a good film", "good"])[:, 0]
-    array([3., 1.])
     """
     model = getattr(classifier, "estimator_", classifier)
     words = [_WORD.findall(text.lower()) for text in texts]
-    found = np.full((len(texts), len(MONITORS)), -1.0)
-    found[:, 0] = [len(some) for some in words]
+    values = np.full((len(texts), len(MONITORS)), -1.0)
+    values[:, 0] = [len(text_words) for text_words in words]
     known = getattr(model, "ngrams_", None)
     if known is not None and known.sizes[0] == 1:
-        all_words = sorted({word for some in words for word in some})
-        there = dict(zip(all_words, np.isin(word_hashes(all_words), known.hashes).tolist()))
-        found[:, 1] = [
-            sum(not there[word] for word in some) / len(some) if some else 0.0 for some in words
+        all_words = sorted({word for text_words in words for word in text_words})
+        is_known = dict(zip(all_words, np.isin(word_hashes(all_words), known.hashes).tolist()))
+        values[:, 1] = [
+            sum(not is_known[word] for word in text_words) / max(1, len(text_words))
+            for text_words in words
         ]
     mean = getattr(model, "mean_vector_", None)
     if mean is not None and mean.size:
-        found[:, 2] = np.linalg.norm(model._dense(texts) - mean, axis=1)
-    return found
+        values[:, 2] = np.linalg.norm(model._dense(texts) - mean, axis=1)
+    return values
 
 
 class Change(NamedTuple):
@@ -130,10 +126,10 @@ class StreamWatcher:
         """Look at the next texts (with their labels, where known); whether there is an alarm."""
         texts = as_texts(texts, "texts")
         y = None if labels is None else positions(self.classifier.classes_, labels, len(texts))
-        found = None
+        monitors = None
         if self._calibration.monitors is not None:
-            found = monitors_of(self.classifier, texts)
-        return self.see(self.classifier.predict_log_proba(texts), y, found)
+            monitors = monitors_of(self.classifier, texts)
+        return self.see(self.classifier.predict_log_proba(texts), y, monitors)
 
     def see(
         self,
@@ -160,7 +156,7 @@ class StreamWatcher:
 
     def _start(self, kind):
         self._kind = labelled, monitored = kind
-        given = self._calibration
+        calibration = self._calibration
         names = [str(name) for name in np.asarray(self.classifier.classes_).tolist()]
         self._names = ["confidence", *(f"probability of class {name!r}" for name in names)]
         if labelled:
@@ -168,10 +164,10 @@ class StreamWatcher:
             self._names += [f"share of class {name!r}" for name in names]
         self._monitored = np.arange(0)
         if monitored:
-            self._monitored = np.flatnonzero((given.monitors >= 0).any(axis=0))
+            self._monitored = np.flatnonzero((calibration.monitors >= 0).any(axis=0))
             self._names += [MONITORS[i] for i in self._monitored]
         known = self._quantities(
-            given.log_proba, given.labels if labelled else None, given.monitors
+            calibration.log_proba, calibration.labels if labelled else None, calibration.monitors
         )
         self._before = known.mean(axis=0)
         self._sums = np.zeros(len(self._names))
@@ -199,7 +195,9 @@ class StreamWatcher:
 
     def _bet(self, p):
         spread = self._capitals.mean(axis=1, keepdims=True)
-        self._capitals = ((1.0 - _JUMP) * self._capitals + _JUMP * spread) * growth(p)
+        self._capitals = (
+            (1.0 - _MIXING_FRACTION) * self._capitals + _MIXING_FRACTION * spread
+        ) * growth(p)
         reached = self._of_each() >= 1.0 / self.alpha
         if self.alarm_at is None and reached.any():
             self.alarm_at = self.n_seen
@@ -230,15 +228,12 @@ class StreamWatcher:
 
 
 def growth(p: np.ndarray) -> np.ndarray:
-    """What one unit on each bet becomes at these p-values, (r, n_bets); 1 on average.
-
-    Examples
-    --------
-    >>> growth(np.array([0.05])).round(2).tolist()
-    [[1.81, 1.4, 1.0, 0.6, 0.19, 0.1, 1.3, 0.1, 1.1]]
-    """
+    """What one unit on each bet becomes at these p-values, (r, n_bets); 1 on average."""
     columns = [1.0 + slope * (2.0 * p - 1.0) for slope in _SLOPES]
     for end in _ENDS:
-        rest = (1.0 - _RARE * end) / (1.0 - end)
-        columns += [np.where(p < end, _RARE, rest), np.where(p > 1.0 - end, _RARE, rest)]
+        density = (1.0 - _TAIL_DENSITY * end) / (1.0 - end)
+        columns += [
+            np.where(p < end, _TAIL_DENSITY, density),
+            np.where(p > 1.0 - end, _TAIL_DENSITY, density),
+        ]
     return np.stack(columns, axis=1)
