@@ -72,13 +72,6 @@ def pool(
 
         pool_rows(encoded.ids, encoded.offsets, table, weights, scale, out, add)
         return
-    if encoded.n_sentences == 1:  # a request to the server: no matrix is needed
-        rows = table[encoded.ids]
-        rows = (rows.view(np.float16) if rows.dtype == np.uint16 else rows).astype(out.dtype)
-        if weights.size:
-            rows *= weights[encoded.ids, None].astype(out.dtype)
-        out[...] = scale[:, None] * rows.sum(axis=0) + (out if add else 0.0)
-        return
     for s, (first, last) in enumerate(pairwise(encoded.offsets.tolist())):
         mine = encoded.ids[first:last]
         rows = table[mine]
