@@ -8,8 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import METHODS, Vocabulary, WordVectors, make
-from pacsent.encoders import AverageVectorizer, IDFVectorizer
-from pacsent.encoders.text_report import EmptySentenceWarning
+from pacsent.encoders import AverageVectorizer, EmptySentenceWarning, IDFVectorizer
 from reference.gaussian_reference import idf_l2_posterior, l2_posterior
 
 INF = float("inf")

@@ -17,9 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from pacsent import METHODS, WordVectors, make
+from pacsent.encoders import EmptySentenceWarning
 from pacsent.encoders.methods import ESTIMATORS
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
-from pacsent.encoders.text_report import EmptySentenceWarning
 
 LABELS = [1, 0, 0, 1, 0, 0, 1, 0, 1, 1]
 

@@ -12,7 +12,7 @@ _lazy_getattr, __dir__, __all__ = lazy_loader.attach(
         "remote_encoder": ["RemoteEncoder"],
         "sentence_vectorizer": ["SentenceVectorizer"],
         "static_encoder": ["StaticEncoder"],
-        "text_report": ["EmptySentenceWarning"],
+        "encoding": ["EmptySentenceWarning"],
     },
 )
 

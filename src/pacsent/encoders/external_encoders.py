@@ -1,9 +1,9 @@
-"""Encoders of other programs, behind the interface that the methods of pacsent have.
+"""Encoders of other programs, behind the interface of the methods of pacsent.
 
 An encoder is anything that turns texts into vectors: an object with `encode` such as a model of
 sentence-transformers, a function, a fitted scikit-learn transformer, a server, or vectors that were
-computed elsewhere.
-`as_encoder` makes an `ExternalEncoder` of it, which `TextClassifier`, `Index` and the server use.
+computed elsewhere. `as_encoder` makes an `ExternalEncoder` of it, for `TextClassifier`, `Index` and
+the server.
 """
 
 from abc import ABC, abstractmethod
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 
 from pacsent import registry
-from pacsent.encoders.batching import batches
+from pacsent.encoders.encoding import EncoderMixin, iter_batches
 from pacsent.encoders.methods import DEFAULT, as_vectorizer
 from pacsent.encoders.remote_encoder import RemoteEncoder
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
@@ -25,7 +25,7 @@ from pacsent.storage import State, checked_tensor, is_model_name, is_url, load
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.words.vectors import WordVectors
 
-# Their vectors are saved with a model: an encoder that gives others is not the same.
+# The vectors of these sentences are saved with a model, to recognise its encoder.
 PROBE = (
     "The cat slept on the warm stone.",
     "Shares fell sharply after the announcement.",
@@ -38,13 +38,19 @@ PROBE = (
     "42",
     "Der Zug nach Wien hat heute Verspätung.",
 )
-_LEAST_COSINE = 0.99  # of the probe's vectors then and now; another precision changes them less
-_FADE = 50  # words: chosen on the training part of 20news and the dev part of STS-B
-_BATCH = 4096  # texts passed to the encoder at once
+
+# Least cosine of the probe's vectors then and now; another precision changes them less.
+_MIN_PROBE_COSINE = 0.99
+
+# Words of a text below which SIF-sum counts less beside a distilled encoder. Chosen on the training
+# part of 20news and the dev part of STS-B.
+_FADE_WORDS = 50
+
+_BATCH_TEXTS = 4096  # passed to the encoder at a time
 
 
-class AnyEncoder(TransformerMixin, BaseEstimator, ABC):
-    """What encoders that are no methods of pacsent share; a class adds `_encode` and `n_dims`."""
+class AnyEncoder(EncoderMixin, BaseEstimator, ABC):
+    """Base of encoders that are no methods of pacsent; a class adds `_encode` and `n_dims`."""
 
     learns_from_text = False
 
@@ -53,35 +59,22 @@ class AnyEncoder(TransformerMixin, BaseEstimator, ABC):
     def n_dims(self) -> int:
         """Numbers of a vector."""
 
-    def encode(self, texts: Iterable[str]) -> np.ndarray:
-        """Vectors of texts, (n, n_dims), float32."""
-        parts = [means for means, _ in self.stream(as_texts(texts))]
+    def posterior(self, X: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors, (n, n_dims), float32, and nan for their variances."""
+        parts = [means for means, _ in self.stream(as_texts(X))]
         if len({part.shape[1] for part in parts}) > 1:
             raise ValueError(f"{name_of(self)} must give vectors of one size. They differ in size.")
-        return np.concatenate(parts) if parts else np.zeros((0, self.n_dims), np.float32)
-
-    def transform(self, X: Iterable[str]) -> np.ndarray:
-        """The same as `encode`."""
-        return self.encode(X)
-
-    def posterior(self, X: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The vectors, and nan for their variances: other encoders have none."""
-        vectors = self.encode(X)
+        vectors = np.concatenate(parts) if parts else np.zeros((0, self.n_dims), np.float32)
         return vectors, np.full(len(vectors), np.nan)
 
     def stream(self, X: Iterable[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """`posterior` in batches; sets `n_sentences_` and `n_empty_` (vectors of zeros)."""
         n, n_empty = 0, 0
-        for texts in batches(as_sentences(X), _BATCH):
+        for texts in iter_batches(as_sentences(X), _BATCH_TEXTS):
             vectors = self._encode(as_texts(texts), n)
             n, n_empty = n + len(texts), n_empty + int((~vectors.any(axis=1)).sum())
             yield vectors, np.full(len(texts), np.nan)
         self.n_sentences_, self.n_empty_, self.coverage_ = n, n_empty, None
-
-    def similarity(self, a: Iterable[str], b: Iterable[str]) -> np.ndarray:
-        """Cosines of texts, (n_a, n_b), within [-1, 1]."""
-        A, B = (unit_rows(self.encode(texts)) for texts in (a, b))
-        return np.clip(A @ B.T, -1.0, 1.0)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of `transform`."""
@@ -158,18 +151,17 @@ class ExternalEncoder(AnyEncoder):
         return self  # it learns nothing, and may be too large to copy
 
     def _encode(self, texts: list[str], start: int) -> np.ndarray:
-        call = _caller(self.encoder, self.label)
-        given = call(texts)
+        output = _encode_function(self.encoder, self.label)(texts)
         try:
-            vectors = np.asarray(given.toarray() if hasattr(given, "toarray") else given)
+            vectors = np.asarray(output.toarray() if hasattr(output, "toarray") else output)
             vectors = vectors.astype(np.float32)
         except (ValueError, TypeError):
             vectors = np.zeros(0, np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1]:
             raise ValueError(
                 f"{self.label} must give an array of shape (n_texts, n_dims). Got "
-                f"{getattr(given, 'shape', None) or type(given).__name__} for {len(texts):,} texts "
-                "instead. Check what it returns for a list of str."
+                f"{getattr(output, 'shape', None) or type(output).__name__} for {len(texts):,} "
+                "texts instead. Check what it returns for a list of str."
             )
         wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
         if wrong.size:
@@ -192,28 +184,27 @@ class ExternalEncoder(AnyEncoder):
     def from_state(cls, state: State) -> "ExternalEncoder":
         """The inverse of `state`. An encoder without an address must be attached again."""
         name, source = str(state.config.get("name")), state.config.get("source")
-        made = cls(_Missing(name), name=name)
-        if isinstance(source, str):
-            made = cls(RemoteEncoder(source), name=name)
-        made.probe_ = checked_tensor(state.tensors, "probe", np.float32, (len(PROBE), None))
-        return made
+        inner = RemoteEncoder(source) if isinstance(source, str) else _Missing(name)
+        encoder = cls(inner, name=name)
+        encoder.probe_ = checked_tensor(state.tensors, "probe", np.float32, (len(PROBE), None))
+        return encoder
 
     def attach(self, encoder: Any) -> "ExternalEncoder":
         """Use this encoder, if it gives the vectors of the one that was saved."""
         other = as_encoder(encoder)
-        found = np.asarray(other.posterior(list(PROBE))[0], np.float32)
-        if found.shape != self.probe_.shape:
+        probe = np.asarray(other.posterior(list(PROBE))[0], np.float32)
+        if probe.shape != self.probe_.shape:
             raise ValueError(
                 f"encoder must give vectors of {self.probe_.shape[1]} numbers, as {self.label} did "
-                f"when this model was made. Got {found.shape[1]} instead. Pass that encoder."
+                f"when this model was made. Got {probe.shape[1]} instead. Pass that encoder."
             )
-        agree = np.einsum("ij,ij->i", unit_rows(found), unit_rows(self.probe_))
-        agree[~(found.any(axis=1) | self.probe_.any(axis=1))] = 1.0  # neither knows the sentence
-        if agree.min() < _LEAST_COSINE:
+        cosines = np.einsum("ij,ij->i", unit_rows(probe), unit_rows(self.probe_))
+        cosines[~(probe.any(axis=1) | self.probe_.any(axis=1))] = 1.0  # neither knows the sentence
+        if cosines.min() < _MIN_PROBE_COSINE:
             raise ValueError(
                 f"encoder must be {self.label}, which this model was made with. Got another "
-                f"instead: the cosine of its vectors with those is {agree.min():.3f} for "
-                f"{PROBE[int(agree.argmin())]!r}. Pass that encoder."
+                f"instead: the cosine of its vectors with those is {cosines.min():.3f} for "
+                f"{PROBE[int(cosines.argmin())]!r}. Pass that encoder."
             )
         self.encoder = other
         return self
@@ -233,7 +224,7 @@ class _Missing:
 
 
 class StoredVectors:
-    """Vectors computed elsewhere, found by their texts; a text without a vector is refused.
+    """Vectors computed elsewhere, looked up by their texts.
 
     Examples
     --------
@@ -290,16 +281,16 @@ class ConcatenatedEncoder(AnyEncoder):
 
     def fit(self, X: Any = None, y: Any = None) -> "ConcatenatedEncoder":
         """Make every encoder ready; those that learn from text learn from X."""
-        self.encoders_: list[Any] = [as_encoder(one) for one in self.encoders]
-        for one in self.encoders_:
-            if not (one.learns_from_text and hasattr(one, "n_sentences_")):  # fitted before
-                one.fit(X if one.learns_from_text else [])
+        self.encoders_: list[Any] = [as_encoder(encoder) for encoder in self.encoders]
+        for encoder in self.encoders_:
+            if not (encoder.learns_from_text and hasattr(encoder, "n_sentences_")):
+                encoder.fit(X if encoder.learns_from_text else [])
         return self
 
     @property
     def n_dims(self) -> int:
         """Numbers of a vector."""
-        return sum(one._n_features_out for one in self._ready())
+        return sum(encoder._n_features_out for encoder in self._ready())
 
     def _ready(self):
         if not hasattr(self, "encoders_"):
@@ -316,7 +307,7 @@ class ConcatenatedEncoder(AnyEncoder):
 
     def state(self) -> State:
         """What `pacsent.save` writes: every encoder, as a part."""
-        parts = {f"encoder{i}": one for i, one in enumerate(self._ready())}
+        parts = {f"encoder{i}": encoder for i, encoder in enumerate(self._ready())}
         return State({"parameters": {"fade": self.fade}}, {"order": np.arange(len(parts))}, parts)
 
     @classmethod
@@ -355,21 +346,20 @@ def as_encoder(given: Any, *, name: str | None = None) -> Any:
     if isinstance(given, WordVectors):
         return as_vectorizer(given)
     if isinstance(given, str | Path):
-        return as_encoder(load(given)) if is_model_name(given) else _opened(given, name)
+        return as_encoder(load(given)) if is_model_name(given) else _open_external(given, name)
     if is_stored(given):
         return ExternalEncoder(StoredVectors(*given), name=name or "stored vectors")
     if isinstance(given, list | tuple):
         return ConcatenatedEncoder(list(given))
-    _caller(given, name or type(given).__name__)
+    _encode_function(given, name or type(given).__name__)
     return ExternalEncoder(given, name=name)
 
 
 def as_search_encoder(given: Any) -> Any:
     """`as_encoder` for an index: word vectors that come with an encoder of sentences use both.
 
-    Of long texts the words say more about the topic than a vector taught on sentences, so SIF-sum
-    stands beside it, with less weight in texts of fewer than 50 words
-    (benchmarks/encoders.py compares).
+    The topic of long texts is in their words more than in a vector distilled on sentences, so
+    SIF-sum is added, with less weight in texts of fewer than 50 words (benchmarks/encoders.py).
 
     >>> name_of(as_search_encoder("english"))
     'distilled + SIF-sum'
@@ -378,7 +368,7 @@ def as_search_encoder(given: Any) -> Any:
         given = load(given)
     if isinstance(given, WordVectors) and given.sentences is not None and given.counts is not None:
         both = [as_vectorizer(given), as_vectorizer(given, DEFAULT)]
-        return ConcatenatedEncoder(both, fade=_FADE)
+        return ConcatenatedEncoder(both, fade=_FADE_WORDS)
     return as_encoder(given)
 
 
@@ -399,33 +389,33 @@ def is_stored(given: Any) -> bool:
     return isinstance(given, tuple) and len(given) == 2 and getattr(given[1], "ndim", 0) == 2
 
 
-def open_any(place: str | Path, encoder: Any = None, **options: Any) -> Any:
+def open_any(path: str | Path, encoder: Any = None, **options: Any) -> Any:
     """What `pacsent.load` opens, with the encoder it was made with; or an encoder at a URL.
 
     >>> open_any("english")
     WordVectors(n_words=65536, n_dims=256)
     """
-    if is_model_name(place):
-        return load(place, encoder=encoder, **options)
-    return _opened(place, None)
+    if is_model_name(path):
+        return load(path, encoder=encoder, **options)
+    return _open_external(path, None)
 
 
-def _opened(place, name) -> ExternalEncoder:
+def _open_external(path, name) -> ExternalEncoder:
     """The encoder behind a URL, or in a folder of sentence-transformers."""
-    if is_url(place):
-        return ExternalEncoder(RemoteEncoder(str(place)), name=name)
+    if is_url(path):
+        return ExternalEncoder(RemoteEncoder(str(path)), name=name)
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError:
         raise ImportError(
-            f"{place} is a folder of sentence-transformers, which is not installed. Run: pip "
+            f"{path} is a folder of sentence-transformers, which is not installed. Run: pip "
             "install sentence-transformers"
         ) from None
-    return ExternalEncoder(SentenceTransformer(str(place)), name=name or Path(place).name)
+    return ExternalEncoder(SentenceTransformer(str(path)), name=name or Path(path).name)
 
 
-def _caller(encoder, name) -> Callable:
-    """What turns a list of str into vectors, or one line that refuses the object."""
+def _encode_function(encoder, name) -> Callable:
+    """The function of an encoder from a list of str to vectors; TypeError if there is none."""
     for method in ("encode", "transform"):
         if callable(getattr(encoder, method, None)) and not isinstance(encoder, type | str):
             return getattr(encoder, method)

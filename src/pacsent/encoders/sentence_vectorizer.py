@@ -7,30 +7,30 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from itertools import count
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from pacsent.encoders.batching import batches, gathered, joined, length
-from pacsent.encoders.prepared import Derived, FittedOn
-from pacsent.encoders.text_report import EmptySentenceWarning, TextReport
-from pacsent.maths.arrays import unit_rows
+from pacsent.encoders.encoding import (
+    EmptySentenceWarning,
+    EncoderMixin,
+    EncodingReport,
+    clear_empty,
+    collect,
+    length,
+    stream_posteriors,
+)
+from pacsent.encoders.fitted_state import FittedState
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
-from pacsent.storage import State, checked_tensor
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.texts import as_sentences
-from pacsent.threads import in_order, n_threads
+from pacsent.threads import n_threads
 from pacsent.words.fingerprint import MOST, Fingerprint
 from pacsent.words.vectors import WordVectors
 
-# parameters that change no number
-_INDIFFERENT = frozenset({"on_empty", "batch_size", "n_jobs", "verbose"})
 ROLES: dict = {"swap_roles": ["boolean"]}  # the constraint of methods whose tables can be swapped
 
 
@@ -49,7 +49,9 @@ class Name:
 
 
 @dataclass(eq=False, repr=False)  # fields are the parameters; equality is identity
-class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class SentenceVectorizer(
+    ClassNamePrefixFeaturesOutMixin, EncoderMixin, FittedState, BaseEstimator, ABC
+):
     """Base class of all methods: sentences in, Gaussian posteriors out.
 
     A subclass is a dataclass whose fields are its parameters. It extends
@@ -80,8 +82,6 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],
     }
-    # whether what `fit` learns depends on the numbers of the tables, or on the words alone
-    _learns_from_tables: ClassVar[bool] = True
 
     word_vectors: WordVectors
     _: KW_ONLY
@@ -146,66 +146,6 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _n_features_out(self):
         return self.word_vectors.n_dims
 
-    # ---- saving --------------------------------------------------------------------------------
-
-    kind = "SentenceVectorizer"
-
-    def state(self) -> State:
-        """What `pacsent.save` writes: parameters, what `fit` learned, the word vectors."""
-        check_is_fitted(self)
-        parameters = dict(self.get_params(deep=False))
-        words = parameters.pop("word_vectors")
-        config = {
-            "class": type(self).__name__,
-            "parameters": parameters,
-            "corpus_digest": words.corpus_digest,
-        }
-        arrays = {name: np.asarray(array) for name, array in self._state().items()}
-        return State(config, arrays, parts={"words": words})
-
-    @classmethod
-    def from_state(cls, state: State) -> "SentenceVectorizer":
-        """The inverse of `state`."""
-        try:
-            made = cls(state.parts["words"], **state.config["parameters"])
-        except TypeError as error:
-            raise ValueError(
-                f"it holds parameters that {cls.__name__} does not take ({error})"
-            ) from None
-        made._validate_params()
-        made._restore(state.tensors)
-        return made
-
-    def _state(self) -> dict[str, np.ndarray]:
-        """What `fit` learned, as arrays; `pacsent.save` stores it with the parameters."""
-        self._check_ready()
-        state = {"fit_report": np.array(self._fit_report, dtype=np.float64)}
-        if hasattr(self, "fingerprint_"):
-            seen = self.fingerprint_
-            state["fingerprint.documents"], state["fingerprint.runs"] = seen.documents, seen.runs
-            state["fingerprint.counts"] = np.array(list(seen.counts().values()), dtype=np.int64)
-        return state
-
-    def _restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """The inverse of `_state`, on an estimator that has its parameters."""
-        report = checked_tensor(state, "fit_report", np.float64, (3,), finite=False).tolist()
-        self.n_sentences_, self.n_empty_, self.coverage_ = int(report[0]), int(report[1]), report[2]
-        self._remember_fit()
-        if "fingerprint.documents" in state:
-            self.fingerprint_ = Fingerprint(
-                checked_tensor(state, "fingerprint.documents", np.uint64, (None,)),
-                checked_tensor(state, "fingerprint.runs", np.uint64, (None,)),
-                *checked_tensor(state, "fingerprint.counts", np.int64, (3,)).tolist(),
-            )
-
-    def _saved_words(self, state, name) -> np.ndarray:
-        """Ids of words in a saved state, all different and below `n_words`."""
-        n_words = self.word_vectors.n_words
-        words = checked_tensor(state, name, np.int64, (None,), low=0, below=n_words)
-        if np.unique(words).size != words.size:
-            raise ValueError(f"{name} names a word twice")
-        return words
-
     # ---- the public methods --------------------------------------------------------------------
 
     @property
@@ -229,12 +169,12 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         self._tables()
         encoded = self.word_vectors.vocabulary.encode(X)
-        report = TextReport()
+        report = EncodingReport()
         report.add(encoded, np.diff(encoded.offsets) == 0)
         self._finish(report, stacklevel=4)
         self._fit_number = getattr(self, "_fit_number", 0) + 1
         self._fit(encoded)
-        self._remember_fit()
+        self._remember_fit(self._learns())
         if self.learns_from_text:
             self.fingerprint_ = Fingerprint.of(self.word_vectors.vocabulary, encoded, MOST // 4)
         return self
@@ -250,30 +190,6 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             self.fit(encoded, y)
         return self.posterior(encoded)[0]  # an array: scikit-learn gives it the index of X
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Means of the posteriors.
-
-        Parameters
-        ----------
-        X : iterable of str or of token lists, table of one column, or Encoded
-            Sentences. A generator is read in batches of `batch_size`.
-
-        Returns
-        -------
-        means : array, shape (n_sentences, n_dims), float32 (float64 if the tables are)
-            Zero for sentences without a known word.
-        """
-        return self.posterior(X)[0]
-
-    def encode(self, texts: Any) -> np.ndarray:
-        """The same as `transform`, under the name that other libraries give it."""
-        return self.posterior(texts)[0]
-
-    def similarity(self, a: Any, b: Any) -> np.ndarray:
-        """Cosines of the vectors of sentences, (n_a, n_b), within [-1, 1]."""
-        A, B = (unit_rows(np.asarray(self.posterior(X)[0], np.float32)) for X in (a, b))
-        return np.clip(A @ B.T, -1.0, 1.0)
-
     def posterior(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the posteriors N(mean, variance I).
 
@@ -286,9 +202,10 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X, n_dims = self._sentences(X), self._n_features_out
         n = length(X)
         if n is None:
-            return gathered(self._stream(X), n_dims, self._dtype)
+            return collect(self._stream(X), n_dims, self._dtype)
         means = np.empty((n, n_dims), self._dtype)  # the batches are computed in their place
-        return joined(self._stream(X, means), means)
+        variances = [np.empty(0), *(part for _, part in self._stream(X, means))]
+        return means, np.concatenate(variances)
 
     def stream(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (means, variances) batch by batch, `batch_size` sentences at a time.
@@ -316,7 +233,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
         def solve(encoded: Encoded):
             means, variances = posterior(encoded, None)[:2]
-            _clear(means, variances, self._is_empty(encoded))
+            clear_empty(means, variances, self._is_empty(encoded))
             return means, variances
 
         return solve
@@ -348,84 +265,23 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _stream(self, X, out=None):
         self._check_ready()
-        report, n_lost, reports = TextReport(), 0, []
-        for encoded, finite, means, variances, *more in self._batches(X, out):
-            empty = self._is_empty(encoded)
-            _clear(means, variances, empty)
-            report.add(encoded, empty)
-            report.refuse_empty(self.on_empty, self.word_vectors.vocabulary)
-            if not finite:  # rows are looked at only then
-                n_lost += self._n_lost(encoded, means)
-            reports += more
-            yield means, variances
-        self._record(reports)
+        report = EncodingReport()
+        yield from stream_posteriors(self, X, report, out)
         self._finish(report, stacklevel=4)
-        if n_lost:
-            warnings.warn(
-                f"{n_lost:,} of {report.n_sentences:,} vectors are not finite numbers, although "
-                "those of their words are: the method diverged. Choose other parameters.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
 
-    def _batches(self, X, out=None):
-        """Yield (encoded, whether all is finite, means, variances, ...), batch by batch, in order.
-
-        Threads compute them.
-        """
-        posterior, vocabulary = self._prepared(), self.word_vectors.vocabulary
-
-        def work(start_and_part):
-            start, part = start_and_part
-            encoded = part
-            if not isinstance(part, Encoded):
-                encoded = vocabulary._encode_rows(part, start, n_jobs=1)
-            place = None if out is None else out[start : start + encoded.n_sentences]
-            means, *more = posterior(encoded, place)
-            with np.errstate(over="ignore", invalid="ignore"):
-                finite = np.isfinite(means.sum())  # one pass, while the numbers are in the cache
-            return encoded, finite, means, *more
-
-        n_jobs = self._n_threads()
-        size = self._batch_size(length(X), n_jobs)
-        parts = zip(count(0, size), batches(X, size))
-        # a few batches ahead, so that no thread waits and memory stays bounded
-        return in_order(work, parts, n_jobs, ahead=n_jobs + 1)
-
-    def _n_lost(self, encoded, means) -> int:
-        """Number of vectors that are not finite; an error where a word's own vector is not."""
-        lost = np.flatnonzero(~np.isfinite(means).all(axis=1))
-        if lost.size:
-            self.word_vectors.check_rows(encoded.take(lost).ids)
-        return lost.size
-
-    def _finish(self, report: TextReport, stacklevel: int):
+    def _finish(self, report: EncodingReport, stacklevel: int):
         """Set the attributes of the report, and warn of what it found."""
         self.n_sentences_, self.n_empty_ = report.n_sentences, report.n_empty
         self.coverage_ = report.coverage
         report.warn(self.on_empty, self.word_vectors.vocabulary, stacklevel + 1)
 
-    def _remember_fit(self):
-        """Keep what was fitted on, and its report: a later `transform` changes neither."""
-        self._fit_report = self.n_sentences_, self.n_empty_, self.coverage_
-        learns = type(self)._fit is not SentenceVectorizer._fit
-        self._fitted_on = None
-        if learns:
-            self._fitted_on = FittedOn(self.word_vectors, self.swap_roles, self._learns_from_tables)
+    def _learns(self) -> bool:
+        return type(self)._fit is not SentenceVectorizer._fit
 
     def _check_ready(self):
-        """Refuse an estimator that is not fitted, or whose word vectors were replaced."""
-        check_is_fitted(self)
-        if self._fitted_on is not None:
-            self._fitted_on.check(self.word_vectors, self.swap_roles, type(self).__name__)
+        """Raise an error if it is not fitted, or word vectors were replaced or lack a table."""
+        self._check_fitted()
         self._tables()
-
-    def _derived(self, name: str, make: Callable[[], Any]) -> Any:
-        """A value that follows from the parameters and from `fit`; made when first needed."""
-        kept = self.__dict__.setdefault("_derived_values", Derived())
-        parameters = (p for p in self._parameter_constraints if p not in _INDIFFERENT)
-        key = (getattr(self, "_fit_number", 0), *(getattr(self, p) for p in parameters))
-        return kept.get(key, name, make)
 
     @property
     def _dtype(self):
@@ -445,9 +301,3 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
         return tags
-
-
-def _clear(means, variances, empty):
-    """Mean 0 and variance nan for sentences without a posterior."""
-    if empty.any():
-        means[empty], variances[empty] = 0, np.nan

@@ -64,7 +64,6 @@ class StaticEncoder(ClosedForm):
     # Not dataclass fields: they are no parameters.
     word_variances_ = None
     certificate_ = None
-    _fitted_on = None
 
     @property
     def _paper_name(self) -> str:

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone, is_classifier
 
+from pacsent.encoders import EmptySentenceWarning
 from pacsent.encoders.external_encoders import as_encoder, name_of
-from pacsent.encoders.text_report import EmptySentenceWarning
 from pacsent.guarantees.certificate import Certificate, Verified, unpack_losses
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.error_certificate import candidates

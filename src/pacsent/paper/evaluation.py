@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import pacsent
+from pacsent.encoders import EmptySentenceWarning
 from pacsent.encoders.external_encoders import AnyEncoder, as_encoder, name_of
-from pacsent.encoders.text_report import EmptySentenceWarning
 from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
 from pacsent.paper import method_rows

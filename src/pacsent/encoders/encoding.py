@@ -1,0 +1,216 @@
+"""Encode sentences in batches, and report those that have no known word."""
+
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+from sklearn.base import TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+
+from pacsent.maths.arrays import unit_rows
+from pacsent.text.encoded import Encoded
+from pacsent.text.texts import n_sentences
+from pacsent.threads import in_order
+from pacsent.words.vocabulary import Vocabulary
+
+Posteriors = tuple[np.ndarray, np.ndarray]
+
+
+class EmptySentenceWarning(UserWarning):
+    """Some sentences contain no known word, so they have no posterior."""
+
+
+class EncoderMixin(TransformerMixin):
+    """What every encoder derives from its method `posterior`."""
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Means of the posteriors.
+
+        Parameters
+        ----------
+        X : iterable of str or of token lists, table of one column, or Encoded
+            Sentences. A generator is read in batches.
+
+        Returns
+        -------
+        means : array, shape (n_sentences, n_dims), float32 (float64 if the word vectors are)
+            Zero for sentences without a known word.
+        """
+        return self.posterior(X)[0]  # type: ignore[attr-defined]
+
+    def encode(self, texts: Any) -> np.ndarray:
+        """The same as `transform`, under the name that other libraries give it."""
+        return self.posterior(texts)[0]  # type: ignore[attr-defined]
+
+    def similarity(self, a: Any, b: Any) -> np.ndarray:
+        """Cosines of the vectors of sentences, (n_a, n_b), within [-1, 1]."""
+        A, B = (unit_rows(np.asarray(self.encode(X), np.float32)) for X in (a, b))
+        return np.clip(A @ B.T, -1.0, 1.0)
+
+
+@dataclass
+class EncodingReport:
+    """Counts of sentences and tokens, batch by batch."""
+
+    n_sentences: int = 0
+    n_empty: int = 0
+    n_wordless: int = 0  # sentences without a token, known or not
+    n_known: int = 0
+    n_unknown: int = 0
+    first_empty: list[int] = field(default_factory=list)
+
+    def add(self, encoded: Encoded, empty: np.ndarray) -> None:
+        """Count a batch; `empty` says which of its sentences have no posterior."""
+        if empty.any():
+            rows = np.flatnonzero(empty)
+            self.n_empty += rows.size
+            self.n_wordless += int((np.diff(encoded.offsets) + encoded.n_unknown == 0).sum())
+            self.first_empty += (rows[: 3 - len(self.first_empty)] + self.n_sentences).tolist()
+        self.n_sentences += empty.size
+        self.n_known += encoded.ids.size
+        self.n_unknown += int(encoded.n_unknown.sum())
+
+    @property
+    def coverage(self) -> float:
+        """Known tokens over all tokens; nan if there was no token."""
+        n_tokens = self.n_known + self.n_unknown
+        return self.n_known / n_tokens if n_tokens else float("nan")
+
+    def warn(self, on_empty: str, vocabulary: Vocabulary, stacklevel: int) -> None:
+        """Warn of empty sentences and of few known words; raise with on_empty="error"."""
+        if self.n_empty and on_empty == "warn":
+            warnings.warn(
+                f"{self._message(vocabulary)}: mean 0, variance nan. Drop them, or pass "
+                "on_empty='ignore'.",
+                EmptySentenceWarning,
+                stacklevel=stacklevel,
+            )
+        self.check_empty(on_empty, vocabulary)
+        vocabulary.warn_if_few_known(self.n_known, self.n_unknown, stacklevel=stacklevel + 1)
+
+    def check_empty(self, on_empty: str, vocabulary: Vocabulary) -> None:
+        """Raise ValueError if there are empty sentences and on_empty="error"."""
+        if self.n_empty and on_empty == "error":
+            message = self._message(vocabulary)
+            raise ValueError(f"{message}. Drop them, or pass on_empty='warn' to get mean 0.")
+
+    def _message(self, vocabulary):
+        more = ", ..." if self.n_empty > len(self.first_empty) else ""
+        rows = ", ".join(map(str, self.first_empty)) + more
+        cause = ""
+        if self.n_wordless:
+            cause = f"; {self.n_wordless:,} give no word at all: they are empty"
+            if vocabulary.normalise_name == "paper":
+                cause += (
+                    ", or in another script, of which normalise='paper' keeps nothing (use word "
+                    "vectors made with normalise='unicode')"
+                )
+            else:
+                cause += " or without letters and digits"
+        return (
+            f"{self.n_empty:,} of {self.n_sentences:,} sentences hold no known word (row {rows}, "
+            f"counted from 0), so they have no posterior{cause}"
+        )
+
+
+def length(X: Any) -> int | None:
+    """Return the number of sentences, if it is known beforehand."""
+    return X.n_sentences if isinstance(X, Encoded) else n_sentences(X)
+
+
+def iter_batches(X: Any, size: int) -> Iterator:
+    """Cut X into batches of `size` sentences; raise if its length is not that of its items."""
+    if isinstance(X, Encoded):
+        for start in range(0, X.n_sentences, size):
+            stop = min(start + size, X.n_sentences)
+            offsets = X.offsets[start : stop + 1]
+            ids = X.ids[offsets[0] : offsets[-1]]
+            yield Encoded(ids, offsets - offsets[0], X.n_unknown[start:stop])
+        return
+    expected = n_sentences(X)
+    sentences, n_read = iter(X), 0
+    while batch := list(islice(sentences, size)):
+        n_read += len(batch)
+        if expected is not None and n_read > expected:
+            break
+        yield batch
+    if expected is not None and n_read != expected:
+        more = "more" if n_read > expected else f"{n_read:,}"
+        raise ValueError(
+            f"X must hold as many sentences as its length says, {expected:,}. Got {more} instead "
+            f"from this {type(X).__name__}. Pass list(X)."
+        )
+
+
+def clear_empty(means: np.ndarray, variances: np.ndarray, empty: np.ndarray) -> None:
+    """Set mean 0 and variance nan for sentences without a posterior."""
+    if empty.any():
+        means[empty], variances[empty] = 0, np.nan
+
+
+def stream_posteriors(
+    vectorizer: Any, X: Any, report: EncodingReport, out: np.ndarray | None = None
+) -> Iterator[Posteriors]:
+    """Yield (means, variances) batch by batch, in order; threads compute them.
+
+    `report` counts the sentences. The means go to `out` if it is given.
+    """
+    posterior, vocabulary = vectorizer._prepared(), vectorizer.word_vectors.vocabulary
+
+    def work(start_and_batch):
+        start, batch = start_and_batch
+        encoded = batch
+        if not isinstance(batch, Encoded):
+            encoded = vocabulary._encode_rows(batch, start, n_jobs=1)
+        place = None if out is None else out[start : start + encoded.n_sentences]
+        means, *more = posterior(encoded, place)
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = np.isfinite(means.sum())  # one pass, while the numbers are in the cache
+        return encoded, finite, means, *more
+
+    n_jobs = vectorizer._n_threads()
+    size = vectorizer._batch_size(length(X), n_jobs)
+    n_diverged, solver_reports = 0, []
+    # A few batches ahead, so that no thread waits and memory stays bounded.
+    results = in_order(work, zip(count(0, size), iter_batches(X, size)), n_jobs, ahead=n_jobs + 1)
+    for encoded, finite, means, variances, *more in results:
+        empty = vectorizer._is_empty(encoded)
+        clear_empty(means, variances, empty)
+        report.add(encoded, empty)
+        report.check_empty(vectorizer.on_empty, vocabulary)
+        if not finite:
+            rows = np.flatnonzero(~np.isfinite(means).all(axis=1))
+            n_diverged += rows.size
+            if rows.size:  # raises if the vector of a word is not finite
+                vectorizer.word_vectors.check_rows(encoded.take(rows).ids)
+        solver_reports += more
+        yield means, variances
+    vectorizer._record(solver_reports)
+    if n_diverged:
+        warnings.warn(
+            f"{n_diverged:,} of {report.n_sentences:,} vectors are not finite numbers, although "
+            "those of their words are: the method diverged. Choose other parameters.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+
+def collect(stream: Iterable[Posteriors], n_dims: int, dtype: Any) -> Posteriors:
+    """Return (means, variances) of a stream of unknown length.
+
+    Each batch is freed once it is copied, so memory never contains the result twice.
+    """
+    batches = deque(stream)
+    n = sum(variances.size for _, variances in batches)
+    means, variances = np.empty((n, n_dims), dtype), np.empty(n)
+    start = 0
+    while batches:
+        batch_means, batch_variances = batches.popleft()
+        stop = start + batch_variances.size
+        means[start:stop], variances[start:stop] = batch_means, batch_variances
+        start = stop
+    return means, variances
