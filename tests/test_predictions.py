@@ -300,11 +300,11 @@ def test_kinds_of_tables_and_of_labels(tmp_path):
         ("", [], "Got an empty file"),
         ("label,prediction\na,\n", [], "Line 2 of t.csv must have a prediction. Got none"),
         ("label,prediction\n,a\n", [], "Line 2 of t.csv must have a label. Got none"),
-        ("label,answer\na,a\n", [], "must include prediction.*with --prediction"),
+        ("label,answer\na,a\n", [], "must include prediction.*with prediction_column"),
         ("label,prediction,p\na,a,nan\n", ["--probability", "p"], "probability between 0 and 1"),
-        ("label,prediction\na,b\n", [], "predictions must be among the classes .a..*--classes"),
-        ("label,prediction\na,a\n", ["--recall", "b"], "--recall must be among the classes"),
-        ("label,prediction\na,a\n", ["--text-column", "t"], "must include t.*--text-column"),
+        ("label,prediction\na,b\n", [], "predictions must be among the classes .a..*classes=A,B"),
+        ("label,prediction\na,a\n", ["--recall", "b"], "recall must be among the classes"),
+        ("label,prediction\na,a\n", ["--text-column", "t"], "must include t.*text_column"),
     ],
 )
 def test_mistakes_in_a_table_are_one_line(tmp_path, content, arguments, message):

@@ -245,7 +245,7 @@ class _AbstentionTest:
 
     def __init__(self, classifier, calibration):
         planning = classifier.out_of_fold_
-        self.planning = (
+        self.planning: tuple[np.ndarray, np.ndarray] = (
             np.exp(planning.log_proba.max(axis=1)),
             planning.log_proba.argmax(axis=1) != planning.labels,
         )

@@ -386,7 +386,8 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     """Check the encoder, encode the texts, and leave out what it has seen and copies."""
     encoder = _checked_encoder(encoder, options)
     seed = as_seed(options.random_state)
-    words = encoder.word_vectors.check_finite()  # a noise word may be one that no text contains
+    words = encoder.word_vectors
+    words.check_rows(np.arange(words.n_words))  # a noise word may be one that no text contains
     encoded = words.vocabulary.encode(texts)
     provenance = provenance_of(encoder, encoded)
     if options.overlap == "refuse":

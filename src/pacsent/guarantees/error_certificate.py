@@ -196,9 +196,9 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             )
             rows.append(("Precision", f"{each}."))
         for name in self._never_checked():
-            mean = LARGEST_LOSS[name] * float(unpack_losses(self.losses[name]).mean())
+            observed = LARGEST_LOSS[name] * float(unpack_losses(self.losses[name]).mean())
             least = f" (probabilities below {MIN_PROBABILITY:g} count as this)"
-            text = f"at most {rounded_up(self.loss_bounds[name])} (observed {mean:.4f})"
+            text = f"at most {rounded_up(self.loss_bounds[name])} (observed {observed:.4f})"
             rows.append((name, f"{text}{least if name == LOG_LOSS else ''}."))
         if rows:
             text = (
@@ -240,10 +240,10 @@ def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
     half. Where there are losses of groups, they take the place of counts. `parts` is what
     `count_errors` returns; what is left out of it is empty.
     """
-    names = ("n", "n_errors", "n_duplicates", "n_repeated_errors")
-    counts = [parts.get(name, 0) for name in names]
-    names = ("class_counts", "answer_counts", "losses")
-    class_counts, answer_counts, losses = (parts.get(name, {}) for name in names)
+    totals = ("n", "n_errors", "n_duplicates", "n_repeated_errors")
+    counts = [parts.get(name, 0) for name in totals]
+    class_counts, answer_counts = parts.get("class_counts", {}), parts.get("answer_counts", {})
+    losses = parts.get("losses", {})
     scores = [name for name in losses if name in LARGEST_LOSS]
     n_others = len(class_counts) + len(answer_counts) + len(scores)
     first = divide_delta(delta, fraction=0.5) if n_others else delta

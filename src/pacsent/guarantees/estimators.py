@@ -48,13 +48,13 @@ def predict_any(
     if getattr(answers, "ndim", 1) == 2 and answers.shape[1] > 1 and classes is not None:
         log_proba = _logarithms(np.asarray(answers, np.float64), n, classes, classifier)
         return Predictions(classes[log_proba.argmax(axis=1)], log_proba)
-    labels = as_column(answers, "predictions")
-    if len(labels) != n:
+    column = as_column(answers, "predictions")
+    if len(column) != n:
         raise ValueError(
             f"The estimator must predict one label for each of the {n:,} rows. "
-            f"{name_of(classifier)} gave {len(labels):,} instead."
+            f"{name_of(classifier)} gave {len(column):,} instead."
         )
-    return Predictions(np.asarray(labels), _scores(classifier, classes, X, n))
+    return Predictions(np.asarray(column), _scores(classifier, classes, X, n))
 
 
 def are_predictions(model: Any) -> bool:

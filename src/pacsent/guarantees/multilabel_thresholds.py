@@ -18,8 +18,9 @@ from pacsent.maths.ratios import mean_is_below
 
 GRID = expit(np.linspace(-8.0, 8.0, 321))  # thresholds that are tested, rising
 STARTS = (0.3, 0.5, 0.7, 0.9)  # where tests of false discoveries begin without a planning part
-_SHARES = (0.4, 0.6, 0.75, 0.9)  # of `error` on the planning part, where they begin with one
-_FEWEST = 30  # texts of the planning part that get labels, for it to say anything
+# Fractions of `error` on the planning part at which they begin with one.
+_PLANNED_FRACTIONS = (0.4, 0.6, 0.75, 0.9)
+_MIN_PLANNING_TEXTS = 30  # that get labels, for the planning part to say anything
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def control_false_negatives(
         if not mean_is_below(losses, error, delta):
             break
         last = float(threshold)
-    return _found(last, "false negatives", error, delta, proba)
+    return _label_threshold(last, "false negatives", error, delta, proba)
 
 
 def control_false_discoveries(
@@ -166,26 +167,28 @@ def control_false_discoveries(
             at -= 1
         if at < start:
             lowest = min(lowest, at + 1)
-    found = None if lowest == GRID.size else float(GRID[lowest])
-    return _found(found, "false discoveries", error, delta, proba)
+    threshold = None if lowest == GRID.size else float(GRID[lowest])
+    return _label_threshold(threshold, "false discoveries", error, delta, proba)
 
 
 def _discoveries(has, proba, threshold):
     """Share of the labels given that are wrong, of the texts that get any."""
     given = proba >= threshold
     n_given = given.sum(axis=1)
-    some = n_given > 0
-    return (given & ~has).sum(axis=1)[some] / n_given[some]
+    rows = n_given > 0
+    return (given & ~has).sum(axis=1)[rows] / n_given[rows]
 
 
 def _planned(has, proba, error):
     losses = np.ones(GRID.size)
-    for at, threshold in enumerate(GRID):
-        found = _discoveries(has, proba, threshold)
-        losses[at] = found.mean() if found.size >= _FEWEST else 0.0
+    for i, threshold in enumerate(GRID):
+        discoveries = _discoveries(has, proba, threshold)
+        losses[i] = discoveries.mean() if discoveries.size >= _MIN_PLANNING_TEXTS else 0.0
     # the lowest threshold from which on all are below the share
     worst = np.maximum.accumulate(losses[::-1])[::-1]
-    return np.minimum(np.array([np.argmax(worst <= s * error) for s in _SHARES]), GRID.size - 1)
+    return np.minimum(
+        np.array([np.argmax(worst <= s * error) for s in _PLANNED_FRACTIONS]), GRID.size - 1
+    )
 
 
 def _checked(labels, probabilities, classes, error, delta):
@@ -200,6 +203,6 @@ def _checked(labels, probabilities, classes, error, delta):
     return known_sets(classes, labels, *proba.shape), proba
 
 
-def _found(threshold, about, error, delta, proba):
+def _label_threshold(threshold, about, error, delta, proba):
     n_labels = 0.0 if threshold is None else float((proba >= threshold).sum(axis=1).mean())
     return LabelThreshold(threshold, about, float(error), float(delta), len(proba), n_labels)

@@ -26,32 +26,25 @@ class Provenance(NamedTuple):
 
 def provenance_of(encoder: Any, encoded: Encoded) -> Provenance:
     """Compare the documents with the training text of the word vectors."""
-    words = encoder.word_vectors
-    texts = None
+    words, fingerprint = encoder.word_vectors, encoder.word_vectors.fingerprint
     digest = words.corpus_digest
     same = digest is not None and digest == words.vocabulary.digest(encoded)
     seen = np.full(encoded.n_sentences, same)
-    status, notes = "checked", []
-    sources = [("The word vectors", words.fingerprint)]
-    if isinstance(encoder, MappedEncoder):
-        sources.append((f"The encoder {name_of(encoder.encoder)}", None))
-    for name, fingerprint in sources:
-        verb = "have" if name.endswith("s") else "has"
-        if fingerprint is None:
-            status = "unknown"
-            notes.append(f"{name} {verb} no fingerprint of the training text.")
-            continue
-        if texts is None:
-            texts = Fingerprint.hashes(words.vocabulary, encoded)
-        seen |= fingerprint.overlap(texts)
+    status = "checked"
+    if fingerprint is None:
+        status, note = "unknown", "The word vectors have no fingerprint of the training text."
+    else:
+        seen |= fingerprint.overlap(Fingerprint.hashes(words.vocabulary, encoded))
         typical = int(np.median(np.diff(encoded.offsets))) if encoded.n_sentences else 0
-        chance = fingerprint.chance_to_notice(typical)
-        notes.append(
-            f"{name} {verb} {fingerprint.documents.size + fingerprint.runs.size:,} fingerprints; a "
-            f"document of {typical:,} words from the training text is recognised with probability "
-            f"{chance:.2g}."
+        note = (
+            f"The word vectors have {fingerprint.documents.size + fingerprint.runs.size:,} "
+            f"fingerprints; a document of {typical:,} words from the training text is recognised "
+            f"with probability {fingerprint.chance_to_notice(typical):.2g}."
         )
-    return Provenance(status, " ".join(notes), seen)
+    if isinstance(encoder, MappedEncoder):
+        status = "unknown"
+        note += f" The encoder {name_of(encoder.encoder)} has no fingerprint of the training text."
+    return Provenance(status, note, seen)
 
 
 def first_copies(encoded: Encoded) -> np.ndarray:
@@ -74,14 +67,14 @@ def first_copies(encoded: Encoded) -> np.ndarray:
     return np.array(rows, dtype=np.int64)
 
 
-def refuse_overlap(found: Provenance) -> None:
+def refuse_overlap(provenance: Provenance) -> None:
     """Refuse documents of the training text."""
-    n = int(found.seen.sum())
+    n, seen = int(provenance.seen.sum()), provenance.seen
     if not n:
         return
-    first = ", ".join(map(str, np.flatnonzero(found.seen)[:3]))
+    first = ", ".join(map(str, np.flatnonzero(seen)[:3]))
     raise ValueError(
-        f"The word vectors or the encoder were trained on {n:,} of the {found.seen.size:,} "
+        f"The word vectors or the encoder were trained on {n:,} of the {seen.size:,} "
         f"documents to certify, or on passages of them (document {first}"
         f"{', ...' if n > 3 else ''}), so that no bound holds. Certify other text, or leave these "
         "documents out: overlap='drop'."
