@@ -102,24 +102,3 @@ def test_encoding_by_the_dict_gives_the_compiled_ids(rng, monkeypatch, normalise
     for expected, compiled in zip(by_dict, known.encode(texts)):
         assert expected.dtype == compiled.dtype
         assert_array_equal(expected, compiled)
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("add", [False, True])
-def test_few_tokens_are_pooled_to_the_same_bits(rng, encoded, monkeypatch, dtype, weighted, add):
-    from pacsent.encoders.methods import closed_forms
-    from pacsent.text.encoded import Encoded
-
-    ids, offsets = encoded
-    given = Encoded(ids, offsets, np.zeros(8, np.int64))
-    table = closed_forms.for_kernel(rng.normal(size=(9, 5)).astype(dtype))
-    wide = np.float64 if dtype == np.float64 else np.float32
-    weights, scale = rng.uniform(size=9).astype(wide), rng.uniform(size=8).astype(wide)
-    results = []
-    for limit in (1 << 20, -1):
-        monkeypatch.setattr(closed_forms, "_MAX_NUMPY_TOKENS", limit)
-        out = np.ones((8, 5), wide)
-        closed_forms.pool(given, table, weights if weighted else weights[:0], scale, out, add)
-        results.append(out)
-    assert_array_equal(*results)

@@ -1,7 +1,6 @@
 """Posteriors in closed form: Average, PB-L2, IDF-Average, PB-IDF-L2 (`maths.gaussians`)."""
 
 from dataclasses import dataclass
-from itertools import pairwise
 from numbers import Real
 from typing import ClassVar
 
@@ -14,9 +13,6 @@ from pacsent.maths.gaussians import idf, l2_coefficients, l2_lam
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.storage import checked_tensor
 from pacsent.text.encoded import Encoded
-
-# Up to this many tokens are summed by NumPy: importing numba takes longer than they do.
-_MAX_NUMPY_TOKENS = 512
 
 
 class ClosedForm(SentenceVectorizer):
@@ -67,29 +63,9 @@ def pool(
     add: bool,
 ) -> None:
     """Weighted sum of each sentence's rows, put into `out` or added to it; see `pool_rows`."""
-    if encoded.ids.size > _MAX_NUMPY_TOKENS:
-        from pacsent._kernels.pooling_kernels import pool_rows
+    from pacsent._kernels.pooling_kernels import pool_rows
 
-        pool_rows(encoded.ids, encoded.offsets, table, weights, scale, out, add)
-        return
-    for s, (first, last) in enumerate(pairwise(encoded.offsets.tolist())):
-        mine = encoded.ids[first:last]
-        rows = table[mine]
-        if rows.dtype == np.uint16:
-            rows = rows.view(np.float16).astype(np.float32)
-        rows = (weights[mine] if weights.size else np.ones(1, scale.dtype))[:, None] * rows
-        if not add:
-            out[s] = 0
-        # In the order of the kernel, so that a text has the same vector alone and among others.
-        for start in range(0, mine.size, 64):
-            block = rows[start : start + 64]
-            fours = block[: len(block) // 4 * 4].reshape(-1, 4, rows.shape[1])
-            total = np.zeros(rows.shape[1], out.dtype)
-            for a, b, c, d in fours:
-                total += (a + b) + (c + d)
-            for row in block[4 * len(fours) :]:
-                total += row
-            out[s] += scale[s] * total
+    pool_rows(encoded.ids, encoded.offsets, table, weights, scale, out, add)
 
 
 def for_kernel(table: np.ndarray) -> np.ndarray:
