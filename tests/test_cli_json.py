@@ -85,7 +85,6 @@ RUNS = {
     "classify certify": "classify certify classifier fresh.tsv --quiet",
     "classify compare": "classify compare classifier classifier fresh.tsv --quiet",
     "classify explain": "classify explain classifier wab",
-    "classify audit": "classify audit l.tsv -o audit.html --overwrite --quiet",
     "classify report": "classify report classifier fresh.tsv -o report.html --overwrite --quiet",
     "classify watch": "classify watch classifier t.txt --random-state 0 --quiet",
     "map": "map model t.txt -o map.html --quiet",

@@ -178,7 +178,7 @@ def test_every_command_is_in_the_family_of_its_module():
         (["--help"], set(FAMILIES)),
         (["--version"], set()),
         (["embed", "--help"], {"embed_commands"}),
-        (["classify", "audit", "--help"], {"classify_commands"}),
+        (["classify", "report", "--help"], {"classify_commands"}),
     ],
 )
 def test_help_imports_no_library_and_only_the_module_of_its_command(arguments, files):

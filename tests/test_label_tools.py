@@ -1,6 +1,7 @@
 """What to label next, which labels are wrong, how many more, and reports."""
 
 import json
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -136,7 +137,7 @@ def test_a_curve_of_texts():
     curve = learning_curve(TEXTS, LABELS, model=TextClassifier())
     low, middle, high = curve.error_at(len(TEXTS))
     assert 0 <= low <= middle <= high < 0.5 and "hold out" in str(curve)
-    assert "hold out" in curve._repr_html_() and "<svg" in curve._repr_html_()
+    assert {"low", "measured"} <= {key for point in curve.points() for key in point}
 
 
 # ---- reports -------------------------------------------------------------------------------------
@@ -168,7 +169,11 @@ def test_a_report_is_one_page_without_script(model):
     curve = curve_of(2.0, 0.5, 0.02)
     hostile = report(model, ["lovely <script>alert(1)</script>"], ["up"], curve=curve)
     page = hostile.to_html("<b>")
-    assert page.count("<svg") == 3 and "<script" not in page and "&lt;b&gt;" in page
+    assert (
+        page.count("<svg") == (3 if find_spec("altair") else 0)
+        and "<script" not in page
+        and "&lt;b&gt;" in page
+    )
     assert hostile._repr_html_().startswith("<!doctype html>")
     assert "accuracy" in str(hostile) and json.dumps(hostile.to_dict())
 
@@ -178,13 +183,14 @@ def test_a_certified_classifier_reports_too():
     assert certified.report(TEXTS[:10], LABELS[:10]).n == 10
 
 
-def test_an_audit_finds_copies_empty_texts_and_escapes(tmp_path):
-    texts = [*TEXTS, TEXTS[0], TEXTS[1] + " again", "?!", "<img src=x>"]
+def test_an_audit_finds_copies_and_empty_texts_and_is_a_section_of_the_report(model):
+    texts = [*TEXTS, TEXTS[0], TEXTS[1] + " <img src=x>", "?!", "film"]
     found = audit(texts, [*LABELS, "up", "down", "up", "down"], model=TextClassifier())
     n = len(TEXTS)
     assert found.duplicates == [[0, n]] and [1, n + 1] in found.near_duplicates
     assert found.empty == [n + 2] and found.counts == {"down": 38, "up": 38}
-    assert "<img" not in found.to_html() and "<script" not in found.to_html()
+    page = report(model, texts[:4], LABELS[:4], audit=found).to_html()
+    assert "<img" not in page and "&lt;img" in page and "<script" not in page
 
 
 def test_commands_write_pages(tmp_path, model):
@@ -192,9 +198,9 @@ def test_commands_write_pages(tmp_path, model):
     data.write_text("text,label\n" + "".join(f"{t},{c}\n" for t, c in zip(TEXTS, LABELS)))
     save(model, tmp_path / "model")
     page = str(tmp_path / "page.html")
-    done = CliRunner().invoke(cli, ["classify", "audit", str(data), "-o", page, "--words", "none"])
-    assert done.exit_code == 0 and "suspicious labels" in done.stdout, done.output
     line = ["classify", "report", str(tmp_path / "model"), str(data), "-o", page]
+    done = CliRunner().invoke(cli, [*line, "--audit"])
+    assert done.exit_code == 0 and "suspicious labels" in done.stdout, done.output
     done = CliRunner().invoke(cli, line)
     assert done.exit_code == 1 and "exists" in done.stderr
     done = CliRunner().invoke(cli, [*line, "--overwrite", "--json", "--quiet"])

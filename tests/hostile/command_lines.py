@@ -179,7 +179,7 @@ _VALUES = {  # of the parameters of commands that take texts; a command with a n
 }  # fmt: skip
 _MORE = {
     "train": ["-o", "new", "--min-count", 1, "--n-dims", 4, "--n-epochs", 1, "--subsample", 0],
-    "map": ["-o", "map.html"], "classify audit": ["-o", "a.html", "--words", "none"],
+    "map": ["-o", "map.html"],
     "classify report": ["-o", "r.html"],
     "label": ["--labels", "up,down", "--words", "none", "--prompts"],
     "classify train": ["--words", "none"], "evaluate": ["--seeds", 1],

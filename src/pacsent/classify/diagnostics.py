@@ -1,5 +1,6 @@
 """`report`: how good a classifier is on labelled texts, as numbers and as one HTML page."""
 
+import importlib.util
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,48 +10,18 @@ import numpy as np
 
 from pacsent.classify import inputs
 from pacsent.maths.binomial import two_sided_limits
-from pacsent.text.drawing import Panel, sheet
-from pacsent.text.html import escaped, fill
+from pacsent.optional import install_hint
+from pacsent.text.pages import render
 from pacsent.text.texts import as_texts
 
 if TYPE_CHECKING:
+    from pacsent.classify.label_audit import Audit
     from pacsent.classify.label_curve import LearningCurve
 
 _BINS = 10
 _DELTA = 0.05
-_CELLS = 20  # classes up to which the confusion matrix is shown as a table
-_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1"><title>@TITLE@</title><style>
-:root{color-scheme:light dark;--text:#1a1a1a;--page:#fff;--line:#8885;--tint:27 110 156}
-@media(prefers-color-scheme:dark){:root{--text:#f0f0f0;--page:#14181f}}
-body{font:16px/1.55 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;
-color:var(--text);background:var(--page)}table{border-collapse:collapse}
-.wide{overflow-x:auto}th,td{padding:.25rem .6rem;border-bottom:1px solid var(--line);
-text-align:right;font-variant-numeric:tabular-nums;vertical-align:top}
-th:first-child,td:first-child,td.left,th.left{text-align:left;overflow-wrap:anywhere}
-.figures{display:flex;flex-wrap:wrap;gap:1rem}.figures svg{max-width:100%;height:auto}
-.quiet{opacity:.75;font-size:.9rem}td.cell{background:rgb(var(--tint)/var(--share))}
-summary{cursor:pointer;padding:.3rem 0}details p{white-space:pre-wrap;overflow-wrap:anywhere}
-</style></head><body><h1>@TITLE@</h1>@BODY@</body></html>
-"""
-
-
-def html_page(title: str, body: str) -> str:
-    """A page of its own: no script, no other file."""
-    return fill(_PAGE, TITLE=escaped(title), BODY=body)
-
-
-def html_table(head: Sequence[str], rows: Iterable[Sequence[Any]], left: Sequence[int] = ()) -> str:
-    """A table; cells are plain text, those of the columns `left` flush left."""
-    kinds = [' class="left"' if at in left else "" for at in range(len(head))]
-    top = "".join(f"<th{kind}>{escaped(name)}</th>" for name, kind in zip(head, kinds))
-    body = "".join(
-        "<tr>"
-        + "".join(f"<td{k}><bdi>{escaped(cell)}</bdi></td>" for cell, k in zip(row, kinds))
-        + "</tr>"
-        for row in rows
-    )
-    return f'<div class="wide"><table><tr>{top}</tr>{body}</table></div>'
+_MAX_MATRIX_CLASSES = 20  # beyond, the most frequent confusions are listed instead
+_MAX_LISTED = 500  # rows of each list on the page
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +42,8 @@ class Diagnostics:
         Positions of the right classes, (n,).
     curve : LearningCurve or None
     top_words : dict
-        Of each class, the n-grams that speak most for it.
+        Of each class, the n-grams that support it most.
+    audit : Audit or None
 
     Examples
     --------
@@ -89,6 +61,7 @@ class Diagnostics:
     labels: np.ndarray
     curve: "LearningCurve | None"
     top_words: dict[str, list[tuple[str, float]]]
+    audit: "Audit | None" = None
 
     @property
     def n(self) -> int:
@@ -155,42 +128,84 @@ class Diagnostics:
             "ece": self.ece, "brier": self.brier, "classes": self.classes,
             "confusion": self.confusion.tolist(), "per_class": self.per_class(),
             "learning_curve": None if self.curve is None else str(self.curve),
+            "audit": None if self.audit is None else self.audit.to_dict(),
         }  # fmt: skip
 
-    def figures(self) -> dict[str, str]:
-        """Reliability diagram, risk against coverage, and the learning curve, as SVG."""
+    def figures(self) -> list[str]:
+        """Reliability diagram, risk against coverage, and the learning curve, as SVG.
+
+        None of them without Altair (the extra `report`).
+        """
+        if not all(importlib.util.find_spec(name) for name in ("altair", "vl_convert")):
+            return []
+        import altair as alt
+        import vl_convert
+
+        def line(x, y, **more):
+            data = alt.Data(values=[{"x": float(a), "y": float(b)} for a, b in zip(x, y)])
+            return alt.Chart(data).mark_line(**more)
+
         p, right, _ = zip(*self.reliability())
-        even = Panel((45, 25, 300, 220), (0, 1), (0, 1))
-        even.axes("probability of the answer", "share right")
-        even.curve([0, 1], [0, 1], "d", "4 4", 1.2).curve(p, right, "a").dots(p, right, "a", 4)
         covered, risk = self.risk_coverage()
-        some = np.unique(np.linspace(0, covered.size - 1, 200).astype(int))
-        most = max(0.01, float(risk[some].max())) * 1.05
-        falling = Panel((45, 25, 300, 220), (0, 1), (0, most))
-        falling.axes("share answered", "errors among answers")
-        falling.curve(covered[some], risk[some], "b")
-        found = {"reliability": even, "risk against coverage": falling}
+        shown = np.unique(np.linspace(0, covered.size - 1, 200).astype(int))
+        square = alt.Scale(domain=[0, 1])
+        charts = [
+            (line([0, 1], [0, 1], strokeDash=[4, 4]) + line(p, right, point=True)).encode(
+                alt.X("x:Q", title="probability of the predicted class", scale=square),
+                alt.Y("y:Q", title="accuracy", scale=square),
+            ),
+            line(covered[shown], risk[shown]).encode(
+                alt.X("x:Q", title="fraction answered"), alt.Y("y:Q", title="error rate")
+            ),
+        ]
         if self.curve is not None:
-            found["learning curve"] = self.curve.panel()
-        return {name: sheet(365, 290, name, panel.parts) for name, panel in found.items()}
+            x = alt.X("labels:Q", scale=alt.Scale(type="log"))
+            base = alt.Chart(alt.Data(values=self.curve.points())).encode(x)
+            charts.append(
+                base.mark_area(opacity=0.3).encode(alt.Y("low:Q", title="error"), alt.Y2("high:Q"))
+                + base.mark_line().encode(alt.Y("error:Q"))
+                + base.mark_point().encode(alt.Y("measured:Q"))
+            )
+        specs = [chart.properties(width=260, height=200).to_dict() for chart in charts]
+        return [vl_convert.vegalite_to_svg(spec) for spec in specs]
 
     def to_html(self, title: str = "Report of a classifier") -> str:
         """One page, without script and without other files."""
-        low, high = two_sided_limits(round(self.accuracy * self.n), self.n, _DELTA)
-        parts = [
-            f"<p>{self.n:,} texts, {len(self.classes)} classes. Accuracy {self.accuracy:.3f} "
-            f"({low:.3f} to {high:.3f}), ECE {self.ece:.3f}, Brier score {self.brier:.3f}. "
-            "Intervals are 95 % each.</p>",
-            f'<div class="figures">{"".join(self.figures().values())}</div>',
-            "" if self.curve is None else f"<p>{escaped(self.curve)}</p>",
-            "<h2>Classes</h2>", self._class_table(),
-            "<h2>Confusion matrix</h2>", self._confusion_table(),
-        ]  # fmt: skip
-        if self.top_words:
-            rows = [(name, ", ".join(word for word, _ in words))
-                    for name, words in self.top_words.items()]  # fmt: skip
-            parts += ["<h2>Words of each class</h2>", html_table(["class", "words"], rows, (1,))]
-        return html_page(title, "".join(parts))
+        confusions = cell_rows = None
+        if len(self.classes) > _MAX_MATRIX_CLASSES:
+            off = self.confusion - np.diag(np.diag(self.confusion))
+            pairs = np.dstack(np.unravel_index(np.argsort(-off, axis=None)[:40], off.shape))[0]
+            confusions = [
+                (self.classes[a], self.classes[b], off[a, b]) for a, b in pairs if off[a, b]
+            ]
+        else:
+            shares = self.confusion / np.maximum(self.confusion.sum(axis=1, keepdims=True), 1)
+            cell_rows = [
+                (name, zip(counts.tolist(), (0.7 * row).tolist()))
+                for name, counts, row in zip(self.classes, self.confusion, shares)
+            ]
+        class_rows = [
+            (row["class"], f"{row['texts']:,}")
+            + tuple(
+                "{:.3f} ({:.3f} to {:.3f})".format(row[name], *row[f"{name}_interval"])
+                for name in ("precision", "recall", "f1")
+            )
+            for row in self.per_class()
+        ]
+        page = render(
+            "classifier_report.html",
+            title=title,
+            report=self,
+            interval=two_sided_limits(round(self.accuracy * self.n), self.n, _DELTA),
+            figures=self.figures(),
+            install_hint=install_hint("report"),
+            class_rows=class_rows,
+            confusions=confusions,
+            cell_rows=cell_rows,
+            word_rows=[(c, ", ".join(w for w, _ in words)) for c, words in self.top_words.items()],
+            n_shown=_MAX_LISTED,
+        )
+        return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -205,37 +220,14 @@ class Diagnostics:
             )
         return "\n".join(lines)
 
-    def _class_table(self):
-        rows = [
-            (row["class"], f"{row['texts']:,}",
-             *(f"{row[k]:.3f} ({row[k + '_interval'][0]:.3f} to {row[k + '_interval'][1]:.3f})"
-               for k in ("precision", "recall", "f1")))
-            for row in self.per_class()
-        ]  # fmt: skip
-        return html_table(["class", "texts", "precision", "recall", "F1"], rows)
-
-    def _confusion_table(self):
-        if len(self.classes) > _CELLS:
-            off = self.confusion - np.diag(np.diag(self.confusion))
-            pairs = np.dstack(np.unravel_index(np.argsort(-off, axis=None)[:40], off.shape))[0]
-            rows = [(self.classes[a], self.classes[b], off[a, b]) for a, b in pairs if off[a, b]]
-            return html_table(["right", "predicted", "texts"], rows, (0, 1))
-        head = "".join(f"<th><bdi>{escaped(c)}</bdi></th>" for c in self.classes)
-        shares = self.confusion / np.maximum(self.confusion.sum(axis=1, keepdims=True), 1)
-        body = "".join(
-            f"<tr><td><bdi>{escaped(name)}</bdi></td>" + "".join(
-                f'<td class="cell" style="--share:{0.7 * share:.2f}">{count:,}</td>'
-                for count, share in zip(row, of_row)) + "</tr>"
-            for name, row, of_row in zip(self.classes, self.confusion, shares)
-        )  # fmt: skip
-        return (
-            f'<div class="wide"><table><tr><th>right \\ predicted</th>{head}</tr>{body}</table>'
-            "</div>"
-        )
-
 
 def report(
-    model: Any, texts: Iterable[str], labels: Sequence, *, curve: "LearningCurve | None" = None
+    model: Any,
+    texts: Iterable[str],
+    labels: Sequence,
+    *,
+    curve: "LearningCurve | None" = None,
+    audit: "Audit | None" = None,
 ) -> Diagnostics:
     """How a fitted classifier does on labelled texts that it was not fitted on.
 
@@ -244,8 +236,8 @@ def report(
     model : fitted TextClassifier or CertifiedClassifier
     texts : iterable of str
     labels : array of str or int, one for each text
-    curve : LearningCurve, optional
-        That of the training labels, to be shown as well.
+    curve, audit : LearningCurve, Audit, optional
+        From `learning_curve` and `audit`, for sections of the page.
 
     Examples
     --------
@@ -271,4 +263,4 @@ def report(
     words = {}
     if hasattr(inner, "top_features"):
         words = {str(c): inner.top_features(c, 12) for c in inner.classes_.tolist()}
-    return Diagnostics(model.classes_.tolist(), confusion, proba, y, curve, words)
+    return Diagnostics(model.classes_.tolist(), confusion, proba, y, curve, words, audit)

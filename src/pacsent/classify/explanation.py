@@ -1,6 +1,5 @@
 """Why a classifier answers as it does: the decision value as a sum over the words of the text."""
 
-import html
 import itertools
 import re
 from collections import defaultdict
@@ -13,6 +12,7 @@ import numpy as np
 from pacsent.classify.inputs import position
 from pacsent.encoders import SentenceVectorizer
 from pacsent.text.ngrams import NGrams, continues, names, word_hashes
+from pacsent.text.pages import render
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 _NO_WORD = "(the vector, in no single word)"
 _INTERCEPT = "(the intercept)"
 _SAMPLED = 200  # texts whose vectors say how long those of average texts are
-_STYLE = (
-    ":root{color-scheme:light dark;--text:#1a1a1a;--page:#ffffff;--for:120 200 140;"
-    "--against:250 160 150}@media(prefers-color-scheme:dark){:root{--text:#f0f0f0;"
-    "--page:#141414;--for:20 95 50;--against:135 35 35}}"
-    "body{font:16px/1.6 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;"
-    "color:var(--text);background:var(--page)}th,td{padding:.1rem 1rem .1rem 0;text-align:left;"
-    "overflow-wrap:anywhere}p,h1,h2{overflow-wrap:anywhere}td:last-child,th:last-child{text-align:right;white-space:nowrap}"
-    "mark{color:inherit;border-radius:3px;padding:1px 2px}"
-    ".for{background:rgb(var(--for)/var(--share))}"
-    ".against{background:rgb(var(--against)/var(--share))}"
-)
 
 
 @dataclass(frozen=True)
@@ -134,48 +123,15 @@ class Explanation:
 
     def to_html(self, top: int = 20) -> str:
         """A page with the words marked, and a table of the words that add most."""
-        marked = "".join(
-            f'<mark class="{"for" if value > 0 else "against"}" style="--share:{share:.2f}" '
-            f'title="{value:+.3f}">{html.escape(piece)}</mark>'
-            if share >= 0.005
-            else html.escape(piece)
-            for piece, value, share in self.pieces()
-        )
-        return _page(
-            f"{self.label}",
-            f"<p>Probability {self.probability:.3f}, decision value {self.decision:+.3f}: the sum "
-            "of the table. Green speaks for this class, red against it.</p>"
-            f'<p dir="auto" lang="" style="white-space:pre-wrap">{marked}</p>'
-            + _table("Word", self.rows(top)),
-        )
+        page = render("explanation.html", title=str(self.label), explanation=self, top=top)
+        return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written
 
 
 def features_page(features: dict[str, list[tuple[str, float]]]) -> str:
     """A page with the strongest features of each class."""
-    tables = [
-        f'<h2 dir="auto">{html.escape(name)}</h2>{_table("N-gram", f)}'
-        for name, f in features.items()
-    ]
-    about = "<p>The n-grams that speak most for each class, and what one occurrence adds.</p>"
-    return _page("Features of each class", about + "".join(tables))
-
-
-def _table(head, rows):
-    body = "".join(
-        f"<tr><td><bdi>{html.escape(name)}</bdi></td><td>{value:+.3f}</td></tr>"
-        for name, value in rows
+    return render(
+        "explanation.html", title="Features of each class", explanation=None, features=features
     )
-    return f"<table><tr><th>{head}</th><th>Adds</th></tr>{body}</table>"
-
-
-def _page(title, body):
-    title = html.escape(title)
-    page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
-        f'content="width=device-width"><title>{title}</title><style>{_STYLE}</style></head><body>'
-        f'<h1 dir="auto">{title}</h1>{body}</body></html>\n'
-    )
-    return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written
 
 
 # ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`audit`: what is wrong with labelled texts, as numbers and as a page to click through."""
+"""`audit`: wrong labels, duplicates, empty texts and unknown words among labelled texts."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,19 +8,15 @@ from typing import Any
 import numpy as np
 
 from pacsent.classify import inputs
-from pacsent.classify.diagnostics import html_page, html_table
 from pacsent.classify.suspicion import SuspiciousLabel, suspicious_labels
-from pacsent.text.html import escaped
 from pacsent.text.near_duplicates import text_units
 from pacsent.text.ngrams import fingerprints
 from pacsent.text.texts import as_texts
 
-_SHOWN = 500  # rows of each list on the page
-
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What is wrong with labelled texts; `to_html` is a page to click through.
+    """What is wrong with labelled texts; a section of `TextClassifier.report`.
 
     Attributes
     ----------
@@ -62,44 +58,17 @@ class Audit:
             f"a word, {len(self.unknown):,} of mostly unknown words"
         )
 
-    def to_html(self, title: str = "Audit of labels") -> str:
-        """One page, without script and without other files."""
-        parts = [f"<p>{escaped(self)}.</p><h2>Classes</h2>"]
-        parts.append(
-            html_table(["class", "texts"], [(k, f"{n:,}") for k, n in self.counts.items()])
-        )
-        parts.append(f"<h2>Suspicious labels ({len(self.suspicious):,})</h2>")
-        for one in self.suspicious[:_SHOWN]:
-            head = f"Row {one.row + 1:,}: {one.label}, suggested {one.suggested}"
-            parts.append(self._folded(head, one.reason, [one.row]))
-        parts += self._more(len(self.suspicious))
-        for name, groups in (("Duplicates", self.duplicates),
-                             ("Near-duplicates", self.near_duplicates)):  # fmt: skip
-            parts.append(f"<h2>{name} ({_extra(groups):,})</h2>")
-            for rows in groups[:_SHOWN]:
-                given = ", ".join(sorted({str(self.labels[row]) for row in rows}))
-                numbers = ", ".join(f"{row + 1:,}" for row in rows[:10])
-                parts.append(self._folded(f"Rows {numbers}", f"labels: {given}", rows[:10]))
-            parts += self._more(len(groups))
-        numbers = ", ".join(f"{row + 1:,}" for row in self.empty[:_SHOWN])
-        parts.append(f"<h2>Texts without a word ({len(self.empty):,})</h2><p>{numbers}</p>")
-        parts.append(f"<h2>Mostly unknown words ({len(self.unknown):,})</h2>")
-        for row, known in self.unknown[:_SHOWN]:
-            parts.append(self._folded(f"Row {row + 1:,}", f"{known:.0%} of words known", [row]))
-        return html_page(title, "".join(parts))
+    def row_numbers(self, rows: Sequence[int]) -> str:
+        """Rows counted from 1, as users of tables count them."""
+        return ", ".join(f"{row + 1:,}" for row in rows)
 
-    def _repr_html_(self) -> str:
-        return self.to_html()
+    def labels_of(self, rows: Sequence[int]) -> str:
+        """The different labels of these rows."""
+        return ", ".join(sorted({str(self.labels[row]) for row in rows}))
 
-    def _folded(self, head, reason, rows):
-        texts = "".join(f'<p dir="auto" lang="">{escaped(self.texts[row])}</p>' for row in rows)
-        return (
-            f"<details><summary>{escaped(head)} <span class=quiet>{escaped(reason)}</span>"
-            f"</summary>{texts}</details>"
-        )
-
-    def _more(self, n):
-        return [f"<p>And {n - _SHOWN:,} more.</p>"] if n > _SHOWN else []
+    def texts_of(self, rows: Sequence[int]) -> list[str]:
+        """The texts of these rows."""
+        return [self.texts[row] for row in rows]
 
 
 def audit(

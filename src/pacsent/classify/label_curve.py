@@ -14,8 +14,6 @@ from pacsent.classify.classifier import TextClassifier
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import check_count, check_probability
 from pacsent.maths.rounding import percent
-from pacsent.text.drawing import Panel, sheet
-from pacsent.text.html import escaped
 from pacsent.text.near_duplicates import text_units
 from pacsent.text.texts import as_texts
 
@@ -130,22 +128,13 @@ class LearningCurve:
             f"at hand, hold out {share:.0%} of them: at most about {percent(bound, 1)}."
         )
 
-    def panel(self) -> Panel:
-        """The curve with its interval, and the errors that were measured, as a drawing."""
+    def points(self) -> list[dict[str, float]]:
+        """The curve with its interval at 40 sizes, and the errors that were measured."""
         sizes = np.geomspace(max(self.sizes[0], 2), 8 * self.n, 40)
-        low, middle, high = zip(*(self.error_at(max(1, round(n))) for n in sizes))
-        measured = self.n_errors / self.n_tested
-        most = max(*high[:1], float(measured.max())) * 1.1
-        panel = Panel((45, 25, 300, 220), (sizes[0], sizes[-1]), (0, max(most, 0.01)), log_x=True)
-        marks = [n for n in 10 ** np.arange(0, 7.0) if sizes[0] <= n <= sizes[-1]]
-        panel.axes("labels", "error", x_ticks=marks)
-        panel.curve(sizes, middle, "c").curve(sizes, np.minimum(low, most), "c", "3 3", 1.2)
-        panel.curve(sizes, np.minimum(high, most), "c", "3 3", 1.2)
-        return panel.dots(self.sizes, measured, "c", 4)
-
-    def _repr_html_(self) -> str:
-        drawn = sheet(380, 290, "Error against the number of labels", self.panel().parts)
-        return f"<p>{escaped(self)}</p>{drawn}"
+        curve = [(n, *self.error_at(max(1, round(n)))) for n in sizes.tolist()]
+        fitted = [{"labels": n, "low": a, "error": b, "high": c} for n, a, b, c in curve]
+        measured = zip(self.sizes.tolist(), (self.n_errors / self.n_tested).tolist())
+        return fitted + [{"labels": n, "measured": error} for n, error in measured]
 
     def _errors(self, n_labels):
         at_n, b, c = self.curves.T

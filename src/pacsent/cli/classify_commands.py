@@ -554,48 +554,24 @@ def _write_page(page, path, overwrite, sources):
 
 
 @classify.command()
-@click.argument("data", type=TextsPath())
-@option("-o --output", "The page, FILE.html.", PATH, required=True)
-@label_options
-@words_option
-@n_jobs_option
-@output_options
-def audit(data, output, words, n_jobs, overwrite, as_json, quiet, **given):
-    """Write a page about labels of DATA that are probably wrong.
-
-    DATA is as for classify train. The page lists suspicious labels, the most suspicious first with
-    a reason each, and duplicates, texts without a word, texts of unknown words and class counts.
-    """
-    from pacsent.classify import TextClassifier, audit
-    from pacsent.files import check_output
-
-    check_output(_page_path(output), [data], overwrite=overwrite)
-    texts, labels, _ = read_labelled(data, given, quiet)
-    found = audit(texts, labels, model=TextClassifier(words, n_jobs=n_jobs))
-    _write_page(found.to_html(f"Audit of {Path(data).name}"), output, overwrite, [data])
-    if as_json:
-        echo_json({"page": output, **found.to_dict()})
-    else:
-        click.echo(f"{output}: {found}")
-
-
-@classify.command()
 @click.argument("model", type=ModelPath(exists=True))
 @click.argument("data", type=TextsPath())
 @option("-o --output", "The page, FILE.html.", PATH, required=True)
 @label_options
-@flag("--curve", "Also say how many more labels are needed.")
+@flag("--curve", "Also estimate how many more labels are needed.")
+@flag("--audit", "Also list labels of DATA that are probably wrong, and duplicates.")
 @encoder_option
 @output_options
-def report(model, data, output, curve, overwrite, as_json, quiet, **given):
+def report(model, data, output, curve, audit, overwrite, as_json, quiet, **given):
     """Write a page about MODEL on DATA, labelled texts new to it.
 
     Confusion matrix, precision, recall and F1 with intervals, calibration, risk against coverage,
-    words of each class, and with --curve a learning curve.
+    words of each class, with --curve a learning curve, and with --audit suspicious labels, the most
+    suspicious first with a reason each, duplicates and texts without a word.
     """
     from sklearn.base import clone
 
-    from pacsent.classify import learning_curve
+    from pacsent import classify as tools
     from pacsent.classify.diagnostics import report as made
     from pacsent.files import check_output
 
@@ -603,15 +579,15 @@ def report(model, data, output, curve, overwrite, as_json, quiet, **given):
     classifier = _classifier(model)
     texts, labels, _ = read_labelled(data, given, quiet)
     labels = [_label_of(classifier, one) for one in labels]
-    line = None
-    if curve:
-        line = learning_curve(texts, labels, model=clone(_text_classifier(classifier)))
-    found = made(classifier, texts, labels, curve=line)
+    unfitted = clone(_text_classifier(classifier))
+    line = tools.learning_curve(texts, labels, model=unfitted) if curve else None
+    audited = tools.audit(texts, labels, model=unfitted) if audit else None
+    found = made(classifier, texts, labels, curve=line, audit=audited)
     _write_page(found.to_html(f"Report of {Path(model).name}"), output, overwrite, [data, model])
     if as_json:
         echo_json({"page": output, **found.to_dict()})
         return
     click.echo(found)
-    if line is not None:
-        click.echo(str(line))
+    for section in filter(None, (line, audited)):
+        click.echo(str(section))
     click.echo(f"wrote  {output}", err=True)
