@@ -471,7 +471,7 @@ def their_answers(found, Z, n_classes):
 def same_folds(y, seed=0):
     """Rows that TextClassifier learns from and judges by when it chooses, of at most 10,000."""
     rng = np.random.default_rng(seed)
-    part = np.sort(rng.permutation(y.size)[: fitting.MOST_SELECTED])
+    part = np.sort(rng.permutation(y.size)[: fitting.MAX_SELECTION_TEXTS])
     held_out = fitting.folds_for(y[part], rng).held_out()
     return [(np.delete(part, held), part[held]) for held in held_out]
 

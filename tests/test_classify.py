@@ -898,7 +898,7 @@ def test_texts_left_out_get_the_shares_of_their_unknown_words():
     characters = fitting.Linear(*zero, {}, (some, other))
     found = fitting.with_characters(words, characters, rows, unknown)
     assert found.characters.share == (0.0, pytest.approx(0.1))
-    share = 0.2 / fitting.RISE
+    share = 0.2 / fitting.UNKNOWN_RAMP
     factor = np.sqrt(np.mean(values**2) / np.mean(other**2))
     assert np.array_equal(found.left_out[1][:190], values[:190])
     mixed = (1 - share) * values[190:] + share * factor * other[190:]

@@ -230,7 +230,7 @@ class TextClassifier(ClassifierMixin, LinearText):
         rng = np.random.default_rng(self.random_state)
         folds = fitting.folds_for(rows.labels, rng, groups, copies)
         grouped = groups is not None or fitting.has_many_copies(rows.labels, copies)
-        if self.selection == "evidence" or len(rows.labels) < fitting.FEWEST:
+        if self.selection == "evidence" or len(rows.labels) < fitting.MIN_FOLD_TEXTS:
             return fitting.fit_by_evidence(rows, threads, folds if grouped else None)
         return fitting.fit_by_both(rows, candidates, threads, folds, grouped)
 

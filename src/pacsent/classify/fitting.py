@@ -1,4 +1,12 @@
-"""Fitting one linear model: by evidence with few labels, by cross-validation with many."""
+"""Fit one linear model: by evidence with few labels, by cross-validation with many.
+
+With few labels, folds are too small to choose the scales of n-grams and vectors. A linear model
+with a Gaussian prior on its weights is a Gaussian process over the texts, whose evidence uses all
+labels at once; its predictions are averaged over the scales (`pacsent.maths.gaussian_process`).
+With many labels the process is too slow and cross-validation is reliable: candidates are logistic
+regressions (`pacsent.maths.sparse_regressions`), and the best are averaged. In between both are
+fitted and averaged.
+"""
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -20,34 +28,52 @@ from pacsent.maths.temperature import (
 )
 from pacsent.threads import one_blas_thread
 
-# CS, DENSE_SCALES, _MAX_AVERAGED and _HITS: benchmarks/classify.py constants
+# Candidates. CS weigh the labels against the penalty, DENSE_SCALES are the scales of the vectors
+# relative to n-grams of length one (benchmarks/classify.py constants, on training parts).
 CS = (1.0, 6.0, 36.0, 216.0)
 DENSE_SCALES = (0.1, 0.2, 0.4, 0.8)
 WEIGHTINGS = ("tf-idf", "naive-bayes", "both")
 N_FOLDS = 5
-FEW = 1e9  # classes * texts^3 up to which the Gaussian process is used
-FEWEST = 80  # texts from which folds are used together with it
-_HELD_OUT = 4000  # texts held out in all: with more texts, fewer folds are used
-_MANY_COPIES = 0.9  # of the rows are different texts, at most
-_SIDE_BY_SIDE = 16  # problems solved together in one pass over the features
-_MIN_SCREENING_TEXTS = 100  # of the first fold, from which on it decides which candidates go on
-_OFTEN = 1 / 16  # of the rows, from which on a column of features is multiplied as a dense one
-_AT_ONCE = 4096  # columns made dense at once
-_MAX_AVERAGED = 8  # candidates that are averaged at most
-_HITS = 3.0  # correct answers that multiply the weight of a candidate by e
-_NOTHING = 0.02  # candidates below this share of the largest weight are left out
-CHARACTER_SHARES = np.arange(0, 1.01, 0.125)  # of the decision, that are tried
-_PROVEN = (
-    2.0,
-    1.0,
-)  # standard errors by which characters lower the loss: with < FEWEST texts, else
+
+# The Gaussian process takes columns * texts^3 operations per pair of scales. Up to this product it
+# is used: 1,000 texts of two classes.
+MAX_PROCESS_COST = 1e9
+# With fewer texts, folds of a handful of texts cannot choose candidates: the process decides alone.
+MIN_FOLD_TEXTS = 80
+# Texts held out in all. With more texts, fewer folds are used.
+_MAX_HELD_OUT = 4000
+# If fewer than this fraction of the rows are different texts, leaving out one row at a time would
+# mostly test texts that are still fitted.
+_MIN_DISTINCT_FRACTION = 0.9
+# Texts of the first fold from which on it decides which candidates go on.
+_MIN_SCREENING_TEXTS = 100
+# Regressions solved side by side in one pass over the features; 16 fit into registers.
+_COLUMNS_PER_SOLVE = 16
+# Columns of features that more than this fraction of the rows contain are multiplied as dense ones,
+# at most _MAX_DENSE_COLUMNS at a time.
+_DENSE_COLUMN_FRACTION = 1 / 16
+_MAX_DENSE_COLUMNS = 4096
+# Averaging the best candidates is more accurate than the best one, which is best partly by chance
+# (benchmarks/classify.py constants). A candidate's weight grows by a factor of e with each
+# _WEIGHT_TEMPERATURE further correct predictions. Candidates below _MIN_WEIGHT times the largest
+# weight do not change predictions and are dropped.
+_MAX_AVERAGED = 8
+_WEIGHT_TEMPERATURE = 3.0
+_MIN_WEIGHT = 0.02
+# Weights of the character model that are tried.
+CHARACTER_SHARES = np.arange(0, 1.01, 0.125)
+# Standard errors by which characters must lower the loss: below MIN_FOLD_TEXTS texts, and above.
+_MIN_STANDARD_ERRORS = (2.0, 1.0)
 # Nats per text by which characters must lower the log-loss: a second model doubles the time of a
 # prediction.
 _MIN_CHARACTER_GAIN = 0.002
-# USUAL and RISE: benchmarks/languages.py --parts choose
-USUAL = 0.9  # of the texts left out have at most the usual part of unknown words
-RISE = 0.5  # more of a text's words than usual are unknown: then only its characters count
-MOST_SELECTED = 10_000  # texts used to choose; the solution uses all of them
+# The weight of characters rises with the fraction of a text's words that are out of vocabulary:
+# from this quantile of the out-of-fold fractions on, to one at UNKNOWN_RAMP above it
+# (benchmarks/languages.py --parts choose).
+UNKNOWN_QUANTILE = 0.9
+UNKNOWN_RAMP = 0.5
+# Texts used to choose candidates. The solution uses all of them.
+MAX_SELECTION_TEXTS = 10_000
 
 
 @dataclass(frozen=True)
@@ -90,7 +116,7 @@ class CharacterShare(NamedTuple):
 
     def of(self, unknown: np.ndarray) -> np.ndarray:
         """The shares of texts by the part of their words that are unknown."""
-        more = np.clip((unknown - self.usual) / RISE, 0.0, 1.0)
+        more = np.clip((unknown - self.usual) / UNKNOWN_RAMP, 0.0, 1.0)
         return self.least + (1.0 - self.least) * more
 
 
@@ -145,7 +171,7 @@ class Candidates:
 
 def is_few(n_texts: int, n_classes: int) -> bool:
     """Whether there are few enough labels for the Gaussian process."""
-    return (1 if n_classes == 2 else n_classes) * float(n_texts) ** 3 <= FEW
+    return (1 if n_classes == 2 else n_classes) * float(n_texts) ** 3 <= MAX_PROCESS_COST
 
 
 # ------------------------------------------------------------------------------------------------
@@ -195,14 +221,14 @@ def products(X: sparse.csr_matrix) -> np.ndarray:
     array([[ 5.,  1.],
            [ 1., 10.]])
     """
-    often = np.bincount(X.indices, minlength=X.shape[1]) > _OFTEN * X.shape[0]
+    often = np.bincount(X.indices, minlength=X.shape[1]) > _DENSE_COLUMN_FRACTION * X.shape[0]
     by_column = X.tocsc()
     rest = by_column[:, ~often].tocsr()
     found = (rest @ rest.T).toarray()
     columns = np.flatnonzero(often)
     with one_blas_thread():
-        for start in range(0, columns.size, _AT_ONCE):
-            dense = by_column[:, columns[start : start + _AT_ONCE]].toarray()
+        for start in range(0, columns.size, _MAX_DENSE_COLUMNS):
+            dense = by_column[:, columns[start : start + _MAX_DENSE_COLUMNS]].toarray()
             found += dense @ dense.T
     return found
 
@@ -253,13 +279,13 @@ def with_characters(
     losses = np.stack([_losses(one, rows.labels[which], rows.weights[which]) for one in mixed])
     at = int(np.argmin(losses.sum(axis=1)))
     gains = losses[0] - losses[at]
-    proven = _PROVEN[int(gains.size >= FEWEST)]
+    proven = _MIN_STANDARD_ERRORS[int(gains.size >= MIN_FOLD_TEXTS)]
     is_small = gains.sum() < _MIN_CHARACTER_GAIN * rows.weights[which].sum()
     if is_small or gains.sum() <= proven * np.sqrt(gains.size) * gains.std():
         at = 0
     share, mean = CharacterShare(float(CHARACTER_SHARES[at])), mixed[at]
     if unknown is not None:
-        share = share._replace(usual=float(np.quantile(unknown[which], USUAL)))
+        share = share._replace(usual=float(np.quantile(unknown[which], UNKNOWN_QUANTILE)))
         mean = values + share.of(unknown[which])[:, None] * (other - values)
     report = words.report | _judged(mean, rows, which)
     report |= {"character_share": share.least, "usual_unknown_words": share.usual}
@@ -331,9 +357,9 @@ def fit_by_folds(
 def selected(
     rows: Labelled, kinds: np.ndarray, seed: int, groups: Any, copies: Any
 ) -> tuple[Labelled, "Folds", np.ndarray]:
-    """At most MOST_SELECTED rows that choose, their folds, in which `kinds` are even, which."""
+    """At most MAX_SELECTION_TEXTS rows, their folds (stratified by `kinds`), and their numbers."""
     rng = np.random.default_rng(seed)
-    chosen = np.sort(rng.permutation(len(kinds))[:MOST_SELECTED])
+    chosen = np.sort(rng.permutation(len(kinds))[:MAX_SELECTION_TEXTS])
     part = rows.take(chosen) if chosen.size < len(kinds) else rows
     some = [None if each is None else each[chosen] for each in (groups, copies)]
     return part, folds_for(kinds[chosen], rng, *some), chosen
@@ -363,7 +389,7 @@ def folds_for(
     `copies` has the same number for rows of the same text, which stay together too: a text that
     is also fitted is no held-out text.
     """
-    n_used = int(np.clip(-(-_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))
+    n_used = int(np.clip(-(-_MAX_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))
     if groups is None:
         of = np.minimum(_folds(labels, rng, copies), n_used)
         return Folds(of, n_used, of < n_used)
@@ -477,9 +503,9 @@ def _candidate_values(solved, weighting, pair):
 
 
 def most_hits(tried: Tried) -> np.ndarray:
-    """Weights of the candidates by their accuracy: exp(hits / _HITS)."""
+    """Weights of the candidates by their accuracy: exp(hits / _WEIGHT_TEMPERATURE)."""
     hits = np.array([row["accuracy"] for row in tried.table]) * len(tried.tested)
-    return _even(tried, _largest(softmax(hits / _HITS)))
+    return _even(tried, _largest(softmax(hits / _WEIGHT_TEMPERATURE)))
 
 
 def least_loss(tried: Tried) -> np.ndarray:
@@ -492,7 +518,7 @@ def least_loss(tried: Tried) -> np.ndarray:
 def _largest(weights):
     """The largest weights, without those that hardly count."""
     kept = np.argsort(-weights, kind="stable")[:_MAX_AVERAGED]
-    kept = kept[weights[kept] > _NOTHING * weights.max()]
+    kept = kept[weights[kept] > _MIN_WEIGHT * weights.max()]
     some = np.zeros(weights.size)
     some[kept] = weights[kept]
     return some / some.sum()
@@ -594,7 +620,7 @@ class _FoldSolver:
         tasks = []
         for weighting, some in wanted.items():
             problems = list(product(which, rows.columns, some))
-            size = _SIDE_BY_SIDE if weighting == "tf-idf" else max(len(some), 1)
+            size = _COLUMNS_PER_SOLVE if weighting == "tf-idf" else max(len(some), 1)
             tasks += [(weighting, problems[i : i + size]) for i in range(0, len(problems), size)]
 
         def work(task):
@@ -658,7 +684,7 @@ def growth(X: sparse.csr_matrix, folds: np.ndarray | None) -> np.ndarray:
 
 def _together(classes, weighting, n_pairs):
     """Classes that are solved together."""
-    size = max(_SIDE_BY_SIDE // n_pairs, 1) if weighting == "tf-idf" else 1
+    size = max(_COLUMNS_PER_SOLVE // n_pairs, 1) if weighting == "tf-idf" else 1
     return [classes[i : i + size] for i in range(0, len(classes), size)]
 
 
@@ -725,7 +751,7 @@ def _texts(labels, copies):
 
 def has_many_copies(labels: np.ndarray, copies: np.ndarray) -> bool:
     """Whether leaving out one row at a time would mostly judge texts that are still fitted."""
-    return _texts(labels, copies)[0].size < _MANY_COPIES * labels.size
+    return _texts(labels, copies)[0].size < _MIN_DISTINCT_FRACTION * labels.size
 
 
 def _grouped_folds(labels, groups, rng):

@@ -32,8 +32,8 @@ from pacsent.threads import in_order, n_threads
 from pacsent.words.vectors import WordVectors
 
 N_NAMED = 200  # features of each class whose names are kept
-_BATCH = 2048  # texts worked on at once
-_MANY = 5_000  # texts from which an n-gram must occur in two of them
+_BATCH_TEXTS = 2048
+_MIN_TEXTS_FOR_PRUNING = 5_000  # from which on an n-gram must occur in two texts
 _LONG = (5_000, 600)  # texts, and characters in a text, from which on trigrams are used
 
 
@@ -75,14 +75,17 @@ class LinearText(BaseEstimator):
 
     def _fit_anew(self, texts, *given):
         """`_fit` on a copy that takes the place of self at the end: a refused fit changes none."""
+        learned = [name for name in vars(self) if name.endswith("_")]
         new = copy.copy(self)
-        for name in [name for name in vars(self) if name.endswith("_")]:
+        for name in learned:
             delattr(new, name)
         texts = as_texts(texts)
         new._fit(texts, *given)
         new.training_fingerprints_ = np.unique(fingerprints(texts))
         new.training_sketches_ = sketches(texts)
-        self.__dict__ = new.__dict__
+        for name in learned:
+            delattr(self, name)
+        vars(self).update(vars(new))
         return self
 
     def _candidates(self, weightings):
@@ -242,7 +245,7 @@ class LinearText(BaseEstimator):
 
 def _batches(texts):
     rest = iter(texts)
-    while batch := list(islice(rest, _BATCH)):
+    while batch := list(islice(rest, _BATCH_TEXTS)):
         yield as_texts(batch)
 
 
@@ -264,7 +267,7 @@ def whole_words(vectorizer: Any) -> np.ndarray | None:
 
 def fewest_texts(n_texts: int) -> int:
     """In how many of the training texts an n-gram must occur."""
-    return 2 if n_texts >= _MANY else 1
+    return 2 if n_texts >= _MIN_TEXTS_FOR_PRUNING else 1
 
 
 def _auto_sizes(texts) -> tuple[int, int]:
