@@ -21,21 +21,8 @@ from hostile.material import new, words
 from hostile.running import Case
 
 PACKAGES = (
-    "text",
-    "words",
-    "encoders",
-    "teaching",
-    "certificates",
-    "classify",
-    "guarantees",
-    "labelling",
-    "search",
-    "paper",
-    "maps",
-    "scale",
-    "serve",
-    "bench",
-)
+    "text", "words", "encoders", "classify", "guarantees", "search", "paper", "web", "scale",
+)  # fmt: skip
 PARAMETERS = {"texts", "X", "documents", "sentences", "query", "queries", "source", "calibration"}
 
 
@@ -308,8 +295,8 @@ TABLE: dict[str, Call] = {
     "search.Index.certify": Call(_certified_search),
     "search.rerank": Call(_reranked),
     "search.clusters": Call(_grouped),
-    "certificates.certify": Call(_certified, tokens=True),
-    "certificates.EncoderCertificate.verify": Call(_verified, tokens=True),
+    "guarantees.certify_encoder": Call(_certified, tokens=True),
+    "guarantees.EncoderCertificate.verify": Call(_verified, tokens=True),
     **{
         f"paper.{name}": Call(
             lambda texts, name=name: _certified_as_in_the_paper(name, texts), True
@@ -320,9 +307,9 @@ TABLE: dict[str, Call] = {
             "certify_squared_loss",
         )
     },
-    "distill": Call(lambda texts: _distilled(texts).encode(OTHERS)),
-    "certify_student": Call(_certified_student),
-    "teaching.certify_agreement": Call(_agreed),
+    "guarantees.distill": Call(lambda texts: _distilled(texts).encode(OTHERS)),
+    "guarantees.certify_student": Call(_certified_student),
+    "guarantees.certify_agreement": Call(_agreed),
     "classify.TextClassifier.fit": Call(_classified),
     **{
         f"classify.TextClassifier.{name}": Call(
@@ -332,6 +319,7 @@ TABLE: dict[str, Call] = {
             "predict",
             "predict_proba",
             "predict_log_proba",
+            "predict_with_scores",
             "decision_function",
         )
     },
@@ -358,14 +346,14 @@ TABLE: dict[str, Call] = {
         lambda texts: str(_tools().learning_curve(texts, LABELS, model=_bayes()))
     ),
     "classify.audit": Call(lambda texts: _tools().audit(texts, LABELS, model=_bayes()).to_dict()),
-    "guarantees.CertifiedEstimator.fit": Call(
+    "guarantees.CertifiedClassifier.fit": Call(
         lambda texts: clone(classifier()).fit(texts, LABELS).predict_proba(OTHERS)
     ),
     **{
         f"guarantees.CertifiedClassifier.{name}": Call(
             lambda texts, name=name: getattr(classifier(), name)(texts)
         )
-        for name in ("answers", "predict", "predict_proba", "predict_log_proba")
+        for name in ("predict_with_scores", "predict", "predict_proba", "predict_log_proba")
     },
     "guarantees.CertifiedClassifier.predict_set": Call(
         lambda texts: classifier().predict_set(texts, error=0.3)
@@ -376,7 +364,7 @@ TABLE: dict[str, Call] = {
     "guarantees.CertifiedClassifier.compare": Call(
         lambda texts: str(classifier().compare(classifier(0.4), texts, LABELS, overlap="drop"))
     ),
-    "guarantees.CertifiedEstimator.calibrate": Call(
+    "guarantees.CertifiedClassifier.calibrate": Call(
         lambda texts: classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
     ),
     "guarantees.certify": Call(_certified_classifier),
@@ -391,19 +379,22 @@ TABLE: dict[str, Call] = {
     "guarantees.Abstaining.predict": Call(
         lambda texts: list(classifier().abstain(error=0.3).predict(texts))
     ),
-    "maps.make_map": Call(lambda texts: _mapped(texts)),
+    "web.make_map": Call(lambda texts: _mapped(texts)),
 }
 
 NOT_TEXTS = {
+    **{
+        f"web.ServedModel.{name}": "texts of a request, which its schema has checked"
+        for name in ("n_tokens", "observe", "posteriors")
+    },
+    "encoders.fit_static_encoder": "guarantees.distill calls it",
     "encoders.ExternalEncoder.fit": "learns nothing and looks at nothing",
     "encoders.RemoteEncoder.encode": "needs a server; AnyEncoder.encode calls it",
-    "certificates.ContinuationCertificate.made_again": "called by verify",
-    "serve.Served.n_tokens": "texts of a request, which its schema has checked",
-    "serve.Served.solve": "texts of a request, which its schema has checked",
+    "guarantees.ContinuationCertificate.made_again": "called by verify",
     "text.as_sentences": "its callers look at the elements",
     "text.iter_chunks": "a Source",
     "words.Pieces.numbers": "texts that Vocabulary.encode has looked at",
-    "words.train_subwords": "needs the library tokenizers; test_static_models has wrong texts",
+    "words.train_pieces": "needs the library tokenizers; test_static_models has wrong texts",
     "words.WordVectors.encode": "its sentences.encode, which is SentenceVectorizer's",
     "words.WordVectors.most_similar": "a word or a vector",
 }

@@ -106,7 +106,9 @@ class Source(io.RawIOBase):
         return len(data)
 
     def read(self, n: int = -1) -> bytes:
-        """Return n bytes, fewer only at the end."""
+        """Return n bytes, fewer only at the end; all of them for n = -1."""
+        if n < 0:
+            return self.readall()
         if not self.kind:
             # One read of the system at a time: a signal that comes between two is seen at once,
             # where `read` would go on waiting for a pipe.
