@@ -56,9 +56,9 @@ def bound(risk, kl, n, delta, lam, as_json):
 
     rows = bounds.compare(risk, kl, n, delta, lam=lam)
     if as_json:
-        given = {"empirical_risk": risk, "kl": kl, "n": n, "delta": delta}
-        found = [{"bound": row.name, "value": row.value, "note": row.note} for row in rows]
-        echo_json({**given, "bounds": found})
+        inputs = {"empirical_risk": risk, "kl": kl, "n": n, "delta": delta}
+        values = [{"bound": row.name, "value": row.value, "note": row.note} for row in rows]
+        echo_json({**inputs, "bounds": values})
         return
     click.echo(f"risk {risk:g} on n = {n:,}, KL {kl:g} nats, delta {delta:g}")
     lines = [(row.name, rounded_up(row.value, 6), row.note) for row in rows]
@@ -91,8 +91,8 @@ def _certified(kind, encoder, texts, options):
                     "out."
                 )
             del options[name]
-    given = {name: value for name, value in options.items() if value is not None}
-    return functions[kind](encoder, texts, **given)
+    arguments = {name: value for name, value in options.items() if value is not None}
+    return functions[kind](encoder, texts, **arguments)
 
 
 @cli.command()
@@ -232,15 +232,15 @@ def certify_predictions(data, output, overwrite, as_json, quiet, **given):
 
     check_output(output, [data], overwrite=overwrite)
     columns = {name: given.pop(name) for name in list(given) if name.endswith("_column")}
-    found = read_predictions(data, **columns, kind=given.pop("input_format"), report=say(quiet))
+    rows = read_predictions(data, **columns, kind=given.pop("input_format"), report=say(quiet))
     for name in ("classes", "recall", "precision"):
         given[name] = _class_list(given[name]) or (None if name == "classes" else ())
     certificate = certify_predictions(
-        found.labels,
-        found.predictions,
-        probabilities=found.probabilities,
-        texts=found.texts,
-        groups=found.groups,
+        rows.labels,
+        rows.predictions,
+        probabilities=rows.probabilities,
+        texts=rows.texts,
+        groups=rows.groups,
         **given,
     )
     if output:
@@ -284,45 +284,45 @@ def verify(certificate, texts, model, as_json, quiet, **given):
     from pacsent.paper import simulation  # noqa: F401 - certificates of the paper register
 
     if Path(certificate).is_dir():
-        found, model = _of_model(certificate), certificate if texts else None
-        found.verify()
+        loaded, model = _of_model(certificate), certificate if texts else None
+        loaded.verify()
     else:
-        found = read_certificate(_json_text(certificate), certificate, verify=texts is None)
-    of_rows = isinstance(found, HeldOutCertificate)
-    alone = model is None and not (of_rows and "model" not in found.digests)
+        loaded = read_certificate(_json_text(certificate), certificate, verify=texts is None)
+    of_rows = isinstance(loaded, HeldOutCertificate)
+    alone = model is None and not (of_rows and "model" not in loaded.digests)
     if texts is not None and alone:
         raise click.UsageError("Give TEXTS and MODEL together, or neither.")
     if texts is None:
         checked = "the bound follows from its parts"
-        unchecked = f"Not checked without TEXTS and MODEL: {', '.join(found.needs_texts)}."
+        unchecked = f"Not checked without TEXTS and MODEL: {', '.join(loaded.needs_texts)}."
     else:
         if not quiet:
             click.echo("verify: certifying once more ...", err=True)
         unchecked = "Everything was checked."
         checked = "the parts follow from the text and the model, and the bound from the parts"
         if of_rows:
-            again = _verify_rows(found, texts, model, given, quiet)
+            again = _verify_rows(loaded, texts, model, given, quiet)
             checked, unchecked = again.checked, f"Not checked: {again.unchecked}."
         else:
-            found.verify(
+            loaded.verify(
                 list(read_texts(texts, given["text_column"], given["input_format"], quiet)),
                 open_vectorizer(model, given["method"], default="PB-L2", fitted=False),
             )
     if as_json:
         echo_json({"verified": True, "checked": checked, "unchecked": unchecked})
     else:
-        click.echo(f"Verified: {checked}. {unchecked}\n{found}")
+        click.echo(f"Verified: {checked}. {unchecked}\n{loaded}")
 
 
 def _of_model(folder):
     """The certificate in a model."""
-    found = getattr(open_model(folder), "certificate_", None)
-    if found is None:
+    certificate = getattr(open_model(folder), "certificate_", None)
+    if certificate is None:
         raise ValueError(
             f"{folder} must hold a model with a certificate. Got one without instead. Train with "
             "--holdout auto."
         )
-    return found
+    return certificate
 
 
 def _verify_rows(found, path, model, given, quiet):
@@ -424,13 +424,13 @@ def simulate(kind, setting, replicates, delta, random_state, figure, as_json, ov
         check_output(figure, overwrite=overwrite)
     kinds = list(simulation.KINDS) if kind == "all" else [kind]
     settings = list(simulation.SETTINGS) if setting == "all" else [setting]
-    found, drawn = [], {}
-    for one in kinds:
+    coverages, drawn = [], {}
+    for kind_name in kinds:
         for name in settings:
-            if name == "drift" and one not in ("continuation", "A"):
+            if name == "drift" and kind_name not in ("continuation", "A"):
                 continue
             coverage, pairs = simulation.simulate(
-                one,
+                kind_name,
                 name,
                 replicates,
                 delta=delta,
@@ -438,14 +438,14 @@ def simulate(kind, setting, replicates, delta, random_state, figure, as_json, ov
                 verbose=not quiet,
                 return_replicates=True,
             )
-            found.append(coverage)
-            if one not in ("C", "continuation") and name != "drift":
-                drawn[f"{one}, {name}"] = pairs
+            coverages.append(coverage)
+            if kind_name not in ("C", "continuation") and name != "drift":
+                drawn[f"{kind_name}, {name}"] = pairs
     if figure:
         figures.coverage(drawn, figure)
     if as_json:
-        echo_json({"delta": delta, "coverage": [c.to_dict() for c in found]})
+        echo_json({"delta": delta, "coverage": [c.to_dict() for c in coverages]})
     else:
-        click.echo(table(_COVERAGE, list(map(_covered, found)), width=terminal_width()))
-    kept = [c.holds for c in found if (c.kind, c.setting) != ("A", "drift")]
+        click.echo(table(_COVERAGE, list(map(_covered, coverages)), width=terminal_width()))
+    kept = [c.holds for c in coverages if (c.kind, c.setting) != ("A", "drift")]
     return 0 if all(kept) else 1

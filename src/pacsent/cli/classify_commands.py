@@ -71,13 +71,13 @@ class ShareOrAuto(click.FloatRange):
 
 
 def _classifier(path):
-    found = open_model(path)
-    if not hasattr(found, "predict_proba"):
+    model = open_model(path)
+    if not hasattr(model, "predict_proba"):
         raise ValueError(
-            f"{path} must hold a classifier. It holds {type(found).__name__} instead. Train one: "
+            f"{path} must hold a classifier. It holds {type(model).__name__} instead. Train one: "
             "pacsent classify train."
         )
-    return found
+    return model
 
 
 def _label_of(classifier, label):
@@ -151,7 +151,9 @@ def train(data, output, words, ngrams, **given):
     if separator is not None:
         labels = label_sets(labels, separator)
     if not given["quiet"]:
-        different = len({one for some in labels for one in some} if separator else set(labels))
+        different = len(
+            {label for label_set in labels for label in label_set} if separator else set(labels)
+        )
         kind = "labels" if separator else "classes"
         click.echo(f"{len(texts):,} texts, {different:,} {kind}; fitting ...", err=True)
     classifier = TextClassifier(
@@ -178,10 +180,10 @@ def train(data, output, words, ngrams, **given):
     chosen = {k: v for k, v in model.selection_.items() if k != "candidates"}
     certificate = getattr(classifier, "certificate_", None)
     if given["as_json"]:
-        found = {"model": str(output), "classes": classifier.classes_.tolist(), "chosen": chosen}
+        result = {"model": str(output), "classes": classifier.classes_.tolist(), "chosen": chosen}
         if certificate is not None:
-            found["certificate"] = certificate.to_dict()
-        echo_json(found)
+            result["certificate"] = certificate.to_dict()
+        echo_json(result)
         return
     click.echo(
         f"{output}: {len(model.ngrams_):,} n-grams, {classifier.classes_.size} "
@@ -268,15 +270,15 @@ def _predict_one(model, path, output, how: dict, given: dict, overwrite, quiet, 
     def batches():
         yield {**read.take(0), **{name: [] for name in columns}}
         done = 0
-        for found in rows:
-            n = len(found[columns[0]])
+        for answers in rows:
+            n = len(answers[columns[0]])
             for at in read.bad_places.intersection(range(done, done + n)):
-                for values in found.values():
+                for values in answers.values():
                     values[at - done] = None
             done += n
             if suffix not in (".jsonl", ".parquet"):
-                found = {name: [_CELLS[name](v) for v in found[name]] for name in columns}
-            yield {**read.take(n), **found}
+                answers = {name: [_CELLS[name](v) for v in answers[name]] for name in columns}
+            yield {**read.take(n), **answers}
             shown.advance(n)
 
     with bar("predicting", unit="texts", enabled=not quiet and output is not None) as shown:
@@ -326,8 +328,10 @@ def _label_lists(classifier, texts):
     names = [str(name) for name in classifier.classes_]
     for values in classifier.stream(texts):
         proba = 1.0 / (1.0 + np.exp(-values))
-        given = classifier.given(proba)
-        order = [[c for c in np.argsort(-p, kind="stable") if g[c]] for p, g in zip(proba, given)]
+        is_assigned = classifier.given(proba)
+        order = [
+            [c for c in np.argsort(-p, kind="stable") if g[c]] for p, g in zip(proba, is_assigned)
+        ]
         yield {
             "labels": [[names[c] for c in row] for row in order],
             "probabilities": [p[row].tolist() for p, row in zip(proba, order)],
@@ -352,12 +356,12 @@ def _answers(classifier, texts, answering):
 
     names = [str(name) for name in classifier.classes_]
     for values in _text_classifier(classifier).stream(texts):
-        found = answering(values)
-        n = len(found.best)
-        sets, abstained = found.inside, found.abstained
+        answers = answering(values)
+        n = len(answers.best)
+        sets, abstained = answers.inside, answers.abstained
         yield {
-            "label": [names[at] for at in found.best],
-            "probability": found.probability.tolist(),
+            "label": [names[at] for at in answers.best],
+            "probability": answers.probability.tolist(),
             "set": [None] * n
             if sets is None
             else [[names[c] for c in np.flatnonzero(row)] for row in sets],
@@ -422,15 +426,15 @@ def compare(a, b, data, as_json, quiet, **given):
     texts, labels, _ = read_labelled(data, given, quiet)
     labels = labels_for(first, labels, given.pop("label_separator"))
     with bar("comparing", total=len(texts), unit="texts", enabled=not quiet) as shown:
-        found = compared(first, second, texts, labels, **given)
+        comparison = compared(first, second, texts, labels, **given)
         shown.advance(len(texts))
     if as_json:
-        low, high = found.bounds
-        row = {"n": found.n, "difference": found.difference, "low": low, "high": high}
-        row |= {"delta": found.delta}
+        low, high = comparison.bounds
+        row = {"n": comparison.n, "difference": comparison.difference, "low": low, "high": high}
+        row |= {"delta": comparison.delta}
         echo_json(row)
     else:
-        click.echo(str(found))
+        click.echo(str(comparison))
 
 
 @classify.command()
@@ -462,7 +466,7 @@ def explain(model, text, label, top, page, overwrite, as_json):
     check_output(page, [model], overwrite=overwrite)
     classifier = _text_classifier(_classifier(model))
     if text is None:
-        found = {str(c): classifier.top_features(c, top) for c in classifier.classes_}
+        result = {str(c): classifier.top_features(c, top) for c in classifier.classes_}
         html = classifier.top_features_html(top) if page else ""
     else:
         label = None if label is None else _label_of(classifier, label)
@@ -478,15 +482,15 @@ def explain(model, text, label, top, page, overwrite, as_json):
             "vector_rest",
             "rest",
         )
-        found = {name: getattr(explanation, name) for name in shown}
+        result = {name: getattr(explanation, name) for name in shown}
         html = explanation.to_html(top or 20) if page else ""
     if page:
         with replacing(page) as file:
             file.write(html.encode())
     if as_json:
-        echo_json(found)
+        echo_json(result)
     elif text is None:
-        for name, features in found.items():
+        for name, features in result.items():
             click.echo(f"{name}: " + ", ".join(f"{gram} {w:+.2f}" for gram, w in features))
     else:
         Console(soft_wrap=True, highlight=False).print(explanation.to_terminal())
@@ -519,18 +523,18 @@ def watch(model, texts, text_column, input_format, alpha, random_state, as_json,
     from pacsent.progress import bar
 
     watcher = StreamWatcher(_classifier(model), alpha=alpha, seed=random_state)
-    rest = read_texts(texts, text_column, input_format, quiet)
+    remaining = read_texts(texts, text_column, input_format, quiet)
     with bar("watching", unit="texts", enabled=not quiet) as shown:
-        while (batch := list(islice(rest, 64))) and not watcher.update(batch):
+        while (batch := list(islice(remaining, 64))) and not watcher.update(batch):
             shown.advance(len(batch))
-    found = {
+    result = {
         "alarm": watcher.alarm,
         "alarm_at": watcher.alarm_at,
         "n_seen": watcher.n_seen,
         "capital": watcher.capital,
     }
     if as_json:
-        echo_json(found)
+        echo_json(result)
     else:
         click.echo(str(watcher))
     if watcher.alarm:
@@ -578,16 +582,16 @@ def report(model, data, output, curve, audit, overwrite, as_json, quiet, **given
     check_output(_page_path(output), [data, model], overwrite=overwrite)
     classifier = _classifier(model)
     texts, labels, _ = read_labelled(data, given, quiet)
-    labels = [_label_of(classifier, one) for one in labels]
+    labels = [_label_of(classifier, label) for label in labels]
     unfitted = clone(_text_classifier(classifier))
     line = tools.learning_curve(texts, labels, model=unfitted) if curve else None
     audited = tools.audit(texts, labels, model=unfitted) if audit else None
-    found = made(classifier, texts, labels, curve=line, audit=audited)
-    _write_page(found.to_html(f"Report of {Path(model).name}"), output, overwrite, [data, model])
+    result = made(classifier, texts, labels, curve=line, audit=audited)
+    _write_page(result.to_html(f"Report of {Path(model).name}"), output, overwrite, [data, model])
     if as_json:
-        echo_json({"page": output, **found.to_dict()})
+        echo_json({"page": output, **result.to_dict()})
         return
-    click.echo(found)
+    click.echo(result)
     for section in filter(None, (line, audited)):
         click.echo(str(section))
     click.echo(f"wrote  {output}", err=True)

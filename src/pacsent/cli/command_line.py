@@ -190,10 +190,10 @@ class ModelPath(click.Path):
         if self.encoders and value is not None and not is_model_name(value):
             return value  # a URL, or a folder of sentence-transformers
         try:
-            found = os.fspath(place(value))
+            path = os.fspath(place(value))
         except MISTAKES as error:  # hf://owner/name is fetched here
             raise Mistake(error) from error
-        return super().convert(found, param, ctx)
+        return super().convert(path, param, ctx)
 
 
 # ---- Options that mean the same everywhere -------------------------------------------------------

@@ -79,8 +79,8 @@ def distill(texts, output, vectors, encoder, text_column, input_format, **how):
     device = how.pop("device") or "cpu"
     student = distill(teacher, given, device=device, verbose=not quiet, **how)
     save(student, output, overwrite=overwrite)
-    if said := student.word_vectors.training.get("normalise"):
-        click.echo(said, err=True)
+    if note := student.word_vectors.training.get("normalise"):
+        click.echo(note, err=True)
     n_words = counted(student.word_vectors.n_words, "word")
     click.echo(f"wrote  {output}: {n_words}, {student.word_vectors.n_dims} dimensions", err=True)
     certificate = FidelityCertificate.from_json(student.certificate_)

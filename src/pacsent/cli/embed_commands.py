@@ -241,10 +241,10 @@ def _embed_one(model, path, output, how: dict, given: dict, overwrite, quiet, as
                 "mean": means,
                 **{k: kept[k] for k in kept if k != "id"},
             }
-        found = {**kept, "mean": means, "variance": variances}
+        columns = {**kept, "mean": means, "variance": variances}
         if suffix == ".npy":
-            del found["variance"]
-        return found
+            del columns["variance"]
+        return columns
 
     def batches():
         yield ordered(read.take(0), np.zeros((0, n_dims), np.float32), np.zeros(0))

@@ -93,9 +93,9 @@ def _read_table(path, given, quiet):
 
     with TextTable(path, kind=given["input_format"], text_column=given["text_column"]) as table:
         texts, columns = [], {name: [] for name in table.names}
-        for some in table.batches(("*",)):
-            texts += some.texts if isinstance(some.texts, list) else some.texts.to_pylist()
-            for name, values in some.columns.items():
+        for rows in table.batches(("*",)):
+            texts += rows.texts if isinstance(rows.texts, list) else rows.texts.to_pylist()
+            for name, values in rows.columns.items():
                 columns[name] += values if isinstance(values, list) else values.to_pylist()
         say(quiet)(describe_table(table, len(texts)))
         kept, messages = output_names(list(columns), ["label", "stream"], table.name)
@@ -178,15 +178,15 @@ def _ask(labelling, who):
             click.echo(f"\n{task.text}\n")
             if task.guess is not None:
                 click.echo(f"guess: {task.guess} ({task.probability:.2f})")
-            said = input(f"{'  '.join(names)}  s skip  u undo  q quit: ").strip()
-            if said == "q":
+            reply = input(f"{'  '.join(names)}  s skip  u undo  q quit: ").strip()
+            if reply == "q":
                 break
-            if said == "u":
+            if reply == "u":
                 labelling.undo(who)
-            elif said == "s":
+            elif reply == "s":
                 labelling.answer(task.row, None, who)
-            elif said.isdigit() and 1 <= int(said) <= len(names):
-                labelling.answer(task.row, labelling.classes[int(said) - 1], who)
+            elif reply.isdigit() and 1 <= int(reply) <= len(names):
+                labelling.answer(task.row, labelling.classes[int(reply) - 1], who)
             else:
                 click.echo(f"The answer must be 1 to {len(names)}, s, u or q.", err=True)
         else:

@@ -60,10 +60,10 @@ def wanted(sources, output, how: dict) -> bool:
         and output != "-"
         and (is_url(output) or os.path.isdir(output) or output.endswith("/"))
     )
-    asked = [name for name in ("ray", "ray_address", "format") if how[name]]
-    if not (many or folder or asked):
+    set_options = [name for name in ("ray", "ray_address", "format") if how[name]]
+    if not (many or folder or set_options):
         return False
-    why = "Many files" if many or folder else f"--{asked[0].replace('_', '-')}"
+    why = "Many files" if many or folder else f"--{set_options[0].replace('_', '-')}"
     if "-" in sources or not sources:
         raise click.UsageError(f"{why} need files, folders or addresses as sources, not stdin.")
     if output is None or output == "-":

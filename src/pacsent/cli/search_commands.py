@@ -53,8 +53,8 @@ def _index(model, texts, method, text_column, input_format, quiet, columns=(), *
             plain = {
                 n: c if isinstance(c, list) else c.to_pylist() for n, c in rows.columns.items()
             }
-            found = rows.texts if isinstance(rows.texts, list) else rows.texts.to_pylist()
-            made.add(_counted(found, quiet), metadata=plain)
+            batch_texts = rows.texts if isinstance(rows.texts, list) else rows.texts.to_pylist()
+            made.add(_counted(batch_texts, quiet), metadata=plain)
     return made
 
 
@@ -62,28 +62,28 @@ def _opened(index):
     """The index in a folder."""
     from pacsent.search.index import Index
 
-    found = open_model(index)
-    if not isinstance(found, Index):
+    opened = open_model(index)
+    if not isinstance(opened, Index):
         raise ValueError(
-            f"{index} must be an index. Got a {type(found).__name__} instead. Make one: pacsent "
+            f"{index} must be an index. Got a {type(opened).__name__} instead. Make one: pacsent "
             "index MODEL TEXTS -o INDEX"
         )
-    return found
+    return opened
 
 
 def _where(conditions) -> dict:
     """COLUMN=VALUE as a filter; a number also matches its text, as a table of text has it."""
-    found = {}
-    for given in conditions:
-        column, equals, value = given.partition("=")
+    filters = {}
+    for condition in conditions:
+        column, equals, value = condition.partition("=")
         if not (column and equals):
             raise click.BadParameter(
-                f"It must be COLUMN=VALUE. Got {given!r} instead.", param_hint="--where"
+                f"It must be COLUMN=VALUE. Got {condition!r} instead.", param_hint="--where"
             )
-        found[column] = [value]
+        filters[column] = [value]
         with contextlib.suppress(ValueError):
-            found[column].append(json.loads(value))
-    return found
+            filters[column].append(json.loads(value))
+    return filters
 
 
 @cli.command()
@@ -192,14 +192,14 @@ def certify_search(index, queries, k, answer_column, delta, text_column, input_f
 
     opened = _opened(index)
     if queries is None:
-        asked, answers, other = opened.self_queries()
-        certificate = other.certify(asked, answers, k, delta)
+        query_texts, answers, other = opened.self_queries()
+        certificate = other.certify(query_texts, answers, k, delta)
     else:
         with TextTable(queries, kind=input_format, text_column=text_column) as table:
             rows = list(table.batches([answer_column]))
-        asked = [text for some in rows for text in some.texts]
-        answers = [_number(x) for some in rows for x in some.columns[answer_column]]
-        certificate = opened.certify(asked, answers, k, delta)
+        query_texts = [text for batch in rows for text in batch.texts]
+        answers = [_number(x) for batch in rows for x in batch.columns[answer_column]]
+        certificate = opened.certify(query_texts, answers, k, delta)
         if how["overwrite"]:
             save(opened, index, overwrite=True)
     if how["as_json"]:
@@ -237,12 +237,12 @@ def rerank(model, query, texts, top_n, text_column, input_format, method, quiet,
     from pacsent.search import rerank as ranked
 
     read = list(_counted(read_texts(texts, text_column, input_format, quiet), quiet))
-    found = ranked(query, read, open_vectorizer(model, method), top_n)
+    results = ranked(query, read, open_vectorizer(model, method), top_n)
     if as_json:
-        echo_json({"results": [vars(one) for one in found]})
+        echo_json({"results": [vars(result) for result in results]})
         return
-    for one in found:
-        click.echo(f"{one.score:.4f}\t{one.index}\t{on_one_line(one.text)}")
+    for result in results:
+        click.echo(f"{result.score:.4f}\t{result.index}\t{on_one_line(result.text)}")
 
 
 @cli.command()
@@ -263,11 +263,11 @@ def clusters(model, texts, n_groups, text_column, input_format, method, quiet, a
     from pacsent.search import clusters as grouped
 
     read = list(_counted(read_texts(texts, text_column, input_format, quiet), quiet))
-    found = grouped(read, n_groups, encoder=open_vectorizer(model, method))
+    groups = grouped(read, n_groups, encoder=open_vectorizer(model, method))
     if as_json:
-        echo_json({**found._asdict(), "labels": found.labels.tolist()})
+        echo_json({**groups._asdict(), "labels": groups.labels.tolist()})
         return
-    for c, (size, words, at) in enumerate(zip(found.sizes, found.words, found.examples)):
+    for c, (size, words, at) in enumerate(zip(groups.sizes, groups.words, groups.examples)):
         typical = on_one_line(read[at]) if at >= 0 else ""
         click.echo(f"{c}\t{size}\t{', '.join(words)}\t{typical}")
 
@@ -300,8 +300,8 @@ def similar(model, first, second, text_column, input_format, method, quiet, as_j
             f"FIRST and SECOND must have the same number of texts. Got {len(texts[0]):,} and "
             f"{len(texts[1]):,} instead."
         )
-    one, two = (unit_rows(vectorizer.transform(part)) for part in texts)
-    cosines = np.clip(np.einsum("ij,ij->i", one, two), -1, 1)  # rounding adds a last digit
+    left, right = (unit_rows(vectorizer.transform(part)) for part in texts)
+    cosines = np.clip(np.einsum("ij,ij->i", left, right), -1, 1)  # rounding adds a last digit
     if as_json:
         echo_json({"cosines": cosines.tolist()})
         return
@@ -326,11 +326,11 @@ def duplicates(model, texts, above, as_json, **how):
     """
     pairs = _index(model, texts, **how).duplicates(above)
     if as_json:
-        echo_json({"pairs": [[one._asdict(), two._asdict()] for one, two in pairs]})
+        echo_json({"pairs": [[left._asdict(), right._asdict()] for left, right in pairs]})
         return
-    for one, two in pairs:
-        shown = on_one_line(one.text), on_one_line(two.text)
-        click.echo("\t".join((f"{one.cosine:.4f}", str(one.id), str(two.id), *shown)))
+    for left, right in pairs:
+        shown = on_one_line(left.text), on_one_line(right.text)
+        click.echo("\t".join((f"{left.cosine:.4f}", str(left.id), str(right.id), *shown)))
 
 
 @cli.command()

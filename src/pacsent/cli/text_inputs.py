@@ -60,7 +60,7 @@ separator_option = option(
 
 def label_sets(cells, separator: str) -> list[set[str]]:
     """The labels of each cell."""
-    found = []
+    sets = []
     for row, cell in enumerate(cells, 1):
         labels = [label.strip() for label in cell.split(separator)] if separator else []
         if not all(labels) or not labels:
@@ -68,8 +68,8 @@ def label_sets(cells, separator: str) -> list[set[str]]:
                 f"Row {row:,} must have labels with {separator!r} between them. Got {cell!r} "
                 "instead. Leave the empty label out, or give another --label-separator."
             )
-        found.append(set(labels))
-    return found
+        sets.append(set(labels))
+    return sets
 
 
 def labels_for(classifier, cells, separator: str | None):
@@ -148,10 +148,10 @@ class OneFile:
         from pacsent.text.tables import as_list
 
         with self.table:
-            for some in self.table.batches(list(self.kept), on_bad=self.on_bad):
-                texts, columns = as_list(some.texts), some.columns
-                self.bad += some.bad
-                self.bad_places.update(self.n_rows + row.position for row in some.bad)
+            for rows in self.table.batches(list(self.kept), on_bad=self.on_bad):
+                texts, columns = as_list(rows.texts), rows.columns
+                self.bad += rows.bad
+                self.bad_places.update(self.n_rows + row.position for row in rows.bad)
                 kept = {new: columns[name] for name, new in self.kept.items()}
                 if self.ids:
                     kept["id"], texts = self._ids(texts)

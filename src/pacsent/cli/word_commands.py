@@ -77,8 +77,8 @@ def _seconds(context, parameter, value):
 
 def _flag(context, name):
     """The option or argument as it is typed."""
-    (found,) = (parameter for parameter in context.command.params if parameter.name == name)
-    return max(found.opts, key=len) if isinstance(found, click.Option) else name.upper()
+    (match,) = (parameter for parameter in context.command.params if parameter.name == name)
+    return max(match.opts, key=len) if isinstance(match, click.Option) else name.upper()
 
 
 def _documents(texts, text_column, input_format, quiet):
@@ -156,13 +156,13 @@ def train(context, texts, output, resume, overwrite, as_json, quiet, device, **p
     from pathlib import Path
 
     if resume is not None:
-        given = [
+        typed = [
             parameter.name
             for parameter in context.command.params
             if context.get_parameter_source(parameter.name)
             is click.core.ParameterSource.COMMANDLINE
         ]
-        extra = set(given) - {"resume", "n_jobs", "overwrite", "quiet", "as_json"}
+        extra = set(typed) - {"resume", "n_jobs", "overwrite", "quiet", "as_json"}
         if extra:
             raise click.UsageError(
                 "--resume takes its settings from the interrupted training; leave out "
@@ -221,8 +221,8 @@ def train(context, texts, output, resume, overwrite, as_json, quiet, device, **p
         "normalise": words.vocabulary.normalise_name,
         "output": str(folder),
     }
-    if said := words.training.get("normalise"):
-        click.echo(said, err=True)
+    if note := words.training.get("normalise"):
+        click.echo(note, err=True)
     if as_json:
         echo_json(result)
         return
@@ -276,18 +276,18 @@ def words(model, word, n, evaluate, as_json, quiet):
     ways = [("input", "input"), ("output", "output"), ("input", "output"), ("output", "input")]
     if vectors.output_vectors is None:
         ways = ways[:1]
-    found = {
-        one: {
-            f"{table} -> {among}": vectors.most_similar(one, n, table=table, among=among)
+    neighbours = {
+        name: {
+            f"{table} -> {among}": vectors.most_similar(name, n, table=table, among=among)
             for table, among in ways
         }
-        for one in word
+        for name in word
     }
     if as_json:
-        echo_json({"model": model, "neighbours": found})
+        echo_json({"model": model, "neighbours": neighbours})
         return
-    for one, columns in found.items():
-        click.echo(one)
+    for name, columns in neighbours.items():
+        click.echo(name)
         rows = [
             [f"{neighbour[:18]:<18} {cosine:.3f}" for neighbour, cosine in row]
             for row in zip(*columns.values())
@@ -397,14 +397,14 @@ def convert(source, destination, to, format, counts, save_counts, context, as_js
         from pacsent.words.packing import compress
 
         words = compress(words, n_dims=smaller.pop("dims"), **smaller)
-    found = formats.describe(words)
+    summary = formats.describe(words)
     if not as_json:
-        tables = "input and output tables" if len(found["tables"]) == 2 else "input table only"
-        known = "counts known" if found["counts_known"] else "counts unknown"
-        subwords = f", {found['subwords']:,} subword buckets" if found["subwords"] else ""
+        tables = "input and output tables" if len(summary["tables"]) == 2 else "input table only"
+        known = "counts known" if summary["counts_known"] else "counts unknown"
+        subwords = f", {summary['subwords']:,} subword buckets" if summary["subwords"] else ""
         click.echo(
             f"read   {source}: {formats.FORMATS[format]}, {words.n_words:,} words, "
-            f"{words.n_dims} dimensions, {found['dtype']}, {tables}, {known}{subwords}"
+            f"{words.n_dims} dimensions, {summary['dtype']}, {tables}, {known}{subwords}"
         )
     written = formats.write(
         words,
@@ -415,12 +415,12 @@ def convert(source, destination, to, format, counts, save_counts, context, as_js
         verbose=not quiet,
     )
     if as_json:
-        result = {"source": source, "format": format, **found, "to": to}
+        result = {"source": source, "format": format, **summary, "to": to}
         echo_json({**result, "written": written})
         return
     for path in written:
         click.echo(f"wrote  {path}" + (f": {formats.FORMATS[to]}" if path == written[0] else ""))
-    if to != "pacsent" and found["counts_known"] and save_counts is None:
+    if to != "pacsent" and summary["counts_known"] and save_counts is None:
         click.echo("note   this format keeps no counts: add --save-counts FILE to keep them")
-    if to != "pacsent" and found["subwords"]:
+    if to != "pacsent" and summary["subwords"]:
         click.echo("note   this format keeps no subword vectors: unknown words will have none")

@@ -96,15 +96,15 @@ def _integers(name, array, dtype) -> np.ndarray:
     """A flat array of integers in the width that the kernels take."""
     if type(array) is np.ndarray and array.dtype == dtype and array.ndim == 1:
         return array if array.flags.c_contiguous else np.ascontiguousarray(array)
-    found = np.asarray(array)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+    values = np.asarray(array)
+    if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
         raise ValueError(
-            f"Encoded.{name} must be a flat array of integers. Got {found.dtype} of shape "
-            f"{found.shape} instead. {_MAKE}"
+            f"Encoded.{name} must be a flat array of integers. Got {values.dtype} of shape "
+            f"{values.shape} instead. {_MAKE}"
         )
     limit = np.iinfo(dtype).max
-    if found.size and not -limit <= int(found.min()) <= int(found.max()) <= limit:
+    if values.size and not -limit <= int(values.min()) <= int(values.max()) <= limit:
         raise ValueError(
-            f"Encoded.{name} must fit into {np.dtype(dtype)}. Got {found.max():,} instead. {_MAKE}"
+            f"Encoded.{name} must fit into {np.dtype(dtype)}. Got {values.max():,} instead. {_MAKE}"
         )
-    return np.ascontiguousarray(found, dtype=dtype)
+    return np.ascontiguousarray(values, dtype=dtype)

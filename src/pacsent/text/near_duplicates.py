@@ -114,9 +114,9 @@ def near_known(texts: Sequence[str], known: np.ndarray, near: float = NEAR) -> n
         return sparse.csr_matrix((values[inside], (row[inside], columns[inside])), shape)
 
     mine, theirs = table(own), table(known).T.tocsr()
-    found = np.zeros(len(texts), bool)
+    is_near = np.zeros(len(texts), bool)
     for first in range(0, len(texts), _AT_ONCE):
         cosines = mine[first : first + _AT_ONCE] @ theirs
         largest = cosines.max(axis=1).toarray().ravel()
-        found[first : first + largest.size] = largest >= near - _ROUNDING
-    return found
+        is_near[first : first + largest.size] = largest >= near - _ROUNDING
+    return is_near

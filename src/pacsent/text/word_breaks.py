@@ -84,14 +84,14 @@ def characters_of(word: str) -> list[str]:
     classes = word.translate(_classes())
     if "I" not in classes:
         return [word]
-    found, last = [], None
+    parts, last = [], None
     for part in _PART.finditer(classes):
         start, end = part.span()
         if last is not None and classes[start] == "I":
-            found.append(word[last:end])
-        found.append(word[start:end])
+            parts.append(word[last:end])
+        parts.append(word[start:end])
         last = start if classes[start] == "I" else None
-    return found
+    return parts
 
 
 def is_spaceless(word: str) -> bool:
@@ -104,5 +104,5 @@ def is_spaceless(word: str) -> bool:
 
 
 def _cut(text: str, pattern: re.Pattern) -> list[str]:
-    spans = (found.span() for found in pattern.finditer(text.translate(_classes())))
+    spans = (match.span() for match in pattern.finditer(text.translate(_classes())))
     return [text[start:end] for start, end in spans]
