@@ -284,14 +284,6 @@ def test_archives_are_unpacked_on_the_way(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
-def test_an_archive_of_several_streams_is_read_whole(tmp_path, kind):
-    path = tmp_path / f"file{kind}"
-    path.write_bytes(packed(kind, b"one\n") + packed(kind, CONTENT))
-    with Source(path) as source:
-        assert source.read(1 << 20) == b"one\n" + CONTENT
-
-
-@pytest.mark.parametrize("kind", KINDS[1:])
 def test_the_name_does_not_matter_but_must_not_lie(tmp_path, kind):
     path = tmp_path / "no-suffix"
     path.write_bytes(packed(kind, CONTENT))
@@ -499,9 +491,7 @@ def test_clean_keeps_words_of_any_script_when_told(tmp_path):
         clean_files([tmp_path / "latin"], tmp_path / "other", normalise="unicode")
 
 
-def test_clean_of_any_script_does_not_depend_on_where_pieces_end(tmp_path, monkeypatch):
-    from pacsent.text import reading
-
+def test_clean_of_any_script_does_not_depend_on_where_chunks_end(tmp_path, monkeypatch):
     lines = ["Äpfel und Öl, 1,5 l; " * 40, CHINESE.strip() * 9, "", "naïve " * 100]
     (tmp_path / "in").write_text("\n".join(lines * 3) + "\n")
     expected = "".join(" ".join(normalise.unicode_words(x)) + "\n" for x in lines * 3)

@@ -25,7 +25,7 @@ from pacsent.cli.command_line import (
     overlap_option,
     quiet_option,
 )
-from pacsent.cli.printing import echo_json, noted, table, terminal_width
+from pacsent.cli.printing import echo_json, noted, show, table, terminal_width
 from pacsent.cli.text_inputs import (
     TextsPath,
     label_options,
@@ -308,10 +308,11 @@ def verify(certificate, texts, model, as_json, quiet, **given):
                 list(read_texts(texts, given["text_column"], given["input_format"], quiet)),
                 open_vectorizer(model, given["method"], default="PB-L2", fitted=False),
             )
-    if as_json:
-        echo_json({"verified": True, "checked": checked, "unchecked": unchecked})
-    else:
-        click.echo(f"Verified: {checked}. {unchecked}\n{loaded}")
+    show(
+        {"verified": True, "checked": checked, "unchecked": unchecked},
+        f"Verified: {checked}. {unchecked}\n{loaded}",
+        as_json,
+    )
 
 
 def _of_model(folder):
@@ -443,9 +444,10 @@ def simulate(kind, setting, replicates, delta, random_state, figure, as_json, ov
                 drawn[f"{kind_name}, {name}"] = pairs
     if figure:
         figures.coverage(drawn, figure)
-    if as_json:
-        echo_json({"delta": delta, "coverage": [c.to_dict() for c in coverages]})
-    else:
-        click.echo(table(_COVERAGE, list(map(_covered, coverages)), width=terminal_width()))
+    show(
+        {"delta": delta, "coverage": [c.to_dict() for c in coverages]},
+        table(_COVERAGE, list(map(_covered, coverages)), width=terminal_width()),
+        as_json,
+    )
     kept = [c.holds for c in coverages if (c.kind, c.setting) != ("A", "drift")]
     return 0 if all(kept) else 1

@@ -26,7 +26,7 @@ from pacsent.cli.command_line import (
     quiet_option,
 )
 from pacsent.cli.many_files import shard_options
-from pacsent.cli.printing import echo_json
+from pacsent.cli.printing import echo_json, show
 from pacsent.cli.text_inputs import (
     OneFile,
     TextsPath,
@@ -533,10 +533,7 @@ def watch(model, texts, text_column, input_format, alpha, random_state, as_json,
         "n_seen": watcher.n_seen,
         "capital": watcher.capital,
     }
-    if as_json:
-        echo_json(result)
-    else:
-        click.echo(str(watcher))
+    show(result, str(watcher), as_json)
     if watcher.alarm:
         click.get_current_context().exit(1)
 

@@ -13,7 +13,7 @@ from pacsent.cli.command_line import (
     option,
     output_options,
 )
-from pacsent.cli.printing import counted, echo_json
+from pacsent.cli.printing import counted, show
 from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 
 
@@ -84,7 +84,4 @@ def distill(texts, output, vectors, encoder, text_column, input_format, **how):
     n_words = counted(student.word_vectors.n_words, "word")
     click.echo(f"wrote  {output}: {n_words}, {student.word_vectors.n_dims} dimensions", err=True)
     certificate = FidelityCertificate.from_json(student.certificate_)
-    if as_json:
-        echo_json({"model": output, "certificate": certificate.to_dict()})
-    else:
-        click.echo(str(certificate))
+    show({"model": output, "certificate": certificate.to_dict()}, str(certificate), as_json)

@@ -26,7 +26,7 @@ from pacsent.cli.command_line import (
 )
 from pacsent.cli.estimator_options import EstimatorCommand
 from pacsent.cli.many_files import shard_options
-from pacsent.cli.printing import counted, echo_json
+from pacsent.cli.printing import counted, echo_json, show
 from pacsent.cli.text_inputs import OneFile, TextsPath, read_texts, text_options
 
 
@@ -107,10 +107,7 @@ def fit(method, words, texts, output, words_by, overwrite, as_json, quiet, **giv
         save(vectorizer, output, words=words_by, overwrite=overwrite)
     echo_warnings(caught)
     result = {"method": method, "words": str(words), "output": str(output), **_counts(vectorizer)}
-    if as_json:
-        echo_json(result)
-    else:
-        click.echo(f"wrote  {output}: {method}, {_report(vectorizer)}")
+    show(result, f"wrote  {output}: {method}, {_report(vectorizer)}", as_json)
 
 
 def check_parameters(vectorizer, params):

@@ -19,6 +19,14 @@ def echo_json(found: Any) -> None:
     click.echo(json.dumps(_plain(found), allow_nan=False, ensure_ascii=False))
 
 
+def show(data: Any, text: Any, as_json: bool) -> None:
+    """Print the data as JSON for scripts, or the text for people."""
+    if as_json:
+        echo_json(data)
+    else:
+        click.echo(text)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}

@@ -22,7 +22,7 @@ from pacsent.cli.command_line import (
     probability_option,
     quiet_option,
 )
-from pacsent.cli.printing import counted, echo_json, on_one_line
+from pacsent.cli.printing import counted, echo_json, on_one_line, show
 from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
 
 
@@ -202,10 +202,7 @@ def certify_search(index, queries, k, answer_column, delta, text_column, input_f
         certificate = opened.certify(query_texts, answers, k, delta)
         if how["overwrite"]:
             save(opened, index, overwrite=True)
-    if how["as_json"]:
-        echo_json({"certificate": certificate.to_dict()})
-    else:
-        click.echo(certificate)
+    show({"certificate": certificate.to_dict()}, certificate, how["as_json"])
 
 
 def _number(value) -> int:
@@ -379,7 +376,4 @@ def push(model, repo, message, private, as_json):
     from pacsent.storage.sharing import push_to_hub
 
     address = push_to_hub(load(model), repo, message=message, private=private or None)
-    if as_json:
-        echo_json({"model": model, "repo": repo, "commit": address})
-    else:
-        click.echo(address)
+    show({"model": model, "repo": repo, "commit": address}, address, as_json)
