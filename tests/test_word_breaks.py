@@ -7,13 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pacsent.text.word_breaks import (
-    _classes,
-    characters_of,
-    is_spaceless,
-    word_segments,
-    words_of,
-)
+from pacsent.text.word_breaks import _classes, characters_of, is_spaceless, word_segments, words_of
 
 CASES = Path(__file__).parent / "data" / "word_breaks.txt.xz"
 # a character of each class, two where a class joins two properties

@@ -394,9 +394,7 @@ def outputs() -> Iterator[Case]:
     for door, arguments in doors.items():
         for place in places:
             yield Case(
-                f"{door} -o {place}",
-                lambda a=arguments, p=place: _output(a, p, None),
-                "refused",
+                f"{door} -o {place}", lambda a=arguments, p=place: _output(a, p, None), "refused"
             )
     for name in ("v", "v.txt", "v.xyz", "nowhere/v.npy", ".npy"):
         yield Case(

@@ -301,11 +301,7 @@ TABLE: dict[str, Call] = {
         f"paper.{name}": Call(
             lambda texts, name=name: _certified_as_in_the_paper(name, texts), True
         )
-        for name in (
-            "certify_words",
-            "certify_documents",
-            "certify_squared_loss",
-        )
+        for name in ("certify_words", "certify_documents", "certify_squared_loss")
     },
     "guarantees.distill": Call(lambda texts: _distilled(texts).encode(OTHERS)),
     "guarantees.certify_student": Call(_certified_student),
