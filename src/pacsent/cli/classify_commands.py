@@ -234,11 +234,13 @@ def predict(model, sources, output, overwrite, quiet, n_jobs, as_json, **given):
     Many files, folders, globs and addresses (s3://, gs://, hf://) are worked on file by file, as
     by `pacsent embed`: -o is then a folder that gets one output for each, and a manifest.json.
     """
-    how = shards.taken(given)
-    if shards.wanted(sources, output, how):
-        given["n_jobs"] = n_jobs
+    how = shards.pop_options(given)
+    if shards.is_many(sources, output, how):
+        from pacsent.scale import predict_shards
+
+        job = {"keep_columns": how["keep_columns"] or ("*",), "n_jobs": n_jobs, **given}
         manner = {"overwrite": overwrite, "quiet": quiet, "as_json": as_json}
-        shards.predict(model, sources, output, how, given, **manner)
+        shards.run_shards(predict_shards, model, sources, output, how, **job, **manner)
         return
     (path,) = sources
     shards.check_source(path)

@@ -175,10 +175,23 @@ def embed(model, sources, output, quiet, overwrite, as_json, **given):
     then a folder that gets one output for each, written whole or not at all, and a manifest.json
     with checksums, counts and failures. Run again, the command continues where it was.
     """
-    how = shards.taken(given)
-    if shards.wanted(sources, output, how) or _is_parquet_alone(sources, output, how):
+    how = shards.pop_options(given)
+    if shards.is_many(sources, output, how) or _is_parquet_alone(sources, output, how):
+        from pacsent.scale import embed_shards
+
+        if given.pop("ids"):
+            raise click.UsageError(
+                "--ids is for one file of lines. Keep the column: --keep-columns id"
+            )
+        column, kept = how["text_column"] or "text", list(how["keep_columns"])
+        if given.pop("keep_text") and column not in kept and kept != ["*"]:
+            kept.append(column)
+        job = {"method": given.pop("method"), "n_jobs": given.pop("n_jobs"), "keep_columns": kept}
+        params = {name: value for name, value in given.items() if value is not None}
+        if params.get("on_empty") == "warn":
+            del params["on_empty"]
         manner = {"overwrite": overwrite, "quiet": quiet, "as_json": as_json}
-        shards.embed(model, sources, output, how, given, **manner)
+        shards.run_shards(embed_shards, model, sources, output, how, params=params, **job, **manner)
         return
     path = sources[0] if sources else "-"
     shards.check_source(path)

@@ -42,12 +42,12 @@ def shard_options(command):
     return command
 
 
-def taken(given: dict) -> dict:
+def pop_options(given: dict) -> dict:
     """The options of tables and of many files, taken out of the others."""
     return {name: given.pop(name) for name in _NAMES}
 
 
-def wanted(sources, output, how: dict) -> bool:
+def is_many(sources, output, how: dict) -> bool:
     """Whether to go file by file: many or remote sources, or a folder as output."""
     from pacsent.scale import is_url
 
@@ -84,72 +84,32 @@ def check_source(path) -> None:
         raise click.BadParameter(f"Path {path!r} does not exist.", param_hint="TEXTS")
 
 
-def embed(model, sources, output, how: dict, given: dict, *, overwrite, quiet, as_json):
-    """Shards to vectors."""
-    from pacsent.scale import embed_shards
+def run_shards(
+    function, model, sources, output, how: dict, *, n_jobs, overwrite, quiet, as_json, **job
+):
+    """Call embed_shards or predict_shards, and print a line about all and one for each problem.
 
-    if given.pop("ids"):
-        raise click.UsageError("--ids is for one file of lines. Keep the column: --keep-columns id")
-    column = how["text_column"] or "text"
-    kept = list(how["keep_columns"])
-    if given.pop("keep_text") and column not in kept and kept != ["*"]:
-        kept.append(column)
-    method, n_jobs = given.pop("method"), given.pop("n_jobs")
-    params = {name: value for name, value in given.items() if value is not None}
-    if params.get("on_empty") == "warn":
-        del params["on_empty"]
-    manifest = embed_shards(
+    The exit status is 1 if there was any.
+    """
+    engine = None
+    if how["ray"] or how["ray_address"] is not None:
+        from pacsent.scale import on_ray
+
+        engine = on_ray(how["ray_address"])
+    manifest = function(
         model,
         sources,
         output,
         text_column=how["text_column"],
-        keep_columns=kept,
-        method=method,
-        params=params,
-        **_how(how, n_jobs, overwrite, quiet),
+        format=how["format"],
+        on_error=how["on_error"] or "report",
+        n_jobs=n_jobs,
+        overwrite=overwrite,
+        verbose=not quiet,
+        engine=engine,
+        encoder=given_encoder(),
+        **job,
     )
-    _report(manifest, quiet, as_json)
-
-
-def predict(model, sources, output, how: dict, given: dict, *, overwrite, quiet, as_json):
-    """Shards to classes."""
-    from pacsent.scale import predict_shards
-
-    manifest = predict_shards(
-        model,
-        sources,
-        output,
-        text_column=how["text_column"],
-        keep_columns=how["keep_columns"] or ("*",),
-        error=given["error"],
-        delta=given["delta"],
-        **_how(how, given["n_jobs"], overwrite, quiet),
-    )
-    _report(manifest, quiet, as_json)
-
-
-def _how(how: dict, n_jobs, overwrite, quiet) -> dict:
-    return {
-        "format": how["format"],
-        "on_error": how["on_error"] or "report",
-        "n_jobs": n_jobs,
-        "overwrite": overwrite,
-        "verbose": not quiet,
-        "engine": _engine(how),
-        "encoder": given_encoder(),
-    }
-
-
-def _engine(how: dict):
-    if not how["ray"] and how["ray_address"] is None:
-        return None
-    from pacsent.scale import on_ray
-
-    return on_ray(how["ray_address"])
-
-
-def _report(manifest, quiet: bool, as_json: bool) -> None:
-    """A line about all, one for each kind of trouble; exit status 1 where there was any."""
     totals = manifest.totals()
     if as_json:
         echo_json({"manifest": manifest.path, "totals": totals, "failed": manifest.failed})
