@@ -8,6 +8,7 @@ import re
 import shutil
 import unicodedata
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,6 @@ from sklearn.pipeline import make_pipeline
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make
 from pacsent.classify import classifier_state, fitting
-from pacsent.guarantees import certified_classifier
 from pacsent.guarantees.stream_watcher import monitors_of
 from pacsent.text.ngrams import NGrams
 
@@ -551,13 +551,10 @@ def test_the_number_of_top_features_is_checked(n):
 
 def resigned(classifier, folder, change):
     """A saved classifier with other arrays and right checksums."""
-    certified = isinstance(classifier, CertifiedClassifier)
-    home, name = (
-        (certified_classifier, "to_arrays") if certified else (classifier_state, "to_arrays")
-    )
-    arrays = change({key: np.array(v) for key, v in getattr(home, name)(classifier).items()})
+    state = classifier.state()
+    arrays = change({key: np.array(value) for key, value in state.tensors.items()})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(home, name, lambda _: arrays)
+        patch.setattr(type(classifier), "state", lambda _: replace(state, tensors=arrays))
         return pacsent.save(classifier, folder)
 
 
