@@ -40,11 +40,11 @@ class EncoderMixin(TransformerMixin):
         means : array, shape (n_sentences, n_dims), float32 (float64 if the word vectors are)
             Zero for sentences without a known word.
         """
-        return self.posterior(X)[0]  # type: ignore[attr-defined]
+        return self.posterior(X)[0]
 
     def encode(self, texts: Any) -> np.ndarray:
         """The same as `transform`, under the name that other libraries give it."""
-        return self.posterior(texts)[0]  # type: ignore[attr-defined]
+        return self.posterior(texts)[0]
 
     def similarity(self, a: Any, b: Any) -> np.ndarray:
         """Cosines of the vectors of sentences, (n_a, n_b), within [-1, 1]."""

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -52,6 +52,18 @@ class FittedState:
     """How a method remembers what it was fitted on, and how it is saved."""
 
     kind = "SentenceVectorizer"
+    # Attributes of the methods that this class uses.
+    word_vectors: WordVectors
+    swap_roles: bool
+    n_sentences_: int
+    n_empty_: int
+    coverage_: float
+    fingerprint_: Fingerprint
+    _parameter_constraints: ClassVar[dict]
+    get_params: Callable
+    _validate_params: Callable
+    _check_ready: Callable
+    _learns: Callable
     # Whether what `fit` learns depends on the numbers of the word vectors, or on the words alone.
     _learns_from_tables = True
     # (word vectors, swap_roles) of `fit`; None for a method that learns nothing.
@@ -105,8 +117,9 @@ class FittedState:
     @classmethod
     def from_state(cls, state: State) -> Any:
         """The inverse of `state`."""
+        construct: Any = cls
         try:
-            method = cls(state.parts["words"], **state.config["parameters"])
+            method = construct(state.parts["words"], **state.config["parameters"])
         except TypeError as error:
             raise ValueError(
                 f"it holds parameters that {cls.__name__} does not take ({error})"

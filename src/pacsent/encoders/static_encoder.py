@@ -3,7 +3,7 @@
 import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -62,8 +62,8 @@ class StaticEncoder(ClosedForm):
     teacher: str = "unknown"
 
     # Not dataclass fields: they are no parameters.
-    word_variances_ = None
-    certificate_ = None
+    word_variances_ = cast(Any, None)
+    certificate_ = cast(Any, None)
 
     @property
     def _paper_name(self) -> str:

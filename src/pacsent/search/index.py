@@ -427,7 +427,7 @@ class Index:
             scores, rows = _scores_by_text(ranking, query, q, excluded)
             scores = np.where(scores >= rule.threshold(scores), scores, -np.inf)
             order = top(scores, scores.size)
-            cosines = exact_cosines(snapshot, q, rows[order]) if order.size else []
+            cosines = exact_cosines(snapshot, q, rows[order]) if order.size else np.empty(0)
             hits = [
                 snapshot.hit(int(rows[i]), float(scores[i]), float(cosine))
                 for i, cosine in zip(order, cosines)

@@ -66,8 +66,8 @@ def restore(state: State, lexical: float) -> tuple[int, Snapshot, CalibrationQue
     spans = None
     if state.config.get("chunk") is not None:
         spans = checked_tensor(tensors, "spans", np.int64, (None, 3), low=0)
-        texts = spans[:, 0]
-        if (np.diff(texts) < 0).any() or not np.array_equal(np.unique(texts), np.arange(n)):
+        owners = spans[:, 0]
+        if (np.diff(owners) < 0).any() or not np.array_equal(np.unique(owners), np.arange(n)):
             raise ValueError("spans must be those of every text, in their order")
     n_rows = n if spans is None else len(spans)
     vectors = checked_tensor(tensors, "vectors", np.float32, (n_rows, n_dims), finite=False)

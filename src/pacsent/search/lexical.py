@@ -146,14 +146,12 @@ def scores(
     starts = np.concatenate([[0], np.cumsum([part.lengths.size for part in parts])]).tolist()
     n_added, mean_length = 0, 0.0
     if background is not None and 0 < n_texts < MIN_TEXTS:
-        hashes, counts = [], []
-        for start, part in zip(starts, parts):
-            kept = ~excluded[start + part.rows] if excluded.size else slice(None)
-            hashes.append(np.repeat(part.hashes, np.diff(part.ends))[kept])
-            counts.append(part.counts[kept])
-        if background.covers(np.concatenate(hashes), np.concatenate(counts)):
-            n_added = MIN_TEXTS - n_texts
-            mean_length = float(np.concatenate(counts).sum()) / n_texts
+        kept = np.ones(norms.size, bool) if not excluded.size else ~excluded
+        masks = [kept[start + part.rows] for start, part in zip(starts, parts)]
+        words = [np.repeat(p.hashes, np.diff(p.ends))[mask] for p, mask in zip(parts, masks)]
+        tokens = np.concatenate([part.counts[mask] for part, mask in zip(parts, masks)])
+        if background.covers(np.concatenate(words), tokens):
+            n_added, mean_length = MIN_TEXTS - n_texts, float(tokens.sum()) / n_texts
 
     data, _ = as_bytes([query])
     hashes, spans = np.empty(data.size + 1, np.uint64), np.empty((data.size + 1, 2), np.int64)

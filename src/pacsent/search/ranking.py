@@ -16,6 +16,7 @@ _COSINE_EXPONENT = 3.0
 _N_CANDIDATES = 10  # per hit, from FAISS and from BM25, that are compared exactly
 _MAX_PRODUCTS = 1 << 24  # cosines in memory at a time
 _NOTHING = -2.0  # below every cosine
+_NO_ROWS = np.empty(0, np.int64)
 
 # Finds rows near a query by FAISS: (q, n, excluded) -> rows.
 Lists = Callable[[np.ndarray, int, np.ndarray], np.ndarray]
@@ -44,8 +45,8 @@ class Ranking:
             if lists is None:
                 nearest = exact_nearest(snapshot, Q, k, excluded)
             else:
-                candidates = (lists(q, _N_CANDIDATES * k, excluded) if q.any() else [] for q in Q)
-                nearest = (rank_rows(snapshot, q, rows, k) for q, rows in zip(Q, candidates))
+                near = (lists(q, _N_CANDIDATES * k, excluded) if q.any() else _NO_ROWS for q in Q)
+                nearest = (rank_rows(snapshot, q, rows, k) for q, rows in zip(Q, near))
             for rows, cosines in nearest:
                 yield rows, cosines, cosines
             return
@@ -103,7 +104,7 @@ class Ranking:
     def _candidates(self, query, q, k, excluded, lists) -> np.ndarray:
         """Rows near the query by FAISS, and the best rows by BM25."""
         n = _N_CANDIDATES * k
-        candidates = [np.empty(0, np.int64)]
+        candidates = [_NO_ROWS]
         if q.any():
             candidates.append(lists(q, n, excluded))
         if self.lexical_weight:
@@ -139,7 +140,7 @@ def exact_nearest(
         cosines[:, omitted] = _NOTHING
         for q, line in zip(batch, cosines):
             if not (k and q.any()):
-                yield np.empty(0, np.int64), np.empty(0)
+                yield _NO_ROWS, np.empty(0)
                 continue
             threshold = np.partition(line, n - k)[n - k] - slack
             rows = np.flatnonzero((line >= threshold) & (line > _NOTHING))
@@ -160,7 +161,6 @@ def rank_rows(
     snapshot: Snapshot, q: np.ndarray, rows: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """(rows, cosines) of the k nearest of some rows that have a vector, best first."""
-    rows = np.asarray(rows, np.int64)
     rows = rows[snapshot.has_vector[rows]]
     cosines = exact_cosines(snapshot, q, rows)
     order = np.lexsort((rows, -cosines))[:k]
