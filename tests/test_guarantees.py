@@ -14,10 +14,9 @@ from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.classify.fitting import CharacterShare, folds_for
 from pacsent.guarantees import AnswerRule, StreamWatcher, certify, compare
 from pacsent.guarantees.abstaining import abstain
-from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration
+from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration, set_thresholds
 from pacsent.guarantees.comparison import Comparison
 from pacsent.guarantees.error_certificate import ErrorCertificate, joint_bounds
-from pacsent.guarantees.label_sets import set_thresholds
 from pacsent.maths import binomial
 from pacsent.maths.rounding import rounded_up
 
@@ -344,7 +343,7 @@ def test_fit_holds_back_and_certifies(fitted):
     assert 1 - fitted.score(new, labels) <= certificate.bound
     assert fitted.seed_ == 0
     assert "held out by fit" in str(certificate)
-    assert "not checked" in str(certificate)
+    assert "Not checked" in str(certificate)
 
 
 def test_the_seed_of_the_part_held_back_is_drawn_and_recorded():
