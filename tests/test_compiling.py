@@ -13,9 +13,9 @@ import pacsent
 pytest.importorskip("pacsent._kernels.text_kernels")
 
 ENCODE = (
-    "import numpy as np\nfrom pacsent import Vocabulary\n"
+    "import numpy as np\nfrom pacsent.words import Vocabulary, encode_bytes\n"
     "data = np.frombuffer(b'B a zz', np.uint8)\n"
-    "print(Vocabulary(['a', 'b'], [2, 1]).encode_bytes(data, np.array([0, 6])).ids.tolist())\n"
+    "print(encode_bytes(Vocabulary(['a', 'b'], [2, 1]), data, np.array([0, 6])).ids.tolist())\n"
 )
 
 

@@ -60,7 +60,7 @@ def test_every_half_precision_number_is_widened_exactly():
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 2113])
 def test_words_are_found_across_blocks_and_pieces_of_any_bytes(rng, size):
     from pacsent.text.normalise import tokenise_paper
-    from pacsent.words.vocabulary import Vocabulary
+    from pacsent.words import Vocabulary, encode_bytes
 
     likely = np.frombuffer(b"abzAZ019 @[`{/:\xe4\xff", dtype=np.uint8)
     blocks = [
@@ -76,7 +76,7 @@ def test_words_are_found_across_blocks_and_pieces_of_any_bytes(rng, size):
     known = sorted({token for some in tokens for token in some})[::2]
     vocabulary = Vocabulary(known)
     data, bounds = np.concatenate(blocks), np.cumsum([0, *map(len, blocks)])
-    encoded = vocabulary.encode_bytes(data, bounds)
+    encoded = encode_bytes(vocabulary, data, bounds)
     index = vocabulary.index
     assert [[known[i] for i in words] for words in rows(encoded.ids, encoded.offsets)] == [
         [token for token in some if token in index] for some in tokens

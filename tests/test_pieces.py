@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pacsent import Vocabulary
+from pacsent.words import encode_bytes
 
 WORDS = ["the", "tour", "tourist", "film", "##s", "##er", "##ers", "##é", "x", "##y"]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -81,6 +82,6 @@ def test_words_too_long_to_split_stay_unknown():
     texts = ["a" * 64, "a" * 65, "b" * 70, "9"]
     assert [len(names) for names in named(vocabulary, texts)[0]] == [64, 0, 1, 0]
     data = np.frombuffer("".join(texts).encode(), dtype=np.uint8)
-    encoded = vocabulary.encode_bytes(data, np.cumsum([0, *map(len, texts)]))
+    encoded = encode_bytes(vocabulary, data, np.cumsum([0, *map(len, texts)]))
     assert np.diff(encoded.offsets).tolist() == [64, 0, 1, 0]
-    assert vocabulary.encoder()(["aaa"]).ids.tolist() == [0, 1, 1]
+    assert vocabulary.encode(["aaa"]).ids.tolist() == [0, 1, 1]

@@ -25,6 +25,7 @@ from pacsent import scale  # noqa: E402
 from pacsent.scale import stores  # noqa: E402
 from pacsent.text.tables import BATCH  # noqa: E402
 from pacsent.text.texts import text_bytes  # noqa: E402
+from pacsent.words import encode_bytes  # noqa: E402
 
 TEXTS = ["a good film", "bad, bad FILM!", "", "Ünïcode é good", "7 stars", "zzz"]
 WORDS = ["a", "good", "film", "bad", "seven", "stars"]
@@ -65,14 +66,14 @@ def write_parquet(path, texts, **columns):
 def test_bytes_of_an_arrow_column_encode_as_strings_do(kind, normalise):
     vocabulary = Vocabulary([*WORDS, "ünïcode", "é"], normalise=normalise)
     column = pa.array(["before", *TEXTS], kind).slice(1)
-    encoded = vocabulary.encode_bytes(*text_bytes(column))
+    encoded = encode_bytes(vocabulary, *text_bytes(column))
     for array, expected_array in zip(encoded, vocabulary.encode(TEXTS)):
         np.testing.assert_array_equal(array, expected_array)
 
 
 def test_bounds_outside_the_bytes_are_refused(words):
     with pytest.raises(ValueError, match=r"bounds must rise .* 3 bytes"):
-        words.vocabulary.encode_bytes(np.zeros(3, np.uint8), np.array([0, 4]))
+        encode_bytes(words.vocabulary, np.zeros(3, np.uint8), np.array([0, 4]))
 
 
 # ---- kinds of files ----------------------------------------------------------------------------

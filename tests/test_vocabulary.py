@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from pacsent import Corpus, Vocabulary
 from pacsent.text.encoded import LowCoverageWarning
 from pacsent.text.normalise import tokenise_paper, tokenise_unicode
-from pacsent.words import vocabulary as module
+from pacsent.words import text_encoding
+from pacsent.words.text_encoding import warn_low_coverage
+from pacsent.words.word_table import WordTable
 
 WORDS = [
     "film", "good", "quiet", "nil", "zero", "six", "a", "incomprehensible", "abcdefghijkl",
@@ -71,11 +73,12 @@ def test_unicode_text_and_token_lists_may_be_mixed(sentences, lists):
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.text("aZ09_'., -\n", max_size=20), min_size=1, max_size=4))
 def test_the_compiled_unicode_tokeniser_equals_the_reference(sentences):
-    data, starts, n_tokens = module._plain_tokens(sentences)
-    tokens = [data[a:b].tobytes().decode() for a, b in itertools.pairwise(starts)]
-    expected = [tokenise_unicode(sentence) for sentence in sentences]
-    assert tokens == [token for one in expected for token in one]
-    assert n_tokens.tolist() == [len(one) for one in expected]
+    tokens = [tokenise_unicode(sentence) for sentence in sentences]
+    words = sorted({token for sentence in tokens for token in sentence})
+    table = WordTable(words)
+    ids, ends = text_encoding.unicode_ids(sentences, table.ids_of)
+    assert [words[i] for i in ids] == list(itertools.chain.from_iterable(tokens))
+    assert ends.tolist() == np.cumsum([len(sentence) for sentence in tokens]).tolist()
 
 
 def test_threads_and_batches_change_nothing(rng, monkeypatch):
@@ -84,7 +87,7 @@ def test_threads_and_batches_change_nothing(rng, monkeypatch):
     sentences = ["".join(rng.choice(parts, size=n)) for n in rng.integers(0, 60, size=400)]
     sentences[7] = ["film", "Film"]  # a token list in between
     whole = vocabulary.encode(sentences, n_jobs=1)
-    monkeypatch.setattr(module, "_BATCH", 300)
+    monkeypatch.setattr(text_encoding, "_BATCH_CHARACTERS", 300)
     for n_jobs in (1, 3):
         check(vocabulary.encode(iter(sentences), n_jobs=n_jobs), [a.tolist() for a in whole])
     check(whole, by_dict(vocabulary, sentences, tokenise_paper))
@@ -171,7 +174,7 @@ def test_the_same_text_has_the_same_digest():
 
 def warn_if_low_coverage(vocabulary, sentences):
     encoded = vocabulary.encode(sentences)
-    vocabulary.warn_if_few_known(encoded.ids.size, int(encoded.n_unknown.sum()))
+    warn_low_coverage(vocabulary, encoded.ids.size, int(encoded.n_unknown.sum()))
 
 
 class TestWarnings:

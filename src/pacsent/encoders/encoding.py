@@ -15,6 +15,7 @@ from pacsent.maths.arrays import unit_rows
 from pacsent.text.encoded import Encoded
 from pacsent.text.texts import n_sentences
 from pacsent.threads import in_order
+from pacsent.words.text_encoding import warn_low_coverage
 from pacsent.words.vocabulary import Vocabulary
 
 Posteriors = tuple[np.ndarray, np.ndarray]
@@ -90,7 +91,7 @@ class EncodingReport:
                 stacklevel=stacklevel,
             )
         self.check_empty(on_empty, vocabulary)
-        vocabulary.warn_if_few_known(self.n_known, self.n_unknown, stacklevel=stacklevel + 1)
+        warn_low_coverage(vocabulary, self.n_known, self.n_unknown, stacklevel + 1)
 
     def check_empty(self, on_empty: str, vocabulary: Vocabulary) -> None:
         """Raise ValueError if there are empty sentences and on_empty="error"."""
@@ -104,7 +105,7 @@ class EncodingReport:
         cause = ""
         if self.n_wordless:
             cause = f"; {self.n_wordless:,} give no word at all: they are empty"
-            if vocabulary.normalise_name == "paper":
+            if vocabulary.normalise == "paper":
                 cause += (
                     ", or in another script, of which normalise='paper' keeps nothing (use word "
                     "vectors made with normalise='unicode')"
@@ -165,7 +166,7 @@ def stream_posteriors(
         start, batch = start_and_batch
         encoded = batch
         if not isinstance(batch, Encoded):
-            encoded = vocabulary._encode_rows(batch, start, n_jobs=1)
+            encoded = vocabulary.encode(batch, n_jobs=1, first_row=start)
         place = None if out is None else out[start : start + encoded.n_sentences]
         means, *more = posterior(encoded, place)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -68,7 +68,7 @@ def export(
     if to not in TARGETS:
         raise ValueError(f"to must be one of {', '.join(TARGETS)}. Got {to!r} instead.")
     vocabulary = vectorizer.word_vectors.vocabulary
-    if vocabulary.normalise_name != "paper" or vocabulary.unknown != "drop":
+    if vocabulary.normalise != "paper" or vocabulary.unknown != "drop":
         raise ValueError(
             "Only a vocabulary with normalise='paper' and unknown='drop' can be exported: other "
             "libraries read text in one way only."

@@ -254,7 +254,7 @@ def mixed(encoded: Encoded, mu_w: np.ndarray, var_w: np.ndarray) -> tuple[np.nda
 
 def source_variances(vocabulary: Vocabulary, scale: float) -> np.ndarray:
     """Prior variance of each word from source counts: scale * median(count) / count(w)."""
-    counts = np.maximum(vocabulary._known_counts("the prior of the words"), 1).astype(float)
+    counts = np.maximum(vocabulary.require_counts("the prior of the words"), 1).astype(float)
     return scale * np.median(counts) / counts
 
 

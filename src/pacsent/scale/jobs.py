@@ -16,6 +16,7 @@ from pacsent import storage
 from pacsent.storage.checksums import checksum_of_json
 from pacsent.text.encoded import Encoded
 from pacsent.text.texts import text_bytes
+from pacsent.words import encode_bytes
 
 _ONE_WORD = Encoded(np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int64))
 
@@ -117,7 +118,7 @@ class Embed(_Job):
             posterior = encoder.prepared()
 
         def embed(texts, is_bad=None) -> Batch:  # an empty text has mean 0 and variance nan
-            encoded = vocabulary.encode_bytes(*text_bytes(texts))
+            encoded = encode_bytes(vocabulary, *text_bytes(texts))
             means, variances = posterior(encoded)
             if not np.isfinite(means.sum()):
                 encoder.posterior(encoded)  # raises an error that names the word

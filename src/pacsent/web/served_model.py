@@ -5,6 +5,7 @@ import re
 import threading
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,7 +97,7 @@ class ServedModel:
             for encoder in getattr(self.vectorizer, "encoders_", [self.vectorizer]):
                 if isinstance(encoder, SentenceVectorizer):  # the first that has a vocabulary
                     self._vocabulary = encoder.word_vectors.vocabulary
-                    self._encode = self._vocabulary.encoder()
+                    self._encode = partial(self._vocabulary.encode, n_jobs=1)
                     break
         attached = [getattr(m, "certificate_", None) for m in (classifier, index, vectorizer)]
         self.certificates = [*certificates, *filter(None, attached)]

@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "skipgram": ["SkipGram"],
         "subwords": ["Subwords"],
         "tasks": ["evaluate_words"],
+        "text_encoding": ["encode_bytes"],
         "vectors": ["WordVectors"],
         "vocabulary": ["Vocabulary"],
     },

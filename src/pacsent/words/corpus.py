@@ -26,15 +26,8 @@ from pacsent.text.normalise import DIGIT_NAMES, TOKENISERS, choose_normalise
 from pacsent.text.texts import as_sentences
 from pacsent.words.pieces import Pieces
 from pacsent.words.reading_ids import reader
-from pacsent.words.vocabulary import (
-    TOKENIZER,
-    Vocabulary,
-    as_ascii,
-    batches_of,
-    digest_of,
-    raw_bytes,
-    unicode_ids,
-)
+from pacsent.words.text_encoding import as_ascii, iter_batches, unicode_ids
+from pacsent.words.vocabulary import TOKENIZER, Vocabulary, digest_of, raw_bytes
 from pacsent.words.word_table import joined, n_slots
 
 logger = logging.getLogger(__name__)
@@ -452,7 +445,7 @@ class _Counting:
                 f"{first!r}, which name files, instead. Pass [Path({first!r}), ...] to read them."
             )
         with progress.bar("Counting words", unit="documents", enabled=verbose) as bar:
-            for batch in batches_of(itertools.chain(head, source)):
+            for batch in iter_batches(itertools.chain(head, source)):
                 n = len(batch.sentences)
                 if batch.raw and self.empty.normalise == "paper":
                     work = _Work(*as_ascii(batch.sentences), n)

@@ -50,7 +50,7 @@ def to_state(words: Any) -> State:
     # Compressed word vectors are to be small: their hash table is built when it is first needed,
     # and there is no second copy of the words.
     with_lookup = len(vocabulary) >= _MIN_HASHED_WORDS and not words.packed
-    arrays = vocabulary.arrays() if with_lookup else vocabulary.arrays_without_lookup()
+    arrays = vocabulary.arrays(lookup=with_lookup)
     tensors |= {f"vocabulary.{name}": array for name, array in arrays.items()}
     try:
         arrays["word_bytes"].tobytes().decode("utf-8")

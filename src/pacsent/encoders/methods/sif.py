@@ -55,7 +55,7 @@ class _Weighted(ClosedForm):
     def _shares(self) -> np.ndarray:
         """Share of each word in the source corpus, (n_words,)."""
         vocabulary = self.word_vectors.vocabulary
-        counts = vocabulary._known_counts(type(self).__name__)
+        counts = vocabulary.require_counts(type(self).__name__)
         return counts / max(counts.sum(), 1)
 
     def _summing(self, table, weights):

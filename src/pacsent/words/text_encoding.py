@@ -1,0 +1,273 @@
+"""Texts to token ids: in batches, on all cores, by compiled tokenisers where there are some."""
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pacsent.maths.arrays import frozen
+from pacsent.text.encoded import Encoded, LowCoverageWarning
+from pacsent.text.normalise import tokenise_unicode
+from pacsent.text.texts import as_sentences
+from pacsent.threads import in_order
+from pacsent.words.pieces import Pieces
+from pacsent.words.word_table import joined
+
+if TYPE_CHECKING:
+    from pacsent.words.vocabulary import Vocabulary
+
+_BATCH_CHARACTERS = 1 << 20  # that one thread takes at a time
+_MAX_BATCH_TEXTS = 1 << 16
+# Up to this many characters, and words of the dict that they are looked up in, texts are encoded
+# without compiled code: importing numba takes longer than they do.
+_MAX_DICT_CHARACTERS, _MAX_DICT_WORDS = 1 << 12, 1 << 18
+_MAX_SPLIT_BYTES = 64  # longer unknown words are not split into subwords
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
+
+
+class Batch(NamedTuple):
+    sentences: list  # all str, or all token lists
+    raw: bool  # whether they are str
+
+
+def encode_texts(
+    vocabulary: "Vocabulary", X: Iterable, n_jobs: int | None, first_row: int
+) -> Encoded:
+    """Sentences to token ids: see `Vocabulary.encode`."""
+    encode = partial(_encode_batch, vocabulary)
+    parts = list(in_order(encode, iter_batches(X, first_row), n_jobs))
+    if len(parts) == 1:
+        return parts[0]
+    sizes = np.cumsum([0] + [part.ids.size for part in parts])
+    offsets = [part.offsets[1:] + size for part, size in zip(parts, sizes)]
+    return Encoded(
+        np.concatenate([np.zeros(0, dtype=np.int32), *(part.ids for part in parts)]),
+        np.concatenate([np.zeros(1, dtype=np.int64), *offsets]),
+        np.concatenate([np.zeros(0, dtype=np.int64), *(part.n_unknown for part in parts)]),
+    )
+
+
+def encode_bytes(vocabulary: "Vocabulary", data: np.ndarray, bounds: np.ndarray) -> Encoded:
+    """Texts that lie one after the other as UTF-8 to token ids, as `Vocabulary.encode` would.
+
+    With `normalise="paper"` no string is made of them: the bytes of an Arrow column go to the
+    compiled tokeniser as they are. Text s is data[bounds[s]:bounds[s + 1]].
+
+    >>> from pacsent import Vocabulary
+    >>> data = np.frombuffer(b"good filmbad", dtype=np.uint8)
+    >>> encode_bytes(Vocabulary(["film", "good"]), data, np.array([0, 9, 12]))
+    Encoded(ids=array([1, 0], dtype=int32), offsets=array([0, 2, 2]), n_unknown=array([0, 1]))
+    """
+    bounds = np.ascontiguousarray(bounds, dtype=np.int64)
+    inside = bounds.size and bounds[0] >= 0 and bounds[-1] <= data.size
+    if not inside or (bounds[1:] < bounds[:-1]).any():
+        raise ValueError(
+            f"bounds must rise from at least 0 to at most the {data.size:,} bytes of data. Got "
+            f"{bounds.tolist()[:10]} instead."
+        )
+    if vocabulary.normalise != "paper":
+        texts = [data[a:b].tobytes().decode("utf-8") for a, b in itertools.pairwise(bounds)]
+        return vocabulary.encode(texts, n_jobs=1)
+    return _encode_paper(vocabulary, frozen(data[bounds[0] : bounds[-1]]), bounds - bounds[0])
+
+
+def _encode_batch(vocabulary: "Vocabulary", batch: Batch) -> Encoded:
+    sentences, normalise = batch.sentences, vocabulary.normalise
+    is_small = len(vocabulary) <= _MAX_DICT_WORDS and _size(sentences) <= _MAX_DICT_CHARACTERS
+    compiled = batch.raw and not is_small
+    if compiled and normalise == "paper":
+        return _encode_paper(vocabulary, *as_ascii(sentences))
+    if batch.raw and isinstance(normalise, Pieces):
+        numbers, ends = normalise.numbers(sentences)
+        ids = vocabulary.token_rows[numbers]
+    elif compiled and normalise == "unicode":
+        ids, ends = unicode_ids(sentences, vocabulary.table.ids_of)
+    else:
+        lists = [vocabulary.tokens(sentence) for sentence in sentences]
+        ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
+        tokens = itertools.chain.from_iterable(lists)
+        ids = np.fromiter(map(vocabulary.index.get, tokens, itertools.repeat(-1)), np.int32)
+    ends = np.concatenate([np.zeros(1, dtype=np.int64), ends])
+    if vocabulary.unknown == "pieces" and (ids < 0).any():
+        return _split_unknown(vocabulary, sentences, ids, ends)
+    n_known = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ids >= 0)])
+    offsets = n_known[ends]
+    return Encoded(ids[ids >= 0], offsets, np.diff(ends) - np.diff(offsets))
+
+
+def _split_unknown(
+    vocabulary: "Vocabulary", sentences: list, ids: np.ndarray, ends: np.ndarray
+) -> Encoded:
+    """Ids with -1 for unknown words, which become their subwords."""
+    tokens = list(itertools.chain.from_iterable(map(vocabulary.tokens, sentences)))
+    unknown = np.flatnonzero(ids < 0)
+    words, places = np.unique([tokens[t] for t in unknown], return_inverse=True)
+    subwords = [_subword_ids(word, vocabulary.index) for word in words.tolist()]
+    n_ids = np.ones(ids.size, dtype=np.int64)
+    n_ids[unknown] = [len(subwords[place]) for place in places]
+    starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_ids)])
+    flat = np.repeat(ids, n_ids)
+    flat[flat < 0] = list(itertools.chain.from_iterable(subwords[place] for place in places))
+    n_dropped = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_ids == 0)])
+    return Encoded(flat, starts[ends], np.diff(n_dropped[ends]))
+
+
+def _subword_ids(word: str, index: dict[str, int]) -> list[int]:
+    """Ids of the longest known beginning of a word, of the longest subword after it, ..."""
+    ids: list[int] = []
+    start = 0
+    if len(word.encode("utf-8", "surrogatepass")) > _MAX_SPLIT_BYTES:
+        return ids
+    while start < len(word):
+        mark = "##" if start else ""
+        ends = range(len(word), start, -1)
+        end = next((end for end in ends if mark + word[start:end] in index), None)
+        if end is None:
+            return []
+        ids.append(index[mark + word[start:end]])
+        start = end
+    return ids
+
+
+def _encode_paper(vocabulary: "Vocabulary", data: np.ndarray, bounds: np.ndarray) -> Encoded:
+    """Bytes to ids by the compiled tokeniser; what is not ASCII separates."""
+    from pacsent._kernels import text_kernels as kernels
+
+    ids = np.empty(data.size, dtype=np.int32)
+    offsets = np.zeros(bounds.size, dtype=np.int64)
+    n_unknown = np.zeros(bounds.size - 1, dtype=np.int64)
+    size = _MAX_SPLIT_BYTES + 2 if vocabulary.unknown == "pieces" else 0
+    word, room = np.empty(size, dtype=np.uint8), kernels.places_and_keys()
+    out = ids, offsets, n_unknown
+    with np.errstate(over="ignore"):  # the hash wraps around on purpose
+        lookup = vocabulary.table.lookup
+        n = kernels.encode_paper(data, bounds, lookup, room, (word, frozen(word)), out)
+    return Encoded(ids[:n].copy(), offsets, n_unknown)
+
+
+def unicode_ids(sentences: list[str], ids_of: Callable) -> tuple[np.ndarray, np.ndarray]:
+    """Ids of the tokens of the unicode normalisation, and how many there are after each sentence.
+
+    `ids_of(data, starts)` returns the ids of joined tokens. Sentences in ASCII go through a
+    compiled tokeniser, the others through the standard library's Unicode functions.
+    """
+    from pacsent._kernels import text_kernels as kernels
+
+    is_ascii = np.fromiter(map(str.isascii, sentences), dtype=bool, count=len(sentences))
+    ids, n_tokens = [], np.zeros(len(sentences), dtype=np.int64)
+    if is_ascii.any():
+        data, bounds = as_ascii(list(itertools.compress(sentences, is_ascii)))
+        out = np.empty(data.size, dtype=np.uint8)
+        starts = np.empty(data.size + 2, dtype=np.int64)
+        ends = np.empty(bounds.size - 1, dtype=np.int64)
+        n = kernels.split_ascii(data, bounds, out, starts, ends)
+        n_tokens[is_ascii] = np.diff(ends, prepend=0)
+        ids.append(ids_of(out[: starts[n]], starts[: n + 1]))
+    if not is_ascii.all():
+        lists = [tokenise_unicode(text) for text in itertools.compress(sentences, ~is_ascii)]
+        n_tokens[~is_ascii] = np.fromiter(map(len, lists), np.int64, len(lists))
+        ids.append(ids_of(*joined(list(itertools.chain.from_iterable(lists)))))
+    if len(ids) == 1:
+        return ids[0], np.cumsum(n_tokens)
+    # Two sorted runs: the stable sort merges them in one pass.
+    rows = np.concatenate([np.flatnonzero(is_ascii), np.flatnonzero(~is_ascii)])
+    order = np.argsort(np.repeat(rows, n_tokens[rows]), kind="stable")
+    return np.concatenate(ids)[order], np.cumsum(n_tokens)
+
+
+def iter_batches(X: Iterable, first_row: int = 0) -> Iterator[Batch]:
+    """Sentences in lists of about _BATCH_CHARACTERS, strings and token lists apart.
+
+    `first_row` is the number of the first one, for messages.
+    """
+    X = as_sentences(X)
+    is_short = isinstance(X, list) and len(X) <= 1 << 12 and _all_strings(X)
+    if is_short and _size(X) <= _BATCH_CHARACTERS:  # the usual case: one batch
+        yield Batch(X, True)
+        return
+    sentences = iter(X)
+    size, row = 16, first_row
+    while block := list(itertools.islice(sentences, size)):
+        runs = itertools.groupby(block, lambda sentence: isinstance(sentence, str))
+        for raw, run in [(True, block)] if _all_strings(block) else runs:
+            batch = Batch(list(run), raw)
+            if not raw:
+                _check_token_lists(batch.sentences, row)
+            yield batch
+            row += len(batch.sentences)
+        # the sentences so far show how many make a batch
+        fitting = max(1, size * _BATCH_CHARACTERS // max(_size(block), 1))
+        size = min(fitting, 4 * size, _MAX_BATCH_TEXTS)
+
+
+def _all_strings(sentences: list) -> bool:
+    return set(map(type, sentences)) == {str}
+
+
+def _size(sentences: list) -> int:
+    return sum(map(len, sentences))
+
+
+def _check_token_lists(sentences: list, first_row: int) -> None:
+    for row, tokens in enumerate(sentences, first_row):
+        if not isinstance(tokens, list | tuple | np.ndarray):
+            what = f"{type(tokens).__name__} {str(tokens)[:40]!r}"
+        elif isinstance(tokens, np.ndarray) and tokens.ndim != 1:
+            what = f"an array of shape {tokens.shape}"
+        elif others := [token for token in tokens if not isinstance(token, str)]:
+            what = f"a list with {type(others[0]).__name__} {str(others[0])[:40]!r} in it"
+        else:
+            continue
+        raise TypeError(
+            f"A sentence must be a str or a list of str. Got {what} in row {row} (rows count from "
+            "0) instead. Drop it, or put '' in its place."
+        )
+
+
+def as_ascii(sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Strings as one array with a byte a character, and where each begins and ends.
+
+    What is not ASCII becomes another byte that is not, or '?': a separator for a separator. So
+    lengths in characters are lengths in bytes, and no mark between the strings is needed.
+    """
+    # Latin-1 is how Python holds most texts that are not ASCII, so that bytes are only copied
+    data = np.frombuffer("".join(sentences).encode("latin-1", "replace"), dtype=np.uint8)
+    bounds = np.zeros(len(sentences) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, sentences), np.int64, len(sentences)), out=bounds[1:])
+    return data, bounds
+
+
+def warn_low_coverage(
+    vocabulary: "Vocabulary", n_known: int, n_unknown: int, stacklevel: int = 2
+) -> None:
+    """Warn if under half of a text's tokens are in the vocabulary, and name the likely cause."""
+    n_tokens = n_known + n_unknown
+    if 2 * n_known >= n_tokens:
+        return
+    # The frequent words show how the vocabulary was made.
+    words = [vocabulary.table.word(i) for i in range(min(len(vocabulary), 2000))]
+    not_letters = [word for word in words if not word or not set(word) <= _LETTERS]
+    cased = [word for word in words if word != word.casefold()]
+    own_tokeniser = "Vocabulary(..., normalise=your_tokeniser)"
+    if vocabulary.normalise == "paper" and len(not_letters) > 0.1 * len(words):
+        cause = (
+            f"its words were made in another way than normalise='paper' does (it has "
+            f"{not_letters[0]!r}; cased words, punctuation, numbers or another alphabet): use "
+            f"normalise='unicode', or the tokenisation the vectors came with, {own_tokeniser}"
+        )
+    elif vocabulary.normalise == "unicode" and cased:
+        cause = f"its words are cased (it has {cased[0]!r}): use {own_tokeniser}"
+    else:
+        cause = (
+            "the text is in another language or of another kind than the vocabulary, or token "
+            "lists were made in another way than its words (case, punctuation)"
+        )
+    warnings.warn(
+        f"Only {100 * n_known / n_tokens:.0f} % of these {n_tokens:,} tokens are in the "
+        f"vocabulary. The likely cause: {cause}. Coverage is fine from about 90 %.",
+        LowCoverageWarning,
+        stacklevel=stacklevel + 1,
+    )
