@@ -28,7 +28,7 @@ _MAX_SPLIT_BYTES = 64  # longer unknown words are not split into subwords
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
 
 
-class Batch(NamedTuple):
+class TextBatch(NamedTuple):
     sentences: list  # all str, or all token lists
     raw: bool  # whether they are str
 
@@ -74,7 +74,7 @@ def encode_bytes(vocabulary: "Vocabulary", data: np.ndarray, bounds: np.ndarray)
     return _encode_paper(vocabulary, frozen(data[bounds[0] : bounds[-1]]), bounds - bounds[0])
 
 
-def _encode_batch(vocabulary: "Vocabulary", batch: Batch) -> Encoded:
+def _encode_batch(vocabulary: "Vocabulary", batch: TextBatch) -> Encoded:
     sentences, normalise = batch.sentences, vocabulary.normalise
     is_small = len(vocabulary) <= _MAX_DICT_WORDS and _size(sentences) <= _MAX_DICT_CHARACTERS
     compiled = batch.raw and not is_small
@@ -178,7 +178,7 @@ def unicode_ids(sentences: list[str], ids_of: Callable) -> tuple[np.ndarray, np.
     return np.concatenate(ids)[order], np.cumsum(n_tokens)
 
 
-def iter_batches(X: Iterable, first_row: int = 0) -> Iterator[Batch]:
+def iter_batches(X: Iterable, first_row: int = 0) -> Iterator[TextBatch]:
     """Sentences in lists of about _BATCH_CHARACTERS, strings and token lists apart.
 
     `first_row` is the number of the first one, for messages.
@@ -186,14 +186,14 @@ def iter_batches(X: Iterable, first_row: int = 0) -> Iterator[Batch]:
     X = as_sentences(X)
     is_short = isinstance(X, list) and len(X) <= 1 << 12 and _all_strings(X)
     if is_short and _size(X) <= _BATCH_CHARACTERS:  # the usual case: one batch
-        yield Batch(X, True)
+        yield TextBatch(X, True)
         return
     sentences = iter(X)
     size, row = 16, first_row
     while block := list(itertools.islice(sentences, size)):
         runs = itertools.groupby(block, lambda sentence: isinstance(sentence, str))
         for raw, run in [(True, block)] if _all_strings(block) else runs:
-            batch = Batch(list(run), raw)
+            batch = TextBatch(list(run), raw)
             if not raw:
                 _check_token_lists(batch.sentences, row)
             yield batch
