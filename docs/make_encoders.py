@@ -7,8 +7,9 @@ from math import ceil, floor, log10
 from pathlib import Path
 from textwrap import fill
 
+from drawing import Panel, sheet, text
+
 from pacsent.maths.rounding import rounded_up
-from pacsent.text.drawing import Panel, sheet, text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from pacsent.text.drawing import Panel, sheet, text
+from drawing import Panel, sheet, text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "classify"

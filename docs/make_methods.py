@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from drawing import Panel, line, sheet, text
 from pictures import key, same_picture
 from scipy.special import ndtr
 
 import pacsent
 from pacsent import make
 from pacsent.datasets import load_books
-from pacsent.text.drawing import Panel, line, sheet, text
 
 FIGURES = Path(__file__).parent / "figures"
 SENTENCE = "the white whale rose slowly from the quiet sea"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from pacsent.text.drawing import text
+from drawing import text
 
 
 def key(x: float, y: float, entries: Iterable[tuple[str, str]]) -> list[str]:
