@@ -269,7 +269,7 @@ def test_piped_tables_are_not_folded(places):
 
 
 def test_notes_go_on_below_themselves():
-    rows = [("McAllester", "0.268360", "lambda-free, any posterior, and a word more")]
+    rows = [("Catoni over a grid", "0.228360", "lambda-free, any posterior, and a word more")]
     for columns in (40, 60, 80):
         shown = noted(rows, width=columns)
         assert max(map(len, shown.splitlines())) <= columns

@@ -233,7 +233,7 @@ def bound_calls() -> Iterator[Case]:
         (2, 0), (2, -3), (2, 1.5), (2, float("nan")), (3, 0.0), (3, 1.0), (3, -1),
         (3, float("nan")), (3, "x"), (1, float("inf")),
     ]  # fmt: skip
-    for name in ("maurer", "mcallester", "quadratic", "thiemann"):
+    for name in ("maurer", "catoni_over_grid"):
         yield Case(f"bounds.{name}", lambda n=name: _bound(n, *good), "either")
         for place, value in bad:
             arguments = (*good[:place], value, *good[place + 1 :])

@@ -81,27 +81,50 @@ def _g(t):
 
 
 def _kl_at(q, x):
-    """kl(q || q + x) for 0 < q < 1, -q <= x <= 1 - q: a sum of two terms >= 0."""
+    """kl(q || q + x) for 0 < q < 1, 0 <= x <= 1 - q: a sum of two terms >= 0."""
     r = 1.0 - q
-    return q * _g(np.maximum(x / q, -1.0)) + r * _g(np.maximum(-x / r, -1.0))
+    return q * _g(x / q) + r * _g(np.maximum(-x / r, -1.0))
 
 
-def _displacement(q, c, room, sign):
-    """x in (0, room] with kl(q || q + sign x) >= c, within a few ulp of the smallest such x.
+def kl_inverse(q: Numbers, c: Numbers) -> Any:
+    """sup {p : kl(q || p) <= c}, the largest true rate that a budget allows; never below it.
+
+    q is the observed rate, c the budget in nats, which may be infinite.
+
+    >>> round(kl_inverse(0.1, 0.05), 6)
+    0.220079
+    """
+    q = _array("q", q, lambda x: (x >= 0) & (x <= 1), "between 0 and 1")
+    c = _array("c", c, lambda x: x >= 0, "a number of nats, >= 0")
+    q, c = (np.array(a, dtype=float) for a in np.broadcast_arrays(q, c))
+    c = np.where(c > 0, np.maximum(c, _SMALLEST_BUDGET), 0.0)
+    inside = (q > 0) & (q < 1) & (c > 0) & np.isfinite(c)
+    safe_q = np.where(inside, np.maximum(q, _SMALLEST_RISK), 0.5)  # the inverse grows with q
+    x = _displacement(safe_q, np.where(inside, c, 1.0))
+    p = np.nextafter(_up(x, 8) + safe_q, 2.0)
+    at_zero = np.where(c == 0, 0.0, _up(-np.expm1(-c), 4))
+    p = np.where(inside, p, np.where(q == 0, at_zero, q))
+    p = np.where((q >= 1) | np.isinf(c), 1.0, p)
+    return _finish(p, clip=True)
+
+
+def _displacement(q, c):
+    """x > 0 with kl(q || q + x) >= c, within a few ulp of the smallest such x.
 
     Newton from above on a convex increasing function of x, bisection when it leaves its bracket;
     then x is widened until the evaluated kl reaches c inflated by more than the evaluation's own
     relative error (2e-15 for x/q and _g, 1e-14 allowed), so the true kl at x (1 + 4 eps) does.
     """
+    largest = np.nextafter(1.0 - q, 2.0)
     target = c * (1.0 + 1e-14)
     lo = np.zeros_like(q)
-    hi = np.minimum(room, np.sqrt(target / 2) * (1.0 + 1e-14))  # Pinsker: kl >= 2 x^2
+    hi = np.minimum(largest, np.sqrt(target / 2) * (1.0 + 1e-14))  # Pinsker: kl >= 2 x^2
     x = hi.copy()
     for _ in range(200):
-        excess = _kl_at(q, sign * x) - target
+        excess = _kl_at(q, x) - target
         above = excess > 0
         hi, lo = np.where(above, x, hi), np.where(above, lo, x)
-        p = q + sign * x
+        p = q + x
         with np.errstate(divide="ignore", invalid="ignore"):
             newton = x - excess * p * (1.0 - p) / x  # d kl / d x = x / (p (1 - p))
         new = np.where((newton > lo) & (newton < hi), newton, 0.5 * (lo + hi))
@@ -111,74 +134,11 @@ def _displacement(q, c, room, sign):
             break
     step = 4 * _EPS
     while True:
-        short = (_kl_at(q, sign * x) < target) & (x < room)
+        short = (_kl_at(q, x) < target) & (x < largest)
         if not short.any():
             return x
-        x = np.where(short, np.minimum(x * (1.0 + step), room), x)
+        x = np.where(short, np.minimum(x * (1.0 + step), largest), x)
         step *= 2
-
-
-def kl_inverse(q: Numbers, c: Numbers, *, upper: bool = True, derivatives: bool = False) -> Any:
-    """The largest (or smallest) p that kl(q || p) <= c allows; rounded outwards.
-
-        upper:  sup {p : kl(q || p) <= c},     lower:  inf {p : kl(q || p) <= c}
-
-    q is the observed rate, c the budget in nats, which may be infinite. The upper end is never
-    below the true one, the lower end never above. With `derivatives`, (p, dp/dq, dp/dc), the last
-    two to working precision, not rounded:
-
-        D = (p - q) / (p (1 - p));   dp/dc = 1/D;   dp/dq = (ln((1-q)/(1-p)) - ln(q/p)) / D
-
-    >>> round(kl_inverse(0.1, 0.05), 6), round(kl_inverse(0.1, 0.05, upper=False), 6)
-    (0.220079, 0.031278)
-    """
-    q = _array("q", q, lambda x: (x >= 0) & (x <= 1), "between 0 and 1")
-    c = _array("c", c, lambda x: x >= 0, "a number of nats, >= 0")
-    q, c = (np.array(a, dtype=float) for a in np.broadcast_arrays(q, c))
-    c = np.where(c > 0, np.maximum(c, _SMALLEST_BUDGET), 0.0)
-    p = _upper(q, c) if upper else _lower(q, c)
-    if not derivatives:
-        return _finish(p, clip=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slope = (p - q) / (p * (1.0 - p))  # D; infinite at the ends p = 0 and p = 1
-        slope = np.where((p <= 0) | (p >= 1), np.inf, slope)
-        dp_dc = 1.0 / slope
-        x = p - q
-        gap = -np.log1p(-x / (1.0 - q)) + np.log1p(x / q)  # ln((1-q)/(1-p)) - ln(q/p)
-        dp_dq = np.where(c == 0, 1.0, np.where(np.isinf(slope), 0.0, gap / slope))
-    return tuple(float(a) if a.ndim == 0 else a for a in (p, dp_dq, dp_dc))
-
-
-def _upper(q, c):
-    inside = (q > 0) & (q < 1) & (c > 0) & np.isfinite(c)
-    safe_q = np.where(inside, np.maximum(q, _SMALLEST_RISK), 0.5)  # the inverse grows with q
-    safe_c = np.where(inside, c, 1.0)
-    x = _displacement(safe_q, safe_c, np.nextafter(1.0 - safe_q, 2.0), 1.0)
-    p = np.nextafter(_up(x, 8) + safe_q, 2.0)
-    at_zero = np.where(c == 0, 0.0, _up(-np.expm1(-c), 4))
-    p = np.where(inside, p, np.where(q == 0, at_zero, q))
-    p = np.where((q >= 1) | np.isinf(c), 1.0, p)
-    return np.minimum(p, 1.0)
-
-
-def _lower(q, c):
-    inside = (q > _SMALLEST_RISK) & (q < 1) & (c > 0) & np.isfinite(c)
-    safe_q, safe_c = np.where(inside, q, 0.5), np.where(inside, c, 1.0)
-    x = _displacement(safe_q, safe_c, safe_q, -1.0)
-    near = np.maximum(np.nextafter(safe_q - _up(x, 8), -1.0), 0.0)
-    # far below q the difference q - x has lost its digits: solve for u = ln p instead, where
-    # kl = q (ln q - u) + (1 - q) (log1p(-q) - log1p(-p)) has no small differences
-    far = inside & (near < safe_q / 4)
-    q_far, c_far = np.where(far, safe_q, 0.5), np.where(far, safe_c, 1.0)
-    u = np.log(np.maximum(np.where(far, near, 1e-3), 1e-300))
-    for _ in range(60):  # Newton from the left on a decreasing convex function: monotone
-        p = np.exp(u)
-        kl = q_far * (np.log(q_far) - u) + (1 - q_far) * (np.log1p(-q_far) - np.log1p(-p))
-        u = u + (kl - c_far) / (q_far - (1 - q_far) * p / (1 - p))
-    slack = 4 - u - np.log(q_far) + c_far / q_far  # what a rounding of u costs
-    p = _down(np.exp(u), 8 * slack)
-    p = np.where(inside, np.where(far, p, near), np.where(c == 0, q, 0.0))
-    return np.where((q >= 1) & (c > 0), _down(np.exp(-c), 4), p)
 
 
 # ---- the bounds ---------------------------------------------------------------------------------
@@ -213,17 +173,6 @@ def _ln_xi(n):
     return float(_up(np.log((1.0 + terms.sum() + tail) * (1.0 + rounding)), 8))
 
 
-def _complexity(kl, n, delta, constant):
-    """c = kl + ln(constant(n) / delta), >= 0; rounded up."""
-    if constant == "sqrt":
-        ln_constant = _up(np.log(2.0 * np.sqrt(n)), 8)
-    elif constant == "xi":
-        ln_constant = np.asarray(ln_xi(n))
-    else:
-        raise ValueError(f"constant must be 'sqrt' or 'xi'. Got {constant!r} instead.")
-    return _up(kl + ln_constant + _up(-np.log(delta), 4), 8)
-
-
 def catoni(
     empirical_risk: Numbers,
     kl: Numbers,
@@ -252,31 +201,19 @@ def catoni(
 
 
 def catoni_over_grid(
-    empirical_risk: Numbers,
-    kl: Numbers,
-    n: Numbers,
-    delta: Numbers,
-    *,
-    lams: Numbers | None = None,
-    clip: bool = True,
+    empirical_risk: Numbers, kl: Numbers, n: Numbers, delta: Numbers, *, clip: bool = True
 ) -> Any:
-    """The best Catoni bound over a grid of `lam`, each at delta / (size of the grid).
+    """The best Catoni bound over the 23 values n * GRID of `lam`, each at delta / 23.
 
-    The grid `lams` is fixed before the sample is seen; None: n * 0.01 * 2^(j/2), j = 0..22.
+    The grid does not depend on the sample, so that `lam` may be chosen afterwards.
 
     >>> round(catoni_over_grid(0.1, 5, 200, 0.05), 4)
     0.2284
     """
     q, kl, n, delta = _checked(empirical_risk, kl, n, delta)
-    if lams is None:
-        grid = np.asarray(n)[..., None] * GRID
-    else:
-        grid = np.atleast_1d(_array("lams", lams, lambda x: (x > 0) & np.isfinite(x), "all > 0"))
-        if grid.ndim != 1 or grid.size == 0:
-            raise ValueError(f"lams must be a list of numbers > 0. Got shape {grid.shape} instead.")
-    share = _down(delta / grid.shape[-1], 2)  # a smaller delta is a larger bound
-    q, kl, n, share = (a[..., None] for a in np.broadcast_arrays(q, kl, n, share))
-    return _finish(catoni(q, kl, n, share, lam=grid, clip=False).min(axis=-1), clip)
+    fraction = _down(delta / GRID.size, 2)  # a smaller delta is a larger bound
+    q, kl, n, fraction = (a[..., None] for a in np.broadcast_arrays(q, kl, n, fraction))
+    return _finish(catoni(q, kl, n, fraction, lam=n * GRID, clip=False).min(axis=-1), clip)
 
 
 def maurer(
@@ -293,77 +230,14 @@ def maurer(
     (0.2294, 0.2265)
     """
     q, kl, n, delta = _checked(empirical_risk, kl, n, delta)
-    return kl_inverse(q, _up(_complexity(kl, n, delta, constant) / n, 2))
-
-
-def mcallester(
-    empirical_risk: Numbers,
-    kl: Numbers,
-    n: Numbers,
-    delta: Numbers,
-    *,
-    constant: str = "sqrt",
-    clip: bool = True,
-) -> Any:
-    """McAllester's bound, the kl bound loosened by Pinsker's inequality.
-
-        empirical_risk + sqrt((kl + ln(constant / delta)) / (2 n))
-
-    >>> round(mcallester(0.1, 5, 200, 0.05), 4)
-    0.2684
-    """
-    q, kl, n, delta = _checked(empirical_risk, kl, n, delta)
-    return _finish(_up(q + np.sqrt(_complexity(kl, n, delta, constant) / (2 * n)), 8), clip)
-
-
-def quadratic(
-    empirical_risk: Numbers,
-    kl: Numbers,
-    n: Numbers,
-    delta: Numbers,
-    *,
-    constant: str = "sqrt",
-    clip: bool = True,
-) -> Any:
-    """The quadratic bound of Rivasplata et al., from the refined Pinsker inequality.
-
-        (sqrt(empirical_risk + b) + sqrt(b))^2,   b = (kl + ln(constant / delta)) / (2 n)
-
-    >>> round(quadratic(0.1, 5, 200, 0.05), 4)
-    0.2773
-    """
-    q, kl, n, delta = _checked(empirical_risk, kl, n, delta)
-    b = _complexity(kl, n, delta, constant) / (2 * n)
-    return _finish(_up((np.sqrt(q + b) + np.sqrt(b)) ** 2, 16), clip)
-
-
-def thiemann(
-    empirical_risk: Numbers,
-    kl: Numbers,
-    n: Numbers,
-    delta: Numbers,
-    *,
-    lam: Numbers | None = None,
-    constant: str = "sqrt",
-    clip: bool = True,
-) -> Any:
-    """The bound of Thiemann et al.; holds for all `lam` in (0, 2) at once.
-
-        empirical_risk / (1 - lam/2) + (kl + ln(constant / delta)) / (n lam (1 - lam/2))
-
-    `lam` None takes the best one, which costs nothing here, and where the bound equals `quadratic`.
-
-    >>> round(thiemann(0.1, 5, 200, 0.05), 4)
-    0.2773
-    """
-    q, kl, n, delta = _checked(empirical_risk, kl, n, delta)
-    c = _complexity(kl, n, delta, constant)
-    if lam is None:
-        lam = 2.0 / (np.sqrt(2.0 * n * q / c + 1.0) + 1.0)
+    if constant == "sqrt":
+        ln_constant = _up(np.log(2.0 * np.sqrt(n)), 8)
+    elif constant == "xi":
+        ln_constant = np.asarray(ln_xi(n))
     else:
-        lam = _array("lam", lam, lambda x: (x > 0) & (x < 2), "strictly between 0 and 2")
-    rest = 1.0 - lam / 2
-    return _finish(_up((q + c / (n * lam)) / rest, 16), clip)
+        raise ValueError(f"constant must be 'sqrt' or 'xi'. Got {constant!r} instead.")
+    complexity = _up(kl + ln_constant + _up(-np.log(delta), 4), 8)
+    return kl_inverse(q, _up(complexity / n, 2))
 
 
 # max over 0 <= x <= 1 of (1 + x)^4/32 - x^2/2, at x = sqrt(5) - 2: see docs/certificates.md
@@ -477,9 +351,6 @@ def compare(
             catoni_over_grid(*arguments),
             f"lambda chosen afterwards among {GRID.size}, delta/{GRID.size} each",
         ),
-        NamedBound("McAllester", mcallester(*arguments), free),
-        NamedBound("quadratic (Rivasplata)", quadratic(*arguments), free),
-        NamedBound("Thiemann", thiemann(*arguments), "best lambda in (0, 2), no correction needed"),
         NamedBound(
             f"Catoni, lambda = {fixed:g}",
             catoni(*arguments, lam=fixed),
