@@ -161,10 +161,5 @@ def _is_positive(value):
 
 
 def vectorizer_dims(vectorizer: Any) -> int | None:
-    """How long the vectors of a vectorizer are; None where there is none: its absence is noticed.
-
-    Examples
-    --------
-    >>> vectorizer_dims(None)
-    """
+    """How long the vectors of a vectorizer are; None where there is none: its absence is noticed."""
     return None if vectorizer is None else int(vectorizer._n_features_out)

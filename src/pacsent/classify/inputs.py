@@ -12,13 +12,7 @@ _RULE = "strings, integers, booleans or finite floats, all of one kind"
 
 
 def as_column(values: Any, name: str) -> list:
-    """The values of a list, array, Series, one-column table or iterable, as they are.
-
-    Examples
-    --------
-    >>> as_column(np.array([[1], [2]]), "labels")
-    [1, 2]
-    """
+    """The values of a list, array, Series, one-column table or iterable, as they are."""
     if isinstance(values, (str, bytes, Mapping, set, frozenset)):
         raise TypeError(
             f"{name} must be a list, an array or a column. Got a {type(values).__name__} instead."
@@ -63,14 +57,6 @@ def as_labels(labels: Any, n_texts: int | None = None, name: str = "labels") -> 
         How many labels there must be.
     name : str
         What error messages call them.
-
-    Examples
-    --------
-    >>> as_labels(np.array([3, 7]), 2)
-    [3, 7]
-    >>> as_labels([b"up"])
-    Traceback (most recent call last):
-    ValueError: labels must be strings, integers, booleans or finite floats, all of one kind. ...
     """
     values = as_column(labels, name)
     if n_texts is not None and len(values) != n_texts:
@@ -132,14 +118,7 @@ def _plain(value, row, name):
 
 
 def encoded_labels(labels: Any, texts: Sequence) -> tuple[np.ndarray, np.ndarray]:
-    """(classes, the position of each text's class): what a classifier is fitted on.
-
-    Examples
-    --------
-    >>> classes, y = encoded_labels(["no", "yes", "no", "yes"], ["a"] * 4)
-    >>> classes.tolist(), y.tolist()
-    (['no', 'yes'], [0, 1, 0, 1])
-    """
+    """(classes, the position of each text's class): what a classifier is fitted on."""
     values = as_labels(labels, len(texts))
     if not values:
         raise ValueError("texts must hold at least two texts of each class. Got none instead.")
@@ -161,13 +140,7 @@ def encoded_labels(labels: Any, texts: Sequence) -> tuple[np.ndarray, np.ndarray
 
 
 def as_classes(names: list) -> np.ndarray:
-    """Different labels as an array that holds each of them exactly.
-
-    Examples
-    --------
-    >>> as_classes([1, 2**64 - 1]).dtype
-    dtype('uint64')
-    """
+    """Different labels as an array that holds each of them exactly."""
     types = set(map(type, names))
     dtype: Any = None
     if types <= {int, bool} and int in types:
@@ -197,13 +170,7 @@ def _survives(one) -> bool:
 
 
 def positions(classes: np.ndarray, labels: Any, n_texts: int | None = None) -> np.ndarray:
-    """Where each label is among the classes of a classifier, (n,).
-
-    Examples
-    --------
-    >>> positions(np.array(["no", "yes"]), ["yes", "no"])
-    array([1, 0])
-    """
+    """Where each label is among the classes of a classifier, (n,)."""
     place = {name: at for at, name in enumerate(classes.tolist())}
     values = as_labels(labels, n_texts)
     unknown = sorted({value for value in values if value not in place}, key=str)
@@ -216,13 +183,7 @@ def positions(classes: np.ndarray, labels: Any, n_texts: int | None = None) -> n
 
 
 def position(classes: np.ndarray, label: Any) -> int:
-    """Where one class is among the classes of a classifier.
-
-    Examples
-    --------
-    >>> position(np.array(["no", "yes"]), "yes")
-    1
-    """
+    """Where one class is among the classes of a classifier."""
     found = as_labels([label], name="label")[0]
     if found not in classes.tolist():
         raise ValueError(f"label must be one of the classes ({few(classes)}). Got {found} instead.")
@@ -230,13 +191,7 @@ def position(classes: np.ndarray, label: Any) -> int:
 
 
 def few(values: Iterable) -> str:
-    """The first five of these, for a message.
-
-    Examples
-    --------
-    >>> few(range(9))
-    '0, 1, 2, 3, 4, ...'
-    """
+    """The first five of these, for a message."""
     values = list(values)
     shown = ", ".join(map(str, values[:5]))
     return f"{shown}, ..." if len(values) > 5 else shown
@@ -246,11 +201,6 @@ def as_groups(groups: Any, n_texts: int) -> np.ndarray | None:
     """The number of each text's group, (n_texts,); None where there are no groups.
 
     Groups may be of any kind that can be compared and hashed, such as dates.
-
-    Examples
-    --------
-    >>> as_groups(["b", "a", "b"], 3)
-    array([0, 1, 0])
     """
     if groups is None:
         return None
@@ -336,13 +286,7 @@ def _is_number(value) -> bool:
 
 
 def as_scales(values: Any, name: str) -> tuple[float, ...]:
-    """Candidates of a scale: positive and finite.
-
-    Examples
-    --------
-    >>> as_scales([1, 6.0], "Cs")
-    (1.0, 6.0)
-    """
+    """Candidates of a scale: positive and finite."""
     wrong = [v for v in values if not (_is_number(v) and 1 / _LARGEST <= v <= _LARGEST)]
     if wrong or not len(values):
         raise ValueError(
@@ -353,13 +297,7 @@ def as_scales(values: Any, name: str) -> tuple[float, ...]:
 
 
 def as_ngram_sizes(sizes: Any, name: str = "ngrams") -> tuple[int, int] | None:
-    """Smallest and largest number of words (or characters) of an n-gram; None for "auto".
-
-    Examples
-    --------
-    >>> as_ngram_sizes((1, 2))
-    (1, 2)
-    """
+    """Smallest and largest number of words (or characters) of an n-gram; None for "auto"."""
     if isinstance(sizes, str):
         return None
     whole = all(isinstance(one, Integral) and not isinstance(one, bool) for one in sizes)

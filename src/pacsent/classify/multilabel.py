@@ -37,12 +37,6 @@ def label_matrix(labels: Any, n_texts: int) -> LabelMatrix | None:
 
     Sets, lists, tuples or arrays of labels, one for each text; or an indicator matrix, a table or
     array of 0 and 1 with a column for each label (its name, or its number).
-
-    Examples
-    --------
-    >>> names, has, _ = label_matrix([{"joy", "love"}, {"joy"}], 2)
-    >>> names, has.astype(int).tolist()
-    (['joy', 'love'], [[1, 1], [1, 0]])
     """
     columns = getattr(labels, "column_names", None)
     columns = list(getattr(labels, "columns", []) if columns is None else columns)
@@ -229,11 +223,6 @@ def given_labels(proba: np.ndarray, thresholds: np.ndarray, min_labels: int) -> 
 
     Those that reach their threshold; with min_labels = 1, the one that comes nearest where none
     does.
-
-    Examples
-    --------
-    >>> given_labels(np.array([[0.5, 0.6], [0.3, 0.1]]), np.array([0.4, 0.2]), 1).tolist()
-    [[True, True], [True, False]]
     """
     given = proba >= thresholds
     if min_labels:
@@ -250,13 +239,7 @@ def as_given(given: np.ndarray, classes: np.ndarray, targets: str) -> np.ndarray
 
 
 def rarest(has: np.ndarray) -> np.ndarray:
-    """The rarest label of each text, by which folds are kept even; the last number where none.
-
-    Examples
-    --------
-    >>> rarest(np.array([[True, True], [True, False], [False, False]]))
-    array([1, 0, 2])
-    """
+    """The rarest label of each text, by which folds are kept even; the last number where none."""
     counts = np.where(has, has.sum(axis=0), len(has) + 1)
     return np.where(has.any(axis=1), counts.argmin(axis=1), has.shape[1])
 
@@ -291,12 +274,6 @@ def mixed_thresholds(
     Its own has the best F1 of the label: the best macro F1, and too many labels a text. The common
     one has the best micro F1. The weight of its own is the one with the best mean of micro and
     macro F1 on these texts, which were left out.
-
-    Examples
-    --------
-    >>> proba = np.array([[0.9, 0.1], [0.8, 0.3], [0.2, 0.1]])
-    >>> mixed_thresholds(proba, proba > 0.25, np.ones(3), 0).round(3)
-    array([0.255, 0.255])
     """
 
     def scores(thresholds):
@@ -318,11 +295,6 @@ def best_threshold(proba: np.ndarray, has: np.ndarray, weights: np.ndarray) -> f
 
     A text counts half by whether it has the label and half by its probability: few texts have a
     rare label.
-
-    Examples
-    --------
-    >>> best_threshold(np.array([0.1, 0.3, 0.6]), np.array([False, True, True]), np.ones(3))
-    0.2
     """
     order = np.argsort(-proba, kind="stable")
     p, w = proba[order], weights[order]
