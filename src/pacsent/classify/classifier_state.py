@@ -161,5 +161,5 @@ def _is_positive(value):
 
 
 def vectorizer_dims(vectorizer: Any) -> int | None:
-    """How long the vectors of a vectorizer are; None where there is none: its absence is noticed."""
+    """Length of the vectors of a vectorizer; None without one."""
     return None if vectorizer is None else int(vectorizer._n_features_out)
