@@ -1,13 +1,14 @@
 """Results to files, batch by batch: .csv, .tsv, .jsonl and .parquet, and .npy, .npz for vectors.
 
-The suffix says the format. A batch is a dict from column name to values, in the order of the
-output: a list, an array of one dimension, an array of vectors of two, or a pyarrow array. The first
-batch gives the columns and their types and may have no rows.
+The suffix is the format. A batch is a dict from column name to values, in the order of the output:
+a list, an array of one dimension, an array of vectors of two, or a pyarrow array. The first batch
+has the columns and may have no rows. Memory does not grow with the number of rows.
 
-Memory does not grow with the number of rows. A file is written next to its place and moved
-there when complete.
+CSV and JSON lines are written by the standard library: pyarrow puts quotation marks around every
+string and has no writer of JSON.
 """
 
+import contextlib
 import csv
 import io
 import itertools
@@ -15,7 +16,6 @@ import json
 import math
 import os
 import re
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
 
 from pacsent import files
 from pacsent.text.tables import as_list
@@ -40,11 +42,21 @@ def write(
     overwrite: bool = False,
     suffix: str | None = None,
 ) -> int:
-    """Write batches and return the number of rows.
+    """Write batches to a file, which is moved to its place when complete.
 
-    The suffix of the path is the format; None or '-' is stdout. `suffix`, one of `WRITERS`, takes
-    its place: "lines" are values between tabs below a header, without quotes; "plain" is that
-    without the header.
+    Parameters
+    ----------
+    batches : iterable of dict
+    path : path; None or '-' for stdout
+    overwrite : bool, default=False
+    suffix : str, optional
+        The format, one of `WRITERS`, in place of the suffix of the path. "lines" are values between
+        tabs below a header, without quotes; "plain" is that without the header.
+
+    Returns
+    -------
+    int
+        Number of rows.
 
     >>> path = Path(tempfile.mkdtemp()) / "answers.csv"
     >>> write([{"text": ["well, well"], "label": ["yes"]}], path)
@@ -108,8 +120,6 @@ class ColumnBuffer:
             if isinstance(columns[name], list):
                 waiting += columns[name]
             else:
-                import pyarrow as pa
-
                 parts = [columns[name]] if isinstance(waiting, list) else [waiting, columns[name]]
                 self._columns[name] = pa.concat_arrays(parts)
 
@@ -128,167 +138,117 @@ def _is_matrix(column) -> bool:
     return getattr(column, "ndim", 1) == 2
 
 
-# ---- text ----------------------------------------------------------------------------------------
-
-
-def _number_format(column: np.ndarray) -> str:
-    # Nine digits bring a float32 back exactly, seventeen a float64.
-    return f"%.{17 if column.dtype == np.float64 else 9}g"
-
-
-def _cell(value) -> str:
-    if isinstance(value, str):
-        return value
-    if value is None or value != value:
-        return ""
-    if isinstance(value, (list, dict)):
-        return json.dumps(value, ensure_ascii=False, default=str)
-    return repr(value) if isinstance(value, float) else str(value)
-
-
 def _encode(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")  # half a character, as JSON writes it
 
 
-def _write_separated(batches, file: IO[bytes], separator: str) -> Iterator[int]:
-    """Write CSV or TSV; a column of vectors becomes one column for each dimension."""
+def _write_separated(
+    batches, file: IO[bytes], separator: str, *, header: bool = True, quote: bool = True
+) -> Iterator[int]:
+    """Write values between separators; a column of vectors becomes one for each dimension."""
+
+    def as_cell(value) -> str:
+        if isinstance(value, str):
+            return value
+        if value is None or value != value:
+            return ""
+        if isinstance(value, (list, dict)):
+            return json.dumps(value, ensure_ascii=False, default=str)
+        return repr(value) if isinstance(value, float) else str(value)
+
     for number, batch in enumerate(batches):
         columns: dict[str, list[str]] = {}
         for name, column in batch.items():
             if _is_matrix(column):
-                form = _number_format(column)
+                # Nine digits bring a float32 back exactly, seventeen a float64.
+                form = "%.17g" if column.dtype == np.float64 else "%.9g"
                 for i in range(column.shape[1]):
                     columns[f"{name}_{i}"] = [form % value for value in column[:, i].tolist()]
             else:
-                columns[name] = [_cell(value) for value in as_list(column)]
-        text = io.StringIO()
-        writer = csv.writer(text, delimiter=separator, lineterminator="\n")
-        if number == 0:
-            writer.writerow(columns)
-        writer.writerows(zip(*columns.values()))
-        file.write(_encode(text.getvalue()))
-        yield _n_rows(batch)
-
-
-def _write_plain(batches, file: IO[bytes], header: bool = False) -> Iterator[int]:
-    """Write values between tabs, without quotes; with a header, tabs in values become spaces."""
-    for number, batch in enumerate(batches):
+                columns[name] = [as_cell(value) for value in as_list(column)]
+        rows: Iterable = zip(*columns.values())
         if header and number == 0:
-            file.write(_encode("\t".join(batch) + "\n"))
-        columns = []
-        for column in batch.values():
-            if _is_matrix(column):
-                form = "\t".join([_number_format(column)] * column.shape[1])
-                columns.append([form % tuple(row) for row in column.tolist()])
-                continue
-            cells = [_cell(value) for value in as_list(column)]
-            columns.append([re.sub(r"[\t\r\n]", " ", c) for c in cells] if header else cells)
-        file.write(_encode("".join("\t".join(row) + "\n" for row in zip(*columns))))
+            rows = itertools.chain([columns if quote else batch], rows)
+        if quote:
+            text = io.StringIO()
+            csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
+            file.write(_encode(text.getvalue()))
+        else:
+            if header:
+                rows = ([re.sub(r"[\t\r\n]", " ", cell) for cell in row] for row in rows)
+            file.write(_encode("".join(separator.join(row) + "\n" for row in rows)))
         yield _n_rows(batch)
 
 
 def _write_jsonl(batches, file: IO[bytes]) -> Iterator[int]:
+    def as_text(value) -> str:
+        if isinstance(value, bytes):
+            raise ValueError("JSON lines hold no bytes. Leave the column out, or write Parquet.")
+        return str(value)
+
+    def as_json(value) -> str:
+        if isinstance(value, float) and not math.isfinite(value):
+            return "null"  # JSON has no nan
+        return json.dumps(value, ensure_ascii=False, default=as_text)
+
     for batch in batches:
-        names = [json.dumps(name, ensure_ascii=False) for name in batch]
+        names = [as_json(name) for name in batch]
         columns = [
             # str of a float32 is the shortest text that brings it back
             [f"[{', '.join(map(str, row))}]" for row in column]
             if _is_matrix(column)
-            else [_json(value) for value in as_list(column)]
+            else [as_json(value) for value in as_list(column)]
             for column in batch.values()
         ]
-        form = "{" + ", ".join(f"{name.replace('%', '%%')}: %s" for name in names) + "}\n"
-        file.write(_encode("".join(form % row for row in zip(*columns))))
+        for row in zip(*columns):
+            pairs = ", ".join(f"{name}: {value}" for name, value in zip(names, row))
+            file.write(_encode(f"{{{pairs}}}\n"))
         yield _n_rows(batch)
 
 
-def _json(value) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "null"  # JSON has no nan
-    return json.dumps(value, ensure_ascii=False, default=_json_text)
+def _write_numpy(batches, file: IO[bytes], *, archive: bool) -> Iterator[int]:
+    """Write the vectors to a .npy file, or each column to a member of an archive.
 
-
-def _json_text(value) -> str:
-    if isinstance(value, bytes):
-        raise ValueError("JSON lines hold no bytes. Leave the column out, or write Parquet.")
-    return str(value)
-
-
-# ---- numbers -------------------------------------------------------------------------------------
-
-
-class _NpyFile:
-    """A .npy file that grows; its header, which holds the length, is written last."""
-
-    def __init__(self, file: IO[bytes], row_shape):
-        self.file = file
-        self.row_shape, self.n_rows, self.dtype = row_shape, 0, np.dtype("<f4")
-        self._write_header()
-
-    def append(self, rows):
-        self.dtype = rows.dtype.newbyteorder("<")
-        self.file.write(np.ascontiguousarray(rows, dtype=self.dtype).data)
-        self.n_rows += len(rows)
-
-    def finish(self):
-        self.file.seek(0)
-        self._write_header()
-
-    def _write_header(self) -> None:
-        """Write NumPy's own header, which has the same length for any number of rows."""
-        shape = (self.n_rows, *self.row_shape)
-        np.lib.format.write_array_header_1_0(
-            self.file, {"descr": self.dtype.str, "fortran_order": False, "shape": shape}
-        )
-
-
-def _write_npy(batches, file: IO[bytes]) -> Iterator[int]:
-    array = None
-    for batch in batches:
-        (vectors,) = filter(_is_matrix, batch.values())
-        array = array or _NpyFile(file, vectors.shape[1:])
-        array.append(vectors)
-        yield len(vectors)
-    if array is not None:
-        array.finish()
-
-
-def _write_npz(batches, file: IO[bytes]) -> Iterator[int]:
-    folder = os.path.dirname(file.name) or None  # /tmp may be memory
-    arrays: dict[str, _NpyFile] = {}
-    strings: dict[str, list[str]] = {}  # in memory: their common width is known at the end
-    try:
+    The length, which an array begins with, is known at the end: until then numbers are in temporary
+    files. Strings are in memory, because their common width is known at the end, too.
+    """
+    arrays: dict[str, tuple[IO[bytes], np.ndarray]] = {}
+    strings: dict[str, list[str]] = {}
+    n_rows = 0
+    with contextlib.ExitStack() as stack:
         for batch in batches:
             for name, column in batch.items():
-                if isinstance(column, np.ndarray):
-                    if name not in arrays:
-                        temporary = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
-                        arrays[name] = _NpyFile(temporary, column.shape[1:])
-                    arrays[name].append(column)
-                else:
+                if not isinstance(column, np.ndarray):
                     strings.setdefault(name, []).extend(map(str, as_list(column)))
+                elif archive or _is_matrix(column):
+                    if name not in arrays:
+                        folder = os.path.dirname(file.name) or None  # /tmp may be memory
+                        temporary = stack.enter_context(tempfile.TemporaryFile(dir=folder))
+                        arrays[name] = temporary, column[:0]
+                    arrays[name][0].write(np.ascontiguousarray(column).data)
+            n_rows += _n_rows(batch)
             yield _n_rows(batch)
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+
+        def save(member: IO[bytes], temporary: IO[bytes], empty: np.ndarray) -> None:
+            temporary.flush()
+            shape = (n_rows, *empty.shape[1:])
+            array = np.memmap(temporary, empty.dtype, "r", shape=shape) if n_rows else empty
+            np.save(member, array, allow_pickle=False)
+
+        if not archive:
+            for content in arrays.values():
+                save(file, *content)
+            return
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as members:
             for name, values in strings.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                with members.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.save(member, np.array(values, dtype=str), allow_pickle=False)
-            for name, array in arrays.items():
-                array.finish()
-                array.file.seek(0)
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    shutil.copyfileobj(array.file, member, 1 << 20)
-    finally:
-        for array in arrays.values():
-            array.file.close()
-
-
-# ---- Parquet -------------------------------------------------------------------------------------
+            for name, content in arrays.items():
+                with members.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    save(member, *content)
 
 
 def _write_parquet(batches, file: Any) -> Iterator[int]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
     first: list[Batch] = []  # up to the first rows, which determine the types
     for batch in batches:
         first.append(batch)
@@ -297,23 +257,18 @@ def _write_parquet(batches, file: Any) -> Iterator[int]:
     if not first:
         return
     sample = first[-1]
-    arrays = {name: _as_arrow(name, column) for name, column in sample.items()}
-    schema = pa.schema(
-        [
-            pa.field(name, array.type, nullable=not _is_matrix(sample[name]))
-            for name, array in arrays.items()
-        ]
-    )
-    # Vectors do not compress; statistics and dictionaries of them would be waste.
     vectors = [name for name, column in sample.items() if _is_matrix(column)]
     others = [name for name in sample if name not in vectors]
+    types = {name: _as_arrow(name, column).type for name, column in sample.items()}
+    schema = pa.schema([pa.field(name, types[name], name in others) for name in sample])
+    # Vectors do not compress; statistics and dictionaries of them would be waste.
     compression = dict.fromkeys(others, "zstd") | {f"{n}.list.element": "none" for n in vectors}
     n_dims = max((sample[name].shape[1] for name in vectors), default=16)
     with parquet.ParquetWriter(
         file, schema, use_dictionary=others, write_statistics=others, compression=compression
     ) as writer:
         for batch in itertools.chain(first, batches):
-            columns = [_as_arrow(name, c, schema.field(name).type) for name, c in batch.items()]
+            columns = [_as_arrow(name, column, types[name]) for name, column in batch.items()]
             writer.write_batch(
                 pa.record_batch(columns, schema=schema),
                 row_group_size=max(1, _ROW_GROUP_BYTES // (4 * n_dims)),
@@ -322,8 +277,6 @@ def _write_parquet(batches, file: Any) -> Iterator[int]:
 
 
 def _as_arrow(name: str, column, dtype=None) -> Any:
-    import pyarrow as pa
-
     if _is_matrix(column):
         numbers = pa.array(np.ascontiguousarray(column).reshape(-1))
         dtype = pa.list_(pa.field("element", numbers.type, nullable=False), column.shape[1])
@@ -342,12 +295,12 @@ def _as_arrow(name: str, column, dtype=None) -> Any:
 
 
 WRITERS: dict[str, Any] = {
-    ".npy": _write_npy,
-    ".npz": _write_npz,
+    ".npy": partial(_write_numpy, archive=False),
+    ".npz": partial(_write_numpy, archive=True),
     ".tsv": partial(_write_separated, separator="\t"),
     ".csv": partial(_write_separated, separator=","),
     ".jsonl": _write_jsonl,
     ".parquet": _write_parquet,
-    "plain": _write_plain,
-    "lines": partial(_write_plain, header=True),
+    "plain": partial(_write_separated, separator="\t", header=False, quote=False),
+    "lines": partial(_write_separated, separator="\t", quote=False),
 }

@@ -14,7 +14,6 @@ import csv
 import io
 import itertools
 import json
-import math
 import os
 import shutil
 import tempfile
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
 
 from pacsent.text.reading import COMPRESSED, Source, empty_file, how_to_convert
 
@@ -43,6 +44,7 @@ _QUOTES = (
     'A value that begins with " must be quoted as a whole, its own marks doubled. Repair the file, '
     "or write it as JSON lines."
 )
+_NO_TEXT = "must have a text. Got {} instead. Leave the row out, or put a text there."
 
 
 class BadRow(NamedTuple):
@@ -120,7 +122,7 @@ class TextTable:
     file : open binary file, optional
         Read in place of the path, which then only names it.
     kind : {"text", "csv", "tsv", "jsonl", "parquet"}, optional
-        What the file holds; by default by its name.
+        The format of the file; by default by its name.
     text_column : str or False, optional
         By default `text`, or the only column. False: no text is read.
 
@@ -171,11 +173,11 @@ class TextTable:
 
     def choose_text(self, text_column: Any = None) -> None:
         """Read the text from this column; None for `text`, or the only column."""
-        alone = text_column is None and "text" not in self.names and len(self.names) == 1
-        self.text_column = self.names[0] if alone else text_column or "text"
+        is_only = text_column is None and "text" not in self.names and len(self.names) == 1
+        self.text_column = self.names[0] if is_only else text_column or "text"
         self.check_columns([self.text_column], "text_column")
-        self.note = "" if self.kind == "text" else f"column {self.text_column}"
-        self.note += " (the only one)" if alone else ""
+        if self.kind != "text":
+            self.note = f"column {self.text_column}" + (" (the only one)" if is_only else "")
 
     def __enter__(self) -> "TextTable":
         return self
@@ -234,15 +236,14 @@ class TextTable:
             yield TextRows(texts, dict(zip(kept, values)), bad, numbers)
 
     def _row_batches(self, wanted: list[str], n_rows: int) -> Iterator[tuple[list, dict, Any]]:
-        places = [self.names.index(name) for name in wanted]
-        nothing = [None] * len(self.names)
+        empty_row = [None] * len(self.names)
         is_first = True
         while (rows := list(itertools.islice(self._rows, n_rows))) or is_first:
             is_first = False
             numbers = tuple(number for number, _, _ in rows)
             errors = {i: error for i, (_, _, error) in enumerate(rows) if error is not None}
-            columns = list(zip(*[nothing if row is None else row for _, row, _ in rows]))
-            values = [list(columns[place]) if rows else [] for place in places]
+            columns = list(zip(*[empty_row if row is None else row for _, row, _ in rows]))
+            values = [list(columns[self.names.index(name)]) if rows else [] for name in wanted]
             if self.text_column is not False:
                 for i in errors:
                     values[0][i] = ""
@@ -251,18 +252,43 @@ class TextTable:
     # The readers of rows yield number, values and error of each: first the names of the columns,
     # then the rows. A row without values could not be read at all.
 
+    def _lines(self) -> Iterator[tuple[int, str, str | None]]:
+        """Yield number, text with its newline, and error of each line; only \\n ends a line."""
+        # Bytes that are no UTF-8 become surrogates, so that one bad line does not stop the others.
+        file = io.TextIOWrapper(
+            io.BufferedReader(self._source, _BLOCK_BYTES), "utf-8", "surrogateescape", newline="\n"
+        )
+        number = 0
+        for number, line in enumerate(file, 1):
+            if number == 1:
+                line = line.removeprefix("\ufeff")
+            error = None
+            if not line.isascii():
+                try:
+                    line.encode()
+                except UnicodeEncodeError as invalid:
+                    offset = len(line[: invalid.start].encode())
+                    byte = ord(line[invalid.start]) & 0xFF
+                    error = (
+                        f"must be UTF-8 text. Got the byte 0x{byte:02x} instead ({offset:,} bytes "
+                        f"into the line). {how_to_convert(byte, offset if number == 1 else 1)}"
+                    )
+            yield number, line, error
+        if number == 0:
+            raise ValueError(empty_file(self._source.name))
+
     def _text_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
         yield 0, ["text"], None
-        for number, line, error in _lines(self._source):
+        for number, line, error in self._lines():
             yield number, [line.removesuffix("\n").removesuffix("\r")], error
 
     def _csv_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
-        line_errors: dict[int, str] = {}
+        encoding_errors: list[str] = []  # in the lines of the current row
 
         def texts():
-            for number, text, error in _lines(self._source):
+            for _, text, error in self._lines():
                 if error:
-                    line_errors[number] = error
+                    encoding_errors.append(error)
                 yield text
 
         csv.field_size_limit(_MAX_CSV_FIELD)
@@ -279,8 +305,9 @@ class TextTable:
                 break
             except csv.Error as invalid:
                 error = f"must be a row of a {self.kind.upper()}. It is not: {invalid}. {_QUOTES}"
-            for number in range(first, reader.line_num + 1) if line_errors else ():
-                error = line_errors.pop(number, error)
+            if encoding_errors:
+                error = encoding_errors[-1]
+                encoding_errors.clear()
             if error is None and n_columns:
                 if not row and n_columns > 1:  # a blank line
                     continue
@@ -303,7 +330,7 @@ class TextTable:
     def _json_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
         names: list[str] | None = None
         before = []  # rows before the first object, whose keys are the names of the columns
-        for number, line, error in _lines(self._source):
+        for number, line, error in self._lines():
             if error is None and not line.strip():
                 continue
             row = None
@@ -327,29 +354,21 @@ class TextTable:
                     "key to the first object, or name the columns to keep."
                 )
             if row is not None and self.text_column is not False:
-                error = _text_error(row.get(self.text_column))
+                text = row.get(self.text_column)
+                if not isinstance(text, str):
+                    kind = (
+                        "nothing" if text is None else f"{type(text).__name__} {str(text)[:40]!r}"
+                    )
+                    error = _NO_TEXT.format(kind)
+                elif not _is_encodable(text):
+                    error = "must have a text of whole characters. Got a lone surrogate instead."
             yield number, None if row is None else [row.get(name) for name in names], error
         if names is None:
             yield before[0] if before else (0, ["text"], None)
 
-    def _open_parquet(self) -> None:
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        file: Any = self._source.file
-        if self._source.kind or not file.seekable():
-            file = tempfile.TemporaryFile()  # noqa: SIM115 (closed when it is collected)
-            shutil.copyfileobj(self._source, file, _BLOCK_BYTES)
-        file.seek(0)
-        with self._parquet_errors():
-            self._parquet = parquet.ParquetFile(pa.PythonFile(file, mode="r"))
-            self.names = list(self._parquet.schema_arrow.names)
-
     @contextlib.contextmanager
     def _parquet_errors(self):
         """Raise in one line what pyarrow raises about a damaged file."""
-        import pyarrow as pa
-
         try:
             yield
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -359,9 +378,17 @@ class TextTable:
                 f"({reason}). Fetch it again."
             ) from None
 
-    def _parquet_batches(self, wanted: list[str], n_rows: int) -> Iterator[tuple[list, dict, Any]]:
-        import pyarrow as pa
+    def _open_parquet(self) -> None:
+        file: Any = self._source.file
+        if self._source.kind or not file.seekable():
+            file = tempfile.TemporaryFile()  # noqa: SIM115 (closed when it is collected)
+            shutil.copyfileobj(self._source, file, _BLOCK_BYTES)
+        file.seek(0)
+        with self._parquet_errors():
+            self._parquet = parquet.ParquetFile(pa.PythonFile(file, mode="r"))
+            self.names = list(self._parquet.schema_arrow.names)
 
+    def _parquet_batches(self, wanted: list[str], n_rows: int) -> Iterator[tuple[list, dict, Any]]:
         schema = self._parquet.schema_arrow
         text_type = None
         if self.text_column is not False:
@@ -383,7 +410,7 @@ class TextTable:
                 if text_type is not None:
                     texts = values[0].cast(text_type)
                     missing = np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
-                    errors = dict.fromkeys(missing.tolist(), _text_error(None) or "")
+                    errors = dict.fromkeys(missing.tolist(), _NO_TEXT.format("nothing"))
                     values[0] = texts.fill_null("") if errors else texts
                 yield values, errors, range(n_read + 1, n_read + batch.num_rows + 1)
                 n_read += batch.num_rows
@@ -393,42 +420,8 @@ class TextTable:
             yield [pa.array([], dtype) for dtype in types], {}, ()
 
 
-def _text_error(text) -> str | None:
-    if not isinstance(text, str):
-        kind = "nothing" if text is None else f"{type(text).__name__} {str(text)[:40]!r}"
-        return f"must have a text. Got {kind} instead. Leave the row out, or put a text there."
-    if not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            return "must have a text of whole characters. Got a lone surrogate instead."
-    return None
-
-
-def _lines(source: Source) -> Iterator[tuple[int, str, str | None]]:
-    """Yield number, text with its newline, and error of each line; only a newline ends a line."""
-    # Bytes that are no UTF-8 become surrogates, so that one bad line does not stop the others.
-    file = io.TextIOWrapper(
-        io.BufferedReader(source, _BLOCK_BYTES), "utf-8", errors="surrogateescape", newline="\n"
-    )
-    number = 0
-    for number, line in enumerate(file, 1):
-        if number == 1:
-            line = line.removeprefix("\ufeff")
-        error = None
-        if not line.isascii():
-            try:
-                line.encode()
-            except UnicodeEncodeError as invalid:
-                offset = len(line[: invalid.start].encode())
-                byte = ord(line[invalid.start]) & 0xFF
-                error = (
-                    f"must be UTF-8 text. Got the byte 0x{byte:02x} instead ({offset:,} bytes into "
-                    f"the line). {how_to_convert(byte, offset if number == 1 else 1)}"
-                )
-        yield number, line, error
-    if number == 0:
-        raise ValueError(empty_file(source.name))
+def _is_encodable(text: str) -> bool:
+    return text.isascii() or text.encode("utf-8", "replace").decode() == text
 
 
 # ---- what commands and functions read ------------------------------------------------------------
@@ -445,7 +438,7 @@ def stream_texts(
 ) -> Iterator[str]:
     """Yield texts one after the other in constant memory: a line each, or a column of a table.
 
-    A name in .csv, .tsv, .jsonl or .parquet, compressed or not, is a table; `kind` says it for
+    A name in .csv, .tsv, .jsonl or .parquet, compressed or not, is a table; `kind` is the format of
     stdin (`-`) and other names. `report` is called with a sentence about what was read, at the end.
     """
     n_rows = 0
@@ -475,67 +468,77 @@ def read_labelled_texts(
     """Return the texts, labels and groups (or None) of a table, or of `label<TAB>text` lines.
 
     A table is CSV, TSV, JSON lines or Parquet, compressed or not, by its name or by `kind`. Any
-    other file holds lines of label<TAB>text, and so does a TSV, or a CSV with tabs, whose first
-    line does not have the columns `text` and `label` while none is named. `group_column` is that of
-    the group (the book, the author, the day) that a text is from. `report` is called with a
-    sentence about what was read.
+    other file has lines of label<TAB>text, and so does a TSV, or a CSV with tabs, whose first line
+    does not have the columns `text` and `label` while none is named. `group_column` is that of the
+    group (the book, the author, the day) that a text is from. `report` is called with a sentence
+    about what was read.
     """
-    has_named = (text_column, label_column, group_column) != (None, None, None)
-    file_kind = kind or kind_of(os.path.basename(path))[0] or "text"
-    if not has_named and kind is None and file_kind in ("csv", "tsv"):
+    has_names = (text_column, label_column, group_column) != (None, None, None)
+    table_kind = kind or kind_of(os.path.basename(path))[0] or "text"
+    is_guess = not has_names and kind is None and table_kind in ("csv", "tsv")
+    if is_guess:
         with Source(path) as source:
             start = source.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
         header = start.decode("utf-8", "replace").strip()
-        names = [name.strip('"') for name in header.split("\t" if file_kind == "tsv" else ",")]
+        names = [name.strip('"') for name in header.split("," if table_kind == "csv" else "\t")]
         if not {"text", "label"} <= set(names):
-            if file_kind == "csv" and "," in header and "\t" not in header:
+            if table_kind == "csv" and "," in header and "\t" not in header:
                 raise ValueError(
                     f"The columns of {Path(path).name} must include text and label. Got "
                     f"{', '.join(names)[:200]} instead. Name its columns with text_column and "
                     "label_column."
                 )
-            file_kind = "text"
-    if file_kind == "text":
-        if has_named:
-            raise ValueError(
-                f"{Path(path).name} must be a table to have named columns. Got lines of text "
-                "instead. Name the format of the file, such as csv, or leave the columns out."
-            )
-        return _read_labelled_lines(path, report)
-    wanted = {"label": label_column or "label"}
-    if group_column is not None:
-        wanted["group"] = group_column
-    with TextTable(path, kind=file_kind, text_column=text_column or "text") as table:
-        texts, columns = _read_columns(table, wanted, "labelled text")
+            table_kind = "text"
+    if table_kind == "text" and has_names:
+        raise ValueError(
+            f"{Path(path).name} must be a table to have named columns. Got lines of text "
+            "instead. Name the format of the file, such as csv, or leave the columns out."
+        )
+    columns = {"label": label_column or "label", "group": group_column}
+    groups = None
+    if table_kind == "text":
+        with TextTable(path, kind="text") as table:
+            texts, labels = _read_labelled_lines(table)
+        sentence = f"Read {len(texts):,} lines of label<TAB>text of {table.name}"
+        if is_guess:  # its header may have other names
+            sentence += f", without a header: the first label is {labels[0][:40]!r}"
+        sentence += "."
+    else:
+        with TextTable(path, kind=table_kind, text_column=text_column or "text") as table:
+            texts, (labels, groups) = _read_columns(table, columns, "labelled text")
+        sentence = describe_table(table, len(texts))
     if report is not None:
-        report(describe_table(table, len(texts)))
-        _report_spaces(columns["label"], report)
-    return texts, columns["label"], columns.get("group")
-
-
-def _read_columns(table: TextTable, wanted: dict[str, str], contents: str):
-    """Return the texts and the columns (role -> name), checked; the table's note names them."""
-    for role, name in wanted.items():
-        table.check_columns([name], f"{role}_column")
-    texts: list[str] = []
-    columns: dict[str, list] = {role: [] for role in wanted}
-    notes = dict.fromkeys(wanted, "")
-    for rows in table.batches(list(wanted.values())):
-        for role, name in wanted.items():
-            values = as_list(rows.columns[name])
-            if not all(isinstance(value, str) for value in values):
-                notes[role] = f" (kept as strings: {str(values[0])!r})"
-            for number, value in zip(rows.numbers, values):
-                cell = check_name(value, role, table.place(number))
-                columns[role].append(
-                    _probability(cell, table.place(number)) if role == "probability" else cell
+        report(sentence)
+        seen: dict[str, str] = {}
+        for name in sorted(set(labels)):
+            if (other := seen.setdefault(name.strip(), name)) != name:
+                report(
+                    f"The labels {other!r} and {name!r} differ only in spaces and are two classes. "
+                    "Remove the spaces from the file if they are one."
                 )
-        texts += as_list(rows.texts)
+    return texts, labels, groups
+
+
+def _read_labelled_lines(table: TextTable) -> tuple[list[str], list[str]]:
+    """Return the texts and labels of `label<TAB>text` lines; blank lines are skipped."""
+    texts: list[str] = []
+    labels: list[str] = []
+    for rows in table.batches():
+        for number, line in zip(rows.numbers, rows.texts):
+            if not line.strip():
+                continue
+            label, tab, text = line.partition("\t")
+            if not tab or not label.strip():
+                raise ValueError(
+                    f"{table.place(number)} must be label<TAB>text. Got {line[:40]!r} instead. "
+                    "A CSV or TSV has a first line that names its columns: text and label, or "
+                    "others that you name (text_column, label_column)."
+                )
+            texts.append(text)
+            labels.append(label)
     if not texts:
-        raise ValueError(f"{table.name} must hold {contents}. Got no row instead.")
-    named = [f"{role} column {name}{notes[role]}" for role, name in wanted.items()]
-    table.note = ", ".join([*([table.note] if table.note else []), *named])
-    return texts, columns
+        raise ValueError(f"{table.name} must hold labelled text. Got blank lines instead.")
+    return texts, labels
 
 
 class PredictionTable(NamedTuple):
@@ -561,7 +564,7 @@ def read_predictions(
 ) -> PredictionTable:
     """Return the labels and predictions of a table, and further columns that are named.
 
-    Texts are read where `text_column` is named or the table has a column `text`.
+    Texts are read if `text_column` is named or the table has a column `text`.
 
     >>> import pathlib, tempfile
     >>> table = pathlib.Path(tempfile.mkdtemp(), "answers.csv")
@@ -569,11 +572,12 @@ def read_predictions(
     >>> read_predictions(table).predictions
     ['yes', 'yes']
     """
-    wanted = {"label": label_column, "prediction": prediction_column}
-    if probability_column is not None:
-        wanted["probability"] = probability_column
-    if group_column is not None:
-        wanted["group"] = group_column
+    columns = {
+        "label": label_column,
+        "prediction": prediction_column,
+        "probability": probability_column,
+        "group": group_column,
+    }
     with TextTable(path, kind=kind, text_column=text_column or False) as table:
         if table.kind == "text":
             raise ValueError(
@@ -582,85 +586,54 @@ def read_predictions(
             )
         if text_column is None and "text" in table.names:
             table.choose_text("text")
-        texts, columns = _read_columns(table, wanted, "predictions")
+        texts, values = _read_columns(table, columns, "predictions")
     if report is not None:
         report(describe_table(table, len(texts)))
-    return PredictionTable(
-        columns["label"],
-        columns["prediction"],
-        columns.get("probability"),
-        columns.get("group"),
-        texts if table.text_column is not False else None,
-    )
+    return PredictionTable(*values, texts if table.text_column is not False else None)
 
 
-def _probability(value: str, where: str) -> float:
-    try:
-        probability = float(value)
-    except ValueError:
-        probability = math.nan
-    if not 0 <= probability <= 1:
-        raise ValueError(
-            f"{where} must have a probability between 0 and 1. Got {value[:40]!r} instead."
-        )
-    return probability
-
-
-def _read_labelled_lines(path, report: Report | None):
-    """Return the texts and labels of `label<TAB>text` lines; blank lines are skipped."""
+def _read_columns(table: TextTable, columns: dict[str, str | None], contents: str):
+    """Return the texts and the column of each role, None without a name; the note names them."""
+    names = {role: name for role, name in columns.items() if name is not None}
+    for role, name in names.items():
+        table.check_columns([name], f"{role}_column")
     texts: list[str] = []
-    labels: list[str] = []
-    with TextTable(path, kind="text") as table:
-        for rows in table.batches():
-            for number, line in zip(rows.numbers, rows.texts):
-                if not line.strip():
-                    continue
-                label, tab, text = line.partition("\t")
-                if not tab or not label.strip():
-                    raise ValueError(
-                        f"{table.place(number)} must be label<TAB>text. Got {line[:40]!r} instead. "
-                        "A CSV or TSV has a first line that names its columns: text and label, or "
-                        "others that you name (text_column, label_column)."
-                    )
-                texts.append(text)
-                labels.append(check_name(label, "label", table.place(number)))
+    values: dict[str, list] = {role: [] for role in names}
+    notes = dict.fromkeys(names, "")
+    for rows in table.batches(list(names.values())):
+        texts += as_list(rows.texts)
+        for role, name in names.items():
+            cells = as_list(rows.columns[name])
+            if not all(isinstance(cell, str) for cell in cells):
+                notes[role] = f" (kept as strings: {str(cells[0])!r})"
+            for number, cell in zip(rows.numbers, cells):
+                value = _check_cell(cell, role, table.place(number))
+                values[role].append(float(value) if role == "probability" else value)
     if not texts:
-        raise ValueError(f"{table.name} must hold labelled text. Got blank lines instead.")
-    if report is not None:
-        sentence = f"Read {len(texts):,} lines of label<TAB>text of {table.name}"
-        if kind_of(table.name)[0] in ("csv", "tsv"):  # its header may have other names
-            sentence += f", without a header: the first label is {labels[0][:40]!r}"
-        report(f"{sentence}.")
-        _report_spaces(labels, report)
-    return texts, labels, None
+        raise ValueError(f"{table.name} must hold {contents}. Got no row instead.")
+    named = [f"{role} column {name}{notes[role]}" for role, name in names.items()]
+    table.note = ", ".join([*([table.note] if table.note else []), *named])
+    return texts, [values.get(role) for role in columns]
 
 
-def _report_spaces(labels: list[str], report: Report) -> None:
-    """Labels are kept as they are; report where two differ only in spaces around them."""
-    seen: dict[str, str] = {}
-    for name in sorted(set(labels)):
-        if (other := seen.setdefault(name.strip(), name)) != name:
-            report(
-                f"The labels {other!r} and {name!r} differ only in spaces and are two classes. "
-                "Remove the spaces from the file if they are one."
-            )
-
-
-def check_name(value: Any, role: str, where: str) -> str:
-    """Return a label or a group as a str, or raise an error of one line if there is none.
-
-    >>> check_name("yes ", "label", "Line 3 of a.csv"), check_name(4, "label", "Row 1 of a.pq")
-    ('yes ', '4')
-    """
-    name = str(value)
-    if value is None or value != value or not name.strip():
+def _check_cell(value: Any, role: str, place: str) -> str:
+    """Return a value as a str, or raise an error of one line if it is none for its role."""
+    cell = str(value)
+    if value is None or value != value or not cell.strip():
         raise ValueError(
-            f"{where} must have a {role}. Got none instead. Leave the row out, or give it one."
+            f"{place} must have a {role}. Got none instead. Leave the row out, or give it one."
         )
     if isinstance(value, (list, dict, bytes)):
         raise ValueError(
-            f"{where} must have one {role}: a string or a number. Got {name[:40]} instead."
+            f"{place} must have one {role}: a string or a number. Got {cell[:40]} instead."
         )
-    if not name.isascii() and name.encode("utf-8", "replace").decode("utf-8") != name:
-        raise ValueError(f"{where} must have a {role} of whole characters. Got {name!r} instead.")
-    return name
+    if not _is_encodable(cell):
+        raise ValueError(f"{place} must have a {role} of whole characters. Got {cell!r} instead.")
+    if role == "probability":
+        with contextlib.suppress(ValueError):
+            if 0 <= float(cell) <= 1:
+                return cell
+        raise ValueError(
+            f"{place} must have a probability between 0 and 1. Got {cell[:40]!r} instead."
+        )
+    return cell
