@@ -87,7 +87,7 @@ hostile: $(DEV) ## more than a thousand wrong calls, commands, folders and signa
 
 bench: $(DEV)  ## every benchmark with its baselines (installs the baselines; takes a while)
 	$(PIP) -e '.[bench,serve]'
-	for job in tokenise formats cold growth train encode solve before_after grid certify search simulate_search topics choose_fusion serve simulate subj_splits paper_options table_time english choose_holdout encoders distill export classify classify_bounds audit labels languages procedures targets mteb_own multilingual own_language scale train_gpu; do \
+	for job in tokenise formats cold growth train encode solve before_after grid certify search simulate_search topics choose_fusion serve simulate subj_splits paper_options table_time english choose_holdout encoders distill export classify classify_bounds audit labels languages procedures targets multilingual own_language scale train_gpu; do \
 	    $(BIN)/python benchmarks/$$job.py --save || exit 1; done
 
 pages: $(DEV)  ## regenerate the pages that are made from result files

@@ -31,7 +31,7 @@ MAY_SKIP = {
     r"haystack|opentelemetry)\S*'",
     "a browser": r"no browser|could not import '(playwright|matplotlib)\S*'",
     "a program to compare with": r"could not import '(fasttext|gensim\S*|tokenizers|bm25s)'"
-    r"|the extra \[bench\] is not installed|mteb is not installed|not installed either",
+    r"|the extra \[bench\] is not installed|not installed either",
     "a store or an engine": r"could not import '(moto|s3fs|ray)\S*'",
     "compiled code": "plain Python|minutes, not compiled",
 }

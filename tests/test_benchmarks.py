@@ -104,7 +104,6 @@ RUNS = {
     "languages --labels 20 --sets subj --draws 2 --processes 1": (),
     "languages --parts choose --labels 20 --sets subj --draws 1": (),
     "languages --parts speed --labels 20 --sets subj --draws 1": (),
-    "mteb_own": ("mteb",),
     "own_language static --rounds 1": ("model2vec", "tokenizers"),
     "multilingual": (),
     "paper_options --only subj --rows PB-01 --splits 1 --n-jobs 1": (),

@@ -1,16 +1,14 @@
 """The rows of the table: methods with their settings, what the paper reports, and their vectors.
 
-The paper's methods, ours, and what a user would pick instead (tf-idf, model2vec).
+The paper's methods, ours, and what a user would pick instead (tf-idf).
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from pacsent.optional import import_optional
 from pacsent.text.encoded import Encoded
 from pacsent.text.normalise import tokenise_paper
 
@@ -65,7 +63,6 @@ ROWS = {row.name: row for row in (
     Row("uSIF", "uSIF", "uSIF", {"learn_from": "texts"}),
     Row("SIF-sum", "SIF-sum (frozen)", "SIF-sum"),
     Row("tf-idf", "tf-idf", "tf-idf", few_labels=True),
-    Row("model2vec", "model2vec", "model2vec"),
 )}  # fmt: skip
 PAPER_DATASETS = ("20news", "imdb", "subj")
 
@@ -135,33 +132,7 @@ def _tf_idf(row, source, lam, seed) -> Features:
     )
 
 
-def _model2vec(row, source, lam, seed) -> Features:
-    """model2vec's own tokeniser and pooling over our input vectors, with its Zipf weights."""
-    StaticModel = import_optional(
-        "model2vec", "The row model2vec needs model2vec", "bench"
-    ).StaticModel
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-
-    started = time.perf_counter()
-    words = source.words.vocabulary.words
-    numbers = {word: i for i, word in enumerate([*words, "[UNK]"])}
-    tokenizer = Tokenizer(models.WordLevel(numbers, "[UNK]"))
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    vectors = np.zeros((tokenizer.get_vocab_size(), source.words.n_dims), dtype=np.float32)
-    # its distillation weighs the word of rank r by log(1 + r)
-    rank = np.log1p(np.arange(1, len(words) + 1, dtype=np.float32))[:, None]
-    vectors[: len(words)] = np.asarray(source.words.input_vectors, dtype=np.float32) * rank
-    model = StaticModel(vectors, tokenizer, normalize=False)
-    fitted = time.perf_counter()
-    train = np.nan_to_num(np.asarray(model.encode(source.train_texts), dtype=np.float32))
-    test = np.nan_to_num(np.asarray(model.encode(source.test_texts), dtype=np.float32))
-    return Features(train, test, fitted - started, time.perf_counter() - fitted)
-
-
-_EXTRACTORS: dict[str, Callable[..., Features]] = {"tf-idf": _tf_idf, "model2vec": _model2vec}
-
-
 def features(row: Row, source: Texts, lam: float | None = None, seed: int = 0) -> Features:
     """The vectors of one row, at one lam where it has several."""
-    return _EXTRACTORS.get(row.method, _from_method)(row, source, lam, seed)
+    extract = _tf_idf if row.method == "tf-idf" else _from_method
+    return extract(row, source, lam, seed)
