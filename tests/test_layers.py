@@ -16,7 +16,7 @@ PACKAGE = Path(pacsent.__file__).parent
 LAYERS = (
     "__main__", "cli", "web", "scale", "paper", "search", "guarantees", "classify", "encoders",
     "gpu", "words", "storage", "text", "maths", "_kernels", "models", "datasets", "files",
-    "progress", "threads", "parameter_checks", "devices", "optional", "registry", "__init__",
+    "progress", "threads", "parameter_checks", "optional", "registry", "__init__",
 )  # fmt: skip
 
 # Imports that climb and are to go: (package, package above it).

@@ -336,7 +336,7 @@ def test_a_corpus_of_files_is_exact_for_any_piece_size(
     tokenise = {"paper": tokenise_paper, "unicode": tokenise_unicode}.get(normalise, normalise)
     digests = set()
     for size in (64, 1000, 1 << 20):
-        monkeypatch.setattr("pacsent.text.reading.CHUNK_BYTES", size)
+        monkeypatch.setattr("pacsent.words.corpus._CHUNK_BYTES", size)
         corpus = Corpus.build(
             paths, tmp_path / "corpus", 2, normalise, n_jobs=n_jobs, overwrite=True
         )
@@ -350,7 +350,7 @@ def test_a_corpus_of_files_is_exact_for_any_piece_size(
 
 
 def test_one_word_longer_than_a_piece_stays_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("pacsent.text.reading.CHUNK_BYTES", 16)
+    monkeypatch.setattr("pacsent.words.corpus._CHUNK_BYTES", 16)
     path = tmp_path / "a.txt"
     path.write_text("x" * 100 + "Y" * 100 + " z")
     corpus = Corpus.build(path, tmp_path / "corpus", 1)
@@ -433,7 +433,7 @@ class TestCorpusMistakes:
 
     @pytest.mark.parametrize("normalise", ["unicode", str.split])
     def test_invalid_utf8_names_file_and_offset(self, tmp_path, normalise, monkeypatch):
-        monkeypatch.setattr("pacsent.text.reading.CHUNK_BYTES", 8)
+        monkeypatch.setattr("pacsent.words.corpus._CHUNK_BYTES", 8)
         (tmp_path / "a.txt").write_bytes(b"first line\nsecond caf\xe9 x\n")
         with pytest.raises(ValueError, match=r"a.txt must be UTF-8 text.*0xe9 at offset 21"):
             Corpus.build(tmp_path / "a.txt", tmp_path / "corpus", 1, normalise)

@@ -1,8 +1,8 @@
 """Functions of higher packages that lower packages call, registered by the modules that have them.
 
-`storage` opens folders of classes that it does not know, and word vectors encode sentences by
-encoders that are built on top of them. `MODULES` says which module registers which function, so
-that it is imported when the function is first needed.
+`storage` opens folders of classes that it does not know, word vectors encode sentences by encoders
+that are built on top of them, and `SkipGram(device="cuda")` trains on a GPU. `MODULES` says which
+module registers which function, so that it is imported when the function is first needed.
 """
 
 import importlib
@@ -19,6 +19,7 @@ MODULES = {
     ("kind", "TextClassifier"): "pacsent.classify.classifier",
     ("kind", "CertifiedClassifier"): "pacsent.guarantees.certified_classifier",
     ("reader", "word vectors"): "pacsent.words.formats",
+    ("skipgram trainer", "cuda"): "pacsent.gpu.skipgram",
     ("sentence encoder", "mean"): "pacsent.encoders.methods",
     ("sentence encoder", "unit"): "pacsent.encoders.static_encoder",
 }

@@ -27,11 +27,6 @@ def _container_cores(most: int, root: Path = Path("/sys/fs/cgroup")) -> int:
     return most
 
 
-def n_processors() -> int | None:
-    """Cores of the machine, whether or not this process may use them; None where unknown."""
-    return os.cpu_count()
-
-
 def n_threads(n_jobs: int | None) -> int:
     """Threads for `n_jobs`: all cores for None and -1, all but one for -2, and so on."""
     if n_jobs is None:

@@ -373,6 +373,7 @@ def convert(source, destination, to, format, counts, save_counts, context, as_js
     smaller = {name: how.pop(name) for name in ("n_words", "dims", "bits")}
     formats.check_targets(  # before a large file is read for nothing
         destination,
+        to,
         [source, counts, context, Path(source).with_name(formats.CONTEXT + Path(source).name)],
         save_counts=save_counts,
         overwrite=overwrite,

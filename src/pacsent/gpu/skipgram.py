@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pacsent import registry
 from pacsent.files import replacing_folder
 from pacsent.gpu.device import free_memory, kernel, memory_error, mix, require, torch
 from pacsent.maths.noise import alias
@@ -490,6 +491,9 @@ def train_skipgram(
             "The trained vectors must be finite. Got inf or nan instead. Lower learning_rate."
         )
     return (*tables, run.losses)
+
+
+registry.register("skipgram trainer", "cuda", train_skipgram)
 
 
 def _check_shape(shape: Shape):

@@ -72,19 +72,19 @@ class Corpus:
                 f"A corpus must be a folder with a corpus.json. Got {directory} instead. "
                 "Make one with Corpus.build."
             )
-        about = _about(self.directory)
+        about = _read_metadata(self.directory / "corpus.json")
         self.n_tokens, self.n_unknown = about["n_tokens"], about["n_unknown"]
         self.n_documents, self.min_count = about["n_documents"], about["min_count"]
         self.digest: str = about["digest"]
         self.ids = self._mapped("ids.i32", "<i4", self.n_tokens)
         self.offsets = self._mapped("offsets.i64", "<i8", self.n_documents + 1)
-        words, counts = _counted_words(self.directory / "vocabulary.tsv")
+        path = self.directory / "vocabulary.tsv"
+        words, counts = _read_words(path)
         if sum(counts) != self.n_tokens:
-            what = f"counts that add up to {self.n_tokens:,}"
-            raise _damaged(self.directory / "vocabulary.tsv", what)
+            raise _damaged(path, f"counts that add up to {self.n_tokens:,}")
         self.chosen: str | None = about.get("chosen")
         # built with a callable, which a file cannot hold, it has none
-        normalise: Any = about["normalise"] or _forgotten
+        normalise: Any = about["normalise"] or _missing_tokeniser
         if normalise == TOKENIZER:
             normalise = Pieces((self.directory / _TOKENIZER_FILE).read_text(encoding="utf-8"))
         self.vocabulary = Vocabulary(words, counts, normalise=normalise)
@@ -106,8 +106,13 @@ class Corpus:
         self._checked = True
 
     def _mapped(self, name: str, dtype: str, size: int) -> np.ndarray:
-        path = self.directory / name
-        _check_size(path, size * np.dtype(dtype).itemsize)
+        path, n_bytes = self.directory / name, size * np.dtype(dtype).itemsize
+        n_found = path.stat().st_size if path.is_file() else 0
+        if not path.is_file() or n_found != n_bytes:
+            raise ValueError(
+                f"{path} must have {n_bytes:,} bytes. Got {n_found:,} instead. The corpus is "
+                "damaged: build it again."
+            )
         return np.memmap(path, dtype=dtype, mode="r", shape=(size,)) if size else np.zeros(0, dtype)
 
     def __repr__(self) -> str:
@@ -160,19 +165,26 @@ class Corpus:
             )
         chosen = None
         if normalise == "auto":
-            sample, source = _beginning(source)
+            sample, source = _sample_text(source)
             normalise, chosen = choose_normalise(sample)
             logger.info(chosen)
         empty = Vocabulary([], normalise=normalise)  # checks and holds the normalisation
         directory = Path(os.path.realpath(directory))
-        _check_place(directory, overwrite)
+        is_empty = directory.is_dir() and not any(directory.iterdir())
+        if not directory.exists() or (directory / "corpus.json").is_file():
+            check_output(directory, overwrite=overwrite, folder=True)
+        elif not is_empty:
+            raise ValueError(
+                f"The corpus must go to a new folder or replace an older corpus. Got {directory}, "
+                "which holds something else, instead. Choose another name."
+            )
         with (
             replacing_folder(directory) as folder,
-            _Counting(folder, empty, threads.n_threads(n_jobs)) as counting,
+            _CorpusBuilder(folder, empty, threads.n_threads(n_jobs)) as builder,
         ):
-            counting.read(source, verbose)
-            counting.write(int(min_count), verbose, chosen)
-        del counting
+            builder.read(source, verbose)
+            builder.write(int(min_count), verbose, chosen)
+        del builder
         # what the threads have freed goes back to the system, where the C library does so if asked
         with contextlib.suppress(OSError, TypeError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
@@ -183,7 +195,7 @@ class Corpus:
         return corpus
 
 
-_ABOUT = {"n_tokens": 0, "n_unknown": 0, "n_documents": 0, "min_count": 1}  # the least of each
+_MINIMA = {"n_tokens": 0, "n_unknown": 0, "n_documents": 0, "min_count": 1}  # of corpus.json
 
 
 def _damaged(path, what: str) -> ValueError:
@@ -193,29 +205,18 @@ def _damaged(path, what: str) -> ValueError:
     )
 
 
-def _check_size(path: Path, size: int) -> None:
-    found = path.stat().st_size if path.is_file() else -1
-    if found != size:
-        raise ValueError(
-            f"{path} must have {size:,} bytes. Got {max(found, 0):,} instead. The corpus is "
-            "damaged: build it again."
-        )
-
-
-def _about(directory: Path) -> dict:
-    """What corpus.json says, checked."""
-    path = directory / "corpus.json"
+def _read_metadata(path: Path) -> dict:
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
+        version = about.get("format_version")
+    except (ValueError, RecursionError, AttributeError):
         raise _damaged(path, "one JSON object") from None
-    if not isinstance(about, dict) or about.get("format_version") != 1:
-        version = about.get("format_version") if isinstance(about, dict) else None
+    if version != 1:
         raise ValueError(
-            f"The corpus must have format version 1. Got {version!r} in {directory} instead. Build "
-            "it again, or use the version of pacsent that made it."
+            f"The corpus must have format version 1. Got {version!r} in {path.parent} instead. "
+            "Build it again, or use the version of pacsent that made it."
         )
-    for name, least in _ABOUT.items():
+    for name, least in _MINIMA.items():
         value = about.get(name)
         if type(value) is not int or not least <= value < 1 << 48:
             raise _damaged(path, f"{name}, a whole number of at least {least}")
@@ -228,9 +229,9 @@ def _about(directory: Path) -> dict:
     return about
 
 
-def _counted_words(path: Path) -> tuple[list[str], list[int]]:
+def _read_words(path: Path) -> tuple[list[str], list[int]]:
     words, counts = [], []
-    *lines, rest = path.read_bytes().split(b"\n")
+    *lines, last = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines, 1):
         word, _, count = line.rpartition(b"\t")
         try:
@@ -238,34 +239,22 @@ def _counted_words(path: Path) -> tuple[list[str], list[int]]:
             counts.append(int(count))
         except ValueError:
             raise _damaged(path, f"a word and its count in line {number:,}") from None
-    if rest or len(set(words)) < len(words) or (counts and min(counts) < 1):
+    if last or len(set(words)) < len(words) or (counts and min(counts) < 1):
         raise _damaged(path, "different words and their counts, a line each")
     return words, counts
 
 
-def _forgotten(sentence: str) -> list[str]:
+def _missing_tokeniser(sentence: str) -> list[str]:
     raise ValueError(
         "Raw text needs the tokeniser this corpus was built with, a function, which a file cannot "
         "hold. Pass token lists, or set it: Vocabulary(words, counts, normalise=your_tokeniser)."
     )
 
 
-def _check_place(directory: Path, overwrite: bool):
-    if not directory.exists() or (directory / "corpus.json").is_file():
-        check_output(directory, overwrite=overwrite, folder=True)
-        return
-    if directory.is_dir() and not any(directory.iterdir()):
-        return
-    raise ValueError(
-        f"The corpus must go to a new folder or replace an older corpus. Got {directory}, which "
-        "holds something else, instead. Choose another name."
-    )
+_CHUNK_BYTES = 1 << 18  # of a file that one thread takes at a time; three for each thread wait
 
 
-_PIECE = 1 << 18  # bytes of a file that one thread takes at a time; three for each thread wait
-
-
-class _Work(NamedTuple):
+class _TextChunk(NamedTuple):
     """A piece of the source for one thread: bytes of a-z words, or documents for the tokeniser."""
 
     data: Any  # uint8 array, or list of documents
@@ -283,7 +272,7 @@ class _Span(NamedTuple):
     n_ends: int
 
 
-class _Counter:
+class _WordCounter:
     """One thread's words, counts and files of provisional ids."""
 
     def __init__(self, number: int, folder: Path):
@@ -291,11 +280,9 @@ class _Counter:
 
         self.kernels, self.room = kernels, kernels.places_and_keys()
         self.number = number
-        names = DIGIT_NAMES  # the kernel wants them first
-        word_bytes, word_offsets = joined(names)
-        self.n_words = len(names)
+        word_bytes, self.word_offsets = joined(DIGIT_NAMES)  # the kernel wants them first
         self.word_bytes = word_bytes.copy()
-        self.word_offsets = word_offsets
+        self.n_words = len(DIGIT_NAMES)
         self.counts = np.zeros(self.n_words, dtype=np.int64)
         self.table = np.zeros((0, 2), dtype=np.uint64)
         self.n_ids = self.n_ends = 0
@@ -332,7 +319,7 @@ class _Counter:
         return self.table, self.word_bytes, self.word_offsets
 
     @np.errstate(over="ignore")  # the hash wraps around on purpose
-    def add(self, work: _Work, vocabulary: Vocabulary) -> _Span:
+    def add(self, work: _TextChunk, vocabulary: Vocabulary) -> _Span:
         """Provisional ids of a piece, to the files."""
         if work.bounds is not None:
             ids = np.empty(work.data.size, dtype=np.int32)
@@ -351,7 +338,11 @@ class _Counter:
                 ids, ends = unicode_ids(work.data, self.add_words)
             elif isinstance(vocabulary.normalise, Pieces) and isinstance(work.data[0], str):
                 numbers, ends = vocabulary.normalise.numbers(work.data)
-                ids = self._added(vocabulary.normalise)[numbers]
+                if self._piece_ids is None:  # tokens that never occur are dropped by their count
+                    tokens = vocabulary.normalise.token_ids
+                    self._piece_ids = np.full(max(tokens.values()) + 1, -1, dtype=np.int32)
+                    self._piece_ids[list(tokens.values())] = self.add_words(*joined(list(tokens)))
+                ids = self._piece_ids[numbers]
             else:
                 lists = [vocabulary.tokens(document) for document in work.data]
                 ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
@@ -363,14 +354,6 @@ class _Counter:
         self.n_ids += ids.size
         self.n_ends += work.n_ends
         return span
-
-    def _added(self, pieces: Pieces) -> np.ndarray:
-        """The ids of all tokens of a tokenizer, by number; those that never occur go later."""
-        if self._piece_ids is None:
-            tokens = pieces.token_ids
-            self._piece_ids = np.full(max(tokens.values()) + 1, -1, dtype=np.int32)
-            self._piece_ids[list(tokens.values())] = self.add_words(*joined(list(tokens)))
-        return self._piece_ids
 
     def add_words(self, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Ids of words given one by one, new ones added."""
@@ -386,12 +369,12 @@ def _grown(array: np.ndarray, size: int) -> np.ndarray:
     return grown
 
 
-class _Counting:
+class _CorpusBuilder:
     """The two passes of Corpus.build: text to provisional ids, these to final ones."""
 
     def __init__(self, folder: Path, empty: Vocabulary, n_threads: int):
         self.folder, self.empty, self.n_threads = folder, empty, n_threads
-        self.counters = [_Counter(i, folder) for i in range(n_threads)]
+        self.counters = [_WordCounter(i, folder) for i in range(n_threads)]
         self.spans: list[_Span] = []
         self.n_documents = 0
         self.n_read = self.n_foreign = 0  # characters or bytes, and those that are not ASCII
@@ -418,13 +401,13 @@ class _Counting:
             finally:
                 free.put(counter)
 
-        for span in threads.in_order(add, self._pieces(source, verbose), self.n_threads):
+        for span in threads.in_order(add, self._chunks(source, verbose), self.n_threads):
             self.spans.append(span)
             self.n_documents += span.n_ends
         for counter in self.counters:
             counter.close()
 
-    def _pieces(self, source, verbose: bool) -> Iterator[_Work]:
+    def _chunks(self, source, verbose: bool) -> Iterator[_TextChunk]:
         if isinstance(source, str | os.PathLike):
             yield from self._files([source], verbose)
             return
@@ -439,7 +422,8 @@ class _Counting:
             yield from self._files([first, *source], verbose)
             return
         head = [] if first is None else [first, *itertools.islice(source, 9)]
-        if head and all(isinstance(item, str) and _is_file(item) for item in head):
+        names = [item for item in head if isinstance(item, str) and len(item) < 4096]
+        if head and len(names) == len(head) and all(map(os.path.isfile, names)):
             raise ValueError(
                 f"The source must be texts, or Path objects for files. Got strings like "
                 f"{first!r}, which name files, instead. Pass [Path({first!r}), ...] to read them."
@@ -448,28 +432,28 @@ class _Counting:
             for batch in iter_batches(itertools.chain(head, source)):
                 n = len(batch.sentences)
                 if batch.raw and self.empty.normalise == "paper":
-                    work = _Work(*as_ascii(batch.sentences), n)
+                    work = _TextChunk(*as_ascii(batch.sentences), n)
                     self.n_read += work.data.size
                     others = (text for text in batch.sentences if not text.isascii())
                     self.n_foreign += sum(letter > "\x7f" for text in others for letter in text)
                     yield work
                 else:
-                    yield _Work(batch.sentences, None, n)
+                    yield _TextChunk(batch.sentences, None, n)
                 bar.advance(n)
 
-    def _files(self, paths: list, verbose: bool) -> Iterator[_Work]:
+    def _files(self, paths: list, verbose: bool) -> Iterator[_TextChunk]:
         cut = _CUTS[self.empty.normalise_name]
         total = reading.total_size(paths)
         with progress.bar("Counting words", total=total, unit="B", enabled=verbose) as bar:
             n_before = 0
             for path in paths:
                 with reading.Source(path) as source:
-                    for offset, piece in reading.iter_chunks(source, cut, _PIECE):
+                    for offset, piece in reading.iter_chunks(source, cut, _CHUNK_BYTES):
                         yield self._work(piece, source.name, offset)
                         bar.update(n_before + source.consumed)
                     n_before += source.consumed
 
-    def _work(self, piece: bytes, name: str, offset: int) -> _Work:
+    def _work(self, piece: bytes, name: str, offset: int) -> _TextChunk:
         closed = piece.endswith(b"\n")
         if self.empty.normalise == "paper":
             data = np.frombuffer(piece, dtype=np.uint8)
@@ -477,7 +461,7 @@ class _Counting:
             self.n_foreign += int(np.count_nonzero(data & 0x80))
             ends = np.flatnonzero(data == ord("\n")) + 1
             bounds = np.concatenate([[0], ends, [] if closed else [data.size]]).astype(np.int64)
-            return _Work(data, bounds, ends.size)
+            return _TextChunk(data, bounds, ends.size)
         try:
             lines = piece.decode("utf-8").split("\n")
         except UnicodeDecodeError as error:
@@ -487,7 +471,7 @@ class _Counting:
             lines[0] = lines[0].removeprefix("\ufeff")
         n_ends = len(lines) - 1
         documents = [line.removesuffix("\r") for line in lines[: n_ends + (not closed)]]
-        return _Work(documents, None, n_ends)
+        return _TextChunk(documents, None, n_ends)
 
     def write(self, min_count: int, verbose: bool, chosen: str | None = None):
         """Pass 2: final ids in order, and everything else of the folder."""
@@ -511,9 +495,9 @@ class _Counting:
             advice = "Lower min_count or train on more text"
             raise ValueError(
                 f"No word occurs at least min_count={min_count} times in these {n_seen:,} tokens, "
-                f"so the vocabulary would be empty. {cause if foreign > _FOREIGN else advice}."
+                f"so the vocabulary would be empty. {cause if foreign > _MAX_FOREIGN else advice}."
             )
-        if foreign > _FOREIGN:
+        if foreign > _MAX_FOREIGN:
             warnings.warn(f"Much of the text is dropped: {cause}.", stacklevel=3)
         data = everything.word_bytes.tobytes()
         offsets = everything.word_offsets
@@ -542,13 +526,18 @@ class _Counting:
         with open(self.folder / "vocabulary.tsv", "wb") as file:
             file.writelines(b"%s\t%d\n" % pair for pair in zip(ordered, counts[kept].tolist()))
         n_tokens, of_ids = self._write_ids(finals, verbose)
-        offsets_path = self.folder / "offsets.i64"
+        all_offsets = np.memmap(self.folder / "offsets.i64", dtype="<i8", mode="r")
         about = {
-            "format_version": 1, "n_documents": self.n_documents, "n_words": kept.size,
-            "n_tokens": n_tokens, "n_unknown": n_seen - n_tokens, "min_count": min_count,
-            "normalise": self.empty.normalise_name, "chosen": chosen,
-            "digest": digest_of(vocabulary, of_ids, np.memmap(offsets_path, dtype="<i8", mode="r")),
-        }  # fmt: skip
+            "format_version": 1,
+            "n_documents": self.n_documents,
+            "n_words": kept.size,
+            "n_tokens": n_tokens,
+            "n_unknown": n_seen - n_tokens,
+            "min_count": min_count,
+            "normalise": self.empty.normalise_name,
+            "chosen": chosen,
+            "digest": digest_of(vocabulary, of_ids, all_offsets),
+        }
         (self.folder / "corpus.json").write_text(json.dumps(about, indent=1) + "\n")
         if isinstance(self.empty.normalise, Pieces):
             definition = self.empty.normalise.definition
@@ -597,17 +586,19 @@ _CUTS: dict[str | None, Callable[[bytes], int]] = {
     None: reading.cut_at_newline,  # a function may look at its whole document
 }
 
+# Fraction of a text that is not ASCII from which on a-z cannot be meant; of French it is 0.05.
+_MAX_FOREIGN = 0.2
 _SAMPLED_FILES = 32  # files, evenly spread, whose beginnings are looked at
 _SAMPLED_BYTES = 1 << 16  # bytes of each of them
 _SAMPLED_TEXTS = 1000  # the first texts of an iterable
 
 
-def _beginning(source: Any) -> tuple[str, Any]:
+def _sample_text(source: Any) -> tuple[str, Any]:
     """Some text of the source of a corpus, and the source with nothing taken away."""
     if isinstance(source, str | os.PathLike):
         return _start_of(source), source
     if isinstance(source, Encoded):
-        return "", source  # refused by `_pieces`
+        return "", source  # rejected by `_chunks`
     texts = iter(as_sentences(source, "The source"))
     head = list(itertools.islice(texts, _SAMPLED_TEXTS))
     if head and isinstance(head[0], os.PathLike):
@@ -633,10 +624,3 @@ def _start_of(path: str | os.PathLike) -> str:
         n_bytes = 1 << 12 if start.kind and file else _SAMPLED_BYTES  # what was looked at is cut
         return start.read(n_bytes).decode("utf-8", "ignore")
     return ""  # damaged: reading it says so
-
-
-_FOREIGN = 0.2  # share of a text that is not ASCII from which on a-z cannot be meant; French: 0.05
-
-
-def _is_file(name: str) -> bool:
-    return len(name) < 4096 and "\0" not in name and os.path.isfile(name)

@@ -27,7 +27,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from pacsent.devices import skipgram_trainer
+from pacsent import registry
 from pacsent.files import replacing
 from pacsent.maths.noise import alias_thresholds
 from pacsent.parameter_checks import DeviceName, Interval, StrOptions, fit_context
@@ -311,7 +311,8 @@ class SkipGram(BaseEstimator):
         self.word_vectors_ = trained_words(corpus, *vectors, {**record, "loss": losses[-1]})
 
     def _train_on_device(self, corpus, settings, folder):
-        train = skipgram_trainer(self.device)
+        train = registry.find("skipgram trainer", self.device.partition(":")[0])
+        assert train is not None
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             _write_state(folder, _initial_state(self, corpus, folder, settings))

@@ -8,7 +8,7 @@ from itertools import islice
 
 from pacsent import registry
 from pacsent.words.formats.detection import detect
-from pacsent.words.formats.streams import ENCODING_ERRORS, read
+from pacsent.words.formats.reading import ENCODING_ERRORS, read
 from pacsent.words.formats.table_parts import CONTEXT, FORMATS
 from pacsent.words.formats.writing import WRITABLE, check_targets, format_of_name, write
 from pacsent.words.vectors import WordVectors

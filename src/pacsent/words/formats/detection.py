@@ -4,9 +4,17 @@ import os
 from pathlib import Path
 
 from pacsent import storage
-from pacsent.words.formats.fasttext import MAGIC, is_old
+from pacsent.words.formats.fasttext import MAGIC
 from pacsent.words.formats.static import static_folder
-from pacsent.words.formats.table_parts import FORMATS, HEADER, PEEK, Stream, is_number, without_mark
+from pacsent.words.formats.table_parts import (
+    FORMATS,
+    HEADER,
+    PEEK,
+    Stream,
+    invalid,
+    is_number,
+    without_mark,
+)
 
 
 def detect(path: str | os.PathLike) -> str:
@@ -27,8 +35,8 @@ def detect(path: str | os.PathLike) -> str:
     with Stream(path) as stream:
         start = stream.peek(PEEK)
     if not start:
-        raise ValueError(f"{path} is empty. Download or copy it again.")
-    if start.startswith(MAGIC) or is_old(start):
+        raise invalid(path, "is empty")
+    if start.startswith(MAGIC):
         return "fasttext"
     header = HEADER.match(without_mark(start))
     if header:
@@ -39,10 +47,7 @@ def detect(path: str | os.PathLike) -> str:
     fields = line.split()
     if len(fields) >= 2 and is_number(fields[-1]):
         if b"\n" not in start and len(start) < PEEK:
-            raise ValueError(
-                f"{path} must be whole. Got {len(start)} bytes without the end of a line instead. "
-                "It is cut off: download or copy it again."
-            )
+            raise invalid(path, f"is cut off: its {len(start)} bytes do not end a line")
         if len(fields) == 2:
             raise ValueError(
                 f"{path} has one number after each word, so it is a list of counts rather than "
@@ -67,13 +72,13 @@ def _looks_like_text(body, n_words, n_dims) -> bool:
     if _begins_as_binary(body, n_words, n_dims):
         return False
     # damaged either way: the bytes of numbers are hardly ever characters
-    rest = body.partition(b" ")[2]
-    if any(byte < 32 and byte not in b"\t\n\r" for byte in rest):
+    numbers = body.partition(b" ")[2]
+    if any(byte < 32 and byte not in b"\t\n\r" for byte in numbers):
         return False
     try:
-        rest.decode("utf-8")
+        numbers.decode("utf-8")
     except UnicodeDecodeError as error:
-        return error.start >= len(rest) - 3  # the end of what was looked at
+        return error.start >= len(numbers) - 3  # the end of what was looked at
     return True
 
 

@@ -9,10 +9,11 @@ import numpy as np
 from pacsent.words.formats.table_parts import (
     BLOCK,
     LONGEST_WORD,
-    PEEK,
     Options,
     Parts,
+    Stream,
     Table,
+    invalid,
     opened,
 )
 from pacsent.words.subwords import Subwords
@@ -25,57 +26,61 @@ _SETTING_NAMES = (
     *("dim", "ws", "epoch", "min_count", "neg", "word_ngrams", "loss"),
     *("model", "bucket", "minn", "maxn", "lr_update", "subsample"),
 )
-_OLD_SIZES = struct.Struct("<3iq")  # entries, words, labels, tokens
+_SIZES = struct.Struct("<3i2q")  # entries, words, labels, tokens, pruned n-grams
+_WORDS_PER_BLOCK = 20_000  # whose n-grams are added at a time
+_SUPERVISED = (
+    "is a supervised fastText model: its output table belongs to labels, not to words. Train with "
+    "`fasttext skipgram`, or write its word vectors as text (fasttext print-word-vectors) and read "
+    "those."
+)
 
 
 def read_fasttext(path: Path, options: Options) -> Parts:
     """Word vectors of a fastText .bin file."""
     with opened(path, options) as stream:
-        args = _settings(stream)
-        new = args["version"] > 0
-        if args["model"] == 3:
+        if stream.peek(4) != MAGIC:
             raise ValueError(
-                f"{path} is a supervised fastText model: its output table belongs to labels, not "
-                "to words. Train with `fasttext skipgram`, or write its word vectors as text "
-                "(fasttext print-word-vectors) and read those."
+                f"{path} must be a fastText .bin file. It begins otherwise. Write files of before "
+                "2017 again with a current fastText."
             )
-        if args["model"] not in _MODELS or args["loss"] not in _LOSSES:
+        _, version = struct.unpack("<2i", stream.exactly(8, "its first bytes"))
+        if version not in (11, 12):
             raise ValueError(
-                f"{path} is damaged: model {args['model']} and loss {args['loss']} are none of "
-                "fastText's. Download or copy it again."
+                f"{path} must be fastText format 11 or 12. Got {version} instead. Write it again "
+                "with a current fastText."
             )
-        words, counts, pruned = _fasttext_dictionary(stream, new)
-        quantised = new and stream.exactly(1, "the input table") != b"\x00"
-        if quantised or pruned:
+        numbers = _SETTINGS.unpack(stream.exactly(_SETTINGS.size, "its settings"))
+        settings: dict = dict(zip(_SETTING_NAMES, numbers))
+        model, loss, n_dims = settings["model"], settings["loss"], settings["dim"]
+        if model == 3:
+            raise ValueError(f"{path} {_SUPERVISED}")
+        if model not in _MODELS or loss not in _LOSSES:
+            raise invalid(path, f"is damaged: model {model} and loss {loss} are none of fastText's")
+        words, counts, is_pruned = _read_dictionary(stream)
+        if is_pruned or stream.exactly(1, "the input table") != b"\x00":
             raise ValueError(
                 f"{path} is a quantised fastText model (.ftz): its vectors are compressed and its "
                 "output table is for labels. Use the .bin it was made from."
             )
-        n_rows = len(words) + args["bucket"]
-        table = _fasttext_matrix(stream, "input", n_rows, args["dim"])
-        if new and stream.exactly(1, "the output table") != b"\x00":
+        table = _read_matrix(stream, "input", len(words) + settings["bucket"], n_dims)
+        if stream.exactly(1, "the output table") != b"\x00":
             raise ValueError(
                 f"{path} has a quantised output table. Use the model it was made from."
             )
-        output: np.ndarray | None = _fasttext_matrix(stream, "output", len(words), args["dim"])
+        output: np.ndarray | None = _read_matrix(stream, "output", len(words), n_dims)
         if stream.read(1):
-            raise ValueError(
-                f"{path} must end after its output table. More follows: it is damaged."
-            )
-    training = {
-        "method": _MODELS[args["model"]], "loss": _LOSSES[args["loss"]], "window": args["ws"],
-        "n_epochs": args["epoch"], "min_count": args["min_count"], "n_negatives": args["neg"],
-        "subsample": args["subsample"],
-    }  # fmt: skip
+            raise invalid(path, "must end after its output table. More follows: it is damaged")
+    training = {"method": _MODELS[model], "loss": _LOSSES[loss]}
+    names = {"window": "ws", "n_epochs": "epoch", "min_count": "min_count", "n_negatives": "neg"}
+    training |= {name: settings[key] for name, key in names.items()}
+    training["subsample"] = settings["subsample"]
     subwords = None
-    if args["maxn"] > 0 and args["bucket"] > 0:
-        subwords = Subwords(table[len(words) :], max(1, args["minn"]), args["maxn"])
+    if settings["maxn"] > 0 and settings["bucket"] > 0:
+        subwords = Subwords(table[len(words) :], max(1, settings["minn"]), settings["maxn"])
         if not np.isfinite(subwords.vectors).all():
-            raise ValueError(
-                f"{path} must hold finite numbers. Got NaN or infinity in its subwords."
-            )
+            raise invalid(path, "must hold finite numbers. Got NaN or infinity in its subwords")
         _add_subwords(table, words, subwords)
-    if args["loss"] == 1:
+    if loss == 1:
         # rows of this table belong to inner nodes of a tree, not to words
         output = None
         training["output_table"] = "none: hierarchical softmax has no output vectors of words"
@@ -84,71 +89,19 @@ def read_fasttext(path: Path, options: Options) -> Parts:
             "nodes of a tree, not to words: only the input table was read.",
             stacklevel=3,
         )
-    parts = Parts(
-        path, words, table[: len(words)], options, output=output, counts=counts, training=training
-    )
-    parts.subwords = subwords
+    parts = Parts(path, words, table[: len(words)], options, output=output, counts=counts)
+    parts.training, parts.subwords = training, subwords
     return parts
 
 
-def _settings(stream) -> dict:
-    """The numbers a file begins with; version 0 for one that is older than the magic number."""
-    args: dict = {"version": 0}
-    if stream.peek(4) == MAGIC:
-        _, args["version"] = struct.unpack("<2i", stream.exactly(8, "its first bytes"))
-        if args["version"] not in (11, 12):
-            raise ValueError(
-                f"{stream.path} must be fastText format 11 or 12. Got {args['version']} instead. "
-                "Write it again with a current fastText."
-            )
-    elif not is_old(stream.peek(PEEK)):
-        raise ValueError(f"{stream.path} must be a fastText .bin file. It begins otherwise.")
-    numbers = _SETTINGS.unpack(stream.exactly(_SETTINGS.size, "its settings"))
-    return args | dict(zip(_SETTING_NAMES, numbers))
-
-
-def is_old(start: bytes) -> bool:
-    """Whether bytes begin a file of before 2017, without magic number: by its settings, the size
-    of its list of words and the first word, all of which must make sense."""
-    if len(start) < _SETTINGS.size + _OLD_SIZES.size:
-        return False
-    args = dict(zip(_SETTING_NAMES, _SETTINGS.unpack_from(start)))
-    size, n_words, n_labels, n_tokens = _OLD_SIZES.unpack_from(start, _SETTINGS.size)
-    sensible = (
-        0 < args["dim"] <= 10_000
-        and 0 < args["ws"] <= 10_000
-        and all(args[name] >= 0 for name in ("epoch", "min_count", "neg", "bucket", "lr_update"))
-        and args["loss"] in _LOSSES
-        and args["model"] in _MODELS
-        and 0 <= args["minn"] <= 100
-        and 0 <= args["maxn"] <= 100
-        and 0 <= args["subsample"] <= 1
-        and size == n_words + n_labels
-        and 0 < n_words <= n_tokens
-        and n_labels >= 0
-    )
-    place = _SETTINGS.size + _OLD_SIZES.size
-    end = start.find(b"\x00", place, place + LONGEST_WORD)
-    if not sensible or end < 0 or end + 10 > len(start):
-        return False
-    count, kind = struct.unpack_from("<qb", start, end + 1)
-    return 0 <= count <= n_tokens and kind in (0, 1)
-
-
-def _fasttext_dictionary(stream, new: bool):
-    what = "its list of words"
-    size, n_words, n_labels, _ = _OLD_SIZES.unpack(stream.exactly(_OLD_SIZES.size, what))
-    n_pruned = struct.unpack("<q", stream.exactly(8, what))[0] if new else -1
+def _read_dictionary(stream: Stream) -> tuple[list[bytes], np.ndarray, bool]:
+    """Words, their counts, and whether n-grams were pruned."""
+    header = stream.exactly(_SIZES.size, "its list of words")
+    size, n_words, n_labels, _, n_pruned = _SIZES.unpack(header)
     if n_labels:
-        raise ValueError(
-            f"{stream.path} is a supervised fastText model ({n_labels} labels): its output table "
-            "belongs to labels, not to words. Train with `fasttext skipgram`."
-        )
+        raise ValueError(f"{stream.path} {_SUPERVISED}")
     if size != n_words or n_words < 1:
-        raise ValueError(
-            f"{stream.path} is damaged: {size:,} entries for {n_words:,} words. Download or copy "
-            "it again."
-        )
+        raise invalid(stream.path, f"is damaged: {size:,} entries for {n_words:,} words")
     words: list[bytes] = []
     counts: list[int] = []
     data, place, ended = b"", 0, False
@@ -156,9 +109,9 @@ def _fasttext_dictionary(stream, new: bool):
         end = data.find(b"\x00", place)
         if end < 0 or end + 10 > len(data):
             if ended or len(data) - place > LONGEST_WORD:
-                raise ValueError(
-                    f"{stream.path} is cut off or damaged: {len(words):,} of its {n_words:,} words "
-                    "can be read. Download or copy it again."
+                raise invalid(
+                    stream.path,
+                    f"is cut off or damaged: {len(words):,} of its {n_words:,} words can be read",
                 )
             block = stream.read(1 << 20)
             data, place, ended = data[place:] + block, 0, not block
@@ -166,18 +119,17 @@ def _fasttext_dictionary(stream, new: bool):
         count, kind = struct.unpack_from("<qb", data, end + 1)
         # the word may be empty: -pretrainedVectors adds one for a line that begins with a space
         if kind != 0 or count < 0:
-            raise ValueError(
-                f"{stream.path} is damaged: what stands at word {len(words) + 1:,} is not a word. "
-                "Download or copy it again."
+            raise invalid(
+                stream.path, f"is damaged: what stands at word {len(words) + 1:,} is not a word"
             )
         words.append(data[place:end])
         counts.append(count)
         place = end + 10
-    stream._ahead = data[place:] + stream._ahead
+    stream.unread(data[place:])
     return words, np.array(counts, dtype=np.int64), n_pruned >= 0
 
 
-def _fasttext_matrix(stream, name, n_rows, n_dims) -> np.ndarray:
+def _read_matrix(stream: Stream, name: str, n_rows: int, n_dims: int) -> np.ndarray:
     what = f"the {name} table"
     shape = struct.unpack("<2q", stream.exactly(16, what))
     if shape != (n_rows, n_dims):
@@ -186,35 +138,34 @@ def _fasttext_matrix(stream, name, n_rows, n_dims) -> np.ndarray:
             f"say. Got {shape[0]:,} x {shape[1]} instead: the file is damaged."
         )
     table = Table(n_dims, n_rows, size=stream.size)
-    at_once = max(1, BLOCK // (4 * n_dims))
+    rows_per_block = max(1, BLOCK // (4 * n_dims))
     while table.n < n_rows:
-        n = min(at_once, n_rows - table.n)
+        n = min(rows_per_block, n_rows - table.n)
         data = stream.exactly(4 * n_dims * n, what)
         table.append(np.frombuffer(data, dtype="<f4").reshape(n, n_dims))
     return table.finish()
 
 
-def _add_subwords(table, words, subwords):
+def _add_subwords(table: np.ndarray, words: list[bytes], subwords: Subwords) -> None:
     """Turn the rows of known words into fastText's word vectors, in place.
 
     vector(word) = (own row + rows of its n-grams) / (1 + number of n-grams)
     """
     from scipy import sparse
 
-    at_once = 20_000
-    for start in range(0, len(words), at_once):
-        some = words[start : start + at_once]
-        rows, offsets = subwords.rows(some)
+    for start in range(0, len(words), _WORDS_PER_BLOCK):
+        block = words[start : start + _WORDS_PER_BLOCK]
+        rows, offsets = subwords.rows(block)
         # the end of a sentence is a word without n-grams
-        if b"</s>" in some:
-            i = some.index(b"</s>")
+        if b"</s>" in block:
+            i = block.index(b"</s>")
             n = offsets[i + 1] - offsets[i]
             rows = np.delete(rows, slice(offsets[i], offsets[i + 1]))
             offsets[i + 1 :] -= n
         ngrams = sparse.csr_matrix(
             (np.ones(rows.size, dtype=np.float32), rows, offsets),
-            shape=(len(some), len(subwords.vectors)),
+            shape=(len(block), len(subwords.vectors)),
         )
-        own = table[start : start + len(some)]
+        own = table[start : start + len(block)]
         own += ngrams @ subwords.vectors
         own /= (1 + np.diff(offsets)).astype(np.float32)[:, None]

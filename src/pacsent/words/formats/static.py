@@ -55,7 +55,13 @@ def read_static(path: Path, options: Options) -> Parts:
             f"none for {bad[0]!r}. The two files are not of one model: copy both again."
         )
     if name == _MODEL2VEC:
-        config = _config(folder / CONFIG)
+        config = {}
+        if (folder / CONFIG).exists():
+            try:
+                config = json.loads((folder / CONFIG).read_bytes())
+                config.get("normalize")
+            except (ValueError, RecursionError, AttributeError):
+                raise ValueError(f"{folder / CONFIG} must hold one JSON object.") from None
         normalise = _as_model2vec(pieces, tokens, config.get("max_length", _MAX_LENGTH))
         tokens = [token for token in tokens if token != pieces.unknown]
         unit = bool(config.get("normalize", False))
@@ -67,18 +73,6 @@ def read_static(path: Path, options: Options) -> Parts:
     parts = Parts(path, tokens, table[rows], options)
     parts.normalise, parts.sentences = normalise, "unit" if unit else "mean"
     return parts
-
-
-def _config(path) -> dict:
-    try:
-        config = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (ValueError, RecursionError):
-        config = None
-    if not isinstance(config, dict):
-        raise ValueError(f"{path} must hold one JSON object. Copy it again.")
-    return config
 
 
 def _as_model2vec(pieces: Pieces, tokens: list[str], max_length) -> Pieces:

@@ -33,17 +33,18 @@ HEADER = re.compile(rb"[ \t]*(\d{1,15})[ \t]+(\d{1,9})[ \t]*\r?\n")
 _MARK = b"\xef\xbb\xbf"  # some editors put it before UTF-8 text
 
 
+def invalid(path: object, problem: str) -> ValueError:
+    """The error for a file that is cut off or damaged."""
+    return ValueError(f"{path} {problem}. Download or copy it again.")
+
+
 def without_mark(start: bytes) -> bytes:
     """The bytes without the mark that begins some UTF-8 files."""
     return start.removeprefix(_MARK)
 
 
 def is_number(field: bytes) -> bool:
-    """Whether a field of a file is a number.
-
-    >>> is_number(b'1e-3'), is_number(b'1_0'), is_number(b'word')
-    (True, False, False)
-    """
+    """Whether a field of a file is a number."""
     if b"_" in field:  # Python's float would take 1_0
         return False
     try:
@@ -72,8 +73,8 @@ class Stream:
     def read(self, n: int) -> bytes:
         """n bytes, fewer only at the end."""
         if self._ahead:
-            taken, self._ahead = self._ahead[:n], self._ahead[n:]
-            return taken + self.read(n - len(taken)) if len(taken) < n else taken
+            start, self._ahead = self._ahead[:n], self._ahead[n:]
+            return start + self.read(n - len(start)) if len(start) < n else start
         data = self._source.read(n)
         if self._bar is not None:
             self._bar.update(self._source.consumed)
@@ -85,12 +86,13 @@ class Stream:
             self._ahead = ahead + self.read(n - len(ahead))
         return self._ahead[:n]
 
+    def unread(self, data: bytes) -> None:
+        self._ahead = data + self._ahead
+
     def exactly(self, n: int, what: str) -> bytes:
         data = self.read(n)
         if len(data) < n:
-            raise ValueError(
-                f"{self.path} is cut off: it ends inside {what}. Download or copy it again."
-            )
+            raise invalid(self.path, f"is cut off: it ends inside {what}")
         return data
 
     def skip_mark(self) -> None:
@@ -161,10 +163,9 @@ class Parts:
         *,
         output: Any = None,
         counts: np.ndarray | None = None,
-        training: dict | None = None,
     ):
         self.path, self.table, self.output, self.counts = path, table, output, counts
-        self.training = training or {}
+        self.training: dict = {}
         self.subwords: Subwords | None = None
         self.normalise: str | Pieces = "paper"  # where the caller does not say
         self.sentences: str | None = None
@@ -174,22 +175,19 @@ class Parts:
     def _drop_duplicates(self, duplicates):
         if len(set(self.words)) == len(self.words):
             return
-        seen: dict[str, int] = {}
-        kept, repeated = [], []
+        first_row: dict[str, int] = {}
         for i, word in enumerate(self.words):
-            if word in seen:
-                repeated.append((word, seen[word], i))
-            else:
-                seen[word] = i
-                kept.append(i)
-        word, first, second = repeated[0]
+            first_row.setdefault(word, i)
+        kept = list(first_row.values())
+        repeated = [(word, i) for i, word in enumerate(self.words) if first_row[word] != i]
+        word, row = repeated[0]
         if duplicates == "error":
             raise ValueError(
-                f"The words of {self.path} must be different. Got {word!r} as number {first + 1:,} "
-                f"and number {second + 1:,} instead ({len(repeated):,} such). Pass "
-                "duplicates='first' to keep the first vector of each."
+                f"The words of {self.path} must be different. Got {word!r} as number "
+                f"{first_row[word] + 1:,} and number {row + 1:,} instead ({len(repeated):,} such). "
+                "Pass duplicates='first' to keep the first vector of each."
             )
-        shown = ", ".join(repr(word) for word, *_ in repeated[:3])
+        shown = ", ".join(repr(word) for word, _ in repeated[:3])
         warnings.warn(
             f"{self.path}: {len(repeated):,} words occur again and were left out ({shown}).",
             stacklevel=4,
@@ -224,15 +222,14 @@ def decoded(path: str | os.PathLike, raw_words: Any, encoding_errors: str) -> li
         words = b"\n".join(raw_words).decode("utf-8").split("\n")
         if len(words) == len(raw_words):
             return words
-    words = []
+    words, errors = [], "replace" if encoding_errors == "strict" else encoding_errors
     bad: list[tuple[int, bytes]] = []
     for number, raw in enumerate(raw_words, 1):
         try:
             words.append(raw.decode("utf-8"))
         except UnicodeDecodeError:
             bad.append((number, raw))
-            words.append(raw.decode("utf-8", "replace" if encoding_errors == "strict"
-                                    else encoding_errors))  # fmt: skip
+            words.append(raw.decode("utf-8", errors))
     if not bad:
         return words
     shown = ", ".join(f"{raw!r} (number {number:,})" for number, raw in bad[:3])

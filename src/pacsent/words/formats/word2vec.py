@@ -15,6 +15,7 @@ from pacsent.words.formats.table_parts import (
     Options,
     Parts,
     Table,
+    invalid,
     opened,
     without_mark,
 )
@@ -39,8 +40,6 @@ def read_word2vec_pair(
     if context is None:
         return parts
     context = Path(context)
-    if not context.exists():
-        raise FileNotFoundError(f"There is no file {context}. Check the spelling.")
     other_format = detect(context)
     if not other_format.startswith("word2vec"):
         raise ValueError(
@@ -59,11 +58,11 @@ def read_word2vec_pair(
     row = {word: i for i, word in enumerate(other.words)}
     missing = [word for word in parts.words if word not in row]
     if missing or len(other.words) != len(parts.words):
-        strange = missing[0] if missing else next(w for w in other.words if w not in parts.words)
+        alone = missing[0] if missing else next(w for w in other.words if w not in parts.words)
         raise ValueError(
             f"{path} and {context} must hold the same words to be a pair. Got {len(parts.words):,} "
-            f"and {len(other.words):,} words instead; {strange!r} is in one only. Pass "
-            "context=None to read the first alone."
+            f"and {len(other.words):,} words instead; {alone!r} is in one only. Pass context=None "
+            "to read the first alone."
         )
     parts.output = other.table[[row[word] for word in parts.words]]
     return parts
@@ -112,7 +111,12 @@ def read_glove(path: Path, options: Options) -> Parts:
 def _binary_table(stream, n_words, n_dims):
     """Records of a word, a space and n_dims float32; a line break after each, or after none."""
     row_bytes = 4 * n_dims
+    rule = f"must hold {n_words:,} words of {n_dims} dimensions, as its first line says"
     words: list[bytes] = []
+
+    def not_a_word() -> ValueError:
+        return invalid(stream.path, f"{rule}. What stands at word {len(words) + 1:,} is not a word")
+
     table = Table(n_dims, n_words, size=stream.size)
     data, ended = b"", False
     breaks = None  # whether records end with a line break; the first one tells
@@ -131,9 +135,9 @@ def _binary_table(stream, n_words, n_dims):
             if breaks is None:
                 breaks = data[end : end + 1] == b"\n"
             elif breaks != (data[end : end + 1] == b"\n") and len(words) + 1 < n_words:
-                _misread(stream.path, len(words) + 1, n_words, n_dims)
+                raise not_a_word()
             if not word or b"\n" in word:
-                _misread(stream.path, len(words) + 1, n_words, n_dims)
+                raise not_a_word()
             words.append(word)
             starts.append(space + 1)
             place = end + bool(breaks)
@@ -141,25 +145,10 @@ def _binary_table(stream, n_words, n_dims):
             rows = b"".join([data[start : start + row_bytes] for start in starts])
             table.append(np.frombuffer(rows, dtype="<f4").reshape(-1, n_dims))
         elif not ended and len(data) > LONGEST_WORD + row_bytes + 1:
-            _misread(stream.path, len(words) + 1, n_words, n_dims)
+            raise not_a_word()
         data = data[place:]
         if ended and len(words) < n_words:
-            raise ValueError(
-                f"{stream.path} must hold {n_words:,} words of {n_dims} dimensions, as its first "
-                f"line says. It ends after {len(words):,}. It is cut off: download or copy it "
-                "again."
-            )
+            raise invalid(stream.path, f"{rule}. It ends after {len(words):,}: it is cut off")
     if data.strip(b"\n") or stream.read(1).strip(b"\n"):
-        raise ValueError(
-            f"{stream.path} must hold {n_words:,} words of {n_dims} dimensions, as its first line "
-            "says. More follows. The first line is wrong or the file was put together: write it "
-            "again."
-        )
+        raise invalid(stream.path, f"{rule}. More follows: the first line is wrong")
     return words, table.finish()
-
-
-def _misread(path, number, n_words, n_dims):
-    raise ValueError(
-        f"{path} must hold {n_words:,} words of {n_dims} dimensions, as its first line says. What "
-        f"stands at word {number:,} is not a word. The file is damaged or its first line is wrong."
-    )

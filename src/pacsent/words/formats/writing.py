@@ -37,9 +37,15 @@ def write(
     """
     path = Path(path)
     format = format or format_of_name(path)
-    targets = _targets(path, format, words.output_vectors is not None, save_counts, overwrite)
-    if save_counts is not None and words.counts is None:
-        raise ValueError("save_counts needs word counts, and these vectors have none.")
+    targets = check_targets(
+        path,
+        format,
+        has_output=words.output_vectors is not None,
+        save_counts=save_counts,
+        overwrite=overwrite,
+    )
+    if save_counts is not None:
+        counts = words.vocabulary.require_counts("save_counts")
     if format == "pacsent":
         save(words, path, overwrite=overwrite)
     else:
@@ -50,8 +56,6 @@ def write(
             _write_table(targets[1], raw, words.output_vectors, lines, verbose)
     if save_counts is not None:
         raw = _words_for_word2vec(words)
-        counts = words.counts
-        assert counts is not None
         with replacing(targets[-1], parents=True) as file:
             file.writelines(b"%s %d\n" % pair for pair in zip(raw, counts.tolist()))
     return targets
@@ -59,37 +63,35 @@ def write(
 
 def check_targets(
     path: str | os.PathLike,
-    inputs: Iterable,
+    format: str,
+    inputs: Iterable = (),
     *,
+    has_output: bool | None = None,
     save_counts: str | os.PathLike | None = None,
     overwrite: bool = False,
-) -> None:
-    """Refuse, before anything is read, what `write` would refuse and what would hit an input."""
-    inputs = [given for given in inputs if given is not None and Path(given).exists()]
-    for target in (path, save_counts):
-        if target is not None and str(target) == "-":
-            raise ValueError(
-                "The output must be a file or a folder, as two tables do not fit one stream. Got "
-                "'-' (standard output) instead. Name it, for example vectors.txt."
-            )
-        if target is not None:
-            check_output(target, inputs, overwrite=overwrite, folder=target == path)
-    check_output(
-        Path(path).with_name(CONTEXT + Path(path).name), inputs, overwrite=True, folder=True
-    )
+) -> list[Path]:
+    """The files that `write` makes; raises if one is an input or may not be overwritten.
 
-
-def _targets(path, format, output, save_counts, overwrite) -> list[Path]:
-    """The files that writing would make; refused where one is in the way."""
+    With `has_output` None, before it is known whether there are output vectors, the file for them
+    is compared with the inputs only.
+    """
+    if "-" in (str(path), str(save_counts)):
+        raise ValueError(
+            "The output must be a file or a folder, as two tables do not fit one stream. Got "
+            "'-' (standard output) instead. Name it, for example vectors.txt."
+        )
     if format not in WRITABLE:
         raise ValueError(
             f"format must be one of {', '.join(map(repr, WRITABLE))}. Got {format!r} instead."
         )
+    inputs = [name for name in inputs if name is not None and Path(name).exists()]
     path = Path(path)
     context = path.with_name(CONTEXT + path.name)
     targets = [path]
-    if format != "pacsent" and output:
+    if format != "pacsent" and has_output:
         targets.append(context)
+    elif format != "pacsent" and has_output is None:
+        check_output(context, inputs, overwrite=True)
     elif format != "pacsent" and context.exists():
         raise ValueError(
             f"{context} exists, and would be taken for the output table of {path}; these vectors "
@@ -98,16 +100,15 @@ def _targets(path, format, output, save_counts, overwrite) -> list[Path]:
     if save_counts is not None:
         targets.append(Path(save_counts))
     for target in targets:
-        check_output(target, overwrite=overwrite, folder=True)
-        if target.is_dir() and (format != "pacsent" or target != path):
-            raise ValueError(f"{target} is a folder. Choose another name for the file.")
+        is_folder = format == "pacsent" and target == path
+        check_output(target, inputs, overwrite=overwrite, folder=is_folder)
     return targets
 
 
 def format_of_name(path: str | os.PathLike) -> str:
     """The format that `write` takes for a name.
 
-    >>> format_of_name('vectors.bin'), format_of_name('vectors.txt'), format_of_name('model')
+    >>> format_of_name("vectors.bin"), format_of_name("vectors.txt"), format_of_name("model")
     ('word2vec-binary', 'word2vec-text', 'pacsent')
     """
     suffix = Path(path).suffix.lower()
@@ -152,11 +153,11 @@ def _write_table(path, raw, table, lines, verbose):
         replacing(path, parents=True) as file,
     ):
         file.write(b"%d %d\n" % table.shape)
-        at_once = max(1, (1 << 20) // table.shape[1])
-        for start in range(0, len(raw), at_once):
-            some = raw[start : start + at_once]
-            file.writelines(lines(some, table[start : start + at_once]))
-            bar.advance(len(some))
+        n_rows = max(1, (1 << 20) // table.shape[1])
+        for start in range(0, len(raw), n_rows):
+            block = slice(start, start + n_rows)
+            file.writelines(lines(raw[block], table[block]))
+            bar.advance(len(raw[block]))
 
 
 def _text_lines(raw, rows):
