@@ -87,18 +87,11 @@ hostile: $(DEV) ## more than a thousand wrong calls, commands, folders and signa
 
 bench: $(DEV)  ## every benchmark with its baselines (installs the baselines; takes a while)
 	$(PIP) -e '.[bench,serve]'
-	for job in tokenise formats cold growth train encode solve before_after grid certify search simulate_search topics choose_fusion serve simulate subj_splits paper_options table_time english choose_holdout encoders distill export classify classify_bounds audit labels languages procedures targets multilingual own_language scale train_gpu; do \
+	for job in cold train encode solve before_after certify search serve simulate table_time english encoders distill classify classify_bounds audit labels languages procedures targets multilingual own_language scale train_gpu; do \
 	    $(BIN)/python benchmarks/$$job.py --save || exit 1; done
 
 pages: $(DEV)  ## regenerate the pages that are made from result files
-	$(BIN)/python docs/make_benchmarks.py
-	$(BIN)/python docs/make_which.py
-	$(BIN)/python docs/make_front.py
-	$(BIN)/python docs/make_encoders.py
-	$(BIN)/python docs/make_labels.py
 	$(BIN)/python docs/make_card.py
-	$(BIN)/python docs/make_readme.py
-	$(BIN)/python docs/make_methods.py
 	$(BIN)/python docs/make_numbers.py
 	$(BIN)/python docs/make_outputs.py
 

@@ -1,21 +1,20 @@
-"""Exact search: queries a second beside scikit-learn's NearestNeighbors and FAISS's flat index.
+"""Search: its speed beside bm25s and FAISS, and how often its guarantees are broken.
 
-    python benchmarks/search.py --save
-    python benchmarks/search.py million --save
-    python benchmarks/search.py hybrid --save
-    python benchmarks/search.py words --save [--texts 1000000]
+    python benchmarks/search.py speed --save [--texts 1000000]
+    python benchmarks/search.py guarantee --save [--draws 2000]
 
-Vectors of IMDb's training reviews by SIF-sum with the English model; queries are the beginnings of
-its test reviews. `million`: passages of twelve words of cleaned Wikipedia, above the number from
-which FAISS is used where it is installed. A row counts as found where its cosine, in double, is at
-least that of the k-th best: of equal texts any will do. The best of several rounds, the
-searchers taking turns.
+`speed`: passages of twelve words of Wikipedia; the time to index, and queries a second, one query
+at a time.
 
-`hybrid`: how good hits are by vectors, by words and by both, on the test queries of
-choose_fusion.py. `words`: BM25 beside bm25s, and words with vectors beside FAISS, in one run on
-passages of Wikipedia, with the time to index and the memory of the process.
+`guarantee`: subjects of test posts of 20 Newsgroups find their bodies, first sentences of passages
+of books find the rest. Many times, some of the queries calibrate and all others are new. A
+guarantee is broken where the share of new queries with their right text among the hits is below
+what was stated, and the limit of `certify` where it is below their share of misses. The negative
+control takes the same quantiles without the correction for chance. The new queries are a finite
+sample, so that breaks of exact guarantees may exceed delta a little.
 """
 
+import re
 import tempfile
 import time
 from itertools import islice
@@ -25,237 +24,187 @@ import numpy as np
 
 from harness import finish, parser_for, wikipedia
 from pacsent import Index, make
-from pacsent.encoders.external_encoders import as_search_encoder
+from pacsent.datasets import load_books
+from pacsent.maths.binomial import upper_limit
 from pacsent.paper import benchmark_datasets as datasets
-from pacsent.search import faiss_index
+from pacsent.search import faiss_index, lexical
+from pacsent.search.calibration import CalibrationQueries, ThresholdRule
+from pacsent.search.chunking import sentences
 from pacsent.search.ranking import top
 
 K = 10
-N_QUERIES = {"reviews": 500, "million": 100}
-N_SINGLE = {"reviews": 20, "million": 5}
-N_ROUNDS = {"reviews": 9, "million": 2}
+N_TIMED_QUERIES = 50
+LEVELS, DELTA = (0.7, 0.8, 0.9), 0.1
+N_CALIBRATION, N_QUERIES = 200, 3000
 
 
-def texts_of(part, data):
-    """(texts to index, queries)"""
-    if part == "reviews":
-        dataset = datasets.load("imdb", data)
-        return dataset.train_texts, [t[:150] for t in dataset.test_texts[: N_QUERIES[part]]]
-    with tempfile.TemporaryDirectory() as folder:
-        tokens = iter(wikipedia(data, Path(folder)).read_text().split())
-    passages = list(iter(lambda: " ".join(islice(tokens, 12)), ""))
-    return passages[N_QUERIES[part] :], passages[: N_QUERIES[part]]
-
-
-def searchers(index, X):
-    """name -> function of unit queries, the numbers of rows found."""
-    from sklearn.neighbors import NearestNeighbors
-
-    none = np.empty(0, bool)
-
-    def rows(Q, excluded):
-        ranking = index._ranking(index._snapshot, excluded)
-        return np.array([r for r, *_ in ranking.best([""] * len(Q), Q, K, none)])
-
-    found = {f"pacsent Index, {index.engine_}": lambda Q: rows(Q, none)}
-    if index.engine_ != "exact":
-        found["pacsent Index, exact"] = lambda Q: rows(Q, None)
-    brute = NearestNeighbors(n_neighbors=K, metric="cosine", algorithm="brute").fit(X)
-    found["scikit-learn NearestNeighbors"] = lambda Q: brute.kneighbors(Q, return_distance=False)
-    try:
-        import faiss
-    except ImportError:
-        return found
-    flat = faiss.IndexFlatIP(X.shape[1])
-    flat.add(X)
-    return {**found, "FAISS IndexFlatIP": lambda Q: flat.search(Q, K)[1]}
-
-
-def recall(found, Q, X) -> float:
-    """Share of the rows found that are among the k best by their cosine in double."""
-    right = 0
-    for start in range(0, len(Q), 50):
-        q = Q[start : start + 50].astype(float)
-        blocks = (X[at : at + 50_000].T.astype(float) for at in range(0, len(X), 50_000))
-        truth = np.concatenate([q @ block for block in blocks], axis=1)
-        least = -np.partition(-truth, K - 1, axis=1)[:, K - 1 : K]
-        rows = found[start : start + 50]
-        right += (np.take_along_axis(truth, rows, axis=1) >= least - 1e-12).sum()
-    return right / found.size
-
-
-def hybrid(options):
-    """Precision or reciprocal rank at 10 of each part and of both."""
-    from choose_fusion import encoders, quality, tasks
-
-    table: dict = {}
-    for task, queries, texts, right in tasks(options.data, "test"):
-        for name, encoder in {**encoders(), "english": as_search_encoder("english")}.items():
-            for how, share in (("vectors", False), ("BM25", 1.0), ("both", True)):
-                index = Index(encoder, "exact", lexical=share)
-                index.add(texts)
-                found = []
-                for hits, rows in zip(index.search(queries, K), right):
-                    scores = np.full(len(texts), -np.inf)
-                    scores[[hit.id for hit in hits]] = [hit.score for hit in hits]
-                    found.append(quality(scores, rows))
-                row = "BM25" if how == "BM25" else f"{how}, {name}"
-                table.setdefault(row, {})[task] = float(np.mean(found))
-    rows = [{"hits by": name, **found} for name, found in table.items()]
-    gains = {
-        f"{task}, {encoder}": table[f"both, {encoder}"][task]
-        - max(table[f"vectors, {encoder}"][task], table["BM25"][task])
-        for encoder in (*encoders(), "english")
-        for task in rows[0]
-        if task != "hits by"
-    }
-    finish("search", rows, title="Hits by vectors, by words and by both: test queries",
-           summary={"least gain over the better part": min(gains.values()), **gains},
-           save=options.save, name="hybrid")  # fmt: skip
-
-
-def words(options):
+def speed(options, encoder):
     """Seconds to index, and queries a second, one at a time."""
-    import resource
-
-    from pacsent.search import lexical
-
-    texts, asked = texts_of("million", options.data)
-    texts, asked = texts[: options.texts], asked[:50]
-    encoder = make("SIF-sum", "english", on_empty="ignore").fit([])
-    lexical.Postings.of(texts[:100])
+    with tempfile.TemporaryDirectory() as folder:
+        tokens = iter(wikipedia(options.data, Path(folder)).read_text().split())
+    passages = list(islice(iter(lambda: " ".join(islice(tokens, 12)), ""), options.texts + 50))
+    queries, texts = passages[:N_TIMED_QUERIES], passages[N_TIMED_QUERIES:]
+    lexical.Postings.of(texts[:100])  # compile
     rows = []
 
-    def measured(name, build, ask):
+    def measure(name, build, search):
         started = time.perf_counter()
-        made = build()
+        index = build()
         building = time.perf_counter() - started
-        ask(made, asked[0])
+        search(index, queries[0])
         started = time.perf_counter()
-        for query in asked:
-            ask(made, query)
-        rate = len(asked) / (time.perf_counter() - started)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        rows.append({"search": name, "seconds to index": building, "queries/s": rate,
-                     "peak memory so far, GB": peak})  # fmt: skip
-        return made
+        for query in queries:
+            search(index, query)
+        rate = len(queries) / (time.perf_counter() - started)
+        rows.append({"search": name, "seconds to index": building, "queries/s": rate})
 
-    def ours():
+    def bm25():
         postings = lexical.Postings.of(texts)
         return postings, lexical.length_norms(postings.lengths, np.ones(len(texts), bool))
 
-    none = np.empty(0, bool)
-    measured("pacsent BM25", ours, lambda made, q: top(
-        lexical.scores([made[0]], made[1], none, q), K))  # fmt: skip
+    def search_bm25(index, query):
+        return top(lexical.scores([index[0]], index[1], np.empty(0, bool), query), K)
+
+    measure("pacsent BM25", bm25, search_bm25)
     try:
         import bm25s
-
-        def theirs(backend):
-            made = bm25s.BM25(method="lucene", k1=1.5, b=0.75, backend=backend)
-            tokens = bm25s.tokenize(texts, stopwords=None, show_progress=False)
-            made.index(tokens, show_progress=False)
-            return made
-
-        for backend in ("numpy", "numba"):
-            measured(f"bm25s, {backend}", lambda: theirs(backend), lambda made, q: made.retrieve(  # noqa: B023
-                bm25s.tokenize([q], stopwords=None, show_progress=False), k=K, n_threads=1,
-                show_progress=False))  # fmt: skip
     except ImportError:
         pass
-    X = np.asarray(encoder.transform(texts), np.float32)
+    else:
+        quiet = {"show_progress": False}
+
+        def other_bm25(backend):
+            index = bm25s.BM25(method="lucene", k1=1.5, b=0.75, backend=backend)
+            index.index(bm25s.tokenize(texts, stopwords=None, **quiet), **quiet)
+            return index
+
+        def search_other(index, query):
+            words = bm25s.tokenize([query], stopwords=None, **quiet)
+            return index.retrieve(words, k=K, n_threads=1, **quiet)
+
+        measure("bm25s, numpy", lambda: other_bm25("numpy"), search_other)
+        measure("bm25s, numba", lambda: other_bm25("numba"), search_other)
     try:
         import faiss
-
-        def flat(X=X):
-            made = faiss.IndexFlatIP(X.shape[1])
-            made.add(X)
-            return made
-
-        def near(made, query):
-            return made.search(np.asarray(encoder.transform([query]), np.float32), K)
-
-        measured("FAISS IndexFlatIP, vectors given", flat, near)
     except ImportError:
         pass
-    del X
+    else:
+        X = np.asarray(encoder.transform(texts), np.float32)
 
-    def both(engine, share):
-        def build():
-            made = Index(encoder, engine, lexical=share)
-            made.add(texts)
-            return made
+        def flat():
+            index = faiss.IndexFlatIP(X.shape[1])
+            index.add(X)
+            return index
 
-        return build
+        def search_flat(index, query):
+            return index.search(np.asarray(encoder.transform([query]), np.float32), K)
 
-    ask = lambda made, q: made.search(q, K)  # noqa: E731
-    measured("pacsent Index, exact, vectors", both("exact", False), ask)
-    measured("pacsent Index, exact, both", both("exact", True), ask)
+        measure("FAISS IndexFlatIP, vectors given", flat, search_flat)
+
+    def ours(engine, share):
+        index = Index(encoder, engine, lexical=share)
+        index.add(texts)
+        return index
+
+    def search_ours(index, query):
+        return index.search(query, K)
+
+    measure("pacsent Index, exact, vectors", lambda: ours("exact", False), search_ours)
+    measure("pacsent Index, exact, both", lambda: ours("exact", True), search_ours)
     if faiss_index.available():
-        measured("pacsent Index, FAISS, both", both("faiss", True), ask)
-    speed = {row["search"]: row["queries/s"] for row in rows}
-    finish("search", rows, title=f"Words and vectors: {len(texts):,} texts, one query at a time",
-           summary={"times bm25s": speed["pacsent BM25"] / max(
-               (speed[n] for n in speed if n.startswith("bm25s")), default=float("nan")),
-               "texts": len(texts)},
-           save=options.save, name=options.name or "words")  # fmt: skip
+        measure("pacsent Index, FAISS, both", lambda: ours("faiss", True), search_ours)
+    title = f"Words and vectors: {len(texts):,} texts, one query at a time"
+    return rows, title, {row["search"]: row["queries/s"] for row in rows}
+
+
+def tasks(data):
+    """Yield name, queries, texts, and the row of the right text of each query."""
+    news = datasets.load("20news", data)
+    split = [post.partition("\n\n") for post in news.test_texts]
+    subject = re.compile(r"^Subject:\s*(?:Re:\s*)*(.*)$", re.M | re.I)
+    titles = [match[1].strip() if (match := subject.search(head)) else "" for head, *_ in split]
+    bodies = [body for *_, body in split]
+    named = [i for i, title in enumerate(titles) if title and bodies[i].strip()][:N_QUERIES]
+    yield "20news subjects", [titles[i] for i in named], bodies, named
+    queries, texts, right = [], [], []
+    for i, passage in enumerate(one.text for one in load_books()):
+        spans = sentences(passage)
+        texts.append(passage if len(spans) < 2 else passage[spans[1][0] :])
+        if len(spans) > 1:
+            queries.append(passage[slice(*spans[0])])
+            right.append(i)
+    yield "books", queries, texts, right
+
+
+def contains_answer(rule, queries) -> np.ndarray:
+    """Whether the right text of each query is returned."""
+    return (queries.best >= rule.floor) & (queries.best - queries.right <= rule.width)
+
+
+def uncorrected(queries, level) -> ThresholdRule:
+    """The negative control: quantiles without the correction for chance."""
+    error = (1 - level) / 2
+    width = np.quantile(queries.best - queries.right, 1 - error)
+    return ThresholdRule(float(width), float(np.quantile(queries.best, error)), "")
+
+
+def guarantee(options, encoder):
+    rows = []
+    for task, texts_of_queries, texts, right in tasks(options.data):
+        if not right:  # posts of the tiny data have no subjects
+            continue
+        index = Index(encoder, "exact", lexical=True)
+        index.add(texts)
+        index.certify(texts_of_queries, [[i] for i in right], k=K)
+        finite = np.isfinite(index.calibration_.right)
+        best, answer = index.calibration_.best[finite], index.calibration_.right[finite]
+        hits = index.search(texts_of_queries, K)
+        missed = np.array([i not in {hit.id for hit in some} for some, i in zip(hits, right)])
+        for level in LEVELS:
+            rng = np.random.default_rng(0)
+            broken, alarms, control, limits, shares = 0, 0, 0, 0, []
+            for _ in range(options.draws):
+                order = rng.permutation(best.size)
+                old, new = order[:N_CALIBRATION], order[N_CALIBRATION:]
+                calibration = CalibrationQueries(best[old], answer[old])
+                others = CalibrationQueries(best[new], answer[new])
+                rule = ThresholdRule.of(calibration, level, DELTA)
+                shares.append(contains_answer(rule, others).mean())
+                broken += shares[-1] < level
+                alarms += (others.best < rule.floor).mean() > (1 - level) / 2
+                control += contains_answer(uncorrected(calibration, level), others).mean() < level
+                order = rng.permutation(missed.size)
+                old, new = order[:N_CALIBRATION], order[N_CALIBRATION:]
+                limit = upper_limit(int(missed[old].sum()), old.size, DELTA)
+                limits += limit < missed[new].mean()
+            lengths = [len(some) for some in index.search(texts_of_queries[:100], guarantee=level)]
+            rows.append(
+                {
+                    "queries": f"{task} ({best.size:,})",
+                    "guarantee": level,
+                    "found": float(np.mean(shares)),
+                    "broken": broken / options.draws,
+                    "false alarms broken": alarms / options.draws,
+                    "certify broken": limits / options.draws,
+                    "negative control": control / options.draws,
+                    "median hits": float(np.median(lengths)),
+                }
+            )
+    title = f"Guarantees of search: {options.draws:,} draws, delta = {DELTA}"
+    return rows, title, {"most broken": max(row["broken"] for row in rows)}
 
 
 def main():
     parser = parser_for(__doc__, name="")
-    parts = ["reviews", "million", "hybrid", "words"]
-    parser.add_argument("part", choices=parts, nargs="?", default="reviews")
-    parser.add_argument("--texts", type=int, default=1_000_000, help="of `words`")
+    parser.add_argument("part", choices=["speed", "guarantee"], nargs="?", default="speed")
+    parser.add_argument("--texts", type=int, default=1_000_000, help="speed: passages")
+    parser.add_argument("--draws", type=int, default=2000, help="guarantee: repetitions")
     options = parser.parse_args()
-    if options.part in ("hybrid", "words"):
-        return {"hybrid": hybrid, "words": words}[options.part](options)
-    n, n_single = N_QUERIES[options.part], N_SINGLE[options.part]
-    texts, asked = texts_of(options.part, options.data)
-    vectorizer = make("SIF-sum", "english", on_empty="ignore").fit([])
-    index = Index(vectorizer)
-    index.add(texts)
-    started = time.perf_counter()
-    index.search(asked[0])  # the first search makes what later ones use
-    preparing = time.perf_counter() - started
-    [X] = [block.vectors for block in index._snapshot.blocks]
-    Q = index._encode_queries(asked)
-    names = searchers(index, X)
-    batch: dict = {name: [] for name in names}
-    single: dict = {name: [] for name in names}
-    found = {name: search(Q) for name, search in names.items()}
-    for _ in range(N_ROUNDS[options.part]):
-        for name, search in names.items():
-            started = time.perf_counter()
-            search(Q)
-            batch[name].append(time.perf_counter() - started)
-            started = time.perf_counter()
-            for i in range(n_single):
-                search(Q[i : i + 1])
-            single[name].append(time.perf_counter() - started)
-    rows = [
-        {
-            "index": name,
-            "recall": float(recall(found[name], Q, X)),
-            f"queries/s, {n} at once": n / min(batch[name]),
-            "queries/s, one at a time": n_single / min(single[name]),
-        }
-        for name in names
-    ]
-    speed = {row["index"]: row[f"queries/s, {n} at once"] for row in rows}
-    ours = rows[0]["index"]
-    finish(
-        "search",
-        rows,
-        title=f"Search: {len(X):,} texts, {X.shape[1]} dimensions, k = {K}",
-        summary={
-            "times scikit-learn": speed[ours] / speed["scikit-learn NearestNeighbors"],
-            "times FAISS": speed[ours] / speed.get("FAISS IndexFlatIP", float("nan")),
-            "recall": rows[0]["recall"],
-            "seconds of the first search": preparing,
-        },
-        save=options.save,
-        name=options.name or options.part,
-    )
-    return None
+    encoder = make("SIF-sum", "english", on_empty="ignore").fit([])
+    part = {"speed": speed, "guarantee": guarantee}[options.part]
+    rows, title, summary = part(options, encoder)
+    finish("search", rows, title=title, summary=summary, save=options.save,
+           name=options.name or options.part)  # fmt: skip
 
 
 if __name__ == "__main__":

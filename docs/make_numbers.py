@@ -1,12 +1,12 @@
 """Fill the tables of README.md and docs/*.md that come from result files; `--check` only compares.
 
-A table stands between two comments, and its first names the file under benchmarks/results, what to
-keep, and the columns:
+A table stands between two comments. The first names the file under benchmarks/results, what to
+keep, and the columns; `as` renames one, and a backslash stands before a comma of a name:
 
-    <!-- from certify/splits where bound=betting: dataset, below the truth, mean excess -->
+    <!-- from certify/splits where bound=betting: dataset, mean excess as excess -->
     <!-- end -->
 
-A column may be renamed: `mean excess as excess`.
+Tables that join several files are made by a function of this module: `<!-- numbers: speed -->`.
 """
 
 import argparse
@@ -15,6 +15,9 @@ import re
 import sys
 from pathlib import Path
 
+from pacsent.paper import report
+from pacsent.paper.reproduction import read_results
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -22,38 +25,145 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from harness import cell  # noqa: E402
 
 BLOCK = re.compile(
-    r"(<!-- from (?P<file>[\w./-]+)(?: where (?P<where>[^:]+))?: (?P<columns>[^>]+?) -->\n)"
-    r".*?(<!-- end -->)",
+    r"(?P<head><!-- (?:numbers: (?P<name>[a-z-]+)"
+    r"|from (?P<file>[\w./-]+)(?: where (?P<where>[^:]+))?: (?P<columns>[^>]+?)) -->\n)"
+    r".*?(?P<end><!-- end -->)",
     re.DOTALL,
 )
+NEEDS = {  # row of the reproduction -> what it needs, what a new text costs
+    "Average-0": ("one table", "an average"),
+    "PB-L2": ("both tables", "an average"),
+    "PB-neg": ("both tables", "a convex problem"),
+    "w-PB-neg": ("both tables, texts to learn from", "an average"),
+    "PV-DBOW": ("one table, texts to learn from", "40 passes (10 for these scores)"),
+    "SIF": ("one table, counts", "an average"),
+    "SIF-sum": ("both tables, counts", "an average"),
+    "tf-idf": ("texts to learn from", "sparse counting"),
+    "model2vec": ("one table", "an average"),
+}
 
 
-def table(match) -> str:
-    """The block with its rows made anew."""
-    rows = json.loads((RESULTS / f"{match['file']}.json").read_text())["rows"]
+def result(name: str) -> dict:
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def markdown(header, rows) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+def columns_of(match: re.Match) -> str:
+    """The table of one result file."""
+    rows = result(match["file"])["rows"]
     for condition in (match["where"] or "").split(","):
         if condition:
             key, _, value = condition.partition("=")
             rows = [row for row in rows if str(row[key.strip()]) in value.strip().split("|")]
-    columns = [part.strip().partition(" as ") for part in match["columns"].split(",")]
-    lines = ["| " + " | ".join(new or old for old, _, new in columns) + " |"]
-    lines.append("|" + "---|" * len(columns))
-    for row in rows:
-        lines.append("| " + " | ".join(cell(row[old], old) for old, *_ in columns) + " |")
-    return match[1] + "\n".join(lines) + "\n" + match[5]
+    names = re.split(r"(?<!\\),", match["columns"])
+    columns = [name.replace("\\,", ",").strip().partition(" as ") for name in names]
+    return markdown(
+        [new or old for old, _, new in columns],
+        [[cell(row[old], old) for old, *_ in columns] for row in rows],
+    )
 
 
-def pages():
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+def three_digits(number: float) -> str:
+    """As many digits as a noisy machine allows."""
+    if number < 10:
+        return f"{number:.2g}" if number < 1 else f"{number:.1f}"
+    digits = max(0, len(str(int(number))) - 3)
+    return f"{int(round(number, -digits)):,}"
+
+
+def speed() -> str:
+    """Ours and the fastest baseline, measured in the same run."""
+    rows = []
+    for processor, name in (("AVX-512", "xeon-avx512"), ("ARM", "neoverse-n1")):
+        train = result(f"train/{name}")["summary"]
+        rows.append(
+            [
+                f"train Skip-gram, d=300, k=15, {processor}",
+                f"{three_digits(train['words_per_second'])} words/s",
+                f"gensim, {three_digits(train['gensim_words_per_second'])} words/s",
+                f"{train['ratio']:.1f}",
+            ]
+        )
+    contestants = {row["contestant"]: row for row in result("encode/two-cores")["rows"]}
+    ours = contestants["pacsent"]
+    model2vec = next(row for name, row in contestants.items() if name.startswith("model2vec"))
+    others = [row for name, row in contestants.items() if not name.startswith("pacsent")]
+    for dataset, unit in (("SUBJ", "sentences"), ("IMDb", "reviews")):
+        key = f"{dataset} /s"
+        baseline = max((row for row in others if row[key]), key=lambda row: row[key])
+        rows.append(
+            [
+                f"raw text to sentence means, {dataset}",
+                f"{three_digits(ours[key])} {unit}/s",
+                f"{baseline['contestant']}, {three_digits(baseline[key])}/s; "
+                f"model2vec {three_digits(model2vec[key])}/s",
+                f"{ours[key] / baseline[key]:.1f}",
+            ]
+        )
+    solve = result("solve/two-cores")["summary"]
+    rows.append(
+        [
+            "PB-neg, 20news, within 1e-3 of the optimum",
+            f"{three_digits(solve['documents/s'])} documents/s",
+            "the paper's SGD in PyTorch, "
+            f"{three_digits(solve['PyTorch documents/s'])}/s, which diverges",
+            f"{solve['ratio']:.0f}",
+        ]
+    )
+    return markdown(["job", "pacsent", "fastest baseline", "ratio"], rows)
+
+
+def methods() -> str:
+    """Scores of single methods, with what they need and cost."""
+    rows = []
+    for name, about in NEEDS.items():
+        folder = RESULTS / "reproduce" / name
+        scores = [result(f"reproduce/{name}/{s}")["accuracy"] for s in ("imdb", "20news", "subj")]
+        if (folder / "stsb.json").exists():
+            scores.append(result(f"reproduce/{name}/stsb")["pearson"])
+        cells = [f"{score:.3f}" for score in scores]
+        rows.append([name.removesuffix("-0"), *cells, *[""] * (4 - len(cells)), *about])
+    header = ["method", "IMDb", "20news", "SUBJ", "STS-B, Pearson", "needs", "a new text costs"]
+    return markdown(header, rows)
+
+
+def paper_accuracy() -> str:
+    return report.format_table(report.accuracy_table(read_results(RESULTS / "reproduce")), "md")
+
+
+def paper_few_labels() -> str:
+    return markdown(*report.few_label_table(read_results(RESULTS / "reproduce")))
+
+
+def paper_pairs() -> str:
+    return markdown(*report.similarity_table(read_results(RESULTS / "reproduce")))
+
+
+TABLES = {
+    "speed": speed,
+    "methods": methods,
+    "paper-accuracy": paper_accuracy,
+    "paper-few-labels": paper_few_labels,
+    "paper-pairs": paper_pairs,
+}
+
+
+def block(match: re.Match) -> str:
+    table = TABLES[match["name"]]() if match["name"] else columns_of(match)
+    return match["head"] + table.rstrip("\n") + "\n" + match["end"]
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    for page in pages():
-        text = page.read_text()
-        made = BLOCK.sub(table, text)
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        made = BLOCK.sub(block, text)
         if made != text and check:
             raise SystemExit(f"{page.name} is out of date: make pages")
-        page.write_text(made)
+        page.write_text(made, encoding="utf-8")

@@ -29,7 +29,7 @@ from pacsent.maths.temperature import (
 from pacsent.threads import one_blas_thread
 
 # Candidates. CS weigh the labels against the penalty, DENSE_SCALES are the scales of the vectors
-# relative to n-grams of length one (benchmarks/classify.py constants, on training parts).
+# relative to n-grams of length one, chosen on training parts.
 CS = (1.0, 6.0, 36.0, 216.0)
 DENSE_SCALES = (0.1, 0.2, 0.4, 0.8)
 WEIGHTINGS = ("tf-idf", "naive-bayes", "both")
@@ -54,7 +54,7 @@ _COLUMNS_PER_SOLVE = 16
 _DENSE_COLUMN_FRACTION = 1 / 16
 _MAX_DENSE_COLUMNS = 4096
 # Averaging the best candidates is more accurate than the best one, which is best partly by chance
-# (benchmarks/classify.py constants). A candidate's weight grows by a factor of e with each
+# (chosen on training parts). A candidate's weight grows by a factor of e with each
 # _WEIGHT_TEMPERATURE further correct predictions. Candidates below _MIN_WEIGHT times the largest
 # weight do not change predictions and are dropped.
 _MAX_AVERAGED = 8
@@ -68,8 +68,7 @@ _MIN_STANDARD_ERRORS = (2.0, 1.0)
 # prediction.
 _MIN_CHARACTER_GAIN = 0.002
 # The weight of characters rises with the fraction of a text's words that are out of vocabulary:
-# from this quantile of the out-of-fold fractions on, to one at UNKNOWN_RAMP above it
-# (benchmarks/languages.py --parts choose).
+# from this quantile of the out-of-fold fractions on, to one at UNKNOWN_RAMP above it.
 UNKNOWN_QUANTILE = 0.9
 UNKNOWN_RAMP = 0.5
 # Texts used to choose candidates. The solution uses all of them.

@@ -18,7 +18,7 @@ from pacsent.text.near_duplicates import text_units
 # With fewer groups held out, no bound on the mean over groups is below one half.
 MIN_HELD_OUT_GROUPS = 8
 # The fraction held out, by the number of clusters up to which it is used: the one with the smallest
-# certified error (benchmarks/choose_holdout.py, on training sets).
+# certified error on the training parts of SUBJ, MR and TREC.
 HOLDOUT_FRACTIONS = ((300, 0.4), (1000, 0.3), (float("inf"), 0.2))
 
 

@@ -25,7 +25,7 @@ _CHUNK_TEXTS = 1 << 16  # counted at a time
 _KINDS = byte_kinds("")
 
 # Texts below which the vocabulary of the encoder is consulted. Of 0, 100, 300 and 1,000 the best
-# compromise on training queries (benchmarks/choose_fusion.py).
+# compromise on training queries of 20news and of books.
 MIN_TEXTS = 300
 
 # Fraction of tokens that must be in the vocabulary: in the English one are 0.92 of the tokens of

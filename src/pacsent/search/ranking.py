@@ -9,7 +9,7 @@ from pacsent.search import lexical
 from pacsent.search.snapshot import Snapshot
 
 # Weight of BM25 beside the cosine, and the exponent of the cosine before both are standardised.
-# Chosen by benchmarks/choose_fusion.py on training queries.
+# Chosen on training queries.
 DEFAULT_LEXICAL_WEIGHT = 0.5
 _COSINE_EXPONENT = 3.0
 
