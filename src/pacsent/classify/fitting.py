@@ -467,13 +467,14 @@ def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int
     wanted = {
         w: sorted({at for name, at in names if name in (w, "both")}) for w in candidates.solved
     }
-    values = {w: {at: [] for at in some} for w, some in wanted.items()}
-    rest: dict[str, dict[int, np.ndarray]] = {w: {} for w in candidates.solved}
-    solver.solve(rest, wanted, pairs, list(range(start, len(held_out))))
-    for weighting, some in wanted.items():
-        for at in some:
-            parts = [done[weighting][at]] if start else []
-            values[weighting][at] = np.concatenate([*parts, rest[weighting][at]])
+    later: dict[str, dict[int, np.ndarray]] = {w: {} for w in candidates.solved}
+    solver.solve(later, wanted, pairs, list(range(start, len(held_out))))
+    values = {
+        w: {
+            at: np.concatenate([done[w][at], later[w][at]]) if start else later[w][at] for at in ats
+        }
+        for w, ats in wanted.items()
+    }
     tested = np.concatenate(held_out)
     judged = folds.judged[tested]
     tested = tested[judged]

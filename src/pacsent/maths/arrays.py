@@ -10,8 +10,10 @@ Numbers = float | np.ndarray  # one, or one for each row
 class Tokens(Protocol):
     """Word ids of sentences one after the other; sentence s is ids[offsets[s]:offsets[s + 1]]."""
 
-    ids: np.ndarray
-    offsets: np.ndarray
+    @property
+    def ids(self) -> np.ndarray: ...
+    @property
+    def offsets(self) -> np.ndarray: ...
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:

@@ -101,7 +101,11 @@ class _Searched(NamedTuple):
 def _searched(feature_sets, labels: _Labels, protocol: Protocol) -> _Searched:
     """Every lam and C on the folds of every seed, on the features of the first seed."""
     folds = np.stack([folds_of(labels.train, seed) for seed in protocol.seeds])
-    settings = {"n_classes": labels.n_classes, "Cs": protocol.Cs, "n_jobs": protocol.n_jobs}
+    settings: dict[str, Any] = {
+        "n_classes": labels.n_classes,
+        "Cs": protocol.Cs,
+        "n_jobs": protocol.n_jobs,
+    }
     table: dict = {}
     paths: dict = {}
     kept = []

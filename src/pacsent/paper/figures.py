@@ -203,10 +203,14 @@ def _certificate_chart(results, titles) -> dict:
     import altair as alt
 
     values = [
-        {"method": f"{r['label']}, {titles.get(r['dataset'], r['dataset'])}",
-         "realised": round(realized_risk(r), 4), "guaranteed": round(r["risk_bound"], 4)}
+        {
+            "method": f"{r['label']}, {titles.get(r['dataset'], r['dataset'])}",
+            "realised": round(risk, 4),
+            "guaranteed": round(r["risk_bound"], 4),
+        }
         for r in results
-    ]  # fmt: skip
+        if (risk := realized_risk(r)) is not None
+    ]
     base = _filtered(alt, values)
     y = alt.Y("method:N", sort=None, axis=alt.Axis(title=None, labelLimit=180))
     lines = base.mark_rule(color="#888", strokeWidth=2).encode(

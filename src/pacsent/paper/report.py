@@ -215,8 +215,9 @@ def findings(results: Sequence[dict]) -> list[str]:
             "distinguish words of a new document from random words with at most "
             f"{percent(best['risk_bound'])} errors (guessing: 50%)"
         )
-        if realized_risk(best) is not None:
-            sentence += f"; measured: {100 * realized_risk(best):.1f}%"
+        realized = realized_risk(best)
+        if realized is not None:
+            sentence += f"; measured: {100 * realized:.1f}%"
         if len(kept) > 1:
             sentence += f". {sum(kept)} of {len(kept)} such certificates held"
         sentences.append(sentence + ".")
@@ -306,7 +307,7 @@ def _accuracy_rows(results) -> list[dict[str, Any]]:
     }
     rows = []
     for row in _row_names(results):
-        cells = []
+        cells: list[dict[str, Any] | None] = []
         for name in names:
             result = scores.get((row, name))
             if result is None:

@@ -587,9 +587,16 @@ def read_predictions(
         if text_column is None and "text" in table.names:
             table.choose_text("text")
         texts, values = _read_columns(table, columns, "predictions")
+        labels, predictions, probabilities, groups = values
     if report is not None:
         report(describe_table(table, len(texts)))
-    return PredictionTable(*values, texts if table.text_column is not False else None)
+    return PredictionTable(
+        labels,
+        predictions,
+        probabilities,
+        groups,
+        texts if table.text_column is not False else None,
+    )
 
 
 def _read_columns(table: TextTable, columns: dict[str, str | None], contents: str):

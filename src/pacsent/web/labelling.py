@@ -7,6 +7,7 @@ theory page the bound is valid for all of them at all times at once.
 """
 
 import hashlib
+import itertools
 import json
 import os
 import secrets
@@ -170,8 +171,7 @@ class Labelling:
             first, second = judging, teaching
         else:
             first, second = teaching, judging
-        row = next(first, None)
-        return next(second, None) if row is None else row
+        return next(itertools.chain(first, second), None)
 
     # ---- answers -------------------------------------------------------------------------------
 

@@ -185,7 +185,8 @@ def iter_batches(X: Iterable, first_row: int = 0) -> Iterator[TextBatch]:
     """
     X = as_sentences(X)
     is_short = isinstance(X, list) and len(X) <= 1 << 12 and _all_strings(X)
-    if is_short and _size(X) <= _BATCH_CHARACTERS:  # the usual case: one batch
+    # The usual case: one batch
+    if isinstance(X, list) and is_short and _size(X) <= _BATCH_CHARACTERS:
         yield TextBatch(X, True)
         return
     sentences = iter(X)
@@ -207,7 +208,7 @@ def _all_strings(sentences: list) -> bool:
     return set(map(type, sentences)) == {str}
 
 
-def _size(sentences: list) -> int:
+def _size(sentences: Iterable) -> int:
     return sum(map(len, sentences))
 
 

@@ -262,28 +262,27 @@ def raw_bytes(array: np.ndarray, dtype: str) -> memoryview:
 
 def _as_counts(counts: ArrayLike, n_words: int) -> np.ndarray:
     """Counts as int64, one for each word; an array from a file stays where it is, unread."""
-    from_file = isinstance(counts, np.ndarray) and is_memory_mapped(counts)
-    if not (from_file and counts.dtype == np.int64):
-        counts = np.asarray(counts)
-        if counts.dtype.kind in "iuf":
+    array = np.asarray(counts)
+    if not (array.dtype == np.int64 and is_memory_mapped(array)):
+        if array.dtype.kind in "iuf":
             with np.errstate(invalid="ignore"):
-                valid = (counts >= 0) & (counts % 1 == 0)
+                valid = (array >= 0) & (array % 1 == 0)
         else:
-            valid = np.array([is_count(value) for value in counts.ravel().tolist()], dtype=bool)
+            valid = np.array([is_count(value) for value in array.ravel().tolist()], dtype=bool)
         if not valid.all():
-            value = counts.ravel()[np.argmin(valid)]
+            value = array.ravel()[np.argmin(valid)]
             raise ValueError(
                 "counts must be whole numbers of at least 0. Got "
                 f"{value.item() if isinstance(value, np.generic) else value!r} instead. Leave "
                 "counts out where they are not known."
             )
-        counts = counts.astype(np.int64, copy=False)
-    if counts.shape != (n_words,):
+        array = array.astype(np.int64, copy=False)
+    if array.shape != (n_words,):
         raise ValueError(
             f"counts must have one number for each of the {n_words:,} words. Got an array of shape "
-            f"{counts.shape} instead."
+            f"{array.shape} instead."
         )
-    return counts
+    return array
 
 
 def digest_of(vocabulary: Vocabulary, of_ids: Any, offsets: np.ndarray) -> str:
