@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from pacsent.maths.arrays import unit_rows
 from pacsent.text.encoded import Encoded
-from pacsent.text.texts import n_sentences
 from pacsent.threads import in_order
 from pacsent.words.text_encoding import warn_low_coverage
 from pacsent.words.vocabulary import Vocabulary
@@ -120,7 +119,9 @@ class EncodingReport:
 
 def length(X: Any) -> int | None:
     """Return the number of sentences, if it is known beforehand."""
-    return X.n_sentences if isinstance(X, Encoded) else n_sentences(X)
+    if isinstance(X, Encoded):
+        return X.n_sentences
+    return len(X) if hasattr(X, "__len__") else None
 
 
 def iter_batches(X: Any, size: int) -> Iterator:
@@ -132,7 +133,7 @@ def iter_batches(X: Any, size: int) -> Iterator:
             ids = X.ids[offsets[0] : offsets[-1]]
             yield Encoded(ids, offsets - offsets[0], X.n_unknown[start:stop])
         return
-    expected = n_sentences(X)
+    expected = length(X)
     sentences, n_read = iter(X), 0
     while batch := list(islice(sentences, size)):
         n_read += len(batch)

@@ -44,8 +44,6 @@ _NOT_LETTERS = re.compile(rb"[^a-z]+")
 _NOT_LETTERS_OF_LINE = re.compile(rb"[^a-z\n]+")
 _LINE_END = re.compile(rb" ?\n ?")
 _DIGITS = [(b"%d" % digit, f" {name} ".encode()) for digit, name in enumerate(DIGIT_NAMES)]
-# A page of MediaWiki has at most 2 MB; a longer record is no dump, and would fill the memory.
-_MAX_RECORD_BYTES = 1 << 28
 
 
 def clean_files(
@@ -171,58 +169,30 @@ def _clean_unicode(name: str, offset: int, chunk: bytes) -> bytes:
 
 
 def _clean_dumps(sources: Iterable[reading.Source], n_jobs: int) -> Iterator[bytes]:
-    """Yield the text of articles; records, which end with '>', are kept from <text to </text>."""
+    """Yield the text of articles: of the records, which end with '>', from <text to </text>."""
 
-    def chunks() -> Iterator[tuple[bytes]]:
+    def article_records() -> Iterator[tuple[list[bytes]]]:
+        is_article = False
         for source in sources:
-            pending: list[bytes] = []
-            n_pending = n_read = 0
-            while block := source.read(reading.CHUNK_BYTES):
-                n_read += len(block)
-                end = block.rfind(b">") + 1
-                if end:
-                    yield (b"".join([*pending, block[:end]]),)
-                    pending, n_pending = [], 0
-                pending.append(block[end:])
-                n_pending += len(block) - end
-                if n_pending > _MAX_RECORD_BYTES:
-                    raise ValueError(
-                        f"{source.name} must be a MediaWiki dump. Got {n_pending:,} bytes without "
-                        "a tag instead. Leave out wiki=True for plain text."
-                    )
-            if n_read == 0:
-                raise ValueError(reading.empty_file(source.name))
-            if n_pending:
-                yield (b"".join(pending),)
+            for _, chunk in reading.iter_chunks(source, lambda block: block.rfind(b">") + 1):
+                records = []
+                for record in _RECORD.findall(chunk):
+                    is_article |= b"<text " in record
+                    if _REDIRECT.search(record):
+                        is_article = False
+                    if is_article:
+                        records.append(record)
+                        is_article = b"</text>" not in record
+                yield (records,)
 
-    keep = False
-    for if_kept, always, ends_kept, is_known in _map_processes(_filter_wiki, chunks(), n_jobs):
-        if keep:
-            yield if_kept
-        yield always
-        keep = ends_kept and (is_known or keep)
+    return _map_processes(_filter_wiki, article_records(), n_jobs)
 
 
-def _filter_wiki(chunk: bytes) -> tuple[bytes, bytes, bool, bool]:
-    """Filter records without knowing whether an article is open where they begin.
-
-    Returns the output up to the first record that decides it, which counts only if an article is
-    open; the output behind it; whether an article is open at the end; and whether any record
-    decided it (otherwise it is open only if it was open at the beginning).
-    """
-    keep, is_known = True, False
-    before: list[bytes] = []
-    after: list[bytes] = []
-    for record in _RECORD.findall(chunk):
-        if b"<text " in record:
-            keep = is_known = True
-        if _REDIRECT.search(record):
-            keep, is_known = False, True
-        if keep:
-            keep = b"</text>" not in record
-            text = _TAG.sub(b"", record, count=1)
-            for pattern, replacement in _WIKI_RULES:
-                text = pattern.sub(replacement, text)
-            words = _NOT_LETTERS.sub(b" ", b" " + _spell_digits(text.lower()) + b" ")
-            (after if is_known else before).append(words[:-1])
-    return b"".join(before), b"".join(after), keep, is_known
+def _filter_wiki(records: list[bytes]) -> bytes:
+    texts = []
+    for record in records:
+        text = _TAG.sub(b"", record, count=1)
+        for pattern, replacement in _WIKI_RULES:
+            text = pattern.sub(replacement, text)
+        texts.append(_NOT_LETTERS.sub(b" ", b" " + _spell_digits(text.lower()) + b" ")[:-1])
+    return b"".join(texts)

@@ -59,9 +59,27 @@ class Encoded(NamedTuple):
         ...
         ValueError: Encoded.ids must be at least 0 and below 5, the number of words. Got 7 ...
         """
-        ids = _integers("ids", self.ids, np.int32)
-        offsets = _integers("offsets", self.offsets, np.int64)
-        n_unknown = _integers("n_unknown", self.n_unknown, np.int64)
+        dtypes = {"ids": np.int32, "offsets": np.int64, "n_unknown": np.int64}
+        for name, dtype in dtypes.items():
+            array = np.asarray(getattr(self, name))
+            if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+                raise ValueError(
+                    f"Encoded.{name} must be a flat array of integers. Got {array.dtype} of shape "
+                    f"{array.shape} instead. {_MAKE}"
+                )
+            limit = np.iinfo(dtype).max
+            if (
+                array.dtype != dtype
+                and array.size
+                and not -limit <= array.min() <= array.max() <= limit
+            ):
+                raise ValueError(
+                    f"Encoded.{name} must fit into {np.dtype(dtype)}. Got {array.max():,} instead. "
+                    f"{_MAKE}"
+                )
+        ids, offsets, n_unknown = (
+            np.ascontiguousarray(array, dtype) for array, dtype in zip(self, dtypes.values())
+        )
         if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != ids.size:
             ends = "none" if offsets.size == 0 else f"{offsets[0]} to {offsets[-1]}"
             raise ValueError(
@@ -87,24 +105,5 @@ class Encoded(NamedTuple):
                 f"{wrong:,} instead. They are of another vocabulary: encode the texts with this "
                 "one."
             )
-        if ids is self.ids and offsets is self.offsets and n_unknown is self.n_unknown:
-            return self
-        return Encoded(ids, offsets, n_unknown)
-
-
-def _integers(name, array, dtype) -> np.ndarray:
-    """A flat array of integers in the width that the kernels take."""
-    if type(array) is np.ndarray and array.dtype == dtype and array.ndim == 1:
-        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
-    values = np.asarray(array)
-    if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
-        raise ValueError(
-            f"Encoded.{name} must be a flat array of integers. Got {values.dtype} of shape "
-            f"{values.shape} instead. {_MAKE}"
-        )
-    limit = np.iinfo(dtype).max
-    if values.size and not -limit <= int(values.min()) <= int(values.max()) <= limit:
-        raise ValueError(
-            f"Encoded.{name} must fit into {np.dtype(dtype)}. Got {values.max():,} instead. {_MAKE}"
-        )
-    return np.ascontiguousarray(values, dtype=dtype)
+        is_same = ids is self.ids and offsets is self.offsets and n_unknown is self.n_unknown
+        return self if is_same else Encoded(ids, offsets, n_unknown)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 _SIGNATURES = {
     ".gz": b"\x1f\x8b",
     ".bz2": b"BZh",
@@ -18,6 +20,13 @@ _SIGNATURES = {
     ".zst": b"\x28\xb5\x2f\xfd",
 }
 COMPRESSED = tuple(_SIGNATURES)  # suffixes of files that are decompressed while they are read
+_OPENERS: dict[str, Callable] = {
+    "": lambda file: file,
+    ".gz": lambda file: gzip.GzipFile(fileobj=file),
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+    ".zst": lambda file: pa.CompressedInputStream(file, "zstd"),
+}
 
 # A few kilobytes can decompress without end and fill the disk. Text compresses three to ten times,
 # a file of equal lines some hundred times; files that become no larger than this are not checked.
@@ -40,9 +49,9 @@ def check_input(path: str | os.PathLike) -> Path:
             f"Name the files in it, for example {path}/*"
         )
     if not exists:
-        shown = str(path) if len(str(path)) <= 200 else f"{str(path)[:60]}..."
+        name = str(path) if len(str(path)) <= 200 else f"{str(path)[:60]}..."
         raise FileNotFoundError(
-            f"The input must be a file that exists. Got {shown} instead. Check its name."
+            f"The input must be a file that exists. Got {name} instead. Check its name."
         )
     return path
 
@@ -81,7 +90,11 @@ class Source(io.RawIOBase):
         self.file = file if hasattr(file, "peek") else io.BufferedReader(file)
         self._n_read = 0
         start = self.file.peek(16)
-        self.kind = _compression(start)
+        kinds = [kind for kind, signature in _SIGNATURES.items() if start.startswith(signature)]
+        # 'BZh' may well begin a text; in an archive the digits of pi or of its root follow.
+        if kinds == [".bz2"] and start[4:10] not in (b"1AY&SY", b"\x17rE8P\x90"):
+            kinds = []
+        self.kind = kinds[0] if kinds else ""
         suffix = Path(self.name).suffix
         if suffix in _SIGNATURES and start and self.kind != suffix:
             if not _SIGNATURES[suffix].startswith(start[: len(_SIGNATURES[suffix])]):
@@ -90,7 +103,7 @@ class Source(io.RawIOBase):
                     f"{start[:6]!r} instead. Rename it or fetch it again."
                 )
             self.kind = suffix  # cut off within its first bytes
-        self._stream = _decompressor(self.kind, self.file) if self.kind else self.file
+        self._stream = _OPENERS[self.kind](self.file)
 
     @property
     def consumed(self) -> int:
@@ -142,28 +155,6 @@ class Source(io.RawIOBase):
         super().close()
 
 
-def _compression(start: bytes) -> str:
-    for kind, signature in _SIGNATURES.items():
-        if start.startswith(signature):
-            # 'BZh' may well begin a text; in an archive the digits of pi or of its root follow.
-            if kind == ".bz2" and start[4:10] not in (b"1AY&SY", b"\x17rE8P\x90"):
-                continue
-            return kind
-    return ""
-
-
-def _decompressor(kind: str, file: Any) -> Any:
-    if kind == ".gz":
-        return gzip.GzipFile(fileobj=file)
-    if kind == ".bz2":
-        return bz2.BZ2File(file)
-    if kind == ".xz":
-        return lzma.LZMAFile(file)
-    import pyarrow as pa
-
-    return pa.CompressedInputStream(file, "zstd")
-
-
 def empty_file(name: str) -> str:
     """Return the message for a file without a byte in it."""
     return f"{name} must hold text. Got an empty file instead. Check how it was made."
@@ -190,9 +181,6 @@ def how_to_convert(byte: int, offset: int) -> str:
     return "Convert the file first: iconv -f latin1 -t utf-8, or -f cp1252 where it is from Windows"
 
 
-# ---- chunks of a file that can be processed independently ----------------------------------------
-
-
 def iter_chunks(
     source: Source, cut: Callable[[bytes], int], size: int | None = None
 ) -> Iterator[tuple[int, bytes]]:
@@ -201,24 +189,22 @@ def iter_chunks(
     `cut(block)` is the length of the part of a block that may end a chunk, 0 if there is none.
     """
     pending: list[bytes] = []
-    offset = n_read = 0
-    last = b""
+    offset = 0
+    last_byte = None
     while block := source.read(size or CHUNK_BYTES):
-        n_read += len(block)
-        last = block[-1:]
+        last_byte = block[-1:]
         end = cut(block)
-        if end == 0:
-            pending.append(block)
-            continue
-        chunk = b"".join([*pending, block[:end]])
-        yield offset, chunk
-        offset += len(chunk)
-        pending = [block[end:]] if end < len(block) else []
-    if n_read == 0:
+        if end:
+            chunk = b"".join([*pending, block[:end]])
+            yield offset, chunk
+            offset += len(chunk)
+            pending = []
+        pending.append(block[end:])
+    if last_byte is None:
         raise ValueError(empty_file(source.name))
-    chunk = b"".join(pending)
-    if chunk or last != b"\n":
-        yield offset, chunk if last == b"\n" else chunk + b"\n"
+    chunk = b"".join(pending) + (b"" if last_byte == b"\n" else b"\n")
+    if chunk:
+        yield offset, chunk
 
 
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 _MAX_NAMED_COLUMNS = 6  # in a message
 
@@ -67,10 +68,10 @@ def as_sentences(X: Any, name: str = "X") -> Iterable:
     if (getattr(X, "ndim", None) or 0) > 1:
         step = "Pass one column: X[:, 0]." if X.ndim == 2 else "Pass a list of str."
         raise TypeError(f"{rule} Got a {type(X).__name__} of shape {X.shape} instead. {step}")
-    if hasattr(X, "to_pylist"):  # pyarrow's arrays hold scalars of their own
-        X = X.to_pylist()
     if isinstance(X, np.ndarray) and X.ndim == 0:
         raise TypeError(f"{rule} Got a single value in an array instead. Pass a list of str.")
+    if hasattr(X, "to_pylist"):  # pyarrow's arrays hold scalars of their own
+        return X.to_pylist()
     if not hasattr(X, "__iter__") and not hasattr(X, "__getitem__"):
         raise TypeError(f"{rule} Got {_show(X)} instead. Pass a list of str.")
     return X
@@ -89,13 +90,10 @@ def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
 
     An Arrow column of strings is not copied.
 
-    >>> import pyarrow as pa
     >>> data, bounds = text_bytes(pa.array(["ab", "", "c"]).slice(1))
     >>> bytes(data[bounds[0] : bounds[-1]]), bounds.tolist()
     (b'c', [2, 2, 3])
     """
-    import pyarrow as pa
-
     if isinstance(texts, list):
         texts = pa.array(texts, pa.large_string())
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
@@ -109,15 +107,6 @@ def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
     bounds = np.frombuffer(offsets, dtype)[texts.offset : texts.offset + len(texts) + 1]
     content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     return content, bounds.astype(np.int64)
-
-
-def n_sentences(X: Any) -> int | None:
-    """Return the number of sentences of what `as_sentences` returned, where it is known.
-
-    >>> n_sentences(['a film', 'a book'])
-    2
-    """
-    return len(X) if hasattr(X, "__len__") else None
 
 
 def _as_str(text, row, name) -> str:
