@@ -135,12 +135,9 @@ def rows_per_kept_token(window, n_negatives, n_centres):
     return (n_centres + n_negatives + np.mean(spans)) / n_centres
 
 
-def floor_of(report, rates, *, negatives, n_negatives, window, n_centres):
+def floor_of(report, rates, *, n_negatives, window, n_centres):
     """(seconds the rows alone would take, rows per second reached)."""
-    if negatives == "pair":  # the centre's row once per centre word, all else once per pair
-        rows = report["n_pairs"] * (n_negatives + 1) + report["n_kept"]
-    else:
-        rows = report["n_kept"] * rows_per_kept_token(window, n_negatives, n_centres)
+    rows = report["n_kept"] * rows_per_kept_token(window, n_negatives, n_centres)
     return rows / rates[2], rows / report["seconds"]
 
 
@@ -174,7 +171,7 @@ def zipf_corpus(n_words, n_tokens, device, seed=0):
 def run(corpus, name, rates, quality=None, **settings):
     """One row of the table."""
     told: dict = {}
-    shape = {"n_negatives": 15, "window": 5, "negatives": "shared", "n_centres": 2} | settings
+    shape = {"n_negatives": 15, "window": 5, "n_centres": 2} | settings
     started = time.perf_counter()
     input_vectors, output_vectors, losses = train_skipgram(
         corpus, random_state=0, report=told.update, **settings
@@ -238,21 +235,19 @@ def on_text(corpus, arguments, device):
     print("G rows/s read, added, both:", [round(rate / 1e9, 3) for rate in rates], flush=True)
     quality = Quality(arguments.data / "words", corpus.vocabulary.words, device)
     train_skipgram(corpus, n_epochs=1)  # compiles, fills caches
-    train_skipgram(corpus, n_epochs=1, negatives="pair")
     train_skipgram(corpus, n_epochs=1, n_centres=1)
     common = {"rates": rates, "quality": quality, "n_epochs": arguments.epochs}
     rows = [
         run(corpus, "shared (2 centre words)", **common),
         run(corpus, "shared (1 centre word)", n_centres=1, **common),
         run(corpus, "shared (4 centre words)", n_centres=4, **common),
-        run(corpus, "pair", negatives="pair", **common),
         run(corpus, "shared, streamed by 4 M", segment_tokens=1 << 22, **common),
     ]
     for n_dims in (100, 200, 400, 600):
         rows.append(run(corpus, f"shared, d={n_dims}", n_dims=n_dims, **common))
     for n_negatives in (5, 10, 20, 30):
         rows.append(run(corpus, f"shared, k={n_negatives}", n_negatives=n_negatives, **common))
-    for row in rows[5:9]:
+    for row in rows[4:8]:
         row["G rows/s"] = row["x floor"] = None  # the floor was measured for rows of 300
     if arguments.baselines:
         rows += [{key: baseline.get(key) for key in rows[0]} for baseline in baselines(corpus)]

@@ -173,35 +173,6 @@ def test_a_tile_moves_as_on_the_cpu_given_the_same_noise_words(rng):
     assert_allclose(cpu_loss, float(loss), rtol=1e-5)
 
 
-def test_a_pair_moves_as_on_the_cpu_given_the_same_noise_words(rng):
-    from pacsent._kernels.skipgram_kernels import pair_step
-
-    n_dims, n_words, n_O = 32, 40, 8
-    I = rng.normal(size=(n_words, n_dims)).astype(np.float32)
-    O = rng.normal(size=(n_words, n_dims)).astype(np.float32)
-    rows_O = rng.choice(n_words, n_O, replace=False).astype(np.int64)
-    labels = np.zeros((1, n_O), np.float32)
-    labels[0, 0] = 1
-    to_I, to_O, loss = reference.tile_step(
-        torch.from_numpy(I[3:4]), torch.from_numpy(O[rows_O]), torch.from_numpy(labels),
-        torch.ones(1, n_O), 0.025,
-    )  # fmt: skip
-    expected_I, expected_O = I.copy(), O.copy()
-    expected_I[3] += to_I[0].numpy()
-    expected_O[rows_O] += to_O.numpy()
-    buffers = (
-        np.zeros((1, n_dims), np.float32),
-        np.zeros((n_O, n_dims), np.float32),
-        np.zeros(n_O, np.float32),
-    )
-    signs = np.where(labels[0] > 0, 1, -1).astype(np.float32)
-    row_I = np.array([3])
-    cpu_loss = pair_step(I, O, row_I, rows_O, signs, np.float32(0.025), buffers)
-    assert_allclose(I, expected_I, atol=1e-5)
-    assert_allclose(O, expected_O, atol=1e-5)
-    assert_allclose(cpu_loss, float(loss), rtol=1e-5)
-
-
 def replayed(shape, rng, n_words=40, n_documents=5, longest=60, n_chunks=3):
     corpus = small_corpus(rng, n_words, n_documents, longest)
     chunks = gpu_skipgram.chunks_between(corpus.offsets, 0, corpus.n_tokens, 64 * shape.window)
@@ -215,7 +186,7 @@ def replayed(shape, rng, n_words=40, n_documents=5, longest=60, n_chunks=3):
     return corpus, chunks, order, I, O, arguments
 
 
-@pytest.mark.parametrize("shape", [Shape(6, 3, 2, False, 1), Shape(6, 3, 2, False, 2)])
+@pytest.mark.parametrize("shape", [Shape(6, 3, 2, 1), Shape(6, 3, 2, 2)])
 def test_windows_reach_across_chunk_borders_and_not_across_documents(rng, shape, monkeypatch):
     corpus, _, _, I, O, arguments = replayed(shape, rng)
     whole = gpu_skipgram.chunks_between(corpus.offsets, 0, corpus.n_tokens, 128)
@@ -240,7 +211,7 @@ def test_the_twin_learns_which_words_meet():
     O = torch.zeros(4, 8, dtype=torch.float64)
     for epoch in range(2):
         _, n_pairs, loss = reference.replay(
-            I, O, ids, chunks, range(60), Shape(8, 2, 2, False, 2), keep=np.ones(4),
+            I, O, ids, chunks, range(60), Shape(8, 2, 2, 2), keep=np.ones(4),
             noise=np.ones(4), key=gpu_skipgram.epoch_key(0, epoch), rate=0.05, done=0.0, span=0.1,
         )  # fmt: skip
     scores = (I @ O.T).numpy()
@@ -253,7 +224,7 @@ def test_the_twin_learns_which_words_meet():
     ("n_dims", "n_negatives", "n_centres"), [(300, 15, 1), (300, 15, 2), (600, 40, 1), (4, 1, 1)]
 )
 def test_output_rows_fit_into_registers(n_dims, n_negatives, n_centres):
-    shape = Shape(n_dims, n_negatives, 5, False, n_centres)
+    shape = Shape(n_dims, n_negatives, 5, n_centres)
     each = shape.stride // 32
     assert shape.group * each <= gpu_skipgram.REGISTER_ROWS + each
     assert shape.group <= 32
@@ -266,8 +237,8 @@ def test_the_kernels_compile_for_gpus_old_and_new():
     except ImportError:
         pytest.skip("NVRTC is not here: it comes with the CUDA build of torch")
     for path, name, constants in (
-        ("skipgram.cu", "train", Shape(300, 15, 5, False, 2).constants()),
-        ("skipgram.cu", "train", Shape(37, 3, 2, True, 1).constants()),
+        ("skipgram.cu", "train", Shape(300, 15, 5, 2).constants()),
+        ("skipgram.cu", "train", Shape(37, 3, 2, 1).constants()),
     ):
         source = (gpu_device.Path(gpu_device.__file__).parent / path).read_text()
         for architecture in ("sm_75", "sm_90"):
@@ -321,7 +292,7 @@ def test_tables_that_do_not_fit_are_refused_with_both_numbers(monkeypatch):
     monkeypatch.setattr(gpu_skipgram, "free_memory", lambda device: 2_000_000_000)
     with pytest.raises(MemoryError, match=r"2,000,000 x 300 need 5.7 GB .* Got 2.0 GB free"):
         gpu_skipgram.Trainer(
-            Shape(300, 15, 5, False, 1), np.ones(2_000_000), np.ones(2_000_000),
+            Shape(300, 15, 5, 1), np.ones(2_000_000), np.ones(2_000_000),
             torch.device("cpu"),
         )  # fmt: skip
 
@@ -329,7 +300,6 @@ def test_tables_that_do_not_fit_are_refused_with_both_numbers(monkeypatch):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"negatives": "few"}, "negatives must be 'shared' or 'pair'. Got 'few' instead"),
         ({"n_dims": 6000}, "n_dims must be at most 5440 on a GPU. Got 6000 instead"),
         ({"window": 50}, "The rows of one window must fit .* Got window=50 and n_dims=300"),
         ({"n_negatives": 9000}, r"n_negatives \* 2 \* window must be below 65,536"),
@@ -362,17 +332,13 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "shape",
     [
-        Shape(300, 15, 5, False, 1, True),
-        Shape(300, 15, 5, False, 2, True),
-        Shape(300, 15, 5, True, 1, True),
-        Shape(130, 20, 3, False, 4, True),
-        Shape(300, 40, 5, False, 1, True),
-        Shape(600, 15, 5, False, 2, True),
-        Shape(600, 15, 5, True, 1, True),
-        Shape(37, 3, 2, True, 1, True),
-        Shape(100, 5, 10, False, 1, True),
-        Shape(4, 1, 1, False, 1, True),
-        Shape(4, 1, 1, True, 1, True),
+        Shape(300, 15, 5, 1, True),
+        Shape(300, 15, 5, 2, True),
+        Shape(130, 20, 3, 4, True),
+        Shape(300, 40, 5, 1, True),
+        Shape(600, 15, 5, 2, True),
+        Shape(100, 5, 10, 1, True),
+        Shape(4, 1, 1, 1, True),
     ],
     ids=str,
 )
@@ -400,14 +366,13 @@ def test_the_kernel_does_what_its_twin_does(cuda, rng, shape):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("negatives", ["shared", "pair"])
-def test_streaming_trains_the_same_pairs_as_a_resident_corpus(cuda, rng, negatives):
+def test_streaming_trains_the_same_pairs_as_a_resident_corpus(cuda, rng):
     corpus = small_corpus(rng, 5000, 60, 4000)
     reports = []
     for segment_tokens in (None, 7000):
         report: dict = {}
         _, _, losses = gpu_skipgram.train_skipgram(
-            corpus, n_dims=20, n_epochs=2, negatives=negatives, report=report.update,
+            corpus, n_dims=20, n_epochs=2, report=report.update,
             segment_tokens=segment_tokens,
         )  # fmt: skip
         reports.append((report, losses))

@@ -235,24 +235,6 @@ def contexts(tokens, documents, t, reach):
     return [j for j in around if j != t and documents[j] == documents[t]]
 
 
-def reference_pairs(I, O, tokens, documents, span, shape, noise, seed):
-    """What train_pairs does, slowly: one pair at a time, in double precision."""
-    draws, loss, n_pairs = Draws(seed), 0.0, 0
-    start, stop, rate, _ = span
-    for t in range(start, stop):
-        for j in contexts(tokens, documents, t, draws.window(shape[0])):
-            outputs = [tokens[t]]
-            outputs += [w for _ in range(shape[1]) if (w := draws.noise(*noise)) != tokens[t]]
-            signs = np.array([1.0] + [-1.0] * (len(outputs) - 1))
-            x, Y = I[tokens[j]].copy(), O[outputs]
-            z = -signs * (Y @ x)
-            g = rate * signs / (1 + np.exp(-z))
-            loss, n_pairs = loss + softplus(z).sum(), n_pairs + 1
-            I[tokens[j]] += g @ Y
-            np.add.at(O, outputs, np.outer(g, x))
-    return loss, n_pairs
-
-
 def reference_blocks(I, O, tokens, documents, span, shape, noise, seed):
     """What train_blocks does, slowly: every pair and every noise term of a block by itself."""
     draws, loss, n_pairs = Draws(seed), 0.0, 0
@@ -280,10 +262,7 @@ def reference_blocks(I, O, tokens, documents, span, shape, noise, seed):
     return loss, n_pairs
 
 
-REFERENCES = {"train_pairs": reference_pairs, "train_blocks": reference_blocks}
-
-
-def compare_with_its_reference(module, kernel, shape, rng):
+def compare_with_its_reference(module, shape, rng):
     n_words = 12  # so few that noise often equals the centre and rows repeat
     I, O = tables(rng, n_words)
     tokens = rng.integers(0, n_words, 50).astype(np.int32)
@@ -292,36 +271,25 @@ def compare_with_its_reference(module, kernel, shape, rng):
     span = (2, 47, 0.01, 0.01)
     slow_I, slow_O = I.astype(float), O.astype(float)
     arguments = (tokens, documents, span, shape, noise)
-    expected = REFERENCES[kernel](slow_I, slow_O, *arguments, 77)
-    found = getattr(module, kernel)(I, O, *arguments, np.array([77], np.uint64))
+    expected = reference_blocks(slow_I, slow_O, *arguments, 77)
+    found = module.train_blocks(I, O, *arguments, np.array([77], np.uint64))
     assert found[1] == expected[1]
     assert_allclose(found[0], expected[0], rtol=1e-5)
     assert_allclose(I, slow_I, rtol=1e-3, atol=2e-5)
     assert_allclose(O, slow_O, rtol=1e-3, atol=2e-5)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "shape"),
-    [
-        ("train_pairs", (3, 5)),
-        ("train_pairs", (1, 1)),
-        ("train_blocks", (3, 5, 4, 8)),
-        ("train_blocks", (5, 15, 8, 40)),
-        ("train_blocks", (1, 1, 1, 3)),
-        ("train_blocks", (4, 6, 2, 10)),
-    ],
-)
-def test_a_kernel_does_what_its_slow_reference_does_on_the_same_draws(rng, kernel, shape):
-    compare_with_its_reference(kernels, kernel, shape, rng)
+@pytest.mark.parametrize("shape", [(3, 5, 4, 8), (5, 15, 8, 40), (1, 1, 1, 3), (4, 6, 2, 10)])
+def test_the_kernel_does_what_its_slow_reference_does_on_the_same_draws(rng, shape):
+    compare_with_its_reference(kernels, shape, rng)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in PROCESSORS if name != "SVE"])
 def test_training_is_the_same_at_every_width(kernels_of, rng, name):
     there = kernels_of(name)
-    compare_with_its_reference(there, "train_pairs", (3, 5), rng)
     for shape in ((3, 5, 4, 8), (5, 15, 8, 40), (1, 1, 1, 3)):
-        compare_with_its_reference(there, "train_blocks", shape, rng)
+        compare_with_its_reference(there, shape, rng)
 
 
 def test_subsampling_keeps_the_share_it_promises_and_depends_on_the_place_alone():
@@ -341,11 +309,9 @@ def test_subsampling_keeps_the_share_it_promises_and_depends_on_the_place_alone(
 # ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("negatives", ["shared", "pair"])
-def test_words_of_one_topic_become_neighbours(corpus, negatives):
+def test_words_of_one_topic_become_neighbours(corpus):
     model = SkipGram(
         **SMALL | {"n_epochs": 40},
-        negatives=negatives,
         learning_rate=0.05,
         random_state=0,
         n_jobs=2,
@@ -357,9 +323,8 @@ def test_words_of_one_topic_become_neighbours(corpus, negatives):
         assert all(word[0] == name[0] for word in near)
 
 
-@pytest.mark.parametrize("negatives", ["shared", "pair"])
-def test_the_loss_begins_at_its_known_value_and_falls(corpus, negatives):
-    settings = SMALL | {"n_epochs": 6, "negatives": negatives, "random_state": 0, "n_jobs": 1}
+def test_the_loss_begins_at_its_known_value_and_falls(corpus):
+    settings = SMALL | {"n_epochs": 6, "random_state": 0, "n_jobs": 1}
     # output vectors begin at 0: every one of the 1 + 4 terms is log 2, less the 1 in 80 noise
     # words that equal the centre and are left out
     (unmoved, *_) = SkipGram(**settings, learning_rate=1e-9).fit(corpus).loss_
@@ -369,26 +334,21 @@ def test_the_loss_begins_at_its_known_value_and_falls(corpus, negatives):
     assert losses[-1] < losses[0] < unmoved
 
 
-@pytest.mark.parametrize("negatives", ["shared", "pair"])
-def test_one_worker_and_a_seed_give_the_same_bits(corpus, negatives):
-    runs = [
-        SkipGram(**SMALL, negatives=negatives, random_state=seed, n_jobs=1).fit(corpus)
-        for seed in (3, 3, 4)
-    ]
+def test_one_worker_and_a_seed_give_the_same_bits(corpus):
+    runs = [SkipGram(**SMALL, random_state=seed, n_jobs=1).fit(corpus) for seed in (3, 3, 4)]
     first, again, other = (run.word_vectors_ for run in runs)
     assert_array_equal(first.input_vectors, again.input_vectors)
     assert_array_equal(first.output_vectors, again.output_vectors)
     assert not np.array_equal(first.input_vectors, other.input_vectors)
 
 
-@pytest.mark.parametrize("negatives", ["shared", "pair"])
-def test_windows_do_not_cross_documents(tmp_path, negatives):
+def test_windows_do_not_cross_documents(tmp_path):
     # "left" and "right" always stand side by side, but never in one document: neither is ever
     # the other's context. Words alone in their document are in no pair, so their rows stay put.
     documents = [["left"], ["right"]] * 200 + [["x", "y"]] * 50
     settings = SMALL | {"n_negatives": 1}
-    model = SkipGram(**settings, negatives=negatives, random_state=0, n_jobs=1).fit(documents)
-    start = SkipGram(**settings, negatives=negatives, random_state=0, n_jobs=1, learning_rate=1e-30)
+    model = SkipGram(**settings, random_state=0, n_jobs=1).fit(documents)
+    start = SkipGram(**settings, random_state=0, n_jobs=1, learning_rate=1e-30)
     untouched = start.fit(documents).word_vectors_
     for word in ("left", "right"):
         assert_array_equal(model.word_vectors_.input(word), untouched.input(word))
@@ -422,24 +382,21 @@ def test_a_document_longer_than_a_chunk_is_trained_whole(monkeypatch, tmp_path):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("negatives", ["shared", "pair"])
-def test_unusual_settings_train(corpus, changed, negatives):
-    model = SkipGram(**SMALL | changed | {"n_epochs": 1}, negatives=negatives, n_jobs=1).fit(corpus)
+def test_unusual_settings_train(corpus, changed):
+    model = SkipGram(**SMALL | changed | {"n_epochs": 1}, n_jobs=1).fit(corpus)
     for table in (model.word_vectors_.input_vectors, model.word_vectors_.output_vectors):
         assert table.shape == (80, model.n_dims)
         assert np.isfinite(table).all()
         assert table.any()
 
 
-@pytest.mark.parametrize("negatives", ["shared", "pair"])
-def test_a_tiny_vocabulary_stays_finite_and_bounded(negatives):
+def test_a_tiny_vocabulary_stays_finite_and_bounded():
     documents = [["a", "b", "a", "b", "a"]] * 400 + [["c"]]
     model = SkipGram(
         n_dims=10,
         min_count=1,
         subsample=1e-2,
         n_epochs=10,
-        negatives=negatives,
         n_jobs=1,
         random_state=0,
     ).fit(documents)
@@ -454,7 +411,6 @@ def test_a_tiny_vocabulary_stays_finite_and_bounded(negatives):
         ([["a", "b"]], {"n_jobs": 0}, "n_jobs must be a number of threads"),
         ([["a", "b"]], {"device": "tpu"}, "'cpu', 'cuda' or 'cuda:<number>'"),
         ([["a", "b"]], {"n_dims": 0}, "The 'n_dims' parameter of SkipGram"),
-        ([["a", "b"]], {"negatives": "none"}, "The 'negatives' parameter of SkipGram"),
         ([["a", "b"]], {"learning_rate": 0}, "The 'learning_rate' parameter of SkipGram"),
         ([["a", "b"]], {"window": 0}, "The 'window' parameter of SkipGram"),
     ],
@@ -509,7 +465,7 @@ def test_text_and_files_and_corpora_give_the_same_vectors(sentences, corpus, tmp
 
 
 def test_parameters_round_trip():
-    model = SkipGram(n_dims=7, negatives="pair")
+    model = SkipGram(n_dims=7, window=3)
     assert clone(model).get_params() == model.get_params()
 
 

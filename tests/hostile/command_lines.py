@@ -254,7 +254,7 @@ BAD_OPTIONS = {
     ("train", "t.txt", "-o", "new", "--min-count", "1", "--quiet"): [
         "--n-dims 0", "--n-dims -3", "--n-dims x", "--window 0", "--n-epochs 0", "--n-negatives 0",
         "--learning-rate 0", "--learning-rate nan", "--min-count 0", "--min-count 1000000",
-        "--subsample -1", "--negatives x", "--normalise x", "--n-jobs 0", "--random-state -1",
+        "--subsample -1", "--normalise x", "--n-jobs 0", "--random-state -1",
         "--device tpu", "--checkpoint-every x", "--checkpoint-every -1", "--resume nowhere",
     ],
     ("certify", "model", "t.txt", "--quiet"): [

@@ -15,8 +15,6 @@ from pacsent.gpu.skipgram import (
     keep_thresholds,
 )
 
-MIN_STEP = 1e-5  # SMALLEST_STEP of skipgram.cu: a smaller step of a negative sample is not added
-
 
 def tile_step(
     input_rows: torch.Tensor,
@@ -115,7 +113,7 @@ class _Twin:
         self.n_pairs, self.loss = 0, 0.0
 
     def train(self, places, words, centres, reach, rate):
-        """All pairs of neighbouring centre words, which share noise words unless shape.pair."""
+        """All pairs of neighbouring centre words, which share noise words."""
         shape = self.shape
         low = max(0, int((centres - reach).min()))
         high = min(words.size - 1, int((centres + reach).max()))
@@ -123,25 +121,14 @@ class _Twin:
         distance = np.abs(around[:, None] - centres[None, :])
         has = (distance > 0) & (distance <= reach[None, :])  # (n_contexts, n_centres)
         around, has = around[has.any(axis=1)], has[has.any(axis=1)]
-        tiles = [(slice(None), 1)]
-        if shape.pair:
-            tiles = [(slice(c, c + 1), 1 + c * shape.n_negatives) for c in range(around.size)]
         rows = self.input[torch.from_numpy(words[around])].clone()
-        targets = torch.from_numpy(words[centres])
-        centre_steps = torch.zeros_like(self.output[targets])
-        for here, first in tiles:
-            drawn = noise_words(places[centres[0]], first, shape.n_negatives, self.key, self.noise)
-            to_input = self._tile(rows[here], has[here], words[centres], drawn, rate, centre_steps)
-            self.input.index_add_(0, torch.from_numpy(words[around[here]]), to_input)
-            self.n_pairs += int(has[here].sum())
-        if shape.pair:
-            self.output.index_add_(0, targets, centre_steps)
+        drawn = noise_words(places[centres[0]], 1, shape.n_negatives, self.key, self.noise)
+        to_input = self._tile(rows, has, words[centres], drawn, rate)
+        self.input.index_add_(0, torch.from_numpy(words[around]), to_input)
+        self.n_pairs += int(has.sum())
 
-    def _tile(self, rows, has, centres, drawn, rate, centre_steps):
-        """Output rows are loaded, and added, one group of slots after another; the input's steps.
-
-        With shape.pair the centre word's own row is moved once, by the sum over its contexts.
-        """
+    def _tile(self, rows, has, centres, drawn, rate):
+        """Output rows are loaded and added group by group; returns the steps of the input rows."""
         shape = self.shape
         # a noise word counts for every pair whose centre is another word
         other = centres[:, None] != drawn[None, :]  # (n_centres, n_negatives)
@@ -160,12 +147,5 @@ class _Twin:
             step, changes, cost = tile_step(rows, outputs, labels[:, at], weights[:, at], rate)
             to_input += step
             self.loss += float(cost)
-            if shape.pair:
-                size = rate * weights[0, at] * torch.sigmoid(outputs @ rows[0])
-                changes = torch.where((size >= MIN_STEP)[:, None], changes, 0.0)
-                if group == 0:
-                    first = labels[:, :1], weights[:, :1]
-                    centre_steps += tile_step(rows, outputs[:1], *first, rate)[1]
-                    changes[0] = 0
             self.output.index_add_(0, here, changes)
         return to_input

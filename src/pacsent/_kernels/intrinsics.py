@@ -332,12 +332,10 @@ def _row_tile(n_rows, tile):
 
 if config.DISABLE_JIT:
     scores, scores_and_copies = _scores_plainly, _scores_and_copies_plainly
-    add_rows, add_4_rows, add_1_row = (
-        partial(_add_rows_plainly, n_rows) for n_rows in (TILE.rows, 4, 1)
-    )
+    add_rows, add_4_rows = (partial(_add_rows_plainly, n_rows) for n_rows in (TILE.rows, 4))
 else:
     scores, scores_and_copies = _score_tile(TILE)
-    add_rows, add_4_rows, add_1_row = (_row_tile(n_rows, TILE) for n_rows in (TILE.rows, 4, 1))
+    add_rows, add_4_rows = (_row_tile(n_rows, TILE) for n_rows in (TILE.rows, 4))
 
 
 # ---- Columns of a table -------------------------------------------------------------------------

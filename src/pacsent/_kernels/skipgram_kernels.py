@@ -1,16 +1,16 @@
 """Skip-gram with negative sampling: the compiled inner loops, and only those.
 
 `I` and `O` are the two tables being trained, rows padded with zeros to a multiple of 16 floats.
-For every pair of a centre word c and a context word i of its window, both trainers descend
+For every pair of a centre word c and a context word i of its window, `train_blocks` descends
 
     loss(i, c) = -log sigmoid(I[i] @ O[c]) - sum over n_negatives noise words n of
                   log sigmoid(-I[i] @ O[n]),        terms with n == c left out,
 
 that is, as in word2vec, the input vector belongs to the context word and the output vector to the
-centre word. `train_pairs` draws fresh noise for every pair. `train_blocks` draws noise once for
-a block of consecutive centre words: the block becomes three small matrix products.
+centre word. Noise is drawn once for a block of consecutive centre words: the block becomes three
+small matrix products.
 
-Threads may call the trainers on the same tables at the same time (lock-free, "Hogwild").
+Threads may call it on the same tables at the same time (lock-free, "Hogwild").
 """
 
 from math import lcm
@@ -21,7 +21,6 @@ from pacsent._kernels.compiling import njit
 from pacsent._kernels.intrinsics import (
     LINE,
     TILE,
-    add_1_row,
     add_4_rows,
     add_rows,
     fetch_line,
@@ -398,78 +397,4 @@ def train_blocks(I, O, tokens, documents, span, shape, noise, state):
             n_pairs += pairs
         pairs, n_rows, first = coming
         drawn, after = after, drawn
-    return loss, n_pairs
-
-
-# ---- Fresh noise for every pair, as word2vec does it --------------------------------------------
-
-
-@njit(**_OPTIONS)
-def _scores_1(I, row, Y, S, n):
-    """S[n:n+4] = Y[n:n+4] @ I[row], in place."""
-    wide()
-    s0 = s1 = s2 = s3 = _ZERO
-    for i in range((I.shape[1] >> 4) << 4):
-        x = I[row, i]
-        s0 += x * Y[n, i]
-        s1 += x * Y[n + 1, i]
-        s2 += x * Y[n + 2, i]
-        s3 += x * Y[n + 3, i]
-    S[n], S[n + 1], S[n + 2], S[n + 3] = s0, s1, s2, s3
-
-
-@njit(**_OPTIONS)
-def pair_step(I, O, row_I, rows_O, weights, learning_rate, buffers):
-    """One step of gradient descent on one pair and its noise, in place; its loss before the step.
-
-    As `block_step` with one context word, `row_I` (an array of one). `rows_O` and `weights` have a
-    multiple of four entries.
-    """
-    wide()
-    X, Y, S = buffers  # (1, n_dims), (n_rows_O, n_dims), (n_rows_O,)
-    for n in range(rows_O.size):
-        _copy_row(O, rows_O[n], Y, n)
-    for n in range(0, rows_O.size, 4):
-        _scores_1(I, row_I[0], Y, S, n)
-    loss = _gradients(S, weights, learning_rate)
-    _copy_row(I, row_I[0], X, np.int64(0))
-    add_products(O, rows_O, S.reshape(1, -1), X, np.int64(1))
-    add_1_row(I, row_I, 0, S.reshape(-1, 1), Y, (rows_O.size, 0, I.shape[1]))
-    return loss
-
-
-@njit(**_OPTIONS)
-def train_pairs(I, O, tokens, documents, span, shape, noise, state):
-    """Train on the centres tokens[start:stop], pair by pair, in place; (sum of losses, pairs).
-
-    span = (start, stop, learning rate at start, at stop); shape = (window, n_negatives).
-    """
-    start, stop, _, _ = span
-    window, n_negatives = shape
-    thresholds, aliases = noise
-    n_O = (1 + n_negatives + 3) >> 2 << 2
-    rows_O = np.zeros(n_O, np.int64)
-    row_I = np.zeros(1, np.int64)
-    weights = np.zeros(n_O, np.float32)
-    buffers = (
-        np.zeros((1, I.shape[1]), np.float32),
-        np.zeros((n_O, I.shape[1]), np.float32),
-        np.zeros(n_O, np.float32),
-    )
-    loss = 0.0
-    n_pairs = 0
-    for t in range(start, stop):
-        rate = _rate(span, t)
-        reach = _draw_window(state, window)
-        rows_O[:] = tokens[t]
-        weights[0] = _ONE
-        for j in range(max(0, t - reach), min(tokens.size, t + reach + 1)):
-            if j == t or documents[j] != documents[t]:
-                continue
-            for n in range(1, 1 + n_negatives):
-                rows_O[n] = _draw_noise(state, thresholds, aliases)
-                weights[n] = _ZERO if rows_O[n] == rows_O[0] else -_ONE
-            row_I[0] = tokens[j]
-            loss += pair_step(I, O, row_I, rows_O, weights, rate, buffers)
-            n_pairs += 1
     return loss, n_pairs

@@ -2,8 +2,7 @@
 //
 // Compiled at run time with these constants:
 //   DIMS       numbers in a row              WINDOW  largest distance of a context word
-//   NEGATIVES  noise words                   PAIR    1: fresh noise words for every pair
-//   CENTRES    neighbouring centre words that share one set of noise words (PAIR: 1)
+//   NEGATIVES  noise words                   CENTRES neighbouring centre words that share them
 //   CHUNK      most tokens in a chunk        GROUP   output rows held in registers at a time
 //   FENCE      1: every update is seen before the next tile is read (for tests, one warp)
 //
@@ -30,7 +29,6 @@ typedef unsigned long long u64;
 #define GROUPS ((OUTPUTS + GROUP - 1) / GROUP)
 #define ROWS (2 * WINDOW + CENTRES)     // most context rows of a tile
 #define STEPS ((GROUP + 3) / 4 * 4)     // numbers from one context's steps to the next
-#define SMALLEST_STEP 1e-5f             // PAIR: a smaller step of a noise word is not added
 
 struct Work {
   float *input, *output;                // (n_words, STRIDE) each
@@ -290,13 +288,10 @@ extern "C" __global__ void __launch_bounds__(32) train(const Work work) {
         }
       }
       for (int j = low; j <= high; j++) {
-        // A lone centre word is no context; in its place, fresh noise words need its output row.
-        if (CENTRES == 1 && j == WINDOW + i && !PAIR) continue;
-        const float *table = PAIR && j == WINDOW + i ? work.output : work.input;
-        fetch(contexts + (j - low) * STRIDE, table + (size_t)words[j] * STRIDE, lane);
+        if (CENTRES == 1 && j == WINDOW + i) continue;  // a lone centre word is no context
+        fetch(contexts + (j - low) * STRIDE, work.input + (size_t)words[j] * STRIDE, lane);
       }
       const long long tile = place + places[i];
-#if !PAIR
       for (int q = lane; q < OUTPUTS; q += 32) {
         u32 word = NOBODY;
         if (q < CENTRES) {
@@ -306,79 +301,9 @@ extern "C" __global__ void __launch_bounds__(32) train(const Work work) {
         }
         targets[q] = word;
       }
-#endif
       fetched();
       float loss_here = 0.f;
 
-#if PAIR
-      Row centre_step;
-      clear(centre_step);
-      const u32 centre = words[WINDOW + i];
-      int number = 1;
-#pragma unroll 1
-      for (int j = low; j <= high; j++) {
-        if (j == WINDOW + i) continue;
-        for (int q = lane; q < OUTPUTS; q += 32) {
-          u32 word = q ? noise_word(work, tile, number + q - 1) : centre;
-          if (q && word == centre) word = NOBODY;
-          targets[q] = word;
-        }
-        number += NEGATIVES;
-        n_pairs++;
-        __syncwarp();
-        const Row v = load<true>(contexts + (j - low) * STRIDE, lane);
-        Row step;
-        clear(step);
-#pragma unroll 1
-        for (int g = 0; g < GROUPS; g++) {
-          Row rows[GROUP];
-          float d[GROUP];
-#pragma unroll
-          for (int q = 0; q < GROUP; q++) {
-            const u32 word = g * GROUP + q < OUTPUTS ? targets[g * GROUP + q] : NOBODY;
-            if (q == 0 && g == 0)
-              rows[q] = load<true>(contexts + (WINDOW + i - low) * STRIDE, lane);
-            else if (word != NOBODY)
-              rows[q] = load<false>(work.output + (size_t)word * STRIDE, lane);
-            else clear(rows[q]);
-          }
-#pragma unroll
-          for (int q = 0; q < GROUP; q++) d[q] = dot(rows[q], v);
-          const float f = sums<GROUP, 16>(d, lane);
-          const int s = g * GROUP + slot;
-          const bool used = owner && s < OUTPUTS && targets[s < OUTPUTS ? s : 0] != NOBODY;
-          const float sign = s == 0 ? -1.f : 1.f;
-          const float wrong = __fdividef(1.f, 1.f + __expf(-sign * f));  // 1 - chance of the label
-          if (used)
-            loss_here += fmaxf(sign * f, 0.f) + __logf(1.f + __expf(-fabsf(f)));
-          if (owner) steps[slot] = used ? -sign * wrong * rate : 0.f;
-          __syncwarp();
-#pragma unroll
-          for (int q = 0; q < GROUP; q++) {
-            const float size = steps[q];
-            add_scaled(step, size, rows[q]);
-            if (g == 0 && q == 0) {
-              add_scaled(centre_step, size, v);
-            } else {
-              const u32 word = g * GROUP + q < OUTPUTS ? targets[g * GROUP + q] : NOBODY;
-              if (word != NOBODY && fabsf(size) >= SMALLEST_STEP) {
-                Row change;
-#pragma unroll
-                for (int e = 0; e < EACH; e++) change.x[e] = size * v.x[e];
-                add(work.output + (size_t)word * STRIDE, lane, change);
-              }
-            }
-          }
-          __syncwarp();
-        }
-        add(work.input + (size_t)words[j] * STRIDE, lane, step);
-#if FENCE
-        __threadfence();
-        __syncwarp();
-#endif
-      }
-      add(work.output + (size_t)centre * STRIDE, lane, centre_step);
-#else
 #pragma unroll 1
       for (int g = 0; g < GROUPS; g++) {
         {
@@ -450,7 +375,6 @@ extern "C" __global__ void __launch_bounds__(32) train(const Work work) {
         }
         __syncwarp();
       }
-#endif
       loss += loss_here;
 #if FENCE
       __threadfence();

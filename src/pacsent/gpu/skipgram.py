@@ -46,7 +46,7 @@ CONTEXT_TOKENS_PER_WORD = 64
 # Numbers of output rows that a lane holds; the other 85 of its 255 registers are for the work.
 REGISTER_ROWS = 170
 
-# Neighbouring centre words that share their negative samples with negatives="shared".
+# Neighbouring centre words that share their negative samples.
 N_CENTRES = 2
 
 # More warps do not help: the additions to the vectors are the limit (benchmarks/train_gpu.py).
@@ -68,7 +68,6 @@ class Shape(NamedTuple):
     n_dims: int
     n_negatives: int
     window: int
-    pair: bool
     n_centres: int
     fence: bool = False
 
@@ -101,7 +100,6 @@ class Shape(NamedTuple):
             ("DIMS", self.n_dims),
             ("NEGATIVES", self.n_negatives),
             ("WINDOW", self.window),
-            ("PAIR", int(self.pair)),
             ("CENTRES", self.n_centres),
             ("CHUNK", CHUNK_TOKENS),
             ("GROUP", self.group),
@@ -395,11 +393,10 @@ class Training:
 
     Most settings are those of `SkipGram`. Sub-sampling is drawn anew every epoch, the window of
     each centre word uniformly from 1 to `window`; the rate falls linearly to learning_rate /
-    10,000. With `negatives` "shared" one set of noise words serves all pairs of `n_centres`
-    neighbouring centre words (1 is slower by half; 4 is not faster and scores 2 points less in
-    analogies), with "pair" every pair has a fresh set; the expected loss and gradient are the same.
-    Additions of parallel warps come in any order, so two runs of a `random_state` agree in their
-    draws and not in their last digits.
+    10,000. One set of noise words serves all pairs of `n_centres` neighbouring centre words (1 is
+    slower by half; 4 is not faster and scores 2 points less in analogies). Additions of parallel
+    warps come in any order, so two runs of a `random_state` agree in their draws and not in their
+    last digits.
     """
 
     n_dims: int = 300
@@ -409,19 +406,12 @@ class Training:
     n_negatives: int = 15
     noise_power: float = 0.75
     learning_rate: float = 0.025
-    negatives: str = "shared"
     random_state: int = 0
     n_centres: int = N_CENTRES
 
     def shape(self) -> Shape:
         """The constants of the kernel; an error where it cannot be compiled for them."""
-        if self.negatives not in ("shared", "pair"):
-            raise ValueError(
-                f"negatives must be 'shared' or 'pair'. Got {self.negatives!r} instead."
-            )
-        pair = self.negatives == "pair"
-        n_centres = 1 if pair else self.n_centres
-        shape = Shape(self.n_dims, self.n_negatives, self.window, pair, n_centres)
+        shape = Shape(self.n_dims, self.n_negatives, self.window, self.n_centres)
         _check_shape(shape)
         return shape
 

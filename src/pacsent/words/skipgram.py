@@ -79,17 +79,13 @@ class SkipGram(BaseEstimator):
         Frequent words are skipped at random, more often the smaller this is; 0 keeps all.
     n_epochs : int, default=5
     n_negatives : int, default=15
-        Negative samples per pair of the text.
+        Negative samples per pair of the text. A few consecutive centre words share them: see Notes.
     noise_power : float, default=0.75
         Negative samples are drawn in proportion to count ** noise_power.
     learning_rate : float, default=0.025
         Falls linearly with the words processed, to a ten-thousandth.
     min_count : int, default=5
         Rarer words are omitted (a `Corpus` brings its own).
-    negatives : {"shared", "pair"}, default="shared"
-        "pair" draws `n_negatives` fresh samples for every pair, as word2vec. "shared" draws
-        samples once for a few consecutive centre words and weighs them so that the loss is the
-        same in expectation: several times as fast. See Notes.
     normalise : "auto", a name or a callable, default="auto"
         How text becomes tokens (a `Corpus` brings its own). "auto" chooses "paper" or "unicode" by
         the text, as `Corpus.build` does; `word_vectors_.training` says which and why. A `Pieces`
@@ -121,10 +117,11 @@ class SkipGram(BaseEstimator):
 
     Notes
     -----
-    With "shared", K negative samples serve a block of consecutive centre words. A sample counts,
-    against a context word, once for every pair which that word is in, times n_negatives / K: the
-    expected loss and gradient are those of "pair". All pairs of a block are scored before any
-    vector moves. If the vocabulary is so small that words of a block repeat, blocks are shorter.
+    K negative samples serve a block of consecutive centre words. A sample counts, against a context
+    word, once for every pair which that word is in, times n_negatives / K: the expected loss and
+    gradient are those of word2vec, which draws fresh samples for every pair. All pairs of a block
+    are scored before any vector moves. If the vocabulary is so small that words of a block repeat,
+    blocks are shorter.
 
     Examples
     --------
@@ -144,7 +141,6 @@ class SkipGram(BaseEstimator):
         "noise_power": [Interval(Real, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "min_count": [Interval(Integral, 1, None, closed="left")],
-        "negatives": [StrOptions({"shared", "pair"})],
         "normalise": [StrOptions({"auto", *TOKENISERS}), callable],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -165,7 +161,6 @@ class SkipGram(BaseEstimator):
         noise_power: float = 0.75,
         learning_rate: float = 0.025,
         min_count: int = 5,
-        negatives: str = "shared",
         normalise: str | Callable[[str], list[str]] = "auto",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -177,7 +172,7 @@ class SkipGram(BaseEstimator):
         self.n_dims, self.window, self.subsample = n_dims, window, subsample
         self.n_epochs, self.n_negatives, self.noise_power = n_epochs, n_negatives, noise_power
         self.learning_rate, self.min_count = learning_rate, min_count
-        self.negatives, self.normalise = negatives, normalise
+        self.normalise = normalise
         self.n_jobs, self.random_state, self.device = n_jobs, random_state, device
         self.checkpoint_dir, self.checkpoint_every = checkpoint_dir, checkpoint_every
         self.verbose = verbose
@@ -199,7 +194,9 @@ class SkipGram(BaseEstimator):
             Of a file each line is a document, of an iterable each element.
         y : ignored
         """
-        seed = _seed(self.random_state)
+        seed = self.random_state
+        if not isinstance(seed, Integral):
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
         if folder is not None and (folder / _STATE).exists():
             raise ValueError(
@@ -211,14 +208,14 @@ class SkipGram(BaseEstimator):
                 corpus = X
                 corpus.check()
             else:
-                place = folder
-                if place is None:
-                    made = tempfile.TemporaryDirectory(prefix="pacsent-")
-                    place = Path(stack.enter_context(made))
-                place.mkdir(parents=True, exist_ok=True)
+                parent = folder
+                if parent is None:
+                    temporary = tempfile.TemporaryDirectory(prefix="pacsent-")
+                    parent = Path(stack.enter_context(temporary))
+                parent.mkdir(parents=True, exist_ok=True)
                 corpus = Corpus.build(
                     X,
-                    place / _CORPUS,
+                    parent / _CORPUS,
                     min_count=self.min_count,
                     normalise=self.normalise,
                     n_jobs=self.n_jobs,
@@ -226,7 +223,7 @@ class SkipGram(BaseEstimator):
                     overwrite=True,  # an unfinished one of this training
                 )
             settings = {name: getattr(self, name) for name in _SETTINGS}
-            settings |= {"seed": seed, "digest": corpus.digest}
+            settings |= {"seed": int(seed), "digest": corpus.digest}
             self._train(corpus, settings, folder, done=None)
         return self
 
@@ -289,7 +286,22 @@ class SkipGram(BaseEstimator):
             )
         record = {name: value for name, value in settings.items() if name != "digest"}
         if self.device != "cpu":
-            vectors, losses = self._train_on_device(corpus, settings, folder)
+            train = registry.find("skipgram trainer", self.device.partition(":")[0])
+            assert train is not None
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                _write_state(folder, _initial_state(self, corpus, folder, settings))
+            other = ("min_count", "device", "seed", "digest")
+            *vectors, losses = train(
+                corpus,
+                **{name: value for name, value in settings.items() if name not in other},
+                random_state=settings["seed"],
+                device=self.device,
+                checkpoint=None if folder is None else folder / "gpu",
+                checkpoint_seconds=self.checkpoint_every,
+                verbose=bool(self.verbose),
+            )
+            losses = [float(loss) for loss in losses]
         else:
             record["n_jobs"] = n_threads(self.n_jobs)
             training = ChunkTraining(corpus, settings, record["n_jobs"])
@@ -310,36 +322,11 @@ class SkipGram(BaseEstimator):
         self.loss_ = losses
         self.word_vectors_ = trained_words(corpus, *vectors, {**record, "loss": losses[-1]})
 
-    def _train_on_device(self, corpus, settings, folder):
-        train = registry.find("skipgram trainer", self.device.partition(":")[0])
-        assert train is not None
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            _write_state(folder, _initial_state(self, corpus, folder, settings))
-        other = ("min_count", "device", "seed", "digest")
-        *vectors, losses = train(
-            corpus,
-            **{name: value for name, value in settings.items() if name not in other},
-            random_state=settings["seed"],
-            device=self.device,
-            checkpoint=None if folder is None else folder / "gpu",
-            checkpoint_seconds=self.checkpoint_every,
-            verbose=bool(self.verbose),
-        )
-        return vectors, [float(loss) for loss in losses]
-
-
-def _seed(random_state) -> int:
-    """The number that decides all draws; an int decides them itself, so that it can be recorded."""
-    if isinstance(random_state, Integral):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-
 
 # What decides the vectors, besides text, seed and threads: kept in a checkpoint and recorded.
 _SETTINGS = (
     "n_dims", "window", "subsample", "n_epochs", "n_negatives", "noise_power", "learning_rate",
-    "min_count", "negatives", "device",
+    "min_count", "device",
 )  # fmt: skip
 
 
@@ -378,10 +365,8 @@ class ChunkTraining:
         self.n_chunks = self.chunks_per_epoch * self.settings["n_epochs"]
 
     def _kernel_shape(self) -> tuple[int, ...]:
-        """`shape` of `train_pairs` or `train_blocks`."""
+        """`shape` of `train_blocks`."""
         window, n_negatives = self.settings["window"], self.settings["n_negatives"]
-        if self.settings["negatives"] == "pair":
-            return window, n_negatives
         # All pairs of a block are scored before any row moves. If the same word is often twice in
         # a block, both move by the same old scores and overshoot, so blocks have one centre then.
         vocabulary = self.corpus.vocabulary
@@ -397,7 +382,7 @@ class ChunkTraining:
         """Input vectors uniform in +-1/(2 n_dims), output vectors 0, as word2vec."""
         n_words, n_dims = len(self.corpus.vocabulary), self.settings["n_dims"]
         n_columns = -(-n_dims // 16) * 16
-        self.I, self.O = _zeros(n_words, n_columns), _zeros(n_words, n_columns)
+        self.I, self.O = _allocate(n_words, n_columns), _allocate(n_words, n_columns)
         rng = np.random.default_rng([self.settings["seed"], 0])
         for rows in _slabs(n_words):
             values = rng.random((rows.stop - rows.start, n_dims), dtype=np.float32)
@@ -444,10 +429,10 @@ class ChunkTraining:
         tokens, documents, begin, end = self._tokens(epoch, start, stop)
         rates = (self._rate(epoch * self.n_tokens + place) for place in (start, stop))
         bits = np.random.SeedSequence([self.settings["seed"], 2, number])
-        pairwise = self.settings["negatives"] == "pair"
-        kernel = self.kernels.train_pairs if pairwise else self.kernels.train_blocks
         span, state = (begin, end, *rates), bits.generate_state(1, np.uint64)
-        sums = kernel(self.I, self.O, tokens, documents, span, self.shape, self.noise, state)
+        sums = self.kernels.train_blocks(
+            self.I, self.O, tokens, documents, span, self.shape, self.noise, state
+        )
         with self.lock:
             self.sums[epoch] += sums
             self.words_done += stop - start
@@ -504,11 +489,11 @@ class ChunkTraining:
             ended.set()
 
     def _note(self) -> str:
-        begun = np.flatnonzero(self.sums[:, 1])
-        if begun.size == 0:
+        epochs = np.flatnonzero(self.sums[:, 1])
+        if epochs.size == 0:
             return ""
-        loss, pairs = self.sums[begun[-1]]
-        return f"epoch {begun[-1] + 1}, loss {loss / pairs:.4f}"
+        loss, pairs = self.sums[epochs[-1]]
+        return f"epoch {epochs[-1] + 1}, loss {loss / pairs:.4f}"
 
     def losses(self) -> list[float]:
         """Mean loss of a pair, one number for each epoch; nan if there was no pair."""
@@ -628,10 +613,10 @@ def _read_state(folder: Path) -> dict:
         )
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
-        known = state["format_version"] == 1 and state.pop("checksum") == checksum_of_json(state)
+        intact = state["format_version"] == 1 and state.pop("checksum") == checksum_of_json(state)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        known = False
-    if not known:
+        intact = False
+    if not intact:
         raise ValueError(
             f"{path} must be the whole state of a training, format 1. Got something else instead. "
             "Start the training anew."
@@ -650,7 +635,7 @@ def forget(checkpoint_dir: str | os.PathLike) -> None:
         folder.rmdir()
 
 
-def _zeros(n_rows: int, n_columns: int) -> np.ndarray:
+def _allocate(n_rows: int, n_columns: int) -> np.ndarray:
     """A float32 matrix on large pages if the system has them: rows are read in random order."""
     # private: memory that could be shared with a child process gets no large pages
     own = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}

@@ -22,12 +22,12 @@ from pacsent.words.pieces import Pieces
 from pacsent.words.saved_vectors import from_state, to_state
 from pacsent.words.subwords import Subwords
 from pacsent.words.vector_table import VectorTable, row_blocks
-from pacsent.words.vocabulary import Vocabulary
+from pacsent.words.vocabulary import Frozen, Vocabulary
 
 SENTENCE_ENCODERS = ("mean", "unit")  # encoders that need nothing but the input table
 
 
-class WordVectors:
+class WordVectors(Frozen):
     """A vocabulary with its input vectors and, where known, its output vectors; frozen.
 
     The tables are kept as read-only views; nothing is copied. Tables in memory are checked for NaN
@@ -83,8 +83,9 @@ class WordVectors:
                 f"sentences must be one of {SENTENCE_ENCODERS}. Got {sentences!r} instead"
             )
         self._sentences = sentences
-        self._vocabulary, self._fingerprint = vocabulary, fingerprint
-        self._corpus_digest, self._training = corpus_digest, dict(training or {})
+        self.vocabulary = vocabulary
+        self.fingerprint, self.corpus_digest = fingerprint, corpus_digest
+        self.training = dict(training or {})
         self.tables = {"input": VectorTable("input_vectors", input_vectors, vocabulary)}
         if output_vectors is not None:
             self.tables["output"] = VectorTable("output_vectors", output_vectors, vocabulary)
@@ -104,10 +105,6 @@ class WordVectors:
     # ---- parts ---------------------------------------------------------------------------------
 
     @property
-    def vocabulary(self) -> Vocabulary:
-        return self._vocabulary
-
-    @property
     def input_vectors(self) -> np.ndarray:
         """The input table, (n_words, n_dims), read-only."""
         return self.tables["input"].array
@@ -117,31 +114,12 @@ class WordVectors:
         """The output table, (n_words, n_dims), read-only; None where there is none."""
         return self.tables["output"].array if "output" in self.tables else None
 
-    @property
+    @cached_property
     def subwords(self) -> Subwords | None:
         """Vectors of character n-grams; None if there are none."""
-        return self._finite_subwords
-
-    @cached_property
-    def _finite_subwords(self) -> Subwords | None:
         if self._subwords is not None:
             check_finite(self._subwords.vectors, "subword_vectors")
         return self._subwords
-
-    @property
-    def fingerprint(self) -> Fingerprint | None:
-        """Of the documents the vectors were trained on; None when unknown."""
-        return self._fingerprint
-
-    @property
-    def corpus_digest(self) -> str | None:
-        """Digest of the text the vectors were trained on; None when unknown."""
-        return self._corpus_digest
-
-    @property
-    def training(self) -> dict:
-        """What is known about how the vectors were trained."""
-        return self._training
 
     @property
     def saved_sentences(self) -> Any:
@@ -167,13 +145,13 @@ class WordVectors:
         >>> load("english").encode(["a glass of wine", "some beer"]).shape
         (2, 256)
         """
-        return self._sentence_encoder().encode(texts)
+        return self._require_sentences().encode(texts)
 
     def similarity(self, a: Any, b: Any) -> np.ndarray:
         """Cosines of the vectors of sentences, (n_a, n_b), within [-1, 1]."""
-        return self._sentence_encoder().similarity(a, b)
+        return self._require_sentences().similarity(a, b)
 
-    def _sentence_encoder(self):
+    def _require_sentences(self) -> Any:
         if self.sentences is None:
             raise ValueError(
                 "These word vectors must come with a table for sentences to encode texts by "
@@ -219,7 +197,7 @@ class WordVectors:
         return self
 
     def __getstate__(self):
-        derived = ("_digest", "sentences", "_finite_subwords")
+        derived = ("_digest", "sentences", "subwords")
         kept = {name: value for name, value in self.__dict__.items() if name not in derived}
         return {**kept, "_sentences": self.saved_sentences}
 
@@ -271,13 +249,13 @@ class WordVectors:
             return self.input_vectors[row]
         if self.subwords is not None:
             return self.subwords.vector(word)
-        return self._of_pieces(word, self.input_vectors)
+        return self._mean_of_pieces(word, self.input_vectors)
 
     def output(self, word: str) -> np.ndarray:
         """The output vector of a word."""
         table = self._table("output").array
         row = self._row(word)
-        return table[row] if row >= 0 else self._of_pieces(word, table)
+        return table[row] if row >= 0 else self._mean_of_pieces(word, table)
 
     def most_similar(
         self, query: Any, n: int = 10, *, table: str = "input", among: str | None = None
@@ -395,36 +373,31 @@ class WordVectors:
             )
         return self.tables[name]
 
-    def _row(self, word) -> int:
-        """The row of a word, -1 where it is unknown or has several pieces."""
+    def _row(self, word: str) -> int:
+        """The row of a word, -1 if it is not in the vocabulary or has several pieces."""
         if not isinstance(word, str):
             raise ValueError(f"A word must be a str. Got {type(word).__name__} instead.")
         # of pieces, "haus" is the word ▁haus rather than the end of another word
         rows = self._piece_rows(word)
         return int(rows[0]) if len(rows) == 1 else self.vocabulary.id_of(word)
 
-    def _piece_rows(self, word) -> np.ndarray:
-        """The rows of the pieces of a word; none where the vocabulary has whole words."""
+    def _piece_rows(self, word: str) -> np.ndarray:
         if not isinstance(self.vocabulary.normalise, Pieces):
             return np.zeros(0, np.int32)
         return self.vocabulary.encode([word]).ids
 
-    def _of_pieces(self, word, table) -> np.ndarray:
-        """The mean of the vectors of the pieces of a word."""
+    def _mean_of_pieces(self, word: str, table: np.ndarray) -> np.ndarray:
         rows = self._piece_rows(word)
-        if not rows.size:
-            raise ValueError(self._unknown(word))
-        return table[rows].mean(axis=0, dtype=np.float32)
-
-    def _unknown(self, word) -> str:
+        if rows.size:
+            return table[rows].mean(axis=0, dtype=np.float32)
         variants = (word.lower(), word.strip(), word.strip().lower(), word.capitalize())
         near = [w for w in variants if w != word and w in self.vocabulary]
         if not near:
             frequent = (w for w in islice(self.words, 50_000) if w[:1] == word[:1])
             alike = [w for w in frequent if abs(len(w) - len(word)) <= 2]
             near = difflib.get_close_matches(word, alike, n=1, cutoff=0.75)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
-        return f"{word!r} is not among these {self.n_words:,} words.{meant}"
+        suggestion = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{word!r} is not among these {self.n_words:,} words.{suggestion}")
 
     def state(self) -> State:
         """What `pacsent.save` writes."""
@@ -451,13 +424,13 @@ def as_word_vectors(source: Any, **options: Any) -> WordVectors:
     >>> as_word_vectors("english")
     WordVectors(n_words=65536, n_dims=256)
     """
-    found = source if isinstance(source, WordVectors) else load(source, **options)
-    if not isinstance(found, WordVectors):
+    words = source if isinstance(source, WordVectors) else load(source, **options)
+    if not isinstance(words, WordVectors):
         raise ValueError(
-            f"{source} must hold word vectors. It holds a fitted {type(found).__name__} instead: "
+            f"{source} must hold word vectors. It holds a fitted {type(words).__name__} instead: "
             "open it with pacsent.load, or name its folder of words."
         )
-    return found
+    return words
 
 
 def trained_words(
@@ -468,16 +441,18 @@ def trained_words(
     Everything that trains makes its result here, so that a certificate can always tell whether its
     texts are among those of the training. `training` holds its parameters, seed and loss.
     """
-    how = corpus.vocabulary.normalise
-    if isinstance(how, Pieces):
-        said = {"normalise": f"pieces of words, {len(how.token_ids):,} learned"}
-    else:
-        said = {"normalise": corpus.chosen} if corpus.chosen else {}
+    normalise = corpus.chosen
+    if isinstance(corpus.vocabulary.normalise, Pieces):
+        n_tokens = len(corpus.vocabulary.normalise.token_ids)
+        normalise = f"pieces of words, {n_tokens:,} learned"
+    record = {"method": "skip-gram with negative sampling"}
+    if normalise:
+        record["normalise"] = normalise
     return WordVectors(
         corpus.vocabulary,
         input_vectors,
         output_vectors,
         corpus_digest=corpus.digest,
         fingerprint=Fingerprint.of(corpus.vocabulary, corpus),
-        training={"method": "skip-gram with negative sampling", **said, **training},
+        training=record | training,
     )

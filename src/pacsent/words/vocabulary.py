@@ -22,7 +22,18 @@ UNKNOWN = ("drop", "pieces")
 TOKENIZER = "tokenizer"  # how a file names `Pieces`, which it holds beside
 
 
-class Vocabulary:
+class Frozen:
+    """Public attributes are set once, in the constructor."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_") and (name in vars(self) or hasattr(type(self), name)):
+            raise AttributeError(
+                f"can't set {name!r}: {type(self).__name__} is frozen. Make another by `replace`."
+            )
+        super().__setattr__(name, value)
+
+
+class Vocabulary(Frozen):
     """Words and their counts, most frequent first; frozen.
 
     Parameters

@@ -50,32 +50,30 @@ class WordTable:
             arrays = dict(zip(("word_bytes", "word_offsets"), self.arrays))
         return {"n_words": self.n_words, "_list": self._list, "_arrays": arrays}
 
-    def _check_sizes(self):
+    def _check_sizes(self) -> None:
         word_bytes, offsets = self._arrays["word_bytes"], self._arrays["word_offsets"]
-        for name, array, dtype in (
-            ("word_bytes", word_bytes, np.uint8),
-            ("word_offsets", offsets, np.int64),
-        ):
+        for name, dtype in (("word_bytes", np.uint8), ("word_offsets", np.int64)):
+            array = self._arrays[name]
             if array.ndim != 1 or array.dtype != dtype:
-                raise ValueError(
-                    f"{name} must be a flat array of {np.dtype(dtype)}. Got {array.dtype} of shape "
-                    f"{array.shape} instead. The file it comes from is damaged."
+                raise _damaged(
+                    f"{name} must be a flat array of {np.dtype(dtype)}",
+                    f"{array.dtype} of shape {array.shape}",
                 )
         if self.n_words < 0 or offsets[0] != 0 or offsets[-1] != len(word_bytes):
-            raise ValueError(
-                f"word_offsets must go from 0 to the size of word_bytes, {len(word_bytes):,}. Got "
-                f"{len(offsets):,} offsets that do not instead. The file they come from is damaged."
+            raise _damaged(
+                f"word_offsets must go from 0 to the size of word_bytes, {len(word_bytes):,}",
+                f"{len(offsets):,} offsets that do not",
             )
         table = self._arrays.get("hash_table")
         if table is None:
             return
         n_slots = len(table)
-        fits = table.shape == (n_slots, 2) and table.dtype == np.uint64
-        if not fits or n_slots & (n_slots - 1) or n_slots <= self.n_words:
-            raise ValueError(
+        is_pairs = table.shape == (n_slots, 2) and table.dtype == np.uint64
+        if not is_pairs or n_slots & (n_slots - 1) or n_slots <= self.n_words:
+            raise _damaged(
                 "hash_table must have two columns and a power of two of rows, more than "
-                f"n_words={self.n_words:,}. Got shape {table.shape} instead. Leave it out, and it "
-                "is built again."
+                f"n_words={self.n_words:,}",
+                f"shape {table.shape}",
             )
 
     @cached_property
@@ -85,10 +83,7 @@ class WordTable:
             return joined(self._list)
         offsets = self._arrays["word_offsets"]
         if np.any(offsets[1:] < offsets[:-1]):
-            raise ValueError(
-                "word_offsets must not fall. Got offsets that do instead. The file they come from "
-                "is damaged."
-            )
+            raise _damaged("word_offsets must not fall", "offsets that do")
         return self._arrays["word_bytes"], offsets
 
     @cached_property
@@ -100,9 +95,9 @@ class WordTable:
         table = self._arrays["hash_table"]
         filled = table[:, 1]  # a damaged file must not send the kernels out of their arrays
         if np.count_nonzero(filled) != self.n_words or filled.max() > self.n_words:
-            raise ValueError(
-                f"hash_table and word_offsets must be of the same {self.n_words:,} words. Got "
-                "arrays that do not fit instead. The file they come from is damaged."
+            raise _damaged(
+                f"hash_table and word_offsets must be of the same {self.n_words:,} words",
+                "arrays that do not fit",
             )
         return frozen(table), word_bytes, offsets
 
@@ -158,14 +153,12 @@ class WordTable:
 
     def check(self) -> None:
         """Raise ValueError unless every word is found at its own id."""
-        found = self.ids_of(*self.arrays)
-        wrong = np.flatnonzero(found != np.arange(self.n_words))
+        ids = self.ids_of(*self.arrays)
+        wrong = np.flatnonzero(ids != np.arange(self.n_words))
         if wrong.size:
             i = int(wrong[0])
-            raise ValueError(
-                f"Every word must be found at its own number. Got {found[i]} for {self.word(i)!r} "
-                f"at {i} instead. The file they come from is damaged: copy or save it again."
-            )
+            problem = f"{ids[i]} for {self.word(i)!r} at {i}"
+            raise _damaged("Every word must be found at its own number", problem)
 
 
 def joined(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -199,7 +192,10 @@ def _decoded(word: bytes, i: int) -> str:
     try:
         return word.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
-        raise ValueError(
-            f"Words must be UTF-8. Got {word[:40]!r} at {i} instead. The file they come from is "
-            "damaged."
-        ) from None
+        raise _damaged("Words must be UTF-8", f"{word[:40]!r} at {i}") from None
+
+
+def _damaged(rule: str, problem: str) -> ValueError:
+    return ValueError(
+        f"{rule}. Got {problem} instead. The file it comes from is damaged: copy or save it again."
+    )
