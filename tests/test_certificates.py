@@ -24,6 +24,7 @@ from pacsent.paper import (
     simulation,
     squared_certificate,
     token_parts,
+    word_certificate,
 )
 from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
@@ -41,6 +42,14 @@ def certify(vectorizer, texts, kind="A", *, return_posterior=False, **options):
     chosen = kind_of_options(**options)
     pair = certified(vectorizer, texts, chosen, module.measure)
     return pair if return_posterior else pair[0]
+
+
+@pytest.fixture
+def uncalibrated(monkeypatch):
+    """Kind A with scale 1 and shift 0."""
+    monkeypatch.setattr(
+        word_certificate, "calibrate", lambda means, *_: (1.0, np.zeros(means.shape[1]))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +171,7 @@ class TestWords:
         assert found[0][1] == found[1][1]
         assert not np.array_equal(found[0][2], found[1][2])
 
+    @pytest.mark.usefixtures("uncalibrated")
     def test_any_posterior_may_be_certified_against_the_exact_kl(self, vectorizer, documents):
         means, variances = vectorizer.fit(documents).posterior(documents)
         learned = make("PB-neg", vectorizer.word_vectors, n_negatives=5).fit(documents)
@@ -169,9 +179,8 @@ class TestWords:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", VacuousBoundWarning)
                 certificate, gibbs = certify(
-                    vectorizer, documents, posterior=posterior, calibrate=False,
-                    return_posterior=True,
-                )  # fmt: skip
+                    vectorizer, documents, posterior=posterior, return_posterior=True
+                )
             assert certificate.posterior == "given"
             assert_allclose(gibbs.means, posterior[0], rtol=1e-6)
             kl = kl_gaussians(
@@ -232,12 +241,11 @@ class TestWords:
             certificate = certify(AverageVectorizer(words), texts)
         assert (certificate.n_documents, certificate.n_left_out) == (60, 90)
 
+    @pytest.mark.usefixtures("uncalibrated")
     def test_zero_vectors_have_no_margin(self, toy_word_vectors):
         texts = ["nil nil nil nil", "film good nil quiet nil"] * 20
         with pytest.warns(VacuousBoundWarning):
-            certificate = certify(
-                AverageVectorizer(toy_word_vectors), texts, bias=0.0, calibrate=False
-            )
+            certificate = certify(AverageVectorizer(toy_word_vectors), texts, bias=0.0)
         assert certificate.verify()
 
 
@@ -409,17 +417,17 @@ class TestRefusals:
             read_certificate(json.dumps({**values, "checksum": checksum(values)}))
 
 
+@pytest.mark.usefixtures("uncalibrated")
 class TestVacuous:
     def test_it_names_the_kl(self, vectorizer, documents):
         means, _ = vectorizer.fit(documents).posterior(documents)
         far = means + 5.0 * np.sign(means), np.full(len(means), 1e-4)
         with pytest.warns(VacuousBoundWarning, match=r"guarantees nothing: kl = .* nats is large"):
-            certify(vectorizer, documents, posterior=far, bias=1.6, calibrate=False,
-                    prior_variance=0.01)  # fmt: skip
+            certify(vectorizer, documents, posterior=far, bias=1.6, prior_variance=0.01)
 
     def test_it_names_the_empirical_risk(self, vectorizer, documents):
         with pytest.warns(VacuousBoundWarning, match=r"empirical risk .* alone is no better"):
-            certify(vectorizer, documents, bias=-50.0, calibrate=False)
+            certify(vectorizer, documents, bias=-50.0)
 
     def test_it_names_the_small_sample(self, vectorizer, documents):
         few = documents.take(np.arange(2))
@@ -463,8 +471,9 @@ class TestMutations:
             unpaid.verify()
 
     @pytest.mark.slow
+    @pytest.mark.usefixtures("uncalibrated")
     def test_a_prior_that_sees_all_words(self, monkeypatch):
-        honest = simulation.simulate("A", "memorising", 15, posterior="prior", calibrate=False)
+        honest = simulation.simulate("A", "memorising", 15, posterior="prior")
         split = token_parts.split_tokens
 
         def leaking(encoded, share_prior, share_rest, rng):
@@ -472,7 +481,7 @@ class TestMutations:
             return parts._replace(prior=token_parts.join(parts.prior, parts.sample))
 
         monkeypatch.setattr(token_parts, "split_tokens", leaking)
-        broken = simulation.simulate("A", "memorising", 15, posterior="prior", calibrate=False)
+        broken = simulation.simulate("A", "memorising", 15, posterior="prior")
         assert honest.n_violations == 0
         assert broken.n_violations == 15
         assert broken.low > broken.delta  # beyond chance

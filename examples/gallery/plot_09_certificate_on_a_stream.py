@@ -2,8 +2,8 @@
 A certificate on a stream
 =========================
 
-The certificate is about the words that follow the first 80 % of a document. With
-``anytime=True`` the bound holds after every document at once.
+The certificate is about the words that follow the first 80 % of a document. The bound by betting
+holds after every document at once.
 """
 
 import matplotlib.pyplot as plt
@@ -16,11 +16,11 @@ from pacsent.maths.means import betting_path
 
 texts = [passage.text for passage in load_books()]
 texts = [texts[i] for i in np.random.default_rng(0).permutation(len(texts))]
-certificate = certify_encoder(make("PB-L2", "english"), texts, anytime=True, random_state=0)
+certificate = certify_encoder(make("PB-L2", "english"), texts, random_state=0)
 print(certificate)
 
 # %%
-# The same bound after every document, from the losses that the certificate keeps.
+# The bound after every document, from the losses that the certificate keeps.
 
 losses = unpack_losses(certificate.losses)
 path = betting_path(losses, certificate.delta)

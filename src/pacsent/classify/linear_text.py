@@ -108,7 +108,7 @@ class LinearText(BaseEstimator):
             )
         X, lengths = self.ngrams_.tf_idf_and_lengths(texts, threads)
         self.vectorizer_ = self._make_vectorizer(texts)
-        E = self._dense(texts)
+        E = self.dense_features(texts)
         mean = E.mean(axis=0, dtype=np.float64)
         E = E - mean.astype(np.float32)
         squares = (E.astype(np.float64) ** 2).sum(axis=1)
@@ -170,7 +170,8 @@ class LinearText(BaseEstimator):
 
     # ---- predicting ----------------------------------------------------------------------------
 
-    def _dense(self, texts) -> np.ndarray:
+    def dense_features(self, texts: Sequence[str]) -> np.ndarray:
+        """Vectors of the texts by the sentence encoder, (n, n_dims)."""
         if self.vectorizer_ is None:
             return np.zeros((len(texts), 0), np.float32)
         return np.asarray(self.vectorizer_.transform(texts), np.float32)
@@ -187,7 +188,7 @@ class LinearText(BaseEstimator):
 
         def work(batch):
             values = self.ngrams_.scores(batch, self.coef_ngrams_)
-            values += self._dense(batch) @ self.coef_dense_ + self.intercept_
+            values += self.dense_features(batch) @ self.coef_dense_ + self.intercept_
             shares, other = self._by_characters(batch)
             values += shares[:, None] * (other - values)
             return values

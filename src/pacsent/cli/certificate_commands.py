@@ -14,7 +14,6 @@ from pacsent.cli.command_line import (
     delta_option,
     echo_warnings,
     encoder_option,
-    flag,
     json_option,
     method_option,
     n_jobs_option,
@@ -65,14 +64,6 @@ def bound(risk, kl, n, delta, lam, as_json):
     click.echo(noted(lines, width=terminal_width()))
 
 
-# options of `certify` that only some kinds have, with the value that means "not given"
-_OF_KINDS = {
-    "anytime": (False, ("continuation",)),
-    "bound": ("betting", ("continuation", "B")),
-    "posterior": ("auto", ("A", "B", "C")),
-}
-
-
 def _certified(kind, encoder, texts, options):
     """The certificate, with the options that its kind has."""
     from pacsent import certify_encoder, paper
@@ -83,14 +74,10 @@ def _certified(kind, encoder, texts, options):
         "B": paper.certify_documents,
         "C": paper.certify_squared_loss,
     }
-    for name, (usual, kinds) in _OF_KINDS.items():
-        if kind not in kinds:
-            if options[name] != usual:
-                raise click.UsageError(
-                    f"--{name} is for --kind {' and '.join(kinds)}. Got --kind {kind}. Leave it "
-                    "out."
-                )
-            del options[name]
+    if kind == "continuation" and options.pop("posterior") != "auto":
+        raise click.UsageError(
+            "--posterior is for --kind A, B and C. Got --kind continuation. Leave it out."
+        )
     arguments = {name: value for name, value in options.items() if value is not None}
     return functions[kind](encoder, texts, **arguments)
 
@@ -119,13 +106,6 @@ def _certified(kind, encoder, texts, options):
     1,
 )
 @option(
-    "--bound",
-    "Bound on the mean loss (continuation, B).",
-    click.Choice(["betting", "maurer-pontil", "chernoff"]),
-    "betting",
-)
-@flag("--anytime", "Keep the order; the bound holds after every document (continuation).")
-@option(
     "--posterior",
     "Which posterior is certified (A, B, C).",
     click.Choice(["auto", "prior", "vectorizer"]),
@@ -135,11 +115,10 @@ def _certified(kind, encoder, texts, options):
 @option("--split", "Share of the documents (A, C: words) to train on.", float)
 @option("--holdout", "Share held out, to compare the bound with.", float)
 @overlap_option
-@flag("--no-calibrate", "Do not calibrate the vectors.")
 @option("--random-state", "Seed of the split.  [default: drawn, and recorded]", NON_NEGATIVE)
 @n_jobs_option
 @output_options
-def certify(model, texts, output, kind, method, overwrite, as_json, no_calibrate, quiet, **options):
+def certify(model, texts, output, kind, method, overwrite, as_json, quiet, **options):
     """Certify how well vectors recognise words that follow.
 
     TEXTS is a file with one document per line, a table, or - for stdin. The word vectors of MODEL
@@ -161,12 +140,8 @@ def certify(model, texts, output, kind, method, overwrite, as_json, no_calibrate
         )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        certificate = _certified(
-            kind,
-            vectorizer,
-            list(read),
-            {"calibrate": not no_calibrate, "verbose": not quiet, **options},
-        )
+        options["verbose"] = not quiet
+        certificate = _certified(kind, vectorizer, list(read), options)
     echo_warnings(caught)
     if output:
         with replacing(output) as file:

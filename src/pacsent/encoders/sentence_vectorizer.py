@@ -73,6 +73,7 @@ class SentenceVectorizer(
 
     names: ClassVar[Mapping[str, Name]] = {}
     in_table_space: ClassVar[bool] = True  # whether products with rows of the tables mean something
+    is_distilled: ClassVar[bool] = False  # whether the vectors are those of another encoder
     learns_from_text: ClassVar[bool] = False  # whether `fit` reads more than the parameters
     swap_roles = False  # a parameter of methods with the constraint ROLES
 

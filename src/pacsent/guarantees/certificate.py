@@ -21,7 +21,7 @@ import pacsent
 from pacsent.guarantees.delta import divide_delta
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import is_count
-from pacsent.maths.means import MEAN_BOUNDS
+from pacsent.maths.means import betting
 from pacsent.maths.rounding import rounded_up
 from pacsent.text.pages import render
 
@@ -369,9 +369,9 @@ class MeanCertificate(Certificate):
             self._refuse("n", f"{size}, the number of losses")
 
 
-def mean_bound(losses: str, delta: float, name: str = "betting", **options: Any) -> float:
-    """The named bound on the expectation of packed losses."""
-    return float(MEAN_BOUNDS[name](unpack_losses(losses), delta, **options))
+def mean_bound(losses: str, delta: float) -> float:
+    """The betting bound on the expectation of packed losses."""
+    return float(betting(unpack_losses(losses), delta))
 
 
 def pack_losses(losses: np.ndarray) -> str:

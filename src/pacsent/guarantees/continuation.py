@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from pacsent.guarantees import calibration
-from pacsent.guarantees.certificate import MeanCertificate, mean_bound, pack_losses, unpack_losses
+from pacsent.guarantees.certificate import MeanCertificate, pack_losses, unpack_losses
 from pacsent.guarantees.encoder_certificate import (
     CertifyOptions,
     EncoderCertificate,
@@ -22,7 +22,6 @@ from pacsent.guarantees.encoder_certificate import (
     prepare,
     vectors_of,
 )
-from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import word_scores
 from pacsent.maths.rounding import percent
 from pacsent.progress import bar
@@ -37,37 +36,9 @@ _SPLITS = (0.3, 0.1)  # below, and from there on
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuationOptions(CertifyOptions):
-    """Options of `certify`, with those of `CertifyOptions`; `anytime` is there too.
-
-    Attributes
-    ----------
-    bound : {"betting", "maurer-pontil", "chernoff"}, default="betting"
-        The bound on the mean of the documents' losses.
-    split : float or None, default=None
-        Share of the documents that fits and calibrates the rule. None: 0.3, from 2,000 documents on
-        0.1.
-    """
+    """Options of `certify_encoder`: those of `CertifyOptions`."""
 
     any_encoder: ClassVar[bool] = True
-
-    bound: str = "betting"
-    anytime: bool = False
-    split: float | None = None  # type: ignore[assignment]
-
-    def __post_init__(self):
-        super().__post_init__()
-        self._must(self.bound in MEAN_BOUNDS, "bound", f"one of {tuple(MEAN_BOUNDS)}")
-        self._must(isinstance(self.anytime, bool | np.bool_), "anytime", "True or False")
-        if self.anytime and self.bound != "betting":
-            raise ValueError(
-                "anytime must be used with bound='betting', the only bound that holds at all times "
-                f"at once. Got bound={self.bound!r} instead."
-            )
-        if np.size(self.bias) > 1:
-            raise ValueError(
-                f"bias must be one number. Got {self.bias!r} instead. Let calibrate choose on the "
-                "documents set aside, or certify several encoders."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,10 +64,9 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
     shift_norm: float
 
     def recompute(self) -> dict[str, Any]:
-        anytime = {"anytime": True} if self.options["anytime"] else {}
         return {
             "empirical_risk": float(unpack_losses(self.losses).mean()),
-            "bound": mean_bound(self.losses, self.delta_each, self.options["bound"], **anytime),
+            **super().recompute(),
         }
 
     def _check(self) -> None:
@@ -121,8 +91,7 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
         )
 
     def parts(self) -> str:
-        name = self.options["bound"]
-        return f"; bound on the mean: {name}{', at any time' if self.options['anytime'] else ''}"
+        return "; bound on the mean: betting"
 
 
 def certify_encoder(
@@ -132,7 +101,6 @@ def certify_encoder(
     delta: float = 0.05,
     n_candidates: int = 1,
     holdout: float = 0.0,
-    anytime: bool = False,
     overlap: str = "refuse",
     random_state: int | None = None,
     n_jobs: int | None = None,
@@ -160,8 +128,6 @@ def certify_encoder(
         How many methods, settings or seeds were tried, this one included, if the best is reported.
     holdout : float, default=0
         Share of the documents that nothing uses, to compare the bound with.
-    anytime : bool, default=False
-        Keep the order of the documents; the bound then holds after every document at once.
     overlap : {"refuse", "drop"}, default="refuse"
         What to do with documents that the word vectors were trained on.
     random_state : int or None
@@ -171,7 +137,7 @@ def certify_encoder(
     verbose : bool, default=False
         Show progress on stderr.
     **options
-        bound, bias, calibrate, split: see `ContinuationOptions`.
+        bias, split: see `ContinuationOptions`.
 
     Examples
     --------
@@ -187,7 +153,6 @@ def certify_encoder(
         delta=delta,
         n_candidates=n_candidates,
         holdout=holdout,
-        anytime=anytime,
         overlap=overlap,
         random_state=random_state,
         n_jobs=n_jobs,
@@ -270,15 +235,8 @@ def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
     options, encoded = sample.options, sample.encoded
     rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)
     check_sample(rows.size, encoded)
-    # a stream keeps its order, and its start is set aside
-    learns = options.calibrate or sample.encoder.learns_from_text
-    split = options.split
-    if split is None:
-        split = _SPLITS[rows.size >= _MANY]
-    least = int(learns and split > 0)
-    aside, rest, certified_rows = divided(
-        sample, rows, split=split, shuffle=not options.anytime, least=least
-    )
+    split = _SPLITS[rows.size >= _MANY] if options.split is None else options.split
+    aside, rest, certified_rows = divided(sample, rows, split, least=int(split > 0))
     rule = fixed_rule(sample, encoded.take(aside))
     losses = rule.losses(encoded.take(certified_rows), sample.rng, options.verbose)
     held_out: dict = {}
@@ -301,10 +259,10 @@ def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
 
 def fixed_rule(sample: Sample, aside: Encoded) -> Rule:
     """The rule, from the documents that were set aside alone."""
-    options, bias = sample.options, sample.biases[0]
+    bias = sample.bias
     encoder = sample.fitted(aside)
     scale, shift = 1.0, np.zeros(sample.A_hat.shape[1])
-    if options.calibrate and aside.n_sentences:
+    if aside.n_sentences:
         head, tail = cut(aside, READ)
         means = vectors_of(encoder, head)
         scale, shift = calibration.calibrate(

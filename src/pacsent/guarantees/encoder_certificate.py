@@ -24,7 +24,7 @@ from pacsent.guarantees.error_certificate import candidates
 from pacsent.guarantees.independence import as_seed
 from pacsent.guarantees.mapped_encoder import MappedEncoder
 from pacsent.guarantees.provenance import first_copies, provenance_of, refuse_overlap
-from pacsent.maths.checks import check_count, check_probability, is_count, is_number
+from pacsent.maths.checks import check_count, check_probability, is_number
 from pacsent.maths.rounding import rounded_up
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.threads import n_threads
@@ -51,10 +51,9 @@ class CertifyOptions:
 
     Attributes
     ----------
-    split : float, default=0.1
-        Share of the documents that fits and calibrates the rule.
-    calibrate : bool, default=True
-        Replace the vector m by scale * m + shift, fitted on that share.
+    split : float or None, default=None
+        Fraction of the documents that fits the rule and calibrates it: the vector m becomes
+        scale * m + shift. None: 0.3, from 2,000 documents on 0.1.
     bias : float or None
         Added to every score. None: ln of the number of negatives the vectors were trained with, or
         of 15.
@@ -66,25 +65,22 @@ class CertifyOptions:
     n_candidates: int = 1
     random_state: int | None = None
     holdout: float = 0.0
-    split: float = 0.1
-    calibrate: bool = True
+    split: float | None = None
     overlap: str = "refuse"
-    bias: Any = None
+    bias: float | None = None
     n_jobs: int | None = None
     verbose: bool = False
 
     def __post_init__(self):
         check_probability("delta", self.delta)
         check_count("n_candidates", self.n_candidates)
-        seeded = self.random_state is None or is_count(self.random_state)
-        rule = "an integer >= 0 or None, because a certificate records its seed"
-        self._must(seeded, "random_state", rule)
+        if self.random_state is not None:
+            as_seed(self.random_state)
         self._must(self.overlap in ("refuse", "drop"), "overlap", "'refuse' or 'drop'")
-        for name in ("calibrate", "verbose"):
-            self._must(isinstance(getattr(self, name), bool | np.bool_), name, "True or False")
-        finite_list("bias", 0.0 if self.bias is None else self.bias)
-        shares = 0.1 if self.split is None else self.split, self.holdout
-        if not all(is_number(x) and 0 <= x < 1 for x in shares) or sum(shares) >= 1:
+        self._must(isinstance(self.verbose, bool | np.bool_), "verbose", "True or False")
+        self._must(self.bias is None or is_number(self.bias), "bias", "a finite number")
+        fractions = 0.1 if self.split is None else self.split, self.holdout
+        if not all(is_number(x) and 0 <= x < 1 for x in fractions) or sum(fractions) >= 1:
             raise ValueError(
                 f"split and holdout must be shares with a positive rest. Got {self.split!r} and "
                 f"{self.holdout!r} instead."
@@ -98,22 +94,10 @@ class CertifyOptions:
         """What a certificate keeps of them: all but its own fields and what changes nothing."""
         left_out = ("delta", "n_candidates", "random_state", "n_jobs", "verbose")
         return {
-            name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            name: value.item() if isinstance(value, np.generic) else value
             for name, value in asdict(self).items()
             if name not in left_out
         }
-
-
-def finite_list(name: str, value: Any, above: float = -math.inf) -> list[float]:
-    """One number or several, as a list of finite floats."""
-    try:
-        values = [float(v) for v in np.atleast_1d(np.asarray(value, dtype=float))]
-    except (TypeError, ValueError):
-        values = []
-    if not values or not all(math.isfinite(v) and v > above for v in values):
-        rule = "finite" if above == -math.inf else f"finite and > {above:g}"
-        raise ValueError(f"{name} must be {rule}. Got {value!r} instead.")
-    return values
 
 
 # ---- the certificate ----------------------------------------------------------------------------
@@ -132,9 +116,9 @@ class EncoderCertificate(Certificate):
     unit: ClassVar[str] = "documents"
     options_class: ClassVar[type[CertifyOptions]] = CertifyOptions
     needs_texts: ClassVar[tuple[str, ...]] = (
-        "held_out_risk", "n_held_out", "n_left_out", "n_overlapping", "n_duplicates",
-        "random_state", "options",
-    )  # fmt: skip
+        *("held_out_risk", "n_held_out", "n_left_out", "n_overlapping", "n_duplicates"),
+        *("random_state", "options"),
+    )
 
     empirical_risk: float
     encoder: str
@@ -208,9 +192,11 @@ class EncoderCertificate(Certificate):
     def original_options(self) -> Any:
         """What the function that made it was given."""
         return self.options_class(
-            **self.options, delta=self.delta, random_state=self.random_state,
+            **self.options,
+            delta=self.delta,
+            random_state=self.random_state,
             n_candidates=self.corrections.get("candidates", 1),
-        )  # fmt: skip
+        )
 
     def _check(self) -> None:
         if self.provenance not in ("checked", "unknown"):
@@ -309,7 +295,7 @@ class Sample:
     B_hat: np.ndarray
     p_noise: np.ndarray
     rng: np.random.Generator
-    biases: list[float]
+    bias: float
     n_jobs: int
     rows: np.ndarray  # of the certified documents among the texts that were given
     n_texts: int
@@ -404,8 +390,8 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
         B_hat=B_hat,
         p_noise=words.vocabulary.noise_probabilities(NOISE_POWER),
         rng=np.random.default_rng(seed),
-        # float32 numbers, so that the noise risk is that of the very same classifier
-        biases=[float(np.float32(value)) for value in finite_list("bias", bias)],
+        # a float32 number, so that the noise risk is that of the very same classifier
+        bias=float(np.float32(bias)),
         n_jobs=n_threads(options.n_jobs),
         rows=rows,
         n_texts=encoded.n_sentences,
@@ -436,8 +422,8 @@ def _checked_encoder(encoder, options) -> Any:
             f"encoder must be a sentence encoder. Got the classifier {type(encoder).__name__} "
             "instead. Call pacsent.guarantees.certify(classifier, texts, labels)."
         )
-    distilled = getattr(encoder, "kind", "") == "StaticEncoder" and options.any_encoder
-    if distilled or not hasattr(encoder, "word_vectors"):
+    is_distilled = getattr(encoder, "is_distilled", False) and options.any_encoder
+    if is_distilled or not hasattr(encoder, "word_vectors"):
         if not options.any_encoder:
             raise TypeError(
                 "encoder must be a sentence encoder with word vectors, or a list of some. Got "
@@ -483,18 +469,10 @@ def check_sample(n: int, encoded: Encoded) -> None:
 
 
 def divided(
-    sample: Sample,
-    rows: np.ndarray,
-    *,
-    split: float | None = None,
-    shuffle: bool = True,
-    least: int = 0,
+    sample: Sample, rows: np.ndarray, split: float, *, least: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(set aside, held out, certified) documents; at least `least` are set aside."""
-    options = sample.options
-    split = options.split if split is None else split
-    if shuffle:
-        rows = sample.rng.permutation(rows)
+    options, rows = sample.options, sample.rng.permutation(rows)
     n_aside = max(least, int(split * rows.size))
     n_rest = int(options.holdout * rows.size)
     if n_aside + n_rest >= rows.size:

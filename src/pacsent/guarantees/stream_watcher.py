@@ -46,7 +46,7 @@ def monitors_of(classifier: Any, texts: Sequence[str]) -> np.ndarray:
         ]
     mean = getattr(model, "mean_vector_", None)
     if mean is not None and mean.size:
-        values[:, 2] = np.linalg.norm(model._dense(texts) - mean, axis=1)
+        values[:, 2] = np.linalg.norm(model.dense_features(texts) - mean, axis=1)
     return values
 
 

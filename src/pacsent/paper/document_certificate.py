@@ -22,7 +22,6 @@ from pacsent.guarantees.encoder_certificate import (
 )
 from pacsent.maths import bounds
 from pacsent.maths.gaussians import kl_gaussians
-from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import gibbs_risk, noise_risk, token_errors, token_margin
 from pacsent.maths.rounding import percent
 from pacsent.paper import token_parts
@@ -39,20 +38,9 @@ from pacsent.words.vocabulary import Vocabulary
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentOptions(GibbsOptions):
-    """Options of kind B, with those of `GibbsOptions`; split and holdout count documents.
-
-    Attributes
-    ----------
-    bound : {"betting", "maurer-pontil", "chernoff"}, default="betting"
-        The bound on the mean of the losses where Q stays at the prior.
-    """
+    """Options of kind B: those of `GibbsOptions`; split and holdout count documents."""
 
     split: float = 0.1
-    bound: str = "betting"
-
-    def __post_init__(self):
-        super().__post_init__()
-        self._must(self.bound in MEAN_BOUNDS, "bound", f"one of {tuple(MEAN_BOUNDS)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +70,13 @@ class DocumentCertificate(WordRiskCertificate):
         if self.kl == 0:
             return {
                 "empirical_risk": float(unpack_losses(self.losses).mean()),
-                "bound": mean_bound(self.losses, self.delta_each, self.bound_name),
+                "bound": mean_bound(self.losses, self.delta_each),
             }
         return {"bound": self.bound_on_words()}
 
     def _check(self) -> None:
         super()._check()
-        names = BOUND_NAMES[1:] if self.kl else tuple(MEAN_BOUNDS)
+        names = BOUND_NAMES[1:] if self.kl else ("betting",)
         if self.bound_name not in names:
             self._refuse("bound_name", f"one of {names}")
         size = unpack_losses(self.losses).size
@@ -162,7 +150,9 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
         )
     rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)
     check_sample(rows.size, encoded)
-    aside, rest, rows = divided(sample, rows)  # in random order, as the betting bound needs it
+    aside, rest, rows = divided(
+        sample, rows, options.split
+    )  # in random order, as the betting bound needs it
     documents = encoded.take(rows)
     # The prior is the source's alone, calibrated on documents set aside, with the prior's means.
     scale, shift = _calibrated(sample, encoded.take(np.sort(aside)))
@@ -179,13 +169,13 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
     certificate = sample.certificate(
         DocumentCertificate,
         losses="" if kl else pack_losses(risk),
-        bound_name=BOUND_NAMES[1] if kl else options.bound,
+        bound_name=BOUND_NAMES[1] if kl else "betting",
         empirical_risk=min(1.0, float(risk.mean()) * (1 + ROUNDING)),
         kl=kl,
         n=int(rows.size),
         noise_risk=min(1.0, float(noise.mean())),  # a sum of shares may round above 1
         noise_margin=float(margin.mean()),
-        bias=sample.biases[0],
+        bias=sample.bias,
         scale=scale,
         shift_norm=float(np.linalg.norm(shift)),
         posterior=(
@@ -205,13 +195,11 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
 
 def _calibrated(sample: Sample, aside: Encoded):
     B_hat = np.asarray(sample.B_hat, dtype=float)
-    if not (sample.options.calibrate and aside.n_sentences):
+    if not aside.n_sentences:
         return 1.0, np.zeros(B_hat.shape[1])
     halves = token_parts.split_tokens(aside, 0.5, 0.0, sample.rng)
     means, _ = mixed(halves.prior, B_hat, np.zeros(len(B_hat)))
-    return calibrate(
-        means, halves.sample, sample.A_hat, sample.p_noise, sample.biases[0], sample.rng
-    )
+    return calibrate(means, halves.sample, sample.A_hat, sample.p_noise, sample.bias, sample.rng)
 
 
 class _Measure:
@@ -221,7 +209,7 @@ class _Measure:
         self.sample, self.words, self.scale, self.shift = sample, words, scale, shift
 
     def __call__(self, documents: Encoded):
-        sample, words, bias = self.sample, self.words, self.sample.biases[0]
+        sample, words, bias = self.sample, self.words, self.sample.bias
         halves = token_parts.split_tokens(documents, 0.5, 0.0, sample.rng)
         means, variances = mixed(halves.prior, words.means, words.variances)
         means, variances = self.scale * means + self.shift, self.scale**2 * variances
@@ -311,7 +299,7 @@ def _best_step(sample: Sample, documents: Encoded, mu_w, prior_var, scale, shift
         means, variances = mixed(halves.prior, B_hat + t * (mu_w - B_hat), prior_var)
         found = gibbs_risk(
             scale * means + shift, scale**2 * variances, counts, sample.A_hat,
-            np.full(400, 1 / 400), bias=sample.biases[0], noise_words=noise,
+            np.full(400, 1 / 400), bias=sample.bias, noise_words=noise,
         )  # fmt: skip
         risk = np.clip(found.risk, 0.0, 1.0)
         if t == 0:  # any bound on a mean will do: about what the betting bound gives

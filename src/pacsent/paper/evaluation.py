@@ -630,7 +630,7 @@ def certificate(row: Row, prepared: "Prepared") -> dict:
     return {
         **_named("certificate", row),
         "certificate_kind": found.kind,
-        "bound": found.options["bound"],
+        "bound": "betting",
         "risk_bound": float(found.bound),
         "held_out_risk": float(found.held_out_risk),
         "empirical_risk": float(found.empirical_risk),

@@ -152,8 +152,7 @@ def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:
     # From here to lam only the prior's part is read.
     encoder = s.fitted(parts.prior)
     m = vectors_of(encoder, parts.prior).astype(float)
-    if options.calibrate:
-        m = _calibrated_squares(s, encoder, parts.prior, m)
+    m = _calibrated_squares(s, encoder, parts.prior, m)
     D = Distances.of(n_s, farthest_word(A_hat, m))
     inner = token_parts.split_tokens(parts.prior, 0.75, 0.0, s.rng)
     distances, share = np.ones(1), n_s[:1]

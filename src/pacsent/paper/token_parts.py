@@ -101,7 +101,7 @@ def choose(
     `budget` = ln(xi(n) / delta), and ln(1 / delta) for a step of 0, which learns nothing from the
     sample. The KL of a step t is t^2 |far - near|^2 / (2 variance).
     """
-    A_hat, p_noise, rng, bias = sample.A_hat, sample.p_noise, sample.rng, sample.biases[0]
+    A_hat, p_noise, rng, bias = sample.A_hat, sample.p_noise, sample.rng, sample.bias
     document, word = some_tokens(tokens, _MOST_TOKENS, rng)
     table = np.asarray(A_hat[word], dtype=np.float32)
     norms = np.linalg.norm(table, axis=1).astype(float)

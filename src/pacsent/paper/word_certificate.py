@@ -174,9 +174,9 @@ def _prior_of(sample: Sample, tokens, n, price) -> _Prior:
     means = vectors_of(encoder, tokens)  # (n_documents, n_dims)
     prior = _Prior(encoder, means, options.prior_variance or 0.0, 1.0, np.zeros(means.shape[1]))
     m_inner = vectors_of(encoder, inner.prior) if inner.rows.size else None
-    if m_inner is not None and options.calibrate:
+    if m_inner is not None:
         scale, shift = calibrate(
-            m_inner, inner.sample, sample.A_hat, sample.p_noise, sample.biases[0], sample.rng
+            m_inner, inner.sample, sample.A_hat, sample.p_noise, sample.bias, sample.rng
         )
         prior = prior._replace(scale=scale, shift=shift)
     prior = prior._replace(means=prior.calibrated(means))
@@ -235,7 +235,7 @@ def _posterior_of(sample: Sample, parts, prior: _Prior, price) -> _Posterior:
 def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
     mu, var_Q, n, options = Q.means, Q.variances, int(parts.sample.ids.size), sample.options
     var_P = np.full(len(mu), Q.prior_variance)
-    errors = token_errors(mu, var_Q, parts.sample, sample.A_hat, bias=sample.biases[0])
+    errors = token_errors(mu, var_Q, parts.sample, sample.A_hat, bias=sample.bias)
     kl = 0.0
     if not Q.stayed:
         kl = float(kl_gaussians(mu, var_Q, prior.means, var_P).sum())
@@ -244,7 +244,7 @@ def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
     with bar("noise", total=len(mu), unit="documents", enabled=options.verbose) as progress:
         noise, margin = noise_risk(
             mu, var_Q, sample.A_hat, sample.p_noise,
-            bias=sample.biases[0], precision="float32", n_jobs=sample.n_jobs, progress=progress,
+            bias=sample.bias, precision="float32", n_jobs=sample.n_jobs, progress=progress,
         )  # fmt: skip
     given = isinstance(options.posterior, tuple)
     certificate = sample.certificate(
@@ -258,7 +258,7 @@ def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
         n=n,
         noise_risk=min(1.0, float(weight @ noise)),  # weights may sum to just above 1
         noise_margin=float(weight @ margin) * (1 + ROUNDING) + 1e-12,
-        bias=sample.biases[0],
+        bias=sample.bias,
         prior_variance=Q.prior_variance,
         scale=prior.scale,
         shift_norm=float(np.linalg.norm(prior.shift)),
@@ -273,7 +273,7 @@ def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
         var_Q,
         prior.means,
         var_P,
-        sample.biases[0],
+        sample.bias,
         sample.p_noise,
         parts,
         prior.scale,
@@ -287,7 +287,7 @@ def _rest_risk(sample: Sample, parts, Q: _Posterior, noise) -> dict:
     n_rest = np.diff(parts.rest.offsets)
     if not n_rest.sum():
         return {}
-    errors = token_errors(Q.means, Q.variances, parts.rest, sample.A_hat, bias=sample.biases[0])
+    errors = token_errors(Q.means, Q.variances, parts.rest, sample.A_hat, bias=sample.bias)
     document = np.repeat(np.arange(n_rest.size), n_rest)
     mean = np.bincount(document, errors, n_rest.size) / np.maximum(n_rest, 1)
     weight = parts.n_sample * (n_rest > 0)
