@@ -63,15 +63,16 @@ class AnswerRule:
     [False]
     """
 
+    error: float | None = None
+    set_error: float | None = None
+    threshold: float | None = None
+    set_thresholds: np.ndarray | None = None
+    no_sets: str | None = None
+    no_answers: str | None = None
+    statement: str | None = None
+
     def __init__(self, classifier: Any, *, error: float | None = None, delta: float = 0.05):
         self.delta = delta
-        self.error: float | None = None
-        self.set_error: float | None = None
-        self.threshold: float | None = None
-        self.set_thresholds: np.ndarray | None = None
-        self.no_sets: str | None = None
-        self.no_answers: str | None = None
-        self.statement: str | None = None
         self._classifier = classifier
         if getattr(classifier, "targets_", "classes") != "classes":
             raise ValueError(
@@ -89,8 +90,9 @@ class AnswerRule:
         self.error, self.threshold = abstaining.error, abstaining.threshold
         self.no_answers, self.statement = abstaining.no_answers, abstaining.statement
         calibration = classifier.calibration_
-        if error is None:
-            error = _reachable(calibration.labels.size, delta)
+        if error is None:  # by the number of texts alone, so that it needs no correction
+            n, errors = calibration.labels.size, [e for e in ROUND_ERRORS if e >= _SET_ERROR]
+            error = next((e for e in errors if n >= n_needed(e, delta)), errors[-1])
         try:
             self.set_thresholds = set_thresholds(calibration, error, delta, False)
         except ValueError as missing:
@@ -119,9 +121,3 @@ class AnswerRule:
             None if thresholds is None else log_proba >= thresholds,
             abstained,
         )
-
-
-def _reachable(n, delta):
-    """The error of label sets: by the number of texts alone, so that it needs no correction."""
-    errors = [error for error in ROUND_ERRORS if error >= _SET_ERROR]
-    return next((error for error in errors if n >= n_needed(error, delta)), errors[-1])

@@ -55,8 +55,8 @@ def calibrate(
 
     def loss(theta):
         x = features @ theta.astype(np.float32) + bias
-        return float(np.logaddexp(0, signs * x).sum(dtype=float)
-                     + ridge / 2 * np.sum((theta - start) ** 2))  # fmt: skip
+        penalty = ridge / 2 * np.sum((theta - start) ** 2)
+        return float(np.logaddexp(0, signs * x).sum(dtype=float) + penalty)
 
     value = loss(theta)
     for _ in range(50):

@@ -35,23 +35,21 @@ _FRACTION = (lambda x: 0 <= x <= 1, "in [0, 1]")
 _NONNEGATIVE = (lambda x: 0 <= x < math.inf, "a finite number >= 0")
 _POSITIVE = (lambda x: 0 < x < math.inf, "a finite number > 0")
 RANGES: dict[str, tuple[Any, str]] = {
-    "delta": _PROBABILITY,
-    **dict.fromkeys(("n", "n_documents", "n_dims", "n_neighbours", "n_hits"), _POSITIVE_COUNT),
-    **dict.fromkeys(
-        ("n_left_out", "n_overlapping", "n_duplicates", "n_held_out", "n_errors", "random_state",
-         "n_repeated_errors", "n_groups", "seed", "n_collection", "n_texts", "n_taught"), _COUNT,
-    ),
-    **dict.fromkeys(
-        ("bound", "empirical_risk", "positive_bound", "noise_risk", "step", "balanced_bound",
-         "holdout", "neighbour_bound", "micro_f1_bound", "macro_f1_bound"), _FRACTION,
-    ),
-    **dict.fromkeys(
-        ("kl", "noise_margin", "shift_norm", "held_out_risk", "constant_risk", "mean_square",
-         "mean_fourth", "largest_square"), _NONNEGATIVE,
-    ),
-    **dict.fromkeys(("lam", "prior_variance"), _POSITIVE),
-    **dict.fromkeys(("bias", "scale"), (math.isfinite, "a finite number")),
-}  # fmt: skip
+    name: rule
+    for names, rule in (
+        ("delta", _PROBABILITY),
+        ("n n_documents n_dims n_neighbours n_hits", _POSITIVE_COUNT),
+        ("n_left_out n_overlapping n_duplicates n_held_out n_errors n_repeated_errors", _COUNT),
+        ("random_state n_groups seed n_collection n_texts n_taught", _COUNT),
+        ("bound empirical_risk positive_bound noise_risk step balanced_bound holdout", _FRACTION),
+        ("neighbour_bound micro_f1_bound macro_f1_bound", _FRACTION),
+        ("kl noise_margin shift_norm held_out_risk constant_risk", _NONNEGATIVE),
+        ("mean_square mean_fourth largest_square", _NONNEGATIVE),
+        ("lam prior_variance", _POSITIVE),
+        ("bias scale", (math.isfinite, "a finite number")),
+    )
+    for name in names.split()
+}
 _TYPES: dict[str, Any] = {kind.__name__: kind for kind in (str, int, dict, list, tuple)}
 _TYPES["float"] = float, int
 
@@ -160,7 +158,14 @@ class Certificate(ABC):
         `needs_texts` cannot be distinguished from other possible values this way.
         """
         self._check_types()
-        self._check_ranges()
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name in RANGES and value is not None:
+                right, rule = RANGES["kl" if item.name in self.unbounded else item.name]
+                if not right(value):
+                    self._refuse(item.name, rule)
+        if not all(is_count(count, least=1) for count in self.corrections.values()):
+            self._refuse("corrections", "integers of at least 1, by what was chosen")
         self._check()
         for name, value in self.recompute().items():
             self._must_equal(name, value)
@@ -183,17 +188,6 @@ class Certificate(ABC):
                 continue
             if not isinstance(value, plain) or isinstance(value, bool):
                 self._refuse(item.name, f"of type {rule}")
-
-    def _check_ranges(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name not in RANGES or value is None:
-                continue
-            right, rule = RANGES["kl" if item.name in self.unbounded else item.name]
-            if not right(value):
-                self._refuse(item.name, rule)
-        if not all(is_count(count, least=1) for count in self.corrections.values()):
-            self._refuse("corrections", "integers of at least 1, by what was chosen")
 
     def _must_equal(self, name: str, value: Any, tolerance: float = 1e-9) -> None:
         """Refuse a field that is not what its parts give; numbers within a relative tolerance."""

@@ -158,7 +158,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             guarantee is for new groups; where there are too few groups for this, it is not, and the
             certificate says so.
         """
-        fitted = self._unfitted()
+        fitted = copy.copy(self)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(fitted, name)
         if fitted._is_fitted_already():
             if sample_weight is not None:
                 raise ValueError(
@@ -183,12 +185,6 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         calibrated = copy.copy(self)
         calibrated._calibrate(X, y, groups, overlap)
         return self._learn_from(calibrated)
-
-    def _unfitted(self) -> Self:
-        unfitted = copy.copy(self)
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(unfitted, name)
-        return unfitted
 
     def _learn_from(self, other: Self) -> Self:
         """Take over what a copy has learned; at the end, so that a failed fit changes nothing."""
@@ -251,7 +247,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         self.training_sketches_ = sketches(training_X) if is_texts(training_X) else None
         self.seed_ = parts.seed
         self.out_of_fold_ = getattr(self.estimator_, "out_of_fold_", None)
-        if not hasattr(self.estimator_, "out_of_fold_") and estimators.has_scores(self.estimator_):
+        has_scores = any(
+            hasattr(self.estimator_, name) for name in ("predict_proba", "decision_function")
+        )
+        if has_scores and not hasattr(self.estimator_, "out_of_fold_"):
             together = training_groups, clusters[training]
             self.out_of_fold_ = estimators.out_of_fold(
                 estimator, training_X, positions[training], classes, together, parts.seed

@@ -55,9 +55,7 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
         "words inside a document. The word vectors, the noise distribution, and everything that "
         "was fitted or chosen do not depend on the certified documents."
     )
-    needs_texts: ClassVar[tuple[str, ...]] = (
-        *EncoderCertificate.needs_texts, "bias", "scale", "shift_norm",
-    )  # fmt: skip
+    needs_texts = (*EncoderCertificate.needs_texts, "bias", "scale", "shift_norm")
 
     bias: float
     scale: float
@@ -237,7 +235,15 @@ def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
     check_sample(rows.size, encoded)
     split = _SPLITS[rows.size >= _MANY] if options.split is None else options.split
     aside, rest, certified_rows = divided(sample, rows, split, least=int(split > 0))
-    rule = fixed_rule(sample, encoded.take(aside))
+    # the rule, from the documents that were set aside alone
+    fitting = encoded.take(aside)
+    encoder, scale, shift = sample.fitted(fitting), 1.0, np.zeros(sample.A_hat.shape[1])
+    if aside.size:
+        head, tail = cut(fitting, READ)
+        scale, shift = calibration.calibrate(
+            vectors_of(encoder, head), tail, sample.A_hat, sample.p_noise, sample.bias, sample.rng
+        )
+    rule = Rule(encoder, sample.A_hat, sample.p_noise, scale, shift, sample.bias)
     losses = rule.losses(encoded.take(certified_rows), sample.rng, options.verbose)
     held_out: dict = {}
     if rest.size:
@@ -255,17 +261,3 @@ def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
         **held_out,
     )
     return certificate, Continuation(losses, rule, certified_rows, aside, rest)
-
-
-def fixed_rule(sample: Sample, aside: Encoded) -> Rule:
-    """The rule, from the documents that were set aside alone."""
-    bias = sample.bias
-    encoder = sample.fitted(aside)
-    scale, shift = 1.0, np.zeros(sample.A_hat.shape[1])
-    if aside.n_sentences:
-        head, tail = cut(aside, READ)
-        means = vectors_of(encoder, head)
-        scale, shift = calibration.calibrate(
-            means, tail, sample.A_hat, sample.p_noise, bias, sample.rng
-        )
-    return Rule(encoder, sample.A_hat, sample.p_noise, scale, shift, bias)

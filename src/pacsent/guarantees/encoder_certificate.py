@@ -33,6 +33,7 @@ from pacsent.words.vectors import WordVectors, as_word_vectors
 ROUNDING = 1e-12  # relative; sums in float64 are off by less
 # Noise words are drawn by their count in the source to this power, as in word2vec's training.
 NOISE_POWER = 0.75
+_N_NEGATIVES = 15  # of vectors that do not record with how many they were trained
 
 
 class VacuousBoundWarning(UserWarning):
@@ -115,9 +116,14 @@ class EncoderCertificate(Certificate):
 
     unit: ClassVar[str] = "documents"
     options_class: ClassVar[type[CertifyOptions]] = CertifyOptions
-    needs_texts: ClassVar[tuple[str, ...]] = (
-        *("held_out_risk", "n_held_out", "n_left_out", "n_overlapping", "n_duplicates"),
-        *("random_state", "options"),
+    needs_texts = (
+        "held_out_risk",
+        "n_held_out",
+        "n_left_out",
+        "n_overlapping",
+        "n_duplicates",
+        "random_state",
+        "options",
     )
 
     empirical_risk: float
@@ -381,7 +387,8 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     rows = np.flatnonzero(~provenance.seen)
     rows = rows[first_copies(encoded.take(rows))]
     A_hat, B_hat = words.roles(swap=getattr(encoder, "swap_roles", False))
-    bias = math.log(n_negatives_of(words)) if options.bias is None else options.bias
+    n_negatives = words.training.get("n_negatives") or _N_NEGATIVES
+    bias = math.log(n_negatives) if options.bias is None else options.bias
     return Sample(
         options=replace(options, random_state=seed),
         encoder=encoder,
@@ -408,11 +415,6 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
         },
         corrections=candidates(options.n_candidates),
     )
-
-
-def n_negatives_of(words: WordVectors) -> int:
-    """The number of negatives that vectors were trained with, 15 where it is not known."""
-    return words.training.get("n_negatives") or 15
 
 
 def _checked_encoder(encoder, options) -> Any:

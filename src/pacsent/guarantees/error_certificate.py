@@ -67,7 +67,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         "neither fitted nor chosen on the held-out texts, except for the choices listed under "
         "corrections."
     )
-    needs_texts: ClassVar[tuple[str, ...]] = HeldOutCertificate.needs_texts
+    needs_texts = HeldOutCertificate.needs_texts
 
     n_repeated_errors: int = 0
     class_counts: dict = field(default_factory=dict)
@@ -110,10 +110,10 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             [names.get(name, name) for name in counts]
             for counts in (self.class_counts, self.answer_counts)
         )
-        parts = count_errors(
-            labels, predictions, seed=self.seed or 0, clusters=clusters, group_of=group_of,
-            recall=recall, precision=precision,
-        )  # fmt: skip
+        of_rows = {"clusters": clusters, "group_of": group_of}
+        of_classes = {"recall": recall, "precision": precision}
+        seed = self.seed or 0
+        parts = count_errors(labels, predictions, seed=seed, **of_rows, **of_classes)
         # losses of probabilities are not measured again
         parts["losses"] = {**self.losses, **parts["losses"]}
         return parts

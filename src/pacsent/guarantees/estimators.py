@@ -73,11 +73,6 @@ def is_multilabel(classifier: Any) -> bool:
     return getattr(classifier, "targets_", "classes") != "classes"
 
 
-def has_scores(estimator: Any) -> bool:
-    """Whether a classifier has probabilities or decision values."""
-    return hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")
-
-
 def _scores(estimator, classes, X, n, multilabel=False):
     if hasattr(estimator, "predict_proba"):
         proba = estimator.predict_proba(X)

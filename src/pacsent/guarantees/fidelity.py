@@ -62,10 +62,15 @@ class FidelityCertificate(MeanCertificate):
         "the student was neither taught nor chosen on the held-out texts. The guarantee on "
         "neighbours is for the collection that was fixed."
     )
-    needs_texts: ClassVar[tuple[str, ...]] = (
-        "losses", "neighbour_losses", "n_collection", "n_neighbours", "teacher", "n_duplicates",
+    needs_texts = (
+        "losses",
+        "neighbour_losses",
+        "n_collection",
+        "n_neighbours",
+        "teacher",
+        "n_duplicates",
         "provenance",
-    )  # fmt: skip
+    )
 
     neighbour_losses: str = ""
     neighbour_bound: float | None = None

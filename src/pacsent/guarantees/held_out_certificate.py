@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +34,7 @@ class HeldOutCertificate(Certificate):
         SHA-256 of the model, texts, labels and predictions, as far as they are known.
     """
 
-    needs_texts: ClassVar[tuple[str, ...]] = (
-        "n_duplicates", "seed", "holdout", "digests", "provenance",
-    )  # fmt: skip
+    needs_texts = ("n_duplicates", "seed", "holdout", "digests", "provenance")
 
     scope: str = "texts"
     n_groups: int = 0

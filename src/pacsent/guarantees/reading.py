@@ -10,9 +10,14 @@ from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
 
 # Importing a class registers its kind; those of `pacsent.paper` register where they are imported.
 KINDS = (
-    ErrorCertificate, MultilabelCertificate, AnytimeCertificate, AgreementCertificate,
-    SearchCertificate, FidelityCertificate, ContinuationCertificate,
-)  # fmt: skip
+    ErrorCertificate,
+    MultilabelCertificate,
+    AnytimeCertificate,
+    AgreementCertificate,
+    SearchCertificate,
+    FidelityCertificate,
+    ContinuationCertificate,
+)
 
 
 def read_certificate(text: str, name: str = "text", *, verify: bool = True) -> Certificate:

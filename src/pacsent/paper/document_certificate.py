@@ -150,9 +150,8 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
         )
     rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)
     check_sample(rows.size, encoded)
-    aside, rest, rows = divided(
-        sample, rows, options.split
-    )  # in random order, as the betting bound needs it
+    # in random order, as the betting bound needs it
+    aside, rest, rows = divided(sample, rows, options.split)
     documents = encoded.take(rows)
     # The prior is the source's alone, calibrated on documents set aside, with the prior's means.
     scale, shift = _calibrated(sample, encoded.take(np.sort(aside)))
