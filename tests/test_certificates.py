@@ -76,23 +76,10 @@ def certificate(request, vectorizer, documents):
 
 
 class TestEveryKind:
-    def test_the_parts_give_the_total(self, certificate):
-        assert certificate.verify()
-
     def test_the_bound_is_above_the_held_out_risk_and_not_far(self, certificate):
         assert certificate.empirical_risk > 0
         assert certificate.bound > certificate.held_out_risk
         assert certificate.bound < 1.35 * certificate.held_out_risk
-
-    def test_json_keeps_every_number(self, certificate):
-        again = type(certificate).from_json(certificate.to_json())
-        assert again == certificate
-        assert again.verify()
-        json.loads(certificate.to_json())
-
-    def test_it_is_frozen(self, certificate):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            certificate.bound = 0.0
 
     def test_it_states_the_guarantee_in_words(self, certificate):
         said = str(certificate)
@@ -100,17 +87,6 @@ class TestEveryKind:
         assert f"Assumption: {certificate.assumption}" in said
         assert f"{certificate.n:,} " in said
         assert "not about its mean" in said
-
-    def test_a_loosened_certificate_is_found_out(self, certificate):
-        smaller = dataclasses.replace(certificate, bound=certificate.bound * 0.99)
-        with pytest.raises(ValueError, match=r"bound must be .* computed from its parts"):
-            smaller.verify()
-        if certificate.kind != "C":
-            fewer = dataclasses.replace(certificate, kl=certificate.kl + 50.0)
-            with pytest.raises(
-                ValueError, match=r"computed from its parts|kl must be 0 for|bound_name must be"
-            ):
-                fewer.verify()
 
     def test_provenance_is_recorded(self, certificate, documents, language):
         assert certificate.text_digest == language.words.vocabulary.digest(documents)
@@ -380,9 +356,9 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "options, message",
         [
-            ({"random_state": -1}, "random_state must be an integer >= 0"),
+            ({"random_state": -1}, "random_state must be an integer of at least 0"),
             ({"split": 0.9, "holdout": 0.2}, "split and holdout must be shares"),
-            ({"bias": [np.nan]}, "bias must be finite"),
+            ({"bias": [0.0, 1.0]}, "bias must be a finite number"),
             ({"prior_variance": 0.0}, "prior_variance must be finite and > 0"),
             ({"posterior": "best"}, "posterior must be 'auto', 'prior', 'vectorizer' or"),
             ({"posterior": (np.zeros((3, 2)), np.ones(3))}, "posterior must be means of shape"),
