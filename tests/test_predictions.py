@@ -13,6 +13,7 @@ from scipy import stats
 from pacsent.cli import cli
 from pacsent.guarantees import ErrorCertificate, certify_predictions
 from pacsent.guarantees.certificate import unpack_losses
+from pacsent.guarantees.error_certificate import joint_bounds
 from pacsent.maths import binomial
 
 DELTA = 0.1
@@ -98,8 +99,22 @@ def test_changed_numbers_are_refused():
     found = certify_predictions(
         named(labels), named(answers), recall="all", precision=["yes"], random_state=0
     )
+    larger = {name: [1000, 0] for name in found.class_counts}
     for changes in (
         {"n_errors": found.n_errors - 1},
+        {"n_errors": 0},
+        {"n_errors": 201},
+        {"class_counts": larger, **joint_bounds({**vars(found), "class_counts": larger}, 0.05)},
+        *({"corrections": {"candidates": n}} for n in (1.0001, 0, True)),
+        *({"class_counts": counts} for counts in ({"yes": [100, 1, 2]}, [])),
+        {"n_duplicates": -1},
+        {"n": 200.0},
+        {"delta": float("nan")},
+        {"bound": float("nan")},
+        {"bound": 0.01},
+        {"provenance": 3},
+        {"class_bounds": {}},
+        {"balanced_bound": None},
         {"answer_counts": {"yes": [90, 1]}},
         {"answer_bounds": {"yes": 0.01}},
         {"answer_counts": {}, "answer_bounds": {}},  # the others would have had more of delta

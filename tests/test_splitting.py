@@ -249,15 +249,6 @@ def test_a_foreign_model_and_bare_predictions_are_checked_by_what_they_say(fitte
         plain.verify(labels, texts, labels)
 
 
-def test_choosing_among_seeds_is_corrected_for(fitted):
-    _, texts, labels = fitted
-    model = CertifiedClassifier(TextClassifier(), random_state=3, n_candidates=50)
-    certificate = model.fit(texts, labels).certificate_
-    assert certificate.corrections == {"candidates": 50}
-    assert certificate.bound > fitted[0].certificate_.bound
-    assert certificate.verify(model, texts, labels)
-
-
 def test_a_table_with_one_column_of_texts_is_its_texts():
     pd = pytest.importorskip("pandas")
     texts = ["a dull film with no plot", "A dull film with no plot!", "so very good", "quiet"]
