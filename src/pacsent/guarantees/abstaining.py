@@ -173,16 +173,14 @@ class Abstaining:
             f"answers are wrong; it answers {100 * self.coverage:.1f} % of the calibration texts "
             f"(those with a probability of at least {self.threshold:.4f})."
         )
-        if self.n_errors > 1 and self.coverage >= _DEFAULT_COVERAGE:
-            text += (
-                f" The error is the smallest of {self.n_errors} round ones with which it answers "
-                "at least half of them; the guarantee is corrected for this choice."
-            )
-        elif self.n_errors > 1:
-            text += (
-                f" Of {self.n_errors} round errors it answers most with this one; the guarantee "
-                "is corrected for this choice."
-            )
+        if self.n_errors > 1:
+            choice = f" Of {self.n_errors} round errors it answers most with this one"
+            if self.coverage >= _DEFAULT_COVERAGE:
+                choice = (
+                    f" The error is the smallest of {self.n_errors} round ones with which it "
+                    "answers at least half of them"
+                )
+            text += f"{choice}; the guarantee is corrected for this choice."
         if self.chance < _LIKELY_CHANCE:
             confidence = max(0.0, 1.0 - self.delta / max(self.chance, self.delta))
             text += (
@@ -261,9 +259,9 @@ class _AbstentionTest:
         rows = zip(planned.thresholds, n_accepted, n_wrong)
         curve = [(float(t), float(a / n), float(k / a)) for t, a, k in rows if a]
         place = lowest_valid_threshold(planned, self.confidence, self.wrong, error, delta)
-        if place is None:
-            return _Rule(error, 2.0, 0.0, planned.chance, curve)
-        threshold, coverage = float(planned.thresholds[place]), float(n_accepted[place] / n)
+        threshold, coverage = 2.0, 0.0
+        if place is not None:
+            threshold, coverage = float(planned.thresholds[place]), float(n_accepted[place] / n)
         return _Rule(error, threshold, coverage, planned.chance, curve)
 
     def why_none(self, error, delta) -> str:

@@ -14,6 +14,14 @@ def encode_ids(ids: np.ndarray, lengths: np.ndarray) -> Encoded:
     return Encoded(ids.astype(np.int32), offsets, np.zeros(len(lengths), dtype=np.int64))
 
 
+def cut_documents(documents: Encoded, n_head: np.ndarray) -> tuple[Encoded, Encoded]:
+    """The first `n_head` tokens of each document in reading order, and the others."""
+    n = np.diff(documents.offsets)
+    place = np.arange(documents.ids.size) - np.repeat(documents.offsets[:-1], n)
+    first = place < np.repeat(n_head, n)
+    return encode_ids(documents.ids[first], n_head), encode_ids(documents.ids[~first], n - n_head)
+
+
 def some_tokens(
     encoded: Encoded, most: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -542,8 +542,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         monitors = checked_tensor(
             tensors, "calibration.monitors", np.float64, (n, len(MONITORS)), low=-1
         )
-        of_sets = estimators.is_multilabel(estimator)
-        kind: type[Certificate] = MultilabelCertificate if of_sets else ErrorCertificate
+        kind: type[Certificate] = MultilabelCertificate if labels.ndim == 2 else ErrorCertificate
         made.certificate_ = kind.from_dict(described["certificate"])
         made.certificate_.verify()
         made.estimator_, made.classes_, made.seed_ = estimator, estimator.classes_, seed

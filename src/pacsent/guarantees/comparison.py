@@ -74,14 +74,12 @@ class Comparison:
         low, high = self.bounds
         observed = f"(observed {self.difference:+.4f} on {self.n:,} texts; p = {self.p_value:.2g})"
         confidence = f"With {100 * (1 - self.delta):g} % confidence"
-        if low > 0:
-            text = f"{confidence}, a errs less than b, by at least {rounded_down(low)} {observed}."
-        elif high < 0:
-            text = (
-                f"{confidence}, b errs less than a, by at least {rounded_down(-high)} {observed}."
-            )
+        better, worse = ("a", "b") if self.difference > 0 else ("b", "a")
+        least = max(low, -high)
+        if least > 0:
+            by = f"by at least {rounded_down(least)}"
+            text = f"{confidence}, {better} errs less than {worse}, {by} {observed}."
         elif self.p_value <= self.delta:
-            better, worse = ("a", "b") if self.difference > 0 else ("b", "a")
             text = (
                 f"{confidence}, {better} errs less than {worse} {observed}; by how much is not "
                 "certain."

@@ -210,12 +210,7 @@ def cut(documents: Encoded, share: float) -> tuple[Encoded, Encoded]:
     """The first part of each document in reading order, and the rest; both have a word."""
     n = np.diff(documents.offsets)
     n_head = np.clip(np.floor(share * n), 1, n - 1).astype(np.int64)
-    place = np.arange(documents.ids.size) - np.repeat(documents.offsets[:-1], n)
-    first = place < np.repeat(n_head, n)
-    return (
-        calibration.encode_ids(documents.ids[first], n_head),
-        calibration.encode_ids(documents.ids[~first], n - n_head),
-    )
+    return calibration.cut_documents(documents, n_head)
 
 
 class Continuation(NamedTuple):

@@ -120,7 +120,6 @@ class HeldOutCertificate(Certificate):
         """The fields that the bounds are computed from."""
 
     def _never_checked(self) -> list[str]:
-        """What cannot be checked with the texts and the model either."""
         return []
 
     def _check(self) -> None:

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pacsent.encoders.external_encoders import as_encoder
 from pacsent.encoders.methods import ready
+from pacsent.guarantees.calibration import cut_documents
 from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors, as_word_vectors
 
@@ -40,13 +41,8 @@ class MappedEncoder(TransformerMixin, BaseEstimator):
                 "The map needs at least two documents with known words. Got "
                 f"{documents.n_sentences} instead. Set more documents aside: split=0.3."
             )
-        n = np.diff(documents.offsets)
-        place = np.arange(documents.ids.size) - np.repeat(documents.offsets[:-1], n)
-        n_read = np.ceil(_READ * n).astype(np.int64)
-        first = place < np.repeat(n_read, n)
-        head = Encoded(
-            documents.ids[first], np.concatenate([[0], np.cumsum(n_read)]), documents.n_unknown
-        )
+        n_read = np.ceil(_READ * np.diff(documents.offsets)).astype(np.int64)
+        head, _ = cut_documents(documents, n_read)
         target = ready("Average", words).set_params(on_empty="ignore").transform(documents)
         from sklearn.linear_model import RidgeCV  # a second to import
 

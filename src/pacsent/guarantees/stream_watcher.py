@@ -146,11 +146,18 @@ class StreamWatcher:
                 "update must be given labels always or never, and see the monitors. Start another "
                 "watcher."
             )
-        values = self._quantities(log_proba, y, monitors)
-        for row in values:
+        for row in self._quantities(log_proba, y, monitors):
             self.n_seen += 1
             self._sums += row
-            p = [self._p_value(scores, value) for scores, value in zip(self._sorted, row.tolist())]
+            p = []
+            for scores, value in zip(self._sorted, row.tolist()):
+                smaller, stop = (
+                    bisect.bisect_left(scores, value),
+                    bisect.bisect_right(scores, value),
+                )
+                n_equal = stop - smaller + 1
+                p.append((smaller + self._rng.random() * n_equal) / (len(scores) + 1))
+                scores.insert(stop, value)
             self._bet(np.array(p))
         return self.alarm
 
@@ -185,13 +192,6 @@ class StreamWatcher:
         if self._monitored.size:
             columns.append(monitors[:, self._monitored])
         return np.hstack(columns)
-
-    def _p_value(self, scores, value):
-        low, high = bisect.bisect_left(scores, value), bisect.bisect_right(scores, value)
-        smaller, equal = low, high - low + 1
-        p = (smaller + self._rng.random() * equal) / (len(scores) + 1)
-        scores.insert(high, value)
-        return p
 
     def _bet(self, p):
         spread = self._capitals.mean(axis=1, keepdims=True)
