@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 
 import pyarrow as pa
 import pytest
@@ -17,12 +18,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pacsent import Vocabulary
+from pacsent.paper import benchmark_datasets as datasets
 from pacsent.text import cleaning, normalise, reading
 from pacsent.text.cleaning import clean_files
 from pacsent.text.normalise import clean, tokenise_unicode
 from pacsent.text.reading import Source
 from pacsent.text.tables import stream_texts
-from pacsent.words import Corpus
+from pacsent.words import Corpus, formats
 
 # ------------------------------------------------------------------------------------------------
 # the filter, rule by rule, the slow way
@@ -258,73 +260,112 @@ def test_unicode_tokens_do_not_reach_across_the_places_where_files_are_cut(befor
 CONTENT = b"first line\nsecond \xc3\xa9 line\r\n" + b"more words 12 " * 3000 + b"\nlast"
 
 
-def packed(kind: str, content: bytes) -> bytes:
-    if kind == ".zst":
-        compressed = pa.BufferOutputStream()
-        with pa.CompressedOutputStream(compressed, "zstd") as file:
-            file.write(content)
-        return compressed.getvalue().to_pybytes()
-    pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, "": bytes}
-    return pack[kind](content)
+def zst(data):
+    compressed = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(compressed, "zstd") as file:
+        file.write(data)
+    return compressed.getvalue().to_pybytes()
 
 
-KINDS = ["", ".gz", ".bz2", ".xz", ".zst"]
+PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zst}
+ARCHIVES = list(PACK)[1:]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PACK)
 def test_archives_are_unpacked_on_the_way(tmp_path, kind):
     path = tmp_path / f"file{kind}"
-    data = packed(kind, CONTENT)
-    path.write_bytes(data)
+    path.write_bytes(PACK[kind](CONTENT))
     with Source(path) as source:
-        assert source.size == len(data)
+        assert source.size == path.stat().st_size
         assert b"".join(iter(lambda: source.read(1000), b"")) == CONTENT
-        assert source.consumed == len(data)
-    assert list(stream_texts(path, kind="text"))[:2] == ["first line", "second é line"]
+        assert source.consumed == source.size
+    path.rename(tmp_path / "no-suffix")  # the name does not matter
+    assert list(stream_texts(tmp_path / "no-suffix", kind="text"))[:2] == [
+        "first line",
+        "second é line",
+    ]
 
 
-@pytest.mark.parametrize("kind", KINDS[1:])
-def test_the_name_does_not_matter_but_must_not_lie(tmp_path, kind):
-    path = tmp_path / "no-suffix"
-    path.write_bytes(packed(kind, CONTENT))
-    assert next(stream_texts(path, kind="text")) == "first line"
-    liar = tmp_path / f"text{kind}"
-    liar.write_bytes(b"plain text")
-    with pytest.raises(ValueError, match=rf"text\{kind} must be a \{kind} archive. Got .*b'plain "):
-        Source(liar)
+@pytest.mark.parametrize("kind", ARCHIVES)
+@pytest.mark.parametrize("n", [0, 1, 1 << 20, 1_500_000])
+def test_an_archive_of_two_streams_is_read_whole_whatever_the_block(tmp_path, kind, n):
+    data = bytes(range(256)) * (n // 256) + b"\n" * (n % 256)
+    path = tmp_path / f"a{kind}"
+    path.write_bytes(PACK[kind](data) + PACK[kind](b"the end"))
+    for size in (1 << 20, 700_001):
+        with Source(path) as source:
+            assert b"".join(iter(lambda s=source, k=size: s.read(k), b"")) == data + b"the end"
 
 
-@pytest.mark.parametrize("kind", KINDS[1:])
-def test_a_cut_off_archive_is_an_error_wherever_it_is_cut(tmp_path, kind):
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_an_archive_that_is_cut_off_damaged_or_none_is_an_error(tmp_path, kind):
     path = tmp_path / f"file{kind}"
-    data = packed(kind, CONTENT)
-    for size in range(1, len(data), max(1, len(data) // 40)):
-        path.write_bytes(data[:size])
-        with pytest.raises(ValueError, match=rf"must be a whole \{kind} archive. Got one that is"):
-            list(stream_texts(path, kind="text"))
-
-
-@pytest.mark.parametrize("kind", [".gz", ".bz2", ".xz", ".zst"])
-def test_a_damaged_archive_is_an_error(tmp_path, kind):
-    path = tmp_path / f"file{kind}"
-    data = bytearray(packed(kind, os.urandom(5000)))
-    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(b"plain text")
+    with pytest.raises(ValueError, match=rf"file\{kind} must be a \{kind} archive. Got .*b'plain "):
+        Source(path)
+    data = PACK[kind](CONTENT)
+    damaged = bytearray(PACK[kind](os.urandom(5000)))
+    damaged[len(damaged) // 2] ^= 0xFF
     if kind == ".zst":
-        data[4] |= 0x08  # a reserved bit: without a checksum the content itself is not guarded
-    path.write_bytes(data)
-    with pytest.raises(ValueError, match=r"must be a whole .* archive. Got one that is"):
-        while Source(path).read(1 << 20):
-            pass
+        damaged[4] |= 0x08  # a reserved bit: without a checksum the content itself is not guarded
+    sizes = range(1, len(data), max(1, len(data) // 40))
+    for content in [damaged, *(data[:size] for size in sizes)]:
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=rf"must be a whole \{kind} archive. Got one that is"):
+            while Source(path).read(1 << 20):
+                pass
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_an_archive_that_decompresses_without_end_is_refused(tmp_path, monkeypatch, kind):
+    path = tmp_path / f"bomb.txt{kind}"
+    path.write_bytes(PACK[kind](b"\n" * 4_000_000) * 4)  # streams one after the other
+    assert clean_files([path], tmp_path / "small") == 16_000_000
+    monkeypatch.setattr(reading, "UNCHECKED_BYTES", 6_000_000)
+    with pytest.raises(ValueError, match=r"must decompress to at most 200 times its size"):
+        clean_files([path], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_word_vectors_and_datasets_have_the_same_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "UNCHECKED_BYTES", 1_000_000)
+    (tmp_path / "v.txt.gz").write_bytes(gzip.compress(b"2 1\na 1\n" + b"\n" * 8_000_000))
+    with pytest.raises(ValueError, match="must decompress to at most"):
+        formats.read(tmp_path / "v.txt.gz", format="word2vec-text")
+    (tmp_path / "plot.tok.gt9.5000").write_bytes(b"\n" * 8_000_000)
+    with tarfile.open(tmp_path / "rotten_imdb.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "plot.tok.gt9.5000", "plot.tok.gt9.5000")
+    with pytest.raises(ValueError, match="must decompress to at most"):
+        datasets.load("subj", tmp_path)
+
+
+def test_a_dataset_comes_packed_in_any_of_these_ways(tmp_path):
+    """Also what follows the last member is read: a cut checksum is noticed."""
+    with tarfile.open(tmp_path / "plain.tar", "w") as archive:
+        for name in ("plot.tok.gt9.5000", "quote.tok.gt9.5000"):
+            (tmp_path / name).write_bytes(b"a sentence\n")
+            archive.add(tmp_path / name, name)
+    plain = (tmp_path / "plain.tar").read_bytes()
+    for kind in ARCHIVES:
+        path = tmp_path / kind[1:] / f"rotten_imdb.tar{kind}"
+        path.parent.mkdir()
+        path.write_bytes(PACK[kind](plain))
+        with pytest.raises(ValueError, match=r"must hold 10,000 train.*Got 2 train"):
+            datasets.load("subj", path.parent)
+        path.write_bytes(PACK[kind](plain)[:-3])
+        with pytest.raises(ValueError, match=r"whole .* archive. Got one that is cut off"):
+            datasets.load("subj", path.parent)
+
+
+@pytest.mark.parametrize("kind", PACK)
 def test_an_empty_file_is_an_error(tmp_path, kind):
     path = tmp_path / f"file{kind}"
-    path.write_bytes(packed(kind, b""))
+    path.write_bytes(PACK[kind](b""))
+    message = r"must hold text. Got an empty file instead"
     for wiki in (False, True):
-        with pytest.raises(ValueError, match=r"must hold text. Got an empty file instead"):
+        with pytest.raises(ValueError, match=message):
             clean_files([path], tmp_path / "out", wiki=wiki)
-    with pytest.raises(ValueError, match=r"must hold text. Got an empty file instead"):
+    with pytest.raises(ValueError, match=message):
         list(stream_texts(path, kind="text"))
     assert not (tmp_path / "out").exists()
 
@@ -349,7 +390,7 @@ def test_lines_end_at_newlines_only(tmp_path):
 
 def test_a_failed_cleaning_leaves_the_old_output(tmp_path):
     (tmp_path / "out").write_text("old")
-    (tmp_path / "in.gz").write_bytes(packed(".gz", CONTENT)[:-10])
+    (tmp_path / "in.gz").write_bytes(gzip.compress(CONTENT)[:-10])
     with pytest.raises(ValueError, match="cut off"):
         clean_files([tmp_path / "in.gz"], tmp_path / "out", overwrite=True)
     assert (tmp_path / "out").read_text() == "old"
