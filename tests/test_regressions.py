@@ -1,7 +1,6 @@
 """The batched solver ends where scikit-learn's ends, for every column."""
 
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -86,77 +85,47 @@ def test_a_start_changes_the_way_and_not_the_end(rng):
     assert_allclose(warm.path.weights, cold.path.weights, atol=5e-3 * largest)
 
 
-def test_sparse_and_dense_designs_agree(rng):
-    X, y = problem(rng, 3)
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_parts_and_threads_change_nothing_that_matters(rng, monkeypatch, is_sparse):
+    """Threads divide rows or problems, and sparse designs are solved in parts."""
+    X, y = problem(rng, 5, n_rows=1100)
     X[np.abs(X) < 2.0] = 0.0
-    folds = np.arange(y.size) % 5
-    dense = regressions.grid_search(X, y, folds, n_classes=3, Cs=(0.1, 1.0), tol=1e-9)
-    thin = regressions.grid_search(
-        sparse.csr_matrix(X), y, folds, n_classes=3, Cs=(0.1, 1.0), tol=1e-9
-    )
-    assert_allclose(thin.accuracy, dense.accuracy, atol=0.01)
-    coef, intercept = regressions.fit(sparse.csr_matrix(X), y, 1.0, n_classes=3)
-    again = regressions.fit(X, y, 1.0, n_classes=3)
-    assert_allclose(coef, again[0], atol=1e-4)
-    assert_allclose(intercept, again[1], atol=1e-4)
-
-
-def test_sparse_columns_are_solved_in_parts_as_they_are_together(rng, monkeypatch):
-    X, y = problem(rng, 5)
-    X[np.abs(X) < 2.0] = 0.0
-    folds = np.stack([np.arange(y.size) % 5, np.arange(y.size) // 7 % 5])
-    parts, solve = [], regressions._solved_together
-
-    def counted(design, problems, W, *more):
-        parts.append(len(W))
-        return solve(design, problems, W, *more)
-
-    monkeypatch.setattr(regressions, "_solved_together", counted)
-    settings = {"n_classes": 5, "Cs": (0.1, 1.0), "tol": 1e-9, "n_jobs": 2}
-    found = regressions.grid_search(sparse.csr_matrix(X), y, folds, **settings)
-    assert max(parts) <= regressions._SPARSE_COLUMNS < 5 * 10 * 2
-    dense = regressions.grid_search(X, y, folds, **settings)
-    assert_allclose(found.accuracy, dense.accuracy, atol=0.01)
-    assert_allclose(found.path.weights, dense.path.weights, rtol=0.02, atol=2e-3)
-    assert found.converged.all()
-
-
-def test_threads_change_nothing_that_matters(rng):
-    X, y = problem(rng, 3, n_rows=1500)
-    one = regressions.fit(X, y, 10.0, n_classes=3, n_jobs=1)
-    two = regressions.fit(X, y, 10.0, n_classes=3, n_jobs=2)
-    assert_allclose(one[0], two[0], rtol=1e-6, atol=1e-8)
-
-
-def test_threads_share_many_problems_and_the_rows_of_few(rng, monkeypatch):
-    X, y = problem(rng, 5)
     folds = np.stack([np.arange(y.size) // n % 5 for n in (1, 3, 7)])
-    parts, solve = [], regressions._solved_together
+    parts, solve = [], regressions._solve_together
 
     def counted(design, problems, W, *more):
         parts.append((len(W), threading.current_thread() is threading.main_thread()))
         return solve(design, problems, W, *more)
 
-    monkeypatch.setattr(regressions, "_solved_together", counted)
+    monkeypatch.setattr(regressions, "_solve_together", counted)
     settings = {"n_classes": 5, "Cs": (0.1, 1.0), "tol": 1e-9}
-    found = regressions.grid_search(X, y, folds, **settings, n_jobs=2)
-    assert {n for n, by_main in parts if by_main} == {5}  # the classes on all rows
-    assert {n for n, by_main in parts if not by_main} == {5 * 15 * 2 // 2}
-    parts.clear()
     alone = regressions.grid_search(X, y, folds, **settings, n_jobs=1)
     assert all(by_main for _, by_main in parts)
-    assert_allclose(found.accuracy, alone.accuracy, atol=1e-12)
-    assert found.converged.all() and alone.converged.all()
+    parts.clear()
+    design = sparse.csr_matrix(X) if is_sparse else X
+    shared = regressions.grid_search(design, y, folds, **settings, n_jobs=2)
+    if is_sparse:
+        assert max(n for n, _ in parts) <= regressions._MAX_SPARSE_COLUMNS
+    else:
+        assert {n for n, by_main in parts if by_main} == {5}  # the classes on all rows
+        assert {n for n, by_main in parts if not by_main} == {5 * 15 * 2 // 2}
+    assert_allclose(shared.accuracy, alone.accuracy, atol=0.01 if is_sparse else 1e-12)
+    assert_allclose(shared.path.weights, alone.path.weights, rtol=0.02, atol=2e-3)
+    assert shared.converged.all() and alone.converged.all()
+    one, two = (regressions.fit(A, y, 1.0, n_classes=5, n_jobs=n) for A, n in ((X, 1), (design, 2)))
+    tolerance = {"atol": 1e-4} if is_sparse else {"rtol": 1e-6, "atol": 1e-8}
+    for ours, theirs in zip(two, one):
+        assert_allclose(ours, theirs, **tolerance)
 
 
 def test_gradients_of_decisions_beyond_all_numbers_are_those_of_double_precision(rng):
     """Sigmoids so small that their products would have no normal number are cut, unnoticed."""
     X, y = problem(rng, 3)
     W = rng.standard_normal((3, X.shape[1] + 1)).astype(np.float32) * 20
-    with regressions._threads(1) as threads:
-        single = regressions._Design(X.astype(np.float32), y, 3, np.float32, threads)
-        assert np.abs(single.Z @ W.T).max() > 104  # exp(-104) is 0 in single precision
-        found = single.gradient(W, np.full(3, 10.0), np.arange(3))
+    single = regressions._Design(X.astype(np.float32), y, 3, np.float32, (None, 1))
+    assert np.abs(single.Z @ W.T).max() > 104  # exp(-104) is 0 in single precision
+    columns = np.arange(3)
+    found = single.gradient(regressions._Problems(np.full(3, 10.0), columns, columns), W)
     Z = single.Z.astype(float)
     positive = single.y[:, None] == np.arange(3)
     data = ((special.expit(Z @ W.T.astype(float)) - positive).T @ Z) * 10.0
@@ -174,12 +143,12 @@ def test_separable_data_and_large_C_stay_finite(rng):
 
 def test_bad_input_is_refused(rng):
     X, y = problem(rng, 3)
-    with pytest.raises(ValueError, match=r"same number of rows\. Got 600 and 599"):
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[600, 599\]"):
         regressions.fit(X, y[:-1], 1.0, n_classes=3)
     with pytest.raises(ValueError, match="every class from 0 to n_classes - 1 = 3"):
         regressions.fit(X, y, 1.0, n_classes=4)
     X[3, 3] = np.nan
-    with pytest.raises(ValueError, match="X must be finite"):
+    with pytest.raises(ValueError, match="Input X contains NaN"):
         regressions.fit(X, y, 1.0, n_classes=3)
 
 
@@ -264,7 +233,6 @@ def test_what_is_not_solved_is_flagged_with_a_warning(rng):
 def test_a_matrix_that_is_not_positive_definite_is_damped(rng):
     H = np.full((4, 4), 1e12)  # rank 1: rounding decides the sign of the rest
     H[0, 1] = H[1, 0] = 1e12 * (1 + 1e-6)
-    design = SimpleNamespace(n_weights=4, is_sparse=False, dtype=np.float32)
-    inverse = regressions._preconditioner(design, H, 1.0, 1.0)(np.eye(4, dtype=np.float32))
+    inverse = regressions._preconditioner(H, 1.0, np.float32)(np.eye(4, dtype=np.float32))
     assert np.isfinite(inverse).all()
     assert (np.linalg.eigvalsh(inverse.astype(float)) > -1e-20).all()
