@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from browsers import BROWSER
 from pacsent import make
 from pacsent.cli import cli
-from pacsent.maths.plane import main_plane
+from pacsent.maths.weights import main_plane
 from pacsent.web import TextMap, make_map, write_html
 
 KINDS = ["drink", "drink", "cat", "cat", "</script>"]

@@ -16,8 +16,7 @@ from pacsent.guarantees import (
     control_false_negatives,
 )
 from pacsent.guarantees.multilabel_thresholds import GRID
-from pacsent.maths.means import betting
-from pacsent.maths.ratios import mean_is_below, ratio_at_least
+from pacsent.maths.means import betting, mean_is_below, ratio_at_least
 
 TOPICS = {
     "film": ["film", "actor", "scene", "camera"],

@@ -15,7 +15,7 @@ from pacsent import Vocabulary, WordVectors, make
 from pacsent._kernels import sampling_kernels
 from pacsent.encoders import PBNegVectorizer, PVDBOWVectorizer, WordPBNegVectorizer
 from pacsent.encoders.methods.sampled_methods import learning_rates
-from pacsent.maths import pb_neg_exact, pb_neg_objective, pb_neg_sampled
+from pacsent.maths import pb_neg_objective, pb_neg_sampled
 from pacsent.maths import w_pb_neg_objective as w_pb_neg
 from pacsent.maths.logistic import gaussian_logistic
 from pacsent.maths.noise import alias
@@ -175,7 +175,7 @@ def test_the_objective_never_rises(rng):
     noise = pb_neg_objective.noise_of(words.vocabulary.counts, words.roles(), m.mean(axis=0))
     before = np.full(len(X), np.inf)
     for max_iter in range(1, 25):
-        found = pb_neg_exact.solve(
+        found = pb_neg_objective.solve(
             counts, words.input_vectors, m, noise, lam=50.0, tol=1e-10, max_iter=max_iter
         )
         after = reference.expected_objective(

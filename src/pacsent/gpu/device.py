@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pacsent.maths.mixing import GOLDEN, splitmix64
+from pacsent.maths.arrays import GOLDEN, splitmix64
 from pacsent.optional import install_hint
 
 ON_CPU = "Use device='cpu' to run without one."

@@ -16,7 +16,7 @@ from pacsent.guarantees.independence import as_seed, dependent_clusters, indepen
 from pacsent.guarantees.samples import as_samples, digests
 from pacsent.maths.binomial import lower_limit, upper_limit
 from pacsent.maths.checks import check_probability, is_count
-from pacsent.maths.ratios import ratio_at_least
+from pacsent.maths.means import ratio_at_least
 from pacsent.maths.rounding import rounded_down, rounded_up
 
 
@@ -45,7 +45,7 @@ class MultilabelCertificate(HeldOutCertificate):
     A quarter of delta each is for the exact match, for the labels' errors, for their F1 and for
     the micro F1. Among the texts that are given a label or have it, whether they have both is
     Bernoulli with chance J, so that Clopper-Pearson bounds J, and F1 = 2 J / (1 + J). Micro: J is
-    a ratio of two means over texts (`pacsent.maths.ratios.ratio_at_least`).
+    a ratio of two means over texts (`pacsent.maths.means.ratio_at_least`).
 
     Examples
     --------

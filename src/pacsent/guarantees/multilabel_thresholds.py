@@ -14,7 +14,7 @@ from scipy.special import expit
 from pacsent.classify.multilabel import known_sets
 from pacsent.guarantees.delta import divide_delta
 from pacsent.maths.checks import check_probability
-from pacsent.maths.ratios import mean_is_below
+from pacsent.maths.means import mean_is_below
 
 GRID = expit(np.linspace(-8.0, 8.0, 321))  # thresholds that are tested, rising
 STARTS = (0.3, 0.5, 0.7, 0.9)  # where tests of false discoveries begin without a planning part

@@ -7,7 +7,7 @@ with the third order along the directions in which sentences differ most and in 
 together. The remainder is small, hence a few hundred words estimate it well; the error of the
 estimate is computed for each sentence from the sample itself. Sentences for which it is too large
 are solved with all noise words. Everything is in single precision, up to 60 times as fast as
-`pb_neg_exact`, which solves what single precision cannot.
+`pb_neg_objective.solve`, which solves what single precision cannot.
 """
 
 from dataclasses import dataclass, field
@@ -21,8 +21,7 @@ from scipy import sparse
 from pacsent.maths.arrays import Numbers
 from pacsent.maths.lbfgs import minimise_all
 from pacsent.maths.logistic import gaussian_logistic, higher_derivatives, sigmoid_fits
-from pacsent.maths.pb_neg_exact import solve
-from pacsent.maths.pb_neg_objective import Noise, SentenceProblems, Solution, squared_lengths
+from pacsent.maths.pb_neg_objective import Noise, SentenceProblems, Solution, solve, squared_lengths
 
 # Vocabularies up to this number of noise words are summed completely: a sample saves nothing.
 _MIN_SAMPLED_WORDS = 2048
@@ -400,9 +399,9 @@ def solve_sampled(
 ) -> Solution:
     """PB-neg posteriors of many sentences by a sample of the noise words, in single precision.
 
-    As `pb_neg_exact.solve`, with the noise term of this module: its expansion is followed exactly,
-    and the remainder measured where the solution lies, once for most sentences, because it changes
-    little on the way. A sentence whose estimated error is above `tol`, or that does not settle, as
+    As `solve`, with the noise term of this module: its expansion is followed exactly, and the
+    remainder measured where the solution lies, once for most sentences, because it changes little
+    on the way. A sentence whose estimated error is above `tol`, or that does not settle, as
     with large lam, is solved with all noise words at every step, and where single precision is not
     enough for that, by `solve`. `nu` is `squared_lengths(A_hat)` where it is known already.
     """

@@ -76,6 +76,24 @@ def main_directions(second: np.ndarray, n_directions: int) -> tuple[np.ndarray, 
     return vectors.T.copy(), values / max(values.sum(), np.finfo(float).tiny)
 
 
+def main_plane(vectors: np.ndarray) -> np.ndarray:
+    """Coordinates on the first two principal components of the vectors, (n, 2).
+
+    A single vector has the coordinates (0, 0).
+
+    >>> main_plane(np.array([[0.0, 0.0, 1.0], [4.0, 0.0, 1.0], [2.0, 1.0, 1.0]])).round(2).tolist()
+    [[-2.0, -0.33], [2.0, -0.33], [0.0, 0.67]]
+    """
+    X = np.asarray(vectors, dtype=np.float32)
+    coordinates = np.zeros((len(X), 2))
+    if len(X):
+        centre = X.mean(axis=0, dtype=np.float64)
+        covariance = X.T.astype(np.float64) @ X / len(X) - np.outer(centre, centre)
+        plane = main_directions(covariance, 2)[0].T
+        coordinates[:, : plane.shape[1]] = X @ plane - centre @ plane
+    return coordinates
+
+
 def damping(mean: np.ndarray, second: np.ndarray, aperture: float) -> np.ndarray:
     """The map x -> x D that evens out dimensions and damps what the rows share.
 

@@ -12,7 +12,7 @@ from pyarrow import parquet
 from pacsent.encoders import as_encoder
 from pacsent.files import replacing
 from pacsent.maths.arrays import unit_rows
-from pacsent.maths.plane import main_plane
+from pacsent.maths.weights import main_plane
 from pacsent.search.text_clusters import Clusters, clusters
 from pacsent.text.pages import render
 from pacsent.text.texts import as_texts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pacsent.maths.mixing import GOLDEN, splitmix64
+from pacsent.maths.arrays import GOLDEN, splitmix64
 from pacsent.text.encoded import Encoded
 from pacsent.words.reading_ids import reader
 

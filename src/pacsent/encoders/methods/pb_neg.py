@@ -17,8 +17,7 @@ from pacsent.encoders.methods.sampled_methods import (
     refuse_no_penalty,
 )
 from pacsent.encoders.sentence_vectorizer import Name
-from pacsent.maths.pb_neg_exact import solve
-from pacsent.maths.pb_neg_objective import noise_of, squared_lengths
+from pacsent.maths.pb_neg_objective import noise_of, solve, squared_lengths
 from pacsent.maths.pb_neg_sampled import draw_sample, sample_of, solve_sampled
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.storage import checked_tensor

@@ -8,7 +8,7 @@ import numpy as np
 
 from pacsent.encoders.methods.sampled_methods import SCHEDULED, NegativeSampling, learning_rates
 from pacsent.encoders.sentence_vectorizer import Name
-from pacsent.maths.mixing import GOLDEN, splitmix64
+from pacsent.maths.arrays import GOLDEN, splitmix64
 from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
 from pacsent.storage import checked_tensor
