@@ -1,7 +1,7 @@
 """TextClassifier and its baselines: accuracy with all labels and with few, and speed.
 
-    python benchmarks/classify.py [accuracy|few|tune|constants|speed|model] [--data FOLDER]
-        [--sets subj ...] [--methods ...] [--jobs N] [--threads N] [--save]
+    python benchmarks/classify.py [accuracy|few|speed] [--data FOLDER] [--sets subj ...]
+        [--methods ...] [--jobs N] [--threads N] [--save]
 
 FOLDER holds datasets/, vectors/ and books/ (default: PACSENT_DATA). All methods get the same texts
 and the same vectors: those of FOLDER with all labels, else the English model of the package, which
@@ -9,51 +9,36 @@ has seen none of these texts. Whatever is chosen is chosen on training labels; w
 are of other books, folds leave out whole books, for all methods.
 `accuracy`: all labels, three seeds: of the split (80/20) where a set has no test part of its own,
 and of the folds in which a method chooses. Baselines run once where a set has a test part.
-`--seeds` makes more of them, in a file of their own: three splits may be easy or hard ones.
 `few`: 20, 100, 300 and 1,000 labels, as many of each class, 20, 10, 5 and 3 draws from the
 training part of one split, at most 2,000 test texts; the standard error is that of the differences
 draw by draw.
-`tune`: the weights of the grid of the Gaussian process with few labels, chosen by draws from the
-training part that are scored by other texts of the training part: no test text is used.
-`constants`: the other constants of the model (candidates, how many are averaged and with which
-weights, n-gram sizes), each with alternatives, scored in the same way.
 `speed`: fitting with the whole selection against GridSearchCV over the same candidates, once with
 the folds that TextClassifier judges by and once with five, and predicting from raw text against a
 tf-idf pipeline; in seconds of the processor, because other work may share the machine. Of many
 classes scikit-learn searches three, and its seconds are multiplied.
-`model`: size of a saved model, and seconds (best of five) to open it and to answer one text.
-Rows of a saved result that this run does not make anew (other methods, other numbers of labels) are
-kept with --save.
 """
 
-import json
 import lzma
 import tempfile
 import time
-import tracemalloc
 import warnings
-from contextlib import nullcontext
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 from joblib import parallel_config
-from scipy.special import softmax
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedGroupKFold, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
-from harness import RESULTS, finish, machine, parser_for
-from pacsent import TextClassifier, make, save
+from harness import finish, parser_for
+from pacsent import TextClassifier, make
 from pacsent import load as open_model
 from pacsent.classify import fitting
-from pacsent.maths import gaussian_process
 from pacsent.paper import benchmark_datasets as datasets
-from pacsent.text.ngrams import fingerprints
 
 CS = (0.3, 3.0, 30.0, 300.0)
 DRAWS = {20: 20, 100: 10, 300: 5, 1000: 3}
@@ -262,27 +247,51 @@ def in_parallel(work, tasks, n_jobs):
         return pool.map(work, tasks, chunksize=1)
 
 
-def accuracy(name, given, words):
+def accuracy(given, words):
+    """One row for each set and method."""
     tasks = [
         (name, given.data, method, 0, seed, words)
+        for name in given.sets
         for method in given.methods
         for seed in range(1 if name in FIXED and "TextClassifier" not in method else given.seeds)
     ]
-    scores = given.scores(tasks)
+    scores = in_parallel(score, tasks, given.jobs)
     rows = []
-    for method in given.methods:
-        found = np.array([one for one, task in zip(scores, tasks) if task[2] == method])
-        rows.append(
-            {
-                "method": method, "accuracy": float(found.mean()), "runs": len(found),
-                "lowest": float(found.min()), "highest": float(found.max()),
-                **({} if given.seeds == N_SEEDS else {"standard error": standard_error(found)}),
-            }
-        )  # fmt: skip
-    if given.seeds == N_SEEDS:
-        rows += kept(f"accuracy-{name}", "method", rows)
-    rows.sort(key=lambda row: [*METHODS].index(row["method"]))
-    return rows, {row["method"]: round(row["accuracy"], 4) for row in rows}
+    for name, method in dict.fromkeys((task[0], task[2]) for task in tasks):
+        values = np.array([s for s, task in zip(scores, tasks) if task[::2][:2] == (name, method)])
+        rows.append({
+            "set": plain(name), "method": method, "accuracy": float(values.mean()),
+            "runs": len(values), "lowest": float(values.min()), "highest": float(values.max()),
+            "standard error": standard_error(values),
+        })  # fmt: skip
+    return rows
+
+
+def few(given, words):
+    """One row for each set and number of labels."""
+    sizes = [(name, n) for name in given.sets for n in label_counts(name, given)]
+    tasks = [
+        (name, given.data, method, n, seed, words)
+        for name, n in sizes
+        for method in given.methods
+        for seed in range(DRAWS[n])
+    ]
+    scores = dict(zip([task[:5] for task in tasks], in_parallel(score, tasks, given.jobs)))
+    rows = []
+    for name, n in sizes:
+        values = {
+            method: np.array([scores[name, given.data, method, n, s] for s in range(DRAWS[n])])
+            for method in given.methods
+        }
+        means = {method: float(some.mean()) for method, some in values.items()}
+        baselines = [m for m in ("tf-idf 1-2-grams", "Average") if m in means]
+        better = max(baselines, key=means.get, default=None)
+        lead = values["TextClassifier"] - values.get(better, np.nan)
+        rows.append({
+            "set": plain(name), "labels": n, "draws": DRAWS[n], **means,
+            "lead over the better": float(lead.mean()), "standard error": standard_error(lead),
+        })  # fmt: skip
+    return rows
 
 
 def standard_error(scores):
@@ -290,155 +299,14 @@ def standard_error(scores):
     return float(scores.std(ddof=1) / np.sqrt(scores.size)) if scores.size > 1 else None
 
 
-def kept(name, key, rows):
-    """Rows of the saved result that this run has nothing newer for."""
-    path = RESULTS / "classify" / f"{plain(name)}.json"
-    if not path.exists():
-        return []
-    old = json.loads(path.read_text())["rows"]
-    return [row for row in old if row[key] not in {row[key] for row in rows} and same(row, rows)]
-
-
-def machines(name, rows):
-    """This machine, and those of the rows that were kept."""
-    path, here = RESULTS / "classify" / f"{name}.json", machine()
-    old = json.loads(path.read_text()) if path.exists() else {"rows": []}
-    if not any(row in old["rows"] for row in rows):
-        return here
-    known = old["machine"]["cpu"]
-    added = known if here["cpu"].lower() in known.lower() else f"{known}, and {here['cpu']}"
-    return {**old["machine"], "cpu": added}
-
-
-def same(row, rows):
-    return not rows or row.keys() == rows[0].keys()
-
-
 def plain(name):
     return name.replace(", ", "-").replace(" ", "-")
 
 
-def sizes(name, data, given_labels):
+def label_counts(name, given):
     """Numbers of labels that this set has, two of each class at least."""
-    _, y, _, _ = load(name, data, 0)
-    return [n for n in given_labels if 2 * np.unique(y).size <= n <= len(y)]
-
-
-def few(name, given, words):
-    rows = []
-    for n in sizes(name, given.data, given.labels):
-        keys = [(method, seed) for method in given.methods for seed in range(DRAWS[n])]
-        tasks = [(name, given.data, method, n, seed, words) for method, seed in keys]
-        scores = dict(zip(keys, given.scores(tasks)))
-        found = {m: np.array([scores[m, s] for s in range(DRAWS[n])]) for m in given.methods}
-        means = {method: float(values.mean()) for method, values in found.items()}
-        baselines = [m for m in ("tf-idf 1-2-grams", "Average") if m in means]
-        better = max(baselines, key=means.get, default=None)
-        lead = found["TextClassifier"] - found.get(better, np.nan)
-        rows.append(
-            {
-                "labels": n, "draws": DRAWS[n], **means, "lead over the better": float(lead.mean()),
-                "standard error": standard_error(lead),
-            }
-        )  # fmt: skip
-    rows = sorted(rows + kept(f"few-{name}", "labels", rows), key=lambda row: row["labels"])
-    worst = min(row["lead over the better"] for row in rows)
-    return rows, {"smallest lead over the better of tf-idf and Average": worst}
-
-
-# ---- few labels: how the grid is averaged, tuned on training texts only --------------------------
-
-
-RULES = {  # from log evidences, log-likelihoods of left-out labels and number of texts to weights
-    "evidence": lambda e, v, n: softmax(e),
-    "left out": lambda e, v, n: softmax(v),
-    "product": lambda e, v, n: softmax(e + v),
-    "half product, half left out": lambda e, v, n: 0.5 * softmax(e + v) + 0.5 * softmax(v),
-    "equal": lambda e, v, n: np.full(e.size, 1.0 / e.size),
-    "half left out, half equal": lambda e, v, n: 0.5 * softmax(v) + 0.5 / e.size,
-    "thirds": lambda e, v, n: (softmax(e + v) + softmax(v) + 1.0 / e.size) / 3.0,
-    "root of left out": lambda e, v, n: softmax(0.5 * v),
-    "quarter of left out": lambda e, v, n: softmax(0.25 * v),
-    "left out over root n": lambda e, v, n: softmax(v / np.sqrt(n)),
-    "left out, 2 over root n": lambda e, v, n: softmax(2.0 * v / np.sqrt(n)),
-}
-
-
-def tuning_task(task):
-    """Accuracy of every rule on one draw, judged by other texts of the training part."""
-    name, data, n, seed, words = task
-    train, y, _, _ = load(name, data, 0)
-    picked = draw(y, n, 1000 + seed)
-    rest = np.setdiff1d(np.arange(len(train)), picked)
-    judged = np.random.default_rng(seed).permutation(rest)[:1000]
-    texts, tests = [train[i] for i in picked], [train[i] for i in judged]
-    known = []
-    explore = gaussian_process.explore
-
-    def once(*kernels, **settings):  # all rules weigh the same solutions
-        if not known:
-            known.append(explore(*kernels, **settings))
-        return known[0]
-
-    def accuracy_of(rule):
-        def weigh(e, v):
-            return rule(e, v, n)
-
-        model = TextClassifier(words, n_jobs=1, selection="evidence")
-        with patch.multiple(gaussian_process, explore=once, weigh=weigh):
-            model.fit(texts, y[picked])
-        return float(np.mean(model.predict(tests) == y[judged]))
-
-    return {name: accuracy_of(rule) for name, rule in RULES.items()}
-
-
-def tune(given, words, work):
-    """Mean accuracy of what `work` compares, for every set and number of labels."""
-    rows = []
-    tasks = [
-        (name, given.data, n, seed, words)
-        for name in given.sets
-        for n in sizes(name, given.data, given.labels)
-        for seed in range(DRAWS[n])
-    ]
-    scores = in_parallel(work, tasks[::-1], given.jobs)[::-1]
-    for name, n in dict.fromkeys((task[0], task[2]) for task in tasks):
-        some = [one for one, task in zip(scores, tasks) if task[0] == name and task[2] == n]
-        means = {rule: float(np.mean([one[rule] for one in some])) for rule in some[0]}
-        rows.append({"set": name, "labels": n, **means})
-    summary = {rule: float(np.mean([row[rule] for row in rows])) for rule in scores[0]}
-    return rows, summary
-
-
-CONSTANTS = {  # alternatives to the constants of `fitting` and to the options of TextClassifier
-    "as they are": ({}, {}),
-    **{f"average {n}": ({"_AVERAGED": n}, {}) for n in (1, 2, 4, 16)},
-    **{f"exp(hits / {n})": ({"_HITS": float(n)}, {}) for n in (1, 10)},
-    "Cs x 3": ({}, {"Cs": (3.0, 18.0, 108.0, 648.0)}),
-    "Cs / 3": ({}, {"Cs": (1 / 3, 2.0, 12.0, 72.0)}),
-    "two Cs": ({}, {"Cs": (6.0, 36.0)}),
-    "dense_scales x 2": ({}, {"dense_scales": (0.2, 0.4, 0.8, 1.6)}),
-    "dense_scales / 2": ({}, {"dense_scales": (0.05, 0.1, 0.2, 0.4)}),
-    "one dense_scale": ({}, {"dense_scales": (0.3,)}),
-    **{f"1-{n}-grams": ({}, {"ngrams": (1, n)}) for n in (1, 2, 3)},
-}
-
-
-def constants_task(task):
-    """Accuracy of every alternative on one draw, scored by other texts of the training part."""
-    name, data, n, seed, words = task
-    train, y, _, _ = load(name, data, 0)
-    picked = draw(y, n, 1000 + seed)
-    rest = np.setdiff1d(np.arange(len(train)), picked)
-    scored = np.random.default_rng(seed).permutation(rest)[:1000]
-    texts, tests = [train[i] for i in picked], [train[i] for i in scored]
-    found = {}
-    for alternative, (constants, options) in CONSTANTS.items():
-        changed = patch.multiple(fitting, **constants) if constants else nullcontext()
-        with changed:
-            model = TextClassifier(words, n_jobs=1, **options).fit(texts, y[picked])
-        found[alternative] = float(np.mean(model.predict(tests) == y[scored]))
-    return found
+    _, y, _, _ = load(name, given.data, 0)
+    return [n for n in given.labels if 2 * np.unique(y).size <= n <= len(y)]
 
 
 # ---- speed ---------------------------------------------------------------------------------------
@@ -476,16 +344,6 @@ def same_folds(y, seed=0):
     return [(np.delete(part, held), part[held]) for held in held_out]
 
 
-def peak_megabytes(classifier, texts):
-    """Most memory held at a time while texts stream through the classifier."""
-    tracemalloc.start()
-    for _ in classifier.stream(iter(texts)):
-        pass
-    peak = tracemalloc.get_traced_memory()[1] / 1e6
-    tracemalloc.stop()
-    return peak
-
-
 def speed(name, given, words):
     """Seconds of the processor: fit with its selection, and predict from raw text."""
     train, y, test, right = load(name, given.data, 0)
@@ -507,8 +365,8 @@ def speed(name, given, words):
         "fit", lambda: TextClassifier(selection="folds", **candidates).fit(train, y)
     )  # fmt: skip
     found = timed("predict", lambda: mine.predict(test))
-    timed("floor", lambda: fingerprints(test))
-    full = None if given.quick else timed("default", lambda: TextClassifier(words).fit(train, y))
+    if not given.quick:
+        timed("default", lambda: TextClassifier(words).fit(train, y))
     vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
     X = timed("their features", lambda: vectorizer.fit_transform(train))
     features = times["their features"][0]
@@ -523,104 +381,22 @@ def speed(name, given, words):
     )
     rows.append(("predict raw text", times["predict"][0], times["their predict"][0]))
     rows = [
-        {"job": job, "pacsent CPU s": a, "scikit-learn CPU s": b, "ratio": b / a}
-        for job, a, b in rows
-    ]
-    n_bytes = sum(len(text.encode()) for text in test)
-    times_over = -(-25_000 // len(test))
-    summary = {
-        "smallest fit ratio": min(row["ratio"] for row in rows[:-1]),
-        "predict ratio": rows[-1]["ratio"],
-        "accuracy": float(np.mean(found == right)),
-        "accuracy of scikit-learn": float(np.mean(answers == right)) if n_classes == 2 else None,
-        "classes that scikit-learn was timed on": len(searches), "classes": n_classes,
-        "MB of text a CPU second": n_bytes / 1e6 / times["predict"][0],
-        "floor, s: reading and hashing the words": times["floor"][0],
-        "peak MB predicting": peak_megabytes(mine, test * times_over),
-        "peak MB predicting twice as many": peak_megabytes(mine, test * 2 * times_over),
-        "texts judged to choose": mine.selection_["n_tested"], "training texts": len(train),
-        "features": len(mine.ngrams_),
-    }  # fmt: skip
-    if full is not None:
-        summary |= {
-            "default fit, candidates": full.selection_["n_candidates"],
-            "default fit, CPU s": times["default"][0], "default fit, s": times["default"][1],
-        }  # fmt: skip
-    return rows, summary
-
-
-def model_row(name, given, words):
-    """What a saved model takes: bytes, and seconds to open it and to answer."""
-    train, y, test, _ = load(name, given.data, 0)
-    model = TextClassifier(words).fit(train, y)
-    opening, answering = [], []
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model"
-        save(model, path)
-        n_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        for _ in range(5):
-            start = time.perf_counter()
-            opened = open_model(path)
-            between = time.perf_counter()
-            opened.predict(test[:1])
-            opening.append(between - start)
-            answering.append(time.perf_counter() - between)
-    return {
-        "set": name, "texts": len(train), "n-grams": len(model.ngrams_), "MB": n_bytes / 1e6,
-        "s to open": min(opening), "s to answer the first text": min(answering),
-    }  # fmt: skip
-
-
-class Scores:
-    """Runs the tasks of all sets together, the long ones first, and hands out results."""
-
-    def __init__(self, given, words):
-        self.found = {}
-        self.wanted = []
-        self.n_jobs = given.jobs
-        given.scores = self.collect
-        part = accuracy if given.part == "accuracy" else few
-        for name in given.sets:  # first only to learn what is wanted
-            part(name, given, words)
-        order = sorted(self.wanted, key=self.cost, reverse=True)
-        results = in_parallel(score, order, self.n_jobs)
-        self.found = {task[:5]: one for task, one in zip(order, results)}
-
-    @staticmethod
-    def cost(task):
-        name, _, method, n, _, _ = task
-        slow = {"20news": 8, "imdb": 4}.get(name, 1)
-        return slow * (n or 10_000) * (3 if method == "tf-idf 1-2-grams" else 1)
-
-    def collect(self, tasks):
-        if not self.found:
-            self.wanted += tasks
-            return [0.0] * len(tasks)
-        return [self.found[task[:5]] for task in tasks]
-
-
-TITLES = {
-    "accuracy": "Test accuracy, all labels",
-    "few": "Test accuracy by number of labels",
-    "speed": "Fit and predict, seconds of the processor",
-}
-
-
-TUNED = {
-    "tune": (tuning_task, "Ways of averaging, few labels", "tuning"),
-    "constants": (constants_task, "Constants of the model", "constants"),
-}
+        {"set": plain(name), "job": job, "pacsent CPU s": ours, "scikit-learn CPU s": others,
+         "ratio": others / ours}
+        for job, ours, others in rows
+    ]  # fmt: skip
+    print(f"{name}: accuracy {np.mean(found == right):.4f}, scikit-learn "
+          f"{np.mean(answers == right):.4f}; default fit {times.get('default')}")  # fmt: skip
+    return rows
 
 
 def main():
     parser = parser_for(__doc__, name="")
-    parser.add_argument("part", choices=[*TITLES, *TUNED, "model"], nargs="?", default="accuracy")
+    parser.add_argument("part", choices=["accuracy", "few", "speed"], nargs="?", default="accuracy")
     parser.add_argument("--sets", nargs="*", default=SETS)
     parser.add_argument("--methods", nargs="*", default=USUAL)
     parser.add_argument("--labels", type=int, nargs="*", default=[*DRAWS])
-    parser.add_argument(
-        "--seeds", type=int, default=N_SEEDS, help=f"accuracy: splits (default: {N_SEEDS})"
-    )
+    parser.add_argument("--seeds", type=int, default=N_SEEDS, help="accuracy: splits")
     parser.add_argument(
         "--quick", action="store_true", help="speed: without five folds and the default fit"
     )
@@ -633,37 +409,26 @@ def main():
     N_THREADS = given.threads
     given.data = str(given.data)
     warnings.simplefilter("ignore")
-    own = Path(given.data) / "vectors"
-    words = open_model("english") if given.part != "accuracy" else None
-    if words is None and {"TextClassifier", "Average", "model2vec"} & set(given.methods):
-        words = datasets.load_word_vectors(own)
-    for name in given.sets:
+    if given.part == "accuracy":
+        words = datasets.load_word_vectors(Path(given.data) / "vectors")
+    else:
+        words = open_model("english")
+    for name in given.sets:  # before there are processes
         load(name, given.data, 0)
     TextClassifier(words).fit(["good", "bad"] * 10, [0, 1] * 10).predict(["good"])  # compile
     TextClassifier(words, selection="folds").fit(["good", "bad", "so"] * 10, [0, 1, 2] * 10)
-    if given.part in TUNED:
-        work, title, file = TUNED[given.part]
-        rows, summary = tune(given, words, work)
-        finish("classify", rows, title=f"{title}, training texts only", summary=summary,
-               save=given.save, name=given.name or file)  # fmt: skip
-        return
-    if given.part == "model":
-        rows = [model_row(name, given, words) for name in given.sets]
-        finish("classify", rows, title="A saved model", summary=rows[-1], save=given.save,
-               name=given.name or "model")  # fmt: skip
-        return
-    if given.part != "speed":
-        Scores(given, words)
-    for name in given.sets:
-        rows, summary = {"accuracy": accuracy, "few": few, "speed": speed}[given.part](
-            name, given, words
-        )
-        name = plain(name)
-        if given.seeds != N_SEEDS:
-            name += f"-{given.seeds}"
-        file = "-".join(filter(None, (given.name, given.part, name)))
-        finish("classify", rows, title=f"{TITLES[given.part]}: {name}", summary=summary,
-               save=given.save, name=file, where=machines(file, rows))  # fmt: skip
+    if given.part == "accuracy":
+        rows, title = accuracy(given, words), "Test accuracy, all labels"
+        summary = {f"{row['set']}, {row['method']}": round(row["accuracy"], 4) for row in rows}
+    elif given.part == "few":
+        rows, title = few(given, words), "Test accuracy by number of labels"
+        summary = {"smallest lead": min(row["lead over the better"] for row in rows)}
+    else:
+        rows = [row for name in given.sets for row in speed(name, given, words)]
+        title = "Fit and predict, seconds of the processor"
+        summary = {"smallest ratio": min(row["ratio"] for row in rows)}
+    finish("classify", rows, title=title, summary=summary, save=given.save,
+           name=given.name or given.part)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Certified error against the number of labels: holding out, PAC-Bayes, and the better of both.
 
     python benchmarks/classify_bounds.py [--data FOLDER] [--sets subj mr imdb trec 20news]
-        [--labels 50 100 300 1000 0] [--jobs N] [--save] [--figure F]
+        [--labels 50 100 300 1000 0] [--jobs N] [--save]
 
 delta = 0.05; means of three draws of 50 to 1,000 labels, and one of all (0). Sets of
 many classes are made two: the first half against the second. "held out": a fifth kept
@@ -17,7 +17,6 @@ seen none of the texts. Rows of a saved result that this run does not make anew 
 
 import json
 import warnings
-from pathlib import Path
 
 import numpy as np
 
@@ -143,7 +142,6 @@ def main():
     parser.add_argument("--sets", nargs="*", default=["subj", "mr", "imdb", "trec", "20news"])
     parser.add_argument("--labels", type=int, nargs="*", default=[*DRAWS])
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
-    parser.add_argument("--figure", help="Draw the bounds as well.")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     words = open_model("english")
@@ -169,8 +167,6 @@ def main():
     finish("classify_bounds", rows, title="Certified error by number of labels, delta 0.05",
            summary={"rows where PAC-Bayes is below holding out": wins, "and below 1/2": useful,
                     "of": len(rows)}, save=given.save, name=given.name)  # fmt: skip
-    if given.figure:
-        draw_figure(rows, given.figure)
 
 
 def kept_rows(rows, name):
@@ -179,39 +175,6 @@ def kept_rows(rows, name):
     old = json.loads(path.read_text())["rows"] if path.exists() else []
     made = {(row["set"], row["labels"]) for row in rows}
     return [row for row in old if (row["set"], row["labels"]) not in made and METHODS[4] in row]
-
-
-LINES = {  # colours that the colour-blind tell apart; holding out and the union are drawn thick
-    "held out": ("#000000", 2.4, "-"), "Laplace": ("#56b4e9", 1.2, "-"),
-    "gradient": ("#0072b2", 1.2, "-"), "prior from half": ("#d55e00", 1.8, "-"),
-    "recursive": ("#999999", 1.2, "-"), "union": ("#009e73", 2.0, "--"),
-}  # fmt: skip
-
-
-def draw_figure(rows, path):
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import PercentFormatter
-
-    names = list(dict.fromkeys(row["set"] for row in rows))
-    figure = Figure(figsize=(2.7 * len(names), 3.6), layout="constrained")
-    for axes, name in zip(figure.subplots(1, len(names), sharey=True, squeeze=False)[0], names):
-        some = [row for row in rows if row["set"] == name]
-        for key, (colour, width, style) in LINES.items():
-            axes.plot(
-                [r["labels"] for r in some], [r[key] for r in some], style, color=colour,
-                linewidth=width, marker="o", markersize=3, label=key,
-            )  # fmt: skip
-        axes.axhline(0.5, color="#bbbbbb", linewidth=0.8, zorder=0)
-        axes.set(xscale="log", title=name, xlabel="labels", ylim=(0, 1.02))
-        axes.minorticks_off()
-        ticks = [r["labels"] for r in some]
-        axes.set_xticks(ticks, [f"{n:,}" for n in ticks], rotation=45, ha="right")
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].set_ylabel("certified error, δ = 0.05")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-    figure.savefig(Path(path), dpi=110)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ from pathlib import Path
 
 import numpy as np
 
-from classify import draw as even_draw
 from classify import standard_error
 from harness import finish, parser_for
 from pacsent import Index, TextClassifier, certify_encoder, load, make
@@ -340,40 +339,6 @@ def class_rows(given):
     return rows, found
 
 
-def gained(task):
-    """Accuracy with the distilled vectors and without them, of the same labels."""
-    one, draw, data = task
-    texts, labels = labelled(one, data)
-    held = min(N_JUDGED, len(texts) // 2)
-    learn = held + even_draw(labels[held:], min(N_GAIN, held), draw)
-    given, asked = [texts[i] for i in learn], texts[:held]
-    found = {}
-    for name, words in (("with", "english"), ("without", encoder_of("Average", None))):
-        classifier = TextClassifier(words, n_jobs=1, random_state=draw).fit(given, labels[learn])
-        found[name] = classifier.score(asked, labels[:held])
-    return one, found["with"], found["without"]
-
-
-def gain_rows(given):
-    tasks = [(one, draw, given.data) for draw in range(given.draws) for one in FIVE]
-    with ProcessPoolExecutor(given.processes) as pool:
-        found = list(pool.map(gained, tasks))
-    rows, gains = [], []
-    for one in FIVE:
-        pairs = np.array([scores for name, *scores in found if name == one])
-        gains.append(pairs[:, 0] - pairs[:, 1])
-        rows.append(_gain_row(one, pairs.mean(axis=0), gains[-1]))
-    both = np.mean([[row["Average and distilled"], row["Average"]] for row in rows], axis=0)
-    return [*rows, _gain_row("mean", both, np.mean(gains, axis=0))]
-
-
-def _gain_row(name, means, gains):
-    with_, without = means.tolist()
-    return {"set": name, "labels": N_GAIN, "draws": gains.size, "Average": without,
-            "Average and distilled": with_, "gain": float(gains.mean()),
-            "standard error": standard_error(gains)}  # fmt: skip
-
-
 def found_by(task):
     """p@10 of an index: the share of hits that have the label of the query, itself left out."""
     name, one, draw, data = task
@@ -406,9 +371,7 @@ def index_rows(given):
 
 def main():
     parser = parser_for(__doc__, name="two-cores")
-    parser.add_argument(
-        "--part", choices=["vectors", "classify", "gain", "index"], default="vectors"
-    )
+    parser.add_argument("--part", choices=["vectors", "classify", "index"], default="vectors")
     parser.add_argument("--stored", type=Path, help="folder of the written texts and vectors")
     parser.add_argument("--minilm", type=Path, help="folder of all-MiniLM-L6-v2")
     parser.add_argument("--write-texts", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
@@ -426,10 +389,6 @@ def main():
         rows, _ = class_rows(given)
         shown = {f"{r['encoder']} {r['set']}": r["error, 100 labels"] for r in rows}
         title = "Errors of TextClassifier with each encoder, and what is certified"
-    elif given.part == "gain":
-        rows = gain_rows(given)
-        shown = {row["set"]: row["gain"] for row in rows}
-        title = "Accuracy that the distilled vectors add to TextClassifier with 100 labels"
     elif given.part == "index":
         rows = index_rows(given)
         shown = {row["index"]: row["20news p@10"] for row in rows}

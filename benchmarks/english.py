@@ -2,26 +2,21 @@
 
     python benchmarks/english.py sizes --data DATA --save
     python benchmarks/english.py retrieval --data DATA --save
-    python benchmarks/english.py posterior --data DATA --save
-    python benchmarks/english.py compression --data DATA --save
 
 DATA holds `datasets`, `vectors` and `english`. Everything that was chosen was chosen on training
 parts; the columns that say "test" were looked at afterwards.
 """
 
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
 
 from harness import finish, parser_for
-from pacsent import WordVectors, certify_encoder, load, make, save
+from pacsent import load, make
 from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
-from pacsent.maths.weights import main_directions, sif_weights
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.words.packing import compress
 from pacsent.words.tasks import read_similarities, similarity_score
@@ -202,156 +197,9 @@ def retrieval(data) -> dict:
     }
 
 
-# ------------------------------------------------------------------------------------------------
-# what the posterior adds
-# ------------------------------------------------------------------------------------------------
-
-
-def around_weighted_means(words):
-    """The same vectors, but the prior of a word lies around its SIF-weighted vector."""
-    counts = words.counts.astype(float)
-    weights = sif_weights(counts / counts.sum(), 1e-3).astype(np.float32)
-    prior = words.output_vectors * weights[:, None]
-    return WordVectors(words.vocabulary, words.input_vectors, prior)
-
-
-def posterior(data) -> dict:
-
-    words, pairs = load("english"), datasets.load("stsb", data)
-    some = np.random.default_rng(0).permutation(len(pairs.scores["train"]))[:1500]  # to save time
-    for part in (pairs.first, pairs.second):
-        part["train"] = [part["train"][i] for i in some]
-    pairs.scores["train"] = pairs.scores["train"][some]
-    texts = pairs.first["train"] + pairs.second["train"]
-    candidates = {
-        "Average": [{}],
-        "PB-L2": [{"lam": lam} for lam in (0.5, 2.0, 8.0, 64.0)],
-        "PB-neg": [{"lam": lam} for lam in (1.0, 8.0)],
-        "PB-neg, frequent words weighing less": [
-            {"lam": lam, "subsample": 1e-4} for lam in (1.0, 8.0)
-        ],
-        "PB-neg, around the weighted mean": [
-            {"lam": lam, "subsample": t} for lam in (1.0, 8.0) for t in (0.0, 1e-4)
-        ],
-        "SIF": [{}],
-        "SIF, as a posterior": [{"lam": 1.0}],
-        "SIF-sum": [{}],
-        "SIF-sum, as a posterior": [{"lam": 1.0}],
-    }
-    rows = []
-    for label, settings in candidates.items():
-        name = label.partition(",")[0]
-        found = []
-        for params in settings:
-            source = around_weighted_means(words) if "around" in label else words
-            vectorizer = quiet(name, source, **params).fit(texts)
-            for removed in (False, True):
-                if removed and name.startswith("SIF"):
-                    continue
-                vectors = vectorizer.transform
-                if removed:
-                    X = vectors(texts).astype(float)
-                    [u], _ = main_directions(X.T @ X, 1)
-
-                    def vectors(some, vectorizer=vectorizer, u=u):
-                        X = vectorizer.transform(some)
-                        return X - np.outer(X @ u, u)
-
-                train = similarity(vectors, pairs, "train")
-                found.append((train, params, removed, vectors))
-        for removed in sorted({entry[2] for entry in found}):
-            train, params, _, vectors = max(
-                (e for e in found if e[2] == removed), key=lambda e: e[0][0]
-            )
-            test = similarity(vectors, pairs, "test")
-            rows.append(
-                {
-                    "method": label,
-                    "first direction": "removed" if removed or name.startswith("SIF") else "kept",
-                    "settings": ", ".join(f"{k} {v:g}" for k, v in params.items()) or "-",
-                    "STS-B train Pearson (1,500 pairs)": train[0],
-                    "STS-B test Pearson": test[0],
-                    "STS-B test Spearman": test[1],
-                }
-            )
-            print(rows[-1], flush=True)
-    return {
-        "rows": rows,
-        "title": "What the posterior adds to similarity: English model, settings by training part",
-        "summary": {"sentences": len(texts)},
-    }
-
-
-# ------------------------------------------------------------------------------------------------
-# convert --dims, --int8, --binary
-# ------------------------------------------------------------------------------------------------
-
-PACKINGS = {
-    "as trained, float32": {},
-    "--int8": {"bits": 8},
-    "--dims 256 --int8": {"n_dims": 256, "bits": 8},
-    "--dims 128 --int8": {"n_dims": 128, "bits": 8},
-    "--dims 64 --int8": {"n_dims": 64, "bits": 8},
-    "--int4": {"bits": 4},
-    "--int2": {"bits": 2},
-    "--binary": {"bits": 1},
-    "--dims 128 --binary": {"n_dims": 128, "bits": 1},
-}
-
-
-def rate(vectorizer, texts) -> float:
-    """Sentences a second of processor time, of nine rounds the best, after one that prepares."""
-    vectorizer.transform(texts)
-    seconds = []
-    for _ in range(9):
-        started = time.process_time()
-        vectorizer.transform(texts)
-        seconds.append(time.process_time() - started)
-    return len(texts) / min(seconds)
-
-
-def folder_megabytes(words) -> float:
-    with tempfile.TemporaryDirectory() as place:
-        folder = save(words, Path(place) / "words")
-        return sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-
-
-def compression(data) -> dict:
-    full = full_tables(data / "english")
-    pairs, subj = datasets.load("stsb", data), datasets.load("subj", data).split(0)
-    rows = []
-    for label, asked in PACKINGS.items():
-        words = compress(full, **asked) if asked else full
-        recipe, average = quiet("SIF-sum", words).fit([]), quiet("Average", words).fit([])
-        one = quiet("Average", words, n_jobs=1).fit([])
-        X, Z = average.transform(subj.train_texts), average.transform(subj.test_texts)
-        # the order of the documents and the noise words are the same in every row
-        promise = certify_encoder(quiet("PB-L2", words).fit([]), subj.test_texts, random_state=0)
-        rows.append(
-            {
-                "pacsent convert": label,
-                "MB": folder_megabytes(words),
-                "sentences/s of a core": rate(one, subj.train_texts),
-                "STS-B test Pearson": similarity(recipe.transform, pairs, "test")[0],
-                "SUBJ test accuracy": accuracy(X, subj.train_labels, Z, subj.test_labels),
-                "products kept": products_kept(full, words),
-                "certified (SUBJ, PB-L2)": promise.bound,
-                "measured there": promise.empirical_risk,
-            }
-        )
-        print(rows[-1], flush=True)
-    return {
-        "rows": rows,
-        "title": "Smaller tables: 120,000 words, 300 dimensions, both tables",
-        "summary": {"smallest, share of the bytes": rows[-1]["MB"] / rows[0]["MB"]},
-    }
-
-
 PARTS = {
     "sizes": sizes,
     "retrieval": retrieval,
-    "posterior": posterior,
-    "compression": compression,
 }
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -116,6 +117,16 @@ def machine() -> dict:
     }
 
 
+def commit() -> str:
+    """The commit of the working tree, with a plus sign where files differ from it."""
+    command = ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"]
+    try:
+        done = subprocess.run(command, cwd=RESULTS.parent, capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip()
+
+
 def hidden() -> dict:
     """Which features of the processor were hidden from the compiler and from BLAS, and how."""
     names = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "OPENBLAS_CORETYPE")
@@ -138,6 +149,7 @@ def finish(
         "rows": rows,
         "machine": where or machine(),
         "pacsent": pacsent.__version__,
+        "commit": commit(),
         "date": time.strftime("%Y-%m-%d"),
     }
     if save:

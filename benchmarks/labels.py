@@ -1,14 +1,12 @@
-"""Labels well spent: what to label next, which labels are wrong, how many more, when to stop.
+"""Labels well spent: what to label next, which labels are wrong, when to stop.
 
-    python benchmarks/labels.py [--part next|wrong|curve|stop] [--draws 20] [--processes 2] [--save]
+    python benchmarks/labels.py [--part next|wrong|stop] [--draws 20] [--processes 2] [--save]
 
 next: accuracy on test texts after 50, 100, 200 and 500 labels, chosen at random, by margins with
 UncertaintySampling of scikit-activeml, and by `next_to_label`. The classifier is the same.
 wrong: 5 % of the labels of a training part are flipped; the share of flipped ones among as many of
 the most suspicious rows, by `suspicious_labels` and by cleanlab, which gets the same
 probabilities, and those of tf-idf with logistic regression.
-curve: from 200 labels the learning curve says the error with 400 and 800, and how many labels an
-error needs; compared with what came true.
 stop: simulated labelling where the error of every model is known; how often the bound is false at
 some time. Negative controls: texts that active selection left over judge, or those it chose.
 """
@@ -26,7 +24,7 @@ from scipy import stats
 
 from harness import finish, parser_for
 from pacsent import TextClassifier
-from pacsent.classify import learning_curve, next_to_label, suspicious_labels
+from pacsent.classify import next_to_label, suspicious_labels
 from pacsent.guarantees.anytime_certificate import N_MODELS
 from pacsent.maths.means import bets
 from pacsent.paper import benchmark_datasets as datasets
@@ -199,45 +197,6 @@ def wrong_rows(given, run):
     return rows
 
 
-# ---- how many more -------------------------------------------------------------------------------
-
-
-def curve_draw(job):
-    name, seed, data = job
-    texts, labels, tested, right = drawn(name, data, seed, 800)
-
-    def error(n):
-        model = fitted(texts[:n], labels[:n])
-        return float(np.mean(model.predict(tested) != right))
-
-    kept = np.flatnonzero(np.bincount(labels[:200])[labels[:200]] >= 2)
-    model = new_model()
-    curve = learning_curve([texts[i] for i in kept], labels[kept], model=model, random_state=seed)
-    found = {"dataset": name}
-    for n in (200, 400, 800):
-        low, middle, high = curve.error_at(n)
-        true = error(n)
-        found |= {f"said at {n}": middle, f"came true at {n}": true,
-                  f"inside at {n}": float(low <= true <= high)}  # fmt: skip
-    low, middle, high = curve.labels_for(found["came true at 400"])
-    return found | {"labels said": middle, "400 inside": float(low <= 400 <= high)}
-
-
-def curve_rows(given, run):
-    jobs = [(name, seed, given.data) for name in given.sets for seed in range(given.draws)]
-    found = run(curve_draw, jobs)
-    rows = []
-    for name in given.sets:
-        some = [row for row in found if row["dataset"] == name]
-        row = {"dataset": name, "draws": len(some)}
-        for key in list(some[0])[1:]:
-            values = np.array([one[key] for one in some])
-            inside = "inside" in key
-            row[key] = float(100 * values.mean() if inside else np.median(values))
-        rows.append(row)
-    return rows
-
-
 # ---- when to stop --------------------------------------------------------------------------------
 
 
@@ -307,7 +266,6 @@ def stop_rows(given, run):
 PARTS = {
     "next": (next_rows, "Accuracy, %, after a number of labels"),
     "wrong": (wrong_rows, "Flipped labels among the most suspicious, %"),
-    "curve": (curve_rows, "Learning curve from 200 labels, and what came true"),
     "stop": (stop_rows, "Bounds that were false at some time of labelling"),
 }
 

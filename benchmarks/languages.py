@@ -3,8 +3,6 @@
     python benchmarks/languages.py [--parts english chinese german] [--labels 20 100 300 1000]
         [--sets subj mr trec 20news imdb] [--draws 5] [--processes 16] [--data FOLDER] [--save]
     python benchmarks/languages.py --parts japanese --aozora aozorabunko_text/cards
-    python benchmarks/languages.py --parts choose --labels 100 --draws 2 --name choose --save
-    python benchmarks/languages.py --parts speed --sets imdb --labels 1000 --name speed --save
 
 FOLDER holds datasets/ and languages/ (default: PACSENT_DATA). "with characters" is
 TextClassifier's default, "words" the same model without its characters, which answers as
@@ -20,9 +18,6 @@ most 300 labels, without word vectors.
 `japanese`: which of ten authors wrote a passage of 200 characters, without word vectors: the ten
 with the most files in Aozora (github.com/aozorahack/aozorabunko_text), ten passages at most of each
 of 40 works, half of the works for training, half for the test.
-`choose`: which rule for the share of the characters is best on training texts that are not among
-the labels, with and without typos. No test text is read.
-`speed`: seconds of the processor to fit, with and without characters in turn, after one fit.
 ± is the standard error of the difference to "words", draw by draw.
 """
 
@@ -32,10 +27,8 @@ import lzma
 import os
 import re
 import sys
-import time
 import warnings
 from functools import cache, lru_cache
-from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -48,10 +41,7 @@ from classify import draw, load, searched
 from harness import finish, parser_for
 from own_language import lines_of
 from pacsent import TextClassifier
-from pacsent.classify import fitting
 from pacsent.classify.fitting import CharacterShare
-from pacsent.text.near_duplicates import text_units
-from pacsent.text.ngrams import unknown_shares
 
 ENGLISH = ("subj", "mr", "trec", "20news", "imdb")
 LONG = ("20news", "imdb")
@@ -218,79 +208,10 @@ def accuracy(given):
     return rows, summary, "Accuracy with n-grams of characters, by the number of labels"
 
 
-def choose(given):
-    """Mean accuracy of every rule over draws from training parts."""
-    rules = list(product(USUALS, (0.25, 0.5, 1.0), (0.5, 0.75, 1.0)))
-    hits = []
-    warnings.simplefilter("ignore")
-    for name, n, seed in product(given.sets, given.labels, range(given.draws)):
-        folders = Folders(given.data, given.aozora)
-        texts, y, rows, train, labels = drawn(name, n, seed, folders)
-        model = TextClassifier(english(), n_jobs=1).fit(texts, y)
-        units = None, text_units(texts)
-        left_out = model._unknown_left_out(texts, model.ngrams_.tf_idf(texts), units)
-        others = np.setdiff1d(np.arange(len(labels)), rows)
-        others = np.random.default_rng(seed).permutation(others)[:N_CHOOSE]
-        truth, clean, share = labels[others], [train[i] for i in others], model.character_share_
-        found = []
-        for asked in (clean, typos(clean, seed)):
-            unknown = unknown_shares(asked, (model.ngrams_.keys, model._encoder_words()))
-            values = []
-            for least in (0.0, 1.0):
-                model.character_share_ = CharacterShare(least)
-                values.append(model.decision_values(asked))
-
-            def right(shares, values=values, truth=truth):
-                mean = values[0] + shares[:, None] * (values[1] - values[0])
-                return float(np.mean(fitting.predicted(mean) == truth))
-
-            of_rules = []
-            for usual, rise, most in rules:
-                more = np.clip((unknown - np.quantile(left_out, usual)) / rise, 0.0, 1.0)
-                of_rules.append(right(share.least + max(most - share.least, 0.0) * more))
-            found.append([right(np.full(unknown.size, s)) for s in (0.0, share.least)] + of_rules)
-        print(name, n, seed, np.round(found, 3).tolist(), file=sys.stderr, flush=True)
-        hits.append(found)
-    clean, with_typos = np.mean(hits, axis=0)
-    names = [("words", None, None), ("one share for all texts", None, None), *rules]
-    rows = [
-        {"USUAL": name[0], "RISE": name[1], "MOST": name[2], "accuracy": a, "with typos": b}
-        for name, a, b in zip(names, clean.tolist(), with_typos.tolist())
-    ]
-    best = [
-        max((row for row in rows if row["USUAL"] == usual),
-            key=lambda row: row["accuracy"] + row["with typos"])
-        for usual in USUALS
-    ]  # fmt: skip
-    summary = {"sets": list(given.sets), "labels": list(given.labels), "draws": given.draws,
-               "best by USUAL": best}  # fmt: skip
-    return rows, summary, "Rules for the share of the characters, on training texts"
-
-
-def speed(given):
-    """Processor seconds of fits of the same texts, the first one left out."""
-    rows = []
-    for name, n in product(given.sets, given.labels):
-        texts, y, *_ = drawn(name, n, 0, Folders(given.data, given.aozora))
-        seconds = {None: [], (2, 5): []}
-        for characters in [(2, 5), *([None, (2, 5)] * given.draws)]:
-            start = time.process_time()
-            TextClassifier(english(), n_jobs=1, characters=characters).fit(texts, y)
-            seconds[characters].append(time.process_time() - start)
-        without, with_them = min(seconds[None]), min(seconds[2, 5][1:])
-        rows.append({"set": name, "labels": n, "s: words": without, "s: with characters": with_them,
-                     "ratio": with_them / without})  # fmt: skip
-    summary = {"ratio": float(np.mean([row["ratio"] for row in rows]))}
-    return rows, summary, "Seconds to fit, with and without characters, least of the rounds"
-
-
 if __name__ == "__main__":
     parser = parser_for(__doc__, name="accuracy")
     parts = ("english", "chinese", "german")
-    alone = {"choose": choose, "speed": speed}
-    parser.add_argument(
-        "--parts", nargs="+", choices=(*parts, "japanese", *alone), default=list(parts)
-    )
+    parser.add_argument("--parts", nargs="+", choices=(*parts, "japanese"), default=list(parts))
     parser.add_argument("--sets", nargs="+", choices=ENGLISH, default=ENGLISH)
     parser.add_argument("--labels", nargs="+", type=int, default=(20, 100, 300, 1000))
     parser.add_argument("--draws", type=int, default=5)
@@ -299,5 +220,5 @@ if __name__ == "__main__":
     given = parser.parse_args()
     if "japanese" in given.parts and given.aozora is None:
         parser.error("--parts japanese needs --aozora FOLDER")
-    rows, summary, title = alone.get(given.parts[0], accuracy)(given)
+    rows, summary, title = accuracy(given)
     finish("languages", rows, summary=summary, save=given.save, name=given.name, title=title)

@@ -3,15 +3,12 @@
     python own_language.py texts --eltec ELTeC-deu/level1 --out german.txt
     python own_language.py texts --aozora aozorabunko_text/cards --out japanese.txt
     python own_language.py train --german german.txt --japanese japanese.txt --save
-    python own_language.py static --name static --save
 
 The texts are public (github.com/COST-ELTeC/ELTeC-deu, github.com/aozorahack/aozorabunko_text) and
 not part of this repository. `train` trains words and 32,000 pieces of words with the defaults of
 `pacsent train`, and looks at neighbours, at words of a dev set that have no vector, and for German
 at STS-B dev (languages/stsb-de-dev.csv.xz of --data): the Spearman correlation of the cosines of
-SIF-sum with the scores. Times are those of the processor, summed over its cores. `static` makes a
-folder of model2vec (30,000 pieces by WordPiece, 256 random numbers each) and opens it with
-model2vec and pacsent: texts a second, best of interleaved rounds, and the largest difference.
+SIF-sum with the scores. Times are those of the processor, summed over its cores.
 """
 
 import csv
@@ -28,8 +25,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from harness import finish, parser_for
-from pacsent import SkipGram, load, make
-from pacsent.paper import benchmark_datasets as datasets
+from pacsent import SkipGram, make
 from pacsent.words import Corpus, train_pieces
 
 ASKED = {
@@ -149,56 +145,9 @@ def train(given):
            title="Word vectors trained on German novels and Japanese books")  # fmt: skip
 
 
-def static_folder(texts, folder: Path):
-    """A folder as model2vec writes it, with a tokenizer learned from the texts."""
-    from model2vec import StaticModel
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
-
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(vocab_size=30_000, special_tokens=["[PAD]", "[UNK]"])
-    tokenizer.train_from_iterator(texts, trainer)
-    shape = (tokenizer.get_vocab_size(), 256)
-    table = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    StaticModel(table, tokenizer, normalize=True).save_pretrained(folder)
-    return StaticModel.from_pretrained(folder)
-
-
-def static(given):
-    corpora = {
-        "SUBJ": list(datasets.load("subj", given.data, verify=False).train_texts),
-        "IMDb": list(datasets.load("imdb", given.data, verify=False).train_texts)[:2000],
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        theirs = static_folder([t for texts in corpora.values() for t in texts], Path(folder))
-        ours = load(folder)
-        functions = {"model2vec": theirs.encode, "pacsent": ours.encode}
-        rows = []
-        for corpus, texts in corpora.items():
-            best, found = {}, {}
-            for _ in range(given.rounds):
-                for name, encode in functions.items():
-                    start = time.perf_counter()
-                    found[name] = encode(texts)
-                    best[name] = min(best.get(name, np.inf), time.perf_counter() - start)
-            rows.append(
-                {
-                    "texts": corpus,
-                    **{f"{name}, texts/s": len(texts) / best[name] for name in functions},
-                    "ratio": best["model2vec"] / best["pacsent"],
-                    "largest difference": float(
-                        np.abs(found["model2vec"] - found["pacsent"]).max()
-                    ),
-                }
-            )
-    finish("own_language", rows, summary={}, save=given.save, name=given.name,
-           title="A folder of model2vec opened by both programs")  # fmt: skip
-
-
 def main():
     parser = parser_for(__doc__, name="novels")
-    parser.add_argument("part", choices=["texts", "train", "static"], nargs="?", default="train")
+    parser.add_argument("part", choices=["texts", "train"], nargs="?", default="train")
     parser.add_argument("--eltec", type=Path, help="folder of TEI files")
     parser.add_argument("--aozora", type=Path, help="folder of Aozora's text files")
     parser.add_argument("--characters", type=int, default=30_000_000, help="of Aozora, at most")
@@ -208,9 +157,8 @@ def main():
     parser.add_argument("--pieces", type=int, default=32_000)
     parser.add_argument("--dims", type=int, default=100)
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
-    {"texts": write_texts, "train": train, "static": static}[given.part](given)
+    {"texts": write_texts, "train": train}[given.part](given)
 
 
 if __name__ == "__main__":

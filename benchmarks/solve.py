@@ -1,17 +1,13 @@
-"""PB-neg documents a second against a plain PyTorch SGD, and w-PB-neg's training time.
+"""PB-neg documents a second against the paper's SGD in plain PyTorch.
 
-    python benchmarks/solve.py [--data FOLDER] [--save] [--name NAME] [--skip-words] [--sentences]
+    python benchmarks/solve.py [--data FOLDER] [--save] [--name NAME]
 
 The same 20news documents for both. The baseline is the paper's recipe in plain PyTorch: 40 epochs,
 one document a batch, 15 fresh noise words per token, one draw of h, steps from 0.025 that fall
 linearly;
 it is timed on a few dozen documents. Both end points are scored by the objective with noise words
 and h integrated out, and ours is also held against the solution to 1e-8 over the whole vocabulary
-in double precision. Then w-PB-neg: 40 epochs on IMDb's 25,000 training reviews.
-
-With --sentences instead: SUBJ's sentences, and phrases of their first one to three words, solved
-after fitting 10 to 10,000 texts, by one thread and by two; with the processor's time, which other
-work disturbs less.
+in double precision.
 
 Floor: one exact evaluation of a document costs 4 * n_support * n_dims flops (two matrix products);
 the SGD gathers 16 * n_tokens rows per epoch.
@@ -28,7 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent.encoders import PBNegVectorizer, WordPBNegVectorizer
+from pacsent.encoders import PBNegVectorizer
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
@@ -169,92 +165,19 @@ def solve_documents(words, data, lam, rounds, n_rival, n_exact):
     return table, facts
 
 
-def solve_sentences(words, data, rounds, n_exact):
-    """One row for each number of fitted texts and kind of text."""
-    dataset = datasets.load("subj", data, verify=False)
-    texts = [text.split() for text in [*dataset.train_texts, *dataset.test_texts]]
-    texts = [texts[i] for i in np.random.default_rng(0).permutation(len(texts))]
-    phrases = [x[: 1 + i % 3] for i, x in enumerate(texts)]
-    kinds = {"sentences": texts[:8192], "phrases": phrases[:2048]}
-    rows = []
-    for n_fitted in (10, 100, 1000, 3000, 10_000):
-        fast = PBNegVectorizer(words, on_empty="ignore")
-        exact = PBNegVectorizer(words, on_empty="ignore", tol=1e-8, batch_size=n_exact)
-        _, fit_seconds = best_time(lambda: fast.fit(texts[:n_fitted]), 1)  # noqa: B023
-        exact.fit(texts[:n_fitted])
-        for kind, X in kinds.items():
-            X = words.vocabulary.encode(X)
-            X = part(X, np.flatnonzero(np.diff(X.offsets) > 0))
-            fast.transform(X)  # compiles, and makes what is made once
-            rates = {}
-            for n_jobs, name in ((2, "texts/s, two threads"), (1, "texts/s, one thread")):
-                fast.set_params(n_jobs=n_jobs)
-                started = time.process_time()
-                means, seconds = best_time(lambda: fast.transform(X), rounds)  # noqa: B023
-                cpu = (time.process_time() - started) / rounds
-                rates[name] = round(X.n_sentences / seconds)
-            some = part(X, range(n_exact))
-            counts = words.vocabulary.count(some)
-            m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
-            solved = exact.transform(some)
-            error = np.linalg.norm(means[:n_exact] - solved, axis=1)
-            error /= np.linalg.norm(solved - m, axis=1)
-            rows.append({
-                "fitted texts": n_fitted, "kind": kind, **rates,
-                "CPU ms a text": round(1e3 * cpu / X.n_sentences, 3),
-                "error of mu - m, median": float(np.median(error)),
-                "error, 95 %": float(np.quantile(error, 0.95)),
-                "noise words": int(np.count_nonzero(fast.noise_counts_)),
-                "in the sample": len(fast.noise_sample_[0]),
-                "seconds of fit": round(fit_seconds, 2), "unconverged": fast.n_unconverged_,
-            })  # fmt: skip
-    slowest = max(row["CPU ms a text"] for row in rows)
-    return rows, {"slowest, CPU ms a text": slowest, "sentences": 8192, "phrases": 2048}
-
-
-def train_words(words, data, n_epochs):
-    dataset = datasets.load("imdb", data, verify=False)
-    train = words.vocabulary.encode(dataset.train_texts)
-    WordPBNegVectorizer(words, n_epochs=1).fit(part(train, range(64)))  # compiles
-    vectorizer = WordPBNegVectorizer(words, n_epochs=n_epochs)
-    _, seconds = best_time(lambda: vectorizer.fit(train), 1)
-    return {
-        "w-PB-neg reviews": train.n_sentences,
-        "w-PB-neg tokens": int(train.ids.size),
-        "w-PB-neg epochs": n_epochs,
-        "w-PB-neg seconds": round(seconds, 1),
-        "w-PB-neg tokens/s": round(train.ids.size * n_epochs / seconds),
-    }
-
-
 def main():
     parser = parser_for(__doc__, name="two-cores")
     parser.add_argument("--lam", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--baseline", type=int, default=24, help="documents that PyTorch solves")
     parser.add_argument("--exact", type=int, default=64, help="documents solved to 1e-8")
-    parser.add_argument("--epochs", type=int, default=40, help="of w-PB-neg")
-    parser.add_argument("--skip-words", action="store_true", help="leave w-PB-neg out")
-    parser.add_argument("--skip-documents", action="store_true", help="leave PB-neg out")
-    parser.add_argument("--sentences", action="store_true", help="SUBJ and phrases instead")
     given = parser.parse_args()
     half = datasets.load_word_vectors(Path(given.data) / "vectors")
     tables = (np.asarray(x, dtype=np.float32) for x in (half.input_vectors, half.output_vectors))
     words = WordVectors(half.vocabulary, *tables)
-    if given.sentences:
-        rows, summary = solve_sentences(words, given.data, given.rounds, given.exact)
-        title, name = "PB-neg: SUBJ's sentences, and phrases", f"sentences-{given.name}"
-        finish("solve", rows, summary=summary, title=title, save=given.save, name=name)
-        return
-    rows, summary = [], {}
-    if not given.skip_documents:
-        rows, summary = solve_documents(
-            words, given.data, given.lam, given.rounds, given.baseline, given.exact
-        )
-    if not given.skip_words:
-        facts = train_words(words, given.data, given.epochs)
-        summary.update(facts)
-        rows = rows or [facts]
+    rows, summary = solve_documents(
+        words, given.data, given.lam, given.rounds, given.baseline, given.exact
+    )
     title = "PB-neg: 20news documents on two cores"
     finish("solve", rows, summary=summary, title=title, save=given.save, name=given.name)
 

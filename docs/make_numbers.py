@@ -39,7 +39,6 @@ NEEDS = {  # row of the reproduction -> what it needs, what a new text costs
     "SIF": ("one table, counts", "an average"),
     "SIF-sum": ("both tables, counts", "an average"),
     "tf-idf": ("texts to learn from", "sparse counting"),
-    "model2vec": ("one table", "an average"),
 }
 
 

@@ -1,7 +1,7 @@
 """Count how often guarantees of classifiers are broken on real texts, singly and together.
 
-    python benchmarks/audit.py [--data FOLDER] [--sets subj mr trec 20news imdb] [--draws 200]
-        [--parts draws targets seeds copies labels] [--processes 16] [--save]
+    python benchmarks/guarantees.py [--data FOLDER] [--sets subj mr trec 20news imdb] [--draws 200]
+        [--parts draws targets seeds copies] [--processes 16] [--save]
 
 Texts are of training parts alone; delta is 0.05 everywhere, so about 5 % may be broken.
 `draws`: a TextClassifier with the English vectors learns from 400 texts and stays fixed; 300
@@ -14,8 +14,7 @@ n_candidates=50.
 `copies`: 200 texts, each a second time (copied, or with one word changed) or five times in a group;
 split by CertifiedClassifier, and for comparison by rows. `separate`: the classifier is fitted on
 the texts and calibrated on their changed copies and as many others.
-`labels`: certified error, true error and bounds broken with 50 to 1,000 labels; a share of .2 held
-out ("before"), and "auto". Of 20news five classes, and of TREC five.
+Of 20news five classes, and of TREC five, where texts are few.
 """
 
 import os
@@ -48,10 +47,9 @@ from pacsent.maths.binomial import upper_limit
 from pacsent.paper import benchmark_datasets as datasets
 
 SETS = ("subj", "mr", "trec", "20news", "imdb")
-PARTS = ("draws", "targets", "seeds", "copies", "labels")
+PARTS = ("draws", "targets", "seeds", "copies")
 N_FIT, N_CALIBRATION, DELTA, ERROR, PRECISION, RECALL = 400, 300, 0.05, 0.1, 0.8, 0.7
 N_POOL, N_SEEDS, IN_GROUP = 3000, 50, 10
-LABELS = (50, 100, 300, 1000)
 AT_ONCE = 25  # draws of one job
 
 
@@ -156,11 +154,6 @@ def one_draw(known, other, pool, true, rng):
     other_wrong = other.predict([pool[i] for i in rest]) != true[rest]
     difference = other_wrong.mean() - wrong.mean()
     found["compare"] = not pair.bounds[0] <= difference <= pair.bounds[1]
-    found["width of compare"] = pair.bounds[1] - pair.bounds[0]
-    apart = pair.only_a_right, pair.only_b_right
-    limits = [upper_limit(k, pair.n, DELTA / 4) for k in apart]
-    lower = [1 - upper_limit(pair.n - k, pair.n, DELTA / 4) for k in apart]
-    found["former width of compare"] = (limits[0] - lower[1]) - (lower[0] - limits[1])
     stream = rng.permutation(len(rest))[:300]
     watcher = StreamWatcher(certified, alpha=DELTA, seed=0)
     watcher.see(log_proba[stream])
@@ -361,23 +354,6 @@ def copies(name, data, which):
     return found
 
 
-# ---- labels that are spent -----------------------------------------------------------------------
-
-
-def labels(name, data, which):
-    n, holdout, seed = which
-    for attempt in range(20):
-        texts, y, pool, true = drawn(name, data, n, seed + 100 * attempt, few_classes=True)
-        try:
-            one = CertifiedClassifier(ours(), holdout=holdout, random_state=seed).fit(texts, y)
-            break
-        except ValueError:  # a class with too few texts left
-            continue
-    error = float((one.predict(pool) != true).mean())
-    return {"set": name, "labels": n, "holdout": holdout, "bound": one.certificate_.bound,
-            "error": error, "broken": int(error > one.certificate_.bound)}  # fmt: skip
-
-
 # ---- all of it -----------------------------------------------------------------------------------
 
 
@@ -401,9 +377,7 @@ def jobs_of(part, given):
         "targets": chunks(given.draws),
         "seeds": [[seed] for seed in range(few)],
         "copies": [[seed] for seed in range(few)],
-        "labels": [(n, how, seed) for n in reversed(LABELS) for how in (0.2, "auto")
-                   for seed in range(few)],
-    }[part]  # fmt: skip
+    }[part]
     names = ("goemotions",) if part == "targets" else given.sets
     return [(part, name, given.data, one) for one in which for name in names]
 
@@ -418,25 +392,10 @@ def summed(rows):
     for row in rows:
         for key, value in row.items():
             total[key] = value if isinstance(value, str) else total.get(key, 0) + value
-    means = ("answered", "width", "former width", "bound", "true error", "texts with")
+    means = ("answered", "bound", "true error", "texts with")
     return {key: value / total["draws"] if str(key).startswith(means) else
             value if isinstance(value, str) else int(value)
             for key, value in total.items()}  # fmt: skip
-
-
-def spent(rows):
-    """Certified and true errors by set and number of labels."""
-    table = []
-    for name in dict.fromkeys(row["set"] for row in rows):
-        for n in LABELS:
-            line = {"set": name, "labels": n}
-            for how, said in ((0.2, "before"), ("auto", "auto")):
-                some = [r for r in rows if (r["set"], r["labels"], r["holdout"]) == (name, n, how)]
-                line |= {f"certified {said}": float(np.mean([r["bound"] for r in some])),
-                         f"error {said}": float(np.mean([r["error"] for r in some])),
-                         f"broken {said}": sum(r["broken"] for r in some)}  # fmt: skip
-            table.append(line | {"draws": len(some)})
-    return table
 
 
 def main():
@@ -455,7 +414,6 @@ def main():
         "targets": "Guarantees of sets of labels that were broken",
         "seeds": "The smallest bound of 50 hold-outs: broken",
         "copies": "Bounds broken where texts repeat each other",
-        "labels": "Certified error by the number of labels",
     }
     for part in given.parts:
         made, found, seconds = jobs_of(part, given), [], 0.0
@@ -463,29 +421,16 @@ def main():
             for row, took in pool.imap_unordered(work, made):
                 found.append(row)
                 seconds += took
-        show(part, found, seconds, titles[part], given)
-
-
-def show(part, found, seconds, title, given):
-    names = dict.fromkeys(row["set"] for row in found)
-    rows = spent(found) if part == "labels" else [
-        summed([row for row in found if row["set"] == name]) for name in names
-    ]  # fmt: skip
-    keys = dict.fromkeys(key for row in rows for key in row)
-    rows = [{key: row.get(key, "") for key in keys} for row in rows]
-    summary = {"core minutes": round(seconds / 60, 1)}
-    if part == "labels":
-        means = [key for key in keys if key.startswith(("certified", "broken"))]
-        summary |= {f"{key}, {size} labels": float(np.mean([r[key] for r in rows
-                    if r["labels"] == size])) for size in LABELS for key in means}  # fmt: skip
-    else:
-        for key in keys:
+        names = dict.fromkeys(row["set"] for row in found)
+        rows = [summed([row for row in found if row["set"] == name]) for name in names]
+        summary = {"core minutes": round(seconds / 60, 1)}
+        for key in rows[0]:
             counts = [(row[key], row["draws"]) for row in rows if isinstance(row[key], int)]
             if counts and key != "draws":
                 broken, n = np.sum(counts, axis=0)
                 summary[f"share broken: {key}"] = float(broken / n)
-    finish("audit", rows, title=title, summary=summary, save=given.save,
-           name=given.name or part)  # fmt: skip
+        finish("guarantees", rows, title=titles[part], summary=summary, save=given.save,
+               name=given.name or part)  # fmt: skip
 
 
 if __name__ == "__main__":
