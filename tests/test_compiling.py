@@ -62,16 +62,6 @@ def test_a_folder_of_the_users_choice_keeps_the_code(installed):
     assert any((installed / "cache").rglob("*.nbc"))
 
 
-def test_one_line_does_not_import_scipy_stats():
-    code = (
-        "import sys\n"
-        "from pacsent.cli.command_line import open_vectorizer\n"
-        "open_vectorizer('english').transform(['a glass of zzwine'])\n"
-        "assert 'scipy.stats._stats_py' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_every_kernel_file_takes_njit_from_there():
     folder = Path(pacsent.__file__).parent / "_kernels"
     others = [path for path in folder.glob("*.py") if path.name != "compiling.py"]

@@ -16,7 +16,7 @@ import pytest
 
 import pacsent
 from pacsent import Vocabulary, WordVectors, files, load, make, save
-from pacsent.paper import evaluation, reproduction
+from pacsent.paper import reproduction
 from pacsent.text import clean_files
 from pacsent.words import formats
 
@@ -126,15 +126,6 @@ def test_two_writers_of_one_name_do_not_meet(tmp_path):
         threading.excepthook = before
     assert not failed
     assert names(tmp_path) == ["r.json"]
-
-
-def test_results_classifiers_and_reports_use_no_fixed_name(tmp_path):
-    """A folder that has the old fixed name is in nobody's way."""
-    (tmp_path / ".r.json.part").mkdir()
-    (tmp_path / ".c.npz.part").mkdir()
-    reproduction.write_json(tmp_path / "r.json", {"n": 1})
-    evaluation.save_classifier(tmp_path / "c.npz", np.ones((1, 2)), np.ones(1), ["a", "b"], {})
-    assert {"r.json", "c.npz"} <= set(names(tmp_path))
 
 
 def test_stdout_a_device_and_a_pipe_are_written_to_as_they_are(tmp_path, capfdbinary):

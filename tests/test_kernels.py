@@ -87,7 +87,7 @@ def test_words_are_found_across_blocks_and_pieces_of_any_bytes(rng, size):
 @pytest.mark.parametrize("normalise", ["paper", "unicode"])
 @pytest.mark.parametrize("unknown", ["drop", "pieces"])
 def test_encoding_by_the_dict_gives_the_compiled_ids(rng, monkeypatch, normalise, unknown):
-    from pacsent.words import vocabulary
+    from pacsent.words import text_encoding, vocabulary
 
     words = ["film", "good", "a", "bad", "don't", "naïve", "0", "one", "supercalifragilistic"]
     joins = [" ", "  ", ", ", "!", "-"]
@@ -98,7 +98,7 @@ def test_encoding_by_the_dict_gives_the_compiled_ids(rng, monkeypatch, normalise
     names = dict.fromkeys([*words[:4], *"abcdefgh", "##d", "##o", "##ne"])
     known = vocabulary.Vocabulary(list(names), normalise=normalise, unknown=unknown)
     by_dict = known.encode(texts)
-    monkeypatch.setattr(vocabulary, "_MAX_DICT_CHARACTERS", -1)
+    monkeypatch.setattr(text_encoding, "_MAX_DICT_CHARACTERS", -1)
     for expected, compiled in zip(by_dict, known.encode(texts)):
         assert expected.dtype == compiled.dtype
         assert_array_equal(expected, compiled)

@@ -18,6 +18,7 @@ PACKAGE_OF = {
     "sentence_transformers": "sentence-transformers",
     "prometheus_client": "prometheus-client",
     "pydantic_core": "pydantic",
+    "lazy_loader": "lazy-loader",
 }  # where names differ
 
 

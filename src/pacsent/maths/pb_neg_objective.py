@@ -11,6 +11,7 @@ with kappa = n/(var_P lam), c = d/(2 lam), precision = n/var_P. It is strictly c
 `solve` is the reference, with all noise words in double precision; `pb_neg_sampled` is fast.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -183,7 +184,7 @@ class SentenceProblems:
         x[:, -1] = -np.log(self.precision + self.lam / self.n_dims * trace)
         return x
 
-    def preconditioner(self, eigenvalues: np.ndarray, U: np.ndarray):
+    def preconditioner(self, eigenvalues: np.ndarray, U: np.ndarray) -> Callable:
         """The map (rows, q) -> H0^-1 q: U (kappa + eigenvalues)^-1 U' for mu, 1/c for rho.
 
         Eigenvalues that are close to each other compared with kappa are taken for one, whose

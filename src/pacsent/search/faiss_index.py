@@ -69,7 +69,7 @@ class InvertedLists:
         return self._index.ntotal
 
     def is_outdated(self, n_rows: int) -> bool:
-        """Whether there are now so many rows that other lists would be better."""
+        """Whether the index has grown so much that the lists should be learned again."""
         return n_rows > _MAX_GROWTH * self._n_learned
 
     def add(self, rows: np.ndarray) -> None:
