@@ -1,6 +1,6 @@
 """`Encoded`: sentences as token ids, the form in which every package passes text on."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,7 +59,7 @@ class Encoded(NamedTuple):
         ...
         ValueError: Encoded.ids must be at least 0 and below 5, the number of words. Got 7 ...
         """
-        dtypes = {"ids": np.int32, "offsets": np.int64, "n_unknown": np.int64}
+        dtypes: dict[str, Any] = {"ids": np.int32, "offsets": np.int64, "n_unknown": np.int64}
         for name, dtype in dtypes.items():
             array = np.asarray(getattr(self, name))
             if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):

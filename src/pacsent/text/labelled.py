@@ -88,30 +88,28 @@ def read_labelled(
 
     `test` is a second file of the same kind as the test part; without it `split` makes one.
     """
-    how = {"text_column": text_column, "label_column": label_column, "kind": kind, "report": report}
-    train_texts, train_names, _ = read_labelled_texts(path, **how)  # type: ignore[arg-type]
-    test_texts: list[str] = []
-    test_names: list[str] = []
-    if test is not None:
-        test_texts, test_names, _ = read_labelled_texts(test, **how)  # type: ignore[arg-type]
-    classes = tuple(sorted({*train_names, *test_names}))
+
+    def read(file: str | Path) -> tuple[list[str], list[str]]:
+        texts, labels, _ = read_labelled_texts(
+            file, text_column=text_column, label_column=label_column, kind=kind, report=report
+        )
+        return texts, labels
+
+    parts = [read(path), ([], []) if test is None else read(test)]
+    classes = tuple(sorted({name for _, names in parts for name in names}))
     if len(classes) < 2:
         raise ValueError(
             f"{Path(path).name} must hold at least two classes. Got {list(classes)} instead. "
             "Check which column holds the label."
         )
     position = {name: i for i, name in enumerate(classes)}
-    total = hashlib.sha256()
-    for part in ((train_texts, train_names), (test_texts, test_names)):
-        for text, name in zip(*part):
-            total.update(f"{name}\t{text}\n".encode())
-        total.update(b"\0")
-    return Dataset(
-        Path(path).name.split(".")[0],
-        train_texts,
-        np.array([position[name] for name in train_names], dtype=np.int64),
-        test_texts,
-        np.array([position[name] for name in test_names], dtype=np.int64),
-        classes,
-        total.hexdigest(),
-    )
+    digest = hashlib.sha256()
+    codes = []
+    for texts, names in parts:
+        for text, name in zip(texts, names):
+            digest.update(f"{name}\t{text}\n".encode())
+        digest.update(b"\0")
+        codes.append(np.array([position[name] for name in names], dtype=np.int64))
+    (train_texts, _), (test_texts, _) = parts
+    name = Path(path).name.split(".")[0]
+    return Dataset(name, train_texts, codes[0], test_texts, codes[1], classes, digest.hexdigest())

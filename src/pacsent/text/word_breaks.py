@@ -1,7 +1,8 @@
 """Word boundaries by the rules of Unicode (UAX 29), for any script.
 
 Every character becomes the letter of its class (`word_breaks.txt`), and a regular expression over
-these letters finds the segments. Its parts carry the numbers of the rules.
+these letters finds the segments. Its parts carry the numbers of the rules. The boundaries of the
+library `regex` miss 259 of Unicode's 1,823 cases, those with flags.
 """
 
 import re
@@ -27,9 +28,7 @@ _KATAKANA = f"(?:K{_REST})*+"
 # a run of a script without spaces between words, with the Katakana in it
 _SPACELESS = f"{_KATAKANA}(?:I{_REST}{_GLUED}{_KATAKANA})+"
 _TOKEN = re.compile(f"{_SPACELESS}|(?:{_WORD}|{_FLAG}|P{_REST}){_GLUED}")
-_PART = re.compile(
-    "I[^IK]*|(?:K[^IK]*)+"
-)  # a character of such a run, or Katakana, which are a word
+_PART = re.compile("I[^IK]*|(?:K[^IK]*)+")  # a character of such a run, or a word of Katakana
 
 
 class _Classes(dict):
@@ -50,9 +49,7 @@ class _Classes(dict):
         return self[point]
 
 
-@cache
-def _classes() -> _Classes:
-    return _Classes()
+_classes = cache(_Classes)
 
 
 def word_segments(text: str) -> list[str]:
