@@ -3,7 +3,6 @@
 import itertools
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
@@ -11,17 +10,6 @@ import pacsent
 from hostile import material, text_inputs
 from hostile.material import METHODS, TEXTS, WORDS, expected, fitted, new
 from hostile.running import Case
-
-
-def same(found, method) -> str:
-    found = np.asarray(found)
-    right = expected(method)
-    if found.shape != right.shape:
-        return f"shape {found.shape} for {right.shape}"
-    if not np.isfinite(found).all():
-        return "not finite"
-    off = float(np.abs(found - right).max())
-    return f"off by {off}" if off > 1e-3 * max(1.0, float(np.abs(right).max())) else ""
 
 
 def encoded_with(ids=None, offsets=None):
@@ -44,50 +32,16 @@ def foreign_encoded():
     return other.encode([" ".join(names[k::7]) for k in range(9)])
 
 
-def kinds_of_input() -> dict:
-    """name -> (how to make it, "ok" with the vectors of TEXTS, or "refused", or "either")."""
-    import pandas as pd
-    from scipy import sparse
-
-    n = len(TEXTS)
+def ids() -> dict:
+    """name -> how to make an Encoded that is none of this vocabulary, or damaged."""
     return {
-        "a tuple": (lambda: tuple(TEXTS), "ok"),
-        "an array": (lambda: np.array(TEXTS), "ok"),
-        "an object array": (lambda: np.array(TEXTS, dtype=object), "ok"),
-        "a generator": (lambda: (text for text in TEXTS), "ok"),
-        "a Series": (lambda: pd.Series(TEXTS), "ok"),
-        "a Series with another index": (lambda: pd.Series(TEXTS, index=range(n, 0, -1)), "ok"),
-        "token lists": (lambda: [text.split() for text in TEXTS], "ok"),
-        "numpy strings": (lambda: [np.str_(text) for text in TEXTS], "ok"),
-        "its own Encoded": (lambda: material.words().vocabulary.encode(TEXTS), "ok"),
-        "a table of one column": (lambda: pd.DataFrame({"text": TEXTS}), "ok"),
-        "a table of two columns": (lambda: pd.DataFrame({"a": TEXTS, "b": TEXTS}), "refused"),
-        "a wide table": (lambda: pd.DataFrame([TEXTS]), "refused"),
-        "a table of numbers": (lambda: pd.DataFrame({"a": range(n)}), "refused"),
-        "a dict": (lambda: dict.fromkeys(TEXTS, 1), "refused"),
-        "a string": (lambda: TEXTS[0], "refused"),
-        "bytes": (lambda: TEXTS[0].encode(), "refused"),
-        "None": (lambda: None, "refused"),
-        "a number": (lambda: 3, "refused"),
-        "a path": (lambda: Path("t.txt"), "refused"),
-        "numbers": (lambda: list(range(n)), "refused"),
-        "an array of numbers": (lambda: np.arange(n), "refused"),
-        "a matrix": (lambda: np.ones((n, 4)), "refused"),
-        "a sparse matrix": (lambda: sparse.eye(n).tocsr(), "refused"),
-        "a matrix of strings": (lambda: np.array([TEXTS, TEXTS]), "refused"),
-        "a text that is None": (lambda: [*TEXTS, None], "refused"),
-        "a text that is nan": (lambda: [*TEXTS, float("nan")], "refused"),
-        "texts of bytes": (lambda: [text.encode() for text in TEXTS], "refused"),
-        "a token that is a number": (lambda: [["good", 3]], "refused"),
-        "lists of lists of lists": (lambda: [[["good"]]], "refused"),
-        "a Series with gaps": (lambda: pd.Series([*TEXTS, None]), "refused"),
-        "an Encoded of another vocabulary": (foreign_encoded, "refused"),
-        "ids out of range": (lambda: encoded_with(ids=lambda ids: ids + 10**6), "refused"),
-        "negative ids": (lambda: encoded_with(ids=lambda ids: ids - 10**6), "refused"),
-        "ids of floats": (lambda: encoded_with(ids=lambda ids: ids + 0.5), "refused"),
-        "offsets beyond the end": (lambda: encoded_with(offsets=lambda o: o * 1000), "refused"),
-        "offsets that go back": (lambda: encoded_with(offsets=lambda o: o[::-1].copy()), "refused"),
-        "negative offsets": (lambda: encoded_with(offsets=lambda o: o - 5), "refused"),
+        "an Encoded of another vocabulary": foreign_encoded,
+        "ids out of range": lambda: encoded_with(ids=lambda ids: ids + 10**6),
+        "negative ids": lambda: encoded_with(ids=lambda ids: ids - 10**6),
+        "ids of floats": lambda: encoded_with(ids=lambda ids: ids + 0.5),
+        "offsets beyond the end": lambda: encoded_with(offsets=lambda o: o * 1000),
+        "offsets that go back": lambda: encoded_with(offsets=lambda o: o[::-1].copy()),
+        "negative offsets": lambda: encoded_with(offsets=lambda o: o - 5),
     }
 
 
@@ -107,15 +61,6 @@ ODD_TEXTS = {
 }
 
 
-def _transform(method, make):
-    found = fitted(method).transform(make())
-    return same(found, method)
-
-
-def _fit(method, make):
-    return same(new(method).fit(make()).transform(TEXTS), method)
-
-
 def _odd(method, texts):
     found = np.asarray(fitted(method).transform(texts))
     if found.shape != (len(texts), expected(method).shape[1]):
@@ -124,13 +69,11 @@ def _odd(method, texts):
 
 
 def inputs() -> Iterator[Case]:
-    for kind, (make, expect) in kinds_of_input().items():
-        for method in METHODS:
-            yield Case(
-                f"{method}.transform({kind})", lambda m=method, f=make: _transform(m, f), expect
-            )
-        for method in ("Average", "PB-neg", "IDF-Average"):
-            yield Case(f"{method}.fit({kind})", lambda m=method, f=make: _fit(m, f), expect)
+    for (kind, make), method in itertools.product(ids().items(), METHODS):
+        yield Case(
+            f"{method}.transform({kind})", lambda m=method, f=make: fitted(m).transform(f()),
+            "refused",
+        )  # fmt: skip
     for (kind, texts), method in itertools.product(ODD_TEXTS.items(), METHODS):
         yield Case(f"{method}.transform({kind})", lambda m=method, t=texts: _odd(m, t))
 
@@ -217,41 +160,6 @@ def tables() -> Iterator[Case]:
         )  # fmt: skip
 
 
-def _bound(name, *arguments):
-    from pacsent.maths import bounds
-
-    value = float(getattr(bounds, name)(*arguments))
-    if not 0 <= value <= 1:
-        return f"a bound of {value}"
-    return f"{value} is below the empirical risk" if value < arguments[0] else ""
-
-
-def bound_calls() -> Iterator[Case]:
-    good = (0.2, 3.0, 1000, 0.05)
-    bad = [
-        (0, -0.1), (0, 1.5), (0, float("nan")), (0, "x"), (0, None), (1, -1.0), (1, float("nan")),
-        (2, 0), (2, -3), (2, 1.5), (2, float("nan")), (3, 0.0), (3, 1.0), (3, -1),
-        (3, float("nan")), (3, "x"), (1, float("inf")),
-    ]  # fmt: skip
-    for name in ("maurer", "catoni_over_grid"):
-        yield Case(f"bounds.{name}", lambda n=name: _bound(n, *good), "either")
-        for place, value in bad:
-            arguments = (*good[:place], value, *good[place + 1 :])
-            infinite = place == 1 and value == float("inf")
-            yield Case(
-                f"bounds.{name}{arguments}",
-                lambda n=name, a=arguments: _bound(n, *a),
-                "either" if infinite else "refused",
-            )
-
-
-def _certify(texts, **settings):
-    from pacsent.paper import certify_words
-
-    found = certify_words(settings.pop("encoder", new("PB-L2")), texts, **settings)
-    return "" if 0 <= found.bound <= 1 else "no bound"
-
-
 def _certificate_edit(**changes):
     """A certificate of kind A with other fields, and a checksum that fits them."""
     import json
@@ -267,31 +175,7 @@ def _certificate_edit(**changes):
 
 
 def certificates() -> Iterator[Case]:
-    import pandas as pd
-
-    many = TEXTS * 20
-    yield Case("certify(texts)", lambda: _certify(many), "ok")
     yield Case("Certificate.from_json as it was", _certificate_edit, "ok")
-    for name, texts in {
-        "a dict": dict.fromkeys(many), "a string": "good film", "no text": [],
-        "two columns": pd.DataFrame({"a": many, "b": many}), "numbers": list(range(50)),
-        "None": None, "empty texts": [""] * 50, "unknown words": ["zzz qqq"] * 50,
-        "one text": ["good"], "foreign ids": foreign_encoded(),
-    }.items():  # fmt: skip
-        yield Case(f"certify({name})", lambda t=texts: _certify(t), "refused")
-    for name, value in [
-        ("delta", 0), ("delta", 1), ("delta", 2), ("delta", float("nan")), ("delta", "x"),
-        ("kind", "Z"), ("n_candidates", 0.5), ("n_candidates", 0), ("n_candidates", True),
-        ("noise_power", float("nan")), ("calibrate", "x"), ("precision", "half"),
-        ("split", 0.0), ("split", 1.5), ("holdout", -1),
-        ("holdout", 1.0), ("random_state", -1), ("random_state", "x"), ("encoder", "PB-L2"),
-        ("encoder", None), ("posterior", "mine"), ("unknown", 1), ("n_jobs", "x"),
-    ]:  # fmt: skip
-        yield Case(
-            f"certify({name}={value!r})",
-            lambda n=name, v=value: _certify(many, **{n: v}),
-            "refused",
-        )
     for change in [
         {"bound": 0.01}, {"delta": 0.5}, {"n": 10**9}, {"kl": -5}, {"kl": None}, {"n": "1"},
         {"n_duplicates": -1}, {"n_held_out": 5},
@@ -319,21 +203,7 @@ def _skipgram(texts, **settings):
 
 
 def training() -> Iterator[Case]:
-    import pandas as pd
-
     many = TEXTS * 5
-    for name, (texts, expect) in {
-        "one column": (pd.DataFrame({"x": many}), "ok"),
-        "two columns": (pd.DataFrame({"x": many, "y": many}), "refused"),
-        "a dict": ({"x": many}, "refused"), "None": (None, "refused"), "a number": (3, "refused"),
-        "numbers": ([1, 2, 3], "refused"), "no text": ([], "refused"), "empty": ([""], "refused"),
-        "one word": (["joy"] * 50, "refused"), "a gap": ([*many, None], "refused"),
-        "single words": (WORDS * 5, "refused"), "bytes": ([b"good film"], "refused"),
-        "a missing file": (Path("nowhere.txt"), "refused"), "a folder": (Path("."), "refused"),
-        "a series": (pd.Series(many), "ok"), "a generator": ((t for t in many), "ok"),
-        "a foreign Encoded": (foreign_encoded(), "refused"),
-    }.items():  # fmt: skip
-        yield Case(f"SkipGram.fit({name})", lambda t=texts: _skipgram(t), expect)
     for name, value in [
         ("n_dims", 0), ("n_dims", -1), ("n_dims", 1.5), ("n_dims", "x"), ("window", 0),
         ("window", 10**9), ("n_epochs", 0), ("n_negatives", 0), ("learning_rate", 0),
@@ -349,78 +219,10 @@ def training() -> Iterator[Case]:
         )  # fmt: skip
 
 
-CLASSIFIER_TEXTS = [f"{a} {b} {c}" for a in WORDS[:4] for b in WORDS[4:] for c in ("now", "then")]
-CLASSIFIER_LABELS = ["up" if text.endswith("now") else "down" for text in CLASSIFIER_TEXTS]
-
-
-def _fitted_with(labels=CLASSIFIER_LABELS, texts=CLASSIFIER_TEXTS, how=None, **parameters):
-    """A fit that is right, or refused with the object as it was."""
-    from pacsent import TextClassifier
-
-    classifier = TextClassifier(n_jobs=1, **parameters)
-    before = dict(vars(classifier))
-    try:
-        classifier.fit(texts, labels, **(how or {}))
-    except Exception:
-        if vars(classifier) != before:
-            return "a refused fit changed the object"
-        raise
-    proba = classifier.predict_proba(list(CLASSIFIER_TEXTS))
-    if not np.isfinite(proba).all():
-        return "not finite"
-    return "" if classifier.score(list(CLASSIFIER_TEXTS), CLASSIFIER_LABELS) == 1 else "not learned"
-
-
-def classifiers() -> Iterator[Case]:
-    import datetime
-    import decimal
-    import uuid
-
-    import pandas as pd
-
-    nan, n = float("nan"), len(CLASSIFIER_TEXTS)
-    y = np.array(CLASSIFIER_LABELS)
-    for kind, (labels, expect) in {
-        "a Series": (pd.Series(y), "ok"), "a category": (pd.Categorical(y), "ok"),
-        "one column": (pd.DataFrame({"y": y}), "ok"), "a generator": (iter(y.tolist()), "ok"),
-        "two columns": (pd.DataFrame({"a": y, "b": y}), "refused"), "a set": (set(y), "refused"),
-        "None": (None, "refused"), "one label": (["up"], "refused"), "a string": ("up", "refused"),
-        "bytes": (y.astype("S4"), "refused"), "gaps": ([None, *y[1:]], "refused"),
-        "dates": ([datetime.date(2020, 1, 1 + (one == "up")) for one in y], "refused"),
-        "decimals": ([decimal.Decimal(int(one == "up")) for one in y], "refused"),
-        "UUIDs": ([uuid.UUID(int=int(one == "up")) for one in y], "refused"),
-        "complex numbers": ((y == "up") * 1j, "refused"),
-        "a lone surrogate": (np.where(y == "up", "\ud800", y).tolist(), "refused"),
-        "no time": (np.where(y == "up", np.datetime64("NaT"), np.datetime64("2020")), "refused"),
-    }.items():  # fmt: skip
-        yield Case(
-            f"TextClassifier.fit with labels: {kind}", lambda v=labels: _fitted_with(v), expect
-        )
+def certified() -> Iterator[Case]:
     for name, value in [
-        ("Cs", (nan,)), ("Cs", (-1.0,)), ("Cs", (0,)), ("Cs", ("a",)), ("Cs", ()),
-        ("Cs", (float("inf"),)), ("dense_scales", (nan,)), ("dense_scales", ()),
-        ("dense_scales", (1e300,)), ("ngrams", (1.9, 2.7)), ("ngrams", (0, 1)), ("ngrams", ()),
-        ("class_weight", {"up": -1}), ("class_weight", {"up": nan}), ("class_weight", {"x": 1}),
-        ("class_weight", {"up": 0, "down": 0}), ("class_weight", {"up": "1"}),
-        ("weighting", "x"), ("selection", "x"), ("words", 3), ("method", 3), ("random_state", -1),
-    ]:  # fmt: skip
-        yield Case(
-            f"TextClassifier({name}={value!r})",
-            lambda n=name, v=value: _fitted_with(**{n: v}),
-            "refused",
-        )
-    for name, value in [
-        ("sample_weight", [0.0] * n), ("sample_weight", [-1.0] * n), ("sample_weight", [nan] * n),
-        ("sample_weight", [1.0]), ("sample_weight", "x"), ("groups", [1]),
-    ]:  # fmt: skip
-        yield Case(
-            f"TextClassifier.fit({name}={str(value)[:20]})",
-            lambda n=name, v=value: _fitted_with(how={n: v}),
-            "refused",
-        )
-    for name, value in [
-        ("holdout", 0), ("holdout", 1), ("holdout", nan), ("holdout", "x"), ("delta", 0),
-        ("delta", nan), ("classes", 3), ("prefit", "x"), ("n_candidates", 0), ("joint", 2),
+        ("holdout", 0), ("holdout", 1), ("holdout", float("nan")), ("holdout", "x"), ("delta", 0),
+        ("delta", float("nan")), ("classes", 3), ("prefit", "x"), ("n_candidates", 0), ("joint", 2),
         ("random_state", -1), ("random_state", 0.5), ("estimator", 3), ("estimator", "english"),
         ("estimator", dict),
     ]:  # fmt: skip
@@ -442,12 +244,6 @@ def classifiers() -> Iterator[Case]:
                 [label for _, label in material.LABELLED],
                 **{n: v},
             ),
-            "refused",
-        )
-    for k in (-1, 0, 1.5, True, "x"):
-        yield Case(
-            f"TextClassifier.top_features('up', {k!r})",
-            lambda k=k: material.classifier().estimator_.top_features("up", k),
             "refused",
         )
 
@@ -509,8 +305,7 @@ def cases() -> Iterator[Case]:
     yield from inputs()
     yield from parameters()
     yield from tables()
-    yield from bound_calls()
     yield from certificates()
     yield from training()
-    yield from classifiers()
+    yield from certified()
     yield from together()

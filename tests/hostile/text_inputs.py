@@ -15,10 +15,17 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import make_pipeline
 
+import pacsent
 from hostile.material import TEXTS as SHORT
 from hostile.material import new, words
 from hostile.running import Case
+from pacsent import classify, guarantees, paper, search, web
+from pacsent.encoders import ExternalEncoder
+from pacsent.text import as_texts
 
 PACKAGES = (
     "text", "words", "encoders", "classify", "guarantees", "search", "paper", "web", "scale",
@@ -54,11 +61,10 @@ class Call:
 
 @cache
 def classifier(holdout=0.5):
-    from pacsent import CertifiedClassifier, TextClassifier
-
-    return CertifiedClassifier(TextClassifier(), holdout=holdout, random_state=0).fit(
-        OTHERS, LABELS
+    certified = pacsent.CertifiedClassifier(
+        pacsent.TextClassifier(), holdout=holdout, random_state=0
     )
+    return certified.fit(OTHERS, LABELS)
 
 
 @cache
@@ -67,163 +73,58 @@ def average():
 
 
 def external():
-    from pacsent.encoders import ExternalEncoder
-
     return ExternalEncoder(lambda texts: [[len(text), text.count("a")] for text in texts])
 
 
-def _classified(texts):
-    from pacsent import TextClassifier
-
-    return TextClassifier().fit(texts, LABELS).predict_proba(OTHERS)
-
-
-def _tools():
-    from pacsent import classify
-
-    return classify
-
-
 def _bayes():
-    from sklearn.feature_extraction.text import CountVectorizer
-    from sklearn.naive_bayes import MultinomialNB
-    from sklearn.pipeline import make_pipeline
-
     return make_pipeline(CountVectorizer(), MultinomialNB())
 
 
-def _indexed(texts):
-    from pacsent import Index
+def _index(**options):
+    index = pacsent.Index(average(), **options)
+    index.add(TEXTS)
+    return index
 
-    index = Index(average())
+
+def _added(texts):
+    index = pacsent.Index(average())
     index.add(texts)
     return [hit.text for hit in index.search(TEXTS[3], k=5)], len(index)
 
 
-def _searched(texts):
-    from pacsent import Index
-
-    index = Index(average())
-    index.add(TEXTS)
-    return [[hit.id for hit in hits] for hits in index.search(texts, k=3)]
-
-
 def _updated(texts):
-    from pacsent import Index
-
-    index = Index(average(), lexical=True)
-    index.add(TEXTS)
+    index = _index(lexical=True)
     index.update(range(len(TEXTS)), texts)
     return [hit.text for hit in index.search(TEXTS[3], k=5)], len(index)
 
 
-def _certified_search(texts):
-    from pacsent import Index
-
-    index = Index(average(), lexical=True)
-    index.add(TEXTS)
-    return str(index.certify(texts, range(len(TEXTS)), k=2))
-
-
-def _reranked(texts):
-    from pacsent.search import rerank
-
-    return [one.text for one in rerank(TEXTS[3], texts, average())]
-
-
-def _grouped(texts):
-    from pacsent.search import clusters
-
-    return clusters(texts, 3, encoder=average()).labels
-
-
-def _corpus(texts):
-    from pacsent import Corpus
-
-    return Corpus.build(texts, "corpus", min_count=1, overwrite=True).digest
-
-
 def _skipgram(texts):
-    from pacsent import SkipGram
-
     settings = {"min_count": 1, "subsample": 0, "n_jobs": 1, "n_epochs": 1, "random_state": 0}
-    return SkipGram(4, **settings).fit(texts).word_vectors_.input_vectors
-
-
-def _mapped(texts):
-    from pacsent.web import make_map
-
-    return make_map(average(), texts).places
-
-
-def _certified(texts):
-    from pacsent import certify_encoder
-
-    return str(certify_encoder(new("PB-L2"), texts, random_state=0))
-
-
-def _verified(texts):
-    from pacsent import certify_encoder
-
-    return certify_encoder(new("PB-L2"), TEXTS, random_state=0).verify(texts, new("PB-L2"))
+    return pacsent.SkipGram(4, **settings).fit(texts).word_vectors_.input_vectors
 
 
 def _certified_as_in_the_paper(name, texts):
-    from pacsent import paper
-
     method = "w-PB-neg" if name == "certify_documents" else "PB-L2"
     return str(getattr(paper, name)(new(method), texts, random_state=0))
 
 
 def _watched(texts):
-    from pacsent.guarantees import StreamWatcher
-
-    watcher = StreamWatcher(classifier(), seed=0)
+    watcher = guarantees.StreamWatcher(classifier(), seed=0)
     watcher.update(texts, LABELS)
     return watcher.capital
 
 
-def _certified_classifier(texts):
-    from pacsent.guarantees import certify
-
-    return certify(classifier(), texts, LABELS).sentence()
-
-
-def _certified_predictions(texts):
-    from pacsent.guarantees import certify_predictions
-
-    return str(certify_predictions(LABELS, LABELS, texts=texts, random_state=0))
-
-
 def _certified_labels(texts):
-    from pacsent.guarantees import certify_multilabel
-
     sets = [{label} for label in LABELS]
-    return str(certify_multilabel(sets, sets, classes=["down", "up"], texts=texts, random_state=0))
-
-
-def _verified_predictions(texts):
-    from pacsent.guarantees import certify_predictions
-
-    return certify_predictions(LABELS, LABELS, texts=TEXTS).verify(LABELS, texts, LABELS)
-
-
-def _compared(texts):
-    from pacsent.guarantees import compare
-
-    return str(compare(classifier(), classifier(0.4), texts, LABELS, overlap="drop"))
-
-
-def _as_texts(texts):
-    from pacsent.text import as_texts
-
-    return as_texts(texts)
+    classes = ["down", "up"]
+    certificate = guarantees.certify_multilabel(
+        sets, sets, classes=classes, texts=texts, random_state=0
+    )
+    return str(certificate)
 
 
 def _distilled(texts):
-    from pacsent import distill
-
-    return distill(_lengths, texts, n_subwords=9, n_epochs=1)
+    return pacsent.distill(_lengths, texts, n_subwords=9, n_epochs=1)
 
 
 def _lengths(texts):
@@ -235,68 +136,66 @@ def _student():
     return _distilled(OTHERS)
 
 
-def _certified_student(texts):
-    from pacsent.guarantees import certify_student
-
-    return str(certify_student(_student(), texts, _lengths(TEXTS)))
-
-
-def _agreed(texts):
-    from pacsent.guarantees import certify_agreement
-
-    one = classifier().estimator_
-    return certify_agreement(one, one, texts).n
-
-
 def _vocabulary(method):
     def run(texts):
-        found = getattr(words().vocabulary, method)(texts)
-        return found.toarray() if method == "count" else found
+        encoded = getattr(words().vocabulary, method)(texts)
+        return encoded.toarray() if method == "count" else encoded
 
     return Call(run, tokens=True)
 
 
 def _vectorizer(method):
     def run(texts):
-        found = getattr(average(), method)(texts)
+        vectors = getattr(average(), method)(texts)
         if method == "fit":
-            return found.n_sentences_
-        return [means for means, _ in found] if method == "stream" else found
+            return vectors.n_sentences_
+        return [means for means, _ in vectors] if method == "stream" else vectors
 
     return Call(run, tokens=True)
 
 
 TABLE: dict[str, Call] = {
-    "text.as_texts": Call(_as_texts),
+    "text.as_texts": Call(as_texts),
     **{f"words.Vocabulary.{name}": _vocabulary(name) for name in ("encode", "count", "digest")},
     "words.WordVectors.trained_on": Call(
         lambda texts: words().trained_on(texts).fingerprint.documents, tokens=True
     ),
-    "words.Corpus.build": Call(_corpus, tokens=True),
+    "words.Corpus.build": Call(
+        lambda texts: pacsent.Corpus.build(texts, "corpus", min_count=1, overwrite=True).digest,
+        True,
+    ),
     "words.SkipGram.fit": Call(_skipgram, tokens=True),
     **{
         f"encoders.SentenceVectorizer.{name}": _vectorizer(name)
-        for name in ("fit", "fit_transform", "transform", "encode", "posterior", "stream")
+        for name in ("fit", "fit_transform", "posterior", "stream")
     },
-    **{
-        f"encoders.AnyEncoder.{name}": Call(
-            lambda texts, name=name: getattr(external(), name)(texts)
-        )
-        for name in ("encode", "transform")
-    },
+    **{f"encoders.EncoderMixin.{name}": _vectorizer(name) for name in ("encode", "transform")},
     "encoders.AnyEncoder.posterior": Call(lambda texts: external().posterior(texts)[0]),
     "encoders.AnyEncoder.stream": Call(lambda texts: [v for v, _ in external().stream(texts)]),
     "encoders.SentenceVectorizer.sample": Call(
         lambda texts: average().sample(texts, random_state=0), tokens=True
     ),
-    "search.Index.add": Call(_indexed),
-    "search.Index.search": Call(_searched),
+    "search.Index.add": Call(_added),
+    "search.Index.search": Call(
+        lambda texts: [[hit.id for hit in hits] for hits in _index().search(texts, k=3)]
+    ),
     "search.Index.update": Call(_updated),
-    "search.Index.certify": Call(_certified_search),
-    "search.rerank": Call(_reranked),
-    "search.clusters": Call(_grouped),
-    "guarantees.certify_encoder": Call(_certified, tokens=True),
-    "guarantees.EncoderCertificate.verify": Call(_verified, tokens=True),
+    "search.Index.certify": Call(
+        lambda texts: str(_index(lexical=True).certify(texts, range(len(TEXTS)), k=2))
+    ),
+    "search.rerank": Call(
+        lambda texts: [ranked.text for ranked in search.rerank(TEXTS[3], texts, average())]
+    ),
+    "search.clusters": Call(lambda texts: search.clusters(texts, 3, encoder=average()).labels),
+    "guarantees.certify_encoder": Call(
+        lambda texts: str(pacsent.certify_encoder(new("PB-L2"), texts, random_state=0)), True
+    ),
+    "guarantees.EncoderCertificate.verify": Call(
+        lambda texts: pacsent.certify_encoder(new("PB-L2"), TEXTS, random_state=0).verify(
+            texts, new("PB-L2")
+        ),
+        tokens=True,
+    ),
     **{
         f"paper.{name}": Call(
             lambda texts, name=name: _certified_as_in_the_paper(name, texts), True
@@ -304,9 +203,15 @@ TABLE: dict[str, Call] = {
         for name in ("certify_words", "certify_documents", "certify_squared_loss")
     },
     "guarantees.distill": Call(lambda texts: _distilled(texts).encode(OTHERS)),
-    "guarantees.certify_student": Call(_certified_student),
-    "guarantees.certify_agreement": Call(_agreed),
-    "classify.TextClassifier.fit": Call(_classified),
+    "guarantees.certify_student": Call(
+        lambda texts: str(guarantees.certify_student(_student(), texts, _lengths(TEXTS)))
+    ),
+    "guarantees.certify_agreement": Call(
+        lambda texts: guarantees.certify_agreement(*[classifier().estimator_] * 2, texts).n
+    ),
+    "classify.TextClassifier.fit": Call(
+        lambda texts: pacsent.TextClassifier().fit(texts, LABELS).predict_proba(OTHERS)
+    ),
     **{
         f"classify.TextClassifier.{name}": Call(
             lambda texts, name=name: getattr(classifier().estimator_, name)(texts)
@@ -333,15 +238,15 @@ TABLE: dict[str, Call] = {
         lambda texts: classifier().report(texts, LABELS).to_dict()
     ),
     "classify.next_to_label": Call(
-        lambda texts: _tools().next_to_label(classifier().estimator_, texts, 5)
+        lambda texts: classify.next_to_label(classifier().estimator_, texts, 5)
     ),
     "classify.suspicious_labels": Call(
-        lambda texts: _tools().suspicious_labels(texts, LABELS, model=_bayes())
+        lambda texts: classify.suspicious_labels(texts, LABELS, model=_bayes())
     ),
     "classify.learning_curve": Call(
-        lambda texts: str(_tools().learning_curve(texts, LABELS, model=_bayes()))
+        lambda texts: str(classify.learning_curve(texts, LABELS, model=_bayes()))
     ),
-    "classify.audit": Call(lambda texts: _tools().audit(texts, LABELS, model=_bayes()).to_dict()),
+    "classify.audit": Call(lambda texts: classify.audit(texts, LABELS, model=_bayes()).to_dict()),
     "guarantees.CertifiedClassifier.fit": Call(
         lambda texts: clone(classifier()).fit(texts, LABELS).predict_proba(OTHERS)
     ),
@@ -363,11 +268,26 @@ TABLE: dict[str, Call] = {
     "guarantees.CertifiedClassifier.calibrate": Call(
         lambda texts: classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
     ),
-    "guarantees.certify": Call(_certified_classifier),
-    "guarantees.certify_predictions": Call(_certified_predictions, rows=True),
+    "guarantees.certify": Call(
+        lambda texts: guarantees.certify(classifier(), texts, LABELS).sentence()
+    ),
+    "guarantees.certify_predictions": Call(
+        lambda texts: str(
+            guarantees.certify_predictions(LABELS, LABELS, texts=texts, random_state=0)
+        ),
+        rows=True,
+    ),
     "guarantees.certify_multilabel": Call(_certified_labels, rows=True),
-    "guarantees.HeldOutCertificate.verify": Call(_verified_predictions),
-    "guarantees.compare": Call(_compared),
+    "guarantees.HeldOutCertificate.verify": Call(
+        lambda texts: guarantees.certify_predictions(LABELS, LABELS, texts=TEXTS).verify(
+            LABELS, texts, LABELS
+        )
+    ),
+    "guarantees.compare": Call(
+        lambda texts: str(
+            guarantees.compare(classifier(), classifier(0.4), texts, LABELS, overlap="drop")
+        )
+    ),
     "guarantees.StreamWatcher.update": Call(_watched),
     "guarantees.ClassThresholds.predict": Call(
         lambda texts: classifier().thresholds(recall=0.6).predict(texts)
@@ -375,7 +295,7 @@ TABLE: dict[str, Call] = {
     "guarantees.Abstaining.predict": Call(
         lambda texts: list(classifier().abstain(error=0.3).predict(texts))
     ),
-    "web.make_map": Call(lambda texts: _mapped(texts)),
+    "web.make_map": Call(lambda texts: web.make_map(average(), texts).places),
 }
 
 NOT_TEXTS = {
@@ -385,7 +305,7 @@ NOT_TEXTS = {
     },
     "encoders.fit_static_encoder": "guarantees.distill calls it",
     "encoders.ExternalEncoder.fit": "learns nothing and looks at nothing",
-    "encoders.RemoteEncoder.encode": "needs a server; AnyEncoder.encode calls it",
+    "encoders.RemoteEncoder.encode": "needs a server; EncoderMixin.encode calls it",
     "guarantees.ContinuationCertificate.made_again": "called by verify",
     "text.as_sentences": "its callers look at the elements",
     "text.iter_chunks": "a Source",
@@ -469,10 +389,7 @@ def kinds() -> dict[str, tuple[Callable, str]]:
         "a gap": (lambda: [*TEXTS[1:], None], "refused"),
         "a nan": (lambda: [*TEXTS[1:], float("nan")], "refused"),
         "texts of bytes": (lambda: [text.encode() for text in TEXTS], "refused"),
-        "a string": (
-            lambda: TEXTS[0],
-            "refused",
-        ),  # for some the name of a file, which is not there
+        "a string": (lambda: TEXTS[0], "refused"),  # for some a file, which is not there
         "a path": (lambda: Path("nowhere.txt"), "refused"),
     }
 
