@@ -554,10 +554,10 @@ class TestCommands:
         ]
         (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
         place = str(tmp_path / "model"), str(tmp_path / "text.txt")
-        result = self.run("certify", *place, "--quiet", "--bias", "1.6")
+        result = self.run("certify", *place, "--quiet")
         assert result.exit_code == 0, result.output
         assert "Given the first 80 % of a new, similar document" in result.output
-        result = self.run("certify", *place, "--quiet", "--bias", "1.6", "--json")
+        result = self.run("certify", *place, "--quiet", "--json")
         assert read_certificate(result.stdout).verify()
         result = self.run("certify", *place, "--quiet", "--method", "PB-IDF-L2", "--kind", "A")
         assert (

@@ -356,7 +356,7 @@ def test_every_row_of_a_table_has_an_answer(folder, tmp_path):
     asked = ["classify", "predict", str(folder / "model"), str(tmp_path / "b.jsonl")]
     result = CliRunner().invoke(cli, [*asked, "--on-error", "report"])
     assert result.exit_code == 1 and len(result.stdout.splitlines()) == 4
-    assert "Bad row: b.jsonl, line 2 must have a text. Got int '5'" in result.stderr
+    assert "Bad row: b.jsonl, line 2: must have a text. Got int '5'" in result.stderr
 
 
 def test_training_reads_stdin_and_takes_english_vectors_unless_told(tmp_path, monkeypatch):

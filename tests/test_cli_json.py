@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from pacsent import CertifiedClassifier, TextClassifier, make, save
 from pacsent.cli import cli
-from pacsent.cli.printing import echo_json, noted, table
+from pacsent.cli.printing import echo_json, table
 
 STREAMED = {"embed", "classify predict"}  # JSON lines where the results go to stdout
 
@@ -88,7 +88,6 @@ RUNS = {
     "classify report": "classify report classifier fresh.tsv -o report.html --overwrite --quiet",
     "classify watch": "classify watch classifier t.txt --random-state 0 --quiet",
     "map": "map model t.txt -o map.html --quiet",
-    "check": "check model",
     "evaluate": "evaluate Average words l.tsv --seeds 1 --quiet",
 }
 # these end when they are told to, take minutes, or leave the machine: they have tests of their own
@@ -117,7 +116,7 @@ def test_stdout_is_then_one_json_document(name, places, monkeypatch, toy_word_ve
     ("arguments", "keys"),
     [
         ("embed model t.txt --quiet --json", {"mean", "variance"}),
-        ("embed model - --ids --keep-text --quiet --json", {"id", "text", "mean", "variance"}),
+        ("embed model - --keep-columns text --quiet --json", {"text", "mean", "variance"}),
         (
             "classify predict classifier t.txt --quiet --json",
             {"label", "probability", "set", "abstained"},
@@ -126,11 +125,11 @@ def test_stdout_is_then_one_json_document(name, places, monkeypatch, toy_word_ve
 )
 def test_what_is_streamed_is_json_lines(arguments, keys, places, monkeypatch):
     monkeypatch.chdir(places)
-    done = CliRunner().invoke(cli, arguments.split(), input="7\tw1 wac\n8\tzzz\n")
+    done = CliRunner().invoke(cli, arguments.split(), input="w1 wac\nzzz\n")
     assert done.exit_code == 0, done.output
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert rows and all(set(row) == keys for row in rows)
-    if "--ids" in arguments:
+    if "--keep-columns" in arguments:
         assert rows[1]["variance"] is None and rows[1]["text"] == "zzz"
 
 
@@ -140,11 +139,11 @@ def test_many_files_give_one_document_about_all(places, monkeypatch):
     Path("many").mkdir()
     for name in ("a", "b"):
         Path("many", f"{name}.jsonl").write_text('{"text": "wab wac"}\n')
-    line = "embed model many -o vectors/ --format jsonl --n-jobs 1 --quiet --json"
+    line = "embed model many -o vectors/ --n-jobs 1 --quiet --json"
     done = CliRunner().invoke(cli, line.split())
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert found["totals"]["rows"] == 2 and found["failed"] == {}
+    assert found["rows"] == 2 and found["failed"] == {}
 
 
 def test_cleaned_text_and_json_do_not_share_a_stream(places, monkeypatch):
@@ -182,17 +181,22 @@ def test_demo_reports_what_it_made(tmp_path, monkeypatch):
 
 def test_reproduce_tells_every_result(tmp_path, places, monkeypatch):
     from pacsent.paper import benchmark_datasets as datasets
-    from pacsent.paper import reproduction
+    from pacsent.paper import report, reproduction
 
     run = {"n_done": 1, "n_kept": 0, "seconds": 1.0, "peak_memory_bytes": 1, "skipped": {}}
     row = {"kind": "classification", "row": "Average", "dataset": "subj", "accuracy": 0.9}
     monkeypatch.setattr(datasets, "data_folder", lambda data: tmp_path)
     monkeypatch.setattr(reproduction, "reproduce", lambda *a, **k: run)
     monkeypatch.setattr(reproduction, "read_results", lambda folder: [row])
+    monkeypatch.setattr(report, "write", lambda *a: None)
     where = ["--words", str(places / "words"), "-o", str(tmp_path / "out")]
-    done = CliRunner().invoke(cli, ["reproduce", *where, "--no-report", "--quiet", "--json"])
+    done = CliRunner().invoke(cli, ["reproduce", *where, "--quiet", "--json"])
     found = json.loads(done.stdout)
-    assert found["results"] == [row] and found["run"]["n_done"] == 1 and found["report"] is None
+    assert (
+        found["results"] == [row]
+        and found["run"]["n_done"] == 1
+        and found["report"].endswith("index.html")
+    )
 
 
 @pytest.mark.slow
@@ -266,11 +270,3 @@ def test_piped_tables_are_not_folded(places):
     )  # fmt: skip
     heads = [line for line in done.stdout.splitlines() if "input -> input" in line]
     assert all("output -> input" in line for line in heads) and len(heads) == 2
-
-
-def test_notes_go_on_below_themselves():
-    rows = [("Catoni over a grid", "0.228360", "lambda-free, any posterior, and a word more")]
-    for columns in (40, 60, 80):
-        shown = noted(rows, width=columns)
-        assert max(map(len, shown.splitlines())) <= columns
-        assert shown.split() == noted(rows).split()

@@ -80,15 +80,15 @@ def test_output_that_cannot_be_written_is_an_error(model):
 def test_a_bug_is_not_told_as_a_mistake(monkeypatch, model):
     from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 
-    def broken(self, X):
+    def broken(self):
         raise TypeError("unsupported operand")
 
-    monkeypatch.setattr(SentenceVectorizer, "stream", broken)
+    monkeypatch.setattr(SentenceVectorizer, "prepared", broken)
     done = CliRunner().invoke(cli, ["embed", str(model), str(model.parent / "text")])
     assert isinstance(done.exception, TypeError)
     code = (
         "import sys; from pacsent.encoders.sentence_vectorizer import SentenceVectorizer as S; "
-        "S.stream = None; "
+        "S.prepared = None; "
         "from pacsent.cli import main; sys.argv[0] = 'pacsent'; main()"
     )
     done = subprocess.run(
@@ -105,8 +105,6 @@ def test_a_bug_is_not_told_as_a_mistake(monkeypatch, model):
         (["fit", "PB-L2", "{words}", "{text}", "-o", "x", "--lam", "-1"], "'lam' parameter", 2),
         (["fit", "PB-L2", "{words}", "{text}", "-o", "x", "--alpha", "1"], "alpha must be", 2),
         (["embed", "{model}", "{text}", "--n-jobs", "0"], "0 is no number of threads", 2),
-        (["embed", "{model}", "{text}", "--batch-size", "0"], "--batch-size", 2),
-        (["embed", "{model}", "{text}", "--on-empty", "error"], "on_empty='warn'", 1),
         (["train", "{text}", "-o", "x", "--device", "tpu"], "'tpu' is not cpu, cuda", 2),
         (["train", "{text}", "-o", "x", "--min-count", "99999"], "Lower min_count", 1),
         (["train", "{text}", "-o", "x", "--n-dims", "0"], "'n_dims' parameter of SkipGram", 2),
@@ -129,7 +127,7 @@ def test_mistakes_are_one_line(
 
 def test_every_command_that_can_take_long_has_quiet():
     # one sum; lines as they come; one query; a table written once, or sent; one text; and a server
-    short = {"bound", "check", "search", "export", "push", "classify explain", "serve"}
+    short = {"bound", "search", "export", "push", "classify explain", "serve"}
     inner = cli.commands["classify"].commands
     commands = {**cli.commands, **{f"classify {name}": inner[name] for name in inner}}
     del commands["classify"]  # a family of its own
@@ -208,19 +206,7 @@ def test_the_shell_completes_options():
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
     )
-    assert "--keep-text" in done.stdout
-
-
-def test_ids_and_texts_are_carried_along(model):
-    lines = model.parent / "lines"
-    lines.write_text("a7\tgood film\nb8\tquiet\n")
-    done = CliRunner().invoke(
-        cli, ["embed", str(model), str(lines), "--ids", "--keep-text", "-o", f"{lines}.jsonl"]
-    )
-    assert done.exit_code == 0, done.output
-    rows = [json.loads(line) for line in lines.with_name("lines.jsonl").read_text().splitlines()]
-    assert [(row["id"], row["text"]) for row in rows] == [("a7", "good film"), ("b8", "quiet")]
-    assert list(rows[0]) == ["id", "text", "mean", "variance"]
+    assert "--keep-columns" in done.stdout
 
 
 def test_certify_passes_warnings_on_and_says_that_it_fits_again(tmp_path, rng, monkeypatch):
@@ -305,7 +291,7 @@ def test_every_command_that_takes_texts_reads_tables():
     inner = cli.commands["classify"].commands
     commands = {*cli.commands, *(f"classify {name}" for name in inner)} - {"classify"}
     without = {"clean", "words", "convert", "search", "export", "push", "bound", "simulate",
-               "classify explain", "serve", "reproduce", "demo", "check"}  # fmt: skip
+               "classify explain", "serve", "reproduce", "demo"}  # fmt: skip
     assert commands - without == {name for name, _ in taking_texts()}
 
 

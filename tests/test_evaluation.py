@@ -363,10 +363,3 @@ def test_the_command_scores_ones_own_file(corpus, words, tmp_path):
     missing = command("evaluate", "Average-0", tmp_path / "words", tmp_path / "none.tsv")
     assert missing.exit_code == 2
     assert "DATASET must be one of 20news" in missing.output
-
-
-def test_the_command_lists_the_rows():
-    done = command("reproduce", "--list")
-    assert done.exit_code == 0
-    assert "tf-idf" in done.output
-    assert done.output.count("not in the paper") == sum(not row.in_paper for row in ROWS.values())

@@ -284,15 +284,16 @@ def run(*arguments):
 
 def test_a_table_is_certified_in_the_shell(table, tmp_path):
     out = tmp_path / "c.json"
-    found = run(table, "--prediction", "answer", "--probability", "p", "--recall", "all",
-                "--precision", "yes,so", "-o", out, "--json", "--quiet")  # fmt: skip
+    found = run(table, "--prediction-column", "answer", "--probability-column", "p",
+                "--recall", "all", "--precision", "yes,so", "-o", out, "--json",
+                "--quiet")  # fmt: skip
     assert found.exit_code == 0, found.output
     certificate = ErrorCertificate.from_json(found.stdout)
     assert certificate.verify() and set(certificate.answer_bounds) == {"yes", "so"}
     assert set(certificate.loss_bounds) == {"Brier score", "log-loss"}
     assert json.loads(out.read_text()) == json.loads(found.stdout)
-    assert run(table, "--prediction", "answer", "-o", out).exit_code == 1  # it exists
-    groups = run(table, "--prediction", "answer", "--group", "author")
+    assert run(table, "--prediction-column", "answer", "-o", out).exit_code == 1  # it exists
+    groups = run(table, "--prediction-column", "answer", "--group-column", "author")
     assert "texts of new groups" in groups.stdout and "12 held-out groups" in groups.stdout
 
 
@@ -316,7 +317,7 @@ def test_kinds_of_tables_and_of_labels(tmp_path):
         ("label,prediction\na,\n", [], "Line 2 of t.csv must have a prediction. Got none"),
         ("label,prediction\n,a\n", [], "Line 2 of t.csv must have a label. Got none"),
         ("label,answer\na,a\n", [], "must include prediction.*with prediction_column"),
-        ("label,prediction,p\na,a,nan\n", ["--probability", "p"], "probability between 0 and 1"),
+        ("label,prediction,p\na,a,nan\n", ["--probability-column", "p"], "between 0 and 1"),
         ("label,prediction\na,b\n", [], "predictions must be among the classes .a..*classes=A,B"),
         ("label,prediction\na,a\n", ["--recall", "b"], "recall must be among the classes"),
         ("label,prediction\na,a\n", ["--text-column", "t"], "must include t.*text_column"),

@@ -514,7 +514,7 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_bits(
     long_text, never_killed, tmp_path, how
 ):
     killed = run_command(
-        "train", long_text, "-o", tmp_path / "killed", *TRAIN, "--checkpoint-every", "0.05s"
+        "train", long_text, "-o", tmp_path / "killed", *TRAIN, "--checkpoint-every", "0.05"
     )
     state = tmp_path / "killed.training" / "state.json"
     deadline = time.monotonic() + 100
@@ -624,7 +624,7 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_training_goes_on(
     [
         (["train"], "TEXTS and --output are needed"),
         (["train", "--resume", "x", "--n-dims", "3"], "leave out --n-dims"),
-        (["train", "--checkpoint-every", "soon"], "'soon' is not a time"),
+        (["train", "--checkpoint-every", "soon"], "'soon' is not a valid float"),
         (["words", "."], "One of WORD and --evaluate DIR"),
     ],
 )

@@ -795,7 +795,7 @@ def run_check(*arguments):
 
     from pacsent.cli import cli
 
-    return CliRunner().invoke(cli, ["check", *map(str, arguments)])
+    return CliRunner().invoke(cli, ["verify", *map(str, arguments)])
 
 
 def test_check_says_that_a_model_is_sound(tmp_path, fitted):
@@ -806,7 +806,7 @@ def test_check_says_that_a_model_is_sound(tmp_path, fitted):
         assert f"ok       {what}: " in done.output
     assert "4 words found, all numbers finite" in done.output
     found = json.loads(run_check(tmp_path / "model", "--json").output)
-    assert found["ok"] and {step["ok"] for step in found["checks"]} == {True}
+    assert found["verified"] and {step["ok"] for step in found["checks"]} == {True}
 
 
 def test_check_finds_a_flipped_bit_in_every_file(tmp_path, fitted):
@@ -822,7 +822,7 @@ def test_check_finds_a_flipped_bit_in_every_file(tmp_path, fitted):
             done = run_check(tmp_path / "model", "--json")
             assert done.exit_code == 1, (file, place)
             found = json.loads(done.output)
-            assert not found["ok"]
+            assert not found["verified"]
             assert all("\n" not in step["found"] for step in found["checks"])
         file.write_bytes(whole)
     assert run_check(tmp_path / "model").exit_code == 0
@@ -830,8 +830,8 @@ def test_check_finds_a_flipped_bit_in_every_file(tmp_path, fitted):
 
 def test_check_of_a_folder_that_is_not_there_is_one_line(tmp_path):
     done = run_check(tmp_path / "nowhere")
-    assert done.exit_code == 1
-    assert "There is no folder" in done.output
+    assert done.exit_code == 2
+    assert "does not exist" in done.output
 
 
 # -- numbers that are none ----------------------------------------------------------------------

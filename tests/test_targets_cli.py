@@ -72,7 +72,7 @@ def test_commands_for_one_class_a_text_refuse_other_models(place, tags):
     done = run("classify", "certify", tags, place / "tags.csv", "--label-column", "tags")
     assert done.exit_code != 0 and "Traceback" not in done.output
     done = run("classify", "predict", tags, place / "new.txt", "--error", 0.1)
-    assert done.exit_code != 0 and "--error is for models that give one class" in done.output
+    assert done.exit_code != 0 and "error is for models that give one class" in done.output
 
 
 def test_sets_of_labels_are_certified_and_verified(place, tmp_path):
@@ -94,11 +94,11 @@ def test_sets_of_labels_are_certified_and_verified(place, tmp_path):
 def test_predictions_are_verified_with_their_table(tmp_path):
     rows = [f"text {n},{'ab'[n % 2]},{'ab'[n % 2 and n % 7 > 0]}" for n in range(80)]
     (tmp_path / "t.csv").write_text("\n".join(["text,label,said", *rows]) + "\n")
-    done = run("certify-predictions", tmp_path / "t.csv", "--prediction", "said", "-o",
+    done = run("certify-predictions", tmp_path / "t.csv", "--prediction-column", "said", "-o",
                tmp_path / "c.json")  # fmt: skip
     assert done.exit_code == 0, done.output
-    done = run("verify", tmp_path / "c.json", tmp_path / "t.csv", "--prediction", "said")
+    done = run("verify", tmp_path / "c.json", tmp_path / "t.csv", "--prediction-column", "said")
     assert done.exit_code == 0 and "the counts follow" in done.output, done.output
     (tmp_path / "t.csv").write_text("\n".join(["text,label,said", *rows[1:], rows[0]]) + "\n")
-    done = run("verify", tmp_path / "c.json", tmp_path / "t.csv", "--prediction", "said")
+    done = run("verify", tmp_path / "c.json", tmp_path / "t.csv", "--prediction-column", "said")
     assert done.exit_code == 1 and "must be" in done.output

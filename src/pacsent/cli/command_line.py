@@ -1,10 +1,12 @@
 """What the families of commands share: the group, options, and how errors and warnings read."""
 
+import contextlib
 import os
 import re
 import select
 import signal
 import sys
+import warnings
 from collections.abc import MutableMapping
 from importlib import import_module
 from typing import NamedTuple
@@ -25,35 +27,20 @@ class Family(NamedTuple):
 
 
 # In the order of the work, by the module of their commands, which is imported when one is run.
+_SEARCH = ("index", "search", "certify-search", "rerank", "clusters", "similar", "duplicates")
+_CERTIFICATES = ("bound", "certify", "certify-predictions", "verify", "simulate")
 FAMILIES = {
     "word_commands": Family(
         "Words", "pacsent words english paris", ("clean", "train", "words", "convert")
     ),
     "embed_commands": Family(
-        "Sentences", 'echo "a glass of wine" | pacsent embed english -', ("fit", "embed")
+        "Sentences",
+        'echo "a glass of wine" | pacsent embed english -',
+        ("fit", "embed", "distill", "export", "push"),
     ),
-    "search_commands": Family(
-        "Search",
-        "pacsent index english notes.txt -o notes",
-        (
-            "index",
-            "search",
-            "certify-search",
-            "rerank",
-            "clusters",
-            "similar",
-            "duplicates",
-            "export",
-            "push",
-        ),
-    ),
-    "distill_command": Family(
-        "Distillation", "pacsent distill texts.txt --vectors teacher.npy -o student", ("distill",)
-    ),
+    "search_commands": Family("Search", "pacsent index english notes.txt -o notes", _SEARCH),
     "certificate_commands": Family(
-        "Certificates",
-        "pacsent certify english notes.txt",
-        ("bound", "certify", "certify-predictions", "verify", "simulate"),
+        "Certificates", "pacsent certify english notes.txt", _CERTIFICATES
     ),
     "classify_commands": Family(
         "Classifiers", "pacsent classify train labelled.csv -o model", ("classify",)
@@ -67,7 +54,6 @@ FAMILIES = {
     "bench_commands": Family(
         "Benchmarks", "pacsent demo -o demo", ("evaluate", "reproduce", "demo")
     ),
-    "model_commands": Family("Models", "pacsent check english", ("check",)),
 }
 
 
@@ -198,6 +184,11 @@ class ModelPath(click.Path):
 
 # ---- Options that mean the same everywhere -------------------------------------------------------
 
+POSITIVE, NON_NEGATIVE = click.IntRange(min=1), click.IntRange(min=0)
+PATH = click.Path()
+FOLDER, FILE = click.Path(exists=True, file_okay=False), click.Path(exists=True, dir_okay=False)
+PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
+
 
 def option(names: str, help: str, type=None, default=None, **how):
     """click.option with its names between spaces, then help, type and default."""
@@ -206,20 +197,25 @@ def option(names: str, help: str, type=None, default=None, **how):
     return click.option(*names.split(), help=help, type=type, **how)
 
 
-# Types of options and arguments.
-POSITIVE, NON_NEGATIVE = click.IntRange(min=1), click.IntRange(min=0)
-PATH = click.Path()
-FOLDER, FILE = click.Path(exists=True, file_okay=False), click.Path(exists=True, dir_okay=False)
-
-
 def flag(names: str, help: str, **how):
     """An option without a value, its names between spaces."""
     return option(names, help, is_flag=True, **how)
 
 
+def output_path(help: str, *, required: bool = True):
+    """-o, the file or folder to write."""
+    return option("-o --output", help, PATH, required=required)
+
+
 def _check_n_jobs(context, parameter, value):
     if value == 0:
         raise click.BadParameter("0 is no number of threads; -1 takes all cores, -2 all but one.")
+    return value
+
+
+def _check_device(context, parameter, value):
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", value):
+        raise click.BadParameter(f"{value!r} is not cpu, cuda or cuda:NUMBER.")
     return value
 
 
@@ -229,21 +225,53 @@ n_jobs_option = option(
     int,
     callback=_check_n_jobs,
 )
+device_option = option(
+    "--device",
+    "cpu, cuda, or cuda:1 for one of several GPUs.",
+    default="cpu",
+    callback=_check_device,
+    metavar="NAME",
+)
+random_state_option = option("--random-state", "Seed.  [default: drawn]", NON_NEGATIVE)
+seeds_option = option("--seeds", "Number of random seeds.", POSITIVE, 3)
+delta_option = option("--delta", "Probability that the guarantee fails.", PROBABILITY, 0.05)
+n_candidates_option = option(
+    "--n-candidates",
+    "Number of models or settings that were compared on these texts, this one included; the bound "
+    "is corrected for it.",
+    POSITIVE,
+    1,
+)
+overlap_option = option(
+    "--overlap",
+    "What to do with texts that were trained on.",
+    click.Choice(["refuse", "drop"]),
+    "refuse",
+)
+quiet_option = flag("--quiet", "Print no progress on stderr.")
+overwrite_option = flag(
+    "--overwrite", "Overwrite existing output (input files are never overwritten)."
+)
 
 
-def _check_device(context, parameter, value):
-    if value is not None and not re.fullmatch(r"cpu|cuda(:\d+)?", value):
-        raise click.BadParameter(f"{value!r} is not cpu, cuda or cuda:NUMBER.")
-    return value
+def json_option(command, help="Print one JSON object, for scripts."):
+    """--json, with another `help` where results are streamed."""
+    return flag("--json as_json", help)(command)
+
+
+def output_options(command):
+    """--overwrite, --json and --quiet, for commands that write."""
+    return overwrite_option(json_option(quiet_option(command)))
+
+
+# ---- Models --------------------------------------------------------------------------------------
 
 
 def _keep_encoder(context, parameter, value):
     context.meta["encoder"] = value
 
 
-def encoder_option(
-    command, help="The encoder that MODEL was made with, if it is one of another program."
-):
+def encoder_option(command, help="The external encoder that MODEL was made with."):
     """--encoder, which `open_model` reads."""
     return option(
         "--encoder", help, metavar="PATH|URL", callback=_keep_encoder, expose_value=False
@@ -256,6 +284,11 @@ def given_encoder():
     return context.meta.get("encoder") if context else None
 
 
+def method_option(default="its encoder of sentences, or SIF-sum"):
+    """--method, for a MODEL that may be word vectors."""
+    return option("--method", f"The method, where MODEL holds word vectors.  [default: {default}]")
+
+
 def open_model(model, **options):
     """What is at MODEL, with the encoder that --encoder names."""
     from pacsent.encoders.external_encoders import open_any
@@ -263,73 +296,19 @@ def open_model(model, **options):
     return open_any(model, given_encoder(), **options)
 
 
-device_option = option(
-    "--device",
-    "cpu, cuda, or cuda:1 for one of several GPUs.  [default: cpu]",
-    callback=_check_device,
-    metavar="NAME",
-)
-batch_size_option = option(
-    "--batch-size", "Sentences worked on at once.", click.IntRange(1, 2**31 - 1)
-)
-on_empty_option = option(
-    "--on-empty",
-    "What to do about sentences without a known word: mean 0 and a count, or stop.",
-    click.Choice(["warn", "error", "ignore"]),
-)
-quiet_option = option("--quiet", "Print no progress on stderr.", is_flag=True)
-seeds_option = option("--seeds", "Number of random seeds.", POSITIVE, 3)
-overwrite_option = option(
-    "--overwrite", "Overwrite existing output (input files are never overwritten).", is_flag=True
-)
+def check_method(method, parameter="--method"):
+    """Refuse the name of a method that does not exist."""
+    from pacsent.encoders.methods import METHODS
 
-
-def json_option(command, help="Print one JSON object, for scripts."):
-    """--json, with another `help` where results are streamed."""
-    return option("--json as_json", help, is_flag=True)(command)
-
-
-def output_options(command):
-    """--overwrite, --json and --quiet, for commands that write."""
-    return overwrite_option(json_option(quiet_option(command)))
-
-
-def json_lines_option(command):
-    """--json, for commands that stream: a JSON object a line, or one about the file written."""
-    return json_option(command, "Print a JSON object for each text; with -o, one about the file.")
-
-
-def probability_option(name, default, help):
-    """An option whose value is strictly between 0 and 1."""
-    return click.option(
-        name,
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        default=default,
-        show_default=default is not None,
-        help=help,
-    )
-
-
-overlap_option = option(
-    "--overlap",
-    "What to do with texts that were trained on.",
-    click.Choice(["refuse", "drop"]),
-    "refuse",
-)
-delta_option = probability_option("--delta", 0.05, "Probability that the guarantee fails.")
-
-
-def method_option(default="its encoder of sentences, or SIF-sum"):
-    """--method, for a MODEL that may be word vectors."""
-    return option("--method", f"The method, where MODEL holds word vectors.  [default: {default}]")
+    if method is not None and method not in METHODS:
+        raise click.BadParameter(f"one of {', '.join(METHODS)}", param_hint=parameter)
 
 
 def open_vectorizer(model, method=None, *, default=None, fitted=True):
     """The fitted method in a folder, or a method on the word vectors that are there."""
-    from pacsent.encoders.methods import METHODS, as_vectorizer
+    from pacsent.encoders.methods import as_vectorizer
 
-    if method is not None and method not in METHODS:
-        raise click.BadParameter(f"one of {', '.join(METHODS)}", param_hint="--method")
+    check_method(method)
     loaded = open_model(model)
     if method is None:
         return as_vectorizer(loaded, default, source=model, fitted=fitted)
@@ -344,7 +323,7 @@ def open_vectorizer(model, method=None, *, default=None, fitted=True):
         raise click.UsageError(str(error)) from None
 
 
-# ---- Ended from outside --------------------------------------------------------------------------
+# ---- Signals and warnings ------------------------------------------------------------------------
 
 
 class Terminated(KeyboardInterrupt):
@@ -367,11 +346,12 @@ def status_of(interruption: BaseException | None) -> int:
     return 128 + (signal.SIGTERM if terminated else signal.SIGINT)
 
 
-# ---- Warnings ------------------------------------------------------------------------------------
-
-
-def echo_warnings(caught):
-    """Print warnings that were caught, each text once."""
+@contextlib.contextmanager
+def warnings_once():
+    """Print the warnings of a block at its end, each text once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
     for text in dict.fromkeys(str(warning.message) for warning in caught):
         click.echo(f"Warning: {text}", err=True)
 

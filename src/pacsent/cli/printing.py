@@ -5,13 +5,10 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
 
 
 def echo_json(found: Any) -> None:
@@ -27,6 +24,31 @@ def show(data: Any, text: Any, as_json: bool) -> None:
         click.echo(text)
 
 
+def show_lines(data: Any, lines: Iterable[Sequence[Any]], as_json: bool) -> None:
+    """Print the data as JSON, or lines of values between tabs, with control characters escaped."""
+    if as_json:
+        echo_json(data)
+        return
+    escapes = {92: "\\\\", 9: "\\t", 10: "\\n", 13: "\\r"}
+    for values in lines:
+        click.echo("\t".join(str(value).translate(escapes) for value in values))
+
+
+def show_certificate(certificate: Any, output: str | None, as_json: bool) -> None:
+    """Print a certificate, and write it to the file as JSON if one is named."""
+    if output:
+        write_text(output, certificate.to_json() + "\n")
+    click.echo(certificate.to_json() if as_json else str(certificate))
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a file, complete or not at all."""
+    from pacsent.files import replacing
+
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
@@ -39,15 +61,6 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int):
         return value
     return str(value)  # a path
-
-
-def on_one_line(text: str) -> str:
-    """A text with its tabs, line breaks and backslashes escaped.
-
-    >>> print(on_one_line("two" + chr(10) + "lines"))
-    two\\nlines
-    """
-    return text.translate({92: "\\\\", 9: "\\t", 10: "\\n", 13: "\\r"})
 
 
 def counted(n: int, unit: str) -> str:
@@ -75,23 +88,10 @@ def table(
     A      10  0.25
     B     200   0.3
     """
-    from rich.table import Table as RichTable
+    from rich.console import Console
+    from rich.table import Table
 
     widths = [max(len(line[i]) for line in (header, *rows)) for i in range(len(header))]
-    shown = []
-    for block in _blocks(widths, width):
-        made = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-        for i in block:
-            side = "left" if i < left else "right"
-            made.add_column(header[i], justify=side, no_wrap=True)  # type: ignore[arg-type]
-        for row in rows:
-            made.add_row(*(row[i] for i in block))
-        shown.append(_drawn(made))
-    return "\n\n".join(shown)
-
-
-def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """Which columns stand together; the first one in every block."""
     blocks, used = [[0]], widths[0]
     for i in range(1, len(widths)):
         if width is not None and used + 2 + widths[i] > width and len(blocks[-1]) > 1:
@@ -99,38 +99,15 @@ def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
             used = widths[0]
         blocks[-1].append(i)
         used += 2 + widths[i]
-    return blocks
-
-
-def noted(rows: Sequence[tuple[str, str, str]], *, width: int | None = None) -> str:
-    """Names, values and notes; a note that does not fit goes on below itself.
-
-    >>> print(noted([("kl", "0.25", "for any posterior")], width=20))
-    kl  0.25  for any
-              posterior
-    """
-    from rich.table import Table as RichTable
-
-    made = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-    for place in range(3):
-        made.add_column(no_wrap=place < 2)
-    for row in rows:
-        made.add_row(*row)
-    return _drawn(made, width)
-
-
-def _drawn(made: "RichTable", width: int | None = None) -> str:
-    """A table as plain text, without colours and spaces at the ends of lines."""
-    from rich.console import Console
-
-    written = io.StringIO()
-    console = Console(
-        file=written,
-        width=width or 10_000,
-        color_system=None,
-        markup=False,
-        highlight=False,
-        emoji=False,
-    )
-    console.print(made)
-    return "\n".join(line.rstrip() for line in written.getvalue().rstrip("\n").split("\n"))
+    drawn = []
+    for block in blocks:
+        made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+        for i in block:
+            side: Any = "left" if i < left else "right"
+            made.add_column(header[i], justify=side, no_wrap=True)
+        for row in rows:
+            made.add_row(*(row[i] for i in block))
+        file = io.StringIO()
+        Console(file=file, width=10_000, color_system=None, markup=False, emoji=False).print(made)
+        drawn.append("\n".join(line.rstrip() for line in file.getvalue().rstrip("\n").split("\n")))
+    return "\n\n".join(drawn)

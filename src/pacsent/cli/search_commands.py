@@ -1,4 +1,4 @@
-"""Commands about search and export: index, search, rerank, clusters, duplicates, export, push."""
+"""Commands about search: index, search, certify-search, rerank, clusters, similar, duplicates."""
 
 import contextlib
 import json
@@ -6,10 +6,11 @@ import json
 import click
 
 from pacsent.cli.command_line import (
-    PATH,
     POSITIVE,
+    PROBABILITY,
     ModelPath,
     cli,
+    delta_option,
     encoder_option,
     flag,
     json_option,
@@ -18,78 +19,60 @@ from pacsent.cli.command_line import (
     open_vectorizer,
     option,
     output_options,
-    overwrite_option,
-    probability_option,
+    output_path,
     quiet_option,
 )
-from pacsent.cli.printing import counted, echo_json, on_one_line, show
-from pacsent.cli.text_inputs import TextsPath, read_texts, text_options
+from pacsent.cli.printing import counted, echo_json, show, show_lines
+from pacsent.cli.text_inputs import TextsPath, column_option, read_texts, text_options
 
 
-def _counted(texts, quiet):
-    """The texts, with progress on stderr."""
-    from pacsent.progress import bar
-
-    with bar("reading", unit="texts", enabled=not quiet) as shown:
-        for text in texts:
-            yield text
-            shown.advance()
+def _read_options(command):
+    """The options of commands that compare texts by the vectors of a model."""
+    return text_options(method_option()(quiet_option(json_option(command))))
 
 
-def _index(model, texts, method, text_column, input_format, quiet, columns=(), **how):
+_model_argument = click.argument(
+    "model", type=ModelPath(encoders=True, exists=True, file_okay=False)
+)
+_texts_argument = click.argument("texts", type=TextsPath())
+
+
+def _make_index(model, texts, method, options: dict, columns=(), **how):
     """An index of the texts of a file, with columns of it as metadata."""
     from pacsent.search.index import Index
-    from pacsent.text.tables import TextTable
+    from pacsent.text.tables import TextTable, as_list
     from pacsent.words import WordVectors
 
     opened = open_model(model) if method is None else None
-    own = isinstance(opened, WordVectors)
-    made = Index(opened if own else open_vectorizer(model, method), **how)
+    has_words = isinstance(opened, WordVectors)
+    index = Index(opened if has_words else open_vectorizer(model, method), **how)
     if not columns:
-        made.add(_counted(read_texts(texts, text_column, input_format, quiet), quiet))
-        return made
-    with TextTable(texts, kind=input_format, text_column=text_column) as table:
+        index.add(read_texts(texts, options, progress=True))
+        return index
+    kind, column = options["input_format"], options["text_column"]
+    with TextTable(texts, kind=kind, text_column=column) as table:
         for rows in table.batches(columns):
-            plain = {
-                n: c if isinstance(c, list) else c.to_pylist() for n, c in rows.columns.items()
-            }
-            batch_texts = rows.texts if isinstance(rows.texts, list) else rows.texts.to_pylist()
-            made.add(_counted(batch_texts, quiet), metadata=plain)
-    return made
+            metadata = {name: as_list(values) for name, values in rows.columns.items()}
+            index.add(as_list(rows.texts), metadata=metadata)
+    return index
 
 
-def _opened(index):
-    """The index in a folder."""
+def _open_index(path):
     from pacsent.search.index import Index
 
-    opened = open_model(index)
-    if not isinstance(opened, Index):
+    index = open_model(path)
+    if not isinstance(index, Index):
         raise ValueError(
-            f"{index} must be an index. Got a {type(opened).__name__} instead. Make one: pacsent "
+            f"{path} must be an index. Got a {type(index).__name__} instead. Make one: pacsent "
             "index MODEL TEXTS -o INDEX"
         )
-    return opened
-
-
-def _where(conditions) -> dict:
-    """COLUMN=VALUE as a filter; a number also matches its text, as a table of text has it."""
-    filters = {}
-    for condition in conditions:
-        column, equals, value = condition.partition("=")
-        if not (column and equals):
-            raise click.BadParameter(
-                f"It must be COLUMN=VALUE. Got {condition!r} instead.", param_hint="--where"
-            )
-        filters[column] = [value]
-        with contextlib.suppress(ValueError):
-            filters[column].append(json.loads(value))
-    return filters
+    return index
 
 
 @cli.command()
-@click.argument("model", type=ModelPath(encoders=True, exists=True, file_okay=False))
-@click.argument("texts", type=TextsPath())
-@option("-o --output", "Folder of the index.", PATH, required=True)
+@_model_argument
+@_texts_argument
+@output_path("Folder of the index.")
 @flag("--lexical", "Find texts by their words as well (BM25).")
 @option(
     "--chunk",
@@ -105,16 +88,15 @@ def _where(conditions) -> dict:
 @text_options
 @method_option()
 @output_options
-def index(model, texts, output, overwrite, as_json, **how):
+def index(model, texts, output, method, overwrite, as_json, lexical, chunk, columns, **options):
     """Index TEXTS by their vectors, for `pacsent search`.
 
-    TEXTS is a file with one text per line, a table, or - for stdin. MODEL is a fitted method, or
-    word vectors such as `english`.
+    Example: pacsent index english notes.txt -o notes
     """
     from pacsent.storage import check_place, save
 
     check_place(output, [model, texts], overwrite=overwrite)
-    made = _index(model, texts, **how)
+    made = _make_index(model, texts, method, options, columns, lexical=lexical, chunk=chunk)
     save(made, output, overwrite=overwrite)
     click.echo(f"wrote  {output}: {counted(len(made), 'text')}", err=True)
     if as_json:
@@ -131,249 +113,173 @@ def index(model, texts, output, overwrite, as_json, **how):
     multiple=True,
     metavar="COLUMN=VALUE",
 )
-@probability_option(
+@option(
     "--guarantee",
-    None,
-    "As many texts as find the right one for this share of queries; needs `certify-search`.",
+    "As many texts as find the right one for this fraction of queries; needs `certify-search`.",
+    PROBABILITY,
 )
 @encoder_option
 @json_option
 def search(index, query, k, conditions, guarantee, as_json):
     """Find the texts of INDEX nearest to each QUERY.
 
-    Prints cosine, number and text, separated by tabs, one line per hit, the best first. Tabs, line
-    breaks and backslashes in a text are written as \\t, \\n, \\r and \\\\; --json has the texts as
-    they are.
+    Prints cosine, number and text, the best first. Example: pacsent search notes "a red wine"
     """
-    found = _opened(index)
-    found.engine = "exact"  # a few queries do not repay the preparation of a faster engine
-    found = found.search(
-        list(query),
-        min(k, max(len(found), 1)),
-        where=_where(conditions) or None,
-        guarantee=guarantee,
+    opened = _open_index(index)
+    filters: dict[str, list] = {}
+    for condition in conditions:
+        column, equals, value = condition.partition("=")
+        if not (column and equals):
+            raise click.BadParameter(
+                f"It must be COLUMN=VALUE. Got {condition!r} instead.", param_hint="--where"
+            )
+        filters[column] = [value]
+        with contextlib.suppress(ValueError):  # a number also matches its text
+            filters[column].append(json.loads(value))
+    opened.engine = "exact"  # a few queries do not repay the preparation of a faster engine
+    n_hits = min(k, max(len(opened), 1))
+    answers = opened.search(list(query), n_hits, where=filters or None, guarantee=guarantee)
+    show_lines(
+        {"results": [[hit._asdict() for hit in hits] for hits in answers]},
+        [(f"{hit.cosine:.4f}", hit.id, hit.text) for hits in answers for hit in hits],
+        as_json,
     )
-    if as_json:
-        echo_json({"results": [[hit._asdict() for hit in hits] for hits in found]})
-        return
-    for asked, hits in zip(query, found):
-        for hit in hits:
-            click.echo(f"{hit.cosine:.4f}\t{hit.id}\t{on_one_line(hit.text)}")
-        if guarantee is not None and not hits:
-            click.echo(f"Nothing here answers {asked!r}.", err=True)
-    if guarantee is not None:
-        click.echo(found[0].statement, err=True)
+    if guarantee is not None and not as_json:
+        for text, hits in zip(query, answers):
+            if not hits:
+                click.echo(f"Nothing here answers {text!r}.", err=True)
+        click.echo(answers[0].statement, err=True)
 
 
 @cli.command("certify-search")
 @click.argument("index", type=ModelPath(exists=True, file_okay=False))
 @click.argument("queries", type=TextsPath(), required=False)
 @option("-k", "Hits among which the answer is.", POSITIVE, 10)
-@option(
-    "--answer-column",
-    "Column with the number of the right text.",
-    default="answer",
-    metavar="COLUMN",
-)
-@probability_option("--delta", 0.05, "Probability that the guarantee fails.")
+@column_option("answer", "Column with the number of the right text.", default="answer")
+@delta_option
 @encoder_option
 @text_options
 @output_options
-def certify_search(index, queries, k, answer_column, delta, text_column, input_format, **how):
+def certify_search(index, queries, k, answer_column, delta, overwrite, as_json, **options):
     """Guarantee how often INDEX finds the right text.
 
-    QUERIES is a table with the query (`text`) and the number of its right text (`answer`), drawn as
-    later queries will be. Without QUERIES, the first sentences of texts are the queries; this
-    certifies how such sentences find the rest of their texts, and is not saved. With QUERIES,
-    INDEX keeps what `search --guarantee` needs, with --overwrite.
+    QUERIES is a table with the query (`text`) and the number of its right text (`answer`); by
+    default the first sentences of texts are the queries. With --overwrite INDEX keeps what `search
+    --guarantee` needs. Example: pacsent certify-search notes queries.csv --overwrite
     """
     from pacsent.storage import save
-    from pacsent.text.tables import TextTable
+    from pacsent.text.tables import TextTable, as_list
 
-    opened = _opened(index)
+    opened = _open_index(index)
     if queries is None:
         query_texts, answers, other = opened.self_queries()
         certificate = other.certify(query_texts, answers, k, delta)
     else:
-        with TextTable(queries, kind=input_format, text_column=text_column) as table:
+        kind, column = options["input_format"], options["text_column"]
+        with TextTable(queries, kind=kind, text_column=column) as table:
             rows = list(table.batches([answer_column]))
-        query_texts = [text for batch in rows for text in batch.texts]
-        answers = [_number(x) for batch in rows for x in batch.columns[answer_column]]
+        query_texts = [text for batch in rows for text in as_list(batch.texts)]
+        answers = [value for batch in rows for value in as_list(batch.columns[answer_column])]
+        try:
+            answers = [int(value) for value in answers]
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"An answer must be the number of a text in the index ({error}). Name its column "
+                "with --answer-column."
+            ) from None
         certificate = opened.certify(query_texts, answers, k, delta)
-        if how["overwrite"]:
+        if overwrite:
             save(opened, index, overwrite=True)
-    show({"certificate": certificate.to_dict()}, certificate, how["as_json"])
-
-
-def _number(value) -> int:
-    plain = value.as_py() if hasattr(value, "as_py") else value
-    try:
-        return int(plain)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"An answer must be the number of a text in the index. Got {plain!r} instead. Name its "
-            "column with --answer-column."
-        ) from None
+    show({"certificate": certificate.to_dict()}, certificate, as_json)
 
 
 @cli.command()
-@click.argument("model", type=ModelPath(exists=True, file_okay=False))
+@_model_argument
 @click.argument("query")
-@click.argument("texts", type=TextsPath())
+@_texts_argument
 @option("-n top_n", "Texts to print.  [default: all]", POSITIVE)
-@text_options
-@method_option()
-@quiet_option
-@json_option
-def rerank(model, query, texts, top_n, text_column, input_format, method, quiet, as_json):
+@_read_options
+def rerank(model, query, texts, top_n, method, as_json, **options):
     """Order TEXTS by how well they answer QUERY.
 
-    By meaning, with the vectors of MODEL, and by words. Prints the score from 0 to 1, the row and
-    the text, separated by tabs. TEXTS is a file with one text per line, a table, or - for stdin.
+    Prints a score from 0 to 1, the row and the text. Example: pacsent rerank english "wine" a.txt
     """
-    from pacsent.search import rerank as ranked
+    from pacsent.search import rerank
 
-    read = list(_counted(read_texts(texts, text_column, input_format, quiet), quiet))
-    results = ranked(query, read, open_vectorizer(model, method), top_n)
-    if as_json:
-        echo_json({"results": [vars(result) for result in results]})
-        return
-    for result in results:
-        click.echo(f"{result.score:.4f}\t{result.index}\t{on_one_line(result.text)}")
+    read = list(read_texts(texts, options, progress=True))
+    results = rerank(query, read, open_vectorizer(model, method), top_n)
+    show_lines(
+        {"results": [vars(result) for result in results]},
+        [(f"{result.score:.4f}", result.index, result.text) for result in results],
+        as_json,
+    )
 
 
 @cli.command()
-@click.argument("model", type=ModelPath(exists=True, file_okay=False))
-@click.argument("texts", type=TextsPath())
+@_model_argument
+@_texts_argument
 @option("-n n_groups", "Number of groups.  [default: by the number of texts]", POSITIVE)
-@text_options
-@method_option()
-@quiet_option
-@json_option
-def clusters(model, texts, n_groups, text_column, input_format, method, quiet, as_json):
+@_read_options
+def clusters(model, texts, n_groups, method, as_json, **options):
     """Group TEXTS by meaning and name the groups.
 
-    Prints the group, its size, its words and its most typical text, separated by tabs; --json has
-    the group of every text as well. TEXTS is a file with one text per line, a table, or - for
-    stdin.
+    Prints the group, its size, its words and its most typical text; --json has the group of every
+    text as well. Example: pacsent clusters english notes.txt -n 8
     """
-    from pacsent.search import clusters as grouped
+    from pacsent.search import clusters
 
-    read = list(_counted(read_texts(texts, text_column, input_format, quiet), quiet))
-    groups = grouped(read, n_groups, encoder=open_vectorizer(model, method))
-    if as_json:
-        echo_json({**groups._asdict(), "labels": groups.labels.tolist()})
-        return
-    for c, (size, words, at) in enumerate(zip(groups.sizes, groups.words, groups.examples)):
-        typical = on_one_line(read[at]) if at >= 0 else ""
-        click.echo(f"{c}\t{size}\t{', '.join(words)}\t{typical}")
+    read = list(read_texts(texts, options, progress=True))
+    groups = clusters(read, n_groups, encoder=open_vectorizer(model, method))
+    columns = zip(groups.sizes, groups.words, groups.examples)
+    show_lines(
+        groups._asdict(),
+        [
+            (group, size, ", ".join(words), read[row] if row >= 0 else "")
+            for group, (size, words, row) in enumerate(columns)
+        ],
+        as_json,
+    )
 
 
 @cli.command()
-@click.argument("model", type=ModelPath(encoders=True, exists=True, file_okay=False))
+@_model_argument
 @click.argument("first", type=TextsPath())
 @click.argument("second", type=TextsPath())
-@text_options
-@method_option()
-@quiet_option
-@json_option
-def similar(model, first, second, text_column, input_format, method, quiet, as_json):
+@_read_options
+def similar(model, first, second, method, as_json, **options):
     """Compare texts of FIRST with the same rows of SECOND.
 
-    Prints the cosine of their vectors by MODEL. FIRST and SECOND have one text per line, or are
-    tables; one of them may be - for stdin.
+    Prints the cosine of their vectors. Example: pacsent similar english a.txt b.txt
     """
     import numpy as np
 
     from pacsent.maths.arrays import unit_rows
 
     vectorizer = open_vectorizer(model, method)
-    texts = [
-        list(_counted(read_texts(path, text_column, input_format, quiet), quiet))
-        for path in (first, second)
-    ]
-    if len(texts[0]) != len(texts[1]):
+    pairs = [list(read_texts(path, dict(options), progress=True)) for path in (first, second)]
+    if len(pairs[0]) != len(pairs[1]):
         raise ValueError(
-            f"FIRST and SECOND must have the same number of texts. Got {len(texts[0]):,} and "
-            f"{len(texts[1]):,} instead."
+            f"FIRST and SECOND must have the same number of texts. Got {len(pairs[0]):,} and "
+            f"{len(pairs[1]):,} instead."
         )
-    left, right = (unit_rows(vectorizer.transform(part)) for part in texts)
+    left, right = (unit_rows(vectorizer.transform(texts)) for texts in pairs)
     cosines = np.clip(np.einsum("ij,ij->i", left, right), -1, 1)  # rounding adds a last digit
-    if as_json:
-        echo_json({"cosines": cosines.tolist()})
-        return
-    for cosine in cosines:
-        click.echo(f"{cosine:.4f}")
+    show_lines({"cosines": cosines}, [(f"{cosine:.4f}",) for cosine in cosines], as_json)
 
 
 @cli.command()
-@click.argument("model", type=ModelPath(encoders=True, exists=True, file_okay=False))
-@click.argument("texts", type=TextsPath())
+@_model_argument
+@_texts_argument
 @option("--above", "Smallest cosine.", float, 0.95)
-@text_options
-@method_option()
-@quiet_option
-@json_option
-def duplicates(model, texts, above, as_json, **how):
+@_read_options
+def duplicates(model, texts, above, method, as_json, **options):
     """Find pairs of TEXTS that say the same.
 
-    Prints the cosine, the two numbers and the two texts, separated by tabs, one line per pair. Tabs
-    and line breaks in a text are written as \\t, \\n and \\r. TEXTS is a file with one text per
-    line, a table, or - for stdin.
+    Prints the cosine, the two numbers and the two texts. Example: pacsent duplicates english a.txt
     """
-    pairs = _index(model, texts, **how).duplicates(above)
-    if as_json:
-        echo_json({"pairs": [[left._asdict(), right._asdict()] for left, right in pairs]})
-        return
-    for left, right in pairs:
-        shown = on_one_line(left.text), on_one_line(right.text)
-        click.echo("\t".join((f"{left.cosine:.4f}", str(left.id), str(right.id), *shown)))
-
-
-@cli.command()
-@click.argument("model", type=ModelPath(exists=True, file_okay=False))
-@click.argument("directory", type=PATH)
-@option(
-    "--to",
-    "The library that will open it.",
-    click.Choice(["model2vec", "sentence-transformers"]),
-    "sentence-transformers",
-)
-@method_option("SIF-sum")
-@overwrite_option
-@json_option
-def export(model, directory, to, method, overwrite, as_json):
-    """Write MODEL for sentence-transformers or model2vec.
-
-    The library opens the folder and gives the same vectors. For methods that are the mean of one
-    row for each word: SIF-sum, SIF, uSIF, both, Average. Others are refused.
-    """
-    from pacsent.encoders.export import export as write
-    from pacsent.encoders.methods import DEFAULT
-
-    vectorizer = open_vectorizer(model, method, default=DEFAULT)
-    write(vectorizer, directory, to, overwrite=overwrite)
-    click.echo(f"wrote  {directory}: for {to}", err=True)
-    if as_json:
-        made = {"model": model, "method": vectorizer.method_name, "to": to}
-        echo_json({**made, "directory": directory})
-
-
-@cli.command()
-@click.argument("model", type=ModelPath(exists=True, file_okay=False))
-@click.argument("repo")
-@option("--message", "Message of the commit.")
-@flag("--private", "Make a new repository private.")
-@json_option
-def push(model, repo, message, private, as_json):
-    """Upload MODEL to the Hugging Face hub as OWNER/NAME.
-
-    MODEL is anything that is saved as a folder: word vectors, a fitted method, a classifier, an
-    index (with its texts). A model card is written. The model is opened as hf://owner/name. Needs
-    the extra `hub`; log in with: hf auth login
-    """
-    from pacsent.storage import load
-    from pacsent.storage.sharing import push_to_hub
-
-    address = push_to_hub(load(model), repo, message=message, private=private or None)
-    show({"model": model, "repo": repo, "commit": address}, address, as_json)
+    pairs = _make_index(model, texts, method, options).duplicates(above)
+    show_lines(
+        {"pairs": [[left._asdict(), right._asdict()] for left, right in pairs]},
+        [(f"{a.cosine:.4f}", a.id, b.id, a.text, b.text) for a, b in pairs],
+        as_json,
+    )

@@ -292,7 +292,7 @@ def check_known(path: Path, entry: Entry, found: dict[str, int], digest: str, ve
             f"The content of {path.name} must have the sha256 {entry.digest[:16]}. Got "
             f"{digest[:16]} instead: the counts are right but the text is not the text behind "
             "the published numbers (changed, damaged or another release). Fetch it from "
-            f"{entry.source}, or pass --no-verify (verify=False) to use it as it is."
+            f"{entry.source}, or pass verify=False to use it as it is."
         )
 
 

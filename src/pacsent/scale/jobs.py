@@ -70,7 +70,6 @@ class Embed(_Job):
     encoder: str | None = None
 
     command = "embed"
-    columns = ("mean", "variance")
     batch_size = 1 << 13  # texts
 
     def open_encoder(self) -> Any:
@@ -144,11 +143,10 @@ class Predict(_Job):
     encoder: str | None = None
 
     command = "classify predict"
-    columns = ("label", "probability", "set", "abstained")
     batch_size = 1 << 12  # texts
 
-    def _open(self) -> tuple[Any, Any]:
-        """The classifier, and the rule for its answers."""
+    def open_classifier(self) -> tuple[Any, Any]:
+        """Return the classifier, and the rule for its answers; None if it is multi-label."""
         from pacsent.guarantees import AnswerRule
 
         classifier = storage.load(self.model, encoder=self.encoder)
@@ -158,31 +156,52 @@ class Predict(_Job):
                 "instead. Train one: pacsent classify train."
             )
         getattr(classifier, "estimator_", classifier).set_params(n_jobs=1)
-        return classifier, AnswerRule(classifier, error=self.error, delta=self.delta)
+        if getattr(classifier, "targets_", "classes") == "classes":
+            return classifier, AnswerRule(classifier, error=self.error, delta=self.delta)
+        if self.error is not None:
+            raise ValueError("error is for models that give one class to each text. Leave it out.")
+        return classifier, None
 
     def check(self) -> None:
         """Raise an error if the model is no classifier; warn of guarantees it cannot give."""
-        _, rule = self._open()
-        for reason in filter(None, (rule.no_sets, rule.no_answers)):
+        _, rule = self.open_classifier()
+        for reason in filter(None, (rule.no_sets, rule.no_answers) if rule else ()):
             warnings.warn(reason, UserWarning, stacklevel=3)
 
     def load(self) -> Callable[..., Batch]:
         """Return a thread-safe function from a list or an Arrow column of texts to a `Batch`."""
-        classifier, rule = self._open()
+        classifier, rule = self.open_classifier()
         names = np.array([str(name) for name in classifier.classes_], dtype=object)
 
-        def predict(texts, is_bad=None) -> Batch:
-            strings = texts if isinstance(texts, list) else texts.to_pylist()
+        def assign_labels(strings: list[str]) -> dict[str, pa.Array]:  # the likeliest first
+            estimator = getattr(classifier, "estimator_", classifier)
+            proba = estimator.predict_proba(strings)
+            assigned = estimator.given(proba)
+            rows = [
+                [c for c in np.argsort(-p, kind="stable") if mask[c]]
+                for p, mask in zip(proba, assigned)
+            ]
+            values = [p[row] for p, row in zip(proba, rows)]
+            return {
+                "labels": pa.array([names[row] for row in rows], pa.list_(pa.string())),
+                "probabilities": pa.array(values, pa.list_(pa.float64())),
+            }
+
+        def answer(strings: list[str]) -> dict[str, pa.Array]:
             answers = rule.of_log_proba(classifier.predict_log_proba(strings))
             missing = [None] * len(strings)
             sets = missing if answers.inside is None else [names[row] for row in answers.inside]
             abstained = missing if answers.abstained is None else answers.abstained
-            columns = {
+            return {
                 "label": pa.array(names[answers.best], pa.string()),
                 "probability": pa.array(answers.probability),
                 "set": pa.array(sets, pa.list_(pa.string())),
                 "abstained": pa.array(abstained, pa.bool_()),
             }
+
+        def predict(texts, is_bad=None) -> Batch:
+            strings = texts if isinstance(texts, list) else texts.to_pylist()
+            columns = (assign_labels if rule is None else answer)(strings)
             if is_bad is not None and is_bad.any():
                 rows = pa.array(np.arange(is_bad.size), mask=is_bad)  # null for bad ones
                 columns = {name: column.take(rows) for name, column in columns.items()}

@@ -147,7 +147,8 @@ def run(
                 manifest.add(task.shard, result)
                 shown.update(shown.completed, f"{n_done:,} of {n_files:,} files")
                 if isinstance(result, BaseException) and on_error == "stop":
-                    raise ValueError(f"{task.shard.source}, {result}")
+                    source, reason = task.shard.source, str(result)
+                    raise ValueError(reason if source in reason else f"{source}, {reason}")
         finally:
             manifest.save()
     return manifest

@@ -61,9 +61,25 @@ class ShardTask(NamedTuple):
         compute = load_job(self.job)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            with stores.write_complete(self.output) as file:
-                batches = _output_batches(self, compute, record, advance)
-                record.rows = sum(result_files.WRITERS[f".{self.format}"](batches, file))
+            with (
+                stores.open_file(shard.source) as source,
+                TextTable(
+                    shard.source, file=source, kind=shard.kind, text_column=self.text_column
+                ) as table,
+                stores.write_complete(self.output) as file,
+            ):
+                batches = result_batches(
+                    table,
+                    compute,
+                    record,
+                    keep_columns=self.keep_columns,
+                    on_error=self.on_error,
+                    batch_size=self.job.batch_size,
+                    n_threads=self.n_threads,
+                    advance=advance,
+                )
+                for _ in result_files.WRITERS[f".{self.format}"](batches, file):
+                    pass
                 record.bytes = file.tell()
         n_words = record.known + record.unknown
         record.coverage = round(record.known / n_words, 6) if n_words else None
@@ -99,43 +115,42 @@ def load_job(job: Embed | Predict) -> Callable[..., Batch]:
     return _LOADED[key]
 
 
-def _output_batches(task: ShardTask, compute, record: Record, advance) -> Iterator[dict]:
-    """Batches of the output: the extra columns, then the results; the record counts them."""
-    source, job = task.shard.source, task.job
-    with (
-        stores.open_file(source) as file,
-        TextTable(source, file=file, kind=task.shard.kind, text_column=task.text_column) as table,
-    ):
-        columns = list(dict.fromkeys(table.check_columns(task.keep_columns)))
-        names, notes = output_names(columns, job.columns, source)
-        record.warnings += notes
+def result_batches(
+    table: TextTable,
+    compute: Callable[..., Batch],
+    record: Record,
+    *,
+    keep_columns: tuple[str, ...] = (),
+    on_error: str = "stop",
+    batch_size: int = 1 << 12,
+    n_threads: int = 1,
+    advance: Callable[[int], None] = lambda n: None,
+) -> Iterator[dict]:
+    """Yield batches of the output: the extra columns, then the results; the record counts them."""
+    columns = list(dict.fromkeys(table.check_columns(keep_columns)))
+    names, notes = output_names(columns, list(compute([]).columns), table.name)
+    record.warnings += notes
 
-        def parts():
-            for rows in table.batches(columns, on_bad="report"):
-                if rows.bad and task.on_error == "stop":
-                    first = rows.bad[0]
-                    raise ValueError(
-                        f"{first.place} {first.error} To report bad rows and continue, use "
-                        "on_error='report'."
-                    )
-                record.bad_rows += len(rows.bad)
-                described = rows.bad[: _MAX_DESCRIBED - len(record.bad)]
-                record.bad += [{"place": row.place, "error": row.error} for row in described]
-                is_bad = np.zeros(len(rows.texts), bool)
-                is_bad[[row.position for row in rows.bad]] = True
-                for start in range(0, max(1, len(rows.texts)), job.batch_size):
-                    part = slice(start, start + job.batch_size)
-                    extra = {names[name]: column[part] for name, column in rows.columns.items()}
-                    yield rows.texts[part], extra, is_bad[part]
+    def parts():
+        for rows in table.batches(columns, on_bad="raise" if on_error == "stop" else "report"):
+            record.bad_rows += len(rows.bad)
+            described = rows.bad[: _MAX_DESCRIBED - len(record.bad)]
+            record.bad += [{"place": row.place, "error": row.error} for row in described]
+            is_bad = np.zeros(len(rows.texts), bool)
+            is_bad[[row.position for row in rows.bad]] = True
+            for start in range(0, max(1, len(rows.texts)), batch_size):
+                part = slice(start, start + batch_size)
+                extra = {names[name]: column[part] for name, column in rows.columns.items()}
+                yield rows.texts[part], extra, is_bad[part]
 
-        def compute_part(part):
-            texts, extra, is_bad = part
-            return len(texts), extra, compute(texts, is_bad)
+    def compute_part(part):
+        texts, extra, is_bad = part
+        return len(texts), extra, compute(texts, is_bad)
 
-        ahead = task.n_threads + 1
-        for n, extra, batch in threads.in_order(compute_part, parts(), task.n_threads, ahead=ahead):
-            record.empty += batch.n_empty
-            record.known += batch.n_known
-            record.unknown += batch.n_unknown
-            advance(n)
-            yield {**extra, **batch.columns}
+    for n, extra, batch in threads.in_order(compute_part, parts(), n_threads, ahead=n_threads + 1):
+        record.rows += n
+        record.empty += batch.n_empty
+        record.known += batch.n_known
+        record.unknown += batch.n_unknown
+        advance(n)
+        yield {**extra, **batch.columns}

@@ -71,5 +71,5 @@ def model_card(folder: str | os.PathLike[str], repo: str) -> str:
     for key, value in (words.get("training") or {}).items():
         shown = "; ".join(map(str, value)) if isinstance(value, list) else value
         lines += [f"- {key.replace('_', ' ')}: {shown}"]
-    lines += ["", "`pacsent check` compares every file with the checksums in config.json.", ""]
+    lines += ["", "`pacsent verify` compares every file with the checksums in config.json.", ""]
     return "\n".join(lines)

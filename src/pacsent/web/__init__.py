@@ -12,6 +12,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "served_model": ["ServedModel"],
         "server": ["serve"],
         "settings": ["ServerSettings", "read_keys"],
-        "text_map": ["TextMap", "make_map", "write_atlas", "write_html"],
+        "text_map": ["TextMap", "make_map", "write_html"],
     },
 )

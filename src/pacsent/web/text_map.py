@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow
-from pyarrow import parquet
 
 from pacsent.encoders import as_encoder
 from pacsent.files import replacing
@@ -111,23 +109,3 @@ def write_html(text_map: TextMap, path: str | os.PathLike, title: str = "A map o
     )
     with replacing(Path(path)) as file:
         file.write(page.encode("utf-8", "replace"))
-
-
-def write_atlas(text_map: TextMap, path: str | os.PathLike) -> None:
-    """Write Parquet for Embedding Atlas: embedding-atlas FILE --text text --x x --y y."""
-    columns: dict[str, Any] = {
-        "text": text_map.texts,
-        "x": text_map.places[:, 0],
-        "y": text_map.places[:, 1],
-        "variance": text_map.variances,
-    }
-    if text_map.labels is not None:
-        columns["label"] = text_map.labels
-    if text_map.groups is not None:
-        names = [*text_map.groups.names, _NO_WORD]
-        columns["group"] = [names[c] for c in text_map.groups.labels]
-    for name in ("text", "label", "group"):  # Parquet takes valid Unicode only
-        if name in columns:
-            columns[name] = [value.encode("utf-8", "replace").decode() for value in columns[name]]
-    with replacing(Path(path)) as file:
-        parquet.write_table(pyarrow.table(columns), file, compression="zstd")

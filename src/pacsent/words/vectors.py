@@ -409,7 +409,7 @@ class WordVectors(Frozen):
         return cls(**from_state(state))
 
     def check_contents(self) -> str:
-        """Read every number and every word; a summary for `pacsent check`."""
+        """Read every number and every word; a summary for `pacsent verify`."""
         self.check_finite()
         self.vocabulary.table.check()
         return f"{self.n_words:,} words found, all numbers finite"

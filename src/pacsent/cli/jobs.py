@@ -1,0 +1,203 @@
+"""From texts to vectors or classes: what `embed` and `classify predict` share.
+
+One file or stdin is worked on in this process, many files by `pacsent.scale`.
+"""
+
+import os
+import warnings
+
+import click
+
+from pacsent.cli.command_line import (
+    PATH,
+    encoder_option,
+    json_option,
+    n_jobs_option,
+    option,
+    overwrite_option,
+    quiet_option,
+    warnings_once,
+)
+from pacsent.cli.printing import counted, echo_json
+from pacsent.cli.text_inputs import say, text_options
+
+
+def job_options(command):
+    """The options of files to files."""
+    for decorate in (
+        quiet_option,
+        lambda c: json_option(c, "Print a JSON object for each text; with -o, one about the file."),
+        overwrite_option,
+        option(
+            "--ray",
+            "Many files: work on the Ray cluster at this address, or `local`.",
+            metavar="ADDRESS",
+        ),
+        option(
+            "--on-error",
+            "Report bad rows and files and continue (exit status 1 at the end), or stop at the "
+            "first.  [default: stop for one file, report for many]",
+            click.Choice(["report", "stop"]),
+        ),
+        option(
+            "--keep-columns",
+            "Input column to keep in the output; may be repeated, '*' keeps all.",
+            multiple=True,
+            metavar="COLUMN",
+        ),
+        text_options,
+        n_jobs_option,
+        encoder_option,
+        option(
+            "-o --output",
+            "A file that ends in .csv, .tsv, .jsonl or .parquet (embed: or .npy); for many files a "
+            "folder or URL.  [default: tab-separated values on stdout]",
+            PATH,
+        ),
+        click.argument("sources", nargs=-1, metavar="[TEXTS]..."),
+    ):
+        command = decorate(command)
+    return command
+
+
+def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
+    """Compute and write the results, and report on stderr; exit status 1 for bad rows and files.
+
+    `cells` format the columns of predictions as text; their output has all columns of the input
+    unless some are named. Without it the results are vectors.
+    """
+    output, quiet = options["output"], options["quiet"]
+    if output == "-":
+        output = None
+    if _is_many(sources, output, options):
+        from pacsent.scale import on_ray
+        from pacsent.scale.shard_runner import run
+
+        address = options["ray"]
+        manifest = run(
+            job,
+            sources,
+            output,
+            text_column=options["text_column"],
+            keep_columns=options["keep_columns"] or (("*",) if cells else ()),
+            on_error=options["on_error"] or "report",
+            n_jobs=options["n_jobs"],
+            overwrite=options["overwrite"],
+            verbose=not quiet,
+            engine=address and on_ray(None if address == "local" else address),
+        )
+    else:
+        path = sources[0] if sources else "-"
+        if path != "-" and not os.path.exists(path):
+            raise click.BadParameter(f"Path {path!r} does not exist.", param_hint="TEXTS")
+        manifest = _run_one(job, path, output, options, cells)
+    totals = manifest.totals()
+    if options["as_json"] and output is not None:
+        about = {"model": job.model, "output": output, "manifest": manifest.path}
+        echo_json({**about, **totals, "failed": manifest.failed})
+    coverage = totals["coverage"]
+    files = f" of {counted(totals['files'], 'file')}" if manifest.path else ""
+    known = "" if coverage is None else f", {100 * coverage:.1f} % of words known"
+    empty = f"{totals['empty']:,} " + ("empty" if coverage is None else "without a known word")
+    see = f"; see {manifest.path}" if manifest.path else ""
+    say(quiet)(f"{counted(totals['rows'], 'row')}{files}{known}, {empty}{see}")
+    if coverage is not None and coverage < 0.5:
+        click.echo(
+            f"Warning: Only {100 * coverage:.0f} % of the words are known. The text is likely in "
+            "another language or of another kind than the vocabulary.",
+            err=True,
+        )
+    for record in manifest.files.values():
+        for text in record.warnings:
+            click.echo(f"Warning: {record.source}: {text}", err=True)
+        for bad in record.bad:
+            click.echo(f"Bad row: {record.source}, {bad['place']}: {bad['error']}", err=True)
+        if record.bad_rows > len(record.bad):
+            click.echo(f"Bad row: {record.source}: {record.bad_rows:,} in all", err=True)
+    for source, error in manifest.failed.items():
+        click.echo(f"Failed: {'' if error.startswith(source) else f'{source}: '}{error}", err=True)
+    if manifest.failed or totals["bad_rows"]:
+        click.get_current_context().exit(1)
+
+
+def _is_many(sources, output, options: dict) -> bool:
+    """Whether to go file by file: many or remote sources, or a folder as output."""
+    from pacsent.scale import is_url
+
+    is_folder = output is not None and (
+        is_url(output) or os.path.isdir(output) or output.endswith("/")
+    )
+    has_many = len(sources) > 1 or any(
+        is_url(s) or os.path.isdir(s) or (not os.path.exists(s) and set("*?[") & set(s))
+        for s in sources
+    )
+    if not (has_many or is_folder or options["ray"]):
+        return False
+    if "-" in sources or not sources:
+        raise click.UsageError("Many files need files, folders or URLs as sources, not stdin.")
+    if output is None or (has_many and not is_folder and os.path.splitext(output)[1]):
+        raise click.UsageError(
+            f"Many files need a folder to write to: -o FOLDER. Got {output or 'stdout'}."
+        )
+    if options["input_format"] is not None:
+        raise click.UsageError("--input-format is for one file. Many files have their suffixes.")
+    return True
+
+
+def _run_one(job, path, output, options: dict, cells):
+    """One file or stdin to one file or stdout; a manifest that has one record."""
+    from pacsent import threads
+    from pacsent.files import check_output
+    from pacsent.progress import bar
+    from pacsent.scale import Manifest
+    from pacsent.scale.shard_writer import Record, result_batches
+    from pacsent.text import result_files
+    from pacsent.text.tables import TextTable, as_list, describe_table
+
+    quiet, keep = options["quiet"], options["keep_columns"]
+    suffix = ".jsonl" if options["as_json"] else "lines" if cells else "plain"
+    if output is not None:
+        try:
+            allowed = result_files.TABLES if cells else (".npy", *result_files.TABLES)
+            suffix = result_files.check_suffix(output, allowed, texts=bool(keep))
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="-o") from None
+    check_output(output, [job.model, path], overwrite=options["overwrite"])
+    with warnings_once():
+        warnings.simplefilter("always")
+        job.check()
+        compute = job.load()
+    table = TextTable(path, kind=options["input_format"], text_column=options["text_column"])
+    if not keep and cells and output is not None and table.kind != "text":
+        keep = ("*",)
+    record = Record(table.name, 0, "", output or "stdout")
+    with table, bar(job.command, unit="texts", enabled=not quiet) as shown:
+        batches = result_batches(
+            table,
+            compute,
+            record,
+            keep_columns=keep,
+            on_error=options["on_error"] or "stop",
+            batch_size=job.batch_size,
+            n_threads=threads.n_threads(options["n_jobs"]),
+            advance=shown.advance,
+        )
+        if suffix == "plain":
+            batches = (
+                {name: values for name, values in batch.items() if name != "variance"}
+                for batch in batches
+            )
+        elif cells and suffix not in (".jsonl", ".parquet"):
+            batches = (
+                {
+                    name: [cells[name](v) for v in as_list(values)] if name in cells else values
+                    for name, values in batch.items()
+                }
+                for batch in batches
+            )
+        result_files.write(batches, output, overwrite=options["overwrite"], suffix=suffix)
+    say(quiet)(describe_table(table, record.rows))
+    manifest = Manifest(output, {})
+    manifest.path = None
+    manifest.files[table.name] = record
+    return manifest
