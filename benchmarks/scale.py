@@ -3,15 +3,12 @@
     python benchmarks/scale.py [--data FOLDER] [--save] [--name NAME] [--folder FOLDER]
     python benchmarks/scale.py --rows 10000000 --files 10 --name ten-million --save
     python benchmarks/scale.py --parts --rows 40000 --folder /dev/shm --name parts --save
-    python benchmarks/scale.py --workers --files 16 --folder /dev/shm --name workers --save
 
 The texts are SUBJ's 10,000 sentences again and again, the method is Average with the vectors of
 `--data`, 300 numbers a text in single precision. The files lie in `--folder`; a folder in memory
 (/dev/shm) leaves the disk out. What a part costs is measured alone, on one core. The peak memory is
 that of the largest process; `--rows` shows that it does not grow. `--parts` measures only what the
-parts cost, in processor time, which tells the share that a busy machine would hide. `--workers` is
-rows/s against processes and against Ray's actors, which are started before the clock; a small
-second run, of one row a file, tells what a file costs without its rows.
+parts cost, in processor time, which tells the share that a busy machine would hide.
 """
 
 import os
@@ -147,7 +144,6 @@ def main():
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--files", type=int, default=2)
     parser.add_argument("--parts", action="store_true", help="only what the parts cost")
-    parser.add_argument("--workers", action="store_true", help="rows/s against workers, and Ray")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--folder", type=Path, help="where the files lie (default: a temporary one)"
@@ -158,49 +154,6 @@ def main():
         run(given, folder)
     finally:
         shutil.rmtree(folder)
-
-
-def with_workers(given, folder, cost):
-    """Rows a second of 1, 2, ... processes and Ray actors; what the engines add to a row."""
-    import ray
-
-    n_cores = len(os.sched_getaffinity(0))
-    ray.init(num_cpus=n_cores, log_to_driver=False, include_dashboard=False)
-    rows_ = []
-    for n in sorted({1, n_cores // 2 or 1, n_cores}):
-        for name, engine in (("processes", None), ("Ray actors", scale.on_ray())):
-            seconds = []
-            for source in ("in", "one"):
-                files = len(list((folder / source).iterdir()))
-
-                def run(source=source, engine=engine, n=n):
-                    shutil.rmtree(folder / "out", ignore_errors=True)
-                    scale.embed_shards(str(folder / "model"), [folder / source], folder / "out",
-                                       keep_columns=["id"], n_jobs=n, engine=engine)  # fmt: skip
-
-                seconds.append(best_of(run, given.rounds))
-            steady = seconds[0] - seconds[1]
-            rows_.append({
-                "engine": name, "workers": n, "rows": given.rows, "files": files,
-                "seconds": round(seconds[0], 2), "seconds to begin and end": round(seconds[1], 2),
-                "rows/s": round(given.rows / seconds[0]),
-                "rows/s when begun": round(given.rows / steady),
-                "microseconds a row and worker": round(1e6 * steady * n / given.rows, 2),
-            })  # fmt: skip
-    ray.shutdown()
-    key = "microseconds a row and worker"
-    added = [other[key] - own[key] for own, other in zip(rows_[::2], rows_[1::2])]
-    summary = {
-        "Ray adds, microseconds a row": [round(one, 2) for one in added],
-        "Ray adds, seconds to begin and end": [
-            round(other["seconds to begin and end"] - own["seconds to begin and end"], 2)
-            for own, other in zip(rows_[::2], rows_[1::2])
-        ],
-        "encoding strings in memory, microseconds a row": round(cost, 3),
-        "where": "memory" if str(folder).startswith("/dev/shm") else "disk",
-    }
-    title = "Shard to shard: rows a second against workers, with and without Ray"
-    finish("scale", rows_, summary=summary, title=title, save=given.save, name=given.name)
 
 
 def only_parts(given, folder, cost):
@@ -243,10 +196,6 @@ def run(given, folder):
     cost = 1e6 * best_of(lambda: alone.transform(texts), 12, time.process_time) / len(texts)
     if given.parts:
         only_parts(given, folder, cost)
-        return
-    if given.workers:
-        write_shards(folder / "one", texts, given.files, given.files)  # a row a file
-        with_workers(given, folder, cost)
         return
     vectorizer.set_params(n_jobs=2)
     memory = len(texts) / best_of(lambda: vectorizer.transform(texts), 12)

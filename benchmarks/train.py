@@ -8,27 +8,18 @@ training alone; neither side's vocabulary scan is counted. They are given for th
 processor's own time: on a machine that others use too, read the latter. The ratio is of the
 clock's best rounds. With `--quality` the whole text is trained for 5 epochs with the defaults and
 scored, both tables, for `--seeds` seeds.
-
-The floor: the multiplications of the three matrix products of a block, at the speed that a large
-product by BLAS reaches on the same cores. Hide features of the processor to see another tile:
-NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES=+avx,+avx2,+fma, and OPENBLAS_CORETYPE=Haswell to hide
-them from gensim and from BLAS too. (For the name `generic` the compiler keeps one register too few
-free and spills a sum in the inner loop; for the names of real processors it does not.)
 """
 
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
-from harness import finish, hidden, parser_for, wikipedia
+from harness import finish, parser_for, wikipedia
 from pacsent import Corpus, SkipGram
 from pacsent._kernels import intrinsics
-from pacsent.threads import n_cores
 from pacsent.words.skipgram import ChunkTraining
 from pacsent.words.tasks import evaluate_words
 
@@ -72,7 +63,7 @@ def gensim_rate(path, workers):
             total_examples=model.corpus_count,
         )  # fmt: skip
     n_words = model.corpus_total_words
-    return n_words / clock.wall, n_words / clock.processor, 0.0
+    return n_words / clock.wall, n_words / clock.processor
 
 
 def our_rate(corpus, workers):
@@ -82,25 +73,14 @@ def our_rate(corpus, workers):
     with Clock() as clock:
         training.run(0, False)
     n_words = corpus.n_tokens + corpus.n_unknown
-    return n_words / clock.wall, n_words / clock.processor, _flops(training) / n_words / 1e9
-
-
-def _flops(training):
-    """Multiplications and additions of the three products, spare rows and columns left out."""
-    pairs = training.sums[:, 1].sum()
-    n_dims, window = training.settings["n_dims"], training.settings["window"]
-    _, _, n_block, n_noise = training.shape
-    blocks = pairs / (window + 1) / n_block  # a centre has window + 1 pairs on average
-    return blocks * (
-        (n_block + 2 * window) * n_noise * n_dims * 6 + n_block * (window + 1) * n_dims * 6
-    )
+    return n_words / clock.wall, n_words / clock.processor
 
 
 BASELINE, OURS, ONE = "gensim 4.4", "pacsent", "pacsent, one thread"
 
 
 def measure(text, folder, arguments):
-    """{trainer: the best of its rounds (words/s, words/s of the processor, GFLOP a word)}; the
+    """{trainer: the best of its rounds (words/s, words/s of the processor)}; the
     rounds in turns, so that all meet the same machine."""
     path, tiny = folder / "part.txt", folder / "tiny.txt"
     write_lines(text, arguments.n_words, path)
@@ -119,36 +99,9 @@ def measure(text, folder, arguments):
     for _ in range(arguments.repeat):
         for name, job in jobs.items():
             rounds[name].append(job())
-            wall, processor, _ = rounds[name][-1]
+            wall, processor = rounds[name][-1]
             print(f"{name}: {wall:,.0f} words/s, {processor:,.0f} a processor second", flush=True)
-    return {name: tuple(np.max(found, axis=0)) for name, found in rounds.items()}, corpus
-
-
-def memory(corpus, path, folder):
-    """Peak memory of `pacsent train` in a process of its own, and what is promised, in MB.
-
-    Without pandas, which scikit-learn would load where it is installed.
-    """
-    code = (
-        "import runpy, sys\n"
-        "sys.modules['pandas'] = None\n"
-        "try: runpy.run_module('pacsent', run_name='__main__')\n"
-        "except SystemExit as end: assert not end.code\n"
-        "print(*[line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line])"
-    )
-    if not Path("/proc/self/status").exists():
-        return {}
-    quick = ["--subsample", "1e-6", "--n-epochs", "1", "--quiet"]
-    done = subprocess.run(
-        [sys.executable, "-c", code, "train", str(path), "-o", str(folder / "vectors"), *quick],
-        stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
-    tables = 2 * len(corpus.vocabulary) * SETTINGS["n_dims"] * 4 / 1e6
-    return {
-        "peak_memory_mb": round(int(done.stdout.split()[-1]) * 1024 / 1e6),
-        "memory_promised_mb": round(1.2 * tables + 300),
-        "memory_threads": n_cores(),
-    }
+    return {name: tuple(np.max(found, axis=0)) for name, found in rounds.items()}
 
 
 def main():
@@ -163,9 +116,16 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         text = (arguments.text or wikipedia(arguments.data, folder)).read_text()
-        best, corpus = measure(text, folder, arguments)
-        summary = summarise(best, arguments)
-        summary |= memory(corpus, folder / "part.txt", folder)
+        best = measure(text, folder, arguments)
+        summary = {
+            "ratio": round(best[OURS][0] / best[BASELINE][0], 2),
+            "ratio_processor_time": round(best[OURS][1] / best[BASELINE][1], 2),
+            "words_per_second": round(best[OURS][0]),
+            "gensim_words_per_second": round(best[BASELINE][0]),
+            "workers": arguments.workers,
+            "words_timed": arguments.n_words,
+            "processor": intrinsics.PROCESSOR,
+        }
         if arguments.quality:
             summary |= quality(text, arguments, folder)
     rows = [
@@ -175,53 +135,13 @@ def main():
             "over gensim": round(wall / best[BASELINE][0], 2),
             "words/s of processor time": round(processor),
             "over gensim, processor time": round(processor / best[BASELINE][1], 2),
-            "GFLOP/s": round(wall * each, 1) if each else None,
         }
-        for name, (wall, processor, each) in best.items()
+        for name, (wall, processor) in best.items()
     ]
     finish(
         "train", rows, summary=summary, save=arguments.save, name=arguments.name,
         title=f"Skip-gram, {arguments.workers} workers, d=300, window 5, k=15, sample 1e-4",
     )  # fmt: skip
-
-
-def summarise(best, arguments):
-    ours, baseline = best[OURS], best[BASELINE]
-    tile, peak = intrinsics.TILE, peak_gflops()
-    gflops, of_a_core = ours[0] * ours[2], ours[1] * ours[2]
-    return {
-        "ratio": round(ours[0] / baseline[0], 2),
-        "ratio_processor_time": round(ours[1] / baseline[1], 2),
-        "words_per_second": round(ours[0]),
-        "gensim_words_per_second": round(baseline[0]),
-        "workers": arguments.workers,
-        "words_timed": arguments.n_words,
-        "processor": intrinsics.PROCESSOR,
-        "hidden": hidden(),
-        "vector_floats": tile.width,
-        "tile": f"{tile.scores[0]} x {tile.scores[1]} scores, "
-        f"{tile.rows} rows x {tile.vectors[tile.rows]} vectors",
-        "gflops": round(gflops, 1),
-        "gflops_of_a_core": round(of_a_core, 1),
-        "peak_gflops_of_a_core": round(peak, 1),
-        "share_of_peak": round(of_a_core / peak, 2),
-        "floor": f"the products alone at {peak:.0f} GFLOP/s of a core would allow "
-        f"{peak / ours[2]:,.0f} words/s of a core; reached {100 * of_a_core / peak:.0f} %",
-    }
-
-
-def peak_gflops():
-    """Single-precision GFLOP/s of one core, as a large matrix product reaches them."""
-    from threadpoolctl import threadpool_limits
-
-    a = np.ones((1024, 1024), dtype=np.float32)
-    best = float("inf")
-    with threadpool_limits(1):
-        for _ in range(16):
-            with Clock() as clock:
-                a @ a
-            best = min(best, clock.processor)
-    return 2 * 1024**3 / best / 1e9
 
 
 def quality(text, arguments, folder):
