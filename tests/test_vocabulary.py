@@ -200,58 +200,57 @@ class TestWarnings:
         warn_if_low_coverage(vocabulary, sentences)
 
 
-class TestMistakes:
-    def test_a_single_string(self):
-        with pytest.raises(ValueError, match=r"Got the single string 'a quiet film' instead"):
-            Vocabulary(["a"]).encode("a quiet film")
+ARRAY = np.array([["a", "b"], ["c", "d"]])
+MISTAKES = {
+    "a single string": (lambda: Vocabulary(["a"]).encode("a quiet film"), ValueError,
+                        "Got the single string 'a quiet film' instead"),
+    "a table": (lambda: Vocabulary(["a"]).encode(ARRAY), TypeError, r"of shape \(2, 2\) instead"),
+    "no iterable": (lambda: Vocabulary(["a"]).encode(3), TypeError, "Got int '3' instead"),
+    "a word twice": (lambda: Vocabulary(["a", "b", "a"]), ValueError, "Got 'a' at 0 and at 2"),
+    "a word twice in arrays": (
+        lambda: Vocabulary.from_arrays(
+            {"word_bytes": np.frombuffer(b"aba", np.uint8), "word_offsets": np.arange(4)}
+        ).arrays(),
+        ValueError, "Got 'a' a second time at 2",
+    ),
+    "no string": (lambda: Vocabulary(["a", 3]), TypeError, r"words must be str. Got 3 instead"),
+    "too few counts": (lambda: Vocabulary(["a", "b"], [1]), ValueError,
+                       r"each of the 2 words. Got .* shape \(1,\)"),
+    "no such normalisation": (lambda: Vocabulary(["a"], normalise="latin"), ValueError,
+                              "Got 'latin' instead"),
+    "offsets outside": (
+        lambda: Vocabulary.from_arrays(
+            {"word_bytes": np.zeros(3, np.uint8), "word_offsets": np.array([0, 4])}
+        ),
+        ValueError, "word_offsets must go from 0",
+    ),
+    "a cut hash table": (
+        lambda: Vocabulary.from_arrays(
+            {**(arrays := Vocabulary(["a", "b"]).arrays()), "hash_table": arrays["hash_table"][:3]}
+        ),
+        ValueError, r"Got shape \(3, 2\) instead",
+    ),
+    "no counts": (lambda: Vocabulary(["a"]).n_tokens, ValueError, "needs word counts"),
+}  # fmt: skip
 
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_are_named(mistake):
+    call, error, message = MISTAKES[mistake]
+    with pytest.raises(error, match=message):
+        call()
+
+
+class TestMistakes:
     @pytest.mark.parametrize("bad", [None, 3, b"bytes", ["a", 3], {"a": 1}])
     def test_a_sentence_that_is_none(self, bad):
         with pytest.raises(TypeError, match="A sentence must be a str or a list of str"):
             Vocabulary(["a"]).encode(["a", bad])
 
-    def test_a_table(self):
-        with pytest.raises(TypeError, match=r"of shape \(2, 2\) instead"):
-            Vocabulary(["a"]).encode(np.array([["a", "b"], ["c", "d"]]))
-
-    def test_no_iterable(self):
-        with pytest.raises(TypeError, match="Got int '3' instead"):
-            Vocabulary(["a"]).encode(3)
-
-    def test_a_word_twice(self):
-        with pytest.raises(ValueError, match="Got 'a' at 0 and at 2 instead"):
-            Vocabulary(["a", "b", "a"])
-        twice = Vocabulary.from_arrays(
-            {"word_bytes": np.frombuffer(b"aba", np.uint8), "word_offsets": np.arange(4)}
-        )
-        with pytest.raises(ValueError, match="Got 'a' a second time at 2"):
-            twice.arrays()
-
-    def test_a_word_that_is_no_string(self):
-        with pytest.raises(TypeError, match=r"words must be str. Got 3 instead"):
-            Vocabulary(["a", 3])
-
     @pytest.mark.parametrize("words", ["film", {"a", "b"}, {"a": 1}, b"ab", np.array([["a", "b"]])])
     def test_what_is_no_list_of_words(self, words):
         with pytest.raises((TypeError, ValueError), match=r"words must be an iterable of texts"):
             Vocabulary(words)
-
-    def test_counts_of_another_length(self):
-        with pytest.raises(ValueError, match=r"each of the 2 words. Got .* shape \(1,\)"):
-            Vocabulary(["a", "b"], [1])
-
-    def test_an_unknown_normalisation(self):
-        with pytest.raises(ValueError, match="Got 'latin' instead"):
-            Vocabulary(["a"], normalise="latin")
-
-    def test_damaged_arrays(self):
-        with pytest.raises(ValueError, match="word_offsets must go from 0"):
-            Vocabulary.from_arrays(
-                {"word_bytes": np.zeros(3, np.uint8), "word_offsets": np.array([0, 4])}
-            )
-        arrays = Vocabulary(["a", "b"]).arrays()
-        with pytest.raises(ValueError, match=r"Got shape \(3, 2\) instead"):
-            Vocabulary.from_arrays({**arrays, "hash_table": arrays["hash_table"][:3]})
 
     @pytest.mark.parametrize("name", ["hash_table", "word_offsets"])
     def test_arrays_that_would_lead_astray(self, name):
@@ -269,10 +268,6 @@ class TestMistakes:
     def test_n_jobs(self, n_jobs):
         with pytest.raises(ValueError, match=f"Got {n_jobs} instead"):
             Vocabulary(["a"]).encode(["a"], n_jobs=n_jobs)
-
-    def test_probabilities_without_counts(self):
-        with pytest.raises(ValueError, match="needs word counts"):
-            _ = Vocabulary(["a"]).n_tokens
 
 
 # ------------------------------------------------------------------------------------------------
@@ -417,19 +412,16 @@ def test_odd_tokens_survive_the_folder(tmp_path):
 
 
 class TestCorpusMistakes:
-    def test_a_token_with_a_newline(self, tmp_path):
-        with pytest.raises(ValueError, match=r"without newlines.*Got 'a\\nb' instead"):
-            Corpus.build([["a\nb"]], tmp_path / "corpus", 1)
-
-    def test_strings_that_name_files(self, tmp_path):
+    def test_sources_that_are_refused(self, tmp_path):
         (tmp_path / "a.txt").write_text("text")
-        with pytest.raises(ValueError, match="which name files"):
-            Corpus.build([str(tmp_path / "a.txt")], tmp_path / "corpus")
-
-    def test_an_empty_file(self, tmp_path):
-        (tmp_path / "a.txt").write_text("")
-        with pytest.raises(ValueError, match=r"a.txt must hold text. Got an empty file"):
-            Corpus.build(tmp_path / "a.txt", tmp_path / "corpus")
+        (tmp_path / "empty.txt").write_text("")
+        for source, message in (
+            ([["a\nb"]], r"without newlines.*Got 'a\\nb' instead"),
+            ([str(tmp_path / "a.txt")], "which name files"),
+            (tmp_path / "empty.txt", r"empty.txt must hold text. Got an empty file"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                Corpus.build(source, tmp_path / "corpus", 1)
 
     @pytest.mark.parametrize("normalise", ["unicode", str.split])
     def test_invalid_utf8_names_file_and_offset(self, tmp_path, normalise, monkeypatch):
@@ -452,18 +444,14 @@ class TestCorpusMistakes:
         with pytest.raises(FileNotFoundError, match=r"a folder with a corpus.json"):
             Corpus.open(tmp_path)
 
-    def test_a_cut_off_corpus(self, tmp_path):
-        Corpus.build(["a b"], tmp_path / "corpus", 1)
-        (tmp_path / "corpus" / "ids.i32").write_bytes(b"1234567")
-        with pytest.raises(ValueError, match=r"must have 8 bytes. Got 7 instead"):
-            Corpus.open(tmp_path / "corpus")
-
     @pytest.mark.parametrize(
         ("name", "content", "message"),
         [
             ("corpus.json", b"not json", "must hold one JSON object"),
             ("corpus.json", b"[" * 9999, "must hold one JSON object"),
             ("corpus.json", b'{"format_version": 1}', "must hold n_tokens, a whole number"),
+            ("corpus.json", b'{"format_version": 9}', "Got 9 in"),
+            ("ids.i32", b"1234567", "must have 8 bytes. Got 7 instead"),
             ("vocabulary.tsv", b"a\tmany\nb\t1\n", "a word and its count in line 1"),
             ("vocabulary.tsv", b"a\t1\na\t1\n", "different words"),
             ("vocabulary.tsv", b"a\t1\nb\t9\n", "counts that add up to 2"),
@@ -472,7 +460,7 @@ class TestCorpusMistakes:
     def test_a_damaged_corpus(self, tmp_path, name, content, message):
         Corpus.build(["a b"], tmp_path / "corpus", 1)
         (tmp_path / "corpus" / name).write_bytes(content)
-        with pytest.raises(ValueError, match=f"{message}.*build it again"):
+        with pytest.raises(ValueError, match=f"(?i){message}.*build it again"):
             Corpus.open(tmp_path / "corpus")
 
     def test_ids_that_are_no_words_are_found_before_they_are_used(self, tmp_path):
@@ -483,13 +471,6 @@ class TestCorpusMistakes:
         path.write_bytes(b"\xff\xff\xff\x7f" + path.read_bytes()[4:])
         with pytest.raises(ValueError, match="must hold the words, ids and offsets that were"):
             SkipGram(4, min_count=1, n_jobs=1).fit(Corpus.open(tmp_path / "corpus"))
-
-    def test_a_corpus_of_a_later_version(self, tmp_path):
-        Corpus.build(["a b"], tmp_path / "corpus", 1)
-        about = tmp_path / "corpus" / "corpus.json"
-        about.write_text(about.read_text().replace('"format_version": 1', '"format_version": 9'))
-        with pytest.raises(ValueError, match="Got 9 in"):
-            Corpus.open(tmp_path / "corpus")
 
     def test_an_unwritable_place(self, tmp_path):
         (tmp_path / "file").write_text("")

@@ -59,9 +59,9 @@ class Fingerprint:
         """The fingerprint of texts that were encoded by `vocabulary`: an Encoded, or a Corpus."""
         kept = [np.zeros(0, np.uint64), np.zeros(0, np.uint64)]
         n = [0, 0]
-        for found in _blocks(vocabulary, encoded.ids, encoded.offsets):
+        for block in _blocks(vocabulary, encoded.ids, encoded.offsets):
             for i in (0, 1):
-                hashes = found[i]
+                hashes = block[i]
                 n[i] += hashes.size
                 if kept[i].size >= most:
                     hashes = hashes[hashes <= kept[i][-1]]

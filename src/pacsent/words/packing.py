@@ -20,8 +20,13 @@ _LEVELS = {
 }
 BITS = (1, 2, 4, 8)
 _DTYPES = (np.float16, np.float32, np.float64)
-_PARTS = {"codes": ("uint8", 2), "head": ("int8", 2), "scales": ("float16", 1),
-          "centre": ("float32", 1), "spread": ("float32", 1)}  # fmt: skip
+_PARTS = {
+    "codes": ("uint8", 2),
+    "head": ("int8", 2),
+    "scales": ("float16", 1),
+    "centre": ("float32", 1),
+    "spread": ("float32", 1),
+}
 _BLOCK = 512  # rows unpacked at once: they stay in the cache
 
 
@@ -172,9 +177,9 @@ def _nearest_levels(tail, bits):
     length = np.sqrt((tail.astype(float) ** 2).mean(axis=1, keepdims=True)) if tail.size else 1.0
     unit = tail / np.maximum(length, 1e-12)
     numbers = np.searchsorted((levels[1:] + levels[:-1]) / 2, unit)
-    found = levels[numbers]
+    nearest = levels[numbers]
     # the scale that loses least, given the levels
-    scales = (tail * found).sum(axis=1) / np.maximum((found * found).sum(axis=1), 1e-12)
+    scales = (tail * nearest).sum(axis=1) / np.maximum((nearest * nearest).sum(axis=1), 1e-12)
     n_words, n_tail = tail.shape
     per_byte = 8 // bits
     padded = np.zeros((n_words, -(-n_tail // per_byte) * per_byte), dtype=np.uint8)
@@ -226,10 +231,8 @@ def compress(
     """
     from pacsent.words.vocabulary import Vocabulary
 
-    for name, value, most in (
-        ("n_words", n_words, words.n_words),
-        ("n_dims", n_dims, words.n_dims),
-    ):
+    for name, value in (("n_words", n_words), ("n_dims", n_dims)):
+        most = getattr(words, name)
         if value is not None and not 1 <= value <= most:
             raise ValueError(
                 f"{name} must be from 1 to {most:,}, as there are. Got {value!r} instead."

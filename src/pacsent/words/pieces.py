@@ -17,8 +17,8 @@ from pacsent.optional import import_optional
 from pacsent.text.texts import as_sentences, as_texts
 
 _UNKNOWN = "<unk>"
-_LONGEST = 16  # characters of a learned piece
-_MOST_TEXT = 50_000_000  # characters that pieces are learned from
+_MAX_PIECE_CHARACTERS = 16
+_MAX_TRAINING_CHARACTERS = 50_000_000
 # what the unicode normalisation keeps: letters with their marks, numbers, emoji, apostrophes
 _NO_WORD = r"[^\p{L}\p{M}\p{N}\p{So}\x{200d}']+"
 
@@ -102,11 +102,11 @@ class Pieces:
 
     def rows(self, words: Iterable[str]) -> np.ndarray:
         """The position in `words` of the token with each number, -1 where it is not among them."""
-        found = np.full(max(self.token_ids.values(), default=-1) + 1, -1, dtype=np.int32)
+        rows = np.full(max(self.token_ids.values(), default=-1) + 1, -1, dtype=np.int32)
         for row, word in enumerate(words):
             if (number := self.token_ids.get(word)) is not None:
-                found[number] = row
-        return found
+                rows[number] = row
+        return rows
 
 
 def _content(definition: str) -> tuple[dict[str, int], str | None]:
@@ -173,19 +173,19 @@ def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool 
         vocab_size=n_pieces,
         special_tokens=[_UNKNOWN],
         min_frequency=2,
-        max_token_length=_LONGEST,
+        max_token_length=_MAX_PIECE_CHARACTERS,
         show_progress=verbose,
     )
-    texts = as_sentences(texts, "texts")  # a single str is refused here
-    tokenizer.train_from_iterator(_beginning(texts), trainer)
+    texts = as_sentences(texts, "texts")  # rejects a single str
+
+    def first_characters():
+        n_left = _MAX_TRAINING_CHARACTERS
+        for text in texts:
+            if n_left <= 0:
+                return
+            (text,) = as_texts([text])
+            yield text[:n_left]
+            n_left -= len(text)
+
+    tokenizer.train_from_iterator(first_characters(), trainer)
     return Pieces(tokenizer.to_str())
-
-
-def _beginning(texts):
-    left = _MOST_TEXT
-    for text in texts:
-        if left <= 0:
-            return
-        (text,) = as_texts([text])
-        yield text[:left]
-        left -= len(text)

@@ -60,7 +60,7 @@ class Subwords:
         hashes = np.full(first_byte.size, _FNV_START, dtype=np.uint32)
         character = np.arange(first_byte.size)  # the character to take next, for each beginning
         alive = np.arange(first_byte.size)
-        found_rows, found_owner, found_place = [], [], []
+        row_parts, owner_parts, place_parts = [], [], []
         for n in range(1, self.max_n + 1):
             place, stop = first_byte[character[alive]].copy(), after[character[alive]]
             while True:  # the bytes of one character, four at most in valid UTF-8
@@ -77,18 +77,18 @@ class Subwords:
                     first = first_byte[alive] == starts[owner[alive]]
                     last = after[alive] == end_of_word[alive]
                     kept = alive[~(first | last)]
-                found_rows.append(hashes[kept] % np.uint32(len(self.vectors)))
-                found_owner.append(owner[kept])
-                found_place.append(kept)
+                row_parts.append(hashes[kept] % np.uint32(len(self.vectors)))
+                owner_parts.append(owner[kept])
+                place_parts.append(kept)
             character[alive] = following[character[alive]]
             in_word = character[alive] < first_byte.size
             alive = alive[in_word]
             alive = alive[owner[character[alive]] == owner[alive]]
             if alive.size == 0:
                 break
-        rows = np.concatenate(found_rows) if found_rows else np.empty(0, np.uint32)
-        owners = np.concatenate(found_owner) if found_owner else np.empty(0, np.int64)
-        places = np.concatenate(found_place) if found_place else np.empty(0, np.int64)
+        rows = np.concatenate(row_parts) if row_parts else np.empty(0, np.uint32)
+        owners = np.concatenate(owner_parts) if owner_parts else np.empty(0, np.int64)
+        places = np.concatenate(place_parts) if place_parts else np.empty(0, np.int64)
         order = np.argsort(places, kind="stable")  # by beginning, then by length, as fastText
         counts = np.bincount(owners, minlength=len(words))
         offsets = np.concatenate([[0], np.cumsum(counts)])

@@ -15,7 +15,7 @@ from pacsent.text.tables import stream_texts
 from pacsent.words.vectors import WordVectors
 
 N_FREQUENT = 30_000  # analogies are asked, and answered, among this many most frequent words
-_ANSWERED_AT_ONCE = 512
+_QUESTIONS_PER_BLOCK = 512
 
 SIMILARITY_FILES = {"WordSim-353": "wordsim353.tsv", "SimLex-999": "simlex999.txt"}
 ANALOGY_FILES = {"analogies": "questions-words.txt"}
@@ -62,8 +62,8 @@ def similarity_score(
     """
     from scipy.stats import spearmanr
 
-    found = [(_row(words, a), _row(words, b), rating) for a, b, rating in pairs]
-    covered = [pair for pair in found if pair[0] is not None and pair[1] is not None]
+    rated_rows = [(_row(words, a), _row(words, b), rating) for a, b, rating in pairs]
+    covered = [pair for pair in rated_rows if pair[0] is not None and pair[1] is not None]
     if len(covered) < 2:
         return float("nan"), len(covered)
     rows = ([pair[side] for pair in covered] for side in (0, 1))
@@ -96,11 +96,11 @@ def analogy_score(
         return float("nan"), 0
     vectors = _directions(words, table, slice(0, n_frequent))
     n_right = 0
-    for start in range(0, len(covered), _ANSWERED_AT_ONCE):
-        a, b, c, d = covered[start : start + _ANSWERED_AT_ONCE].T
+    for start in range(0, len(covered), _QUESTIONS_PER_BLOCK):
+        a, b, c, d = covered[start : start + _QUESTIONS_PER_BLOCK].T
         scores = (vectors[b] - vectors[a] + vectors[c]) @ vectors.T
-        for asked in (a, b, c):
-            scores[np.arange(len(a)), asked] = -np.inf
+        for question_word in (a, b, c):
+            scores[np.arange(len(a)), question_word] = -np.inf
         n_right += int((scores.argmax(axis=1) == d).sum())
         advance(len(a))
     return 100 * n_right / len(covered), len(covered)
@@ -116,38 +116,36 @@ def evaluate_words(
     """
     folder = Path(folder)
     tables = ["input"] + (["output"] if words.output_vectors is not None else [])
-    tasks: list[tuple] = [
-        (name, file, read_similarities, similarity_score) for name, file in SIMILARITY_FILES.items()
-    ]
-    tasks += [(name, file, read_analogies, analogy_score) for name, file in ANALOGY_FILES.items()]
-    found = [
-        (name, read(folder / file), score)
-        for name, file, read, score in tasks
-        if (folder / file).is_file()
-    ]
+    tasks: list[tuple] = []
+    for files, read, score in (
+        (SIMILARITY_FILES, read_similarities, similarity_score),
+        (ANALOGY_FILES, read_analogies, analogy_score),
+    ):
+        present = ((name, folder / file) for name, file in files.items())
+        tasks += [(name, read(path), score) for name, path in present if path.is_file()]
     results = []
-    total = len(tables) * sum(len(items) for _, items, _ in found)
+    total = len(tables) * sum(len(items) for _, items, _ in tasks)
     with bar("Scoring", total=total, unit="questions", enabled=verbose) as shown:
-        for name, items, score in found:
+        for name, items, score in tasks:
             extra = {"advance": shown.advance} if score is analogy_score else {}
             scores = {table: score(words, items, table=table, **extra) for table in tables}
             (of_input, covered), (of_output, _) = scores["input"], scores.get("output", (None, 0))
-            found_here = {"covered": covered, "input": of_input, "output": of_output}
-            results.append({"task": name, "n": len(items), **found_here})
+            result = {"covered": covered, "input": of_input, "output": of_output}
+            results.append({"task": name, "n": len(items), **result})
     if not results:
         names = ", ".join([*SIMILARITY_FILES.values(), *ANALOGY_FILES.values()])
         raise FileNotFoundError(f"{folder} must hold at least one of {names}. It holds none.")
     return results
 
 
-def _row(words, word):
-    """The word's row, as written or lower-cased; None where it has none."""
+def _row(words: WordVectors, word: str) -> int | None:
+    """The word's row, as written or lower-cased."""
     index = words.vocabulary.index
-    row = index.get(word)
-    return index.get(word.lower()) if row is None else row
+    return index.get(word, index.get(word.lower()))
 
 
-def _directions(words, table, rows):
+def _directions(words: WordVectors, table: str, rows: list | slice) -> np.ndarray:
     """Rows of one of the tables with length 1; a zero row stays 0."""
     vectors = words.input_vectors if table == "input" else words.output_vectors
+    assert vectors is not None
     return unit_rows(np.asarray(vectors[rows], dtype=np.float32))
