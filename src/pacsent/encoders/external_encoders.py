@@ -219,7 +219,7 @@ class _Missing:
     def encode(self, texts):
         raise ValueError(
             f"This model was made with the encoder {self.name}, which is not saved with it. Open "
-            "it with that encoder: pacsent.load(path, encoder=...)."
+            "it with that encoder: load(path, encoder=...), or --encoder PATH|URL in the shell."
         )
 
 

@@ -29,6 +29,8 @@ _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
 
 
 class TextBatch(NamedTuple):
+    """Sentences of one form, to be encoded together."""
+
     sentences: list  # all str, or all token lists
     raw: bool  # whether they are str
 
