@@ -12,7 +12,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "certified_classifier": ["CertifiedClassifier"],
         "class_thresholds": ["ClassThresholds"],
         "comparison": ["Comparison", "compare"],
-        "continuation": ["ContinuationCertificate", "ContinuationOptions", "certify_encoder"],
+        "continuation": ["ContinuationCertificate", "certify_encoder"],
         "count_certificates": ["AgreementCertificate", "SearchCertificate", "certify_agreement"],
         "distillation": ["certify_student", "distill"],
         "encoder_certificate": ["VacuousBoundWarning"],

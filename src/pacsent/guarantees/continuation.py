@@ -99,11 +99,12 @@ def certify_encoder(
     delta: float = 0.05,
     n_candidates: int = 1,
     holdout: float = 0.0,
+    split: float | None = None,
+    bias: float | None = None,
     overlap: str = "refuse",
     random_state: int | None = None,
     n_jobs: int | None = None,
     verbose: bool = False,
-    **options: Any,
 ) -> ContinuationCertificate:
     """Certify how well an encoder's vectors recognise the words that follow in new documents.
 
@@ -126,6 +127,12 @@ def certify_encoder(
         How many methods, settings or seeds were tried, this one included, if the best is reported.
     holdout : float, default=0
         Share of the documents that nothing uses, to compare the bound with.
+    split : float or None, default=None
+        Share of the documents that fits the rule and calibrates it: the vector m becomes
+        scale * m + shift. None: 0.3, from 2,000 documents on 0.1.
+    bias : float or None, default=None
+        Added to every score. None: ln of the number of negatives the vectors were trained with, or
+        of 15.
     overlap : {"refuse", "drop"}, default="refuse"
         What to do with documents that the word vectors were trained on.
     random_state : int or None
@@ -134,8 +141,6 @@ def certify_encoder(
         Threads. The result does not depend on it.
     verbose : bool, default=False
         Show progress on stderr.
-    **options
-        bias, split: see `ContinuationOptions`.
 
     Examples
     --------
@@ -151,11 +156,12 @@ def certify_encoder(
         delta=delta,
         n_candidates=n_candidates,
         holdout=holdout,
+        split=split,
+        bias=bias,
         overlap=overlap,
         random_state=random_state,
         n_jobs=n_jobs,
         verbose=verbose,
-        **options,
     )
     return certified(encoder, texts, chosen, measure)[0]
 

@@ -45,20 +45,7 @@ class VacuousBoundWarning(UserWarning):
 
 @dataclass(frozen=True, kw_only=True)
 class CertifyOptions:
-    """Options of every certificate of an encoder.
-
-    `delta`, `n_candidates`, `holdout`, `overlap`, `random_state`, `n_jobs` and `verbose` are
-    described in `pacsent.certify_encoder`.
-
-    Attributes
-    ----------
-    split : float or None, default=None
-        Fraction of the documents that fits the rule and calibrates it: the vector m becomes
-        scale * m + shift. None: 0.3, from 2,000 documents on 0.1.
-    bias : float or None
-        Added to every score. None: ln of the number of negatives the vectors were trained with, or
-        of 15.
-    """
+    """Options of every certificate of an encoder: those of `pacsent.certify_encoder`."""
 
     any_encoder: ClassVar[bool] = False  # whether encoders without word vectors can be certified
 
