@@ -94,15 +94,12 @@ def lowest_valid_threshold(
     the labels: they pass at level delta exactly, where counts alone would waste a part of it.
     """
     counts = accepted(planned.thresholds, confidence, wrong)
-    failed = ~passes(*counts, error, delta, hashed_uniform(confidence))
+    # by SHA-256: the same number in [0, 1) for everybody who has the confidences
+    digest = hashlib.sha256(np.ascontiguousarray(confidence, "<f8").tobytes()).digest()
+    uniform = int.from_bytes(digest[:6], "big") / 2**48
+    failed = ~passes(*counts, error, delta, uniform)
     n_passed = int(np.argmax(failed)) if failed.any() else failed.size
     return n_passed - 1 if n_passed else None
-
-
-def hashed_uniform(values: np.ndarray) -> float:
-    """A number in [0, 1) made of these, by SHA-256: the same for everybody who has them."""
-    written = np.ascontiguousarray(values, "<f8").tobytes()
-    return int.from_bytes(hashlib.sha256(written).digest()[:6], "big") / 2**48
 
 
 @dataclass(frozen=True)

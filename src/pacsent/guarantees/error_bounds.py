@@ -133,36 +133,33 @@ def unseen(
     else:
         y = positions(classes, y, n)
     group_of = as_groups(groups, n)
-    rows, provenance = unseen_rows(classifier, X, overlap)
-    if rows.size < n:
-        X, y = select_rows(X, rows), y[rows]
-        group_of = None if group_of is None else group_of[rows]
-    return LabelledRows(X, y, classes, group_of, provenance, rows)
-
-
-def unseen_rows(model: Any, X: Any, overlap: str = "refuse") -> tuple[np.ndarray, str]:
-    """Rows that a model was not fitted on, and how this is known, for a certificate."""
     if overlap not in ("refuse", "drop"):
         raise ValueError(f"overlap must be 'refuse' or 'drop'. Got {overlap!r} instead.")
-    n = n_samples(X)
-    if not is_recorded(model):
-        every = np.arange(n)
-        return every, "not checked: the classifier does not record what it was fitted on"
-    exact, near = seen_before(model, X)
+    if not is_recorded(classifier):
+        provenance = "not checked: the classifier does not record what it was fitted on"
+        return LabelledRows(X, y, classes, group_of, provenance, np.arange(n))
+    exact, near = seen_before(classifier, X)
     if exact.any() and overlap == "refuse":
         raise ValueError(
             f"A guarantee needs texts the classifier has not seen. {int(exact.sum()):,} of these "
             f"{n:,} were among the texts it was fitted on (first: row {int(np.argmax(exact))}). "
             "Give other texts, or leave those out: overlap='drop'."
         )
-    kept = np.flatnonzero(~(exact | near))
-    if kept.size == 0:
+    rows = np.flatnonzero(~(exact | near))
+    if rows.size == 0:
         raise ValueError(
             f"A guarantee needs texts the classifier has not seen. All {n:,} were fitted, or "
             f"{int(near.sum()):,} of them are near-duplicates of texts that were. Give other texts."
         )
-    if kept.size == n:
-        return kept, "checked, none was fitted, and none is a near-duplicate of a text that was"
-    omitted = {"texts that were fitted": exact, "near-duplicates of texts that were fitted": near}
-    left_out = [f"{int(mask.sum()):,} {what}" for what, mask in omitted.items() if mask.any()]
-    return kept, f"{' and '.join(left_out)} are left out; the guarantee is about others"
+    provenance = "checked, none was fitted, and none is a near-duplicate of a text that was"
+    if rows.size < n:
+        omitted = {"texts": exact, "near-duplicates of texts": near}
+        left_out = [
+            f"{int(mask.sum()):,} {what} that were fitted"
+            for what, mask in omitted.items()
+            if mask.any()
+        ]
+        provenance = f"{' and '.join(left_out)} are left out; the guarantee is about others"
+        X, y = select_rows(X, rows), y[rows]
+        group_of = None if group_of is None else group_of[rows]
+    return LabelledRows(X, y, classes, group_of, provenance, rows)

@@ -347,18 +347,10 @@ def error_certificate(
     fields: dict[str, Any] | None = None,
     **counted: Any,
 ) -> ErrorCertificate:
-    """The certificate of predictions, where those of one cluster or group are not independent.
+    """The certificate of predictions: `counted` are arguments of `count_errors`.
 
-    Parameters
-    ----------
-    labels, predictions : list
-    delta, n_candidates : see `certify_predictions`
-    seed : int or None
-        None draws one.
-    fields : dict, optional
-        Further fields: provenance, holdout, digests, scope and n_groups.
-    **counted
-        clusters, group_of, recall, precision, row_losses: see `count_errors`.
+    `fields` are further ones: provenance, holdout, digests, scope and n_groups. Without a seed one
+    is drawn.
     """
     seed = as_seed(seed)
     parts = count_errors(labels, predictions, seed=seed, **counted)
