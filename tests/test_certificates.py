@@ -539,33 +539,6 @@ class TestCommands:
         assert result.exit_code == 2
         assert message in result.output
 
-    def test_certify(self, tmp_path, language):
-        import pacsent
-
-        words = language.words
-        named = [f"word{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(words.n_words)]
-        vocabulary = Vocabulary(named, words.vocabulary.counts)
-        renamed = WordVectors(vocabulary, words.input_vectors, words.output_vectors)
-        pacsent.save(renamed, tmp_path / "model")
-        encoded, _ = language.draw(np.random.default_rng(2), np.tile(np.arange(60), 5))
-        lines = [
-            " ".join(named[i] for i in encoded.ids[start:stop])
-            for start, stop in zip(encoded.offsets[:-1], encoded.offsets[1:])
-        ]
-        (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
-        place = str(tmp_path / "model"), str(tmp_path / "text.txt")
-        result = self.run("certify", *place, "--quiet")
-        assert result.exit_code == 0, result.output
-        assert "Given the first 80 % of a new, similar document" in result.output
-        result = self.run("certify", *place, "--quiet", "--json")
-        assert read_certificate(result.stdout).verify()
-        result = self.run("certify", *place, "--quiet", "--method", "PB-IDF-L2", "--kind", "A")
-        assert (
-            "IDFVectorizer"
-            in self.run("certify", *place, "--quiet", "--method", "PB-IDF-L2", "--json").output
-        )
-        assert result.exit_code == 0
-
     def test_simulate(self):
         arguments = "--kind", "A", "--setting", "topics", "--replicates", "3", "--quiet"
         result = self.run("simulate", *arguments, "--json")

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import Corpus, SkipGram, WordVectors, certify_encoder, load, make, save
-from pacsent.guarantees import calibration, continuation
+from pacsent.guarantees import calibration, continuation, read_certificate
 from pacsent.guarantees.certificate import unpack_losses
 from pacsent.guarantees.continuation import ContinuationCertificate, ContinuationOptions
 from pacsent.guarantees.encoder_certificate import certified
@@ -443,6 +443,11 @@ class TestCommands:
         done = self.run("certify", *place, "--quiet", "-o", tmp_path / "c.json")
         assert done.exit_code == 0, done.output
         assert "Provenance: checked" in done.output
+        of_words = self.run(
+            "certify", *place, "--quiet", "--method", "PB-IDF-L2", "--kind", "A", "--json"
+        )
+        assert of_words.exit_code == 0, of_words.output
+        assert "IDFVectorizer" in of_words.stdout and read_certificate(of_words.stdout)
         alone = self.run("verify", tmp_path / "c.json")
         assert alone.exit_code == 0 and "the bound follows from its parts" in alone.output
         whole = self.run("verify", tmp_path / "c.json", text, tmp_path / "words", "--json")

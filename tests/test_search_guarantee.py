@@ -6,7 +6,7 @@ from scipy import stats
 
 from pacsent import Index, load, make, save
 from pacsent.datasets import load_books
-from pacsent.guarantees import SearchCertificate, read_certificate
+from pacsent.guarantees import SearchCertificate
 from pacsent.maths.binomial import upper_limit
 from pacsent.search.calibration import CalibrationQueries, ThresholdRule
 
@@ -27,11 +27,6 @@ def test_the_certificate_is_the_exact_binomial_bound(books):
     assert (found.n, found.n_errors) == (len(queries), missed)
     assert found.bound == upper_limit(missed, len(queries), 0.05)
     assert found.verify() and "is among the first 5" in str(found)
-    assert read_certificate(found.to_json()) == found
-    changed = found.to_json().replace('"n_errors": ', '"n_errors": 1')
-    with pytest.raises(ValueError, match="must be"):
-        read_certificate(changed)
-    assert "certified</td>" in found._repr_html_()
 
 
 def test_hits_are_as_many_as_the_guarantee_needs(books):

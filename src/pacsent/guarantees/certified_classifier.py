@@ -23,26 +23,15 @@ from pacsent.guarantees import (
     comparison,
     error_bounds,
     estimators,
+    independence,
     multilabel_thresholds,
+    samples,
 )
 from pacsent.guarantees.calibration_set import Calibration, set_thresholds
 from pacsent.guarantees.certificate import Certificate
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.error_certificate import ErrorCertificate
-from pacsent.guarantees.independence import (
-    as_seed,
-    dependent_clusters,
-    hold_out,
-    one_row_per_cluster,
-)
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
-from pacsent.guarantees.samples import (
-    as_samples,
-    is_texts,
-    n_samples,
-    row_fingerprints,
-    select_rows,
-)
 from pacsent.guarantees.stream_watcher import MONITORS, monitors_of
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, checked_tensor
@@ -209,8 +198,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     def _fit(self, X, y, sample_weight, groups):
         estimator = TextClassifier("english") if self.estimator is None else self.estimator
         only_texts = getattr(estimator, "only_texts", False)
-        X, y = as_samples(X, only_texts=only_texts), inputs.counted(y)
-        n = n_samples(X)
+        X, y = samples.as_samples(X, only_texts=only_texts), inputs.counted(y)
+        n = samples.n_samples(X)
         sets = multilabel.label_matrix(y, n)
         if sets is None:
             self.targets_ = "classes"
@@ -220,16 +209,16 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             classes, positions = multilabel.encoded_sets(sets)
         weights = None if sample_weight is None else np.asarray(sample_weight)
         group_of = inputs.as_groups(groups, n)
-        clusters = dependent_clusters(X)
-        parts = hold_out(clusters, self.holdout, self.random_state, group_of)
+        clusters = independence.dependent_clusters(X)
+        parts = independence.hold_out(clusters, self.holdout, self.random_state, group_of)
         training, held_out = parts.training_rows, parts.held_out_rows
         _check_training_labels(classes, positions[training])
-        training_X = select_rows(X, training)
+        training_X = samples.select_rows(X, training)
         training_groups = None if group_of is None else group_of[training]
         if sets is None:
             target = classes[positions[training]]
         elif only_texts:  # it takes sets of names, as they are given
-            target = select_rows(y if hasattr(y, "shape") else list(y), training)
+            target = samples.select_rows(y if hasattr(y, "shape") else list(y), training)
         else:
             target = positions[training].astype(int)
         self.estimator_ = estimators.fit_clone(
@@ -243,8 +232,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         if sets is None:
             self.classes_ = estimators.classes_of(self.estimator_, None, classes)
         # what recognises the rows that were fitted, and their near-duplicates
-        self.training_fingerprints_ = np.unique(row_fingerprints(training_X))
-        self.training_sketches_ = sketches(training_X) if is_texts(training_X) else None
+        self.training_fingerprints_ = np.unique(samples.row_fingerprints(training_X))
+        self.training_sketches_ = sketches(training_X) if samples.is_texts(training_X) else None
         self.seed_ = parts.seed
         self.out_of_fold_ = getattr(self.estimator_, "out_of_fold_", None)
         has_scores = any(
@@ -259,7 +248,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         if parts.scope == "same groups":
             fields |= {"scope": parts.scope, "n_groups": np.unique(group_of).size}
         new_groups = group_of[held_out] if parts.scope == "groups" else None
-        self._certify(select_rows(X, held_out), positions[held_out], new_groups, fields)
+        self._certify(samples.select_rows(X, held_out), positions[held_out], new_groups, fields)
 
     def _calibrate(self, X, y, groups, overlap):
         if not hasattr(self, "estimator_"):
@@ -268,13 +257,13 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             frozen = isinstance(self.estimator, FrozenEstimator)
             self.estimator_ = self.estimator.estimator if frozen else self.estimator
         X, y = estimators.samples_for(self, X), inputs.counted(y)
-        sets = multilabel.label_matrix(y, n_samples(X))
+        sets = multilabel.label_matrix(y, samples.n_samples(X))
         if not hasattr(self, "targets_"):
             targets = "classes" if sets is None else "sets" if sets.are_sets else "indicator"
             self.targets_ = getattr(self.estimator_, "targets_", targets)
         if not hasattr(self, "classes_"):
             names = y if sets is None else sets.names or range(sets.has.shape[1])
-            names = inputs.as_labels(names, None if sets else n_samples(X), "y")
+            names = inputs.as_labels(names, None if sets else samples.n_samples(X), "y")
             self.classes_ = estimators.classes_of(self.estimator_, self.classes, names)
         rows = error_bounds.unseen(self, X, y, overlap, groups)
         needs_plan = not hasattr(self, "out_of_fold_") or self.calibration_.planned is not None
@@ -287,7 +276,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         calibration = self.calibration_
         if self.out_of_fold_ is not None or calibration.log_proba is None:
             return
-        self.seed_ = as_seed(self.seed_)
+        self.seed_ = independence.as_seed(self.seed_)
         uniform = np.random.default_rng(self.seed_).random(len(calibration.labels))
         planned = uniform < _PLANNING_FRACTION
         self.out_of_fold_ = OutOfFold(calibration.log_proba[planned], calibration.labels[planned])
@@ -308,7 +297,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         )
         self.seed_ = self.certificate_.seed
         grouped = self.certificate_.scope == "groups"
-        kept = one_row_per_cluster(group_of if grouped else dependent_clusters(X), self.seed_)
+        kept = independence.one_row_per_cluster(
+            group_of if grouped else independence.dependent_clusters(X), self.seed_
+        )
         log_proba, labels = predictions.log_proba, None
         if not estimators.is_multilabel(self):
             # -1 for an answer that is none of the classes
@@ -319,7 +310,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             None if log_proba is None else log_proba[kept],
             y[kept],
             labels,
-            monitors=monitors_of(self, X)[kept] if is_texts(X) else None,
+            monitors=monitors_of(self, X)[kept] if samples.is_texts(X) else None,
         )
 
     # ---- predicting ----------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy as np
 from pacsent.guarantees import calibration
 from pacsent.guarantees.certificate import MeanCertificate, pack_losses, unpack_losses
 from pacsent.guarantees.encoder_certificate import (
+    NOISE_IN_WORDS,
     CertifyOptions,
     EncoderCertificate,
     Sample,
@@ -55,6 +56,10 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
         "words inside a document. The word vectors, the noise distribution, and everything that "
         "was fitted or chosen do not depend on the certified documents."
     )
+    scope: ClassVar[str] = (
+        "documents with at least two known words; one loss per document, in which words of the "
+        f"document and random words count half each. {NOISE_IN_WORDS}"
+    )
     needs_texts = (*EncoderCertificate.needs_texts, "bias", "scale", "shift_norm")
 
     bias: float
@@ -80,12 +85,6 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
             "vector tells words from the rest of that document apart from random words. With "
             f"{self.confidence} confidence the average error is at most {percent(self.bound)} "
             f"(guessing: {100 * self.trivial_value:g} %)."
-        )
-
-    def scope_in_words(self) -> str:
-        return (
-            "documents with at least two known words; one loss per document, in which words of the "
-            f"document and random words count half each. {self.noise_in_words()}"
         )
 
     def parts(self) -> str:

@@ -33,6 +33,10 @@ from pacsent.words.vectors import WordVectors, as_word_vectors
 ROUNDING = 1e-12  # relative; sums in float64 are off by less
 # Noise words are drawn by their count in the source to this power, as in word2vec's training.
 NOISE_POWER = 0.75
+NOISE_IN_WORDS = (
+    "Random words are drawn with probability proportional to their count in the training text of "
+    f"the vectors, to the power {NOISE_POWER:g}."
+)
 _N_NEGATIVES = 15  # of vectors that do not record with how many they were trained
 
 
@@ -102,6 +106,7 @@ class EncoderCertificate(Certificate):
     """
 
     unit: ClassVar[str] = "documents"
+    scope: ClassVar[str] = ""  # what the risk is about
     options_class: ClassVar[type[CertifyOptions]] = CertifyOptions
     needs_texts = (
         "held_out_risk",
@@ -206,7 +211,16 @@ class EncoderCertificate(Certificate):
     # ---- words -------------------------------------------------------------------------------
 
     def details(self) -> list[tuple[str, str]]:
-        rows = [("Scope", self.scope_in_words()), ("Measured on", self.measured())]
+        text = f"{self.n:,} {self.unit}; empirical risk {self.empirical_risk:.4f}{self.parts()}."
+        if self.n_left_out:
+            text += f" {self.n_left_out:,} documents of fewer than two known words are left out."
+        if self.n_overlapping:
+            text += f" {self.n_overlapping:,} documents of the training text are left out."
+        text += (
+            " certificate.verify(texts, encoder) repeats the measurement (seed "
+            f"{self.random_state})."
+        )
+        rows = [("Scope", self.scope), ("Measured on", text)]
         if self.held_out_risk is not None:
             side = "below" if self.held_out_risk <= self.bound else "ABOVE"
             text = (
@@ -217,22 +231,6 @@ class EncoderCertificate(Certificate):
         if self.is_vacuous:
             rows.insert(0, ("No guarantee", f"the bound is no better than guessing: {self.why()}"))
         return rows
-
-    @abstractmethod
-    def scope_in_words(self) -> str:
-        """What the risk is about."""
-
-    def measured(self) -> str:
-        """What the risk was measured on."""
-        text = f"{self.n:,} {self.unit}; empirical risk {self.empirical_risk:.4f}{self.parts()}."
-        if self.n_left_out:
-            text += f" {self.n_left_out:,} documents of fewer than two known words are left out."
-        if self.n_overlapping:
-            text += f" {self.n_overlapping:,} documents of the training text are left out."
-        return (
-            f"{text} certificate.verify(texts, encoder) repeats the measurement (seed "
-            f"{self.random_state})."
-        )
 
     def parts(self) -> str:
         """Further numbers of the kind, after the empirical risk."""
@@ -258,13 +256,6 @@ class EncoderCertificate(Certificate):
         return (
             "UNKNOWN. The training text of these word vectors is not recorded; the guarantee holds "
             f"only if it does not contain the certified texts. {self.provenance_note}".rstrip()
-        )
-
-    def noise_in_words(self) -> str:
-        """How random words are drawn."""
-        return (
-            "Random words are drawn with probability proportional to their count in the training "
-            f"text of the vectors, to the power {NOISE_POWER:g}."
         )
 
     def bars(self) -> list[tuple[str, float, str]]:

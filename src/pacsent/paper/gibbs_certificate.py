@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from pacsent.guarantees.encoder_certificate import (
+    NOISE_IN_WORDS,
     ROUNDING,
     CertifyOptions,
     EncoderCertificate,
@@ -100,6 +101,10 @@ class GibbsCertificate(EncoderCertificate):
     `kl` is KL(Q||P) in nats, the exact one, rounded up; `posterior` says which Q it is.
     """
 
+    scope: ClassVar[str] = (
+        "the guarantee is about a vector drawn from the posterior, not about its mean. "
+        f"{NOISE_IN_WORDS}"
+    )
     # Whether the sample may decide between staying at the prior and moving, which is corrected for.
     chooses_branch: ClassVar[bool] = False
 
@@ -124,12 +129,6 @@ class GibbsCertificate(EncoderCertificate):
     @abstractmethod
     def measure_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
         """By the function that measures this kind."""
-
-    def scope_in_words(self) -> str:
-        return (
-            "the guarantee is about a vector drawn from the posterior, not about its mean. "
-            f"{self.noise_in_words()}"
-        )
 
     def parts(self) -> str:
         return f", KL {self.kl:.4g} nats" if self.kl else ""
