@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from pacsent.guarantees.delta import divide_delta
 from pacsent.maths.binomial import n_needed, rank_for_sets
@@ -50,17 +49,6 @@ class Calibration:
             predicted=None if self.predicted is None else self.predicted[rows],
             planned=None,
         )
-
-
-def calibration_of(classifier: Any) -> Calibration:
-    """The calibration set of a fitted classifier, or an error that says how to get one."""
-    check_is_fitted(classifier)
-    if not hasattr(classifier, "calibration_"):
-        raise ValueError(
-            "This needs labelled texts that nothing was fitted on, and the classifier has none. "
-            "Train with holdout='auto' (CertifiedClassifier)."
-        )
-    return classifier.calibration_
 
 
 def has_no_features(classifier: Any, log_proba: np.ndarray) -> np.ndarray:

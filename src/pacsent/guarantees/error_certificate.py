@@ -222,17 +222,6 @@ def _total(counts, place) -> int:
     return sum(sum(each[place::2]) for each in counts.values())
 
 
-def fraction_bound(counts: Sequence[int], delta: float) -> float:
-    """Clopper-Pearson's upper limit on an error rate, where some texts may repeat others.
-
-    `counts` are [texts, errors], or [different texts, those with an error, further texts, further
-    errors]. The larger of two limits: that of all texts holds where texts are drawn independently,
-    repetitions included; that of different texts where these are, and repeat by accident.
-    """
-    n, wrong = sum(counts[::2]), sum(counts[1::2])
-    return max(upper_limit(counts[1], counts[0], delta), upper_limit(wrong, n, delta))
-
-
 def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
     """All bounds of an `ErrorCertificate`; they hold together with probability 1 - delta.
 
@@ -252,7 +241,11 @@ def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
     def bound(name, counts, delta):
         if name in losses:
             return betting(unpack_losses(losses[name]), delta, cap=BOLD)
-        return fraction_bound(counts, delta)
+        # [texts, errors], or [different texts, those with an error, further texts, further errors].
+        # The limit of all texts holds where they are drawn independently, repetitions included,
+        # that of different texts where these are, and repeat by accident: the larger one.
+        n, wrong = sum(counts[::2]), sum(counts[1::2])
+        return max(upper_limit(counts[1], counts[0], delta), upper_limit(wrong, n, delta))
 
     class_bounds = {c: bound(f"class {c}", pair, each) for c, pair in class_counts.items()}
     answer_bounds = {c: bound(f"answer {c}", pair, each) for c, pair in answer_counts.items()}

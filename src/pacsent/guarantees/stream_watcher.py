@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify.inputs import positions
-from pacsent.guarantees.calibration_set import calibration_of
 from pacsent.maths.checks import check_probability
 from pacsent.text.ngrams import word_hashes
 from pacsent.text.texts import as_texts
@@ -102,12 +102,18 @@ class StreamWatcher:
 
     def __init__(self, classifier: Any, *, alpha: float = 0.05, seed: int | None = None):
         check_probability("alpha", alpha)
+        check_is_fitted(classifier)
+        if not hasattr(classifier, "calibration_"):
+            raise ValueError(
+                "This needs labelled texts that nothing was fitted on, and the classifier has "
+                "none. Train with holdout='auto' (CertifiedClassifier)."
+            )
         self.classifier = classifier
         self.alpha = alpha
         self.n_seen = 0
         self.alarm_at: int | None = None
         self.changes: list[Change] = []
-        self._calibration = calibration_of(classifier)
+        self._calibration = classifier.calibration_
         self._rng = np.random.default_rng(seed)
         self._kind: tuple[bool, bool] | None = None  # with labels, with monitors
         self._names: list[str] = []
