@@ -60,7 +60,12 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
         "documents with at least two known words; one loss per document, in which words of the "
         f"document and random words count half each. {NOISE_IN_WORDS}"
     )
-    needs_texts = (*EncoderCertificate.needs_texts, "bias", "scale", "shift_norm")
+    needs_texts: ClassVar[tuple[str, ...]] = (
+        *EncoderCertificate.needs_texts,
+        "bias",
+        "scale",
+        "shift_norm",
+    )
 
     bias: float
     scale: float

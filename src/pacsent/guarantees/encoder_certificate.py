@@ -108,7 +108,7 @@ class EncoderCertificate(Certificate):
     unit: ClassVar[str] = "documents"
     scope: ClassVar[str] = ""  # what the risk is about
     options_class: ClassVar[type[CertifyOptions]] = CertifyOptions
-    needs_texts = (
+    needs_texts: ClassVar[tuple[str, ...]] = (
         "held_out_risk",
         "n_held_out",
         "n_left_out",

@@ -67,7 +67,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         "neither fitted nor chosen on the held-out texts, except for the choices listed under "
         "corrections."
     )
-    needs_texts = HeldOutCertificate.needs_texts
+    needs_texts: ClassVar[tuple[str, ...]] = HeldOutCertificate.needs_texts
 
     n_repeated_errors: int = 0
     class_counts: dict = field(default_factory=dict)

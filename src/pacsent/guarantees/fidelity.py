@@ -62,7 +62,7 @@ class FidelityCertificate(MeanCertificate):
         "the student was neither taught nor chosen on the held-out texts. The guarantee on "
         "neighbours is for the collection that was fixed."
     )
-    needs_texts = (
+    needs_texts: ClassVar[tuple[str, ...]] = (
         "losses",
         "neighbour_losses",
         "n_collection",

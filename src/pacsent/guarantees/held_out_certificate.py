@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,7 +34,13 @@ class HeldOutCertificate(Certificate):
         SHA-256 of the model, texts, labels and predictions, as far as they are known.
     """
 
-    needs_texts = ("n_duplicates", "seed", "holdout", "digests", "provenance")
+    needs_texts: ClassVar[tuple[str, ...]] = (
+        "n_duplicates",
+        "seed",
+        "holdout",
+        "digests",
+        "provenance",
+    )
 
     scope: str = "texts"
     n_groups: int = 0
