@@ -85,16 +85,3 @@ def test_the_workflows_run_what_a_contributor_runs_on_every_kind_of_machine():
     assert f'"{oldest}"' in tests
     assert "schedule:" in weekly and "--upgrade --pre" in weekly
     assert (ROOT / ".pre-commit-config.yaml").exists()
-
-
-def test_names_that_are_gone_are_mentioned_nowhere():
-    gone = ("logistic_posterior", "logistic_grid", "word_posterior.", "n_threads=None", "--threads")
-    found = {
-        (path.relative_to(ROOT).as_posix(), word)
-        for folder in ("src", "docs")
-        for path in (ROOT / folder).rglob("*.py" if folder == "src" else "*.md")
-        if path.name != "changes.md"
-        for word in gone
-        if word in path.read_text(encoding="utf-8")
-    }
-    assert not found

@@ -130,14 +130,6 @@ def test_an_epoch_with_torch_is_the_epoch_on_the_cpu(rng):
     assert np.abs(one.table - start).max() > 0.003
 
 
-def test_refining_lowers_the_loss(rng):
-    batch, t = encoded(rng), rng.normal(size=(40, 4)).astype(np.float32)
-    work = Refinement(rng.normal(size=(15, 4)).astype(np.float32), 40,
-                      SolverOptions(n_epochs=60, batch_size=20, rate=0.1))  # fmt: skip
-    losses = [work.run_epoch(batch, t, lambda n: None) for _ in range(60)]
-    assert losses[-1] < 0.8 * losses[0]
-
-
 def test_subwords_segment_the_words_they_were_learned_from():
     rare = [("walking", 3), ("walked", 2), ("talking", 2), ("talks", 1)]
     pieces = {piece[2:] for piece in learn_subwords(rare, {"walk", "talk"}, 12)}
@@ -216,13 +208,6 @@ def test_a_student_is_certified_as_any_encoder(student, texts):
     assert "distilled" in found.encoder and found.verify()
     assert found.empirical_risk < found.bound < 0.5
     assert found.n == len(documents) - len(documents) // 2
-
-
-@pytest.mark.slow
-def test_a_student_works_in_the_classifier(student, texts):
-    labels = ["red" if text.startswith(("red", "old")) else "other" for text in texts]
-    classifier = pacsent.TextClassifier(student, n_jobs=1).fit(texts, labels)
-    assert classifier.score(texts, labels) > 0.9
 
 
 def test_a_compressed_student_keeps_the_cosines(student, texts, tmp_path):

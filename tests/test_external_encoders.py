@@ -323,15 +323,6 @@ def test_a_server_many_files_and_scores_take_any_encoder(url):
         assert pacsent.evaluate(method, dataset, seeds=(0,), Cs=(1.0,)).accuracy == 1.0
 
 
-def test_a_model_of_another_encoder_is_opened_by_the_command_with_it(url, tmp_path):
-    index = Index(ExternalEncoder(WithEncode(), name="letters"))
-    index.add(TEXTS)
-    pacsent.save(index, tmp_path / "index")
-    search = ["search", str(tmp_path / "index"), "a cup of tea", "-k", "1"]
-    assert "made with the encoder letters" in CliRunner().invoke(cli, search).output
-    assert "a cup of tea" in CliRunner().invoke(cli, [*search, "--encoder", url]).output
-
-
 def test_every_command_that_opens_a_model_takes_its_encoder(url, tmp_path):
     letters = ExternalEncoder(WithEncode(), name="letters")
     texts = [f"{word} {n}" for n in range(20) for word in ("zebra", "ghost")]
@@ -339,6 +330,9 @@ def test_every_command_that_opens_a_model_takes_its_encoder(url, tmp_path):
     classifier = pacsent.TextClassifier(letters).fit(texts[8:], labels[8:])
     pacsent.save(classifier, tmp_path / "classifier")
     pacsent.save(letters, tmp_path / "letters")
+    index = Index(letters)
+    index.add(texts)
+    pacsent.save(index, tmp_path / "index")
     rows = [f"{label}\t{text}" for label, text in zip(labels, texts)]
     (tmp_path / "labelled.txt").write_text("\n".join(rows[:8]))
     (tmp_path / "all.txt").write_text("\n".join(rows))
@@ -356,6 +350,7 @@ def test_every_command_that_opens_a_model_takes_its_encoder(url, tmp_path):
         ["classify", "certify", "@classifier", "@labelled.txt"],
         ["classify", "explain", "@classifier", "zebra"],
         ["classify", "report", "@classifier", "@labelled.txt", "-o", "@page.html"],
+        ["search", "@index", "zebra", "-k", "1"],
         ["embed", "@letters", "@texts.txt"],
         ["embed", "@letters", "@texts.txt", "-o", "@vectors/"],
         ["certify", "@letters", "@long.txt", "--split", "0.5"],

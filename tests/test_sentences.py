@@ -80,16 +80,6 @@ def test_every_door_takes_a_table_of_one_column(fitted, toy_word_vectors):
         assert_array_equal(encoded.ids, toy_word_vectors.vocabulary.encode(X).ids, err_msg=kind)
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if not name.startswith("i-")])
-def test_no_method_hands_out_the_vectors_of_column_names(toy_word_vectors, method):
-    pd = pytest.importorskip("pandas")
-    vectorizer = make(method, toy_word_vectors).fit(X)
-    expected = vectorizer.transform(X)
-    assert_array_equal(vectorizer.transform(pd.DataFrame({"film": X})), expected)
-    with pytest.raises(ValueError, match=r"a table of 5 columns .* instead\. Pass the one column"):
-        vectorizer.transform(pd.DataFrame([X + ["good"]] * 2))
-
-
 def test_whatever_holds_no_sentences_is_refused_at_every_door(fitted, toy_word_vectors, tmp_path):
     from pacsent.words import Corpus
 
@@ -118,16 +108,6 @@ def test_whatever_holds_no_sentences_is_refused_at_every_door(fitted, toy_word_v
             assert message in str(error.value), (kind, door)
             assert "must be an iterable of texts. Got" in str(error.value), (kind, door)
             assert "\n" not in str(error.value)
-
-
-def test_skip_gram_trains_on_the_texts_of_a_table_and_not_on_its_column_names():
-    pd = pytest.importorskip("pandas")
-    texts = ["good film quiet"] * 30
-    settings = {"min_count": 1, "random_state": 0, "n_jobs": 1, "n_epochs": 1, "subsample": 0}
-    found = SkipGram(2, **settings).fit(pd.DataFrame({"column": texts})).word_vectors_
-    expected = SkipGram(2, **settings).fit(texts).word_vectors_
-    assert list(found.words) == list(expected.words)
-    assert_array_equal(found.input_vectors, expected.input_vectors)
 
 
 def test_ids_cannot_be_trained_on(toy_word_vectors):
@@ -229,19 +209,3 @@ def test_an_encoded_of_other_integers_gives_the_same_vectors(fitted):
     for other in (ids.astype(np.int64), ids.astype(np.uint8), big, spread, ids.tolist()):
         encoded = Encoded(other, offsets.astype(np.int32), n_unknown.tolist())
         assert_array_equal(fitted.transform(encoded), expected)
-
-
-def test_checking_ids_is_cheap(rng):
-    """One pass over the ids, beside which every method does far more."""
-    import time
-
-    n = 2_000_000
-    vocabulary = Vocabulary([f"w{i}" for i in range(1000)])
-    ids = rng.integers(0, 1000, n).astype(np.int32)
-    encoded = Encoded(ids, np.arange(0, n + 1, 20), np.zeros(n // 20, dtype=np.int64))
-    seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        assert vocabulary.encode(encoded) is encoded
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.02

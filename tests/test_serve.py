@@ -1,7 +1,6 @@
 """The server: what clients send and get, what is rejected, and how it starts, reloads and ends."""
 
 import base64
-import contextlib
 import dataclasses
 import json
 import logging
@@ -626,35 +625,6 @@ def test_a_killed_worker_is_replaced_and_counters_continue(running):
     with urllib.request.urlopen(request, timeout=60) as response:
         text = response.read().decode()
     assert int(float(re.search(r'code="200",path="/embed"} ([\d.]+)', text)[1])) >= 11
-
-
-@pytest.mark.slow
-def test_a_long_text_with_an_explanation_delays_nobody(tmp_path, classifier):
-    save(classifier, tmp_path / "classifier")
-    server = Running(tmp_path / "classifier", "--timeout", "5")
-    try:
-        server.post("/classify", {"texts": "a good film", "explain": True})
-        seconds, waits = [], []
-
-        def ask_for_much():
-            start = time.monotonic()
-            answer = server.post("/classify", {"texts": "good film " * 200_000, "explain": True})
-            assert answer["results"][0]["explanation"] is None
-            texts = ["good film " * 450] * 32  # as much as is explained
-            with contextlib.suppress(urllib.error.HTTPError):
-                server.post("/classify", {"texts": texts, "explain": True})
-            seconds.append(time.monotonic() - start)
-
-        thread = threading.Thread(target=ask_for_much)
-        thread.start()
-        while thread.is_alive():
-            start = time.monotonic()
-            server.get("/health")
-            waits.append(time.monotonic() - start)
-        thread.join()
-        assert max(waits) < 1 and seconds[0] < 12
-    finally:
-        assert server.end() == 0
 
 
 @pytest.mark.slow
