@@ -420,8 +420,9 @@ WRONG = [
     ({"dense_scales": (1e300,)}, {}, "dense_scales must be"),
     *[
         ({"ngrams": sizes}, {}, "ngrams must be")
-        for sizes in ((1.9, 2.7), (True, 2), (0, 1), (2, 1), (1, 9), (1,), "x")
+        for sizes in ((1.9, 2.7), (True, 2), (0, 1), (2, 1), (1, 9), (1,))
     ],
+    ({"ngrams": "x"}, {}, "The 'ngrams' parameter of TextClassifier must be"),
     *[
         ({"characters": sizes}, {}, r"characters must be the smallest .* \(2, 5\) takes")
         for sizes in ((2, 9), (0, 3), (3, 2), (2,), ("a", "b"))

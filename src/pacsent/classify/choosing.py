@@ -109,11 +109,11 @@ def _spread(points: np.ndarray, weights: np.ndarray, n: int, rng: np.random.Gene
     if n == 1:
         return np.array([int(np.argmax(weights))])
     n_different = len(np.unique(points.round(9), axis=0))
-    found = KMeans(min(n, n_different), n_init=1, random_state=int(rng.integers(2**31)))
-    found.fit(points, sample_weight=weights)
-    distances = np.square(points - found.cluster_centers_[found.labels_]).sum(axis=1)
-    order = np.lexsort((distances, found.labels_))
-    nearest = order[np.unique(found.labels_[order], return_index=True)[1]]
+    clustering = KMeans(min(n, n_different), n_init=1, random_state=int(rng.integers(2**31)))
+    clustering.fit(points, sample_weight=weights)
+    distances = np.square(points - clustering.cluster_centers_[clustering.labels_]).sum(axis=1)
+    order = np.lexsort((distances, clustering.labels_))
+    nearest = order[np.unique(clustering.labels_[order], return_index=True)[1]]
     nearest = nearest[np.argsort(-weights[nearest], kind="stable")]
-    rest = np.setdiff1d(np.argsort(-weights, kind="stable"), nearest, assume_unique=True)
-    return np.concatenate([nearest, rest[: n - nearest.size]])
+    others = np.setdiff1d(np.argsort(-weights, kind="stable"), nearest, assume_unique=True)
+    return np.concatenate([nearest, others[: n - nearest.size]])

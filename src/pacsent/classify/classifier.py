@@ -185,10 +185,10 @@ class TextClassifier(ClassifierMixin, LinearText):
         candidates = dataclasses.replace(candidates, weightings=("tf-idf",))
         of_characters = self._solve(own, candidates, threads, *together)
         unknown = self._unknown_left_out(texts, rows.X, together)
-        found = fitting.with_characters(linear, of_characters, rows, unknown)
-        if found.characters is not None:
+        combined = fitting.with_characters(linear, of_characters, rows, unknown)
+        if combined.characters is not None:
             self.characters_ = ngrams
-        return found
+        return combined
 
     def _unknown_left_out(self, texts, X, together):
         """The part of each text's words that no other text and no encoder knows, (n_texts,).

@@ -19,9 +19,11 @@ def linear_arrays(model: Any, **described: Any) -> dict[str, np.ndarray]:
     """The linear model of an estimator as arrays, and further values that JSON can hold."""
     names, values = model.named_features_
     described |= {
-        "selection": model.selection_, "names": names, "sizes": list(model.ngrams_.sizes),
+        "selection": model.selection_,
+        "names": names,
+        "sizes": list(model.ngrams_.sizes),
         "character_sizes": list(model.characters_.sizes),
-    }  # fmt: skip
+    }
     text = json.dumps(described, ensure_ascii=False).encode()
     return {
         "hashes": model.ngrams_.hashes,
@@ -76,10 +78,11 @@ def linear_attributes(state: Any, described: dict, vectorizer: Any, n_columns: i
         "training_fingerprints_": checked_tensor(state, "fingerprints", np.uint64, (None,)),
         "training_sketches_": checked_tensor(state, "sketches", np.uint32, (None, SKETCH)),
         "named_features_": (
-            known, checked_tensor(state, "named", np.float64, (len(known), n_columns))
+            known,
+            checked_tensor(state, "named", np.float64, (len(known), n_columns)),
         ),
         "vectorizer_": vectorizer,
-    }  # fmt: skip
+    }
 
 
 def _share(state):
@@ -94,11 +97,11 @@ def _ngrams(state, sizes, part=""):
     hashes = checked_tensor(state, f"{part}hashes", np.uint64, (None,), low=1)
     if (hashes[1:] <= hashes[:-1]).any():
         raise ValueError(f"{part}hashes must be all different and in order")
-    found = as_ngram_sizes(sizes)
-    if found is None:
+    ngram_sizes = as_ngram_sizes(sizes)
+    if ngram_sizes is None:
         raise ValueError(f"sizes must be two integers. Got {sizes!r} instead")
     idf = checked_tensor(state, f"{part}idf", np.float32, (hashes.size,))
-    return NGrams(found, hashes, idf, characters=bool(part))
+    return NGrams(ngram_sizes, hashes, idf, characters=bool(part))
 
 
 def to_arrays(classifier: Any) -> dict[str, np.ndarray]:

@@ -77,22 +77,24 @@ class Diagnostics:
         That of F1 follows from those of errors among the texts that are of the class or predicted
         to be: F1 = 2s / (1 + s), s the share of them that is right, which grows with s.
         """
-        found = []
+        rows = []
         for c, name in enumerate(self.classes):
             right = int(self.confusion[c, c])
-            said, are = int(self.confusion[:, c].sum()), int(self.confusion[c].sum())
-            either = said + are - right
-            jaccard = two_sided_limits(right, either, _DELTA) if either else (0.0, 1.0)
-            found.append({
-                "class": name, "texts": are,
-                "precision": right / said if said else math.nan,
-                "precision_interval": two_sided_limits(right, said, _DELTA) if said else (0.0, 1.0),
-                "recall": right / are if are else math.nan,
-                "recall_interval": two_sided_limits(right, are, _DELTA) if are else (0.0, 1.0),
-                "f1": 2 * right / (said + are) if said + are else math.nan,
-                "f1_interval": tuple(2 * s / (1 + s) for s in jaccard),
-            })  # fmt: skip
-        return found
+            predicted, are = int(self.confusion[:, c].sum()), int(self.confusion[c].sum())
+            either = predicted + are - right
+            rows.append(
+                {
+                    "class": name,
+                    "texts": are,
+                    "precision": right / predicted if predicted else math.nan,
+                    "precision_interval": _limits(right, predicted),
+                    "recall": right / are if are else math.nan,
+                    "recall_interval": _limits(right, are),
+                    "f1": 2 * right / (predicted + are) if predicted + are else math.nan,
+                    "f1_interval": tuple(2 * s / (1 + s) for s in _limits(right, either)),
+                }
+            )
+        return rows
 
     def reliability(self) -> list[tuple[float, float, int]]:
         """(mean probability of the answer, share right, texts) in ten bins of equal width."""
@@ -123,13 +125,17 @@ class Diagnostics:
     def to_dict(self) -> dict[str, Any]:
         """The numbers."""
         return {
-            "n": self.n, "accuracy": self.accuracy,
+            "n": self.n,
+            "accuracy": self.accuracy,
             "accuracy_interval": two_sided_limits(round(self.accuracy * self.n), self.n, _DELTA),
-            "ece": self.ece, "brier": self.brier, "classes": self.classes,
-            "confusion": self.confusion.tolist(), "per_class": self.per_class(),
+            "ece": self.ece,
+            "brier": self.brier,
+            "classes": self.classes,
+            "confusion": self.confusion.tolist(),
+            "per_class": self.per_class(),
             "learning_curve": None if self.curve is None else str(self.curve),
             "audit": None if self.audit is None else self.audit.to_dict(),
-        }  # fmt: skip
+        }
 
     def figures(self) -> list[str]:
         """Reliability diagram, risk against coverage, and the learning curve, as SVG.
@@ -211,14 +217,21 @@ class Diagnostics:
         return self.to_html()
 
     def __str__(self) -> str:
-        lines = [f"accuracy {self.accuracy:.4f} on {self.n:,} texts, ECE {self.ece:.4f}, "
-                 f"Brier {self.brier:.4f}"]  # fmt: skip
+        lines = [
+            f"accuracy {self.accuracy:.4f} on {self.n:,} texts, ECE {self.ece:.4f}, "
+            f"Brier {self.brier:.4f}"
+        ]
         for row in self.per_class():
             lines.append(
                 f"{row['class']}: precision {row['precision']:.3f}, recall {row['recall']:.3f}, "
                 f"F1 {row['f1']:.3f}, {row['texts']:,} texts"
             )
         return "\n".join(lines)
+
+
+def _limits(n_right: int, n: int) -> tuple[float, float]:
+    """Two-sided confidence limits of a fraction; all of [0, 1] without texts."""
+    return two_sided_limits(n_right, n, _DELTA) if n else (0.0, 1.0)
 
 
 def report(

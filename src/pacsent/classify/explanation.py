@@ -83,14 +83,14 @@ class Explanation:
     def rows(self, top: int | None = None) -> list[tuple[str, float]]:
         """`by_word`, then what the other words, the vector in no word, and the intercept add."""
         words = self.by_word()
-        found = words[:top]
-        if len(words) > len(found):
-            others = words[len(found) :]
+        rows = words[:top]
+        if len(words) > len(rows):
+            others = words[len(rows) :]
             name = f"({len(others):,} other words)"
-            found.append((name, sum(value for _, value in others)))
+            rows.append((name, sum(value for _, value in others)))
         if abs(self.vector_rest) >= 5e-4:
-            found.append((_NO_WORD, self.vector_rest))
-        return [*found, (_INTERCEPT, self.rest)]
+            rows.append((_NO_WORD, self.vector_rest))
+        return [*rows, (_INTERCEPT, self.rest)]
 
     def __str__(self) -> str:
         head = f"{self.label} (probability {self.probability:.3f}, decision {self.decision:+.3f})"
@@ -144,62 +144,68 @@ def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
     log_proba = classifier.predict_log_proba([text])[0]
     classes = classifier.classes_.tolist()
     at = int(log_proba.argmax()) if label is None else position(classifier.classes_, label)
-    one = classifier.intercept_.size == 1
-    column, sign = (0, 1.0 if at == 1 else -1.0) if one else (at, 1.0)
-    found = classifier.ngrams_.occurrences(text)
+    is_binary = classifier.intercept_.size == 1
+    column, sign = (0, 1.0 if at == 1 else -1.0) if is_binary else (at, 1.0)
+    occurrences = classifier.ngrams_.occurrences(text)
     share = float(classifier._by_characters([text])[0][0])
     of_words = sign * (1.0 - share)
-    grams = of_words * _gram_values(classifier.ngrams_, found, classifier.coef_ngrams_[:, column])
-    of_ngrams = found.shared(grams)
-    of_characters = sign * share * _character_values(classifier, text, found.spans, column)
-    vector, dense = _vector_values(classifier, text, found.spans, column)
-    rest = of_words * classifier.intercept_ + sign * share * classifier.intercept_characters_
-    spans, words = _clusters(text, found.spans, of_ngrams + of_characters + of_words * dense)
+    grams = of_words * _gram_values(
+        classifier.ngrams_, occurrences, classifier.coef_ngrams_[:, column]
+    )
+    of_ngrams = occurrences.shared(grams)
+    of_characters = sign * share * _character_values(classifier, text, occurrences.spans, column)
+    vector, dense = _vector_values(classifier, text, occurrences.spans, column)
+    intercepts = of_words * classifier.intercept_ + sign * share * classifier.intercept_characters_
+    spans, words = _clusters(text, occurrences.spans, of_ngrams + of_characters + of_words * dense)
     return Explanation(
         text,
         classes[at],
         float(np.exp(log_proba[at])),
         [(text[a:b], value) for (a, b), value in zip(spans, words)],
-        found.named(text, grams),
+        occurrences.named(text, grams),
         float(of_ngrams.sum()),
         float(of_characters.sum()),
         of_words * vector,
         of_words * (vector - float(dense.sum())),
-        float(rest[column]),
+        float(intercepts[column]),
         spans,
     )
 
 
 def _clusters(text, spans, values):
     """Spans that end where a character ends with all its marks, and the sums of their values."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     sums: list[float] = []
     for (start, end), value in zip(spans, values.tolist()):
         while end < len(text) and continues(text[end]):
             end += 1
-        if found and start < found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
             sums[-1] += value
         else:
-            found.append((start, end))
+            merged.append((start, end))
             sums.append(value)
-    return found, sums
+    return merged, sums
 
 
 def _character_values(classifier, text, spans, column):
     """What n-grams of characters add, each shared by the words of its characters, (n_spans,)."""
     out = np.zeros(len(spans))
     if len(classifier.characters_) and spans:
-        found = classifier.characters_.occurrences(text)
-        grams = _gram_values(classifier.characters_, found, classifier.coef_characters_[:, column])
-        word = np.searchsorted([a for a, _ in spans], [a for a, _ in found.spans], "right") - 1
-        np.add.at(out, word, found.shared(grams))
+        occurrences = classifier.characters_.occurrences(text)
+        grams = _gram_values(
+            classifier.characters_, occurrences, classifier.coef_characters_[:, column]
+        )
+        word = (
+            np.searchsorted([a for a, _ in spans], [a for a, _ in occurrences.spans], "right") - 1
+        )
+        np.add.at(out, word, occurrences.shared(grams))
     return out
 
 
-def _gram_values(ngrams, found, coef):
+def _gram_values(ngrams, occurrences, coef):
     """What each occurrence of an n-gram adds, (n_occurrences,)."""
-    columns = found.columns
+    columns = occurrences.columns
     known = columns >= 0
     different, back, counts = np.unique(columns[known], return_inverse=True, return_counts=True)
     tf_idf = (1.0 + np.log(counts)) * ngrams.idf[different].astype(np.float64)
@@ -226,16 +232,16 @@ class _Part(NamedTuple):
 
 def _parts(vectorizer) -> list[_Part]:
     """Where the vectors are multiples of sums of rows; what is left is in no single word."""
-    found, start = [], 0
+    parts, start = [], 0
     for encoder in getattr(vectorizer, "encoders_", [vectorizer]):
         stop = start + encoder._n_features_out
         if (
             isinstance(encoder, SentenceVectorizer)
             and (table := encoder.summed_table()) is not None
         ):
-            found.append(_Part(slice(start, stop), encoder.word_vectors.vocabulary, table))
+            parts.append(_Part(slice(start, stop), encoder.word_vectors.vocabulary, table))
         start = stop
-    return found
+    return parts
 
 
 def _vector_values(classifier, text, spans, column):
@@ -273,8 +279,8 @@ def _row_values(part, text, spans, coef) -> np.ndarray:
         ids, mine = in_chunks.offsets[c : c + 2], in_words.offsets[start : stop + 1]
         if start == stop or ids[0] == ids[1]:
             continue
-        found = in_words.ids[mine[0] : mine[-1]]
-        if np.array_equal(found, whole[ids[0] : ids[1]]):
+        word_ids = in_words.ids[mine[0] : mine[-1]]
+        if np.array_equal(word_ids, whole[ids[0] : ids[1]]):
             of_words[start:stop] = np.diff(sums[mine - mine[0] + ids[0]])
         else:
             of_words[start:stop] = (sums[ids[1]] - sums[ids[0]]) / (stop - start)

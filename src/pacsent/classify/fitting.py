@@ -97,8 +97,8 @@ class Labelled:
 
     def positive(self, column: int, rows: np.ndarray) -> np.ndarray:
         """Which of the rows are of a class, (n_rows,)."""
-        some = self.labels[rows]
-        return some[:, column] if some.ndim == 2 else some == column
+        labels = self.labels[rows]
+        return labels[:, column] if labels.ndim == 2 else labels == column
 
 
 class CharacterShare(NamedTuple):
@@ -190,27 +190,33 @@ def _process(rows, n_threads, folds=None):
     grid = scales(len(rows.labels), len(rows.columns), rows.E.shape[1] > 0)
     # threads inside matrix products are slow where cores are shared with other work
     with one_blas_thread():
-        found = averaged(
-            K_sparse, K_dense, rows.labels, grid, n_classes=rows.n_classes, weights=rows.weights,
-            n_threads=n_threads, folds=None if folds is None else (folds.of, folds.judged),
+        process = averaged(
+            K_sparse,
+            K_dense,
+            rows.labels,
+            grid,
+            n_classes=rows.n_classes,
+            weights=rows.weights,
+            n_threads=n_threads,
+            folds=None if folds is None else (folds.of, folds.judged),
             growth=growth(rows.X, None if folds is None else folds.of),
-        )  # fmt: skip
+        )
     judged = np.arange(len(rows.labels)) if folds is None else np.flatnonzero(folds.judged)
-    report = _judged(found.left_out[judged], rows, judged)
+    report = _judged(process.left_out[judged], rows, judged)
     report |= {
         "selection": "evidence",
-        "variances": found.best,
+        "variances": process.best,
         "n_candidates": sum(map(len, grid)),
     }
     linear = Linear(
-        (rows.X.T @ found.sparse).astype(np.float32),
-        (rows.E.T @ found.dense).astype(np.float32),
-        found.intercept,
+        (rows.X.T @ process.sparse).astype(np.float32),
+        (rows.E.T @ process.dense).astype(np.float32),
+        process.intercept,
         report["inverse_temperature"],
         report,
-        (judged, found.left_out[judged]),
+        (judged, process.left_out[judged]),
     )
-    return linear, found.left_out
+    return linear, process.left_out
 
 
 def products(X: sparse.csr_matrix) -> np.ndarray:
@@ -222,14 +228,14 @@ def products(X: sparse.csr_matrix) -> np.ndarray:
     """
     often = np.bincount(X.indices, minlength=X.shape[1]) > _DENSE_COLUMN_FRACTION * X.shape[0]
     by_column = X.tocsc()
-    rest = by_column[:, ~often].tocsr()
-    found = (rest @ rest.T).toarray()
+    rare = by_column[:, ~often].tocsr()
+    gram = (rare @ rare.T).toarray()
     columns = np.flatnonzero(often)
     with one_blas_thread():
         for start in range(0, columns.size, _MAX_DENSE_COLUMNS):
             dense = by_column[:, columns[start : start + _MAX_DENSE_COLUMNS]].toarray()
-            found += dense @ dense.T
-    return found
+            gram += dense @ dense.T
+    return gram
 
 
 def fit_by_both(
@@ -241,9 +247,9 @@ def fit_by_both(
     shares = least_loss(tried)
     solved = fit_mixture(rows, tried.table, shares, n_threads)
     of_folds = tried.values @ shares
-    one = left_out[tried.tested]
-    factor = np.sqrt(np.mean(one**2) / max(np.mean(of_folds**2), 1e-30))
-    mean = (one + factor * of_folds) / 2
+    of_process = left_out[tried.tested]
+    factor = np.sqrt(np.mean(of_process**2) / max(np.mean(of_folds**2), 1e-30))
+    mean = (of_process + factor * of_folds) / 2
     report = process.report | _judged(mean, rows, tried.tested)
     report |= {
         "selection": "evidence and folds",
@@ -275,7 +281,9 @@ def with_characters(
     factor = np.sqrt(np.mean(values**2) / max(np.mean(other**2), 1e-30))
     other = factor * other
     mixed = [values + share * (other - values) for share in CHARACTER_SHARES]
-    losses = np.stack([_losses(one, rows.labels[which], rows.weights[which]) for one in mixed])
+    losses = np.stack(
+        [_losses(decisions, rows.labels[which], rows.weights[which]) for decisions in mixed]
+    )
     at = int(np.argmin(losses.sum(axis=1)))
     gains = losses[0] - losses[at]
     proven = _MIN_STANDARD_ERRORS[int(gains.size >= MIN_FOLD_TEXTS)]
@@ -288,16 +296,16 @@ def with_characters(
         mean = values + share.of(unknown[which])[:, None] * (other - values)
     report = words.report | _judged(mean, rows, which)
     report |= {"character_share": share.least, "usual_unknown_words": share.usual}
-    found = replace(
+    combined = replace(
         words,
         inverse_temperature=report["inverse_temperature"],
         report=report,
         left_out=(which, mean),
     )
     if share == CharacterShare():  # characters never count
-        return found
+        return combined
     coef, intercept = characters.sparse * np.float32(factor), factor * characters.intercept
-    return replace(found, characters=Characters(coef, intercept, share))
+    return replace(combined, characters=Characters(coef, intercept, share))
 
 
 def _losses(values, labels, weights):
@@ -360,8 +368,8 @@ def selected(
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.permutation(len(kinds))[:MAX_SELECTION_TEXTS])
     part = rows.take(chosen) if chosen.size < len(kinds) else rows
-    some = [None if each is None else each[chosen] for each in (groups, copies)]
-    return part, folds_for(kinds[chosen], rng, *some), chosen
+    chosen_groups = [None if each is None else each[chosen] for each in (groups, copies)]
+    return part, folds_for(kinds[chosen], rng, *chosen_groups), chosen
 
 
 @dataclass(frozen=True)
@@ -416,11 +424,11 @@ class Tried:
 
     def losses(self) -> np.ndarray:
         """Loss of each candidate at its best inverse temperature, (n_candidates,)."""
-        found = []
+        losses = []
         for values in np.moveaxis(self.values, 2, 0):
-            one = values, self.labels, self.weights
-            found.append(log_loss(*one, fit_inverse_temperature(*one)))
-        return np.array(found)
+            sample = values, self.labels, self.weights
+            losses.append(log_loss(*sample, fit_inverse_temperature(*sample)))
+        return np.array(losses)
 
     @property
     def spread(self) -> np.ndarray:
@@ -519,9 +527,9 @@ def _largest(weights):
     """The largest weights, without those that hardly count."""
     kept = np.argsort(-weights, kind="stable")[:_MAX_AVERAGED]
     kept = kept[weights[kept] > _MIN_WEIGHT * weights.max()]
-    some = np.zeros(weights.size)
-    some[kept] = weights[kept]
-    return some / some.sum()
+    largest = np.zeros(weights.size)
+    largest[kept] = weights[kept]
+    return largest / largest.sum()
 
 
 def _even(tried, weights):
@@ -553,31 +561,42 @@ def fit_mixture(
                 pairs = wanted.setdefault(weighting, {})
                 pair = row["C"], row["dense_scale"]
                 pairs[pair] = pairs.get(pair, 0.0) + share / (2 if both else 1)
-    tasks = [
-        (weighting, [(c, *pair, one) for c in some for pair, share in pairs.items()
-                     if (one := share if np.ndim(share) == 0 else share[c]) > 0])
-        for weighting, pairs in wanted.items()
-        for some in _together(rows.columns, weighting, len(pairs))
-    ]  # fmt: skip
-    tasks = [task for task in tasks if task[1]]
+    tasks = []
+    for weighting, pairs in wanted.items():
+        for columns in _together(rows.columns, weighting, len(pairs)):
+            problems = [
+                (column, *pair, weight)
+                for column in columns
+                for pair, share in pairs.items()
+                if (weight := share if np.ndim(share) == 0 else share[column]) > 0
+            ]
+            if problems:
+                tasks.append((weighting, problems))
 
     def work(task):
         weighting, problems = task
         classes, Cs, scales, share = (np.array(column) for column in zip(*problems))
         X, r = _weighted(rows, weighting, classes[0], np.arange(len(rows.labels)))
-        found = solve(
-            X, rows.E, rows.labels, Cs, scales, positive=classes, text_weights=rows.weights,
-            tol=5e-4, max_epochs=100,
-        )  # fmt: skip
+        solution = solve(
+            X,
+            rows.E,
+            rows.labels,
+            Cs,
+            scales,
+            positive=classes,
+            text_weights=rows.weights,
+            tol=5e-4,
+            max_epochs=100,
+        )
         of_class = np.searchsorted(rows.columns, classes)
         if share.size == 1 and share[0] == 1.0:
-            w, v, b = found.sparse_weights, found.dense_weights, found.intercepts
+            w, v, b = solution.sparse_weights, solution.dense_weights, solution.intercepts
         else:
             sums = np.zeros((share.size, of_class.max() + 1 - of_class[0]), np.float32)
             sums[np.arange(share.size), of_class - of_class[0]] = share
             w, v, b = (
                 part @ sums
-                for part in (found.sparse_weights, found.dense_weights, found.intercepts)
+                for part in (solution.sparse_weights, solution.dense_weights, solution.intercepts)
             )
         return of_class[0], w if r is None else w * r[:, None], v, b
 
@@ -618,32 +637,41 @@ class _FoldSolver:
             for f in which
         }
         tasks = []
-        for weighting, some in wanted.items():
-            problems = list(product(which, rows.columns, some))
-            size = _COLUMNS_PER_SOLVE if weighting == "tf-idf" else max(len(some), 1)
+        for weighting, chosen in wanted.items():
+            problems = list(product(which, rows.columns, chosen))
+            size = _COLUMNS_PER_SOLVE if weighting == "tf-idf" else max(len(chosen), 1)
             tasks += [(weighting, problems[i : i + size]) for i in range(0, len(problems), size)]
 
         def work(task):
             weighting, problems = task
             fold, classes, at = np.array(problems).T
             X, r = _weighted(rows, weighting, classes[0], np.flatnonzero(fold_of != fold[0]))
-            found = solve(
-                X, rows.E, rows.labels, pairs[at, 0], pairs[at, 1], positive=classes,
-                left_out=fold, folds=fold_of, text_weights=rows.weights, tol=2e-3, max_epochs=30,
-            )  # fmt: skip
+            solution = solve(
+                X,
+                rows.E,
+                rows.labels,
+                pairs[at, 0],
+                pairs[at, 1],
+                positive=classes,
+                left_out=fold,
+                folds=fold_of,
+                text_weights=rows.weights,
+                tol=2e-3,
+                max_epochs=30,
+            )
             parts = {}
             for f in np.unique(fold):
-                some, new = found.take(fold == f), inside[f]
+                part, new = solution.take(fold == f), inside[f]
                 if r is not None:
                     new = new.copy()
                     new.data *= r[new.indices]
-                parts[f] = some.decisions(new, rows.E[self.held_out[f]])
+                parts[f] = part.decisions(new, rows.E[self.held_out[f]])
             return parts
 
         values = {
             (w, at): np.empty((sum(self.held_out[f].size for f in which), len(rows.columns)))
-            for w, some in wanted.items()
-            for at in some
+            for w, chosen in wanted.items()
+            for at in chosen
         }
         starts = np.cumsum([0, *(self.held_out[f].size for f in which)])
         place = {f: slice(a, b) for f, a, b in zip(which, starts, starts[1:])}
@@ -653,8 +681,8 @@ class _FoldSolver:
             for f, c, at in problems:
                 values[weighting, at][place[f], column_of[c]] = parts[f][:, n_seen[f]]
                 n_seen[f] += 1
-        for (weighting, at), found in values.items():
-            out[weighting][at] = found
+        for (weighting, at), decisions in values.items():
+            out[weighting][at] = decisions
 
 
 def growth(X: sparse.csr_matrix, folds: np.ndarray | None) -> np.ndarray:
@@ -769,8 +797,8 @@ def _grouped_folds(labels, groups, rng):
     splits = StratifiedGroupKFold(max(n_folds, 2), shuffle=True, random_state=state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of classes smaller than the folds are many
-        for f, (_, held) in enumerate(splits.split(labels, labels, groups)):
-            folds[held] = f
+        for f, (_, tested) in enumerate(splits.split(labels, labels, groups)):
+            folds[tested] = f
     return folds
 
 

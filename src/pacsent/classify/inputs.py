@@ -87,12 +87,12 @@ def _refuse_missing(values, name):
         )
 
 
-def _is_missing(one) -> bool:
+def _is_missing(value) -> bool:
     """None, NaN, NaT, and pandas' NA, whose comparison raises."""
-    if one is None:
+    if value is None:
         return True
     try:
-        return bool(one != one)
+        return bool(value != value)
     except (TypeError, ValueError):
         return True
 
@@ -155,7 +155,7 @@ def as_classes(names: list) -> np.ndarray:
     except (OverflowError, UnicodeEncodeError):
         survives = False
     if not survives:
-        changed = next((one for one in names if not _survives(one)), names[0])
+        changed = next((name for name in names if not _survives(name)), names[0])
         raise ValueError(
             "labels must be valid Unicode that does not end with a null character, integers of 64 "
             f"bits, or finite numbers. Got {changed!r} instead. Give this class another name."
@@ -163,10 +163,10 @@ def as_classes(names: list) -> np.ndarray:
     return classes
 
 
-def _survives(one) -> bool:
-    if isinstance(one, str):
-        return not one.endswith("\0") and one == one.encode("utf-8", "replace").decode()
-    return -(2**63) <= one < 2**64
+def _survives(name) -> bool:
+    if isinstance(name, str):
+        return not name.endswith("\0") and name == name.encode("utf-8", "replace").decode()
+    return -(2**63) <= name < 2**64
 
 
 def positions(classes: np.ndarray, labels: Any, n_texts: int | None = None) -> np.ndarray:
@@ -184,10 +184,10 @@ def positions(classes: np.ndarray, labels: Any, n_texts: int | None = None) -> n
 
 def position(classes: np.ndarray, label: Any) -> int:
     """Where one class is among the classes of a classifier."""
-    found = as_labels([label], name="label")[0]
-    if found not in classes.tolist():
-        raise ValueError(f"label must be one of the classes ({few(classes)}). Got {found} instead.")
-    return classes.tolist().index(found)
+    name = as_labels([label], name="label")[0]
+    if name not in classes.tolist():
+        raise ValueError(f"label must be one of the classes ({few(classes)}). Got {name} instead.")
+    return classes.tolist().index(name)
 
 
 def few(values: Iterable) -> str:
@@ -270,15 +270,15 @@ def sample_weights(sample_weight: Any, n_texts: int) -> np.ndarray:
 
 
 def _class_weights(class_weight, classes):
-    found = np.ones(classes.size)
+    weights = np.ones(classes.size)
     for label, weight in class_weight.items():
         if not (_is_number(weight) and 0 <= weight < math.inf):
             raise ValueError(
                 "class_weight must give each class a finite number of at least 0. Got "
                 f"{weight!r} for {label!s} instead."
             )
-        found[position(classes, label)] = weight
-    return found
+        weights[position(classes, label)] = weight
+    return weights
 
 
 def _is_number(value) -> bool:
@@ -300,7 +300,7 @@ def as_ngram_sizes(sizes: Any, name: str = "ngrams") -> tuple[int, int] | None:
     """Smallest and largest number of words (or characters) of an n-gram; None for "auto"."""
     if isinstance(sizes, str):
         return None
-    whole = all(isinstance(one, Integral) and not isinstance(one, bool) for one in sizes)
+    whole = all(isinstance(size, Integral) and not isinstance(size, bool) for size in sizes)
     if not (whole and len(sizes) == 2 and 1 <= sizes[0] <= sizes[1] <= 8):
         unit, advice = {
             "ngrams": ("words", "(1, 2) takes single words and pairs."),

@@ -44,11 +44,14 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """The numbers, and the suspicious rows; rows are counted from 0."""
         return {
-            "n": len(self.texts), "classes": {str(k): n for k, n in self.counts.items()},
-            "suspicious": [one._asdict() for one in self.suspicious],
-            "duplicates": self.duplicates, "near_duplicates": self.near_duplicates,
-            "empty": self.empty, "unknown": [row for row, _ in self.unknown],
-        }  # fmt: skip
+            "n": len(self.texts),
+            "classes": {str(k): n for k, n in self.counts.items()},
+            "suspicious": [suspicion._asdict() for suspicion in self.suspicious],
+            "duplicates": self.duplicates,
+            "near_duplicates": self.near_duplicates,
+            "empty": self.empty,
+            "unknown": [row for row, _ in self.unknown],
+        }
 
     def __str__(self) -> str:
         return (
@@ -90,14 +93,14 @@ def audit(
     """
     texts = as_texts(texts)
     given = inputs.as_labels(labels, len(texts))
-    found = suspicious_labels(texts, given, model=model, random_state=random_state)
+    suspicious = suspicious_labels(texts, given, model=model, random_state=random_state)
     same = _groups(fingerprints(texts))
     copies = {tuple(rows) for rows in same}
     near = [rows for rows in _groups(text_units(texts)) if tuple(rows) not in copies]
     empty = [row for row, text in enumerate(texts) if not any(c.isalnum() for c in text)]
     counts = dict(sorted(Counter(given).items(), key=lambda item: str(item[0])))
     unknown = [(row, known) for row, known in _known(texts, model) if known < 0.5]
-    return Audit(texts, given, counts, found, same, near, empty, unknown)
+    return Audit(texts, given, counts, suspicious, same, near, empty, unknown)
 
 
 def _groups(of: np.ndarray) -> list[list[int]]:
@@ -105,7 +108,7 @@ def _groups(of: np.ndarray) -> list[list[int]]:
     rows: dict[Any, list[int]] = {}
     for row, value in enumerate(np.asarray(of).tolist()):
         rows.setdefault(value, []).append(row)
-    return [some for some in rows.values() if len(some) > 1]
+    return [group for group in rows.values() if len(group) > 1]
 
 
 def _known(texts, model):

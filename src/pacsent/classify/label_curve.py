@@ -57,9 +57,13 @@ class LearningCurve:
 
     @classmethod
     def of(
-        cls, n: int, sizes: np.ndarray, n_tested: np.ndarray, n_errors: np.ndarray,
+        cls,
+        n: int,
+        sizes: np.ndarray,
+        n_tested: np.ndarray,
+        n_errors: np.ndarray,
         rng: np.random.Generator,
-    ) -> "LearningCurve":  # fmt: skip
+    ) -> "LearningCurve":
         """The curve of errors of models that were fitted on `sizes` labels, in ascending order."""
         curves = _posterior(sizes, n_tested, n_errors, n, rng)
         return cls(n, sizes, n_tested, n_errors, curves)
@@ -84,16 +88,16 @@ class LearningCurve:
         Pearson bound f n.
         """
         n = self.n if n_labels is None else check_count("n_labels", n_labels)
-        found = []
+        candidates = []
         for share in _SHARES:
             held_out = max(1, round(share * n))
             error = float(np.median(self._errors(max(1, n - held_out))))
             k = np.arange(stats.binom.ppf(1e-4, held_out, error), held_out + 1)
             chance = stats.binom.pmf(k, held_out, error)
-            some = chance > 1e-5
-            bounds = [upper_limit(int(i), held_out, delta) for i in k[some]]
-            found.append((float(chance[some] @ bounds / chance[some].sum()), share))
-        bound, share = min(found)
+            likely = chance > 1e-5
+            bounds = [upper_limit(int(i), held_out, delta) for i in k[likely]]
+            candidates.append((float(chance[likely] @ bounds / chance[likely].sum()), share))
+        bound, share = min(candidates)
         return share, bound
 
     def more_labels(self, error: float) -> str:
@@ -183,10 +187,10 @@ def learning_curve(
     counts = np.zeros((len(parts), 3))  # labels, texts left out, errors
     for fold in range(_FOLDS):
         tested = np.flatnonzero(folds == fold)
-        rest = rng.permutation(np.flatnonzero(folds != fold))
+        training = rng.permutation(np.flatnonzero(folds != fold))
         for at, part in enumerate(parts):
-            size = round(part * rest.size)
-            wrong = _n_wrong(model, texts, y, rest[:size], tested)
+            size = round(part * training.size)
+            wrong = _n_wrong(model, texts, y, training[:size], tested)
             if wrong is not None:
                 counts[at] += size, tested.size, wrong
     used = counts[:, 1] > 0
@@ -218,8 +222,8 @@ def _n_wrong(model, texts, y, fitted, tested) -> int | None:
     fitted = fitted[counts[y[fitted]] >= 2]
     if np.unique(y[fitted]).size < 2 or not tested.size:
         return None
-    one = clone(model).fit([texts[i] for i in fitted], y[fitted])
-    return int(np.sum(one.predict([texts[i] for i in tested]) != y[tested]))
+    fold_model = clone(model).fit([texts[i] for i in fitted], y[fitted])
+    return int(np.sum(fold_model.predict([texts[i] for i in tested]) != y[tested]))
 
 
 def _posterior(sizes, tested, wrong, n, rng) -> np.ndarray:

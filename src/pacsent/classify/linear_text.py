@@ -146,7 +146,7 @@ class LinearText(BaseEstimator):
 
     def _as_encoder(self, words):
         if isinstance(words, list | tuple) and not is_stored(words):
-            return ConcatenatedEncoder([self._as_encoder(one) for one in words])
+            return ConcatenatedEncoder([self._as_encoder(part) for part in words])
         if isinstance(words, str | Path) and is_model_name(words):
             words = load(words)
         if isinstance(words, WordVectors):
@@ -206,10 +206,10 @@ class LinearText(BaseEstimator):
         if share.usual < 1.0 and known is not None:
             shares = share.of(unknown_shares(texts, (self.ngrams_.keys, known)))
         values = np.zeros((len(texts), self.intercept_.size))
-        some = np.flatnonzero(shares)
-        if some.size:
-            values[some] = self.characters_.scores([texts[i] for i in some], self.coef_characters_)
-            shares[some[~values[some].any(axis=1)]] = share.least
+        rows = np.flatnonzero(shares)
+        if rows.size:
+            values[rows] = self.characters_.scores([texts[i] for i in rows], self.coef_characters_)
+            shares[rows[~values[rows].any(axis=1)]] = share.least
         return shares, values + self.intercept_characters_
 
     def _encoder_words(self) -> np.ndarray | None:
@@ -245,8 +245,8 @@ class LinearText(BaseEstimator):
 
 
 def _batches(texts):
-    rest = iter(texts)
-    while batch := list(islice(rest, _BATCH_TEXTS)):
+    remaining = iter(texts)
+    while batch := list(islice(remaining, _BATCH_TEXTS)):
         yield as_texts(batch)
 
 

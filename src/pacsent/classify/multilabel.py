@@ -57,11 +57,11 @@ def label_matrix(labels: Any, n_texts: int) -> LabelMatrix | None:
     _check_count(len(values), n_texts)
     sets = [value.tolist() if isinstance(value, np.ndarray) else list(value) for value in values]
     _refuse_ambiguous(values, sets)
-    flat = as_labels([one for some in sets for one in some])
+    flat = as_labels([label for label_set in sets for label in label_set])
     names = sorted(set(flat))
     place = {name: at for at, name in enumerate(names)}
     has = np.zeros((n_texts, len(names)), bool)
-    of_row = np.repeat(np.arange(n_texts), [len(some) for some in sets])
+    of_row = np.repeat(np.arange(n_texts), [len(label_set) for label_set in sets])
     has[of_row, [place[name] for name in flat]] = True
     return LabelMatrix(names, has, True)
 
@@ -98,9 +98,13 @@ def _check_count(n, n_texts):
 def _refuse_ambiguous(values, sets):
     """Lists of 0 and 1 that are all of one length may be sets of labels or rows of a matrix."""
     unordered = any(isinstance(value, (set, frozenset)) for value in values)
-    if unordered or len({len(some) for some in sets}) > 1 or len(sets[0]) < 2:
+    if unordered or len({len(label_set) for label_set in sets}) > 1 or len(sets[0]) < 2:
         return
-    if all(type(one) in (int, bool, float) and one in (0, 1) for some in sets for one in some):
+    if all(
+        type(label) in (int, bool, float) and label in (0, 1)
+        for label_set in sets
+        for label in label_set
+    ):
         raise ValueError(
             "labels must be clear. Got lists of 0 and 1 that are all of one length, which may be "
             "sets of labels or rows of an indicator matrix. Pass sets, or np.array(labels)."
@@ -133,34 +137,37 @@ def known_sets(classes: Any, labels: Any, n_texts: int, n_labels: int) -> np.nda
     The columns of a matrix without names are the classes in order. Without classes, any matrix is
     taken as it is.
     """
-    found = label_matrix(labels, n_texts)
-    if found is None or (found.are_sets and classes is None):
+    matrix = label_matrix(labels, n_texts)
+    if matrix is None or (matrix.are_sets and classes is None):
         raise ValueError(
             "labels must be one set of labels for each text, or a matrix of 0 and 1"
-            + (". Got one label for each text instead." if found is None else ": sets need "
-               "classes=, the label of each column. Got none instead.")
-        )  # fmt: skip
-    if classes is None or found.names is None:
-        if found.has.shape[1] != n_labels:
+            + (
+                ". Got one label for each text instead."
+                if matrix is None
+                else ": sets need classes=, the label of each column. Got none instead."
+            )
+        )
+    if classes is None or matrix.names is None:
+        if matrix.has.shape[1] != n_labels:
             raise ValueError(
                 f"labels must have a column for each of the {n_labels} labels. Got "
-                f"{found.has.shape[1]} instead."
+                f"{matrix.has.shape[1]} instead."
             )
-        return found.has
+        return matrix.has
     place = {name: at for at, name in enumerate(as_labels(classes, name="classes"))}
     if len(place) != n_labels:
         raise ValueError(
             f"classes must be {n_labels} different labels, one for each column. Got "
             f"{len(place)} instead."
         )
-    unknown = [name for name in found.names if name not in place]
+    unknown = [name for name in matrix.names if name not in place]
     if unknown:
         raise ValueError(
             f"labels must be among the known ones ({few(place)}). Got {few(unknown)} instead. "
             "Leave those texts out, or fit again with them."
         )
     out = np.zeros((n_texts, n_labels), bool)
-    out[:, [place[name] for name in found.names]] = found.has
+    out[:, [place[name] for name in matrix.names]] = matrix.has
     return out
 
 
@@ -184,9 +191,13 @@ def fit(
     part, folds, _ = fitting.selected(rows, rarest(rows.labels), seed, groups, copies)
     tried = fitting.try_all(part, candidates, folds, n_threads)
     has, weights = tried.labels, tried.weights
-    scaled = [[_platt(f, y, weights) for f, y in zip(values.T, has.T)]
-              for values in np.moveaxis(tried.values, 2, 0)]  # fmt: skip
-    losses = np.array([[loss for loss, _ in some] for some in scaled])  # (n_candidates, k)
+    scaled = [
+        [_platt(f, y, weights) for f, y in zip(values.T, has.T)]
+        for values in np.moveaxis(tried.values, 2, 0)
+    ]
+    losses = np.array(
+        [[loss for loss, _ in candidate] for candidate in scaled]
+    )  # (n_candidates, k)
     shares = np.zeros_like(losses)
     np.put_along_axis(shares, np.argsort(losses, axis=0)[:_AVERAGED], 1.0, axis=0)
     spread = np.sqrt(np.mean(np.square(tried.values), axis=0)).T + 1e-12
@@ -260,10 +271,10 @@ def _platt(f, y, weights):
 
     from scipy.optimize import minimize  # a quarter of a second to import
 
-    found = minimize(
+    result = minimize(
         loss, [scale, 0.0], jac=True, method="L-BFGS-B", bounds=[(0, None), (None,) * 2]
     )
-    return found.fun, (found.x[0] / scale, found.x[1])
+    return result.fun, (result.x[0] / scale, result.x[1])
 
 
 def mixed_thresholds(
@@ -282,9 +293,9 @@ def mixed_thresholds(
         return 2 * right.sum() / either.sum(), (2 * right / np.maximum(either, 1e-12)).mean()
 
     n_labels = proba.shape[1]
-    micro = np.array([scores(np.full(n_labels, one))[0] for one in _COMMON])
+    micro = np.array([scores(np.full(n_labels, column))[0] for column in _COMMON])
     common = float(np.median(_COMMON[micro >= micro.max() - 1e-12]))
-    own = np.array([best_threshold(*one, weights) for one in zip(proba.T, has.T)])
+    own = np.array([best_threshold(*column, weights) for column in zip(proba.T, has.T)])
     own = np.clip(own, 1e-9, 1 - 1e-9)
     mixes = [expit(w * logit(own) + (1 - w) * logit(common)) for w in _MIXES]
     return max(mixes, key=lambda thresholds: sum(scores(thresholds)))

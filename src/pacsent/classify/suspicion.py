@@ -80,11 +80,15 @@ def suspicious_labels(
     names = classes.tolist()
     return [
         SuspiciousLabel(
-            int(i), names[y[i]], names[suggested[i]], float(score[i]),
+            int(i),
+            names[y[i]],
+            names[suggested[i]],
+            float(score[i]),
             _reason(np.exp(log_p[i]), names, int(y[i]), int(suggested[i]), int(n_other[i])),
         )
-        for i in rows if score[i] > 0
-    ]  # fmt: skip
+        for i in rows
+        if score[i] > 0
+    ]
 
 
 def left_out_log_proba(
@@ -116,8 +120,10 @@ def left_out_log_proba(
                 "texts must hold two classes with at least two different texts each, in every "
                 f"{_FOLDS - 1} of {_FOLDS} folds. Got fewer instead. Add texts."
             )
-        one = clone(model).fit([texts[i] for i in fitted.tolist()], y[fitted])
-        proba = np.asarray(one.predict_proba([texts[i] for i in tested.tolist()]), np.float64)
+        fold_model = clone(model).fit([texts[i] for i in fitted.tolist()], y[fitted])
+        proba = np.asarray(
+            fold_model.predict_proba([texts[i] for i in tested.tolist()]), np.float64
+        )
         log_p[np.ix_(tested, known)] = np.log(np.maximum(proba, 1e-9))
     return log_p
 
@@ -149,10 +155,12 @@ def _copies(units, y, n_classes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _reason(proba, names, given, suggested, n_other) -> str:
-    said = (
+    probabilities = (
         f"without this text, {names[suggested]} has probability {proba[suggested]:.2f} and "
         f"{names[given]} {proba[given]:.2f}"
     )
     if n_other:
-        return f"{n_other:,} near-duplicate{'s' * (n_other > 1)} with another label; {said}"
-    return said
+        return (
+            f"{n_other:,} near-duplicate{'s' * (n_other > 1)} with another label; {probabilities}"
+        )
+    return probabilities

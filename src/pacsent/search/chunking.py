@@ -24,7 +24,7 @@ def sentences(text: str) -> list[Span]:
     >>> [text[a:b] for text in ["One. Mr. Fox slept! Why?"] for a, b in sentences(text)]
     ['One.', 'Mr. Fox slept!', 'Why?']
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     start = 0
     for match in [*_END.finditer(text), None]:
         end = len(text) if match is None else match.end()
@@ -35,9 +35,9 @@ def sentences(text: str) -> list[Span]:
         piece = text[start:end]
         if piece.strip():
             first = start + len(piece) - len(piece.lstrip())
-            found.append((first, start + len(piece.rstrip())))
+            spans.append((first, start + len(piece.rstrip())))
         start = end
-    return found
+    return spans
 
 
 def passages(

@@ -19,9 +19,12 @@ def to_state(
     """The arrays of an index and its encoder, without deleted texts."""
     block = snapshot.compacted(index.vectorizer._n_features_out)
     config: dict[str, Any] = {
-        "n_texts": len(block.ids), "engine": index.engine, "lexical": index.lexical,
-        "chunk": index.chunk, "columns": list(block.columns.codes),
-    }  # fmt: skip
+        "n_texts": len(block.ids),
+        "engine": index.engine,
+        "lexical": index.lexical,
+        "chunk": index.chunk,
+        "columns": list(block.columns.codes),
+    }
     if index.certificate_ is not None:
         config["certificate"] = index.certificate_.to_json()
     tensors = {

@@ -162,9 +162,13 @@ class Snapshot:
             columns = columns.append(block.columns)
         texts = [texts[position] for position in kept]
         return Block(
-            np.concatenate(vectors)[rows], self.ids[kept], texts, columns.select(kept), spans,
+            np.concatenate(vectors)[rows],
+            self.ids[kept],
+            texts,
+            columns.select(kept),
+            spans,
             postings,
-        )  # fmt: skip
+        )
 
     # ---- texts ---------------------------------------------------------------------------------
 

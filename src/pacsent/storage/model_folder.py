@@ -51,15 +51,15 @@ def static_modules(folder: Path) -> list[str] | None:
 
     None where the folder has no modules; empty where only sentence-transformers can open it.
     """
-    found = []
+    contents = []
     for name in ("modules.json", "config_sentence_transformers.json"):
         try:
-            found.append(json.loads((folder / name).read_bytes()))
+            contents.append(json.loads((folder / name).read_bytes()))
         except FileNotFoundError:
-            found.append(None)
+            contents.append(None)
         except (OSError, ValueError, RecursionError):
             return []
-    modules, settings = found
+    modules, settings = contents
     if modules is None:
         return None
     with contextlib.suppress(TypeError, KeyError, AttributeError):
@@ -149,10 +149,19 @@ def read_config(path: Path) -> dict:
 
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
-    "kind": str, "files": dict, "digest": str, "parameters": dict, "parts": dict, "class": str,
-    "pacsent_version": str, "vectors_digest": str, "corpus_digest": (str, type(None)),
-    "training": (dict, type(None)), "n_words": int, "n_dims": int,
-}  # fmt: skip
+    "kind": str,
+    "files": dict,
+    "digest": str,
+    "parameters": dict,
+    "parts": dict,
+    "class": str,
+    "pacsent_version": str,
+    "vectors_digest": str,
+    "corpus_digest": (str, type(None)),
+    "training": (dict, type(None)),
+    "n_words": int,
+    "n_dims": int,
+}
 
 
 def _wrong_with(config) -> str:
@@ -167,10 +176,10 @@ def _wrong_with(config) -> str:
     if not all(isinstance(record, dict) for record in records):
         return "its files or parts are not described"
     try:
-        found = checksum_of_json({k: v for k, v in config.items() if k != "digest"})
+        digest = checksum_of_json({k: v for k, v in config.items() if k != "digest"})
     except (ValueError, RecursionError):
         return "it is nested too deeply"
-    return "" if found == config["digest"] else "it was changed after it was saved"
+    return "" if digest == config["digest"] else "it was changed after it was saved"
 
 
 def to_json(value: Any, what: str) -> Any:

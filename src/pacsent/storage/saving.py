@@ -289,10 +289,10 @@ def _open_part(folder, name, record, options, depth) -> Any:
     return _open(inner, config, options, depth + 1)
 
 
-def _other_words(path, expected, found) -> str:
+def _other_words(path, expected, actual) -> str:
     return (
         f"The word vectors of {path} must be the ones it was fitted with (digest "
-        f"{str(expected)[:8]}…). Got others instead (digest {str(found)[:8]}…). Fit again, or use "
+        f"{str(expected)[:8]}…). Got others instead (digest {str(actual)[:8]}…). Fit again, or use "
         "the right ones."
     )
 

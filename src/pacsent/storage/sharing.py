@@ -12,9 +12,13 @@ from pacsent.storage.saving import save
 
 
 def push_to_hub(
-    obj: Any, repo: str, *, message: str | None = None, private: bool | None = None,
+    obj: Any,
+    repo: str,
+    *,
+    message: str | None = None,
+    private: bool | None = None,
     card: str | None = None,
-) -> str:  # fmt: skip
+) -> str:
     """Save a model and put it on the Hugging Face hub (extra `[hub]`); the address of the commit.
 
     Parameters
@@ -43,8 +47,8 @@ def push_to_hub(
         folder = save(obj, Path(place) / "model")
         text = model_card(folder, repo) if card is None else card
         (folder / "README.md").write_text(text, encoding="utf-8")
-        said = message or f"{type(obj).__name__}, by pacsent {pacsent.__version__}"
-        return hub.upload(folder, repo, message=said, private=private)
+        summary = message or f"{type(obj).__name__}, by pacsent {pacsent.__version__}"
+        return hub.upload(folder, repo, message=summary, private=private)
 
 
 def model_card(folder: str | os.PathLike[str], repo: str) -> str:
@@ -56,16 +60,29 @@ def model_card(folder: str | os.PathLike[str], repo: str) -> str:
         configs.append(read_config(place))
     config, words = configs[0], configs[-1]
     lines = [
-        "---", "library_name: pacsent", "tags:", "- pacsent", "- word-vectors",
-        "- sentence-similarity", "---", "", f"# {repo.partition('/')[2]}", "",
-        f"A {config.get('class', config['kind'])} of pacsent, version "
-        f"{config['pacsent_version']}.", "", "```python", "import pacsent", "",
-        f'model = pacsent.load("{hub.SCHEME}{repo}")', "```", "",
-    ]  # fmt: skip
-    for one in configs:
-        if one.get("parameters"):
-            settings = ", ".join(f"`{k}={from_json(v)!r}`" for k, v in one["parameters"].items())
-            lines += [f"- {one.get('class', one['kind'])}: {settings}"]
+        "---",
+        "library_name: pacsent",
+        "tags:",
+        "- pacsent",
+        "- word-vectors",
+        "- sentence-similarity",
+        "---",
+        "",
+        f"# {repo.partition('/')[2]}",
+        "",
+        f"A {config.get('class', config['kind'])} of pacsent, version {config['pacsent_version']}.",
+        "",
+        "```python",
+        "import pacsent",
+        "",
+        f'model = pacsent.load("{hub.SCHEME}{repo}")',
+        "```",
+        "",
+    ]
+    for part in configs:
+        if part.get("parameters"):
+            settings = ", ".join(f"`{k}={from_json(v)!r}`" for k, v in part["parameters"].items())
+            lines += [f"- {part.get('class', part['kind'])}: {settings}"]
     if "n_words" in words:
         lines += [f"- Word vectors: {words['n_words']:,} words, {words['n_dims']} dimensions"]
     for key, value in (words.get("training") or {}).items():

@@ -16,9 +16,19 @@ from safetensors.numpy import save_file
 
 TENSORS = "model.safetensors"
 _DTYPES = {
-    "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4",
-    "U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
-}  # fmt: skip
+    "BOOL": "?",
+    "U8": "u1",
+    "I8": "i1",
+    "U16": "<u2",
+    "I16": "<i2",
+    "U32": "<u4",
+    "I32": "<i4",
+    "U64": "<u8",
+    "I64": "<i8",
+    "F16": "<f2",
+    "F32": "<f4",
+    "F64": "<f8",
+}
 _DTYPE_NAMES = {np.dtype(code).name for code in _DTYPES.values()}
 _MAX_HEADER_BYTES = 100_000_000  # as in the safetensors library
 
