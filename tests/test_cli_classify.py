@@ -31,6 +31,14 @@ def run(*arguments, status=0, text=None):
     return result.stdout
 
 
+def messages(*arguments, status=1):
+    """What a command that does not succeed says, in one line."""
+    result = CliRunner().invoke(cli, [*map(str, arguments)])
+    assert result.exit_code == status, result.output
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
 def write(path, labelled):
     path.write_text("".join(f"{label}\t{text}\n" for label, text in labelled))
     return path
@@ -113,12 +121,8 @@ def test_certify_and_compare(folder, tmp_path):
 
 
 def test_certifying_on_training_texts_fails_in_one_line(folder):
-    result = CliRunner().invoke(
-        cli, ["classify", "certify", str(folder / "model"), str(folder / "train.tsv")]
-    )
-    assert result.exit_code == 1
-    assert "were among the texts it was fitted on" in result.stderr
-    assert "Traceback" not in result.stderr
+    told = messages("classify", "certify", folder / "model", folder / "train.tsv")
+    assert "were among the texts it was fitted on" in told
 
 
 def test_explanations(folder, tmp_path):
@@ -160,39 +164,31 @@ def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_pat
 )
 def test_files_that_hold_something_else_are_refused(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
-    result = CliRunner().invoke(
-        cli, ["classify", "train", str(tmp_path / name), "-o", str(tmp_path / "m"), "--quiet"]
-    )
-    assert result.exit_code == 1
-    assert message in result.stderr
+    assert message in messages("classify", "train", tmp_path / name, "-o", tmp_path / "m")
 
 
 def test_a_model_that_is_no_classifier_is_refused(tmp_path):
     words = pacsent.WordVectors(pacsent.Vocabulary(["a"]), np.ones((1, 2), np.float32))
     pacsent.save(words, tmp_path / "words")
     (tmp_path / "t.txt").write_text("a\n")
-    result = CliRunner().invoke(
-        cli, ["classify", "predict", str(tmp_path / "words"), str(tmp_path / "t.txt")]
-    )
-    assert result.exit_code == 1
-    assert "must hold a classifier" in result.stderr
+    told = messages("classify", "predict", tmp_path / "words", tmp_path / "t.txt")
+    assert "must hold a classifier" in told
 
 
 def test_a_model_that_gives_no_vectors_is_refused_in_one_line(folder, tmp_path):
     (tmp_path / "t.txt").write_text("good film1\nbad film2\n")
-    text, model = str(tmp_path / "t.txt"), str(folder / "model")
+    text, model = tmp_path / "t.txt", folder / "model"
     for command in (
-        ["index", model, text, "-o", str(tmp_path / "i")],
+        ["index", model, text, "-o", tmp_path / "i"],
         ["similar", model, text, text],
         ["duplicates", model, text],
         ["embed", model, text],
-        ["embed", model, text, "-o", str(tmp_path / "shards/") + "/"],
-        ["export", model, str(tmp_path / "e")],
+        ["embed", model, text, "-o", f"{tmp_path}/shards/"],
+        ["export", model, tmp_path / "e"],
         ["certify", model, text],
     ):
-        result = CliRunner().invoke(cli, command)
-        assert result.exit_code == 1, command
-        assert "must hold word vectors or a fitted method. It holds a Certi" in result.stderr
+        told = messages(*command)
+        assert "must hold word vectors or a fitted method. It holds a Certi" in told, command
 
 
 def test_groups_are_read_from_a_column_and_left_out_together(tmp_path, monkeypatch):
@@ -215,13 +211,8 @@ def test_groups_are_read_from_a_column_and_left_out_together(tmp_path, monkeypat
     expected = [book_of[text] for text in texts]
     assert len(set(zip(expected, groups))) == len(set(groups)) == 6
     assert "new texts of the same 6 groups" in told and "NOT a guarantee for new groups" in told
-    result = CliRunner().invoke(
-        cli,
-        ["classify", "train", str(tmp_path / "a.tsv"), "-o", str(tmp_path / "n")]
-        + ["--group-column", "page"],
-    )
-    assert result.exit_code == 1
-    assert "must include page. Got label, book, text instead" in result.stderr
+    named = ("classify", "train", tmp_path / "a.tsv", "-o", tmp_path / "n", "--group-column")
+    assert "must include page. Got label, book, text instead" in messages(*named, "page")
 
 
 def test_what_exists_is_refused_before_the_work_and_replaced_only_where_allowed(
@@ -250,11 +241,8 @@ def test_names_of_classes_with_commas_can_be_told_apart(tmp_path):
 
 
 def test_a_class_that_is_none_is_told_by_the_classes(folder):
-    result = CliRunner().invoke(
-        cli, ["classify", "explain", str(folder / "model"), "good", "--label", "maybe"]
-    )
-    assert result.exit_code == 1
-    assert "label must be one of the classes (no, yes). Got maybe instead." in result.stderr
+    told = messages("classify", "explain", folder / "model", "good", "--label", "maybe")
+    assert "label must be one of the classes (no, yes). Got maybe instead." in told
 
 
 def test_predictions_say_why_every_row_abstains_and_what_is_reachable(tmp_path):
@@ -280,11 +268,9 @@ def test_the_header_of_a_table_is_no_text(folder, tmp_path):
     (tmp_path / "a.csv").write_text('id,text\n1,"good, nice film1"\n2,bad film2\n')
     told = run("predict", folder / "model", tmp_path / "a.csv").splitlines()
     assert [line.split("\t")[0] for line in told[1:]] == ["yes", "no"]
-    result = CliRunner().invoke(
-        cli, ["classify", "predict", str(folder / "model"), str(folder / "new.tsv")]
-    )  # lines of label<TAB>text: the label is not to be read with the text
-    assert result.exit_code == 1
-    assert "must include text" in result.stderr
+    # Lines of label<TAB>text: the label is not to be read with the text.
+    told = messages("classify", "predict", folder / "model", folder / "new.tsv")
+    assert "must include text" in told
 
 
 def test_the_certificate_of_a_classifier_is_verified(folder, tmp_path):
@@ -347,11 +333,8 @@ def test_every_row_of_a_table_has_an_answer(folder, tmp_path):
     (tmp_path / "a.csv").write_text("text\ngood film1\n\nbad film2\n")
     assert len(run("predict", folder / "model", tmp_path / "a.csv").splitlines()) == 4
     (tmp_path / "q.tsv").write_text('text\n"unclosed good film\nbad film\ngood town\n')
-    result = CliRunner().invoke(
-        cli, ["classify", "predict", str(folder / "model"), str(tmp_path / "q.tsv")]
-    )
-    assert result.exit_code == 1
-    assert "Line 2 of q.tsv must be a row of a TSV" in result.stderr
+    told = messages("classify", "predict", folder / "model", tmp_path / "q.tsv")
+    assert "Line 2 of q.tsv must be a row of a TSV" in told
     (tmp_path / "b.jsonl").write_text('{"text": "good"}\n{"text": 5}\n{"text": "bad"}\n')
     asked = ["classify", "predict", str(folder / "model"), str(tmp_path / "b.jsonl")]
     result = CliRunner().invoke(cli, [*asked, "--on-error", "report"])
@@ -385,10 +368,9 @@ def plain(folder):
 
 
 def test_a_server_that_cannot_guarantee_the_error_rate_does_not_start(plain):
-    for model in (str(plain), "english"):
-        result = CliRunner().invoke(cli, ["serve", model, "--port", "0", "--error", "0.1"])
-        assert result.exit_code == 1
-        assert "error must be left out" in result.stderr
+    for model in (plain, "english"):
+        told = messages("serve", model, "--port", "0", "--error", "0.1")
+        assert "error must be left out" in told
 
 
 @pytest.mark.parametrize("many", [False, True])

@@ -189,11 +189,7 @@ def predict(model, sources, error, delta, **options):
     """
     from pacsent.scale import Predict
 
-    job = Predict(model, error, delta, given_encoder())
-    _, rule = job.open_classifier()
-    if rule is not None and rule.statement and not rule.no_answers:
-        say(options["quiet"])(rule.statement)
-    run_job(job, sources, options, _CELLS)
+    run_job(Predict(model, error, delta, given_encoder()), sources, options, _CELLS)
 
 
 @classify.command()

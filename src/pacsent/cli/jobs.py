@@ -4,7 +4,6 @@ One file or stdin is worked on in this process, many files by `pacsent.scale`.
 """
 
 import os
-import warnings
 
 import click
 
@@ -16,7 +15,6 @@ from pacsent.cli.command_line import (
     option,
     overwrite_option,
     quiet_option,
-    warnings_once,
 )
 from pacsent.cli.printing import counted, echo_json
 from pacsent.cli.text_inputs import say, text_options
@@ -163,10 +161,13 @@ def _run_one(job, path, output, options: dict, cells):
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="-o") from None
     check_output(output, [job.model, path], overwrite=options["overwrite"])
-    with warnings_once():
-        warnings.simplefilter("always")
-        job.check()
-        compute = job.load()
+    opened = job.open_classifier() if cells else job.open_encoder()
+    if cells and (rule := opened[1]) is not None:
+        for reason in filter(None, (rule.no_sets, rule.no_answers)):
+            click.echo(f"Warning: {reason}", err=True)
+        if rule.statement and not rule.no_answers:
+            say(quiet)(rule.statement)
+    compute = job.load(opened)
     table = TextTable(path, kind=options["input_format"], text_column=options["text_column"])
     if not keep and cells and output is not None and table.kind != "text":
         keep = ("*",)

@@ -95,9 +95,12 @@ class Embed(_Job):
         """Raise an error, before any file is read, if the model or parameters cannot be used."""
         self.open_encoder()
 
-    def load(self) -> Callable[..., Batch]:
-        """Return a thread-safe function from a list or an Arrow column of texts to a `Batch`."""
-        encoder = self.open_encoder()
+    def load(self, encoder: Any = None) -> Callable[..., Batch]:
+        """Return a thread-safe function from a list or an Arrow column of texts to a `Batch`.
+
+        `encoder` is what `open_encoder` returned, if that was called before.
+        """
+        encoder = encoder or self.open_encoder()
         if not hasattr(encoder, "word_vectors"):
 
             def embed_externally(texts, is_bad=None) -> Batch:
@@ -168,9 +171,12 @@ class Predict(_Job):
         for reason in filter(None, (rule.no_sets, rule.no_answers) if rule else ()):
             warnings.warn(reason, UserWarning, stacklevel=3)
 
-    def load(self) -> Callable[..., Batch]:
-        """Return a thread-safe function from a list or an Arrow column of texts to a `Batch`."""
-        classifier, rule = self.open_classifier()
+    def load(self, opened: tuple[Any, Any] | None = None) -> Callable[..., Batch]:
+        """Return a thread-safe function from a list or an Arrow column of texts to a `Batch`.
+
+        `opened` is what `open_classifier` returned, if that was called before.
+        """
+        classifier, rule = opened or self.open_classifier()
         names = np.array([str(name) for name in classifier.classes_], dtype=object)
 
         def assign_labels(strings: list[str]) -> dict[str, pa.Array]:  # the likeliest first
