@@ -227,6 +227,9 @@ TABLE: dict[str, Call] = {
     "classify.LinearText.decision_values": Call(
         lambda texts: classifier().estimator_.decision_values(texts)
     ),
+    "classify.LinearText.dense_features": Call(
+        lambda texts: classifier().estimator_.dense_features(list(texts))
+    ),
     "classify.LinearText.stream": Call(lambda texts: list(classifier().estimator_.stream(texts))),
     "classify.TextClassifier.score": Call(
         lambda texts: classifier().estimator_.score(texts, LABELS)
