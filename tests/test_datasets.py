@@ -243,25 +243,6 @@ def test_a_byte_order_mark_is_no_part_of_a_label_or_a_column(tmp_path):
     )
 
 
-@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl"])
-def test_packed_tables_are_unpacked_on_the_way(tmp_path, name):
-    import gzip
-    import json
-
-    from pacsent.text.tables import read_labelled_texts, stream_texts
-
-    kind, columns = name[2:], {} if name == "a.jsonl" else COLUMNS
-    separator = "\t" if kind == "tsv" else ","
-    content = f"label{separator}text\nyes{separator}fine\nno{separator}dull\n"
-    if kind == "jsonl":
-        rows = [{"label": "yes", "text": "fine"}, {"label": "no", "text": "dull"}]
-        content = "\n".join(map(json.dumps, rows))
-    path = tmp_path / f"{name.upper()}.gz"
-    path.write_bytes(gzip.compress(content.encode()))
-    assert read_labelled_texts(path, **columns)[:2] == (["fine", "dull"], ["yes", "no"])
-    assert list(stream_texts(path, text_column="text")) == ["fine", "dull"]
-
-
 def test_a_value_of_a_table_may_be_as_long_as_a_book(tmp_path):
     content = f"label,text\nno,{'dull ' * 100_000}\nyes,fine\n"
     texts, _ = read_table(tmp_path / "a.csv", content, **COLUMNS)

@@ -86,10 +86,6 @@ def test_before_fit_it_says_so(vectorizer):
             call(["good film"])
 
 
-def test_fit_returns_itself_and_ignores_y(vectorizer, tiny_corpus):
-    assert vectorizer.fit(tiny_corpus, LABELS) is vectorizer
-
-
 def test_same_input_same_output_and_input_left_untouched(vectorizer, tiny_corpus):
     before = list(tiny_corpus)
     first = vectorizer.fit(tiny_corpus).transform(tiny_corpus)

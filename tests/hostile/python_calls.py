@@ -1,7 +1,6 @@
 """Calls of the library with what should never have been handed in."""
 
 import itertools
-import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -248,58 +247,6 @@ def certified() -> Iterator[Case]:
         )
 
 
-def _threads(method):
-    texts, errors = TEXTS * 3, []
-    vectorizer, right = fitted(method), np.vstack([expected(method)] * 3)
-
-    def work():
-        try:
-            for _ in range(3):
-                off = np.abs(np.asarray(vectorizer.transform(texts)) - right).max()
-                if not off < 1e-3:
-                    errors.append(f"off by {off}")
-        except Exception as error:
-            errors.append(repr(error))
-
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return "; ".join(errors[:2])
-
-
-def _streams(method):
-    vectorizer = new(method, batch_size=3).fit(TEXTS)
-    first, second = (vectorizer.stream(TEXTS) for _ in range(2))
-    pairs = [(np.asarray(a[0]), np.asarray(b[0])) for a, b in zip(first, second, strict=True)]
-    right = np.asarray(vectorizer.transform(TEXTS))
-    off = max(np.abs(np.concatenate(part) - right).max() for part in zip(*pairs, strict=True))
-    return f"off by {off}" if off > 1e-3 else ""
-
-
-def _stale(method):
-    from pacsent import WordVectors
-
-    vectorizer = new(method).fit(TEXTS)
-    vectorizer.transform(TEXTS)
-    old = material.words()
-    other = WordVectors(old.vocabulary, -2 * old.input_vectors, old.output_vectors * 0.5)
-    vectorizer.set_params(word_vectors=other)
-    fresh = new(method).set_params(word_vectors=other).fit(TEXTS)
-    found = np.asarray(vectorizer.fit(TEXTS).transform(TEXTS))
-    right = np.asarray(fresh.transform(TEXTS))
-    off = float(np.abs(found - right).max())
-    return f"off by {off}" if off > 1e-3 else ""
-
-
-def together() -> Iterator[Case]:
-    for method in METHODS:
-        yield Case(f"six threads use one {method}", lambda m=method: _threads(m), "ok")
-        yield Case(f"two streams of one {method} in step", lambda m=method: _streams(m), "ok")
-        yield Case(f"{method} given other vectors", lambda m=method: _stale(m), "ok")
-
-
 def cases() -> Iterator[Case]:
     yield from text_inputs.cases()
     yield from inputs()
@@ -308,4 +255,3 @@ def cases() -> Iterator[Case]:
     yield from certificates()
     yield from training()
     yield from certified()
-    yield from together()
