@@ -176,10 +176,12 @@ _VALUES = {  # of the parameters of commands that take texts; a command with a n
     "model": "model", "words": "words", "method": "PB-L2", "a": "classifier", "b": "classifier",
     "texts": "TABLE", "data": "TABLE", "first": "TABLE", "second": "TABLE", "sources": "TABLE",
     "dataset": "TABLE", "text": "TABLE", "certificate": "c.json", "output": "new",
+    "index": "index", "queries": "TABLE",
 }  # fmt: skip
 _MORE = {
     "train": ["-o", "new", "--min-count", 1, "--n-dims", 4, "--n-epochs", 1, "--subsample", 0],
     "map": ["-o", "map.html"],
+    "certify-search": ["--answer-column", "id", "-k", 2],
     "classify report": ["-o", "r.html"],
     "label": ["--labels", "up,down", "--words", "none", "--prompts"],
     "classify train": ["--words", "none"], "evaluate": ["--seeds", 1],
@@ -215,6 +217,9 @@ def _table(name, line, content) -> str:
     write_classifier()
     Path(name).write_bytes(content)
     arguments = [name if one == "TABLE" else one for one in line]
+    if line[0] == "certify-search":
+        Path("l.txt").write_text("".join(f"{text}\n" for text, _ in LABELLED))
+        command("index", "model", "l.txt", "-o", "index")
     if line[0] == "verify":
         certificate = ("certify", "model", name, "-o", "c.json", "--random-state", 0)
         command(*certificate)

@@ -23,7 +23,7 @@ from pacsent.cli.command_line import (
     quiet_option,
 )
 from pacsent.cli.printing import counted, echo_json, show, show_lines
-from pacsent.cli.text_inputs import TextsPath, column_option, read_texts, text_options
+from pacsent.cli.text_inputs import TextsPath, column_option, read_texts, say, text_options
 
 
 def _read_options(command):
@@ -168,7 +168,7 @@ def certify_search(index, queries, k, answer_column, delta, overwrite, as_json, 
     --guarantee` needs. Example: pacsent certify-search notes queries.csv --overwrite
     """
     from pacsent.storage import save
-    from pacsent.text.tables import TextTable, as_list
+    from pacsent.text.tables import TextTable, as_list, describe_table
 
     opened = _open_index(index)
     if queries is None:
@@ -180,6 +180,7 @@ def certify_search(index, queries, k, answer_column, delta, overwrite, as_json, 
             rows = list(table.batches([answer_column]))
         query_texts = [text for batch in rows for text in as_list(batch.texts)]
         answers = [value for batch in rows for value in as_list(batch.columns[answer_column])]
+        say(options["quiet"])(describe_table(table, len(query_texts)))
         try:
             answers = [int(value) for value in answers]
         except (TypeError, ValueError) as error:
