@@ -493,17 +493,6 @@ class TestGuarantee:
         assert_allclose([low, high], [0.015736, 0.203864], atol=1e-5)
         assert two_sided_limits(40, 40, 0.05)[1] == 1.0
 
-    def test_the_figure(self, tmp_path):
-        pytest.importorskip("vl_convert")
-        from pacsent.paper import figures
-
-        _, pairs = simulation.simulate("A", "topics", 2, return_replicates=True)
-        for name in ("figure.png", "figure.svg", "figure.pdf"):
-            figures.coverage({"A": pairs, "B": pairs}, tmp_path / name)
-            assert (tmp_path / name).stat().st_size > 1000
-        with pytest.raises(ValueError, match=r"must end in \.png"):
-            figures.coverage({"A": pairs}, tmp_path / "figure.gif")
-
 
 class TestCommands:
     def run(self, *arguments):

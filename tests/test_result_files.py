@@ -35,9 +35,6 @@ def read(path):
     suffix = path.suffix
     if suffix == ".npy":
         return np.load(path), None
-    if suffix == ".npz":
-        with np.load(path) as archive:
-            return archive["mean"], archive["variance"]
     if suffix in (".csv", ".tsv"):
         with open(path, newline="") as file:
             rows = list(csv.DictReader(file, delimiter="," if suffix == ".csv" else "\t"))
@@ -83,21 +80,12 @@ def test_columns_of_any_text_come_back_through_our_own_reader(batches, tmp_path,
         assert rows.columns["n"] == ["1", "", "3", "4", "5", "6", "7"]
 
 
-def test_ids_go_with_the_vectors_of_an_npz(batches, tmp_path):
-    _, _, make = batches
-    result_files.write(make(id=[f"r{i}" for i in range(7)]), tmp_path / "v.npz")
-    with np.load(tmp_path / "v.npz") as archive:
-        assert archive["id"].tolist() == [f"r{i}" for i in range(7)]
-
-
 def test_files_of_numbers_refuse_texts_before_any_work():
-    with pytest.raises(ValueError, match=r"must end in \.csv, .* or \.parquet to hold texts"):
-        result_files.check_suffix("a.npz", texts=True)
-    with pytest.raises(ValueError, match="to hold ids"):
-        result_files.check_suffix("a.npy", ids=True)
+    with pytest.raises(ValueError, match=r"must end in \.csv, .* or \.parquet to contain texts"):
+        result_files.check_suffix("a.npy", texts=True)
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".npz", ".parquet", ".csv"])
+@pytest.mark.parametrize("suffix", [".npy", ".parquet", ".csv"])
 def test_no_rows_make_a_file_without_rows(batches, tmp_path, suffix):
     path = tmp_path / f"vectors{suffix}"
     assert result_files.write([next(batches[2]())], path) == 0
@@ -142,7 +130,7 @@ def test_without_a_name_it_goes_to_stdout(batches, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("a.xls", ValueError, r"must end in .npy, .npz, .*Got .*a.xls' instead"),
+        ("a.xls", ValueError, r"must end in .npy, .*Got .*a.xls' instead"),
         ("missing/a.npy", FileNotFoundError, r"must be in a folder that exists.*mkdir -p"),
     ],
 )

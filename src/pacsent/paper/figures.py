@@ -1,13 +1,10 @@
 """Charts of the report as Vega-Lite specifications, by Altair."""
 
 import importlib.util
-import os
 from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from pacsent.files import replacing
 from pacsent.optional import install_hint
 from pacsent.paper.method_rows import ROWS
 
@@ -226,47 +223,3 @@ def _certificate_chart(results, titles) -> dict:
     guessing = alt.Chart(alt.Data(values=[{"guessing": 0.5}]))
     rule = guessing.mark_rule(strokeDash=[4, 4], color="#888").encode(x="guessing:Q")
     return _specification(alt, lines + points + rule, alt.Step(30))
-
-
-def coverage(replicates: dict[str, Any], path: str | os.PathLike) -> None:
-    """Scatter plot of claimed bounds against true risks; points below the diagonal are violations.
-
-    Parameters
-    ----------
-    replicates : dict
-        Title of each panel to its `paper.simulation.Replicates`.
-    path : path
-        The figure, .png, .svg or .pdf.
-    """
-    require_altair()
-    import altair as alt
-    import vl_convert
-
-    suffix = Path(path).suffix[1:] or "png"
-    if suffix not in ("png", "svg", "pdf"):
-        raise ValueError(f"The figure must end in .png, .svg or .pdf. Got {str(path)!r} instead.")
-    panels = []
-    for title, r in replicates.items():
-        pairs = (
-            ("the paper's bound", r.paper_true, r.paper_claimed),
-            ("our certificate", r.true, r.claimed),
-        )
-        values: list[dict[str, Any]] = [
-            {"bound": name, "true": float(true), "claimed": float(claimed)}
-            for name, true_risks, claims in pairs
-            for true, claimed in zip(true_risks, claims)
-        ]
-        ends = [value[key] for value in values for key in ("true", "claimed")]
-        scale = alt.Scale(domain=[min(ends) - 0.02, min(1.0, max(ends) + 0.02)], nice=False)
-        x = alt.X("true:Q", scale=scale, title="true risk")
-        y = alt.Y("claimed:Q", scale=scale, title="claimed bound")
-        color = alt.Color("bound:N", scale=alt.Scale(range=_COLORS), legend=_legend(alt, 2))
-        points = alt.Chart(alt.Data(values=values)).mark_circle(size=12, opacity=1)
-        diagonal = alt.Chart(alt.Data(values=[{"true": v, "claimed": v} for v in scale.domain]))
-        chart = diagonal.mark_line(color="#888").encode(x=x, y=y)
-        chart += points.encode(x=x, y=y, color=color)
-        panels.append(chart.properties(width=220, height=220, title=title))
-    spec = alt.concat(*panels, columns=3).to_dict()
-    content = getattr(vl_convert, f"vegalite_to_{suffix}")(spec)
-    with replacing(path) as file:
-        file.write(content.encode() if suffix == "svg" else content)

@@ -1,4 +1,4 @@
-"""Results to files, batch by batch: .csv, .tsv, .jsonl and .parquet, and .npy, .npz for vectors.
+"""Results to files, batch by batch: .csv, .tsv, .jsonl and .parquet, and .npy for vectors.
 
 The suffix is the format. A batch is a dict from column name to values, in the order of the output:
 a list, an array of one dimension, an array of vectors of two, or a pyarrow array. The first batch
@@ -8,7 +8,6 @@ CSV and JSON lines are written by the standard library: pyarrow puts quotation m
 string and has no writer of JSON.
 """
 
-import contextlib
 import csv
 import io
 import itertools
@@ -17,7 +16,6 @@ import math
 import os
 import re
 import tempfile
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -74,12 +72,11 @@ def check_suffix(
     path: str | os.PathLike,
     allowed: Iterable[str] | None = None,
     *,
-    ids: bool = False,
     texts: bool = False,
 ) -> str:
     """Return the suffix of a file that can be written; raise an error before any work is done.
 
-    >>> check_suffix('vectors.jsonl', ids=True)
+    >>> check_suffix('vectors.jsonl')
     '.jsonl'
     """
     suffix = Path(path).suffix.lower()
@@ -89,45 +86,17 @@ def check_suffix(
             f"The output must end in {', '.join(known)}. Got {str(path)!r} instead. Leave it "
             "out for tab-separated values on stdout, or end it with / for a folder."
         )
-    if (ids and suffix == ".npy") or (texts and suffix in (".npy", ".npz")):
+    if texts and suffix == ".npy":
         raise ValueError(
-            f"The output must end in .csv, .tsv, .jsonl or .parquet to hold "
-            f"{'texts' if texts else 'ids'}. Got {str(path)!r} instead: it holds numbers only."
+            "The output must end in .csv, .tsv, .jsonl or .parquet to contain texts. Got "
+            f"{str(path)!r} instead: it contains numbers only."
         )
-    if suffix in (".npy", ".npz", ".parquet") and files.is_stream(path):
+    if suffix in (".npy", ".parquet") and files.is_stream(path):
         raise ValueError(
             f"A pipe or a device takes .csv, .tsv or .jsonl, which are written front to back. Got "
             f"{str(path)!r} instead. Write {suffix} to a file."
         )
     return suffix
-
-
-class ColumnBuffer:
-    """Columns that wait for the results of their rows, a few batches at a time.
-
-    >>> buffer = ColumnBuffer(["id"])
-    >>> buffer.put({"id": [7, 8, 9]})
-    >>> buffer.take(2)
-    {'id': [7, 8]}
-    """
-
-    def __init__(self, names: Iterable[str]):
-        self._columns: dict[str, Any] = {name: [] for name in names}
-
-    def put(self, columns: Batch) -> None:
-        """Add the columns of further rows."""
-        for name, waiting in self._columns.items():
-            if isinstance(columns[name], list):
-                waiting += columns[name]
-            else:
-                parts = [columns[name]] if isinstance(waiting, list) else [waiting, columns[name]]
-                self._columns[name] = pa.concat_arrays(parts)
-
-    def take(self, n: int) -> dict[str, Any]:
-        """Return the columns of the next n rows."""
-        first = {name: column[:n] for name, column in self._columns.items()}
-        self._columns = {name: column[n:] for name, column in self._columns.items()}
-        return first
 
 
 def _n_rows(batch: Batch) -> int:
@@ -206,46 +175,25 @@ def _write_jsonl(batches, file: IO[bytes]) -> Iterator[int]:
         yield _n_rows(batch)
 
 
-def _write_numpy(batches, file: IO[bytes], *, archive: bool) -> Iterator[int]:
-    """Write the vectors to a .npy file, or each column to a member of an archive.
+def _write_numpy(batches, file: IO[bytes]) -> Iterator[int]:
+    """Write the vectors to a .npy file.
 
-    The length, which an array begins with, is known at the end: until then numbers are in temporary
-    files. Strings are in memory, because their common width is known at the end, too.
+    Its header states the number of rows, so the rows go to a temporary file until that is known.
     """
-    arrays: dict[str, tuple[IO[bytes], np.ndarray]] = {}
-    strings: dict[str, list[str]] = {}
+    empty = np.empty((0, 0), np.float32)
     n_rows = 0
-    with contextlib.ExitStack() as stack:
+    folder = os.path.dirname(file.name) or None  # /tmp may be memory
+    with tempfile.TemporaryFile(dir=folder) as temporary:
         for batch in batches:
-            for name, column in batch.items():
-                if not isinstance(column, np.ndarray):
-                    strings.setdefault(name, []).extend(map(str, as_list(column)))
-                elif archive or _is_matrix(column):
-                    if name not in arrays:
-                        folder = os.path.dirname(file.name) or None  # /tmp may be memory
-                        temporary = stack.enter_context(tempfile.TemporaryFile(dir=folder))
-                        arrays[name] = temporary, column[:0]
-                    arrays[name][0].write(np.ascontiguousarray(column).data)
+            for column in filter(_is_matrix, batch.values()):
+                empty = column[:0]
+                temporary.write(np.ascontiguousarray(column).data)
             n_rows += _n_rows(batch)
             yield _n_rows(batch)
-
-        def save(member: IO[bytes], temporary: IO[bytes], empty: np.ndarray) -> None:
-            temporary.flush()
-            shape = (n_rows, *empty.shape[1:])
-            array = np.memmap(temporary, empty.dtype, "r", shape=shape) if n_rows else empty
-            np.save(member, array, allow_pickle=False)
-
-        if not archive:
-            for content in arrays.values():
-                save(file, *content)
-            return
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as members:
-            for name, values in strings.items():
-                with members.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.save(member, np.array(values, dtype=str), allow_pickle=False)
-            for name, content in arrays.items():
-                with members.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    save(member, *content)
+        temporary.flush()
+        shape = (n_rows, *empty.shape[1:])
+        array = np.memmap(temporary, empty.dtype, "r", shape=shape) if n_rows else empty
+        np.save(file, array, allow_pickle=False)
 
 
 def _write_parquet(batches, file: Any) -> Iterator[int]:
@@ -295,8 +243,7 @@ def _as_arrow(name: str, column, dtype=None) -> Any:
 
 
 WRITERS: dict[str, Any] = {
-    ".npy": partial(_write_numpy, archive=False),
-    ".npz": partial(_write_numpy, archive=True),
+    ".npy": _write_numpy,
     ".tsv": partial(_write_separated, separator="\t"),
     ".csv": partial(_write_separated, separator=","),
     ".jsonl": _write_jsonl,
