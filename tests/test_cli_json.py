@@ -185,6 +185,7 @@ def test_reproduce_tells_every_result(tmp_path, places, monkeypatch):
 
     run = {"n_done": 1, "n_kept": 0, "seconds": 1.0, "peak_memory_bytes": 1, "skipped": {}}
     row = {"kind": "classification", "row": "Average", "dataset": "subj", "accuracy": 0.9}
+    row |= {"label": "Average", "sd": 0.0, "scores": [], "paper": None}
     monkeypatch.setattr(datasets, "data_folder", lambda data: tmp_path)
     monkeypatch.setattr(reproduction, "reproduce", lambda *a, **k: run)
     monkeypatch.setattr(reproduction, "read_results", lambda folder: [row])
