@@ -1,5 +1,6 @@
 """The demo: a support team labels 500 messages and asks how far the classifier can be trusted."""
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -166,7 +167,8 @@ def _monitor(classifier, streams, random_state) -> tuple[list[dict], dict[str, i
         for start in range(0, len(stream), _MONITOR_STEP):
             monitor.update(stream[start : start + _MONITOR_STEP])
             n_read = min(start + _MONITOR_STEP, len(stream))
-            evidence.append({"stream": name, "messages": n_read, "evidence": monitor.capital})
+            point = {"messages": n_read, "evidence": math.log10(max(monitor.capital, 1e-9))}
+            evidence.append({"stream": name, **point})
             if monitor.alarm and name not in alarms:
                 alarms[name] = n_read
     return evidence, alarms
@@ -201,17 +203,17 @@ def _charts(numbers: dict, sizes: np.ndarray, evidence: list[dict]) -> list[dict
             y=alt.Y("messages:Q", title="messages"),
         )
     )
-    scale = alt.Scale(type="symlog")
+    legend = alt.Legend(orient="bottom", title=None, columns=1, labelLimit=300)
     lines = (
         alt.Chart(alt.Data(values=evidence))
         .mark_line()
         .encode(
             x=alt.X("messages:Q", title="messages read"),
-            y=alt.Y("evidence:Q", scale=scale, title="evidence against the same distribution"),
-            color=alt.Color("stream:N", legend=alt.Legend(orient="bottom", title=None, columns=1)),
+            y=alt.Y("evidence:Q", title="evidence of drift (powers of ten)"),
+            color=alt.Color("stream:N", legend=legend),
         )
     )
-    threshold = alt.Chart(alt.Data(values=[{"alarm": 20}])).mark_rule(strokeDash=[4, 4])
+    threshold = alt.Chart(alt.Data(values=[{"alarm": math.log10(20)}])).mark_rule(strokeDash=[4, 4])
     drift = lines + threshold.encode(y="alarm:Q")
     return [
         chart.properties(width="container", height=height).to_dict()
