@@ -158,14 +158,14 @@ def _read_stsb(members):
             fields = line.split("\t")  # not csv: quotes in the sentences are not balanced
             try:
                 score = float(fields[4])
-                one, other = fields[5], fields[6]
+                sentence, other = fields[5], fields[6]
             except (IndexError, ValueError):
                 raise ValueError(
                     f"Line {number:,} of {member.path} must have a score in column 5 and "
                     f"sentences in columns 6 and 7. Got {line[:60]!r} instead. Fetch it again."
                 ) from None
             values.append(score)
-            first[part].append(one)
+            first[part].append(sentence)
             second[part].append(other)
         scores[part] = np.array(values)
     return first, second, scores
@@ -262,13 +262,13 @@ def load(name: str, data: str | Path | None = None, *, verify: bool = True) -> D
     path, loaded, digest = read_entry(name, entry, data)
     if len(loaded) == 3:  # sentence pairs
         first, second, scores = loaded
-        found = {part: values.size for part, values in scores.items()}
+        counts = {part: values.size for part, values in scores.items()}
         dataset: Dataset | Pairs = Pairs(name, first, second, scores, digest)
     else:
         train, y_train, test, y_test, classes = loaded
-        found = {"train": len(train), "test": len(test), "classes": len(classes)}
+        counts = {"train": len(train), "test": len(test), "classes": len(classes)}
         dataset = Dataset(name, train, y_train, test, y_test, classes, digest)
-    check_known(path, entry, found, digest, verify)
+    check_known(path, entry, counts, digest, verify)
     return dataset
 
 
@@ -328,8 +328,8 @@ def _walk(folder: Path, pattern: str, depth: int | None = None) -> Iterator[Path
 def _members(path: Path, pattern: str) -> Iterator[Member]:
     """The files whose path ends as `pattern` says, from a folder or from any kind of tar."""
     if path.is_dir():
-        for found in _walk(path, pattern):
-            yield Member(found.as_posix(), found.read_bytes())
+        for member in _walk(path, pattern):
+            yield Member(member.as_posix(), member.read_bytes())
         return
     wanted = re.compile(rf"(^|/){pattern}")
     try:

@@ -128,11 +128,11 @@ class _Words(NamedTuple):
 
     def kl(self) -> float:
         moved, total = self.moved, 0.0
-        for some in np.array_split(moved, max(1, moved.size // 8192)):
+        for rows in np.array_split(moved, max(1, moved.size // 8192)):
             total += float(
                 kl_gaussians(
-                    self.means[some], self.variances[some], self.prior_means[some],
-                    self.prior_variances[some],
+                    self.means[rows], self.variances[rows], self.prior_means[rows],
+                    self.prior_variances[rows],
                 ).sum()
             )  # fmt: skip
         return total * (1 + 1e-10) + 1e-13 * moved.size * self.means.shape[1] if moved.size else 0.0

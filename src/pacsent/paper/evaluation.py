@@ -316,11 +316,11 @@ def _details(kept, score, lams, source) -> dict:
     details["n_features"] = int(made.train.shape[1])
     posterior = getattr(made.vectorizer, "posterior", None)
     if posterior is not None and source.test is not None:
-        some = np.arange(min(1000, source.test.n_sentences))
+        rows = np.arange(min(1000, source.test.n_sentences))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EmptySentenceWarning)
-            variances = posterior(source.test.take(some))[1]
-        details["variance_by_length"] = _by_length(np.diff(source.test.offsets)[some], variances)
+            variances = posterior(source.test.take(rows))[1]
+        details["variance_by_length"] = _by_length(np.diff(source.test.offsets)[rows], variances)
     return details
 
 
@@ -482,9 +482,9 @@ def draw_labelled(labels: np.ndarray, n_labels: int, seed: int) -> np.ndarray:
         rng.permutation(np.flatnonzero(labels == label))[:n] for label, n in zip(classes, share)
     ]
     rows = np.concatenate(chosen)
-    rest = np.setdiff1d(np.arange(len(labels)), rows)
+    others = np.setdiff1d(np.arange(len(labels)), rows)
     missing = max(0, n_labels - rows.size)
-    return np.sort(np.concatenate([rows, rng.permutation(rest)[:missing]]))
+    return np.sort(np.concatenate([rows, rng.permutation(others)[:missing]]))
 
 
 def row_space(X: Any) -> tuple[Any, Callable]:
@@ -574,7 +574,7 @@ def similarity(row: Row, pairs: Any, words: Any, *, n_jobs: int | None = None) -
     encode = words.vocabulary.encode
     parts = {p: (encode(pairs.first[p]), encode(pairs.second[p])) for p in pairs.scores}
     texts = pairs.first["train"] + pairs.second["train"]
-    found = []
+    candidates = []
     for lam in row.lams or (None,):
         source = Texts(words, texts, pairs.first["test"] + pairs.second["test"], n_jobs=n_jobs)
         source.train, source.test = encode(texts), encode(source.test_texts)
@@ -585,18 +585,18 @@ def similarity(row: Row, pairs: Any, words: Any, *, n_jobs: int | None = None) -
             "test": (made.test[:n_test], made.test[n_test:]),
         }
         entry: dict = {"lam": lam}
-        for part, (one, other) in halves.items():
-            if hasattr(one, "multiply"):
-                cosine = np.asarray(one.multiply(other).sum(axis=1)).ravel()
+        for part, (first, second) in halves.items():
+            if hasattr(first, "multiply"):
+                cosine = np.asarray(first.multiply(second).sum(axis=1)).ravel()
             else:
-                cosine = np.einsum("ij,ij->i", unit_rows(one), unit_rows(other))
+                cosine = np.einsum("ij,ij->i", unit_rows(first), unit_rows(second))
             scores = pairs.scores[part]
             entry[part] = {
                 "spearman": float(spearmanr(cosine, scores)[0]),
                 "pearson": float(pearsonr(cosine, scores)[0]),
             }
-        found.append((entry, made))
-    best, made = max(found, key=lambda pair: pair[0]["train"]["spearman"])
+        candidates.append((entry, made))
+    best, made = max(candidates, key=lambda pair: pair[0]["train"]["spearman"])
     others = {}
     if hasattr(made.vectorizer, "posterior"):
         first, second = (made.vectorizer.posterior(part) for part in parts["test"])
@@ -614,7 +614,7 @@ def similarity(row: Row, pairs: Any, words: Any, *, n_jobs: int | None = None) -
         "lam": best["lam"],
         **best["test"],
         "posterior_similarities": others,
-        "lam_curve": [entry for entry, _ in found] if len(found) > 1 else [],
+        "lam_curve": [entry for entry, _ in candidates] if len(candidates) > 1 else [],
     }
 
 
@@ -626,19 +626,19 @@ def certificate(row: Row, prepared: "Prepared") -> dict:
     source, _, _ = prepared.part(0)
     started = time.perf_counter()
     vectorizer = make(row.method, prepared.words, on_empty="ignore", n_jobs=source.n_jobs)
-    found = certify_encoder(vectorizer, source.train, holdout=0.1, n_jobs=source.n_jobs)
+    certified = certify_encoder(vectorizer, source.train, holdout=0.1, n_jobs=source.n_jobs)
     return {
         **_named("certificate", row),
-        "certificate_kind": found.kind,
+        "certificate_kind": certified.kind,
         "bound": "betting",
-        "risk_bound": float(found.bound),
-        "held_out_risk": float(found.held_out_risk),
-        "empirical_risk": float(found.empirical_risk),
-        "n": int(found.n),
-        "n_documents": int(found.n),
-        "delta": float(found.delta),
-        "assumption": found.assumption,
-        "checked": found.provenance,
-        "seed": found.random_state,
+        "risk_bound": float(certified.bound),
+        "held_out_risk": float(certified.held_out_risk),
+        "empirical_risk": float(certified.empirical_risk),
+        "n": int(certified.n),
+        "n_documents": int(certified.n),
+        "delta": float(certified.delta),
+        "assumption": certified.assumption,
+        "checked": certified.provenance,
+        "seed": certified.random_state,
         "seconds": round(time.perf_counter() - started, 2),
     }

@@ -54,10 +54,10 @@ def tasks(only: Iterable[str] | None = None) -> list[Cell]:
                 if name in _CERTIFIED:
                     every.append(Cell("certificate", name, dataset))
         # slow rows of our own: only beside the paper's
-        some = [name for name in names if ROWS[name].in_paper or not _is_slow(ROWS[name])]
+        extra_rows = [name for name in names if ROWS[name].in_paper or not _is_slow(ROWS[name])]
         for dataset in ("mr", "trec"):
-            every += [Cell("classification", name, dataset) for name in some]
-        every += [Cell("similarity", name, "stsb") for name in some]
+            every += [Cell("classification", name, dataset) for name in extra_rows]
+        every += [Cell("similarity", name, "stsb") for name in extra_rows]
     wanted = [name.strip() for name in only or () if name.strip()]
     choices = {
         "row": set(ROWS),
@@ -173,14 +173,14 @@ class _Run:
         if task.dataset not in self._loaded:
             self._loaded.clear()
             try:
-                found: Any = datasets.load(task.dataset, data, verify=self.verify)
+                dataset: Any = datasets.load(task.dataset, data, verify=self.verify)
             except FileNotFoundError as error:
                 self.leave_out(task.dataset, error)
-                found = None
-            if found is not None and task.kind != "similarity":
+                dataset = None
+            if dataset is not None and task.kind != "similarity":
                 p = self.protocol
-                found = Prepared(found, self.words, n_jobs=p.n_jobs)
-            self._loaded[task.dataset] = found
+                dataset = Prepared(dataset, self.words, n_jobs=p.n_jobs)
+            self._loaded[task.dataset] = dataset
         return self._loaded[task.dataset]
 
     def leave_out(self, name: str, error: Exception) -> None:
@@ -233,8 +233,8 @@ def _run_task(task: Cell, prepared, words, protocol: Protocol) -> dict:
         return evaluation.similarity(row, prepared, words, n_jobs=protocol.n_jobs)
     if task.kind == "few-labels":
         sizes: dict[str, Any] = {"sizes": (100,), "n_draws": 2} if protocol.quick else {}
-        found = evaluation.few_labels(row, prepared, n_jobs=protocol.n_jobs, **sizes)
-        return {"dataset": task.dataset, **found}
+        result = evaluation.few_labels(row, prepared, n_jobs=protocol.n_jobs, **sizes)
+        return {"dataset": task.dataset, **result}
     if task.kind == "certificate":
         return {"dataset": task.dataset, **evaluation.certificate(row, prepared)}
     return asdict(evaluation.run_row(row, prepared, replace(protocol, lams=lams)))
@@ -317,12 +317,12 @@ def _read_result(path: Path) -> dict:
 def read_results(folder: str | os.PathLike) -> list[dict]:
     """Every result under `folder`, in the order of the table."""
     order = {name: number for number, name in enumerate(ROWS)}
-    found = []
+    results = []
     for path in sorted(Path(folder).rglob("*.json")):
         content = _read_result(path)
         if "kind" in content and "row" in content:
-            found.append(content)
-    return sorted(found, key=lambda r: (r["kind"], order.get(r["row"], 99), r.get("dataset", "")))
+            results.append(content)
+    return sorted(results, key=lambda r: (r["kind"], order.get(r["row"], 99), r.get("dataset", "")))
 
 
 def _one_line(content: dict) -> str:
@@ -333,8 +333,8 @@ def _one_line(content: dict) -> str:
     if content["kind"] == "similarity":
         return f"{where}: Spearman {content['spearman']:.4f}"
     if content["kind"] == "few-labels":
-        found = ", ".join(f"{p['n_labels']}: {p['accuracy']:.4f}" for p in content["curve"])
-        return f"{where}, few labels: {found}"
+        accuracies = ", ".join(f"{p['n_labels']}: {p['accuracy']:.4f}" for p in content["curve"])
+        return f"{where}, few labels: {accuracies}"
     bound = rounded_up(content["risk_bound"], 4)
     return f"{where}: certificate {bound}, held out {content['held_out_risk']:.4f}"
 

@@ -8,7 +8,7 @@ same documents show what happens to the paper's own bound, whose prior is built 
 
 import warnings
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -97,15 +97,6 @@ class Coverage:
 
     def to_dict(self) -> dict:
         return {**asdict(self), "rate": self.rate, "holds": self.holds}
-
-
-class Replicates(NamedTuple):
-    """The pairs behind a `Coverage`: claimed bound and true risk, ours and the paper's."""
-
-    claimed: np.ndarray
-    true: np.ndarray
-    paper_claimed: np.ndarray
-    paper_true: np.ndarray
 
 
 class Language:
@@ -210,7 +201,6 @@ def simulate(
     delta: float = 0.05,
     random_state: int = 0,
     verbose: bool = False,
-    return_replicates: bool = False,
     **options: Any,
 ) -> Any:
     """Count how often a certificate falls below the true risk.
@@ -223,8 +213,6 @@ def simulate(
         vectors, which can only memorise, and documents of about 16 words; or documents whose words
         come in bursts and whose topic drifts (continuation and A only, and A must fail there: its
         truth is taken from the words that follow).
-    return_replicates : bool, default=False
-        Return (Coverage, Replicates).
     **options
         Options of the kind, as its function takes them.
 
@@ -262,7 +250,7 @@ def simulate(
     claimed, true, paper_claimed, paper_true = rows.T
     n_violations = int((claimed < true).sum())
     low, high = two_sided_limits(n_violations, n_replicates, 0.05)
-    coverage = Coverage(
+    return Coverage(
         kind, setting, n_replicates, n_violations, low, high, delta,
         mean_bound=float(claimed.mean()),
         mean_risk=float(true.mean()),
@@ -271,7 +259,6 @@ def simulate(
         paper_mean_bound=float(paper_claimed.mean()),
         paper_mean_risk=float(paper_true.mean()),
     )  # fmt: skip
-    return (coverage, Replicates(*rows.T)) if return_replicates else coverage
 
 
 @dataclass(frozen=True)
