@@ -46,7 +46,7 @@ $(EXTRAS): $(ALL)
 	$(PIP) -e '.[test-extras]'
 	@touch $@
 
-demo: $(USE)     ## the main job, end to end: thirty books, read with the English model
+demo: $(USE)     ## the main job, end to end: 500 labelled messages, a certified classifier, one page
 	$(BIN)/pacsent demo -o $(DEMO) --overwrite
 
 test: $(DEV)   ## the fast tests of every package, in TEST_PROCESSES (2) processes
