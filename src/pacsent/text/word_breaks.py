@@ -2,7 +2,7 @@
 
 Every character becomes the letter of its class (`word_breaks.txt`), and a regular expression over
 these letters finds the segments. Its parts carry the numbers of the rules. The boundaries of the
-library `regex` (2026.11.9) miss 259 of the 1,823 cases of Unicode 15, such as 'a or a flag before a
+library regex (2026.11.9) miss 259 of the 1,823 cases of Unicode 15, such as 'a or a flag before a
 letter.
 """
 
