@@ -86,11 +86,11 @@ def _descriptions(estimator: type) -> dict[str, str]:
     section = re.search(
         r"\nParameters\n-+\n(.*?)(?=\n\n\w[\w ]*\n-+\n|\Z)", inspect.getdoc(estimator) or "", re.S
     )
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for entry in re.split(r"\n(?=\S)", section[1] if section else ""):
         names, _, text = entry.partition("\n")
         sentence = re.split(r"(?<=\.)\s", " ".join(text.split()))[0]
         if sentence:
             for name in names.partition(" :")[0].split(", "):
-                found[name] = sentence.replace("`", "")
-    return found
+                descriptions[name] = sentence.replace("`", "")
+    return descriptions

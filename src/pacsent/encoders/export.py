@@ -35,12 +35,12 @@ def as_table(vectorizer: Any) -> np.ndarray:
     """
     words = vectorizer.word_vectors.words
     rng = np.random.default_rng(0)
-    some = np.sort(rng.permutation(len(words))[:1000])  # first of all: some methods take long
-    texts = [rng.integers(len(some), size=n) for n in rng.integers(2, 30, 200)]
-    rows = vectorizer.transform([[words[i]] for i in some])
-    found = vectorizer.transform([[words[i] for i in some[text]] for text in texts])
+    sampled = np.sort(rng.permutation(len(words))[:1000])  # first of all: some methods take long
+    texts = [rng.integers(len(sampled), size=n) for n in rng.integers(2, 30, 200)]
+    rows = vectorizer.transform([[words[i]] for i in sampled])
+    vectors = vectorizer.transform([[words[i] for i in sampled[text]] for text in texts])
     means = np.stack([rows[text].mean(axis=0, dtype=float) for text in texts])
-    if not np.allclose(found, means, rtol=1e-4, atol=1e-5 * np.abs(means).max()):
+    if not np.allclose(vectors, means, rtol=1e-4, atol=1e-5 * np.abs(means).max()):
         raise ValueError(
             f"{type(vectorizer).__name__} with these settings is not the mean of one row for each "
             "word, so no table holds it. Export SIF-sum, SIF, uSIF, concat or Average."

@@ -146,7 +146,7 @@ def explore(
     def work(line):
         """Places of one line of the grid, each started at the solution of the one before."""
         starts: list = [None] * len(signs)
-        found = []
+        scored_settings = []
         for s, d in line:
             K = s * K_sparse + d * K_dense + jitter
             fits = [laplace(K, y, weights, start=f) for y, f in zip(signs, starts)]
@@ -162,8 +162,10 @@ def explore(
             a = np.stack([fit.a for fit in fits], axis=1)
             some = left_out[judged], labels[judged], weights[judged]
             likelihood = -log_loss(*some, fit_inverse_temperature(*some)) * weights[judged].sum()
-            found.append((s, d, sum(fit.evidence for fit in fits), likelihood, left_out, a))
-        return found
+            scored_settings.append(
+                (s, d, sum(fit.evidence for fit in fits), likelihood, left_out, a)
+            )
+        return scored_settings
 
     with ThreadPoolExecutor(n_threads) as pool:
         rows = [row for some in pool.map(work, grid) for row in some]
@@ -216,18 +218,18 @@ def averaged(
     have one f, more have one for each against the rest; all have the same weights.
     """
     weights = np.ones(labels.size) if weights is None else weights
-    found = explore(
+    explored = explore(
         K_sparse, K_dense, labels, grid, n_classes=n_classes, weights=weights,
         n_threads=n_threads, folds=folds, growth=growth,
     )  # fmt: skip
-    share = weigh(found.evidence, found.likelihood)
-    spread = np.sqrt(np.mean(np.square(found.left_out), axis=(1, 2))) + 1e-12
+    share = weigh(explored.evidence, explored.likelihood)
+    spread = np.sqrt(np.mean(np.square(explored.left_out), axis=(1, 2))) + 1e-12
     share_of = share / spread * (share @ spread)
     best = int(np.argmax(share))
     return Averaged(
-        np.einsum("g,gnk->nk", share_of * found.s, found.a),
-        np.einsum("g,gnk->nk", share_of * found.d, found.a),
-        np.einsum("g,gnk->k", share_of, found.a),
-        np.einsum("g,gnk->nk", share_of, found.left_out),
-        (float(found.s[best]), float(found.d[best])),
+        np.einsum("g,gnk->nk", share_of * explored.s, explored.a),
+        np.einsum("g,gnk->nk", share_of * explored.d, explored.a),
+        np.einsum("g,gnk->k", share_of, explored.a),
+        np.einsum("g,gnk->nk", share_of, explored.left_out),
+        (float(explored.s[best]), float(explored.d[best])),
     )

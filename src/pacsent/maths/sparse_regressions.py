@@ -112,11 +112,11 @@ def _signs(labels, positive, padded):
     """+1 where a text is positive in a column, -1 elsewhere, (n, n_columns)."""
     labels = np.asarray(labels)
     if positive is None:
-        found = np.broadcast_to((labels > 0)[:, None], (labels.size, padded.size))
+        is_positive = np.broadcast_to((labels > 0)[:, None], (labels.size, padded.size))
     else:
         positive = np.asarray(positive, np.int64)[padded]
-        found = labels[:, positive] if labels.ndim == 2 else labels[:, None] == positive
-    return np.where(found, np.float32(1.0), np.float32(-1.0))
+        is_positive = labels[:, positive] if labels.ndim == 2 else labels[:, None] == positive
+    return np.where(is_positive, np.float32(1.0), np.float32(-1.0))
 
 
 def _padding(n_columns):

@@ -119,9 +119,9 @@ def _searched(feature_sets, labels: _Labels, protocol: Protocol) -> _Searched:
         for normalise in (True,) if made.normalised else (False, True):
             X = unit_rows(made.train) if normalise and not made.normalised else made.train
             before = paths.get((number - 1, normalise))
-            found = regressions.grid_search(X, labels.train, folds, **settings, start=before)
-            table[number, normalise] = found.accuracy.mean(axis=1)
-            paths[number, normalise] = found.path
+            grid = regressions.grid_search(X, labels.train, folds, **settings, start=before)
+            table[number, normalise] = grid.accuracy.mean(axis=1)
+            paths[number, normalise] = grid.path
             if before is not None:  # its preconditioners are large and no longer needed
                 paths[number - 1, normalise] = regressions.Path(before.Cs, before.weights)
         seconds["search"] += time.perf_counter() - started
@@ -287,13 +287,13 @@ def _evaluate_row(row: Row, prepared: Prepared, protocol: Protocol, extract):
         def feature_sets(number, seed, source=source):
             return extract(row, source, lams[number], seed)
 
-        found, curve, searched = _score_group(
+        group_scores, curve, searched = _score_group(
             feature_sets,
             _Labels(y_train, y_test, prepared.n_classes),
             replace(protocol, seeds=group),
             random=row.random,
         )
-        scores += found
+        scores += group_scores
         curves.append(curve)
         for key, value in searched.seconds.items():
             seconds[key] += value
@@ -538,13 +538,13 @@ def few_labels(
             best: tuple = (-1.0,)
             for normalise in lengths:
                 X, project = row_space(train[normalise][rows])
-                found = regressions.grid_search(
+                grid = regressions.grid_search(
                     X, y, folds, n_classes=prepared.n_classes, Cs=Cs, tol=1e-8, n_jobs=n_jobs
                 )
-                mean = found.accuracy[0].mean(axis=0)
+                mean = grid.accuracy[0].mean(axis=0)
                 at = int(np.argmax(mean))
                 if mean[at] > best[0]:
-                    best = mean[at], normalise, Cs[at], found.path, X, project
+                    best = mean[at], normalise, Cs[at], grid.path, X, project
             _, normalise, C, path, X, project = best
             coef, intercept = regressions.fit(
                 X, y, C, n_classes=prepared.n_classes, start=path, tol=1e-9, n_jobs=n_jobs

@@ -338,8 +338,8 @@ class _Continuing:
 
     def replicate(self, rng, trial: Trial):
         sample = self.encoded.take(rng.integers(0, self.encoded.n_sentences, self.n_drawn))
-        certificate, found = trial(rng, self.language.words, sample, "continuation")
-        return certificate.bound, self.true_risk(found.rule), 0.0, 0.0
+        certificate, measured = trial(rng, self.language.words, sample, "continuation")
+        return certificate.bound, self.true_risk(measured.rule), 0.0, 0.0
 
     def true_risk(self, rule):
         """Mean over the whole population, noise by its exact distribution."""

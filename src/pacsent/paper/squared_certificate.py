@@ -180,11 +180,11 @@ def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:
     held_out = {}
     n_rest = np.diff(parts.rest.offsets)
     if n_rest.sum():
-        some = np.flatnonzero(n_rest > 0)
-        rest, rest_square = _word_moments(parts.rest.take(some), A_hat)
-        on_rest = 0.5 * (rest_square + ((rest - mu[some]) ** 2).sum(axis=1) + n_dims * var_Q[some])
+        rows = np.flatnonzero(n_rest > 0)
+        rest, rest_square = _word_moments(parts.rest.take(rows), A_hat)
+        on_rest = 0.5 * (rest_square + ((rest - mu[rows]) ** 2).sum(axis=1) + n_dims * var_Q[rows])
         held_out = {
-            "held_out_risk": float((n_s[some] * on_rest).sum() / n_s[some].sum()),
+            "held_out_risk": float((n_s[rows] * on_rest).sum() / n_s[rows].sum()),
             "n_held_out": int(n_rest.sum()),
         }
     certificate = s.certificate(

@@ -107,11 +107,12 @@ def choose(
     norms = np.linalg.norm(table, axis=1).astype(float)
     at_near = np.einsum("ij,ij->i", near[document], table).astype(float)
     at_far = np.einsum("ij,ij->i", far[document], table).astype(float)
-    some = rng.choice(document, _MOST_NOISE)  # a document by its number of tokens, and a noise word
+    # Pairs of a document, drawn by its number of tokens, and a noise word.
+    noise_documents = rng.choice(document, _MOST_NOISE)
     noise_table = np.asarray(A_hat[rng.choice(p_noise.size, _MOST_NOISE, p=p_noise)], np.float32)
     noise_norms = np.linalg.norm(noise_table, axis=1).astype(float)
-    noise_near = np.einsum("ij,ij->i", near[some], noise_table).astype(float)
-    noise_far = np.einsum("ij,ij->i", far[some], noise_table).astype(float)
+    noise_near = np.einsum("ij,ij->i", near[noise_documents], noise_table).astype(float)
+    noise_far = np.einsum("ij,ij->i", far[noise_documents], noise_table).astype(float)
     distance = ((far - near).astype(float) ** 2).sum()
     length = np.sqrt((near.astype(float) ** 2).sum(axis=1).mean())
     settings, positives, noises, prices = [], [], [], []

@@ -242,12 +242,12 @@ class Occurrences(NamedTuple):
         known = np.flatnonzero((self.columns >= 0) & (values != 0))
         _, at, back = np.unique(self.columns[known], return_index=True, return_inverse=True)
         sums = np.bincount(back, values[known], at.size)
-        found = []
+        parts = []
         for i, value in zip(known[at], sums.tolist()):
             tokens = range(self.first[i], self.first[i] + self.size[i])
             words = [text[slice(*self.spans[t - 1])].lower() if t else "^" for t in tokens]
-            found.append((" ".join(words), value))
-        return sorted(found, key=lambda item: -abs(item[1]))
+            parts.append((" ".join(words), value))
+        return sorted(parts, key=lambda item: -abs(item[1]))
 
 
 def _places(text, spans):

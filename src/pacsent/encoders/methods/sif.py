@@ -186,8 +186,8 @@ class SIFVectorizer(_Learned):
             vectors = summing(encoded, 1.0 / n_tokens, None)
             second = moments(vectors, np.full(n, 1.0 / n))[1]
         else:
-            some = heaviest(p * weights)  # the others hardly occur, and are most of the table
-            A, p, weights = self._tables()[0][some], p[some], weights[some]
+            frequent = heaviest(p * weights)  # the others hardly occur, and are most of the table
+            A, p, weights = self._tables()[0][frequent], p[frequent], weights[frequent]
             _, second = moments(A, p * weights**2)
             second = sentence_moment((p * weights) @ A.astype(float), second, length)
         self.directions_, shares = main_directions(second, _N_DIRECTIONS[self.weights])
@@ -281,9 +281,9 @@ class SIFSumVectorizer(_Learned):
             self._check_texts(encoded)
             counts = np.bincount(encoded.ids, minlength=weights.size)
         q = counts * weights
-        some = heaviest(q)  # the others hardly occur, and are most of the table
-        q = q[some] / max(q[some].sum(), np.finfo(float).tiny)
-        tables = [table[some] for table in self._tables()]
+        frequent = heaviest(q)  # the others hardly occur, and are most of the table
+        q = q[frequent] / max(q[frequent].sum(), np.finfo(float).tiny)
+        tables = [table[frequent] for table in self._tables()]
         self.centres_ = np.stack([q @ table.astype(float) for table in tables])
         self.map_ = damping(*moments(_Summed(tables, self.centres_), q), _APERTURE)
 
