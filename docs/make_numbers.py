@@ -134,10 +134,6 @@ def paper_accuracy() -> str:
     return report.format_table(report.accuracy_table(read_results(RESULTS / "reproduce")), "md")
 
 
-def paper_few_labels() -> str:
-    return markdown(*report.few_label_table(read_results(RESULTS / "reproduce")))
-
-
 def paper_pairs() -> str:
     return markdown(*report.similarity_table(read_results(RESULTS / "reproduce")))
 
@@ -146,7 +142,6 @@ TABLES = {
     "speed": speed,
     "methods": methods,
     "paper-accuracy": paper_accuracy,
-    "paper-few-labels": paper_few_labels,
     "paper-pairs": paper_pairs,
 }
 

@@ -3,7 +3,7 @@
     python scripts/make_multilingual.py collect CORPORA TATOEBA PAIRS
     python scripts/make_multilingual.py distill PAIRS MINILM [-o OUT] [--limit N] [--steps N]
 
-docs/multilingual.md says where the texts come from and what the result is. The first command writes
+docs/languages.md says where the texts come from and what the result is. The first command writes
 PAIRS/<language>.tsv, an English sentence and its translation in each line: CORPORA holds the npm
 packages nlp-corpus, de-corpus, fr-corpus, it-corpus and ja-corpus and the repository es-corpus,
 unpacked under these names; TATOEBA is the repository Tatoeba-Challenge. Sentences of STS-B, where
