@@ -17,8 +17,7 @@ from harness import finish, parser_for
 from pacsent import WordVectors, certify_encoder, make
 from pacsent.guarantees import continuation
 from pacsent.guarantees.certificate import pack_losses, unpack_losses
-from pacsent.guarantees.continuation import ContinuationOptions
-from pacsent.guarantees.encoder_certificate import certified
+from pacsent.guarantees.encoder_certificate import CertifyOptions, certified
 from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import gibbs_risk
 from pacsent.paper import benchmark_datasets as datasets
@@ -96,7 +95,7 @@ def what_follows(words, given):
     for name in DATASETS:
         encoded = encoded_texts(words, name, given.data)
         encoded = encoded.take(np.flatnonzero(np.diff(encoded.offsets) >= 5)[:5000])
-        head, tail = continuation.cut(encoded, 0.8)
+        head, tail = continuation.cut(encoded)
         options = word_certificate.WordOptions(random_state=SEED)
         found, gibbs = certified(make("PB-L2", words), head, options, word_certificate.measure)
         counts = words.vocabulary.count(tail.take(gibbs.parts.rows))
@@ -137,7 +136,7 @@ def splits(words, given):
     for name in DATASETS:
         encoded = encoded_texts(words, name, given.data)
         # the rule, and one loss a document, by the library; documents set aside are not counted
-        options = ContinuationOptions(random_state=SEED)
+        options = CertifyOptions(random_state=SEED)
         _, measured = certified(make("PB-L2", words), encoded, options, continuation.measure)
         losses = unpack_losses(pack_losses(measured.losses))
         truth = losses.mean()

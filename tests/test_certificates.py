@@ -196,7 +196,7 @@ class TestWords:
     def test_same_seed_same_certificate_and_the_text_is_left_alone(self, vectorizer, documents):
         before = documents.ids.copy()
         first = certify(vectorizer, documents, posterior="auto")
-        assert first == certify(vectorizer, documents, posterior="auto", n_jobs=2)
+        assert first == certify(vectorizer, documents, posterior="auto")
         assert np.array_equal(documents.ids, before)
         other = certify(vectorizer, documents, posterior="auto", random_state=1)
         assert other.bound != first.bound
@@ -487,6 +487,8 @@ class TestGuarantee:
             simulation.simulate("Z")
         with pytest.raises(ValueError, match="n_replicates must be at least 1"):
             simulation.simulate("A", n_replicates=0)
+        with pytest.raises(ValueError, match=r"must be 'continuation' or 'A' in drift. Got 'B'"):
+            simulation.simulate("B", "drift", 1)
 
     def test_the_interval_is_the_exact_one(self):
         low, high = two_sided_limits(3, 40, 0.05)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import re
 import warnings
 
 import numpy as np
@@ -13,10 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pacsent import Corpus, SkipGram, WordVectors, certify_encoder, load, make, save
 from pacsent.guarantees import calibration, continuation, read_certificate
 from pacsent.guarantees.certificate import unpack_losses
-from pacsent.guarantees.continuation import ContinuationCertificate, ContinuationOptions
-from pacsent.guarantees.encoder_certificate import certified
+from pacsent.guarantees.continuation import ContinuationCertificate
+from pacsent.guarantees.encoder_certificate import CertifyOptions, certified
 from pacsent.maths.means import betting
-from pacsent.maths.rounding import percent, rounded_up
+from pacsent.maths.rounding import percent
 from pacsent.paper import (
     certify_documents,
     certify_squared_loss,
@@ -28,7 +27,7 @@ from pacsent.text.encoded import Encoded
 
 def measured_too(encoder, texts, **options):
     """The certificate, and what was measured."""
-    return certified(encoder, texts, ContinuationOptions(**options), continuation.measure)
+    return certified(encoder, texts, CertifyOptions(**options), continuation.measure)
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +54,12 @@ class TestMeasuring:
     def test_the_losses_are_those_of_the_rule_by_hand(self, found, documents, language):
         """Every document read to 80 %, every score taken one by one."""
         _, measured = found
-        rule = measured.rule
-        head, tail = continuation.cut(documents.take(measured.rows), 0.8)
+        rule, certified_documents = measured.rule, documents.take(measured.rows)
+        head, tail = continuation.cut(certified_documents)
+        n = np.diff(certified_documents.offsets)
+        assert_array_equal(np.diff(head.offsets), np.clip(np.floor(0.8 * n), 1, n - 1))
+        first = certified_documents.take([4]).ids
+        assert_array_equal(np.concatenate([head.take([4]).ids, tail.take([4]).ids]), first)
         vectors = rule.scale * make("PB-L2", language.words).fit([]).transform(head) + rule.shift
         table = language.words.input_vectors.astype(float)
         for s in range(0, 40, 7):
@@ -67,14 +70,6 @@ class TestMeasuring:
             spread = 5 * np.sqrt(exact_noise * (1 - exact_noise) / 256) + 1e-3
             assert abs(measured.losses[s] - 0.5 * (missed + exact_noise)) <= 0.5 * spread
 
-    def test_the_first_part_comes_first_in_reading_order(self, documents):
-        head, tail = continuation.cut(documents, 0.8)
-        rebuilt = np.concatenate([head.take([4]).ids, tail.take([4]).ids])
-        assert_array_equal(rebuilt, documents.take([4]).ids)
-        n = np.diff(documents.offsets)
-        assert_array_equal(np.diff(head.offsets), np.clip(np.floor(0.8 * n), 1, n - 1))
-        assert np.diff(tail.offsets).min() >= 1
-
     def test_the_bound_is_that_of_the_losses(self, found):
         certificate, measured = found
         kept = unpack_losses(certificate.losses)
@@ -83,15 +78,12 @@ class TestMeasuring:
         assert certificate.bound == betting(kept, 0.05)
         assert certificate.n == kept.size == measured.rows.size
 
-    def test_nothing_certified_was_set_aside_or_held_out(self, found, documents):
-        _, measured = found
-        together = np.concatenate([measured.rows, measured.aside, measured.rest])
-        assert sorted(together) == list(range(documents.n_sentences))
-
     def test_the_rule_does_not_depend_on_the_certified_documents(
         self, vectorizer, documents, found
     ):
         _, measured = found
+        together = np.concatenate([measured.rows, measured.aside, measured.rest])
+        assert sorted(together) == list(range(documents.n_sentences))
         changed = documents.ids.copy()
         for row in measured.rows:
             a, b = documents.offsets[row], documents.offsets[row + 1]
@@ -132,6 +124,8 @@ class TestChoices:
         assert certificate.bound == betting(kept, 0.05 / 3)
         assert "a union bound over 3 alternatives (3 candidates)" in str(certificate)
         assert certificate.verify()
+        with pytest.raises(ValueError, match=r"a list of them. Got an empty list"):
+            certify_encoder([], documents)
 
     def test_candidates_tried_elsewhere_are_corrected_for(self, vectorizer, documents):
         alone = certify_encoder(vectorizer, documents, random_state=0)
@@ -153,10 +147,6 @@ class TestChoices:
             paid += min(betting(row, 0.05 / 30) for row in losses) < 0.4
         assert unpaid > 8
         assert paid <= 6
-
-    def test_an_empty_list(self, documents):
-        with pytest.raises(ValueError, match=r"a list of them. Got an empty list"):
-            certify_encoder([], documents)
 
 
 class TestProvenance:
@@ -197,15 +187,6 @@ class TestProvenance:
                 certificate = certify_encoder(make("PB-L2", words), others)
             assert certificate.provenance == "checked"
             assert "Provenance: checked" in str(certificate)
-
-    def test_unknown_provenance_is_stated(self, vectorizer, documents):
-        assert "Provenance: UNKNOWN" in str(certify_encoder(vectorizer, documents))
-
-    def test_imported_vectors_can_be_told_what_they_saw(self, trained, others):
-        foreign = WordVectors(trained.vocabulary, trained.input_vectors, trained.output_vectors)
-        known = foreign.trained_on(list(self.texts))
-        with pytest.raises(ValueError, match="were trained on 60 of the 60 documents"):
-            certify_encoder(make("PB-L2", known), list(self.texts[::-1]))
 
     def test_convert_tells_imported_vectors_what_they_saw(self, trained, others, tmp_path):
         from pacsent.cli import cli
@@ -251,6 +232,7 @@ class TestDuplicates:
         once = kind(vectorizer, documents, random_state=0)
         again = kind(vectorizer, twice, random_state=0)
         assert (again.n_duplicates, again.n, again.bound) == (300, once.n, once.bound)
+        assert "Provenance: UNKNOWN" in str(again)
 
     def test_other_case_and_unknown_words_make_no_other_text(self, toy_word_vectors):
         encoder = make("Average", toy_word_vectors)
@@ -271,33 +253,20 @@ class TestVerify:
             certificate.verify(documents, make("PB-L2", vectorizer.word_vectors, lam=3.0))
         with pytest.raises(ValueError, match="must be given together"):
             certificate.verify(documents)
-
-    @pytest.mark.parametrize(
-        "change",
-        [{"provenance": "checked"}, {"n_left_out": 7},
-         {"n_held_out": 5_000}],
-    )  # fmt: skip
-    def test_no_field_may_be_changed(self, found, vectorizer, documents, change):
-        forged = dataclasses.replace(found[0], **change)
+        forged = dataclasses.replace(certificate, provenance="checked")
         assert forged.verify()  # it is not impossible by itself
-        with pytest.raises(ValueError, match=f"{next(iter(change))} must be"):
+        with pytest.raises(ValueError, match="provenance must be"):
             forged.verify(documents, vectorizer)
 
     @pytest.mark.parametrize(
         "change, message",
         [
-            ({"delta": 1.5}, "delta must be strictly between 0 and 1"),
             ({"n": 3}, "n must be 300, the number of losses"),
-            ({"n": -3}, "n must be an integer of at least 1"),
-            ({"bound": float("nan")}, r"bound must be in \[0, 1\]"),
-            ({"bound": 0.1}, "computed from its parts"),
-            ({"empirical_risk": 0.1}, "computed from its parts"),
             ({"losses": None}, "losses must be of type str"),
             ({"losses": "%%%"}, "losses must be what certify recorded"),
             ({"options": {"overlap": "x"}}, "options must be those of certify. overlap must be"),
             ({"options": {"bias": float("nan")}}, "options must be those of certify. bias must"),
             ({"provenance": "surely"}, "provenance must be 'checked' or 'unknown'"),
-            ({"corrections": {"candidates": -1}}, "corrections must be integers of at least 1"),
         ],
     )
     def test_what_cannot_be_is_refused(self, found, change, message):
@@ -319,14 +288,6 @@ class TestVerify:
 
 
 class TestWords:
-    def test_bounds_are_rounded_up_never_to_nearest(self, found):
-        assert rounded_up(0.25001, 4) == "0.2501"
-        assert rounded_up(0.25, 4) == "0.2500"
-        for bound in np.random.default_rng(0).random(200):
-            assert float(percent(float(bound)).split()[0]) >= 100 * bound - 1e-9
-        shown = re.search(r"error is at most ([\d.]+) %", str(found[0])).group(1)
-        assert float(shown) >= 100 * found[0].bound
-
     def test_the_sentence_says_what_is_read_and_which_noise(self, found):
         said = str(found[0])
         assert said.startswith(
@@ -340,14 +301,11 @@ class TestWords:
 
     def test_the_picture_has_the_three_bars(self, found):
         html = found[0]._repr_html_()
-        for name in ("guessing", "held out", "certified"):
-            assert f">{name}</td>" in html
+        bars = (f">{name}</td>" for name in ("guessing", "held out", "certified"))
         rows = ("Scope", "Measured on", "Held out", "Assumption", "Provenance", "Corrections")
-        places = [html.index(f">{row}</dt>") for row in rows]
-        assert (
-            places == sorted(places)
-            and html.index("Given the first") < html.index("<table") < places[0]
-        )
+        parts = ("Given the first", "<table", *bars, *(f">{row}</dt>" for row in rows))
+        places = [html.index(part) for part in parts]
+        assert places == sorted(places)
         assert "<script" not in html and "http" not in html
 
 
@@ -356,11 +314,9 @@ class TestRefusals:
         "options, message",
         [
             ({"n_candidates": 0}, "n_candidates must be an integer of at least 1"),
-            ({"n_candidates": 0.5}, "n_candidates must be an integer of at least 1. Got 0.5"),
             ({"n_candidates": True}, "n_candidates must be an integer of at least 1. Got True"),
             ({"holdout": "some"}, "split and holdout must be shares"),
             ({"overlap": "keep"}, "overlap must be 'refuse' or 'drop'"),
-            ({"bias": [0.0, 1.0]}, "bias must be a finite number"),
             ({"split": 0.5, "holdout": 0.5}, "must be shares with a positive rest"),
         ],
     )
@@ -381,15 +337,11 @@ class TestRefusals:
         with pytest.raises(ValueError, match=f"Got NaN or infinity in row {row}"):
             kind(vectorizer, texts, holdout=0.1)
 
-    def test_kind_b_speaks_of_documents(self, vectorizer, documents):
-        said = str(certify_documents(vectorizer, documents, posterior="prior", holdout=0.2))
-        assert "further documents the risk" in said and "further words" not in said
-
     def test_kind_b_certifies_what_it_names_or_refuses(self, vectorizer, documents):
         with pytest.raises(ValueError, match="kind 'B' certifies the words' posteriors"):
             certify_documents(vectorizer, documents)
-        found = certify_documents(vectorizer, documents, posterior="prior")
-        assert found.posterior == "prior"
+        found = certify_documents(vectorizer, documents, posterior="prior", holdout=0.2)
+        assert found.posterior == "prior" and "further documents the risk" in str(found)
 
 
 class TestGuarantee:
@@ -419,10 +371,6 @@ class TestGuarantee:
         monkeypatch.setattr(continuation, "divided", leaking)
         leaky = simulation.simulate("continuation", "memorising", 20)
         assert leaky.mean_gap < honest.mean_gap - 0.01
-
-    def test_drift_is_for_two_kinds(self):
-        with pytest.raises(ValueError, match=r"must be 'continuation' or 'A' in drift. Got 'B'"):
-            simulation.simulate("B", "drift", 1)
 
 
 class TestCommands:

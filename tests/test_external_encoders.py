@@ -15,7 +15,7 @@ from pacsent import Index, TextClassifier, make
 from pacsent.cli import cli
 from pacsent.encoders import ExternalEncoder, RemoteEncoder, as_encoder
 from pacsent.encoders import remote_encoder as remote
-from pacsent.guarantees.mapped_encoder import MappedEncoder
+from pacsent.guarantees.encoder_certificate import MappedEncoder
 from pacsent.paper.benchmark_datasets import Dataset
 from pacsent.paper.simulation import SETTINGS, Language
 from pacsent.scale import Embed, embed_shards

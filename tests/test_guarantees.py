@@ -15,7 +15,7 @@ from pacsent.classify.fitting import CharacterShare, folds_for
 from pacsent.guarantees import AnswerRule, StreamWatcher, certify, compare
 from pacsent.guarantees.abstaining import abstain
 from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration, set_thresholds
-from pacsent.guarantees.comparison import Comparison
+from pacsent.guarantees.count_certificates import Comparison
 from pacsent.guarantees.error_certificate import joint_bounds
 from pacsent.maths import binomial
 

@@ -10,7 +10,7 @@ from pacsent.classify import fitting
 from pacsent.guarantees.abstaining import Plan, accepted, lowest_valid_threshold, plan
 from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.class_thresholds import class_thresholds, for_precision, for_recall
-from pacsent.guarantees.comparison import Comparison
+from pacsent.guarantees.count_certificates import Comparison
 from pacsent.maths import binomial, temperature
 from pacsent.text.ngrams import NGrams
 

@@ -43,7 +43,7 @@ NEEDS_TEXTS = {
     "B": COUNTED | RULE | {"step", "prior_variance", "noise_risk", "noise_margin"},
     "C": COUNTED | {"constant_risk", "n_documents", "largest_square"},
     "multilabel": {"n_duplicates", "seed"},
-    "fidelity": {"n_duplicates", "n_collection", "n_neighbours"},
+    "fidelity": {"n_duplicates"},
     "agreement": {"n_duplicates"},
     "search": {"n_duplicates", "n_hits", "n_texts"},
 }

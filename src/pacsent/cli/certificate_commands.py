@@ -15,7 +15,6 @@ from pacsent.cli.command_line import (
     json_option,
     method_option,
     n_candidates_option,
-    n_jobs_option,
     open_model,
     open_vectorizer,
     option,
@@ -86,7 +85,6 @@ def bound(risk, kl, n, delta, as_json):
 @option("--split", "Fraction of the documents (A, C: words) to train on.", PROBABILITY)
 @overlap_option
 @random_state_option
-@n_jobs_option
 @output_options
 def certify(model, texts, output, kind, method, overwrite, as_json, **options):
     """Certify how well vectors recognise words that follow.

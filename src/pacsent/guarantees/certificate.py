@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 import pacsent
+from pacsent import guarantees
 from pacsent.guarantees.delta import divide_delta
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import is_count
@@ -50,6 +51,7 @@ RANGES: dict[str, tuple[Any, str]] = {
     )
     for name in names.split()
 }
+_NO_FIELDS = ("format_version", "kind", "assumption")  # of a certificate, but of its JSON
 _TYPES: dict[str, Any] = {kind.__name__: kind for kind in (str, int, dict, list, tuple)}
 _TYPES["float"] = float, int
 
@@ -212,7 +214,7 @@ class Certificate(ABC):
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """The certificate of `to_dict`. Its kind is that of the class."""
-        values = {k: v for k, v in values.items() if k not in ("kind", "assumption")}
+        values = {k: v for k, v in values.items() if k not in _NO_FIELDS}
         unknown = set(values) - {item.name for item in fields(cls)}
         if unknown:
             raise ValueError(
@@ -237,13 +239,13 @@ class Certificate(ABC):
 
         `pacsent.guarantees.read_certificate` reads a certificate of any kind.
         """
-        values = read_fields(text)
-        if values["kind"] != cls.kind:
+        certificate = read_certificate(text, verify=False)
+        if not isinstance(certificate, cls):
             raise ValueError(
-                f"text must be a certificate of kind {cls.kind!r}. Got kind {values['kind']!r} "
+                f"text must be a certificate of kind {cls.kind!r}. Got kind {certificate.kind!r} "
                 "instead."
             )
-        return cls.from_dict(values)
+        return certificate
 
     # ---- words -------------------------------------------------------------------------------
 
@@ -408,8 +410,18 @@ def checksum(values: dict) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def read_fields(text: str, name: str = "text") -> dict[str, Any]:
-    """The fields of a certificate in a JSON text, if it is one and its checksum is right."""
+def read_certificate(text: str, name: str = "text", *, verify: bool = True) -> Certificate:
+    """The certificate in a JSON text, verified unless `verify` is False.
+
+    Error messages call the text `name`: its file. Certificates of the paper can be read once the
+    module of `pacsent.paper` that makes them is imported.
+
+    >>> from pacsent.guarantees import ErrorCertificate
+    >>> written = ErrorCertificate(bound=0.5, delta=0.05, n=40, n_errors=0).to_json()
+    >>> read_certificate(written, "certificate.json")
+    Traceback (most recent call last):
+    ValueError: certificate.json: bound must be 0.07..., computed from its parts. Got 0.5 ...
+    """
     try:
         values = json.loads(text)
     except (ValueError, RecursionError):
@@ -429,5 +441,16 @@ def read_fields(text: str, name: str = "text") -> dict[str, Any]:
             f"{name}: checksum must be that of the other fields. Got another instead. This "
             "certificate was changed after it was written. Give the file as it was written."
         )
-    values.pop("format_version")
-    return values
+    for public in guarantees.__all__:
+        if public.endswith("Certificate"):
+            getattr(guarantees, public)  # importing a class registers its kind
+    kind, classes = values["kind"], Certificate.classes
+    if not isinstance(kind, str) or kind not in classes:
+        raise ValueError(f"{name}: kind must be one of {tuple(classes)}. Got {kind!r} instead.")
+    try:
+        certificate = classes[kind].from_dict(values)
+        if verify:
+            certificate.verify()
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    return certificate

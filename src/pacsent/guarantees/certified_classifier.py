@@ -20,7 +20,7 @@ from pacsent.classify.fitting import OutOfFold
 from pacsent.guarantees import (
     abstaining,
     class_thresholds,
-    comparison,
+    count_certificates,
     error_bounds,
     estimators,
     independence,
@@ -29,6 +29,7 @@ from pacsent.guarantees import (
 )
 from pacsent.guarantees.calibration_set import Calibration, set_thresholds
 from pacsent.guarantees.certificate import Certificate
+from pacsent.guarantees.count_certificates import Comparison
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.error_certificate import ErrorCertificate
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
@@ -357,9 +358,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return report(self, X, y)
 
-    def compare(self, other: Any, X: Any, y: Sequence, **settings: Any) -> comparison.Comparison:
+    def compare(self, other: Any, X: Any, y: Sequence, **settings: Any) -> Comparison:
         """Bound how much more often another classifier errs: `pacsent.guarantees.compare`."""
-        return comparison.compare(self, other, X, y, **settings)
+        return count_certificates.compare(self, other, X, y, **settings)
 
     def predict_set(
         self, X: Any, *, error: float = 0.05, delta: float | None = None, per_class: bool = False

@@ -5,6 +5,8 @@ copies. Each kind then measures on the `Sample` that it returns.
 """
 
 import copy
+import hashlib
+import itertools
 import math
 import warnings
 from abc import abstractmethod
@@ -14,23 +16,24 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 
 from pacsent.encoders import EmptySentenceWarning
 from pacsent.encoders.external_encoders import as_encoder, name_of
+from pacsent.encoders.methods import ready
+from pacsent.guarantees.calibration import cut_documents
 from pacsent.guarantees.certificate import Certificate, Verified, unpack_losses
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.error_certificate import candidates
 from pacsent.guarantees.independence import as_seed
-from pacsent.guarantees.mapped_encoder import MappedEncoder
-from pacsent.guarantees.provenance import first_copies, provenance_of, refuse_overlap
 from pacsent.maths.checks import check_count, check_probability, is_number
 from pacsent.maths.rounding import rounded_up
 from pacsent.text.encoded import Encoded, LowCoverageWarning
-from pacsent.threads import n_threads
+from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.vectors import WordVectors, as_word_vectors
 
 ROUNDING = 1e-12  # relative; sums in float64 are off by less
+READ = 0.8  # fraction of a document, from its start, that makes its vector
 # Noise words are drawn by their count in the source to this power, as in word2vec's training.
 NOISE_POWER = 0.75
 NOISE_IN_WORDS = (
@@ -38,20 +41,20 @@ NOISE_IN_WORDS = (
     f"the vectors, to the power {NOISE_POWER:g}."
 )
 _N_NEGATIVES = 15  # of vectors that do not record with how many they were trained
+# Fraction of the documents that fits and calibrates the rule, below and from this number on.
+_LARGE_SPLIT, _SMALL_SPLIT, _MANY_DOCUMENTS = 0.3, 0.1, 2000
+_ALPHAS = tuple(10.0**k for k in range(-3, 5))  # of the ridge, chosen by leaving one document out
 
 
 class VacuousBoundWarning(UserWarning):
     """The bound is no better than guessing, so it guarantees nothing."""
 
 
-# ---- options ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, kw_only=True)
 class CertifyOptions:
     """Options of every certificate of an encoder: those of `pacsent.certify_encoder`."""
 
-    any_encoder: ClassVar[bool] = False  # whether encoders without word vectors can be certified
+    any_encoder: ClassVar[bool] = True  # whether encoders without word vectors can be certified
 
     delta: float = 0.05
     n_candidates: int = 1
@@ -60,16 +63,13 @@ class CertifyOptions:
     split: float | None = None
     overlap: str = "refuse"
     bias: float | None = None
-    n_jobs: int | None = None
     verbose: bool = False
 
     def __post_init__(self):
         check_probability("delta", self.delta)
         check_count("n_candidates", self.n_candidates)
-        if self.random_state is not None:
-            as_seed(self.random_state)
+        as_seed(self.random_state)
         self._must(self.overlap in ("refuse", "drop"), "overlap", "'refuse' or 'drop'")
-        self._must(isinstance(self.verbose, bool | np.bool_), "verbose", "True or False")
         self._must(self.bias is None or is_number(self.bias), "bias", "a finite number")
         fractions = 0.1 if self.split is None else self.split, self.holdout
         if not all(is_number(x) and 0 <= x < 1 for x in fractions) or sum(fractions) >= 1:
@@ -84,15 +84,12 @@ class CertifyOptions:
 
     def recorded(self) -> dict[str, Any]:
         """What a certificate keeps of them: all but its own fields and what changes nothing."""
-        left_out = ("delta", "n_candidates", "random_state", "n_jobs", "verbose")
+        left_out = ("delta", "n_candidates", "random_state", "verbose")
         return {
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in asdict(self).items()
             if name not in left_out
         }
-
-
-# ---- the certificate ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,11 +141,9 @@ class EncoderCertificate(Certificate):
     def is_vacuous(self) -> bool:
         return not self.bound < self.trivial_value
 
-    # ---- verification ------------------------------------------------------------------------
-
     @abstractmethod
-    def made_again(self, encoder: Any, texts: Any) -> "EncoderCertificate":
-        """The same certificate, measured once more with the recorded seed and options."""
+    def measure_again(self, sample: "Sample") -> "EncoderCertificate":
+        """By the function that measures this kind."""
 
     def verify(self, texts: Any = None, encoder: Any = None) -> Verified:
         """Check the certificate; raise a ValueError that names what does not fit.
@@ -161,7 +156,7 @@ class EncoderCertificate(Certificate):
         verified = super().verify()
         if texts is None:
             return verified
-        again = self.made_again(encoder, texts)
+        again = self.measure_again(prepare(encoder, texts, self.original_options()))
         for name in ("text_digest", "vectors_digest", "encoder"):
             if getattr(again, name) != getattr(self, name):
                 raise ValueError(
@@ -170,19 +165,16 @@ class EncoderCertificate(Certificate):
                 )
         for item in fields(self):
             # other versions may word the note in another way; candidates follow from the losses
-            if item.name in ("pacsent_version", "provenance_note", "candidates"):
+            if item.name in ("pacsent_version", "provenance_note", "candidates", "losses"):
                 continue
-            value, measured = getattr(self, item.name), getattr(again, item.name)
-            if item.name != "losses":
-                self._must_equal(item.name, measured, tolerance=1e-6)
-                continue
-            value, measured = unpack_losses(value), unpack_losses(measured)
-            # another processor may round a score in another way
-            if value.size != measured.size or np.abs(value - measured).max(initial=0.0) > 1e-3:
-                raise ValueError(
-                    "losses must be those of the texts. Got others instead. This certificate was "
-                    "changed."
-                )
+            self._must_equal(item.name, getattr(again, item.name), tolerance=1e-6)
+        losses, measured = (unpack_losses(getattr(c, "losses", "")) for c in (self, again))
+        # another processor may round a score in another way
+        if losses.size != measured.size or np.abs(losses - measured).max(initial=0.0) > 1e-3:
+            raise ValueError(
+                "losses must be those of the texts. Got others instead. This certificate was "
+                "changed."
+            )
         return Verified(
             "the parts follow from the texts and the model, and the bound from the parts"
         )
@@ -197,6 +189,7 @@ class EncoderCertificate(Certificate):
         )
 
     def _check(self) -> None:
+        super()._check()
         if self.provenance not in ("checked", "unknown"):
             self._refuse("provenance", "'checked' or 'unknown'")
         if (self.held_out_risk is None) != (self.n_held_out == 0):
@@ -207,8 +200,6 @@ class EncoderCertificate(Certificate):
             self.original_options()
         except (TypeError, ValueError) as error:
             raise ValueError(f"options must be those of certify. {error}") from None
-
-    # ---- words -------------------------------------------------------------------------------
 
     def details(self) -> list[tuple[str, str]]:
         text = f"{self.n:,} {self.unit}; empirical risk {self.empirical_risk:.4f}{self.parts()}."
@@ -265,6 +256,85 @@ class EncoderCertificate(Certificate):
         return [*bars, ("certified", self.bound, rounded_up(self.bound))]
 
 
+# ---- encoders of other programs -----------------------------------------------------------------
+
+
+class MappedEncoder(TransformerMixin, BaseEstimator):
+    """The vectors of another encoder, mapped linearly into the space of a word table.
+
+    `fit` lets the encoder, anything that `pacsent.encoders.as_encoder` takes, read the first 80 %
+    of each document, and learns by ridge regression the affine map to the average vector of all
+    words of the document. It reads the words that are in the vocabulary, in their order.
+    """
+
+    learns_from_text = True
+
+    def __init__(self, encoder: Any, word_vectors: Any = "english"):
+        self.encoder = encoder
+        self.word_vectors = word_vectors
+
+    def fit(self, X: Encoded, y: Any = None) -> "MappedEncoder":
+        """Learn the map from documents."""
+        documents = X.take(np.flatnonzero(np.diff(X.offsets)))
+        if documents.n_sentences < 2:
+            raise ValueError(
+                "The map needs at least two documents with known words. Got "
+                f"{documents.n_sentences} instead. Set more documents aside: split=0.3."
+            )
+        n_read = np.ceil(READ * np.diff(documents.offsets)).astype(np.int64)
+        head, _ = cut_documents(documents, n_read)
+        average = ready("Average", self.word_vectors).set_params(on_empty="ignore")
+        from sklearn.linear_model import RidgeCV  # a second to import
+
+        self.map_ = RidgeCV(_ALPHAS).fit(self._read(head), average.transform(documents))
+        return self
+
+    def transform(self, X: Encoded) -> np.ndarray:
+        """Vectors in the space of the table, (n, n_dims)."""
+        return np.asarray(self.map_.predict(self._read(X)), np.float32)
+
+    def _read(self, encoded: Encoded) -> np.ndarray:
+        """What the encoder makes of the known words, written out."""
+        words, ids = self.word_vectors.words, encoded.ids.tolist()
+        texts = [
+            " ".join(words[i] for i in ids[start:stop])
+            for start, stop in itertools.pairwise(encoded.offsets.tolist())
+        ]
+        return as_encoder(self.encoder).posterior(texts)[0]
+
+
+def _checked_encoder(encoder, options) -> Any:
+    """The encoder, with a map into a word table where it is one of another program."""
+    if hasattr(encoder, "__sklearn_tags__") and is_classifier(encoder):
+        raise TypeError(
+            f"encoder must be a sentence encoder. Got the classifier {type(encoder).__name__} "
+            "instead. Call pacsent.guarantees.certify(classifier, texts, labels)."
+        )
+    is_distilled = getattr(encoder, "is_distilled", False) and options.any_encoder
+    if is_distilled or not hasattr(encoder, "word_vectors"):
+        if not options.any_encoder:
+            raise TypeError(
+                "encoder must be a sentence encoder with word vectors, or a list of some. Got "
+                f"{type(encoder).__name__} instead. Make one: make('PB-L2', words)."
+            )
+        encoder = MappedEncoder(as_encoder(encoder))
+    if isinstance(encoder, MappedEncoder):  # a copy: one that was fitted stays so
+        words = as_word_vectors(encoder.word_vectors)
+        encoder = copy.copy(encoder).set_params(word_vectors=words)
+    if not getattr(encoder, "in_table_space", True):
+        raise ValueError(
+            "The vectors must be in the coordinates of the word table to be certified. Got "
+            f"{type(encoder).__name__} instead, whose are not. Certify SIF, Average, PB-L2 or "
+            "another method of the paper."
+        )
+    if encoder.word_vectors.output_vectors is None:
+        raise ValueError(
+            "The word vectors must have an output table to be certified. Got input vectors only "
+            "instead. Train with pacsent train, or convert a model that kept both."
+        )
+    return encoder
+
+
 # ---- the sample ---------------------------------------------------------------------------------
 
 
@@ -280,7 +350,6 @@ class Sample:
     p_noise: np.ndarray
     rng: np.random.Generator
     bias: float
-    n_jobs: int
     rows: np.ndarray  # of the certified documents among the texts that were given
     n_texts: int
     encoded: Encoded  # the certified documents
@@ -359,11 +428,22 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     words = encoder.word_vectors
     words.check_rows(np.arange(words.n_words))  # a noise word may be one that no text contains
     encoded = words.vocabulary.encode(texts)
-    provenance = provenance_of(encoder, encoded)
-    if options.overlap == "refuse":
-        refuse_overlap(provenance)
-    rows = np.flatnonzero(~provenance.seen)
-    rows = rows[first_copies(encoded.take(rows))]
+    is_seen, provenance = _provenance(encoder, encoded)
+    if options.overlap == "refuse" and is_seen.any():
+        first = ", ".join(map(str, np.flatnonzero(is_seen)[:3]))
+        raise ValueError(
+            f"The word vectors or the encoder were trained on {is_seen.sum():,} of the "
+            f"{is_seen.size:,} documents to certify, or on passages of them (document {first}"
+            f"{', ...' if is_seen.sum() > 3 else ''}), so that no bound holds. Certify other text, "
+            "or leave these documents out: overlap='drop'."
+        )
+    rows = np.flatnonzero(~is_seen)
+    rows = rows[_first_copies(encoded.take(rows))]
+    parameters = {
+        key: name_of(value) if key == "encoder" else repr(value)
+        for key, value in sorted(encoder.get_params(deep=False).items())
+        if key not in ("word_vectors", "n_jobs", "batch_size", "on_empty", "verbose")
+    }
     A_hat, B_hat = words.roles(swap=getattr(encoder, "swap_roles", False))
     n_negatives = words.training.get("n_negatives") or _N_NEGATIVES
     bias = math.log(n_negatives) if options.bias is None else options.bias
@@ -377,66 +457,68 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
         rng=np.random.default_rng(seed),
         # a float32 number, so that the noise risk is that of the very same classifier
         bias=float(np.float32(bias)),
-        n_jobs=n_threads(options.n_jobs),
         rows=rows,
         n_texts=encoded.n_sentences,
         encoded=encoded.take(rows),
         record={
-            "encoder": _describe(encoder),
+            "encoder": f"{type(encoder).__name__}"
+            f"({', '.join(f'{key}={value}' for key, value in parameters.items())})",
             "text_digest": words.vocabulary.digest(encoded),
             "vectors_digest": words.digest(),
             "random_state": seed,
-            "provenance": provenance.status,
-            "provenance_note": provenance.note,
-            "n_overlapping": int(provenance.seen.sum()),
-            "n_duplicates": int(encoded.n_sentences - provenance.seen.sum() - rows.size),
+            **provenance,
+            "n_overlapping": int(is_seen.sum()),
+            "n_duplicates": int(encoded.n_sentences - is_seen.sum() - rows.size),
         },
         corrections=candidates(options.n_candidates),
     )
 
 
-def _checked_encoder(encoder, options) -> Any:
-    """The encoder, with a map into a word table where it is one of another program."""
-    if hasattr(encoder, "__sklearn_tags__") and is_classifier(encoder):
-        raise TypeError(
-            f"encoder must be a sentence encoder. Got the classifier {type(encoder).__name__} "
-            "instead. Call pacsent.guarantees.certify(classifier, texts, labels)."
+def _provenance(encoder, encoded) -> tuple[np.ndarray, dict[str, str]]:
+    """Which documents the word vectors were trained on, (n,), and how this is known.
+
+    Word vectors trained by pacsent have a `Fingerprint` of their documents. Documents in another
+    order, and passages cut out of them, are recognised.
+    """
+    words, fingerprint = encoder.word_vectors, encoder.word_vectors.fingerprint
+    digest = words.corpus_digest
+    same = digest is not None and digest == words.vocabulary.digest(encoded)
+    is_seen = np.full(encoded.n_sentences, same)
+    status = "checked"
+    if fingerprint is None:
+        status, note = "unknown", "The word vectors have no fingerprint of the training text."
+    else:
+        is_seen |= fingerprint.overlap(Fingerprint.hashes(words.vocabulary, encoded))
+        typical = int(np.median(np.diff(encoded.offsets))) if encoded.n_sentences else 0
+        note = (
+            f"The word vectors have {fingerprint.documents.size + fingerprint.runs.size:,} "
+            f"fingerprints; a document of {typical:,} words from the training text is recognised "
+            f"with probability {fingerprint.chance_to_notice(typical):.2g}."
         )
-    is_distilled = getattr(encoder, "is_distilled", False) and options.any_encoder
-    if is_distilled or not hasattr(encoder, "word_vectors"):
-        if not options.any_encoder:
-            raise TypeError(
-                "encoder must be a sentence encoder with word vectors, or a list of some. Got "
-                f"{type(encoder).__name__} instead. Make one: make('PB-L2', words)."
-            )
-        encoder = MappedEncoder(as_encoder(encoder))
-    if isinstance(encoder, MappedEncoder):  # a copy: one that was fitted stays so
-        words = as_word_vectors(encoder.word_vectors)
-        encoder = copy.copy(encoder).set_params(word_vectors=words)
-    if not getattr(encoder, "in_table_space", True):
-        raise ValueError(
-            "The vectors must be in the coordinates of the word table to be certified. Got "
-            f"{type(encoder).__name__} instead, whose are not. Certify SIF, Average, PB-L2 or "
-            "another method of the paper."
-        )
-    if encoder.word_vectors.output_vectors is None:
-        raise ValueError(
-            "The word vectors must have an output table to be certified. Got input vectors only "
-            "instead. Train with pacsent train, or convert a model that kept both."
-        )
-    return encoder
+    if isinstance(encoder, MappedEncoder):
+        status = "unknown"
+        note += f" The encoder {name_of(encoder.encoder)} has no fingerprint of the training text."
+    return is_seen, {"provenance": status, "provenance_note": note}
 
 
-def _describe(encoder) -> str:
-    parameters = {
-        key: value
-        for key, value in encoder.get_params(deep=False).items()
-        if key not in ("word_vectors", "n_jobs", "batch_size", "on_empty", "verbose")
-    }
-    if "encoder" in parameters:
-        parameters["encoder"] = name_of(parameters["encoder"])
-    inside = ", ".join(f"{key}={value!r}" for key, value in sorted(parameters.items()))
-    return f"{type(encoder).__name__}({inside})"
+def _first_copies(encoded) -> np.ndarray:
+    """Rows of the documents without those that repeat the known words of an earlier one.
+
+    Copies are not independent examples, so each is counted once. Documents of fewer than two known
+    words are kept: they are left out, and counted, elsewhere.
+    """
+    ids = np.ascontiguousarray(encoded.ids, dtype="<i4").tobytes()
+    edges = (4 * encoded.offsets).tolist()
+    digests: set[bytes] = set()
+    rows = []
+    for row, (start, stop) in enumerate(itertools.pairwise(edges)):
+        if stop - start >= 8:  # two words
+            digest = hashlib.blake2b(ids[start:stop], digest_size=16).digest()
+            if digest in digests:
+                continue
+            digests.add(digest)
+        rows.append(row)
+    return np.array(rows, dtype=np.int64)
 
 
 def check_sample(n: int, encoded: Encoded) -> None:
@@ -448,16 +530,20 @@ def check_sample(n: int, encoded: Encoded) -> None:
         )
 
 
-def divided(
-    sample: Sample, rows: np.ndarray, split: float, *, least: int = 0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(set aside, held out, certified) documents; at least `least` are set aside."""
-    options, rows = sample.options, sample.rng.permutation(rows)
-    n_aside = max(least, int(split * rows.size))
+def divided(sample: Sample) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(set aside, held out, certified) documents of two words or more, in random order."""
+    options, encoded = sample.options, sample.encoded
+    rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)
+    check_sample(rows.size, encoded)
+    split = options.split
+    if split is None:
+        split = _SMALL_SPLIT if rows.size >= _MANY_DOCUMENTS else _LARGE_SPLIT
+    n_aside = max(int(split > 0), int(split * rows.size))
     n_rest = int(options.holdout * rows.size)
     if n_aside + n_rest >= rows.size:
         raise ValueError(
             f"split and holdout must leave documents to certify. Got {split} and "
             f"{options.holdout} of {rows.size} documents instead."
         )
+    rows = sample.rng.permutation(rows)
     return rows[:n_aside], rows[n_aside : n_aside + n_rest], rows[n_aside + n_rest :]

@@ -4,8 +4,8 @@ Several quantities are watched at once, each by a conformal test martingale of i
 of docs/theory.md.
 """
 
-import bisect
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -116,13 +116,11 @@ class StreamWatcher:
         self._calibration = classifier.calibration_
         self._rng = np.random.default_rng(seed)
         self._kind: tuple[bool, bool] | None = None  # with labels, with monitors
-        self._names: list[str] = []
-        self._sorted: list[list[float]] = []
-        self._capitals = np.empty((0, 0))
+        self._capitals = np.empty((0, 0))  # (n_quantities, n_bets); each starts with 1 in all
 
     @property
     def capital(self) -> float:
-        return float(self._of_each().max(initial=0.0))
+        return float(self._capitals.sum(axis=1).max(initial=0.0)) / max(len(self._capitals), 1)
 
     @property
     def alarm(self) -> bool:
@@ -152,19 +150,27 @@ class StreamWatcher:
                 "update must be given labels always or never, and see the monitors. Start another "
                 "watcher."
             )
+        named = {change.name for change in self.changes}
         for row in self._quantities(log_proba, y, monitors):
             self.n_seen += 1
             self._sums += row
-            p = []
-            for scores, value in zip(self._sorted, row.tolist()):
-                smaller, stop = (
-                    bisect.bisect_left(scores, value),
-                    bisect.bisect_right(scores, value),
-                )
-                n_equal = stop - smaller + 1
-                p.append((smaller + self._rng.random() * n_equal) / (len(scores) + 1))
+            p = np.empty(row.size)
+            for i, (scores, value) in enumerate(zip(self._sorted, row.tolist())):
+                n_smaller, stop = bisect_left(scores, value), bisect_right(scores, value)
+                rank = n_smaller + self._rng.random() * (stop - n_smaller + 1)
+                p[i] = rank / (len(scores) + 1)
                 scores.insert(stop, value)
-            self._bet(np.array(p))
+            spread = self._capitals.mean(axis=1, keepdims=True)
+            mixed = (1.0 - _MIXING_FRACTION) * self._capitals + _MIXING_FRACTION * spread
+            self._capitals = mixed * growth(p)
+            reached = self._capitals.sum(axis=1) / row.size >= 1.0 / self.alpha
+            if reached.any() and not self.alarm:
+                self.alarm_at = self.n_seen
+            for i in np.flatnonzero(reached):
+                if self._names[i] not in named:
+                    named.add(self._names[i])
+                    means = float(self._before[i]), float(self._sums[i] / self.n_seen)
+                    self.changes.append(Change(self._names[i], *means))
         return self.alarm
 
     def _start(self, kind):
@@ -199,37 +205,19 @@ class StreamWatcher:
             columns.append(monitors[:, self._monitored])
         return np.hstack(columns)
 
-    def _bet(self, p):
-        spread = self._capitals.mean(axis=1, keepdims=True)
-        self._capitals = (
-            (1.0 - _MIXING_FRACTION) * self._capitals + _MIXING_FRACTION * spread
-        ) * growth(p)
-        reached = self._of_each() >= 1.0 / self.alpha
-        if self.alarm_at is None and reached.any():
-            self.alarm_at = self.n_seen
-        named = {change.name for change in self.changes}
-        for i in np.flatnonzero(reached):
-            if self._names[i] not in named:
-                after = self._sums[i] / self.n_seen
-                self.changes.append(Change(self._names[i], float(self._before[i]), float(after)))
-
-    def _of_each(self):
-        return self._capitals.sum(axis=1) / max(len(self._names), 1)
-
     def __str__(self) -> str:
-        if self.alarm:
-            what = "; ".join(
-                f"{name} (mean {before:.3g} before, {after:.3g} in the stream)"
-                for name, before, after in self.changes
-            )
+        if not self.alarm:
             return (
-                f"ALARM at text {self.alarm_at:,} of {self.n_seen:,}: the stream is no longer "
-                "exchangeable with the calibration texts. Guarantees do not apply.\n"
-                f"Changed: {what}."
+                f"No alarm in {self.n_seen:,} texts (capital {self.capital:.3g}, alarm at "
+                f"{1 / self.alpha:g})."
             )
+        what = "; ".join(
+            f"{name} (mean {before:.3g} before, {after:.3g} in the stream)"
+            for name, before, after in self.changes
+        )
         return (
-            f"No alarm in {self.n_seen:,} texts (capital {self.capital:.3g}, alarm at "
-            f"{1 / self.alpha:g})."
+            f"ALARM at text {self.alarm_at:,} of {self.n_seen:,}: the stream is no longer "
+            f"exchangeable with the calibration texts. Guarantees do not apply.\nChanged: {what}."
         )
 
 
@@ -238,8 +226,6 @@ def growth(p: np.ndarray) -> np.ndarray:
     columns = [1.0 + slope * (2.0 * p - 1.0) for slope in _SLOPES]
     for end in _ENDS:
         density = (1.0 - _TAIL_DENSITY * end) / (1.0 - end)
-        columns += [
-            np.where(p < end, _TAIL_DENSITY, density),
-            np.where(p > 1.0 - end, _TAIL_DENSITY, density),
-        ]
+        for is_tail in (p < end, p > 1.0 - end):
+            columns.append(np.where(is_tail, _TAIL_DENSITY, density))
     return np.stack(columns, axis=1)

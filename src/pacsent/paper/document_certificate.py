@@ -16,9 +16,7 @@ from pacsent.guarantees.encoder_certificate import (
     EncoderCertificate,
     Sample,
     certified,
-    check_sample,
     divided,
-    prepare,
 )
 from pacsent.maths import bounds
 from pacsent.maths.gaussians import kl_gaussians
@@ -33,6 +31,7 @@ from pacsent.paper.gibbs_certificate import (
     steps,
 )
 from pacsent.text.encoded import Encoded
+from pacsent.threads import n_threads
 from pacsent.words.vocabulary import Vocabulary
 
 
@@ -83,8 +82,8 @@ class DocumentCertificate(WordRiskCertificate):
         if size != (0 if self.kl else self.n):
             self._refuse("n", f"{size}, the number of losses")
 
-    def measure_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
-        return measure(prepare(encoder, texts, self.original_options()))[0]
+    def measure_again(self, sample: Sample) -> EncoderCertificate:
+        return measure(sample)[0]
 
     def sentence(self) -> str:
         return (
@@ -148,10 +147,8 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
             f"{type(sample.encoder).__name__} instead, which has none. Use certify_encoder for it, "
             "or posterior='prior' to certify the words' prior itself."
         )
-    rows = np.flatnonzero(np.diff(encoded.offsets) >= 2)
-    check_sample(rows.size, encoded)
     # in random order, as the betting bound needs it
-    aside, rest, rows = divided(sample, rows, options.split)
+    aside, rest, rows = divided(sample)
     documents = encoded.take(rows)
     # The prior is the source's alone, calibrated on documents set aside, with the prior's means.
     scale, shift = _calibrated(sample, encoded.take(np.sort(aside)))
@@ -219,7 +216,7 @@ class _Measure:
         # the margin of noise_risk allows for this rounding of the means
         noise, margin = noise_risk(
             means.astype(np.float32), variances, sample.A_hat, sample.p_noise,
-            bias=bias, precision="float32", n_jobs=sample.n_jobs,
+            bias=bias, precision="float32", n_jobs=n_threads(None),
         )  # fmt: skip
         risk = 0.5 * positive + 0.5 * np.minimum(1.0, noise + margin)
         gibbs = GibbsPosterior(

@@ -626,7 +626,7 @@ def certificate(row: Row, prepared: "Prepared") -> dict:
     source, _, _ = prepared.part(0)
     started = time.perf_counter()
     vectorizer = make(row.method, prepared.words, on_empty="ignore", n_jobs=source.n_jobs)
-    certified = certify_encoder(vectorizer, source.train, holdout=0.1, n_jobs=source.n_jobs)
+    certified = certify_encoder(vectorizer, source.train, holdout=0.1)
     return {
         **_named("certificate", row),
         "certificate_kind": certified.kind,

@@ -1,7 +1,6 @@
 """What the paper's certificates share: options, the Gibbs posterior, and the base class."""
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -38,6 +37,8 @@ class GibbsOptions(CertifyOptions):
         Of the prior. None chooses it by the prior's part, which needs no correction. B: the
         variance of a word is this (0.01 by default) times median(count)/count(w).
     """
+
+    any_encoder: ClassVar[bool] = False
 
     split: float = 0.7
     posterior: Any = "auto"
@@ -117,18 +118,6 @@ class GibbsCertificate(EncoderCertificate):
         n_branches = self.original_options().n_branches if self.chooses_branch else 1
         if self.corrections.get("branches", 1) != n_branches:
             self._refuse("corrections", f"{n_branches} for branches, which the options record")
-
-    def made_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
-        if self.posterior == "given":
-            raise ValueError(
-                "The posterior must be recorded to certify again. This one was given as arrays. "
-                "Certify again with the same arrays, and compare."
-            )
-        return self.measure_again(encoder, texts)
-
-    @abstractmethod
-    def measure_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
-        """By the function that measures this kind."""
 
     def parts(self) -> str:
         return f", KL {self.kl:.4g} nats" if self.kl else ""

@@ -16,8 +16,8 @@ from scipy import sparse
 from pacsent.encoders.methods.closed_forms import AverageVectorizer
 from pacsent.guarantees import continuation
 from pacsent.guarantees.calibration import encode_ids
-from pacsent.guarantees.continuation import ContinuationOptions, cut
-from pacsent.guarantees.encoder_certificate import certified, vectors_of
+from pacsent.guarantees.continuation import cut
+from pacsent.guarantees.encoder_certificate import CertifyOptions, certified, vectors_of
 from pacsent.maths import bounds
 from pacsent.maths.binomial import two_sided_limits
 from pacsent.maths.risks import gibbs_risk, word_scores
@@ -33,7 +33,7 @@ from pacsent.words.vocabulary import Vocabulary
 
 # the options of each kind, and the module that measures it
 MEASURED = {
-    "continuation": (ContinuationOptions, continuation),
+    "continuation": (CertifyOptions, continuation),
     "A": (WordOptions, word_certificate),
     "B": (DocumentOptions, document_certificate),
     "C": (SquaredOptions, squared_certificate),
@@ -62,7 +62,6 @@ SETTINGS = {
 }
 BURST = 0.4  # drift: chance that a word repeats one of the last few of its document
 REACH = 8  # how many those are
-READ = 0.8  # share of a drifting document that is read; the rest is what follows
 
 
 @dataclass(frozen=True)
@@ -270,7 +269,7 @@ class Trial:
 
     def __call__(self, rng, words, documents, kind, **options):
         kind_of_options, module = MEASURED[kind]
-        given = {"delta": self.delta, "random_state": int(rng.integers(2**31)), "n_jobs": 1}
+        given = {"delta": self.delta, "random_state": int(rng.integers(2**31))}
         chosen = kind_of_options(**{**given, **options, **self.options})
         encoder = AverageVectorizer(words, n_jobs=1)
         return certified(encoder, documents, chosen, module.measure)
@@ -343,7 +342,7 @@ class _Continuing:
 
     def true_risk(self, rule):
         """Mean over the whole population, noise by its exact distribution."""
-        head, tail = cut(self.encoded, READ)
+        head, tail = cut(self.encoded)
         vectors = rule.calibrated(vectors_of(rule.encoder, head))
         scores = word_scores(vectors, tail, rule.A_hat) + rule.bias
         n = np.diff(tail.offsets)
@@ -368,7 +367,7 @@ class _Drifting(_Continuing):
         # a document that is drawn twice counts once in a certificate
         drawn = np.unique(rng.integers(0, self.encoded.n_sentences, self.n_drawn))
         sample = self.encoded.take(drawn)
-        head, tail = cut(sample, READ)
+        head, tail = cut(sample)
         words = self.language.words
         certificate, gibbs = trial(rng, words, head, "A")
         risk = gibbs_risk(  # of the very posteriors that were certified, on the words that follow

@@ -19,7 +19,6 @@ from pacsent.guarantees.encoder_certificate import (
     Sample,
     certified,
     check_sample,
-    prepare,
     vectors_of,
 )
 from pacsent.maths.bounds import Distances, squared_loss_complexity
@@ -102,8 +101,8 @@ class SquaredCertificate(GibbsCertificate):
         if not math.isfinite(self.complexity):
             self._refuse("lam", "small enough for the complexity to be finite")
 
-    def measure_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
-        return measure(prepare(encoder, texts, self.original_options()))[0]
+    def measure_again(self, sample: Sample) -> EncoderCertificate:
+        return measure(sample)[0]
 
     def sentence(self) -> str:
         return (

@@ -14,7 +14,6 @@ from pacsent.guarantees.encoder_certificate import (
     Sample,
     certified,
     check_sample,
-    prepare,
     vectors_of,
 )
 from pacsent.maths import bounds
@@ -31,6 +30,7 @@ from pacsent.paper.gibbs_certificate import (
     steps,
 )
 from pacsent.progress import bar
+from pacsent.threads import n_threads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +86,8 @@ class WordCertificate(WordRiskCertificate):
         if self.n_documents > self.n:
             self._refuse("n_documents", f"at most {self.n}, the number of words")
 
-    def measure_again(self, encoder: Any, texts: Any) -> EncoderCertificate:
-        return measure(prepare(encoder, texts, self.original_options()))[0]
+    def measure_again(self, sample: Sample) -> EncoderCertificate:
+        return measure(sample)[0]
 
     def sentence(self) -> str:
         return (
@@ -244,7 +244,7 @@ def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
     with bar("noise", total=len(mu), unit="documents", enabled=options.verbose) as progress:
         noise, margin = noise_risk(
             mu, var_Q, sample.A_hat, sample.p_noise,
-            bias=sample.bias, precision="float32", n_jobs=sample.n_jobs, progress=progress,
+            bias=sample.bias, precision="float32", n_jobs=n_threads(None), progress=progress,
         )  # fmt: skip
     given = isinstance(options.posterior, tuple)
     certificate = sample.certificate(
