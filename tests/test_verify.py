@@ -67,7 +67,7 @@ def made():
         **joint_bounds({"n": 200, "n_errors": 36, "class_counts": counts}, 0.05 / 3), n=200,
         n_errors=36, delta=0.05, class_counts=counts, corrections={"candidates": 3},
     )  # fmt: skip
-    found["anytime error"] = certify_stream(np.arange(200) % 20 == 7, n_taught=80)
+    found["anytime error"] = certify_stream(np.arange(200) % 20 == 7, n_taught=100)
     rng = np.random.default_rng(6)
     right, given = rng.integers(0, 2, (2, 150, 3))
     found["multilabel"] = certify_multilabel(right, given, n_candidates=2)

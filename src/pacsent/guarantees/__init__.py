@@ -7,16 +7,17 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "abstaining": ["Abstaining"],
         "answers": ["AnswerRule"],
-        "anytime_certificate": ["AnytimeCertificate", "anytime_error", "certify_stream"],
         "certificate": ["Certificate", "read_certificate"],
         "certified_classifier": ["CertifiedClassifier"],
         "class_thresholds": ["ClassThresholds"],
         "continuation": ["ContinuationCertificate", "certify_encoder"],
         "count_certificates": [
             "AgreementCertificate",
+            "AnytimeCertificate",
             "Comparison",
             "SearchCertificate",
             "certify_agreement",
+            "certify_stream",
             "compare",
         ],
         "distillation": ["FidelityCertificate", "certify_student", "distill", "measure_fidelity"],

@@ -1,10 +1,11 @@
-"""Counts of errors beyond one classifier's own: answers that differ, and queries that miss."""
+"""Counts of errors: of two classifiers, of searches, and of models that are still being taught."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pacsent.classify.inputs import counted
 from pacsent.guarantees.certificate import CountCertificate
@@ -20,6 +21,11 @@ from pacsent.text.texts import as_texts
 
 # Fraction of delta for how often exactly one of two classifiers is right.
 _DISCORDANT_FRACTION = 0.1
+# Models that the same texts may judge while labels are given, and numbers of judging texts at which
+# each is judged, as multiples of how many there are when it is fitted (a little fewer, so that a
+# text that is still being labelled delays nothing, up to the next model, of twice the labels).
+N_MODELS = 8
+LOOKS = (0.95, 1.35, 1.9)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +128,85 @@ class SearchCertificate(CountCertificate):
             ("Index", f"{self.n_texts:,} texts."),
             ("Bound", f"misses at most {rounded_up(self.bound)} (Clopper-Pearson)."),
         ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnytimeCertificate(CountCertificate):
+    """The error of one classifier on new texts, bounded while labels are still being given.
+
+    Texts drawn at random judge and never teach; other texts teach. The models that learn at sizes
+    fixed beforehand are then independent of all judging texts. Each is judged at three numbers of
+    texts that are fixed, too, and all of these bounds hold together: one may stop at any time. This
+    classifier learned from `n_taught` labels; `digests` has its SHA-256, where it is known.
+    """
+
+    kind: ClassVar[str] = "anytime error"
+    assumption: ClassVar[str] = (
+        "the judging texts and the new ones are drawn independently from one distribution, in an "
+        "order that was fixed before their labels; no label of a judging text was learned from or "
+        "changed what was learned; sizes at which models are fitted, and numbers of texts at which "
+        "they are judged, were fixed beforehand."
+    )
+    needs_texts: ClassVar[tuple[str, ...]] = (*CountCertificate.needs_texts, "n_taught", "digests")
+
+    n_taught: int = 0
+    digests: dict = field(default_factory=dict)
+    provenance: str = "judging texts were drawn at random and not learned from"
+
+    def sentence(self) -> str:
+        return (
+            f"With {self.confidence} confidence, the error rate of this classifier on new texts is "
+            f"at most {rounded_up(self.bound)}."
+        )
+
+    def details(self) -> list[tuple[str, str]]:
+        measured = f"{self.n:,} texts drawn at random, {self.n_errors:,} wrong."
+        taught = f"fitted on {self.n_taught:,} other labels."
+        return [("Measured on", measured), ("Classifier", taught)]
+
+
+def certify_stream(
+    losses: ArrayLike, delta: float = 0.05, *, n_taught: int, judging: float = 0.5, **fields: Any
+) -> AnytimeCertificate | None:
+    """Certify a classifier that was fitted on `n_taught` labels by texts that judge it.
+
+    Parameters
+    ----------
+    losses : array of 0 and 1
+        Whether it is wrong on each judging text, in the order in which they were drawn. The first
+        of them count, up to the largest of three planned numbers.
+    delta : float, default=0.05
+        Probability that the bound of any of eight classifiers is ever false: Theorem 30 of the
+        theory page.
+    judging : float, default=0.5
+        Fraction of all labels that judge.
+    **fields
+        Further ones of `AnytimeCertificate`.
+
+    Returns
+    -------
+    AnytimeCertificate or None
+        None before the first planned number of texts is reached.
+
+    Examples
+    --------
+    >>> certificate = certify_stream(([0] * 19 + [1]) * 5, n_taught=100)
+    >>> certificate.n, certificate.n_errors, round(certificate.bound, 3)
+    (95, 4, 0.146)
+    """
+    losses = np.asarray(losses, bool)
+    planned = [int(look * n_taught * judging / (1.0 - judging)) for look in LOOKS]
+    n = max((n for n in planned if n <= losses.size), default=0)
+    if not n:
+        return None
+    return AnytimeCertificate.from_parts(
+        delta=check_probability("delta", delta),
+        n=n,
+        n_errors=int(losses[:n].sum()),
+        n_taught=n_taught,
+        corrections={"models": N_MODELS, "looks": len(LOOKS)},
+        **fields,
+    )
 
 
 @dataclass(frozen=True)

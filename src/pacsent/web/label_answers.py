@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pacsent.guarantees.anytime_certificate import N_MODELS
+from pacsent.guarantees.count_certificates import N_MODELS
 from pacsent.text.near_duplicates import text_units
 
 # Numbers of teaching labels at which a model is fitted that the bound is about. They are fixed
 # beforehand: the bound is valid for all of these models at once.
-SIZES = tuple(int(20 * 1.5**j) for j in range(N_MODELS))
+SIZES = tuple(25 * 2**j for j in range(N_MODELS))
 _NO_ANSWER = object()  # before the first answer of an annotator to a text
 
 

@@ -2,7 +2,7 @@
 
 Texts drawn at random judge: no model learns from them. The other texts teach: `next_to_label`
 selects among them. The classifier that the bound is about is the last one fitted at a size that was
-fixed beforehand (20, 30, 45, ... teaching labels), on teaching labels alone. By Theorem 30 of the
+fixed beforehand (25, 50, 100, ... teaching labels), on teaching labels alone. By Theorem 30 of the
 theory page the bound is valid for all of them at all times at once.
 """
 
@@ -15,11 +15,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pacsent import files
-from pacsent.guarantees.anytime_certificate import AnytimeCertificate, certify_stream
+from pacsent.guarantees.count_certificates import AnytimeCertificate, certify_stream
 from pacsent.guarantees.samples import digests
 from pacsent.maths.checks import check_probability
 from pacsent.storage import save
@@ -220,8 +221,9 @@ class Labelling:
         if new:
             predictions = certified.model.predict([self.texts[row] for row in new]).tolist()
             certified.predictions.update(zip(new, predictions))
-        losses = [float(certified.predictions[row] != labels[row]) for row in rows]
-        return certify_stream(losses, self.delta, n_taught=certified.n_taught)
+        losses = [certified.predictions[row] != labels[row] for row in rows]
+        about = {"n_taught": certified.n_taught, "judging": self._judging_fraction}
+        return certify_stream(losses, self.delta, **about)
 
     def status(self) -> dict[str, Any]:
         """Counts, the certified error, and the agreement of annotators."""
@@ -253,7 +255,7 @@ class Labelling:
             "n_judged": 0 if certificate is None else certificate.n,
             "n_taught": 0 if certificate is None else certificate.n_taught,
             # labels behind a judging text that another tab shows
-            "n_waiting": 0 if certificate is None else n_judge - certificate.n,
+            "n_waiting": 0 if certificate is None else n_judge - len(self.judged_rows()),
             "reached": bool(self.goal and bound is not None and bound <= self.goal),
         }
 
@@ -263,14 +265,14 @@ class Labelling:
         certificate, certified = self.certificate(), self._models.certified
         if certificate is None or certified is None:
             return None
-        rows, labels = self.judged_rows(), self.labels()
+        rows, labels = self.judged_rows()[: certificate.n], self.labels()
         evidence = digests(
             certified.model,
             [self.texts[row] for row in rows],
             [labels[row] for row in rows],
             [certified.predictions[row] for row in rows],
         )
-        certificate = AnytimeCertificate.from_dict({**certificate.to_dict(), "digests": evidence})
+        certificate = replace(certificate, digests=evidence)
         save(certified.model, self.folder / "model", overwrite=True)
         with files.replacing(self.folder / "certificate.json") as file:
             file.write(certificate.to_json().encode())

@@ -73,7 +73,7 @@ function stand(status) {
   $("goal").textContent = status.reached ? `Stop: at most ${percent(status.goal)} with ${sure} % confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
   $("certified").textContent = bound === null ? (status.first_model > 0 ? `The first classifier is fitted after ${status.first_model} more texts that teach.` : "The first classifier is being fitted.") : `Certified: the error rate is at most ${percent(bound)} with ${sure} % confidence.`;
   $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)} % of ${status.n_judged} judging texts are right.` + (status.n_waiting > 0 ? ` ${status.n_waiting} more count when the judging text that another tab shows is answered.` : "");
-  $("which").textContent = bound === null ? "" : `The certified error is that of the classifier fitted on the first ${status.n_taught} texts that taught. The next one is fitted when there are half as many more.`;
+  $("which").textContent = bound === null ? "" : `The certified error is that of the classifier fitted on the first ${status.n_taught} texts that taught. The next one is fitted when there are twice as many.`;
   $("counts").textContent = classes.map((label, at) => `${label}: ${status.counts[at]}`).join(" · ");
   const found = status.agreement;
   $("agreement").textContent = found ? `Agreement on ${found.texts} text${found.texts === 1 ? "" : "s"}: ${found.measure} ${found.value === null ? "not defined" : found.value.toFixed(2)} (${found.same} the same).` : "";
