@@ -18,7 +18,7 @@ from pacsent import load, make
 from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
-from pacsent.words.packing import compress
+from pacsent.words import compress
 from pacsent.words.tasks import read_similarities, similarity_score
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
@@ -99,7 +99,7 @@ def sizes(data) -> dict:
     rows = []
     for asked in SIZES:
         asked = asked | {"n_words": min(asked["n_words"], full.n_words)}
-        words = compress(full, **asked, n_head=SETTINGS["n_head"])
+        words = compress(full, **asked)
         recipe = quiet("SIF-sum", words).fit([])
         average = quiet("Average", words).fit([])
         X, Z = average.transform(subj.train_texts), average.transform(subj.test_texts)
@@ -125,11 +125,10 @@ def sizes(data) -> dict:
             }
         )
         print(rows[-1], flush=True)
-    chosen = {key: SETTINGS[key] for key in ("n_words", "n_dims", "bits")}
     return {
         "rows": rows,
         "title": "The English model: size against quality",
-        "summary": {"chosen": ", ".join(f"{key} {value}" for key, value in chosen.items())},
+        "summary": {"chosen": ", ".join(f"{key} {value}" for key, value in SETTINGS.items())},
     }
 
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from pacsent import Vocabulary, WordVectors
 from pacsent.storage import save
-from pacsent.words.packing import compress
+from pacsent.words import compress
 
 ROOT = Path(__file__).parents[1]
-SETTINGS = {"n_words": 65_536, "n_dims": 256, "bits": 2, "n_head": 16}
+SETTINGS = {"n_words": 65_536, "n_dims": 256, "bits": 2}
 
 
 def full_tables(folder) -> WordVectors:

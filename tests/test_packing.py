@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import METHODS, Vocabulary, WordVectors, load, make, save
 from pacsent.cli import cli
-from pacsent.words.packing import BITS, Packed, compress, pack, rotation
+from pacsent.words.vector_table import BITS, compress, pack, rotation
 
 N_WORDS, N_DIMS = 400, 40
 
@@ -45,20 +45,15 @@ def test_fewer_words_keep_what_the_vocabulary_does_with_unknown_ones(words):
     assert compress(words, n_words=50).vocabulary.unknown == "drop"
 
 
-def test_parts_that_are_finite_but_give_infinity_are_refused(rng):
+def test_parts_that_give_infinity_or_do_not_fit_are_refused(rng):
     packed = pack(rng.normal(size=(5, 4)).astype(np.float32), 4, n_head=2)
-    assert packed.surely_finite()
-    large = replace(packed, spread=np.full(4, 3e38, np.float32))
-    assert not large.surely_finite()
-    words = WordVectors(Vocabulary(list("abcde")), large)
+    words = WordVectors(Vocabulary(list("abcde")), replace(packed, spread=packed.spread * 3e38))
     with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"must be finite numbers"):
         _ = words.input_vectors
-
-
-def test_a_part_of_another_type_is_refused(rng):
-    packed = pack(rng.normal(size=(5, 4)).astype(np.float32), 4, n_head=2)
-    with pytest.raises(ValueError, match=r"codes of a packed table must be uint8 .* Got int64"):
+    with pytest.raises(ValueError, match=r"codes of a compressed table must be .* Got int64"):
         replace(packed, codes=packed.codes.astype(np.int64))
+    with pytest.raises(ValueError, match=r"codes of a compressed table must be .* Got .*\(5, 0\)"):
+        replace(packed, codes=packed.codes[:, 1:])
 
 
 def test_the_head_keeps_eight_bits(rng):
@@ -124,9 +119,6 @@ def test_what_cannot_be_is_refused(words):
             compress(words, **asked)
     with pytest.raises(ValueError, match="bits must be one of"):
         compress(words, bits=3)
-    parts = pack(words.input_vectors, 4).arrays()
-    with pytest.raises(ValueError, match="must be of one table"):
-        Packed(**{**parts, "codes": parts["codes"][:, 1:]}, bits=4)
 
 
 def test_convert_compresses(words, tmp_path):

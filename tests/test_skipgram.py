@@ -516,18 +516,17 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_bits(
     killed = run_command(
         "train", long_text, "-o", tmp_path / "killed", *TRAIN, "--checkpoint-every", "0.05"
     )
-    state = tmp_path / "killed.training" / "state.json"
+    state = tmp_path / "killed.training" / "checkpoint"
     deadline = time.monotonic() + 100
     while killed.poll() is None and time.monotonic() < deadline:
-        if state.exists() and '"tables"' in state.read_text():
+        if state.exists() and b'"next_chunk"' in state.read_bytes():
             killed.send_signal(how)
             break
         time.sleep(0.002)
     status = killed.wait(60)
     assert status == (-how if how == signal.SIGKILL else 128 + how), killed.stderr.read()
     assert not (tmp_path / "killed").exists()
-    at = json.loads(state.read_text())["next_chunk"]
-    assert at > 0
+    assert json.loads(state.read_bytes().partition(b"\n")[0])["next_chunk"] > 0
     resumed = run_command("train", "--resume", tmp_path / "killed")
     assert resumed.wait(300) == 0, resumed.stderr.read()
     assert not state.parent.exists()
@@ -581,37 +580,45 @@ def test_a_checkpoint_of_another_chunk_size_goes_on_with_its_own(corpus, tmp_pat
     assert_allclose(resumed.loss_, whole.loss_, rtol=1e-12)
 
 
-def test_checkpoints_are_neither_overwritten_nor_read_when_cut(corpus, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"holds no state\.json"):
+def test_checkpoints_are_neither_overwritten_nor_read_when_damaged(corpus, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"holds no file checkpoint"):
         SkipGram.resume(tmp_path)
     interrupted(corpus, tmp_path, 2, **SMALL, n_jobs=1)
     with pytest.raises(ValueError, match="unfinished training"):
         SkipGram(**SMALL, checkpoint_dir=tmp_path).fit(corpus)
-    (vectors,) = tmp_path.glob("tables-*.f32")
-    with open(vectors, "r+b") as file:
-        file.truncate(1000)
-    with pytest.raises(ValueError, match="Got 1,000 bytes instead"):
-        SkipGram.resume(tmp_path)
+    whole = (tmp_path / "checkpoint").read_bytes()
+    for damaged, message in (
+        (whole[:-1000], r"must hold 20,480 bytes of finite numbers. Got 19,480"),
+        (whole[:-4] + b"\0\0\x80\x7f", r"of finite numbers. Got 20,480, or others"),
+        (whole.replace(b'"window": 3', b'"window": 4'), r"must be a complete checkpoint"),
+        (whole[:100], r"must be a complete checkpoint"),
+    ):
+        (tmp_path / "checkpoint").write_bytes(damaged)
+        with pytest.raises(ValueError, match=message):
+            SkipGram.resume(tmp_path)
 
 
 def test_a_full_disk_keeps_the_checkpoint_before_and_training_goes_on(
     corpus, tmp_path, monkeypatch
 ):
-    full = OSError(28, "No space left on device")
-    monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(full))
-    monkeypatch.setattr(skipgram_module, "_write_state", lambda folder, state: None)
-    original = ChunkTraining.train_chunk
+    original, write = ChunkTraining.train_chunk, skipgram_module._write_checkpoint
 
     def slowly(self, number):
         original(self, number)
         time.sleep(0.2)  # so that the time for a checkpoint comes between chunks
 
+    def full(folder, state, tables=()):
+        if tables:
+            raise OSError(28, "No space left on device")
+        write(folder, state)
+
     monkeypatch.setattr(ChunkTraining, "train_chunk", slowly)
+    monkeypatch.setattr(skipgram_module, "_write_checkpoint", full)
     model = SkipGram(**SMALL, n_jobs=1, checkpoint_dir=tmp_path, checkpoint_every=0.0)
     with pytest.warns(UserWarning, match="is full, so this checkpoint was not written"):
         model.fit(corpus)
     assert np.isfinite(model.word_vectors_.input_vectors).all()
-    assert not list(Path(tmp_path).glob("tables-*"))
+    assert b"next_chunk" not in (tmp_path / "checkpoint").read_bytes()
 
 
 # ------------------------------------------------------------------------------------------------

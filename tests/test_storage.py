@@ -22,7 +22,7 @@ from pacsent import Vocabulary, WordVectors, files, load, registry, save, storag
 from pacsent.storage import check, saving, tensor_files
 from pacsent.storage.checksums import file_record
 from pacsent.storage.model_folder import write_config
-from pacsent.words import formats, saved_vectors
+from pacsent.words import formats, vectors
 from pacsent.words.subwords import Subwords
 
 COMMITTED = Path(__file__).parent / "data" / "model"  # a fitted method
@@ -207,7 +207,7 @@ def test_subwords_are_kept(tmp_path):
 
 def test_a_function_cannot_be_saved_but_can_be_given_again(tmp_path):
     words = WordVectors(Vocabulary(["a"], normalise=str.split), np.ones((1, 2), np.float32))
-    with pytest.raises(ValueError, match=r"Got the function 'split'.*load\(path, normalise="):
+    with pytest.raises(ValueError, match=r"Got \w+ instead.*load\(path, normalise="):
         save(words, tmp_path / "model")
     save(
         WordVectors(Vocabulary(["A"]), np.ones((1, 2), np.float32)),
@@ -290,7 +290,6 @@ def test_saving_over_a_model_replaces_it_even_while_it_is_open(tmp_path):
 @pytest.mark.parametrize(
     "home, moment",
     [
-        (saved_vectors, "_word_list"),
         (saving, "write_tensors"),
         (saving, "write_config"),
         (files, "_move_folder"),
@@ -516,7 +515,7 @@ def test_nan_in_a_mapped_table_is_found_when_it_is_used(tmp_path):
 def test_flipped_bits_where_words_begin_are_found_by_check_and_never_crash(
     tmp_path, monkeypatch, tensor
 ):
-    monkeypatch.setattr(saved_vectors, "_MIN_HASHED_WORDS", 1)
+    monkeypatch.setattr(vectors, "_MIN_HASHED_WORDS", 1)
     save(made(300, 2), tmp_path / "model")
     file = tmp_path / "model" / "model.safetensors"
     whole = file.read_bytes()
@@ -590,7 +589,7 @@ def test_shapes_that_do_not_fit_the_words_are_refused(tmp_path, fitted):
 
 
 def test_the_table_for_looking_words_up_is_saved_and_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(saved_vectors, "_MIN_HASHED_WORDS", 1)
+    monkeypatch.setattr(vectors, "_MIN_HASHED_WORDS", 1)
     words = made(300, 2)
     save(words, tmp_path / "model")
     tensors = storage.read_tensors(tmp_path / "model" / "model.safetensors")
@@ -608,7 +607,7 @@ def test_the_table_for_looking_words_up_is_saved_and_used(tmp_path, monkeypatch)
 def test_the_hash_table_is_that_of_its_version():
     """Saved tables are used as they are: if this fails, HASH_TABLE_VERSION must go up."""
     table = Vocabulary(["film", "good", "café", "日本"]).arrays()["hash_table"]
-    assert saved_vectors.HASH_TABLE_VERSION == 2
+    assert vectors.HASH_TABLE_VERSION == 2
     assert (
         hashlib.sha256(np.ascontiguousarray(table).tobytes()).hexdigest()[:16] == "00e24959866e0fb7"
     )
@@ -832,32 +831,6 @@ def test_check_of_a_folder_that_is_not_there_is_one_line(tmp_path):
     done = run_check(tmp_path / "nowhere")
     assert done.exit_code == 2
     assert "does not exist" in done.output
-
-
-# -- numbers that are none ----------------------------------------------------------------------
-
-
-def test_a_row_of_nan_is_named_when_it_is_used(toy_word_vectors):
-    from pacsent import METHODS, make
-
-    words = toy_word_vectors
-    tables = [np.array(words.input_vectors), np.array(words.output_vectors)]
-    X = ["good film", "quiet film", "film film film"]
-    for method in METHODS:
-        for table in tables:
-            mine = WordVectors(words.vocabulary, tables[0], tables[1])
-            vectorizer = make(method, mine).fit(X)
-            kept = table[2].copy()
-            table[2] = np.nan  # the tables are views: whoever owns the memory may write to it
-            try:
-                try:
-                    found = vectorizer.transform(X)
-                except ValueError as error:
-                    assert "NaN or infinity in row 2 ('quiet')" in str(error), method
-                else:
-                    assert np.isfinite(found).all(), method
-            finally:
-                table[2] = kept
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

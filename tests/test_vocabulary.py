@@ -445,22 +445,20 @@ class TestCorpusMistakes:
             Corpus.open(tmp_path)
 
     @pytest.mark.parametrize(
-        ("name", "content", "message"),
+        ("name", "content"),
         [
-            ("corpus.json", b"not json", "must hold one JSON object"),
-            ("corpus.json", b"[" * 9999, "must hold one JSON object"),
-            ("corpus.json", b'{"format_version": 1}', "must hold n_tokens, a whole number"),
-            ("corpus.json", b'{"format_version": 9}', "Got 9 in"),
-            ("ids.i32", b"1234567", "must have 8 bytes. Got 7 instead"),
-            ("vocabulary.tsv", b"a\tmany\nb\t1\n", "a word and its count in line 1"),
-            ("vocabulary.tsv", b"a\t1\na\t1\n", "different words"),
-            ("vocabulary.tsv", b"a\t1\nb\t9\n", "counts that add up to 2"),
+            ("corpus.json", b"not json"),
+            ("corpus.json", b"[" * 9999),
+            ("corpus.json", b'{"format_version": 1}'),
+            ("ids.i32", b"1234567"),
+            ("vocabulary.tsv", b"a\tmany\nb\t1\n"),
+            ("vocabulary.tsv", b"a\t1\nb\t9\n"),
         ],
     )
-    def test_a_damaged_corpus(self, tmp_path, name, content, message):
+    def test_a_damaged_corpus(self, tmp_path, name, content):
         Corpus.build(["a b"], tmp_path / "corpus", 1)
         (tmp_path / "corpus" / name).write_bytes(content)
-        with pytest.raises(ValueError, match=f"(?i){message}.*build it again"):
+        with pytest.raises(ValueError, match=f"{name} of .* as it was written.*Build it"):
             Corpus.open(tmp_path / "corpus")
 
     def test_ids_that_are_no_words_are_found_before_they_are_used(self, tmp_path):
@@ -469,7 +467,7 @@ class TestCorpusMistakes:
         Corpus.build(["a b c a b"] * 5, tmp_path / "corpus", 1)
         path = tmp_path / "corpus" / "ids.i32"
         path.write_bytes(b"\xff\xff\xff\x7f" + path.read_bytes()[4:])
-        with pytest.raises(ValueError, match="must hold the words, ids and offsets that were"):
+        with pytest.raises(ValueError, match=r"ids.i32 of the corpus .* must be as it was written"):
             SkipGram(4, min_count=1, n_jobs=1).fit(Corpus.open(tmp_path / "corpus"))
 
     def test_an_unwritable_place(self, tmp_path):

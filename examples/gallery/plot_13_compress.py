@@ -12,7 +12,7 @@ import numpy as np
 import pacsent
 from pacsent import make
 from pacsent.datasets import load_books
-from pacsent.words.packing import compress
+from pacsent.words import compress
 
 words = pacsent.load("english")
 texts = [passage.text for passage in load_books()[::10]]

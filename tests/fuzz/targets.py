@@ -97,7 +97,10 @@ def counts() -> list[Tree]:
     from pacsent.words import formats
 
     def write(place):
-        formats.write(word_vectors(), place / "v.txt", save_counts=place / "counts")
+        formats.write(word_vectors(), place / "v.txt")
+        vocabulary = word_vectors().vocabulary
+        pairs = zip(vocabulary.words, vocabulary.counts)
+        (place / "counts").write_text("".join(f"{word} {count}\n" for word, count in pairs))
 
     return [made(write)]
 
@@ -177,7 +180,7 @@ def words_folder() -> list[Tree]:
 def words_folders() -> list[Tree]:
     """Word vectors with every part that they can have."""
     from pacsent import Vocabulary, WordVectors, save
-    from pacsent.words.packing import compress
+    from pacsent.words import compress
     from pacsent.words.subwords import Subwords
 
     small = word_vectors()
@@ -186,7 +189,7 @@ def words_folders() -> list[Tree]:
     large = [f"w{i}" for i in range(10_000)]  # saved with its hash table
     kinds = [
         small.replace(subwords=subwords).trained_on([" ".join(WORDS * 5)] * 3),
-        compress(small, bits=4, n_head=2),
+        compress(small, bits=4),
         WordVectors(Vocabulary(large), rng.normal(size=(10_000, 2)).astype(np.float16)),
     ]
     return [made(lambda place, w=words: save(w, place / "m")) for words in kinds]

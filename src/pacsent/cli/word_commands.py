@@ -88,7 +88,7 @@ def train(context, texts, output, resume, subwords, overwrite, as_json, quiet, *
     from pacsent.storage import check_place, save
     from pacsent.text.tables import kind_of
     from pacsent.words.pieces import train_pieces
-    from pacsent.words.skipgram import SkipGram, forget
+    from pacsent.words.skipgram import CHECKPOINT, SkipGram, forget
 
     typed = {
         parameter.name: max(parameter.opts, key=len)
@@ -115,7 +115,7 @@ def train(context, texts, output, resume, subwords, overwrite, as_json, quiet, *
     folder = Path(output)
     work = folder.with_name(folder.name + ".training")
     check_place(folder, texts, overwrite=overwrite)
-    if resume is None and (work / "state.json").exists():
+    if resume is None and (work / CHECKPOINT).exists():
         raise ValueError(
             f"{work} must not be there when a training starts. It holds an unfinished one. "
             f"Go on with: pacsent train --resume {folder}, or delete it."
@@ -138,7 +138,7 @@ def train(context, texts, output, resume, subwords, overwrite, as_json, quiet, *
             model = SkipGram(**options, checkpoint_dir=work, verbose=not quiet).fit(source)
         save(model.word_vectors_, folder, overwrite=overwrite)
     except BaseException as error:
-        if not (work / "state.json").exists():
+        if not (work / CHECKPOINT).exists():
             with contextlib.suppress(OSError):
                 work.rmdir()  # there is nothing to resume
         elif isinstance(error, KeyboardInterrupt):
@@ -252,8 +252,7 @@ def convert(source, destination, to, counts, normalise, trained_on, overwrite, *
     from pathlib import Path
 
     from pacsent.text.reading import check_input
-    from pacsent.words import formats
-    from pacsent.words.packing import compress
+    from pacsent.words import compress, formats
 
     if to is not None and to not in formats.WRITABLE:
         raise click.BadParameter(f"one of {', '.join(formats.WRITABLE)}", param_hint="--to")
@@ -277,9 +276,17 @@ def convert(source, destination, to, counts, normalise, trained_on, overwrite, *
     if any(value is not None for value in options.values()):
         words = compress(words, **options)
     written = formats.write(words, destination, format=to, overwrite=overwrite, verbose=verbose)
-    summary = formats.describe(words)
-    tables = "input and output tables" if len(summary["tables"]) == 2 else "input table only"
-    known = "counts known" if summary["counts_known"] else "counts unknown"
+    summary = {
+        "n_words": words.n_words,
+        "n_dims": words.n_dims,
+        "dtype": words.tables["input"].precision,
+        "tables": list(words.tables),
+        "counts_known": words.counts is not None,
+        "subwords": None if words.subwords is None else len(words.subwords.vectors),
+        "first_words": words.words[:5],
+    }
+    tables = "input and output tables" if len(words.tables) == 2 else "input table only"
+    known = "counts known" if words.counts is not None else "counts unknown"
     lines = [
         f"read   {source}: {formats.FORMATS[format]}, {words.n_words:,} words, "
         f"{words.n_dims} dimensions, {summary['dtype']}, {tables}, {known}",

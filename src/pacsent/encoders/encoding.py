@@ -187,8 +187,6 @@ def stream_posteriors(
         if not finite:
             rows = np.flatnonzero(~np.isfinite(means).all(axis=1))
             n_diverged += rows.size
-            if rows.size:  # raises if the vector of a word is not finite
-                vectorizer.word_vectors.check_rows(encoded.take(rows).ids)
         solver_reports += more
         yield means, variances
     vectorizer._record(solver_reports)

@@ -12,7 +12,7 @@ from pacsent.encoders.methods.closed_forms import ClosedForm, for_kernel, pool, 
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.maths.arrays import frozen
 from pacsent.storage import State, checked_tensor
-from pacsent.words.packing import compress
+from pacsent.words import compress
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

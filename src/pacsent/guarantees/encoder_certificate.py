@@ -426,7 +426,7 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     encoder = _checked_encoder(encoder, options)
     seed = as_seed(options.random_state)
     words = encoder.word_vectors
-    words.check_rows(np.arange(words.n_words))  # a noise word may be one that no text contains
+    words.check_finite()  # a noise word may be one that no text contains
     encoded = words.vocabulary.encode(texts)
     is_seen, provenance = _provenance(encoder, encoded)
     if options.overlap == "refuse" and is_seen.any():

@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "subwords": ["Subwords"],
         "tasks": ["evaluate_words"],
         "text_encoding": ["encode_bytes"],
+        "vector_table": ["compress"],
         "vectors": ["WordVectors"],
         "vocabulary": ["Vocabulary"],
     },

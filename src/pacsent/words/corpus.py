@@ -1,7 +1,6 @@
 """`Corpus`: exact counts and memory-mapped token ids of a text of any size, for training."""
 
 import contextlib
-import ctypes
 import hashlib
 import io
 import itertools
@@ -20,18 +19,34 @@ import numpy as np
 from pacsent import progress, threads
 from pacsent.files import check_output, replacing_folder
 from pacsent.maths.arrays import frozen
+from pacsent.storage.checksums import checksum_of_json, file_record
 from pacsent.text import reading
 from pacsent.text.encoded import Encoded
 from pacsent.text.normalise import DIGIT_NAMES, TOKENISERS, choose_normalise
 from pacsent.text.texts import as_sentences
 from pacsent.words.pieces import Pieces
-from pacsent.words.reading_ids import reader
 from pacsent.words.text_encoding import as_ascii, iter_batches, unicode_ids
 from pacsent.words.vocabulary import TOKENIZER, Vocabulary, digest_of, raw_bytes
 from pacsent.words.word_table import joined, n_slots
 
 logger = logging.getLogger(__name__)
+
 _TOKENIZER_FILE = "tokenizer.json"  # of a corpus of pieces
+_CHUNK_BYTES = 1 << 18  # of a file that one thread takes at a time
+
+# Where a chunk of a file may end: between words, so that a document of any length goes through.
+_CUTS: dict[str | None, Callable[[bytes], int]] = {
+    "paper": reading.cut_after_letters,
+    **dict.fromkeys(TOKENISERS.keys() - {"paper"}, reading.cut_at_space),
+    TOKENIZER: reading.cut_at_newline,
+    None: reading.cut_at_newline,  # a function may look at its whole document
+}
+
+# Fraction of a text that is not ASCII from which on a-z cannot be meant; of French it is 0.05.
+_MAX_FOREIGN = 0.2
+_SAMPLED_FILES = 32  # files, evenly spread, whose beginnings are looked at
+_SAMPLED_BYTES = 1 << 16  # bytes of each of them
+_SAMPLED_TEXTS = 1000  # the first texts of an iterable
 
 
 class Corpus:
@@ -72,21 +87,29 @@ class Corpus:
                 f"A corpus must be a folder with a corpus.json. Got {directory} instead. "
                 "Make one with Corpus.build."
             )
-        about = _read_metadata(self.directory / "corpus.json")
+        try:
+            about = json.loads((self.directory / "corpus.json").read_bytes())
+            intact = about.pop("checksum") == checksum_of_json(about)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            intact = False
+        if not intact or about.get("format_version") != 1:
+            raise self._damaged("corpus.json")
         self.n_tokens, self.n_unknown = about["n_tokens"], about["n_unknown"]
         self.n_documents, self.min_count = about["n_documents"], about["min_count"]
         self.digest: str = about["digest"]
-        self.ids = self._mapped("ids.i32", "<i4", self.n_tokens)
-        self.offsets = self._mapped("offsets.i64", "<i8", self.n_documents + 1)
+        self.chosen: str | None = about["chosen"]
+        self.ids = self._map("ids.i32", "<i4", self.n_tokens)
+        self.offsets = self._map("offsets.i64", "<i8", self.n_documents + 1)
         path = self.directory / "vocabulary.tsv"
-        words, counts = _read_words(path)
-        if sum(counts) != self.n_tokens:
-            raise _damaged(path, f"counts that add up to {self.n_tokens:,}")
-        self.chosen: str | None = about.get("chosen")
+        if not path.is_file() or file_record(path) != about["vocabulary"]:
+            raise self._damaged("vocabulary.tsv")
+        pairs = [line.rpartition(b"\t") for line in path.read_bytes().split(b"\n")[:-1]]
+        words = [word.decode("utf-8", "surrogatepass") for word, _, _ in pairs]
         # built with a callable, which a file cannot hold, it has none
         normalise: Any = about["normalise"] or _missing_tokeniser
         if normalise == TOKENIZER:
             normalise = Pieces((self.directory / _TOKENIZER_FILE).read_text(encoding="utf-8"))
+        counts = [int(count) for _, _, count in pairs]
         self.vocabulary = Vocabulary(words, counts, normalise=normalise)
         self._checked = False
 
@@ -98,21 +121,26 @@ class Corpus:
         """
         if self._checked:
             return
-        of_ids, read = hashlib.sha256(), reader(self.ids)
+        of_ids = hashlib.sha256()
         for start in range(0, self.n_tokens, 1 << 20):
-            of_ids.update(raw_bytes(read(start, min(start + (1 << 20), self.n_tokens)), "<i4"))
+            ids = self.ids[start : start + (1 << 20)]
+            of_ids.update(raw_bytes(ids, "<i4"))
+            if ids.min() < 0 or ids.max() >= len(self.vocabulary):
+                raise self._damaged("ids.i32")
         if digest_of(self.vocabulary, of_ids, self.offsets) != self.digest:
-            raise _damaged(self.directory, "the words, ids and offsets that were written")
+            raise self._damaged("ids.i32 or offsets.i64")
         self._checked = True
 
-    def _mapped(self, name: str, dtype: str, size: int) -> np.ndarray:
-        path, n_bytes = self.directory / name, size * np.dtype(dtype).itemsize
-        n_found = path.stat().st_size if path.is_file() else 0
-        if not path.is_file() or n_found != n_bytes:
-            raise ValueError(
-                f"{path} must have {n_bytes:,} bytes. Got {n_found:,} instead. The corpus is "
-                "damaged: build it again."
-            )
+    def _damaged(self, name: str) -> ValueError:
+        return ValueError(
+            f"{name} of the corpus {self.directory} must be as it was written. Got something else "
+            "instead. Build it again."
+        )
+
+    def _map(self, name: str, dtype: str, size: int) -> np.ndarray:
+        path = self.directory / name
+        if not path.is_file() or path.stat().st_size != size * np.dtype(dtype).itemsize:
+            raise self._damaged(name)
         return np.memmap(path, dtype=dtype, mode="r", shape=(size,)) if size else np.zeros(0, dtype)
 
     def __repr__(self) -> str:
@@ -168,80 +196,28 @@ class Corpus:
             sample, source = _sample_text(source)
             normalise, chosen = choose_normalise(sample)
             logger.info(chosen)
-        empty = Vocabulary([], normalise=normalise)  # checks and holds the normalisation
         directory = Path(os.path.realpath(directory))
         is_empty = directory.is_dir() and not any(directory.iterdir())
-        if not directory.exists() or (directory / "corpus.json").is_file():
-            check_output(directory, overwrite=overwrite, folder=True)
-        elif not is_empty:
+        is_corpus = (directory / "corpus.json").is_file()
+        if directory.exists() and not is_empty and not is_corpus:
             raise ValueError(
                 f"The corpus must go to a new folder or replace an older corpus. Got {directory}, "
                 "which holds something else, instead. Choose another name."
             )
-        with (
-            replacing_folder(directory) as folder,
-            _CorpusBuilder(folder, empty, threads.n_threads(n_jobs)) as builder,
-        ):
-            builder.read(source, verbose)
-            builder.write(int(min_count), verbose, chosen)
-        del builder
-        # what the threads have freed goes back to the system, where the C library does so if asked
-        with contextlib.suppress(OSError, TypeError, AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
+        check_output(directory, overwrite=overwrite, folder=True)
+        empty = Vocabulary([], normalise=normalise)  # checks and holds the normalisation
+        with replacing_folder(directory) as folder:
+            builder = _CorpusBuilder(folder, empty, threads.n_threads(n_jobs), verbose)
+            builder.count(source)
+            about = builder.write(*builder.choose_words(int(min_count)))
+            about |= {"format_version": 1, "min_count": int(min_count), "chosen": chosen}
+            about["checksum"] = checksum_of_json(about)
+            (folder / "corpus.json").write_text(json.dumps(about, indent=1) + "\n")
         corpus = cls(directory)
         # a callable is known here, if not to the file
         corpus.vocabulary = corpus.vocabulary.replace(normalise=normalise)
         corpus._checked = True  # what was just written
         return corpus
-
-
-_MINIMA = {"n_tokens": 0, "n_unknown": 0, "n_documents": 0, "min_count": 1}  # of corpus.json
-
-
-def _damaged(path, what: str) -> ValueError:
-    return ValueError(
-        f"{path} must hold {what}. Got something else instead. The corpus is damaged: build it "
-        "again."
-    )
-
-
-def _read_metadata(path: Path) -> dict:
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        version = about.get("format_version")
-    except (ValueError, RecursionError, AttributeError):
-        raise _damaged(path, "one JSON object") from None
-    if version != 1:
-        raise ValueError(
-            f"The corpus must have format version 1. Got {version!r} in {path.parent} instead. "
-            "Build it again, or use the version of pacsent that made it."
-        )
-    for name, least in _MINIMA.items():
-        value = about.get(name)
-        if type(value) is not int or not least <= value < 1 << 48:
-            raise _damaged(path, f"{name}, a whole number of at least {least}")
-    if not isinstance(about.get("digest"), str):
-        raise _damaged(path, "digest, a string")
-    if about.get("normalise", "") not in (None, TOKENIZER, *TOKENISERS):
-        raise _damaged(path, f"normalise, one of {sorted(TOKENISERS)} or null")
-    if not isinstance(about.get("chosen"), str | None):
-        raise _damaged(path, "chosen, a string or null")
-    return about
-
-
-def _read_words(path: Path) -> tuple[list[str], list[int]]:
-    words, counts = [], []
-    *lines, last = path.read_bytes().split(b"\n")
-    for number, line in enumerate(lines, 1):
-        word, _, count = line.rpartition(b"\t")
-        try:
-            words.append(word.decode("utf-8", "surrogatepass"))
-            counts.append(int(count))
-        except ValueError:
-            raise _damaged(path, f"a word and its count in line {number:,}") from None
-    if last or len(set(words)) < len(words) or (counts and min(counts) < 1):
-        raise _damaged(path, "different words and their counts, a line each")
-    return words, counts
 
 
 def _missing_tokeniser(sentence: str) -> list[str]:
@@ -251,50 +227,27 @@ def _missing_tokeniser(sentence: str) -> list[str]:
     )
 
 
-_CHUNK_BYTES = 1 << 18  # of a file that one thread takes at a time; three for each thread wait
-
-
 class _TextChunk(NamedTuple):
-    """A piece of the source for one thread: bytes of a-z words, or documents for the tokeniser."""
+    """Text for one thread: bytes of a-z words, or documents for the tokeniser."""
 
     data: Any  # uint8 array, or list of documents
     bounds: np.ndarray | None  # where documents begin and end in the array
-    n_ends: int  # how many documents end here; the last one may go on in the next piece
-
-
-class _Span(NamedTuple):
-    """Where the provisional ids and the document ends of a piece are."""
-
-    counter: int
-    first_id: int
-    n_ids: int
-    first_end: int
-    n_ends: int
+    n_ends: int  # how many documents end here; the last one may continue in the next chunk
 
 
 class _WordCounter:
-    """One thread's words, counts and files of provisional ids."""
+    """One thread's words and counts."""
 
-    def __init__(self, number: int, folder: Path):
+    def __init__(self):
         from pacsent._kernels import text_kernels as kernels
 
         self.kernels, self.room = kernels, kernels.places_and_keys()
-        self.number = number
         word_bytes, self.word_offsets = joined(DIGIT_NAMES)  # the kernel wants them first
         self.word_bytes = word_bytes.copy()
         self.n_words = len(DIGIT_NAMES)
         self.counts = np.zeros(self.n_words, dtype=np.int64)
         self.table = np.zeros((0, 2), dtype=np.uint64)
-        self.n_ids = self.n_ends = 0
         self._piece_ids: np.ndarray | None = None
-        self.ids_path = folder / f"ids.{number}"
-        self.ends_path = folder / f"ends.{number}"
-        self.ids_file = open(self.ids_path, "wb")  # noqa: SIM115 (closed by close)
-        self.ends_file = open(self.ends_path, "wb")  # noqa: SIM115
-
-    def close(self):
-        self.ids_file.close()
-        self.ends_file.close()
 
     def _make_room(self, n_words: int, n_bytes: int):
         """Make the arrays and the table large enough for more words."""
@@ -319,41 +272,36 @@ class _WordCounter:
         return self.table, self.word_bytes, self.word_offsets
 
     @np.errstate(over="ignore")  # the hash wraps around on purpose
-    def add(self, work: _TextChunk, vocabulary: Vocabulary) -> _Span:
-        """Provisional ids of a piece, to the files."""
-        if work.bounds is not None:
-            ids = np.empty(work.data.size, dtype=np.int32)
-            ends = np.empty(work.bounds.size - 1, dtype=np.int64)
-            at = np.array([0, work.bounds[0], 0, self.n_words])
+    def count(self, chunk: _TextChunk, vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
+        """Ids of the words of a chunk in this counter, and how many there are after each end."""
+        if chunk.bounds is not None:
+            ids = np.empty(chunk.data.size, dtype=np.int32)
+            ends = np.empty(chunk.bounds.size - 1, dtype=np.int64)
+            at = np.array([0, chunk.bounds[0], 0, self.n_words])
             done = False
-            while not done:  # a thread has few of the words that a piece could hold
-                self._make_room(self.kernels.ROOM, work.data.size)
+            while not done:  # a thread has few of the words that a chunk could hold
+                self._make_room(self.kernels.ROOM, chunk.data.size)
                 done = self.kernels.count_paper(
-                    work.data, work.bounds, self.words, self.counts, ids, ends, at, self.room
+                    chunk.data, chunk.bounds, self.words, self.counts, ids, ends, at, self.room
                 )
                 self.n_words = int(at[3])
-            ids = ids[: at[2]]
+            return ids[: at[2]], ends[: chunk.n_ends]
+        normalise, is_raw = vocabulary.normalise, isinstance(chunk.data[0], str)
+        if normalise == "unicode" and is_raw:
+            ids, ends = unicode_ids(chunk.data, self.add_words)
+        elif isinstance(normalise, Pieces) and is_raw:
+            numbers, ends = normalise.numbers(chunk.data)
+            if self._piece_ids is None:  # tokens that never occur are dropped by their count
+                tokens = normalise.token_ids
+                self._piece_ids = np.full(max(tokens.values()) + 1, -1, dtype=np.int32)
+                self._piece_ids[list(tokens.values())] = self.add_words(*joined(list(tokens)))
+            ids = self._piece_ids[numbers]
         else:
-            if vocabulary.normalise == "unicode" and isinstance(work.data[0], str):
-                ids, ends = unicode_ids(work.data, self.add_words)
-            elif isinstance(vocabulary.normalise, Pieces) and isinstance(work.data[0], str):
-                numbers, ends = vocabulary.normalise.numbers(work.data)
-                if self._piece_ids is None:  # tokens that never occur are dropped by their count
-                    tokens = vocabulary.normalise.token_ids
-                    self._piece_ids = np.full(max(tokens.values()) + 1, -1, dtype=np.int32)
-                    self._piece_ids[list(tokens.values())] = self.add_words(*joined(list(tokens)))
-                ids = self._piece_ids[numbers]
-            else:
-                lists = [vocabulary.tokens(document) for document in work.data]
-                ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
-                ids = self.add_words(*joined(list(itertools.chain.from_iterable(lists))))
-            self.counts += np.bincount(ids, minlength=self.counts.size)
-        span = _Span(self.number, self.n_ids, ids.size, self.n_ends, work.n_ends)
-        self.ids_file.write(ids.data)
-        self.ends_file.write(ends[: work.n_ends].data)
-        self.n_ids += ids.size
-        self.n_ends += work.n_ends
-        return span
+            lists = [vocabulary.tokens(document) for document in chunk.data]
+            ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
+            ids = self.add_words(*joined(list(itertools.chain.from_iterable(lists))))
+        self.counts += np.bincount(ids, minlength=self.counts.size)
+        return ids, ends[: chunk.n_ends]
 
     def add_words(self, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Ids of words given one by one, new ones added."""
@@ -370,102 +318,94 @@ def _grown(array: np.ndarray, size: int) -> np.ndarray:
 
 
 class _CorpusBuilder:
-    """The two passes of Corpus.build: text to provisional ids, these to final ones."""
+    """The two passes of Corpus.build: text to provisional ids, each thread its own; these to final
+    ones."""
 
-    def __init__(self, folder: Path, empty: Vocabulary, n_threads: int):
+    def __init__(self, folder: Path, empty: Vocabulary, n_threads: int, verbose: bool):
         self.folder, self.empty, self.n_threads = folder, empty, n_threads
-        self.counters = [_WordCounter(i, folder) for i in range(n_threads)]
-        self.spans: list[_Span] = []
-        self.n_documents = 0
-        self.n_read = self.n_foreign = 0  # characters or bytes, and those that are not ASCII
+        self.verbose = verbose
+        self.counters = [_WordCounter() for _ in range(n_threads)]
+        self.spans: list[tuple[int, int, int]] = []  # counter, ids and ends of each chunk
+        self.n_characters = self.n_foreign = 0  # characters or bytes, and those that are not ASCII
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for counter in self.counters:
-            counter.close()
-            counter.ids_path.unlink(missing_ok=True)
-            counter.ends_path.unlink(missing_ok=True)
-
-    def read(self, source, verbose: bool):
-        """Pass 1: words get provisional ids, each thread its own."""
+    def count(self, source: Any) -> None:
+        """Pass 1: all words get provisional ids, which are written to the folder."""
         free: queue.SimpleQueue = queue.SimpleQueue()
-        for counter in self.counters:
-            free.put(counter)
+        for number in range(self.n_threads):
+            free.put(number)
 
-        def add(work):
-            counter = free.get()
+        def count_chunk(chunk):
+            number = free.get()
             try:
-                return counter.add(work, self.empty)
+                return number, *self.counters[number].count(chunk, self.empty)
             finally:
-                free.put(counter)
+                free.put(number)
 
-        for span in threads.in_order(add, self._chunks(source, verbose), self.n_threads):
-            self.spans.append(span)
-            self.n_documents += span.n_ends
-        for counter in self.counters:
-            counter.close()
+        chunks = self._iter_chunks(source)
+        with (
+            open(self.folder / "provisional_ids", "wb") as ids_file,
+            open(self.folder / "provisional_ends", "wb") as ends_file,
+        ):
+            for number, ids, ends in threads.in_order(count_chunk, chunks, self.n_threads):
+                self.spans.append((number, ids.size, ends.size))
+                ids_file.write(ids.data)
+                ends_file.write(ends.data)
 
-    def _chunks(self, source, verbose: bool) -> Iterator[_TextChunk]:
-        if isinstance(source, str | os.PathLike):
-            yield from self._files([source], verbose)
-            return
+    def _iter_chunks(self, source: Any) -> Iterator[_TextChunk]:
         if isinstance(source, Encoded):
             raise TypeError(
                 "The source must be texts. Got an Encoded instead, which holds numbers of words "
                 "and not the words. Pass the texts themselves."
             )
+        if isinstance(source, str | os.PathLike):
+            source = [Path(source)]
         source = iter(as_sentences(source, "The source"))
-        first = next(source, None)
-        if isinstance(first, os.PathLike):
-            yield from self._files([first, *source], verbose)
+        head = list(itertools.islice(source, 10))
+        if head and isinstance(head[0], os.PathLike):
+            yield from self._iter_file_chunks([*head, *source])
             return
-        head = [] if first is None else [first, *itertools.islice(source, 9)]
         names = [item for item in head if isinstance(item, str) and len(item) < 4096]
         if head and len(names) == len(head) and all(map(os.path.isfile, names)):
             raise ValueError(
                 f"The source must be texts, or Path objects for files. Got strings like "
-                f"{first!r}, which name files, instead. Pass [Path({first!r}), ...] to read them."
+                f"{names[0]!r}, which name files, instead. Pass [Path({names[0]!r}), ...]."
             )
-        with progress.bar("Counting words", unit="documents", enabled=verbose) as bar:
+        with progress.bar("Counting words", unit="documents", enabled=self.verbose) as bar:
             for batch in iter_batches(itertools.chain(head, source)):
                 n = len(batch.sentences)
+                chunk = _TextChunk(batch.sentences, None, n)
                 if batch.raw and self.empty.normalise == "paper":
-                    work = _TextChunk(*as_ascii(batch.sentences), n)
-                    self.n_read += work.data.size
-                    others = (text for text in batch.sentences if not text.isascii())
-                    self.n_foreign += sum(letter > "\x7f" for text in others for letter in text)
-                    yield work
-                else:
-                    yield _TextChunk(batch.sentences, None, n)
+                    chunk = _TextChunk(*as_ascii(batch.sentences), n)
+                    self.n_characters += chunk.data.size
+                    plain = "".join(batch.sentences).encode("ascii", "ignore")
+                    self.n_foreign += chunk.data.size - len(plain)
+                yield chunk
                 bar.advance(n)
 
-    def _files(self, paths: list, verbose: bool) -> Iterator[_TextChunk]:
-        cut = _CUTS[self.empty.normalise_name]
+    def _iter_file_chunks(self, paths: list) -> Iterator[_TextChunk]:
+        cut, n_before = _CUTS[self.empty.normalise_name], 0
         total = reading.total_size(paths)
-        with progress.bar("Counting words", total=total, unit="B", enabled=verbose) as bar:
-            n_before = 0
+        with progress.bar("Counting words", total=total, unit="B", enabled=self.verbose) as bar:
             for path in paths:
                 with reading.Source(path) as source:
-                    for offset, piece in reading.iter_chunks(source, cut, _CHUNK_BYTES):
-                        yield self._work(piece, source.name, offset)
+                    for offset, block in reading.iter_chunks(source, cut, _CHUNK_BYTES):
+                        yield self._file_chunk(block, source.name, offset)
                         bar.update(n_before + source.consumed)
                     n_before += source.consumed
 
-    def _work(self, piece: bytes, name: str, offset: int) -> _TextChunk:
-        closed = piece.endswith(b"\n")
+    def _file_chunk(self, block: bytes, name: str, offset: int) -> _TextChunk:
+        closed = block.endswith(b"\n")
         if self.empty.normalise == "paper":
-            data = np.frombuffer(piece, dtype=np.uint8)
-            self.n_read += data.size
+            data = np.frombuffer(block, dtype=np.uint8)
+            self.n_characters += data.size
             self.n_foreign += int(np.count_nonzero(data & 0x80))
             ends = np.flatnonzero(data == ord("\n")) + 1
             bounds = np.concatenate([[0], ends, [] if closed else [data.size]]).astype(np.int64)
             return _TextChunk(data, bounds, ends.size)
         try:
-            lines = piece.decode("utf-8").split("\n")
+            lines = block.decode("utf-8").split("\n")
         except UnicodeDecodeError as error:
-            byte = piece[error.start]
+            byte = block[error.start]
             raise ValueError(reading.not_utf8(name, offset + error.start, byte)) from None
         if offset == 0:
             lines[0] = lines[0].removeprefix("\ufeff")
@@ -473,8 +413,9 @@ class _CorpusBuilder:
         documents = [line.removesuffix("\r") for line in lines[: n_ends + (not closed)]]
         return _TextChunk(documents, None, n_ends)
 
-    def write(self, min_count: int, verbose: bool, chosen: str | None = None):
-        """Pass 2: final ids in order, and everything else of the folder."""
+    def choose_words(self, min_count: int) -> tuple[list[bytes], np.ndarray, list[np.ndarray], int]:
+        """The words that are frequent enough and their counts, most frequent first; the final id of
+        each word of each counter, -1 for rare ones; and the number of tokens read."""
         everything, *others = self.counters
         counts = everything.counts[: everything.n_words]
         numbers = [np.arange(everything.n_words)]
@@ -484,9 +425,9 @@ class _CorpusBuilder:
             numbers.append(everything.add_words(word_bytes, starts))
             counts = _grown(counts, everything.n_words)
             counts[numbers[-1]] += counter.counts[: counter.n_words]
-        n_seen = int(counts.sum())
+        n_read = int(counts.sum())
         kept = np.flatnonzero(counts >= min_count)
-        foreign = self.n_foreign / max(1, self.n_read)
+        foreign = self.n_foreign / max(1, self.n_characters)
         cause = (
             f"normalise='paper' keeps the letters a-z and digits only, and {100 * foreign:.0f} % "
             "of this text is in other scripts or letters. Pass normalise='unicode'"
@@ -494,103 +435,73 @@ class _CorpusBuilder:
         if not kept.size:
             advice = "Lower min_count or train on more text"
             raise ValueError(
-                f"No word occurs at least min_count={min_count} times in these {n_seen:,} tokens, "
+                f"No word occurs at least min_count={min_count} times in these {n_read:,} tokens, "
                 f"so the vocabulary would be empty. {cause if foreign > _MAX_FOREIGN else advice}."
             )
         if foreign > _MAX_FOREIGN:
             warnings.warn(f"Much of the text is dropped: {cause}.", stacklevel=3)
-        data = everything.word_bytes.tobytes()
-        offsets = everything.word_offsets
+        data, offsets = everything.word_bytes.tobytes(), everything.word_offsets
         words = {int(i): data[offsets[i] : offsets[i + 1]] for i in kept}
         if isinstance(self.empty.normalise, Pieces):  # what stands for unknown is no word
             unknown = (self.empty.normalise.unknown or "").encode()
             words = {i: word for i, word in words.items() if word != unknown}
-        del data
-        kept = np.array(sorted(words, key=lambda i: (-counts[i], words[i])))
-        ordered = [words[i] for i in kept.tolist()]
-        final = np.full(counts.size, -1, dtype=np.int32)
-        final[kept] = np.arange(kept.size)
-        finals = [final[number] for number in numbers]
-
-        if broken := [word for word in ordered if b"\n" in word]:
+        if broken := [word for word in words.values() if b"\n" in word]:
             raise ValueError(
                 "A token must be without newlines, as vocabulary.tsv has a word on each line. Got "
                 f"{broken[0].decode('utf-8', 'replace')[:40]!r} instead. Split or strip the tokens."
             )
-        sizes = np.fromiter(map(len, ordered), np.int64, len(ordered))
-        arrays = {
-            "word_bytes": np.frombuffer(b"".join(ordered), dtype=np.uint8),
-            "word_offsets": np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
-        }
-        vocabulary = Vocabulary.from_arrays(arrays, self.empty.normalise)
+        kept = np.array(sorted(words, key=lambda i: (-counts[i], words[i])))
+        final = np.full(counts.size, -1, dtype=np.int32)
+        final[kept] = np.arange(kept.size)
+        final_ids = [final[number] for number in numbers]
+        return [words[i] for i in kept.tolist()], counts[kept], final_ids, n_read
+
+    def write(
+        self, words: list[bytes], counts: np.ndarray, final_ids: list[np.ndarray], n_read: int
+    ) -> dict:
+        """Pass 2: final ids in order, vocabulary and tokenizer; the contents of corpus.json."""
+        renumber = self.counters[0].kernels.renumber
+        n_tokens, n_documents, of_ids = 0, 0, hashlib.sha256()
+        total = sum(n_ids for _, n_ids, _ in self.spans)
+        with (
+            open(self.folder / "provisional_ids", "rb") as ids_file,
+            open(self.folder / "provisional_ends", "rb") as ends_file,
+            open(self.folder / "ids.i32", "wb") as ids_out,
+            open(self.folder / "offsets.i64", "wb") as offsets_out,
+            progress.bar("Writing ids", total=total, unit="tokens", enabled=self.verbose) as bar,
+        ):
+            offsets_out.write(np.zeros(1, "<i8").data)
+            for number, n_ids, n_ends in self.spans:
+                ids = np.fromfile(ids_file, np.int32, n_ids)
+                ends = np.fromfile(ends_file, np.int64, n_ends)
+                little_endian = raw_bytes(ids[: renumber(ids, ends, final_ids[number])], "<i4")
+                of_ids.update(little_endian)
+                ids_out.write(little_endian)
+                offsets_out.write(raw_bytes(ends + n_tokens, "<i8"))
+                n_tokens += len(little_endian)
+                n_documents += n_ends
+                bar.update(n_tokens)
+        for name in ("provisional_ids", "provisional_ends"):
+            (self.folder / name).unlink()
         with open(self.folder / "vocabulary.tsv", "wb") as file:
-            file.writelines(b"%s\t%d\n" % pair for pair in zip(ordered, counts[kept].tolist()))
-        n_tokens, of_ids = self._write_ids(finals, verbose)
-        all_offsets = np.memmap(self.folder / "offsets.i64", dtype="<i8", mode="r")
-        about = {
-            "format_version": 1,
-            "n_documents": self.n_documents,
-            "n_words": kept.size,
-            "n_tokens": n_tokens,
-            "n_unknown": n_seen - n_tokens,
-            "min_count": min_count,
-            "normalise": self.empty.normalise_name,
-            "chosen": chosen,
-            "digest": digest_of(vocabulary, of_ids, all_offsets),
-        }
-        (self.folder / "corpus.json").write_text(json.dumps(about, indent=1) + "\n")
+            file.writelines(b"%s\t%d\n" % pair for pair in zip(words, counts.tolist()))
         if isinstance(self.empty.normalise, Pieces):
             definition = self.empty.normalise.definition
             (self.folder / _TOKENIZER_FILE).write_text(definition, encoding="utf-8")
-
-    def _write_ids(self, finals: list[np.ndarray], verbose: bool):
-        """ids.i32 and offsets.i64; the number of tokens and the hash of the ids."""
-        renumber = self.counters[0].kernels.renumber
-
-        def pieces():
-            for span in self.spans:
-                counter = self.counters[span.counter]
-                ids = np.fromfile(counter.ids_path, np.int32, span.n_ids, offset=4 * span.first_id)
-                first = 8 * span.first_end
-                ends = np.fromfile(counter.ends_path, np.int64, span.n_ends, offset=first)
-                yield span.counter, ids, ends
-
-        def final(piece):
-            counter, ids, ends = piece
-            return ids[: renumber(ids, ends, finals[counter])], ends
-
-        n_tokens = 0
-        of_ids = hashlib.sha256()
-        total = sum(span.n_ids for span in self.spans)
-        with (
-            open(self.folder / "ids.i32", "wb") as ids_out,
-            open(self.folder / "offsets.i64", "wb") as offsets_out,
-            progress.bar("Writing ids", total=total, unit="tokens", enabled=verbose) as bar,
-        ):
-            offsets_out.write(np.zeros(1, "<i8").data)
-            for ids, ends in threads.in_order(final, pieces(), self.n_threads):
-                little = raw_bytes(ids, "<i4")
-                of_ids.update(little)
-                ids_out.write(little)
-                offsets_out.write(raw_bytes(ends + n_tokens, "<i8"))
-                n_tokens += ids.size
-                bar.update(n_tokens)
-        return n_tokens, of_ids
-
-
-# where a piece of a file may end: between words, so that a document of any length goes through
-_CUTS: dict[str | None, Callable[[bytes], int]] = {
-    "paper": reading.cut_after_letters,
-    **dict.fromkeys(TOKENISERS.keys() - {"paper"}, reading.cut_at_space),
-    TOKENIZER: reading.cut_at_newline,
-    None: reading.cut_at_newline,  # a function may look at its whole document
-}
-
-# Fraction of a text that is not ASCII from which on a-z cannot be meant; of French it is 0.05.
-_MAX_FOREIGN = 0.2
-_SAMPLED_FILES = 32  # files, evenly spread, whose beginnings are looked at
-_SAMPLED_BYTES = 1 << 16  # bytes of each of them
-_SAMPLED_TEXTS = 1000  # the first texts of an iterable
+        sizes = np.fromiter(map(len, words), np.int64, len(words))
+        arrays = {
+            "word_bytes": np.frombuffer(b"".join(words), dtype=np.uint8),
+            "word_offsets": np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
+        }
+        offsets = np.memmap(self.folder / "offsets.i64", dtype="<i8", mode="r")
+        return {
+            "n_documents": n_documents,
+            "n_tokens": n_tokens,
+            "n_unknown": n_read - n_tokens,
+            "normalise": self.empty.normalise_name,
+            "digest": digest_of(Vocabulary.from_arrays(arrays), of_ids, offsets),
+            "vocabulary": file_record(self.folder / "vocabulary.tsv"),
+        }
 
 
 def _sample_text(source: Any) -> tuple[str, Any]:
@@ -598,7 +509,7 @@ def _sample_text(source: Any) -> tuple[str, Any]:
     if isinstance(source, str | os.PathLike):
         return _start_of(source), source
     if isinstance(source, Encoded):
-        return "", source  # rejected by `_chunks`
+        return "", source  # rejected by the builder
     texts = iter(as_sentences(source, "The source"))
     head = list(itertools.islice(texts, _SAMPLED_TEXTS))
     if head and isinstance(head[0], os.PathLike):

@@ -6,13 +6,12 @@ documents or long passages share kept hashes, whatever the order and however the
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pacsent.maths.arrays import GOLDEN, splitmix64
 from pacsent.text.encoded import Encoded
-from pacsent.words.reading_ids import reader
 
 if TYPE_CHECKING:
     from pacsent.words.vocabulary import Vocabulary
@@ -39,16 +38,9 @@ class Fingerprint:
 
     documents: np.ndarray  # uint64, sorted
     runs: np.ndarray  # uint64, sorted
-    n_documents: int  # seen, with at least LEAST_WORDS known words
+    n_documents: int  # seen and compared as a whole
     n_runs: int
     most: int = MOST
-
-    @property
-    def _thresholds(self) -> tuple[int, int]:
-        return tuple(
-            int(kept[-1]) if kept.size >= self.most else 2**64 - 1
-            for kept in (self.documents, self.runs)
-        )  # type: ignore[return-value]
 
     def counts(self) -> dict[str, int]:
         """The counts that a file keeps next to the hashes."""
@@ -72,11 +64,7 @@ class Fingerprint:
     def hashes(vocabulary: "Vocabulary", encoded: Encoded) -> "DocumentHashes":
         """All hashes of some texts, by document: what `overlap` is asked with."""
         parts = list(_blocks(vocabulary, encoded.ids, encoded.offsets))
-        names = ("documents", "runs", "document_rows", "run_rows")
-        return DocumentHashes(
-            encoded.n_sentences,
-            **{name: np.concatenate([part[i] for part in parts]) for i, name in enumerate(names)},
-        )
+        return DocumentHashes(encoded.n_sentences, *map(np.concatenate, zip(*parts)))
 
     def overlap(self, texts: "DocumentHashes") -> np.ndarray:
         """Which documents were seen, as a whole or by a run of words, (n_documents,) bool."""
@@ -92,14 +80,16 @@ class Fingerprint:
 
     def chance_to_notice(self, n_words: int) -> float:
         """Probability that a document of `n_words` words from the training text is recognised."""
-        documents, runs = (threshold / 2.0**64 for threshold in self._thresholds)
+        documents, runs = (
+            int(kept[-1]) / 2.0**64 if kept.size >= self.most else 1.0
+            for kept in (self.documents, self.runs)
+        )
         if n_words < LEAST_WORDS:  # shorter ones are not compared
             documents = 0.0
         return 1.0 - (1.0 - documents) * (1.0 - runs) ** max(0, n_words - RUN + 1)
 
 
-@dataclass(frozen=True)
-class DocumentHashes:
+class DocumentHashes(NamedTuple):
     """Hashes of texts, and which document each is from."""
 
     n_documents: int
@@ -128,33 +118,21 @@ def _powers(base: np.uint64, n: int) -> np.ndarray:
 
 def _blocks(vocabulary, ids, offsets):
     """(document hashes, run hashes, their documents), about _BLOCK tokens at a time."""
-    numbers, read = word_hashes(vocabulary), reader(ids)
+    numbers = word_hashes(vocabulary)
     start, n_documents = 0, len(offsets) - 1
     while start < n_documents:
         stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + _BLOCK, "right")) - 1)
         stop = min(stop, n_documents)
         begin, end = int(offsets[start]), int(offsets[stop])
-        if end - begin > 2 * _BLOCK:
-            yield from _pieces(numbers, read, begin, end, start)
-        else:
+        if end - begin <= 2 * _BLOCK:
             edges = np.asarray(offsets[start : stop + 1], dtype=np.int64) - begin
-            yield _hashes(numbers[read(begin, end)], edges, start)
+            yield _hashes(numbers[ids[begin:end]], edges, start)
+        else:  # one huge document is recognised by its runs alone
+            for place in range(begin, end, _BLOCK):
+                part = numbers[ids[place : min(end, place + _BLOCK + RUN - 1)]]
+                documents, runs, _, rows = _hashes(part, np.array([0, part.size]), start)
+                yield documents[:0], runs, rows[:0], rows
         start = stop
-
-
-def _pieces(numbers, read, begin, end, document):
-    """One huge document: its runs piece by piece, itself at the end."""
-    powers = _powers(_BASE, _BLOCK + 1)
-    total, factor = np.zeros(1, np.uint64), np.ones(1, np.uint64)
-    for place in range(begin, end, _BLOCK):
-        piece = numbers[read(place, min(end, place + _BLOCK + RUN - 1))]
-        _, runs, _, rows = _hashes(piece, np.array([0, piece.size]), document)
-        yield np.zeros(0, np.uint64), runs, np.zeros(0, np.int64), rows
-        own = piece[: min(end - place, _BLOCK)]
-        total += factor * np.sum(own * powers[: own.size], dtype=np.uint64)
-        factor *= powers[-1]
-    whole = splitmix64(total ^ np.uint64(end - begin))
-    yield whole, np.zeros(0, np.uint64), np.array([document]), np.zeros(0, np.int64)
 
 
 def _hashes(numbers, edges, first):

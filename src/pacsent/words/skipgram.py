@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar
@@ -36,7 +36,6 @@ from pacsent.storage.checksums import checksum_of_json
 from pacsent.text.normalise import TOKENISERS
 from pacsent.threads import n_threads
 from pacsent.words.corpus import Corpus
-from pacsent.words.reading_ids import reader
 from pacsent.words.vectors import trained_words
 
 logger = logging.getLogger(__name__)
@@ -57,7 +56,8 @@ _MAX_CHUNK_TOKENS = 16_384
 # Rows copied at once when vectors are initialized, checked or written.
 _ROWS_PER_SLAB = 4_096
 
-_STATE, _CORPUS = "state.json", "corpus"
+# In a `checkpoint_dir`: settings and progress as a line of JSON, then both tables; the text.
+CHECKPOINT, _CORPUS = "checkpoint", "corpus"
 
 
 class SkipGram(BaseEstimator):
@@ -198,7 +198,7 @@ class SkipGram(BaseEstimator):
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
-        if folder is not None and (folder / _STATE).exists():
+        if folder is not None and (folder / CHECKPOINT).exists():
             raise ValueError(
                 f"checkpoint_dir must be a folder without an unfinished training. Got {folder} "
                 "instead. Continue with SkipGram.resume(checkpoint_dir), or delete the folder."
@@ -224,7 +224,19 @@ class SkipGram(BaseEstimator):
                 )
             settings = {name: getattr(self, name) for name in _SETTINGS}
             settings |= {"seed": int(seed), "digest": corpus.digest}
-            self._train(corpus, settings, folder, done=None)
+            is_inside = folder is not None and corpus.directory.parent == folder.resolve()
+            random_state = self.random_state if isinstance(self.random_state, Integral) else None
+            state = {
+                "format_version": 1,
+                "settings": settings,
+                "corpus": _CORPUS if is_inside else str(corpus.directory.resolve()),
+                "n_jobs": self.n_jobs,
+                "random_state": None if random_state is None else int(random_state),
+                "checkpoint_every": float(self.checkpoint_every),
+            }
+            if folder is not None:
+                _write_checkpoint(folder, state)
+            self._train(corpus, state)
         return self
 
     @classmethod
@@ -252,31 +264,29 @@ class SkipGram(BaseEstimator):
             Fitted.
         """
         folder = Path(checkpoint_dir)
-        done = _read_state(folder)
-        settings = done["settings"]
-        place = Path(done["corpus"])
-        corpus = Corpus.open(place if place.is_absolute() else folder / place)
+        state = _read_checkpoint(folder)
+        settings = state["settings"]
+        corpus = Corpus.open(folder / state["corpus"])  # an absolute path stays what it is
         corpus.check()
         if corpus.digest != settings["digest"]:
             raise ValueError(
                 f"The corpus must be the one that the training was started on. Got another text "
-                f"in {place} instead. Put the old corpus back, or start a new training."
+                f"in {corpus.directory} instead. Put the old corpus back, or start a new training."
             )
-        parameters = {name: settings[name] for name in _SETTINGS}
         model = cls(
-            **parameters,
+            **{name: settings[name] for name in _SETTINGS},
             normalise=corpus.vocabulary.normalise,
-            n_jobs=done["n_jobs"] if n_jobs is None else n_jobs,
-            random_state=done["random_state"],
+            n_jobs=state["n_jobs"] if n_jobs is None else n_jobs,
+            random_state=state["random_state"],
             checkpoint_dir=checkpoint_dir,
-            checkpoint_every=done["checkpoint_every"],
+            checkpoint_every=state["checkpoint_every"],
             verbose=verbose,
         )
         model._validate_params()
-        model._train(corpus, settings, folder, done)
+        model._train(corpus, state)
         return model
 
-    def _train(self, corpus, settings, folder, done):
+    def _train(self, corpus: Corpus, state: dict) -> None:
         self.vocabulary_ = corpus.vocabulary
         if len(corpus.vocabulary) < 2:
             raise ValueError(
@@ -284,13 +294,12 @@ class SkipGram(BaseEstimator):
                 f"{corpus.vocabulary.words[0]!r} after min_count={corpus.min_count} instead. Lower "
                 "min_count or train on more text."
             )
+        settings = state["settings"]
+        folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
         record = {name: value for name, value in settings.items() if name != "digest"}
         if self.device != "cpu":
             train = registry.find("skipgram trainer", self.device.partition(":")[0])
             assert train is not None
-            if folder is not None:
-                folder.mkdir(parents=True, exist_ok=True)
-                _write_state(folder, _initial_state(self, corpus, folder, settings))
             other = ("min_count", "device", "seed", "digest")
             *vectors, losses = train(
                 corpus,
@@ -305,10 +314,8 @@ class SkipGram(BaseEstimator):
         else:
             record["n_jobs"] = n_threads(self.n_jobs)
             training = ChunkTraining(corpus, settings, record["n_jobs"])
-            if done is not None:
-                training.restore(folder, done)
             if folder is not None:
-                training.keep_in(folder, self)
+                training.keep_in(folder, state)
             training.run(self.checkpoint_every, bool(self.verbose))
             vectors, losses = training.vectors(), training.losses()
         if not np.isfinite(losses).all():
@@ -345,50 +352,38 @@ class ChunkTraining:
         self._set_chunk(max(_MIN_CHUNK_TOKENS, min(self.n_tokens // 64, _MAX_CHUNK_TOKENS)))
         self.next_chunk = self.words_done = 0
         self.sums = np.zeros((settings["n_epochs"], 2))  # losses, pairs
-        self.read = reader(corpus.ids)
-        vocabulary = corpus.vocabulary
-        self.noise = alias_thresholds(vocabulary.noise_probabilities(settings["noise_power"]))
-        keep = vocabulary.keep_probabilities(settings["subsample"])
-        self.keep_below = np.minimum(keep * 2.0**32, 2.0**32).astype(np.uint64)
-        self.shape = self._kernel_shape()
-        self._start_vectors()
         self.folder: Path | None = None
-        self.about: dict = {}
-        self.vectors_file: str | None = None
         self.lock = threading.Lock()
         self.stop = False
         self.error: BaseException | None = None
+
+        vocabulary, n_dims = corpus.vocabulary, settings["n_dims"]
+        self.noise = alias_thresholds(vocabulary.noise_probabilities(settings["noise_power"]))
+        keep = vocabulary.keep_probabilities(settings["subsample"])
+        self.keep_below = np.minimum(keep * 2.0**32, 2.0**32).astype(np.uint64)
+        # All pairs of a block are scored before any row moves. If the same word is often twice in
+        # a block, both move by the same old scores and overshoot, so blocks have one centre then.
+        kept = vocabulary.counts * keep
+        chance_of_same = np.square(kept / kept.sum()).sum()
+        n_centres, n_samples = 1, settings["n_negatives"]
+        if chance_of_same < 1 / 50:
+            n_centres, n_samples = _CENTRES_PER_BLOCK, round(n_samples * _SAMPLES_PER_NEGATIVE)
+        n_samples += -(n_centres + n_samples) % 4  # the kernels work on four columns at a time
+        self.shape = settings["window"], settings["n_negatives"], n_centres, n_samples
+        # Input vectors begin uniform in +-1/(2 n_dims), output vectors at 0, as in word2vec.
+        n_columns = -(-n_dims // 16) * 16
+        self.I, self.O = (_allocate(len(vocabulary), n_columns) for _ in range(2))
+        rng = np.random.default_rng([settings["seed"], 0])
+        for rows in _slabs(len(vocabulary)):
+            values = rng.random((rows.stop - rows.start, n_dims), dtype=np.float32)
+            values -= np.float32(0.5)
+            values /= np.float32(n_dims)
+            self.I[rows, :n_dims] = values
 
     def _set_chunk(self, n_tokens: int) -> None:
         self.chunk = n_tokens
         self.chunks_per_epoch = -(-self.n_tokens // n_tokens)
         self.n_chunks = self.chunks_per_epoch * self.settings["n_epochs"]
-
-    def _kernel_shape(self) -> tuple[int, ...]:
-        """`shape` of `train_blocks`."""
-        window, n_negatives = self.settings["window"], self.settings["n_negatives"]
-        # All pairs of a block are scored before any row moves. If the same word is often twice in
-        # a block, both move by the same old scores and overshoot, so blocks have one centre then.
-        vocabulary = self.corpus.vocabulary
-        kept = vocabulary.counts * vocabulary.keep_probabilities(self.settings["subsample"])
-        chance_of_same = np.square(kept / kept.sum()).sum()
-        n_centres, n_samples = 1, n_negatives
-        if chance_of_same < 1 / 50:
-            n_centres, n_samples = _CENTRES_PER_BLOCK, round(n_negatives * _SAMPLES_PER_NEGATIVE)
-        n_samples += -(n_centres + n_samples) % 4  # the kernels work on four columns at a time
-        return window, n_negatives, n_centres, n_samples
-
-    def _start_vectors(self) -> None:
-        """Input vectors uniform in +-1/(2 n_dims), output vectors 0, as word2vec."""
-        n_words, n_dims = len(self.corpus.vocabulary), self.settings["n_dims"]
-        n_columns = -(-n_dims // 16) * 16
-        self.I, self.O = _allocate(n_words, n_columns), _allocate(n_words, n_columns)
-        rng = np.random.default_rng([self.settings["seed"], 0])
-        for rows in _slabs(n_words):
-            values = rng.random((rows.stop - rows.start, n_dims), dtype=np.float32)
-            values -= np.float32(0.5)
-            values /= np.float32(n_dims)
-            self.I[rows, :n_dims] = values
 
     # -- one chunk
 
@@ -407,7 +402,7 @@ class ChunkTraining:
         margin = 16 * window
         while True:
             low, high = max(floor, start - margin), min(ceiling, stop + margin)
-            ids = self.read(low, high)
+            ids = np.ascontiguousarray(self.corpus.ids[low:high], dtype=np.int32)
             kept = np.empty(ids.size, dtype=np.int64)
             n_kept = self.kernels.subsample(ids, low, self.keep_below, key[0], kept)
             kept = kept[:n_kept]
@@ -445,31 +440,27 @@ class ChunkTraining:
         every = checkpoint_every if self.folder is not None else float("inf")
         with bar("Training", total=total, unit="words", enabled=verbose) as shown:
             while self.next_chunk < self.n_chunks:
-                self._run_until(time.monotonic() + every, shown)
+                deadline, self.stop = time.monotonic() + every, False
+                # Events, not Thread.join: a Ctrl-C inside join can mark a running thread as ended
+                ended = [threading.Event() for _ in range(self.n_workers)]
+                for event in ended:
+                    threading.Thread(target=self._work, args=(event,), daemon=True).start()
+                try:
+                    for event in ended:
+                        while not event.wait(0.1):
+                            shown.update(self.words_done, self._note())
+                            self.stop = self.stop or time.monotonic() >= deadline
+                except BaseException:  # Ctrl-C: end between chunks, keep what was done
+                    self.stop = True
+                    for event in ended:
+                        event.wait()
+                    if self.folder is not None and self.error is None:
+                        self.save()
+                    raise
+                if self.error is not None:
+                    raise self.error
                 if self.next_chunk < self.n_chunks:
                     self.save()
-
-    def _run_until(self, deadline: float, shown) -> None:
-        """Let the threads run until all is done or the time has come; they end between chunks."""
-        self.stop = False
-        # Events, not Thread.join: a Ctrl-C inside join can mark a running thread as ended
-        ended = [threading.Event() for _ in range(self.n_workers)]
-        for event in ended:
-            threading.Thread(target=self._work, args=(event,), daemon=True).start()
-        try:
-            for event in ended:
-                while not event.wait(0.1):
-                    shown.update(self.words_done, self._note())
-                    self.stop = self.stop or time.monotonic() >= deadline
-        except BaseException:  # Ctrl-C: end between chunks, keep what was done
-            self.stop = True
-            for event in ended:
-                event.wait()
-            if self.folder is not None and self.error is None:
-                self.save()
-            raise
-        if self.error is not None:
-            raise self.error
 
     def _work(self, ended: threading.Event) -> None:
         try:
@@ -520,30 +511,36 @@ class ChunkTraining:
 
     # -- checkpoints
 
-    def keep_in(self, folder: Path, model: SkipGram) -> None:
-        """Keep checkpoints in `folder`, from now on."""
-        self.folder = folder
-        self.about = _initial_state(model, self.corpus, folder, self.settings)
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / _STATE).exists():
-            _write_state(folder, self.about)
+    def keep_in(self, folder: Path, state: dict) -> None:
+        """Keep checkpoints in `folder` from now on, and continue with the one in `state`."""
+        self.folder, self.state = folder, state
+        if "next_chunk" not in state:  # none was written yet
+            return
+        self._set_chunk(state["chunk"])  # as it was then: its number counts chunks of that size
+        self.next_chunk = state["next_chunk"]
+        self.words_done, self.sums = state["words_done"], np.array(state["sums"])
+        with open(folder / CHECKPOINT, "rb") as file:
+            file.readline()
+            n_bytes = [file.readinto(memoryview(table).cast("B")) for table in (self.I, self.O)]
+        is_finite = all(
+            np.isfinite(table[rows]).all()
+            for table in (self.I, self.O)
+            for rows in _slabs(len(table))
+        )
+        if sum(n_bytes) != self.I.nbytes + self.O.nbytes or not is_finite:
+            raise ValueError(
+                f"{folder / CHECKPOINT} must hold {self.I.nbytes + self.O.nbytes:,} bytes of "
+                f"finite numbers. Got {sum(n_bytes):,}, or others, instead. Start anew."
+            )
 
     def save(self) -> None:
         """Write a checkpoint; the one before stays valid until this one is complete."""
         assert self.folder is not None
-        name = f"tables-{self.next_chunk}.f32"
-        n_dims = self.settings["n_dims"]
+        progress = {"next_chunk": self.next_chunk, "chunk": self.chunk}
+        progress |= {"words_done": self.words_done, "sums": self.sums.tolist()}
         try:
-            with replacing(self.folder / name) as file:
-                for table in (self.I, self.O):
-                    for rows in _slabs(len(table)):
-                        file.write(np.ascontiguousarray(table[rows, :n_dims]).data)
-            progress = {"next_chunk": self.next_chunk, "chunk": self.chunk, "tables": name}
-            progress |= {"words_done": self.words_done, "sums": self.sums.tolist()}
-            _write_state(self.folder, self.about | progress)
+            _write_checkpoint(self.folder, self.state | progress, (self.I, self.O))
         except OSError as error:
-            if name != self.vectors_file:
-                (self.folder / name).unlink(missing_ok=True)
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             warnings.warn(
@@ -551,84 +548,40 @@ class ChunkTraining:
                 "and the one before stays. Training goes on; free some space.",
                 stacklevel=2,
             )
-            return
-        if self.vectors_file not in (None, name):
-            (self.folder / self.vectors_file).unlink(missing_ok=True)
-        self.vectors_file = name
-
-    def restore(self, folder: Path, state: dict) -> None:
-        """Go back to a checkpoint."""
-        if "tables" not in state:  # interrupted before the first one: begin at the beginning
-            return
-        self._set_chunk(state["chunk"])  # as it was then: its number counts chunks of that size
-        self.next_chunk = state["next_chunk"]
-        self.words_done, self.sums = state["words_done"], np.array(state["sums"])
-        self.vectors_file = state["tables"]
-        path, n_dims = folder / self.vectors_file, self.settings["n_dims"]
-        expected = 2 * len(self.I) * n_dims * 4
-        if not path.is_file() or path.stat().st_size != expected:
-            raise ValueError(
-                f"{path} must be a checkpoint of {expected:,} bytes. Got "
-                f"{path.stat().st_size if path.is_file() else 0:,} bytes instead. Start anew."
-            )
-        with open(path, "rb") as file:
-            for table in (self.I, self.O):
-                for rows in _slabs(len(table)):
-                    n_rows = rows.stop - rows.start
-                    values = np.fromfile(file, dtype="<f4", count=n_rows * n_dims)
-                    if not np.isfinite(values).all():
-                        raise ValueError(
-                            f"{path} must hold finite numbers. Got inf or nan instead. The "
-                            "checkpoint is damaged: start anew."
-                        )
-                    table[rows, :n_dims] = values.reshape(n_rows, n_dims)
 
 
-def _initial_state(model: SkipGram, corpus: Corpus, folder: Path, settings: dict) -> dict:
-    inside = corpus.directory.resolve().parent == folder.resolve()
-    random_state = model.random_state if isinstance(model.random_state, Integral) else None
-    return {
-        "format_version": 1,
-        "settings": settings,
-        "corpus": _CORPUS if inside else str(corpus.directory.resolve()),
-        "n_jobs": model.n_jobs,
-        "random_state": None if random_state is None else int(random_state),
-        "checkpoint_every": float(model.checkpoint_every),
-    }
+def _write_checkpoint(folder: Path, state: dict, tables: Iterable[np.ndarray] = ()) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / CHECKPOINT) as file:
+        header = {**state, "checksum": checksum_of_json(state)}
+        file.write(json.dumps(header).encode() + b"\n")
+        for table in tables:
+            file.write(table.data)
 
 
-def _write_state(folder: Path, state: dict) -> None:
-    content = {**state, "checksum": checksum_of_json(state)}
-    with replacing(folder / _STATE) as file:
-        file.write(json.dumps(content, indent=1).encode())
-
-
-def _read_state(folder: Path) -> dict:
-    """The state of an unfinished training, its checksum verified."""
-    path = folder / _STATE
+def _read_checkpoint(folder: Path) -> dict:
+    """Settings and progress of an unfinished training, the checksum verified."""
+    path = folder / CHECKPOINT
     if not path.is_file():
         raise FileNotFoundError(
-            f"{folder} must be the folder of an unfinished training. It holds no {_STATE}. "
-            "Start the training anew."
+            f"{folder} must be the folder of an unfinished training. It holds no file "
+            f"{CHECKPOINT}. Start the training anew."
         )
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
-        intact = state["format_version"] == 1 and state.pop("checksum") == checksum_of_json(state)
+        with open(path, "rb") as file:
+            state = json.loads(file.readline())
+        intact = state.pop("checksum") == checksum_of_json(state) and state["format_version"] == 1
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         intact = False
     if not intact:
-        raise ValueError(
-            f"{path} must be the whole state of a training, format 1. Got something else instead. "
-            "Start the training anew."
-        )
+        raise ValueError(f"{path} must be a complete checkpoint. It is damaged. Start anew.")
     return state
 
 
 def forget(checkpoint_dir: str | os.PathLike) -> None:
     """Delete what a finished training left in its `checkpoint_dir`; nothing else that is there."""
     folder = Path(checkpoint_dir)
-    for path in [folder / _STATE, *folder.glob("tables-*.f32")]:
-        path.unlink(missing_ok=True)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
     for part in (_CORPUS, "gpu"):
         shutil.rmtree(folder / part, ignore_errors=True)
     with contextlib.suppress(OSError):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pacsent.words.packing import checked_table
+from pacsent.words.vector_table import checked_table
 
 _FNV_START, _FNV_PRIME = 2166136261, 16777619  # the 32-bit FNV hash that fastText uses
 

@@ -1,15 +1,96 @@
-"""`VectorTable`: the vectors of all words, stored as an array or compressed."""
+"""Tables of vectors, one per word: as an array, or compressed to a few bits per number.
 
-from collections.abc import Iterator
+A compressed table is rotated so that the first columns contain most of every product; these
+(`head`) have 8 bits each, the others are one of a few levels each, several in a byte:
+
+    value = centre + spread * (head, scale of the row * level of the code)
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from pacsent.words.packing import Packed, checked_table
 from pacsent.words.vocabulary import Vocabulary
 from pacsent.words.word_table import is_memory_mapped
 
-_BLOCK_NUMBERS = 1 << 22  # numbers read at a time if a whole table is read
+BITS = (1, 2, 4, 8)
+# the levels that lose least of a normal distribution (Max, 1960), the negative ones left out
+_LEVELS = {
+    1: (0.7979,),
+    2: (0.4528, 1.510),
+    4: (0.1284, 0.3881, 0.6568, 0.9424, 1.256, 1.618, 2.069, 2.733),
+}
+_ROWS_PER_BLOCK = 512  # unpacked at once: they stay in the cache
+_NUMBERS_PER_BLOCK = 1 << 22  # read at a time if a whole table is read
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Packed:
+    """One table, compressed."""
+
+    # (n_words, n_bytes) uint8: the columns after the head, 8 // bits in a byte, lowest bits first
+    codes: np.ndarray
+    head: np.ndarray  # (n_words, n_head) int8
+    scales: np.ndarray  # (n_words,) float16
+    centre: np.ndarray  # (n_dims,) float32
+    spread: np.ndarray  # (n_dims,) float32
+    bits: int  # 1, 2, 4 or 8
+
+    def __post_init__(self):
+        n_words, n_head = (self.head.shape + (0, 0))[:2]
+        n_dims = self.centre.size
+        n_bytes = -(-(n_dims - n_head) * self.bits // 8)
+        expected = {
+            "codes": ("uint8", (n_words, n_bytes)),
+            "head": ("int8", (n_words, n_head)),
+            "scales": ("float16", (n_words,)),
+            "centre": ("float32", (n_dims,)),
+            "spread": ("float32", (n_dims,)),
+        }
+        for name, part in self.arrays().items():
+            if self.bits not in BITS or (part.dtype, part.shape) != expected[name]:
+                raise ValueError(
+                    f"{name} of a compressed table must be {expected[name]} at 1, 2, 4 or 8 bits. "
+                    f"Got {part.dtype} of shape {part.shape} at {self.bits} bits instead. The file "
+                    "it comes from is damaged: copy or save it again."
+                )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.head.shape[0], self.centre.size
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {field.name: getattr(self, field.name) for field in fields(self)[:-1]}
+
+    def unpack(self) -> np.ndarray:
+        """The table as float32 numbers."""
+        n_words, n_dims = self.shape
+        n_head = self.head.shape[1]
+        out = np.empty((n_words, n_dims), dtype=np.float32)
+        # (256, 8 // bits): the levels that a byte stands for
+        if self.bits == 8:
+            values = np.arange(256, dtype=np.uint8).view(np.int8).astype(np.float32)[:, None]
+        else:
+            shifts = np.arange(0, 8, self.bits)
+            codes = (np.arange(256)[:, None] >> shifts) & (2**self.bits - 1)
+            values = _levels(self.bits)[codes]
+        scales = np.asarray(self.scales, dtype=np.float32)[:, None]
+        for start in range(0, n_words, _ROWS_PER_BLOCK):
+            rows = slice(start, start + _ROWS_PER_BLOCK)
+            block = out[rows]
+            block[:, :n_head] = self.head[rows]
+            tail = values.take(self.codes[rows], axis=0).reshape(len(block), -1)
+            np.multiply(tail[:, : n_dims - n_head], scales[rows], out=block[:, n_head:])
+            block *= self.spread
+            block += self.centre
+        return out
 
 
 class VectorTable:
@@ -34,17 +115,20 @@ class VectorTable:
     def __getstate__(self):
         return {name: self.__dict__[name] for name in ("name", "vocabulary", "stored", "shape")}
 
+    @property
+    def precision(self) -> str:
+        """The type of a number as it is stored, for example "float32" or "2 bits"."""
+        stored = self.stored
+        return f"{stored.bits} bits" if isinstance(stored, Packed) else str(stored.dtype)
+
     @cached_property
     def array(self) -> np.ndarray:
         """The table as an array, (n_words, n_dims)."""
-        if isinstance(self.stored, Packed):
-            array = checked_table(self.name, self.stored.unpack())
-            if self.stored.surely_finite():
-                return array
-        else:
-            array = self.stored
+        array: Any = self.stored
+        if isinstance(array, Packed):
+            array = checked_table(self.name, array.unpack())
         for rows in row_blocks(array):
-            self.check_finite(array[rows], rows.start)
+            self.check_finite(array[rows], np.arange(rows.start, rows.stop))
         return array
 
     @cached_property
@@ -56,8 +140,8 @@ class VectorTable:
             norms[rows] = np.sqrt(np.einsum("ij,ij->i", block, block))
         return norms
 
-    def check_finite(self, block: np.ndarray, ids: int | np.ndarray) -> None:
-        """Raise ValueError for NaN or infinity in some rows, given their ids or the first one."""
+    def check_finite(self, block: np.ndarray, ids: np.ndarray) -> None:
+        """Raise ValueError for NaN or infinity in the rows of these words."""
         if block.dtype == np.float16:
             # All bits of the exponent mean infinity or NaN; isfinite is slow for float16.
             exponent = np.uint16(0x7C00)
@@ -65,8 +149,7 @@ class VectorTable:
         else:
             finite = np.isfinite(block).all(axis=1)
         if not finite.all():
-            position = int(np.argmin(finite))
-            row = ids + position if isinstance(ids, int) else int(ids[position])
+            row = int(ids[np.argmin(finite)])
             raise ValueError(
                 f"{self.name} must be finite numbers. Got NaN or infinity in row {row:,} "
                 f"({self.vocabulary.words[row]!r}) instead. Train again with a smaller learning "
@@ -74,8 +157,133 @@ class VectorTable:
             )
 
 
+def checked_table(name: str, table: np.ndarray) -> np.ndarray:
+    """A read-only view of a table of vectors, if it is one: (n_words, n_dims), of floats."""
+    if not isinstance(table, np.ndarray):
+        raise TypeError(
+            f"{name} must be a NumPy array. Got {type(table).__name__} instead. "
+            "Pass np.asarray(..., dtype=np.float32)."
+        )
+    if table.ndim != 2:
+        raise ValueError(
+            f"{name} must be an array of shape (n_words, n_dims). Got shape {table.shape} instead."
+        )
+    if table.dtype.kind != "f" or table.itemsize > 8 or not table.dtype.isnative:
+        raise ValueError(
+            f"{name} must be float32 or float16. Got {table.dtype} instead. "
+            "Convert with .astype(np.float32)."
+        )
+    view = table.view(np.ndarray)
+    view.flags.writeable = False
+    return view
+
+
 def row_blocks(table: np.ndarray) -> Iterator[slice]:
     """Slices of rows that together contain all of a table."""
-    n_rows = max(1, _BLOCK_NUMBERS // max(1, table.shape[1]))
+    n_rows = max(1, _NUMBERS_PER_BLOCK // max(1, table.shape[1]))
     for start in range(0, len(table), n_rows):
         yield slice(start, min(start + n_rows, len(table)))
+
+
+def _levels(bits: int) -> np.ndarray:
+    upper = np.array(_LEVELS[bits], dtype=np.float32)
+    return np.concatenate([-upper[::-1], upper])
+
+
+def pack(table: np.ndarray, bits: int, n_head: int = 16) -> Packed:
+    """Compress a table: `bits` for every number but the first `n_head` columns, which get 8.
+
+    >>> table = np.random.default_rng(0).normal(size=(50, 24)).astype(np.float32)
+    >>> packed = pack(table, bits=4, n_head=8)
+    >>> bool(np.abs(packed.unpack() - table).max() < 1)
+    True
+    """
+    if bits not in BITS:
+        raise ValueError(f"bits must be one of {BITS}. Got {bits!r} instead.")
+    table = np.asarray(table, dtype=np.float32)
+    n_words, n_dims = table.shape
+    n_head = min(n_head, n_dims)
+    centre, spread = table.mean(axis=0), table.std(axis=0)
+    spread = np.where(spread > 0, spread, np.float32(1))
+    Z = (table - centre) / spread  # (n_words, n_dims)
+    reach = np.abs(Z[:, :n_head]).max(axis=0, initial=1e-12) / 127
+    head = np.rint(Z[:, :n_head] / reach).astype(np.int8)
+    spread[:n_head] *= reach
+    tail = Z[:, n_head:]
+    if bits == 8:
+        scales = np.abs(tail).max(axis=1, initial=1e-6) / 127
+        scales = np.nextafter(scales.astype(np.float16), np.float16(np.inf))  # no code over 127
+        codes = np.rint(tail / scales.astype(np.float32)[:, None]).astype(np.int8).view(np.uint8)
+    else:
+        levels = _levels(bits)
+        length = np.sqrt((tail.astype(float) ** 2).mean(axis=1, keepdims=True)) if tail.size else 1
+        unit = tail / np.maximum(length, 1e-12)
+        numbers = np.searchsorted((levels[1:] + levels[:-1]) / 2, unit)
+        nearest = levels[numbers]
+        # the scale that loses least, given the levels
+        scales = (tail * nearest).sum(axis=1) / np.maximum((nearest * nearest).sum(axis=1), 1e-12)
+        per_byte = 8 // bits
+        padded = np.zeros((n_words, -(-tail.shape[1] // per_byte) * per_byte), dtype=np.uint8)
+        padded[:, : tail.shape[1]] = numbers
+        shifts = np.arange(0, 8, bits, dtype=np.uint8)
+        codes = (padded.reshape(n_words, -1, per_byte) << shifts).sum(axis=2, dtype=np.uint8)
+    return Packed(codes, head, scales.astype(np.float16), centre, spread.astype(np.float32), bits)
+
+
+def rotation(tables: Sequence[np.ndarray], counts: np.ndarray | None = None) -> np.ndarray:
+    """The orthogonal matrix after which both tables have what matters in their first columns.
+
+    Eigenvectors, largest first, of the sum of the tables' second moments, each table at equal size
+    and a word by the root of its count. Products of rows, of one table or of both, stay the same.
+    """
+    n_words, n_dims = tables[0].shape
+    weights = np.ones(n_words) if counts is None else np.sqrt(np.maximum(counts, 1))
+    weights = (weights / weights.sum()).astype(np.float32)
+    total = np.zeros((n_dims, n_dims))
+    for table in tables:
+        table = np.asarray(table, dtype=np.float32)
+        second = ((table * weights[:, None]).T @ table).astype(float)
+        total += second / max(np.trace(second), np.finfo(float).tiny)
+    vectors = np.linalg.eigh(total)[1][:, ::-1]
+    largest = np.abs(vectors).argmax(axis=0)
+    return vectors * np.sign(vectors[largest, np.arange(n_dims)])
+
+
+def compress(
+    words: Any, *, n_words: int | None = None, n_dims: int | None = None, bits: int | None = None
+) -> Any:
+    """Fewer words, fewer dimensions, fewer bits: smaller word vectors for the same methods.
+
+    `n_words` keeps the first, which are the most frequent; `n_dims` rotates both tables together
+    (`rotation`) and keeps the first columns; `bits` (1, 2, 4 or 8) quantises what is left, all but
+    the first 16 columns, which have 8. Compressed tables are unpacked when first used, and saved as
+    they are.
+
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> tables = np.random.default_rng(0).normal(size=(2, 100, 12)).astype(np.float32)
+    >>> words = WordVectors(Vocabulary([f"w{i}" for i in range(100)]), *tables)
+    >>> compress(words, n_words=50, n_dims=6, bits=4)
+    WordVectors(n_words=50, n_dims=6)
+    """
+    for name, value in (("n_words", n_words), ("n_dims", n_dims)):
+        most = getattr(words, name)
+        if value is not None and not 1 <= value <= most:
+            raise ValueError(f"{name} must be from 1 to {most:,}. Got {value!r} instead.")
+    if words.subwords is not None:
+        raise ValueError(
+            "Word vectors with subwords cannot be compressed. Drop them first: "
+            "words.replace(subwords=None)."
+        )
+    tables = [table.array[:n_words] for table in words.tables.values()]
+    vocabulary, counts = words.vocabulary, words.counts
+    if n_words is not None:
+        counts = None if counts is None else counts[:n_words]
+        how = {"normalise": vocabulary.normalise, "unknown": vocabulary.unknown}
+        vocabulary = Vocabulary(words.words[:n_words], counts, **how)
+    if n_dims is not None or bits is not None:
+        turn = rotation(tables, counts)[:, : n_dims or words.n_dims].astype(np.float32)
+        tables = [np.asarray(table, dtype=np.float32) @ turn for table in tables]
+    if bits is not None:
+        tables = [pack(table, bits) for table in tables]
+    output = tables[1] if len(tables) > 1 else None
+    return words.replace(vocabulary=vocabulary, input_vectors=tables[0], output_vectors=output)

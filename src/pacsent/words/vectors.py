@@ -5,7 +5,7 @@ Training is in `skipgram`, reading files of other programs in `formats`.
 
 import difflib
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -15,16 +15,18 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from pacsent import registry
-from pacsent.storage import State, check_finite, load
+from pacsent.storage import State, check_finite, checked_tensor, load
 from pacsent.words.fingerprint import Fingerprint
-from pacsent.words.packing import Packed
 from pacsent.words.pieces import Pieces
-from pacsent.words.saved_vectors import from_state, to_state
 from pacsent.words.subwords import Subwords
-from pacsent.words.vector_table import VectorTable, row_blocks
-from pacsent.words.vocabulary import Frozen, Vocabulary
+from pacsent.words.vector_table import Packed, VectorTable, row_blocks
+from pacsent.words.vocabulary import TOKENIZER, Frozen, Vocabulary
 
 SENTENCE_ENCODERS = ("mean", "unit")  # encoders that need nothing but the input table
+HASH_TABLE_VERSION = 2  # goes up when the hash function or the layout of the table changes
+_MIN_HASHED_WORDS = 10_000  # words from which the table for looking them up is saved too
+_LINES_PER_BLOCK = 65_536  # of vocabulary.tsv
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
 class WordVectors(Frozen):
@@ -244,18 +246,11 @@ class WordVectors(Frozen):
 
     def input(self, word: str) -> np.ndarray:
         """The input vector of a word; of any word, where there are subword vectors or pieces."""
-        row = self._row(word)
-        if row >= 0:
-            return self.input_vectors[row]
-        if self.subwords is not None:
-            return self.subwords.vector(word)
-        return self._mean_of_pieces(word, self.input_vectors)
+        return self._vector(word, "input")
 
     def output(self, word: str) -> np.ndarray:
         """The output vector of a word."""
-        table = self._table("output").array
-        row = self._row(word)
-        return table[row] if row >= 0 else self._mean_of_pieces(word, table)
+        return self._vector(word, "output")
 
     def most_similar(
         self, query: Any, n: int = 10, *, table: str = "input", among: str | None = None
@@ -272,11 +267,10 @@ class WordVectors(Frozen):
         if n < 1 or int(n) != n:
             raise ValueError(f"n must be a positive integer. Got {n!r} instead.")
         if isinstance(query, str):
-            vector = self.input(query) if table == "input" else self.output(query)
-            self._table(table)
-            itself = self._row(query) if table == among else -1
+            vector = self._vector(query, table)
+            itself = self._rows(query) if table == among else []
         else:
-            vector, itself = np.asarray(query), -1
+            vector, itself = np.asarray(query), []
             if vector.shape != (self.n_dims,):
                 raise ValueError(
                     f"The query must be a word or a vector of {self.n_dims} numbers. "
@@ -296,7 +290,7 @@ class WordVectors(Frozen):
         with np.errstate(divide="ignore", invalid="ignore"):
             cosines /= norms
         cosines[norms == 0] = -np.inf
-        if itself >= 0:
+        if len(itself) == 1:
             cosines[itself] = -np.inf
         n = min(int(n), self.n_words)
         best = np.argpartition(-cosines, n - 1)[:n]
@@ -353,16 +347,6 @@ class WordVectors(Frozen):
         _ = [table.array for table in self.tables.values()], self.subwords
         return self
 
-    def check_rows(self, ids: np.ndarray) -> None:
-        """Raise ValueError if vectors of these words are not finite, and name the word.
-
-        Tables are checked when they are made or first read; this finds what was written into the
-        memory of a table afterwards.
-        """
-        rows = np.unique(ids)
-        for table in self.tables.values():
-            table.check_finite(table.array[rows], rows)
-
     def _table(self, name) -> VectorTable:
         if name not in ("input", "output"):
             raise ValueError(f"A table must be one of 'input', 'output'. Got {name!r} instead.")
@@ -373,40 +357,142 @@ class WordVectors(Frozen):
             )
         return self.tables[name]
 
-    def _row(self, word: str) -> int:
-        """The row of a word, -1 if it is not in the vocabulary or has several pieces."""
+    def _rows(self, word: str) -> np.ndarray:
+        """The row of a word, or the rows of its pieces; none if it is unknown."""
         if not isinstance(word, str):
             raise ValueError(f"A word must be a str. Got {type(word).__name__} instead.")
-        # of pieces, "haus" is the word ▁haus rather than the end of another word
-        rows = self._piece_rows(word)
-        return int(rows[0]) if len(rows) == 1 else self.vocabulary.id_of(word)
+        rows = np.zeros(0, np.int32)
+        if isinstance(self.vocabulary.normalise, Pieces):
+            # "haus" is the word ▁haus rather than the end of another word
+            rows = self.vocabulary.encode([word]).ids
+        row = self.vocabulary.id_of(word) if rows.size != 1 else -1
+        return rows if row < 0 else np.array([row])
 
-    def _piece_rows(self, word: str) -> np.ndarray:
-        if not isinstance(self.vocabulary.normalise, Pieces):
-            return np.zeros(0, np.int32)
-        return self.vocabulary.encode([word]).ids
-
-    def _mean_of_pieces(self, word: str, table: np.ndarray) -> np.ndarray:
-        rows = self._piece_rows(word)
+    def _vector(self, word: str, name: str) -> np.ndarray:
+        table, rows = self._table(name).array, self._rows(word)
+        if rows.size == 1:
+            return table[rows[0]]
         if rows.size:
             return table[rows].mean(axis=0, dtype=np.float32)
-        variants = (word.lower(), word.strip(), word.strip().lower(), word.capitalize())
-        near = [w for w in variants if w != word and w in self.vocabulary]
-        if not near:
-            frequent = (w for w in islice(self.words, 50_000) if w[:1] == word[:1])
-            alike = [w for w in frequent if abs(len(w) - len(word)) <= 2]
-            near = difflib.get_close_matches(word, alike, n=1, cutoff=0.75)
+        if name == "input" and self.subwords is not None:
+            return self.subwords.vector(word)
+        alike = [w for w in islice(self.words, 50_000) if abs(len(w) - len(word)) <= 1]
+        near = difflib.get_close_matches(word.strip().lower(), alike, n=1, cutoff=0.75)
         suggestion = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"{word!r} is not among these {self.n_words:,} words.{suggestion}")
 
+    # ---- files ---------------------------------------------------------------------------------
+
     def state(self) -> State:
         """What `pacsent.save` writes."""
-        return to_state(self)
+        self.check_finite()
+        vocabulary, normalise = self.vocabulary, self.vocabulary.normalise
+        parameters = {
+            "normalise": vocabulary.normalise_name or normalise,  # a function is rejected by `save`
+            "unknown": vocabulary.unknown,
+        }
+        tensors: dict[str, np.ndarray] = {}
+        for name, table in self.tables.items():
+            stored = table.stored
+            arrays = stored.arrays() if isinstance(stored, Packed) else {"": stored}
+            tensors |= {f"{name}_vectors.{part}".rstrip("."): a for part, a in arrays.items()}
+        if isinstance(normalise, Pieces):
+            tensors[TOKENIZER] = np.frombuffer(normalise.definition.encode(), np.uint8)
+            parameters["max_characters"] = normalise.max_characters
+        if self.subwords is not None:
+            tensors["subword_vectors"] = self.subwords.vectors
+            parameters["subwords"] = {"min_n": self.subwords.min_n, "max_n": self.subwords.max_n}
+        if self.fingerprint is not None:
+            tensors["fingerprint.documents"] = self.fingerprint.documents
+            tensors["fingerprint.runs"] = self.fingerprint.runs
+            parameters["fingerprint"] = self.fingerprint.counts()
+        # Compressed word vectors are to be small: their hash table is built when it is first
+        # needed, and there is no second copy of the words.
+        with_lookup = len(vocabulary) >= _MIN_HASHED_WORDS and not self.packed
+        arrays = vocabulary.arrays(lookup=with_lookup)
+        tensors |= {f"vocabulary.{name}": array for name, array in arrays.items()}
+        if bad := [w for w in self.words if w.encode("utf-8", "replace").decode() != w]:
+            raise ValueError(
+                f"Words must be valid Unicode to be saved. Got {bad[0]!r} instead, which holds "
+                "half a character. Rename or drop the word."
+            )
+        sentences, parts = self.saved_sentences, {}
+        if isinstance(sentences, str):
+            parameters["sentences"] = sentences
+        elif sentences is not None:
+            parts["sentences"] = sentences
+        config = {
+            "n_words": self.n_words,
+            "n_dims": self.n_dims,
+            "dtype": self.tables["input"].precision,
+            "tables": sorted(f"{name}_vectors" for name in self.tables),
+            "counts_known": vocabulary.counts is not None,
+            "hash_table_version": HASH_TABLE_VERSION,
+            "parameters": parameters,
+            "corpus_digest": self.corpus_digest,
+            "training": self.training,
+            "vectors_digest": self.digest(),
+        }
+        files = {} if self.packed else {"vocabulary.tsv": self._word_list()}
+        return State(config, tensors, parts, files)
+
+    def _word_list(self) -> Iterator[bytes]:
+        """The lines of vocabulary.tsv: word and, if known, count."""
+        for start in range(0, self.n_words, _LINES_PER_BLOCK):
+            rows = slice(start, start + _LINES_PER_BLOCK)
+            lines = [word.translate(_ESCAPES) for word in self.words[rows]]
+            if self.counts is not None:
+                counts = self.counts[rows].tolist()
+                lines = [f"{word}\t{count}" for word, count in zip(lines, counts)]
+            yield ("\n".join(lines) + "\n").encode("utf-8")
 
     @classmethod
     def from_state(cls, state: State) -> "WordVectors":
         """The inverse of `state`: structure and shapes are checked now, numbers when first used."""
-        return cls(**from_state(state))
+        config, tensors, parameters = state.config, state.tensors, state.config["parameters"]
+
+        def group(prefix: str) -> dict[str, np.ndarray]:
+            names = [name for name in tensors if name.startswith(prefix)]
+            return {name.removeprefix(prefix): tensors[name] for name in names}
+
+        normalise = parameters["normalise"]
+        if normalise == TOKENIZER:
+            definition = checked_tensor(tensors, TOKENIZER, np.uint8, (None,)).tobytes()
+            normalise = Pieces(definition.decode(), max_characters=parameters["max_characters"])
+        arrays = group("vocabulary.")
+        if config.get("hash_table_version") != HASH_TABLE_VERSION:  # built again
+            arrays.pop("hash_table", None)
+        tables: dict[str, Any] = {}
+        for name in ("input_vectors", "output_vectors"):
+            tables[name] = tensors.get(name)
+            if parts := group(f"{name}."):
+                tables[name] = Packed(**parts, bits=int(config["dtype"].partition(" ")[0]))
+        if tables["input_vectors"] is None:
+            raise ValueError("it has no input_vectors")
+        for name, value in zip(("n_words", "n_dims"), tables["input_vectors"].shape):
+            if config.get(name, value) != value:
+                raise ValueError(f"{name} is {value} in its table, {config[name]} in config.json")
+        subwords = fingerprint = None
+        sizes = parameters.get("subwords", {}) | parameters.get("fingerprint", {})
+        if any(type(size) is not int or size < 0 for size in sizes.values()):
+            raise ValueError("the sizes of subwords and fingerprint must be integers, at least 0")
+        if "subword_vectors" in tensors:
+            subwords = Subwords(tensors["subword_vectors"], **parameters["subwords"])
+        if "fingerprint.documents" in tensors:
+            names = ("fingerprint.documents", "fingerprint.runs")
+            hashes = [checked_tensor(tensors, name, np.uint64, (None,)) for name in names]
+            if any((h[1:] < h[:-1]).any() for h in hashes):
+                raise ValueError("the hashes of the fingerprint must be sorted")
+            fingerprint = Fingerprint(hashes[0], hashes[1], **parameters["fingerprint"])
+        return cls(
+            Vocabulary.from_arrays(arrays, normalise, unknown=parameters.get("unknown", "drop")),
+            **tables,
+            corpus_digest=config.get("corpus_digest"),
+            training=config.get("training"),
+            subwords=subwords,
+            fingerprint=fingerprint,
+            sentences=state.parts.get("sentences", parameters.get("sentences")),
+        )
 
     def check_contents(self) -> str:
         """Read every number and every word; a summary for `pacsent verify`."""

@@ -5,16 +5,16 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 
-from pacsent.words.formats.table_parts import (
-    BLOCK,
-    LONGEST_WORD,
-    Options,
-    Parts,
+from pacsent.words.formats.streams import (
+    BLOCK_BYTES,
+    MAX_WORD_BYTES,
+    FileContents,
+    GrowingTable,
     Stream,
-    Table,
     invalid,
-    opened,
+    open_stream,
 )
 from pacsent.words.subwords import Subwords
 
@@ -23,9 +23,10 @@ _MODELS = {1: "cbow", 2: "skip-gram", 3: "supervised"}
 _LOSSES = {1: "hierarchical softmax", 2: "negative sampling", 3: "softmax", 4: "one-vs-all"}
 _SETTINGS = struct.Struct("<12id")
 _SETTING_NAMES = (
-    *("dim", "ws", "epoch", "min_count", "neg", "word_ngrams", "loss"),
+    *("dim", "window", "n_epochs", "min_count", "n_negatives", "word_ngrams", "loss"),
     *("model", "bucket", "minn", "maxn", "lr_update", "subsample"),
 )
+_TRAINING = ("window", "n_epochs", "min_count", "n_negatives", "subsample")
 _SIZES = struct.Struct("<3i2q")  # entries, words, labels, tokens, pruned n-grams
 _WORDS_PER_BLOCK = 20_000  # whose n-grams are added at a time
 _SUPERVISED = (
@@ -35,9 +36,9 @@ _SUPERVISED = (
 )
 
 
-def read_fasttext(path: Path, options: Options) -> Parts:
+def read_fasttext(path: Path, verbose: bool) -> FileContents:
     """Word vectors of a fastText .bin file."""
-    with opened(path, options) as stream:
+    with open_stream(path, verbose) as stream:
         if stream.peek(4) != MAGIC:
             raise ValueError(
                 f"{path} must be a fastText .bin file. It begins otherwise. Write files of before "
@@ -57,23 +58,12 @@ def read_fasttext(path: Path, options: Options) -> Parts:
         if model not in _MODELS or loss not in _LOSSES:
             raise invalid(path, f"is damaged: model {model} and loss {loss} are none of fastText's")
         words, counts, is_pruned = _read_dictionary(stream)
-        if is_pruned or stream.exactly(1, "the input table") != b"\x00":
-            raise ValueError(
-                f"{path} is a quantised fastText model (.ftz): its vectors are compressed and its "
-                "output table is for labels. Use the .bin it was made from."
-            )
-        table = _read_matrix(stream, "input", len(words) + settings["bucket"], n_dims)
-        if stream.exactly(1, "the output table") != b"\x00":
-            raise ValueError(
-                f"{path} has a quantised output table. Use the model it was made from."
-            )
-        output: np.ndarray | None = _read_matrix(stream, "output", len(words), n_dims)
+        table = _read_matrix(stream, "input", is_pruned, len(words) + settings["bucket"], n_dims)
+        output: np.ndarray | None = _read_matrix(stream, "output", False, len(words), n_dims)
         if stream.read(1):
             raise invalid(path, "must end after its output table. More follows: it is damaged")
     training = {"method": _MODELS[model], "loss": _LOSSES[loss]}
-    names = {"window": "ws", "n_epochs": "epoch", "min_count": "min_count", "n_negatives": "neg"}
-    training |= {name: settings[key] for name, key in names.items()}
-    training["subsample"] = settings["subsample"]
+    training |= {name: settings[name] for name in _TRAINING}
     subwords = None
     if settings["maxn"] > 0 and settings["bucket"] > 0:
         subwords = Subwords(table[len(words) :], max(1, settings["minn"]), settings["maxn"])
@@ -81,7 +71,6 @@ def read_fasttext(path: Path, options: Options) -> Parts:
             raise invalid(path, "must hold finite numbers. Got NaN or infinity in its subwords")
         _add_subwords(table, words, subwords)
     if loss == 1:
-        # rows of this table belong to inner nodes of a tree, not to words
         output = None
         training["output_table"] = "none: hierarchical softmax has no output vectors of words"
         warnings.warn(
@@ -89,9 +78,7 @@ def read_fasttext(path: Path, options: Options) -> Parts:
             "nodes of a tree, not to words: only the input table was read.",
             stacklevel=3,
         )
-    parts = Parts(path, words, table[: len(words)], options, output=output, counts=counts)
-    parts.training, parts.subwords = training, subwords
-    return parts
+    return FileContents(words, table[: len(words)], output, counts, training, subwords)
 
 
 def _read_dictionary(stream: Stream) -> tuple[list[bytes], np.ndarray, bool]:
@@ -108,20 +95,17 @@ def _read_dictionary(stream: Stream) -> tuple[list[bytes], np.ndarray, bool]:
     while len(words) < n_words:
         end = data.find(b"\x00", place)
         if end < 0 or end + 10 > len(data):
-            if ended or len(data) - place > LONGEST_WORD:
-                raise invalid(
-                    stream.path,
-                    f"is cut off or damaged: {len(words):,} of its {n_words:,} words can be read",
-                )
+            if ended or len(data) - place > MAX_WORD_BYTES:
+                problem = f"{len(words):,} of its {n_words:,} words can be read"
+                raise invalid(stream.path, f"is cut off or damaged: {problem}")
             block = stream.read(1 << 20)
             data, place, ended = data[place:] + block, 0, not block
             continue
         count, kind = struct.unpack_from("<qb", data, end + 1)
         # the word may be empty: -pretrainedVectors adds one for a line that begins with a space
         if kind != 0 or count < 0:
-            raise invalid(
-                stream.path, f"is damaged: what stands at word {len(words) + 1:,} is not a word"
-            )
+            problem = f"what stands at word {len(words) + 1:,} is not a word"
+            raise invalid(stream.path, f"is damaged: {problem}")
         words.append(data[place:end])
         counts.append(count)
         place = end + 10
@@ -129,18 +113,25 @@ def _read_dictionary(stream: Stream) -> tuple[list[bytes], np.ndarray, bool]:
     return words, np.array(counts, dtype=np.int64), n_pruned >= 0
 
 
-def _read_matrix(stream: Stream, name: str, n_rows: int, n_dims: int) -> np.ndarray:
+def _read_matrix(
+    stream: Stream, name: str, is_pruned: bool, n_rows: int, n_dims: int
+) -> np.ndarray:
     what = f"the {name} table"
+    if is_pruned or stream.exactly(1, what) != b"\x00":
+        raise ValueError(
+            f"{stream.path} is a quantised fastText model (.ftz): its vectors are compressed and "
+            "its output table is for labels. Use the .bin it was made from."
+        )
     shape = struct.unpack("<2q", stream.exactly(16, what))
     if shape != (n_rows, n_dims):
         raise ValueError(
             f"The {name} table of {stream.path} must be {n_rows:,} x {n_dims}, as its settings "
             f"say. Got {shape[0]:,} x {shape[1]} instead: the file is damaged."
         )
-    table = Table(n_dims, n_rows, size=stream.size)
-    rows_per_block = max(1, BLOCK // (4 * n_dims))
-    while table.n < n_rows:
-        n = min(rows_per_block, n_rows - table.n)
+    table = GrowingTable(n_dims)
+    rows_per_block = max(1, BLOCK_BYTES // (4 * n_dims))
+    while table.n_rows < n_rows:
+        n = min(rows_per_block, n_rows - table.n_rows)
         data = stream.exactly(4 * n_dims * n, what)
         table.append(np.frombuffer(data, dtype="<f4").reshape(n, n_dims))
     return table.finish()
@@ -151,8 +142,6 @@ def _add_subwords(table: np.ndarray, words: list[bytes], subwords: Subwords) -> 
 
     vector(word) = (own row + rows of its n-grams) / (1 + number of n-grams)
     """
-    from scipy import sparse
-
     for start in range(0, len(words), _WORDS_PER_BLOCK):
         block = words[start : start + _WORDS_PER_BLOCK]
         rows, offsets = subwords.rows(block)

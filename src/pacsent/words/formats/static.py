@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from pacsent.storage import CONFIG, TENSORS, read_tensors, static_modules
-from pacsent.words.formats.table_parts import Options, Parts
+from pacsent.words.formats.streams import FileContents
 from pacsent.words.pieces import Pieces
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -30,7 +30,7 @@ def static_folder(path: str | os.PathLike) -> Path | None:
     return None
 
 
-def read_static(path: Path, options: Options) -> Parts:
+def read_static(path: Path, verbose: bool) -> FileContents:
     """Word vectors of a folder as model2vec and sentence-transformers write static models.
 
     The words are the tokens. As model2vec does, its own folders drop the token for unknown words
@@ -40,7 +40,7 @@ def read_static(path: Path, options: Options) -> Parts:
     folder = static_folder(path)
     if folder is None:
         raise ValueError(f"{path} must be a folder with {TOKENIZER_FILE} and {TENSORS}.")
-    name, table = _rows(folder / TENSORS)
+    name, table = _read_rows(folder / TENSORS)
     try:
         pieces = Pieces((folder / TOKENIZER_FILE).read_text(encoding="utf-8"))
         tokens = sorted(pieces.token_ids, key=pieces.token_ids.__getitem__)
@@ -54,6 +54,7 @@ def read_static(path: Path, options: Options) -> Parts:
             f"{folder / TENSORS} must hold a row for every token. It has {len(table):,} rows and "
             f"none for {bad[0]!r}. The two files are not of one model: copy both again."
         )
+    normalise, is_unit = pieces, "Normalize" in (static_modules(path) or [])
     if name == _MODEL2VEC:
         config = {}
         if (folder / CONFIG).exists():
@@ -62,34 +63,28 @@ def read_static(path: Path, options: Options) -> Parts:
                 config.get("normalize")
             except (ValueError, RecursionError, AttributeError):
                 raise ValueError(f"{folder / CONFIG} must hold one JSON object.") from None
-        normalise = _as_model2vec(pieces, tokens, config.get("max_length", _MAX_LENGTH))
+        is_unit = bool(config.get("normalize", False))
+        max_length = config.get("max_length", _MAX_LENGTH)
+        if max_length is not None and not (type(max_length) is int and max_length > 0):
+            raise ValueError(f"max_length must be an integer above 0 or null. Got {max_length!r}.")
+        # model2vec cuts a text after some characters first, then after max_length tokens
+        content = json.loads(pieces.definition)
+        content["truncation"] = content["padding"] = max_characters = None
+        if max_length is not None:
+            rule = {"direction": "Right", "strategy": "LongestFirst", "stride": 0}
+            content["truncation"] = {**rule, "max_length": max_length}
+            max_characters = max(1, max_length * int(statistics.median(map(len, tokens))))
+        definition = json.dumps(content, ensure_ascii=False)
+        normalise = Pieces(definition, max_characters=max_characters)
         tokens = [token for token in tokens if token != pieces.unknown]
-        unit = bool(config.get("normalize", False))
-    else:
-        normalise, unit = pieces, "Normalize" in (static_modules(path) or [])
     if not tokens:
         raise ValueError(f"{folder / TOKENIZER_FILE} must hold tokens. It has none.")
     rows = np.array([pieces.token_ids[token] for token in tokens])
-    parts = Parts(path, tokens, table[rows], options)
-    parts.normalise, parts.sentences = normalise, "unit" if unit else "mean"
-    return parts
+    sentences = "unit" if is_unit else "mean"
+    return FileContents(tokens, table[rows], normalise=normalise, sentences=sentences)
 
 
-def _as_model2vec(pieces: Pieces, tokens: list[str], max_length) -> Pieces:
-    """The tokenizer with the truncation of model2vec: some characters first, then tokens."""
-    if max_length is not None and not (type(max_length) is int and max_length > 0):
-        raise ValueError(f"max_length must be an integer above 0 or null. Got {max_length!r}.")
-    content = json.loads(pieces.definition)
-    content["truncation"] = content["padding"] = None
-    most = None
-    if max_length is not None:
-        rule = {"direction": "Right", "strategy": "LongestFirst", "stride": 0}
-        content["truncation"] = {**rule, "max_length": max_length}
-        most = max(1, max_length * int(statistics.median(map(len, tokens))))
-    return Pieces(json.dumps(content, ensure_ascii=False), max_characters=most)
-
-
-def _rows(path) -> tuple[str, np.ndarray]:
+def _read_rows(path: Path) -> tuple[str, np.ndarray]:
     """The name of the table, and one row for each token.
 
     model2vec may share rows between tokens, and weigh them apart.

@@ -1,83 +1,36 @@
-"""word2vec, text and binary, alone or as a pair; GloVe."""
+"""word2vec's text and binary files, and GloVe's text."""
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 
-from pacsent.words.formats.detection import detect
-from pacsent.words.formats.table_parts import (
-    BLOCK,
-    CONTEXT,
-    FORMATS,
-    HEADER,
-    LONGEST_WORD,
-    Options,
-    Parts,
+from pacsent.words.formats.streams import (
+    BLOCK_BYTES,
+    MAX_WORD_BYTES,
+    FileContents,
+    GrowingTable,
+    Stream,
     Table,
     invalid,
-    opened,
-    without_mark,
+    open_stream,
 )
-from pacsent.words.formats.text_tables import text_table
+
+HEADER = re.compile(rb"[ \t]*(\d{1,15})[ \t]+(\d{1,9})[ \t]*\r?\n")
+_MIN_COMPILED_BYTES = 1 << 23  # of a file that compiled code reads: loading it takes half a second
 
 
-def read_word2vec_pair(
-    path: Path, format: str, context: str | os.PathLike | None, options: Options
-) -> Parts:
-    """Word vectors of word2vec's text or binary, and its output table from `context_FILE`."""
-    if context == "auto":
-        if path.name.startswith(CONTEXT):
-            first = path.with_name(path.name.removeprefix(CONTEXT))
-            if first.exists():
-                raise ValueError(
-                    f"{path} is the output table of the pair that begins with {first}. Read "
-                    f"{first.name} to get both tables, or pass context=None to read this one alone."
-                )
-        neighbour = path.with_name(CONTEXT + path.name)
-        context = neighbour if neighbour.exists() else None
-    parts = _read_word2vec(path, options, format)
-    if context is None:
-        return parts
-    context = Path(context)
-    other_format = detect(context)
-    if not other_format.startswith("word2vec"):
-        raise ValueError(
-            f"{context} must be a word2vec file like {path}. It is {FORMATS[other_format]}."
-        )
-    other = _read_word2vec(context, options, other_format)
-    if other.table.shape[1] != parts.table.shape[1]:
-        raise ValueError(
-            f"{path} and {context} must have the same dimensions to be a pair. Got "
-            f"{parts.table.shape[1]} and {other.table.shape[1]} instead. Pass context=None to read "
-            "the first alone."
-        )
-    if other.words == parts.words:
-        parts.output = other.table
-        return parts
-    row = {word: i for i, word in enumerate(other.words)}
-    missing = [word for word in parts.words if word not in row]
-    if missing or len(other.words) != len(parts.words):
-        alone = missing[0] if missing else next(w for w in other.words if w not in parts.words)
-        raise ValueError(
-            f"{path} and {context} must hold the same words to be a pair. Got {len(parts.words):,} "
-            f"and {len(other.words):,} words instead; {alone!r} is in one only. Pass context=None "
-            "to read the first alone."
-        )
-    parts.output = other.table[[row[word] for word in parts.words]]
-    return parts
-
-
-def _read_word2vec(path, options, format) -> Parts:
-    with opened(path, options) as stream:
-        header = HEADER.match(without_mark(stream.peek(200)))
+def read_word2vec(path: Path, format: str, verbose: bool) -> Table:
+    """The words and vectors of one word2vec file."""
+    with open_stream(path, verbose) as stream:
+        header = HEADER.match(stream.peek(200))
         if not header:
             opening = stream.peek(40).split(b"\n")[0]
             raise ValueError(
                 f"{path} must begin with the number of words and of dimensions, as word2vec files "
                 f"do. Got {opening!r} instead. Text without that line is format='glove'."
             )
-        stream.skip_mark()
         stream.read(header.end())
         n_words, n_dims = int(header[1]), int(header[2])
         if n_words == 0 or n_dims == 0:
@@ -85,17 +38,14 @@ def _read_word2vec(path, options, format) -> Parts:
                 f"{path} must hold at least one word of one dimension. Its first line says "
                 f"{n_words} words of {n_dims} dimensions instead."
             )
-        if format == "word2vec-text":
-            words, table = text_table(stream, n_dims, first_line=2, n_words=n_words)
-        else:
-            words, table = _binary_table(stream, n_words, n_dims)
-    return Parts(path, words, table, options)
+        if format == "word2vec-binary":
+            return _read_binary(stream, n_words, n_dims)
+        return _read_text(stream, n_dims, first_line=2, n_words=n_words)
 
 
-def read_glove(path: Path, options: Options) -> Parts:
+def read_glove(path: Path, verbose: bool) -> FileContents:
     """Word vectors of GloVe's text: no header, a word and its numbers on each line."""
-    with opened(path, options) as stream:
-        stream.skip_mark()
+    with open_stream(path, verbose) as stream:
         lines = stream.peek(1 << 20).split(b"\n")[:-1]
         # a word may hold spaces, so the shortest of the first lines tells the dimensions
         n_dims = min((len(line.split()) for line in lines[:1000]), default=0) - 1
@@ -104,51 +54,132 @@ def read_glove(path: Path, options: Options) -> Parts:
                 f"{path} must be lines of a word and its numbers. Got {(lines or [b''])[0][:60]!r} "
                 "instead, or a file that is cut off."
             )
-        words, table = text_table(stream, n_dims, first_line=1)
-    return Parts(path, words, table, options)
+        return FileContents(*_read_text(stream, n_dims, first_line=1))
 
 
-def _binary_table(stream, n_words, n_dims):
+def _read_text(stream: Stream, n_dims: int, first_line: int, n_words: int | None = None) -> Table:
+    """Lines of a word and n_dims numbers."""
+    compiled = os.path.getsize(stream.path) >= _MIN_COMPILED_BYTES
+    rule = f"must hold {n_words or 1:,} words, as its first line says."
+    words: list[bytes] = []
+    table = GrowingTable(n_dims)
+    incomplete = b""
+    while block := stream.read(BLOCK_BYTES):
+        block = incomplete + block
+        end = block.rfind(b"\n") + 1
+        block, incomplete = block[:end], block[end:]
+        if not block:
+            continue
+        line = first_line + table.n_rows
+        block_words, rows = _parse_lines(block, n_dims, stream.path, line, compiled)
+        if n_words is not None and table.n_rows + len(rows) > n_words:
+            raise invalid(stream.path, f"{rule} Got more instead (line {first_line + n_words:,})")
+        words.extend(block_words)
+        table.append(rows)
+    if incomplete.strip():
+        problem = f"Its last line ({first_line + table.n_rows:,}) does not, so it may be cut off"
+        raise invalid(stream.path, f"must end with a line break. {problem} inside a number")
+    if n_words is not None and table.n_rows < n_words:
+        raise invalid(stream.path, f"{rule} Got {table.n_rows:,} instead: it is cut off")
+    if table.n_rows == 0:
+        raise ValueError(f"{stream.path} must hold at least one word. It is empty.")
+    return Table(words, table.finish())
+
+
+def _parse_lines(
+    block: bytes, n_dims: int, path: str, first_line: int, compiled: bool
+) -> tuple[list[bytes], np.ndarray]:
+    """Words and rows of complete lines; compiled code leaves lines that are not simple to Python.
+
+    Simple is a word without spaces and n_dims numbers with one space between.
+    """
+    # a number takes two bytes at least: a wrong first line must not cost memory
+    if n_dims * 2 > len(block):
+        _parse_line(block.partition(b"\n")[0], n_dims, path, first_line)
+    line_ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
+    starts = np.concatenate([[0], line_ends[:-1] + 1])
+    word_ends = np.full(line_ends.size, -1, dtype=np.int64)
+    rows = np.empty((line_ends.size, n_dims), dtype=np.float32)
+    if compiled:
+        from pacsent._kernels.format_kernels import parse_lines
+
+        parse_lines(np.frombuffer(block, dtype=np.uint8), rows, word_ends, line_ends)
+        word_ends[~np.isfinite(rows).all(axis=1)] = -1  # too large for float32
+    words = [block[start:end] for start, end in zip(starts.tolist(), word_ends.tolist())]
+    for i in np.flatnonzero(word_ends < 0).tolist():
+        line = block[starts[i] : line_ends[i]]
+        words[i], rows[i] = _parse_line(line, n_dims, path, first_line + i)
+    return words, rows
+
+
+def is_number(field: bytes) -> bool:
+    """Whether a field of a file is a number."""
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return b"_" not in field  # Python's float takes 1_0
+
+
+def _parse_line(line: bytes, n_dims: int, path: str, number: int) -> tuple[bytes, np.ndarray]:
+    """The word of a line, which may hold spaces, and its numbers; or what is wrong with them."""
+    if line[:1].isspace():
+        raise invalid(f"Line {number:,} of {path}", "must begin with a word. Got a space instead")
+    word, *fields = line.rsplit(None, n_dims) or [b""]
+    rule = f"must be a word and {n_dims} finite numbers. Got"
+    problem = None
+    if len(fields) < n_dims or any(map(is_number, word.split()[1:])):
+        shown = line.split(None, 1)[0][:40].decode("utf-8", "replace") if word else ""
+        problem = f"{max(0, len(line.split()) - 1)} numbers instead, after {shown!r}"
+    elif wrong := [field for field in fields if not is_number(field)]:
+        problem = f"{wrong[0][:40].decode('utf-8', 'replace')!r} where a number should be"
+    else:
+        with np.errstate(over="ignore"):
+            row = np.array([float(field) for field in fields]).astype(np.float32)
+        if np.isfinite(row).all():
+            return word, row
+        problem = f"{fields[int(np.argmin(np.isfinite(row)))].decode()!r} instead"
+    raise invalid(f"Line {number:,} of {path}", f"{rule} {problem}")
+
+
+def _read_binary(stream: Stream, n_words: int, n_dims: int) -> Table:
     """Records of a word, a space and n_dims float32; a line break after each, or after none."""
     row_bytes = 4 * n_dims
     rule = f"must hold {n_words:,} words of {n_dims} dimensions, as its first line says"
     words: list[bytes] = []
-
-    def not_a_word() -> ValueError:
-        return invalid(stream.path, f"{rule}. What stands at word {len(words) + 1:,} is not a word")
-
-    table = Table(n_dims, n_words, size=stream.size)
-    data, ended = b"", False
+    table = GrowingTable(n_dims)
+    data = b""
     breaks = None  # whether records end with a line break; the first one tells
     while len(words) < n_words:
-        block = stream.read(max(BLOCK, row_bytes))
-        ended = not block
-        data = data + block
-        place = 0
-        starts = []
-        while len(words) < n_words:
-            space = data.find(b" ", place, place + LONGEST_WORD)
+        block = stream.read(max(BLOCK_BYTES, row_bytes))
+        data += block
+        place, starts, is_word = 0, [], True
+        while len(words) < n_words and is_word:
+            space = data.find(b" ", place, place + MAX_WORD_BYTES)
             end = space + 1 + row_bytes
-            if space < 0 or end + 1 > len(data) + (ended and not breaks):
+            if space < 0 or end + 1 > len(data) + (not block and not breaks):
                 break
+            has_break = data[end : end + 1] == b"\n"
+            breaks = has_break if breaks is None else breaks
             word = data[place:space]
-            if breaks is None:
-                breaks = data[end : end + 1] == b"\n"
-            elif breaks != (data[end : end + 1] == b"\n") and len(words) + 1 < n_words:
-                raise not_a_word()
-            if not word or b"\n" in word:
-                raise not_a_word()
-            words.append(word)
-            starts.append(space + 1)
-            place = end + bool(breaks)
+            is_word = word != b"" and b"\n" not in word
+            # a line break after the last record may be missing
+            is_word = is_word and (breaks == has_break or len(words) + 1 == n_words)
+            if is_word:
+                words.append(word)
+                starts.append(space + 1)
+                place = end + bool(breaks)
         if starts:
             rows = b"".join([data[start : start + row_bytes] for start in starts])
             table.append(np.frombuffer(rows, dtype="<f4").reshape(-1, n_dims))
-        elif not ended and len(data) > LONGEST_WORD + row_bytes + 1:
-            raise not_a_word()
+        elif block and len(data) > MAX_WORD_BYTES + row_bytes + 1:
+            is_word = False
+        if not is_word:
+            problem = f"What stands at word {len(words) + 1:,} is not a word"
+            raise invalid(stream.path, f"{rule}. {problem}")
         data = data[place:]
-        if ended and len(words) < n_words:
+        if not block and len(words) < n_words:
             raise invalid(stream.path, f"{rule}. It ends after {len(words):,}: it is cut off")
     if data.strip(b"\n") or stream.read(1).strip(b"\n"):
         raise invalid(stream.path, f"{rule}. More follows: the first line is wrong")
-    return words, table.finish()
+    return Table(words, table.finish())
