@@ -276,20 +276,18 @@ def convert(source, destination, to, counts, normalise, trained_on, overwrite, *
     if any(value is not None for value in options.values()):
         words = compress(words, **options)
     written = formats.write(words, destination, format=to, overwrite=overwrite, verbose=verbose)
-    summary = {
-        "n_words": words.n_words,
-        "n_dims": words.n_dims,
+    sizes = {"n_words": words.n_words, "n_dims": words.n_dims}
+    summary = sizes | {
         "dtype": words.tables["input"].precision,
         "tables": list(words.tables),
         "counts_known": words.counts is not None,
         "subwords": None if words.subwords is None else len(words.subwords.vectors),
-        "first_words": words.words[:5],
     }
     tables = "input and output tables" if len(words.tables) == 2 else "input table only"
-    known = "counts known" if words.counts is not None else "counts unknown"
+    known = "known" if words.counts is not None else "unknown"
     lines = [
         f"read   {source}: {formats.FORMATS[format]}, {words.n_words:,} words, "
-        f"{words.n_dims} dimensions, {summary['dtype']}, {tables}, {known}",
+        f"{words.n_dims} dimensions, {summary['dtype']}, {tables}, counts {known}",
         *(f"wrote  {path}" for path in written),
     ]
     if to != "pacsent" and summary["subwords"]:
