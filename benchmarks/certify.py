@@ -17,7 +17,7 @@ from harness import finish, parser_for
 from pacsent import WordVectors, certify_encoder, make
 from pacsent.guarantees import continuation
 from pacsent.guarantees.certificate import pack_losses, unpack_losses
-from pacsent.guarantees.encoder_certificate import CertifyOptions, certified
+from pacsent.guarantees.encoder_certificate import CertifyOptions, prepare
 from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import gibbs_risk
 from pacsent.paper import benchmark_datasets as datasets
@@ -97,7 +97,7 @@ def what_follows(words, given):
         encoded = encoded.take(np.flatnonzero(np.diff(encoded.offsets) >= 5)[:5000])
         head, tail = continuation.cut(encoded)
         options = word_certificate.WordOptions(random_state=SEED)
-        found, gibbs = certified(make("PB-L2", words), head, options, word_certificate.measure)
+        found, gibbs = word_certificate.measure(prepare(make("PB-L2", words), head, options))
         counts = words.vocabulary.count(tail.take(gibbs.parts.rows))
         one = np.zeros(1), np.zeros(1, dtype=np.int64)  # R- is known already: leave it out
         risk = gibbs_risk(
@@ -137,7 +137,7 @@ def splits(words, given):
         encoded = encoded_texts(words, name, given.data)
         # the rule, and one loss a document, by the library; documents set aside are not counted
         options = CertifyOptions(random_state=SEED)
-        _, measured = certified(make("PB-L2", words), encoded, options, continuation.measure)
+        _, measured = continuation.measure(prepare(make("PB-L2", words), encoded, options))
         losses = unpack_losses(pack_losses(measured.losses))
         truth = losses.mean()
         rng = np.random.default_rng(SEED)
@@ -192,7 +192,7 @@ def kinds(words, given):
             chosen["posterior"] = posterior
         options, module = simulation.MEASURED[kind]
         encoder = make(method, words, on_empty="ignore")
-        found, _ = certified(encoder, encoded, options(**chosen), module.measure)
+        found, _ = module.measure(prepare(encoder, encoded, options(**chosen)))
         found.verify()
         rows.append(
             {

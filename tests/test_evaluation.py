@@ -13,7 +13,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from pacsent import WordVectors, make, save
-from pacsent.guarantees import VacuousBoundWarning
 from pacsent.maths.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.paper import evaluation, reproduction
@@ -246,15 +245,6 @@ def test_the_row_space_changes_no_classifier(rng, kind):
     small = LogisticRegression(**settings).fit(inside.astype(float), y)
     small = small.decision_function(project(other))
     assert_allclose(small, whole, atol=1e-3 * np.abs(whole).max())
-
-
-def test_a_certificate_that_says_nothing_is_warned_about():
-    few = datasets.generate(30, n_topics=2, n_words=50, n_tokens=10)
-    noise = np.random.default_rng(0).standard_normal((2, few.vocabulary.n_words, 4))
-    words = WordVectors(few.vocabulary, *noise.astype(np.float32))
-    prepared = evaluation.Prepared(few.dataset(), words)
-    with pytest.warns(VacuousBoundWarning):
-        evaluation.certificate(ROWS["PB-L2"], prepared)
 
 
 def test_a_certificate_holds_on_the_documents_held_back(small_benchmark, words, tmp_path):

@@ -21,7 +21,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "compare",
         ],
         "distillation": ["FidelityCertificate", "certify_student", "distill", "measure_fidelity"],
-        "encoder_certificate": ["VacuousBoundWarning"],
         "error_bounds": ["certify"],
         "error_certificate": ["ErrorCertificate"],
         "held_out_certificate": ["HeldOutCertificate"],

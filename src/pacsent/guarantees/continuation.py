@@ -18,8 +18,8 @@ from pacsent.guarantees.encoder_certificate import (
     CertifyOptions,
     EncoderCertificate,
     Sample,
-    certified,
     divided,
+    prepare,
     vectors_of,
 )
 from pacsent.maths.risks import word_scores
@@ -93,22 +93,22 @@ def certify_encoder(
     """Certify how well an encoder's vectors recognise the words that follow in new documents.
 
     A classifier is certified by `pacsent.guarantees.certify`; the certificates of the paper are
-    functions of `pacsent.paper`. Warns (VacuousBoundWarning), with the reason, where the bound is
-    no better than guessing.
+    functions of `pacsent.paper`. Where the bound is no better than guessing, the certificate says
+    so, with the reason.
 
     Parameters
     ----------
-    encoder : encoder, or a list of them
+    encoder : encoder
         Gives the documents' vectors: an estimator of this package, which need not be fitted, or any
         encoder that `pacsent.encoders.as_encoder` takes, whose vectors a linear map takes into the
-        word table of the English model (`MappedEncoder`). Of a list, the one with the smallest
-        bound is certified; a union bound divides delta by their number.
+        word table of the English model (`MappedEncoder`).
     texts : iterable of str or of token lists, or Encoded
         The documents to certify. The word vectors must not have been trained on them.
     delta : float, default=0.05
         Probability that the guarantee fails.
     n_candidates : int, default=1
         How many methods, settings or seeds were tried, this one included, if the best is reported.
+        A union bound divides delta by their number.
     holdout : float, default=0
         Share of the documents that nothing uses, to compare the bound with.
     split : float or None, default=None
@@ -140,7 +140,7 @@ def certify_encoder(
         random_state=random_state,
         verbose=verbose,
     )
-    return certified(encoder, texts, options, measure)[0]
+    return measure(prepare(encoder, texts, options))[0]
 
 
 class Rule(NamedTuple):

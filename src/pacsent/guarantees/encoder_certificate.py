@@ -10,9 +10,9 @@ import itertools
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,10 +44,6 @@ _N_NEGATIVES = 15  # of vectors that do not record with how many they were train
 # Fraction of the documents that fits and calibrates the rule, below and from this number on.
 _LARGE_SPLIT, _SMALL_SPLIT, _MANY_DOCUMENTS = 0.3, 0.1, 2000
 _ALPHAS = tuple(10.0**k for k in range(-3, 5))  # of the ridge, chosen by leaving one document out
-
-
-class VacuousBoundWarning(UserWarning):
-    """The bound is no better than guessing, so it guarantees nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +122,6 @@ class EncoderCertificate(Certificate):
     n_left_out: int = 0
     n_overlapping: int = 0
     provenance_note: str = ""
-    candidates: list = field(default_factory=list)  # of several: encoder and bound of each
 
     @property
     def trivial_value(self) -> float:
@@ -164,10 +159,9 @@ class EncoderCertificate(Certificate):
                     "instead: the certificate is about other texts, word vectors or another method."
                 )
         for item in fields(self):
-            # other versions may word the note in another way; candidates follow from the losses
-            if item.name in ("pacsent_version", "provenance_note", "candidates", "losses"):
-                continue
-            self._must_equal(item.name, getattr(again, item.name), tolerance=1e-6)
+            # other versions may word the note in another way
+            if item.name not in ("pacsent_version", "provenance_note", "losses"):
+                self._must_equal(item.name, getattr(again, item.name), tolerance=1e-6)
         losses, measured = (unpack_losses(getattr(c, "losses", "")) for c in (self, again))
         # another processor may round a score in another way
         if losses.size != measured.size or np.abs(losses - measured).max(initial=0.0) > 1e-3:
@@ -396,31 +390,6 @@ def vectors_of(encoder: Any, encoded: Encoded) -> np.ndarray:
         return np.asarray(encoder.transform(encoded), dtype=np.float32)
 
 
-def certified(encoder: Any, texts: Any, options: Any, measure: Callable) -> tuple[Any, Any]:
-    """What `measure` returns for one encoder, or for the best of several with a union bound."""
-    if not isinstance(encoder, list | tuple):
-        certificate, measured = measure(prepare(encoder, texts, options))
-    else:
-        if not encoder:
-            raise ValueError("encoder must be an encoder or a list of them. Got an empty list.")
-        n_candidates = options.n_candidates * len(encoder)
-        seed = as_seed(options.random_state)
-        options = replace(options, n_candidates=n_candidates, random_state=seed)
-        texts = texts if hasattr(texts, "__len__") else list(texts)
-        pairs = [measure(prepare(candidate, texts, options)) for candidate in encoder]
-        certificate, measured = min(pairs, key=lambda pair: pair[0].bound)
-        table = [{"encoder": c.encoder, "bound": c.bound} for c, _ in pairs]
-        certificate = replace(certificate, candidates=table)
-    if certificate.is_vacuous:
-        bound = rounded_up(certificate.bound)
-        warnings.warn(
-            f"The bound is {bound} and guarantees nothing: {certificate.why()}",
-            VacuousBoundWarning,
-            stacklevel=3,
-        )
-    return certificate, measured
-
-
 def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     """Check the encoder, encode the texts, and leave out what it has seen and copies."""
     encoder = _checked_encoder(encoder, options)
@@ -507,17 +476,13 @@ def _first_copies(encoded) -> np.ndarray:
     Copies are not independent examples, so each is counted once. Documents of fewer than two known
     words are kept: they are left out, and counted, elsewhere.
     """
-    ids = np.ascontiguousarray(encoded.ids, dtype="<i4").tobytes()
-    edges = (4 * encoded.offsets).tolist()
-    digests: set[bytes] = set()
+    ids = np.ascontiguousarray(encoded.ids, dtype="<i4")
+    first_row: dict[bytes, int] = {}
     rows = []
-    for row, (start, stop) in enumerate(itertools.pairwise(edges)):
-        if stop - start >= 8:  # two words
-            digest = hashlib.blake2b(ids[start:stop], digest_size=16).digest()
-            if digest in digests:
-                continue
-            digests.add(digest)
-        rows.append(row)
+    for row, (start, stop) in enumerate(itertools.pairwise(encoded.offsets.tolist())):
+        digest = hashlib.blake2b(ids[start:stop], digest_size=16).digest()
+        if stop - start < 2 or first_row.setdefault(digest, row) == row:
+            rows.append(row)
     return np.array(rows, dtype=np.int64)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pacsent.guarantees.samples import is_texts, n_samples, row_fingerprints, text_column
-from pacsent.maths.checks import is_count, is_number
+from pacsent.maths.checks import check_count, is_number
 from pacsent.text.near_duplicates import text_units
 
 # With fewer groups held out, no bound on the mean over groups is below one half.
@@ -26,11 +26,7 @@ def as_seed(random_state: Any) -> int:
     """The seed that is given, or one drawn from the system."""
     if random_state is None:
         return secrets.randbits(62)
-    if not is_count(random_state):
-        raise ValueError(
-            f"random_state must be an integer of at least 0, or None. Got {random_state!r} instead."
-        )
-    return int(random_state)
+    return check_count("random_state", random_state, 0)
 
 
 def dependent_clusters(X: Any, *, exact: bool = False, n_rows: int | None = None) -> np.ndarray:

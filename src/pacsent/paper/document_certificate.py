@@ -15,8 +15,8 @@ from pacsent.guarantees.encoder_certificate import (
     CertifyOptions,
     EncoderCertificate,
     Sample,
-    certified,
     divided,
+    prepare,
 )
 from pacsent.maths import bounds
 from pacsent.maths.gaussians import kl_gaussians
@@ -106,8 +106,7 @@ def certify_documents(encoder: Any, texts: Any, **options: Any) -> DocumentCerti
     >>> bool(certify_documents(encoder, texts, random_state=0, posterior="prior").verify())
     True
     """
-    chosen = DocumentOptions(**options)
-    return certified(encoder, texts, chosen, measure)[0]
+    return measure(prepare(encoder, texts, DocumentOptions(**options)))[0]
 
 
 class _Words(NamedTuple):

@@ -17,7 +17,7 @@ from pacsent.encoders.methods.closed_forms import AverageVectorizer
 from pacsent.guarantees import continuation
 from pacsent.guarantees.calibration import encode_ids
 from pacsent.guarantees.continuation import cut
-from pacsent.guarantees.encoder_certificate import CertifyOptions, certified, vectors_of
+from pacsent.guarantees.encoder_certificate import CertifyOptions, prepare, vectors_of
 from pacsent.maths import bounds
 from pacsent.maths.binomial import two_sided_limits
 from pacsent.maths.risks import gibbs_risk, word_scores
@@ -272,7 +272,7 @@ class Trial:
         given = {"delta": self.delta, "random_state": int(rng.integers(2**31))}
         chosen = kind_of_options(**{**given, **options, **self.options})
         encoder = AverageVectorizer(words, n_jobs=1)
-        return certified(encoder, documents, chosen, module.measure)
+        return module.measure(prepare(encoder, documents, chosen))
 
 
 def _replicate(language, kind, rng, trial: Trial):

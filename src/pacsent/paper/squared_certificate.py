@@ -17,8 +17,8 @@ from pacsent.guarantees.encoder_certificate import (
     CertifyOptions,
     EncoderCertificate,
     Sample,
-    certified,
     check_sample,
+    prepare,
     vectors_of,
 )
 from pacsent.maths.bounds import Distances, squared_loss_complexity
@@ -134,8 +134,7 @@ def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCer
     >>> bool(certify_squared_loss(encoder, texts, random_state=0).verify())
     True
     """
-    chosen = SquaredOptions(**options)
-    return certified(encoder, texts, chosen, measure)[0]
+    return measure(prepare(encoder, texts, SquaredOptions(**options)))[0]
 
 
 def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:

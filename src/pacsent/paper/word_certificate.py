@@ -12,8 +12,8 @@ from pacsent.guarantees.encoder_certificate import (
     CertifyOptions,
     EncoderCertificate,
     Sample,
-    certified,
     check_sample,
+    prepare,
     vectors_of,
 )
 from pacsent.maths import bounds
@@ -125,8 +125,7 @@ def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
     >>> bool(certify_words(encoder, texts, random_state=0).verify())
     True
     """
-    chosen = WordOptions(**options)
-    return certified(encoder, texts, chosen, measure)[0]
+    return measure(prepare(encoder, texts, WordOptions(**options)))[0]
 
 
 class _Prior(NamedTuple):
