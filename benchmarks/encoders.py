@@ -345,7 +345,9 @@ def found_by(task):
     texts, labels = labelled(one, data, draw)
     n = len(texts) if one == "books" else min(N_QUERIES, len(texts) // 2)
     first = 0 if one == "books" else n
-    index = Index("english" if name == "english" else encoder_of(name, None), engine="exact")
+    index = Index(
+        "english" if name == "english" else encoder_of(name, None), engine="exact", lexical=False
+    )
     index.add(texts[first:])
     right = []
     for query, hits in enumerate(index.search(texts[:n], 11)):

@@ -65,7 +65,7 @@ def speed(options, encoder):
         return postings, lexical.length_norms(postings.lengths, np.ones(len(texts), bool))
 
     def search_bm25(index, query):
-        return top(lexical.scores([index[0]], index[1], np.empty(0, bool), query), K)
+        return top(lexical.scores([index[0]], index[1], np.empty(0, bool), query)[0], K)
 
     measure("pacsent BM25", bm25, search_bm25)
     try:
@@ -159,7 +159,7 @@ def guarantee(options, encoder):
     for task, texts_of_queries, texts, right in tasks(options.data):
         if not right:  # posts of the tiny data have no subjects
             continue
-        index = Index(encoder, "exact", lexical=True)
+        index = Index(encoder, "exact")
         index.add(texts)
         index.certify(texts_of_queries, [[i] for i in right], k=K)
         finite = np.isfinite(index.calibration_.right)

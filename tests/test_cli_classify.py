@@ -181,7 +181,6 @@ def test_a_model_that_gives_no_vectors_is_refused_in_one_line(folder, tmp_path):
     for command in (
         ["index", model, text, "-o", tmp_path / "i"],
         ["similar", model, text, text],
-        ["duplicates", model, text],
         ["embed", model, text],
         ["embed", model, text, "-o", f"{tmp_path}/shards/"],
         ["export", model, tmp_path / "e"],

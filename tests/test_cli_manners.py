@@ -45,7 +45,8 @@ def test_a_reader_that_has_enough_is_no_mistake(model):
     # `set -o pipefail` of careful scripts ends them where a program ends with another status
     text = model.parent / "text"
     line = (
-        f"set -o pipefail; {sys.executable} -m pacsent duplicates {model} {text} --quiet | head -1"
+        f"set -o pipefail; {sys.executable} -m pacsent similar {model} {text} {text} --quiet "
+        "| head -1"
     )
     done = subprocess.run(["/bin/bash", "-c", line], capture_output=True, text=True, timeout=120)
     assert done.stdout.count("\n") == 1

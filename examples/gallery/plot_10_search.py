@@ -13,7 +13,7 @@ from pacsent import Index
 from pacsent.datasets import load_books
 
 shelf = list(load_books())
-index = Index("english")
+index = Index("english", lexical=False)  # by meaning alone
 index.add([passage.text for passage in shelf])
 
 for query in ("a storm at sea", "a proposal of marriage", "the detective found a clue"):

@@ -302,14 +302,12 @@ BAD_OPTIONS = {
     ("index", "model", "t.txt", "-o", "new"): ["--method", "--nothing"],
     ("index", "model", "nowhere", "-o", "new"): [""],
     ("search", "words", "film"): ["", "-k 0", "-k x", "--where x", "--guarantee 1"],
-    ("index", "model", "t.txt", "-o", "new", "--chunk"): ["", "pages"],
     ("certify-search", "words"): ["", "t.txt", "--delta 0", "t.txt --answer-column x"],
     ("rerank", "model", "film", "t.txt"): ["-n 0", "-n x", "--method x"],
     ("rerank", "model", "film", "nowhere"): [""],
     ("clusters", "model", "t.txt"): ["-n 0", "-n x"],
     ("clusters", "model", "nowhere"): [""],
     ("similar", "model", "t.txt", "one.txt"): [""],
-    ("duplicates", "model", "t.txt"): ["--above x"],
     ("export", "words", "new"): ["--to x", "--method PB-neg", "--method nothing"],
     ("export", "model", "t.txt"): [""],
     ("push", "model", "no/such/name"): [""],
@@ -347,7 +345,7 @@ def options() -> Iterator[Case]:
                 "refused",
             )
     for name in ("evaluate", "reproduce", "bound", "certify", "fit", "embed", "clean", "train",
-                 "words", "convert", "serve", "index", "search", "similar", "duplicates", "export",
+                 "words", "convert", "serve", "index", "search", "similar", "export",
                  "certify-search", "rerank", "clusters", "push", "map", "verify",
                  "distill"):  # fmt: skip
         yield Case(f"pacsent {name} alone", lambda n=name: _run(n), "refused")

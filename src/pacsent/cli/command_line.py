@@ -27,7 +27,7 @@ class Family(NamedTuple):
 
 
 # In the order of the work, by the module of their commands, which is imported when one is run.
-_SEARCH = ("index", "search", "certify-search", "rerank", "clusters", "similar", "duplicates")
+_SEARCH = ("index", "search", "certify-search", "rerank", "clusters", "similar")
 _CERTIFICATES = ("bound", "certify", "certify-predictions", "verify", "simulate")
 FAMILIES = {
     "word_commands": Family(

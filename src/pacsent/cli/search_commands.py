@@ -1,4 +1,4 @@
-"""Commands about search: index, search, certify-search, rerank, clusters, similar, duplicates."""
+"""Commands about search: index, search, certify-search, rerank, clusters, similar."""
 
 import contextlib
 import json
@@ -73,12 +73,8 @@ def _open_index(path):
 @_model_argument
 @_texts_argument
 @output_path("Folder of the index.")
-@flag("--lexical", "Find texts by their words as well (BM25).")
-@option(
-    "--chunk",
-    "Cut texts into passages, evenly or where the subject changes.",
-    click.Choice(["sentences", "meaning"]),
-)
+@flag("--lexical/--no-lexical", "Find texts by their words as well (BM25).", default=True)
+@flag("--chunk", "Cut texts into passages of whole sentences.")
 @option(
     "--column columns",
     "Keep this column of the table, for --where; may be repeated.",
@@ -123,7 +119,7 @@ def index(model, texts, output, method, overwrite, as_json, lexical, chunk, colu
 def search(index, query, k, conditions, guarantee, as_json):
     """Find the texts of INDEX nearest to each QUERY.
 
-    Prints cosine, number and text, the best first. Example: pacsent search notes "a red wine"
+    Prints score, number and text, the best first. Example: pacsent search notes "a red wine"
     """
     opened = _open_index(index)
     filters: dict[str, list] = {}
@@ -141,7 +137,7 @@ def search(index, query, k, conditions, guarantee, as_json):
     answers = opened.search(list(query), n_hits, where=filters or None, guarantee=guarantee)
     show_lines(
         {"results": [[hit._asdict() for hit in hits] for hits in answers]},
-        [(f"{hit.cosine:.4f}", hit.id, hit.text) for hits in answers for hit in hits],
+        [(f"{hit.score:.4f}", hit.id, hit.text) for hits in answers for hit in hits],
         as_json,
     )
     if guarantee is not None and not as_json:
@@ -153,7 +149,7 @@ def search(index, query, k, conditions, guarantee, as_json):
 
 @cli.command("certify-search")
 @click.argument("index", type=ModelPath(exists=True, file_okay=False))
-@click.argument("queries", type=TextsPath(), required=False)
+@click.argument("queries", type=TextsPath())
 @option("-k", "Hits among which the answer is.", POSITIVE, 10)
 @column_option("answer", "Column with the number of the right text.", default="answer")
 @delta_option
@@ -163,34 +159,30 @@ def search(index, query, k, conditions, guarantee, as_json):
 def certify_search(index, queries, k, answer_column, delta, overwrite, as_json, **options):
     """Guarantee how often INDEX finds the right text.
 
-    QUERIES is a table with the query (`text`) and the number of its right text (`answer`); by
-    default the first sentences of texts are the queries. With --overwrite INDEX keeps what `search
-    --guarantee` needs. Example: pacsent certify-search notes queries.csv --overwrite
+    QUERIES is a table with the query (`text`) and the number of its right text (`answer`). With
+    --overwrite INDEX keeps what `search --guarantee` needs. Example: pacsent certify-search notes
+    queries.csv --overwrite
     """
     from pacsent.storage import save
     from pacsent.text.tables import TextTable, as_list, describe_table
 
     opened = _open_index(index)
-    if queries is None:
-        query_texts, answers, other = opened.self_queries()
-        certificate = other.certify(query_texts, answers, k, delta)
-    else:
-        kind, column = options["input_format"], options["text_column"]
-        with TextTable(queries, kind=kind, text_column=column) as table:
-            rows = list(table.batches([answer_column]))
-        query_texts = [text for batch in rows for text in as_list(batch.texts)]
-        answers = [value for batch in rows for value in as_list(batch.columns[answer_column])]
-        say(options["quiet"])(describe_table(table, len(query_texts)))
-        try:
-            answers = [int(value) for value in answers]
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"An answer must be the number of a text in the index ({error}). Name its column "
-                "with --answer-column."
-            ) from None
-        certificate = opened.certify(query_texts, answers, k, delta)
-        if overwrite:
-            save(opened, index, overwrite=True)
+    kind, column = options["input_format"], options["text_column"]
+    with TextTable(queries, kind=kind, text_column=column) as table:
+        rows = list(table.batches([answer_column]))
+    query_texts = [text for batch in rows for text in as_list(batch.texts)]
+    answers = [value for batch in rows for value in as_list(batch.columns[answer_column])]
+    say(options["quiet"])(describe_table(table, len(query_texts)))
+    try:
+        answers = [int(value) for value in answers]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"An answer must be the number of a text in the index ({error}). Name its column "
+            "with --answer-column."
+        ) from None
+    certificate = opened.certify(query_texts, answers, k, delta)
+    if overwrite:
+        save(opened, index, overwrite=True)
     show({"certificate": certificate.to_dict()}, certificate, as_json)
 
 
@@ -266,21 +258,3 @@ def similar(model, first, second, method, as_json, **options):
     left, right = (unit_rows(vectorizer.transform(texts)) for texts in pairs)
     cosines = np.clip(np.einsum("ij,ij->i", left, right), -1, 1)  # rounding adds a last digit
     show_lines({"cosines": cosines}, [(f"{cosine:.4f}",) for cosine in cosines], as_json)
-
-
-@cli.command()
-@_model_argument
-@_texts_argument
-@option("--above", "Smallest cosine.", float, 0.95)
-@_read_options
-def duplicates(model, texts, above, method, as_json, **options):
-    """Find pairs of TEXTS that say the same.
-
-    Prints the cosine, the two numbers and the two texts. Example: pacsent duplicates english a.txt
-    """
-    pairs = _make_index(model, texts, method, options).duplicates(above)
-    show_lines(
-        {"pairs": [[left._asdict(), right._asdict()] for left, right in pairs]},
-        [(f"{a.cosine:.4f}", a.id, b.id, a.text, b.text) for a, b in pairs],
-        as_json,
-    )

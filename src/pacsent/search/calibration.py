@@ -5,7 +5,6 @@ rule says how many hits a query needs, and when no text answers it, from the ord
 calibration scores; docs/theory.md has the proof.
 """
 
-from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,15 +19,6 @@ class CalibrationQueries(NamedTuple):
 
     best: np.ndarray  # (n,); -inf where nothing was found
     right: np.ndarray  # (n,)
-
-    @classmethod
-    def of(cls, scores: Iterable[np.ndarray], right: Sequence[np.ndarray]) -> "CalibrationQueries":
-        """From the scores of all texts for each query, and the positions of its right texts."""
-        pairs = [
-            (float(line.max(initial=-np.inf)), float(line[positions].max()))
-            for line, positions in zip(scores, right)
-        ]
-        return cls(*np.array(pairs, dtype=float).reshape(-1, 2).T)
 
 
 class ThresholdRule(NamedTuple):

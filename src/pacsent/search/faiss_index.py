@@ -32,7 +32,8 @@ class InvertedLists:
     """Unit rows in the inverted lists of a FAISS index, in the order in which they were added."""
 
     def __init__(self, faiss_index: Any, n_learned: int):
-        self._index, self._n_learned = faiss_index, n_learned
+        self._index = faiss_index
+        self.n_learned = n_learned  # rows in the index when the lists were learned
 
     @classmethod
     def learn(cls, blocks: list[np.ndarray]) -> "InvertedLists":
@@ -56,11 +57,6 @@ class InvertedLists:
         return require().serialize_index(self._index)
 
     @property
-    def n_learned(self) -> int:
-        """Number of rows in the index when the lists were learned."""
-        return self._n_learned
-
-    @property
     def n_dims(self) -> int:
         """Numbers of a row."""
         return self._index.d
@@ -70,7 +66,7 @@ class InvertedLists:
 
     def is_outdated(self, n_rows: int) -> bool:
         """Whether the index has grown so much that the lists should be learned again."""
-        return n_rows > _MAX_GROWTH * self._n_learned
+        return n_rows > _MAX_GROWTH * self.n_learned
 
     def add(self, rows: np.ndarray) -> None:
         """Put rows into their lists."""

@@ -1,9 +1,8 @@
 """Index: search texts by meaning and by words, with guarantees from queries with known answers."""
 
-import copy
-import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -13,12 +12,12 @@ from pacsent import registry
 from pacsent.encoders import SentenceVectorizer, as_search_encoder
 from pacsent.guarantees import SearchCertificate
 from pacsent.maths.arrays import unit_rows
-from pacsent.maths.checks import check_probability
-from pacsent.search import faiss_index, index_files, lexical
+from pacsent.maths.checks import check_count, check_probability, is_count
+from pacsent.search import faiss_index, lexical
 from pacsent.search.calibration import CalibrationQueries, ThresholdRule
-from pacsent.search.chunking import check_chunk, passages, sentences
+from pacsent.search.chunking import passages
 from pacsent.search.faiss_index import InvertedLists
-from pacsent.search.metadata import Columns, check_where
+from pacsent.search.metadata import Columns
 from pacsent.search.ranking import (
     DEFAULT_LEXICAL_WEIGHT,
     Ranking,
@@ -26,8 +25,8 @@ from pacsent.search.ranking import (
     exact_cosines,
     top,
 )
-from pacsent.search.snapshot import BLOCK_ROWS, Block, Hit, Snapshot
-from pacsent.storage import State
+from pacsent.search.snapshot import Block, Hit, Snapshot
+from pacsent.storage import State, checked_tensor
 from pacsent.text.texts import as_texts
 
 ENGINES = ("auto", "exact", "faiss")
@@ -50,9 +49,8 @@ class Hits(list):
 class Index:
     """Texts and their vectors; `search` finds the texts nearest to a query.
 
-    The search is exact: every text is compared in single precision, and those near the best again
-    in double precision, so that rounding does not change the order. Of texts with equal cosines
-    the earlier comes first. `pacsent.save` stores an index with its encoder as a folder, which
+    The search is exact: every text is compared; of texts with equal scores the earlier comes
+    first. `pacsent.save` stores an index with its encoder as a folder, which
     `pacsent.load` opens by memory map. Texts can be added and deleted at any time, also by several
     threads.
 
@@ -62,12 +60,13 @@ class Index:
         A method of pacsent (fitted, if it learns from text), the name of a model such as "english"
         (its encoder of sentences and SIF-sum together), or any encoder that `as_encoder` takes: an
         object with `encode`, a function, a URL.
-    lexical : bool or float, default=False
+    lexical : bool or float, default=True
         Whether to search by words as well: hits are ordered by the sum of exp(3 cosine) and BM25,
         each standardised over the texts. A number is the weight of BM25, from 0 to 1; True is 0.5.
-    chunk : {"sentences", "meaning"}, optional
+        False orders by the cosine alone, in double precision.
+    chunk : bool, default=False
         Cut texts into passages of whole sentences, of 120 words at most. A text is then found by
-        its best passage. "meaning" cuts where the subject changes.
+        its best passage.
     engine : {"auto", "exact", "faiss"}, default="auto"
         "exact" compares a query with every text. "faiss" (extra `[faiss]`) sorts the texts into
         inverted lists at the first search, and compares a query with those of the nearest
@@ -82,9 +81,8 @@ class Index:
     >>> ids = index.add(["a glass of wine", "the cat slept", "shares fell again"])
     >>> index.search("a sleeping kitten", k=1)[0].text
     'the cat slept'
-    >>> both = Index("english", lexical=True)
-    >>> ids = both.add(["error E1734", "error E1735"], metadata=[{"year": 2023}, {"year": 2024}])
-    >>> [hit.text for hit in both.search("what is E1735", where={"year": 2024})]
+    >>> ids = index.add(["error E1734", "error E1735"], metadata=[{"year": 2023}, {"year": 2024}])
+    >>> [hit.text for hit in index.search("what is E1735", where={"year": 2024})]
     ['error E1735']
     """
 
@@ -95,15 +93,15 @@ class Index:
         vectorizer: Any,
         engine: str = "auto",
         *,
-        lexical: bool | float = False,
-        chunk: str | None = None,
+        lexical: bool | float = True,
+        chunk: bool = False,
     ):
         if not isinstance(lexical, bool | Real) or not 0 <= lexical <= 1:
             raise ValueError(
                 f"lexical must be True, False or a weight from 0 to 1. Got {lexical!r} instead."
             )
-        if chunk is not None:
-            check_chunk(chunk)
+        if not isinstance(chunk, bool):
+            raise TypeError(f"chunk must be True or False. Got {chunk!r} instead.")
         if engine not in ENGINES:
             raise ValueError(f"engine must be one of {', '.join(ENGINES)}. Got {engine!r} instead.")
         if engine == "faiss":
@@ -159,12 +157,11 @@ class Index:
             The numbers of the texts. They continue from the last; a number is never used twice.
         """
         texts = as_texts(texts)
-        make_block = self._encode_block(texts, Columns.of(metadata, len(texts)))
+        block = self._make_block(texts, Columns.of(metadata, len(texts)))
         with self._lock:
             ids = np.arange(self._next_number, self._next_number + len(texts))
-            if make_block is not None:
-                self._replace(self._snapshot.with_block(make_block(ids)))
-                self._next_number += len(texts)
+            self._replace(self._snapshot.with_block(replace(block, ids=ids)))
+            self._next_number += len(texts)
         return ids
 
     def delete(self, ids: Iterable[int]) -> None:
@@ -188,80 +185,33 @@ class Index:
             snapshot = self._snapshot.without(set(numbers))
             if metadata is None:
                 metadata = [self.metadata(number) for number in numbers]
-            make_block = self._encode_block(texts, Columns.of(metadata, len(texts)))
-            if make_block is not None:
-                block = make_block(np.array(numbers, dtype=np.int64))
-                self._replace(snapshot.with_block(block))
+            block = self._make_block(texts, Columns.of(metadata, len(texts)))
+            self._replace(snapshot.with_block(replace(block, ids=np.array(numbers, np.int64))))
 
     def text(self, number: int) -> str:
         """Return the text with this number."""
-        block, position = self._locate(number)
+        block, position = self._snapshot.locate(number)
         return block.texts[position]
 
     def metadata(self, number: int) -> dict[str, Any]:
         """Return the metadata of the text with this number."""
-        block, position = self._locate(number)
+        block, position = self._snapshot.locate(number)
         return block.columns.row(position)
 
-    def rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of the texts and their unit vectors, without deleted ones."""
-        block = self._snapshot.compacted(self.vectorizer._n_features_out)
-        if block.spans is None:
-            return block.ids, block.vectors
-        sums = np.zeros((len(block.ids), block.vectors.shape[1]), np.float32)
-        np.add.at(sums, block.spans[:, 0], block.vectors)
-        return block.ids, unit_rows(sums)
-
-    def duplicates(self, above: float = 0.95) -> Iterator[tuple[Hit, Hit]]:
-        """Return pairs of texts whose cosine is at least `above`, the earlier text first.
-
-        Texts without a known word are no duplicates.
-        """
-        if not isinstance(above, Real) or isinstance(above, bool) or not 0 < above <= 1:
-            raise ValueError(f"above must be in (0, 1]. Got {above!r} instead.")
-        return self._duplicate_pairs(self._snapshot, above)
-
-    def _duplicate_pairs(self, snapshot, above):
-        threshold = max(above - 1e-6, np.finfo(np.float32).tiny)
-        excluded, owners = snapshot.excluded(), snapshot.owners
-        for first, block in snapshot.iter_vectors(BLOCK_ROWS // 2):
-            for other_first, other in snapshot.iter_vectors():
-                if other_first >= first + len(block):
-                    break
-                cosines = block @ other.T
-                for i, j in zip(*np.nonzero(cosines >= threshold)):
-                    row, earlier = int(i + first), int(j + other_first)
-                    same_text = owners is not None and owners[row] == owners[earlier]
-                    if earlier >= row or same_text:
-                        continue
-                    if excluded.size and (excluded[row] or excluded[earlier]):
-                        continue
-                    cosine = min(1.0, float(cosines[i, j]))
-                    yield snapshot.hit(earlier, cosine, cosine), snapshot.hit(row, cosine, cosine)
-
-    def _locate(self, number) -> tuple[Block, int]:
-        snapshot = self._snapshot
-        position = snapshot.position(number) if _is_integer(number) else None
-        if position is None:
-            raise ValueError(f"number must be that of a text in the index. Got {number!r} instead.")
-        return snapshot.block_of(position)
-
-    def _encode_block(self, texts, columns) -> Callable[[np.ndarray], Block] | None:
-        """Encode texts and return what makes their block from their numbers; None for no texts."""
-        if not texts:
-            return None
+    def _make_block(self, texts, columns) -> Block:
+        """Encode texts; their numbers are not known yet."""
         spans, rows = None, texts
-        if self.chunk is not None:
+        if self.chunk:
             cut = [
                 (i, *span)
                 for i, text in enumerate(texts)
-                for span in passages(text, self.chunk, encode=self._encode) or [(0, len(text))]
+                for span in passages(text) or [(0, len(text))]
             ]
-            spans = np.array(cut, dtype=np.int64)
+            spans = np.array(cut, dtype=np.int64).reshape(-1, 3)
             rows = [texts[i][begin:end] for i, begin, end in cut]
         postings = lexical.Postings.of(rows) if self.lexical else None
         vectors = unit_rows(self._encode(rows))
-        return lambda ids: Block(vectors, ids, texts, columns, spans, postings)
+        return Block(vectors, np.empty(0, np.int64), texts, columns, spans, postings)
 
     def _encode(self, texts) -> np.ndarray:
         encoder = self.vectorizer
@@ -294,7 +244,7 @@ class Index:
         k : int, default=10
         where : mapping, optional
             Values that the metadata must have: {"year": 2024}, {"year": [2023, 2024]} for one of
-            several, {"year": {">=": 2020}} for a comparison.
+            several, {"year": {">=": 2020}} for a comparison. A column that no text has is an error.
         guarantee : float, optional
             Return as many hits as are needed so that the right text is among them for at least
             this fraction of queries, with probability 1 - delta, instead of k; none if no text
@@ -308,9 +258,7 @@ class Index:
             Fewer than k if there are fewer texts. A query without a known word finds nothing by
             its vector. With `guarantee`, `Hits`.
         """
-        _check_k(k)
-        if where is not None:
-            check_where(where)
+        k = check_count("k", k)
         queries = [query] if isinstance(query, str) else as_texts(query, "query")
         snapshot = self._snapshot
         if guarantee is not None:
@@ -389,9 +337,23 @@ class Index:
         (3, 0)
         """
         queries = as_texts(queries, "queries")
-        snapshot = self._snapshot
-        right = _positions_of_answers(answers, len(queries), snapshot)
-        _check_k(k)
+        k, snapshot = check_count("k", k), self._snapshot
+        numbers = [_as_numbers(answer) for answer in answers]
+        if len(numbers) != len(queries):
+            raise ValueError(
+                f"answers must have one for each of the {len(queries):,} queries. Got "
+                f"{len(numbers):,} instead."
+            )
+        kept = np.setdiff1d(np.arange(snapshot.n_texts), snapshot.deleted)
+        position_of = dict(zip(snapshot.ids[kept].tolist(), kept.tolist()))
+        for answer in numbers:
+            missing = [number for number in answer if number not in position_of]
+            if missing or not answer:
+                raise ValueError(
+                    "answers must be numbers of texts in the index. Got "
+                    f"{(missing or ['none'])[0]} instead."
+                )
+        right = [np.array([position_of[number] for number in answer]) for answer in numbers]
         # Copies of a query are not independent: only the first counts.
         first = sorted({text: i for i, text in reversed(list(enumerate(queries)))}.values())
         texts, right = [queries[i] for i in first], [right[i] for i in first]
@@ -405,12 +367,15 @@ class Index:
             delta=check_probability("delta", delta),
             n=len(missed),
             n_errors=sum(missed),
-            n_hits=int(k),
+            n_hits=k,
             n_texts=len(self),
             n_duplicates=len(queries) - len(texts),
         )
-        scores = (_scores_by_text(ranking, *pair, excluded)[0] for pair in zip(texts, Q))
-        self.calibration_ = CalibrationQueries.of(scores, right)
+        pairs = []
+        for text, q, positions in zip(texts, Q, right):
+            scores, _ = _scores_by_text(ranking, text, q, excluded)
+            pairs.append((scores.max(initial=-np.inf), scores[positions].max()))
+        self.calibration_ = CalibrationQueries(*np.array(pairs, dtype=float).reshape(-1, 2).T)
         self.certificate_ = certificate
         return certificate
 
@@ -435,58 +400,6 @@ class Index:
             results.append(Hits(hits, rule.statement, not hits))
         return results
 
-    def self_queries(
-        self, n: int = 1000, column: str | None = None, seed: int = 0
-    ) -> tuple[list[str], list[int], "Index"]:
-        """Make queries with known answers from the texts themselves.
-
-        Parameters
-        ----------
-        n : int, default=1000
-            Texts to draw.
-        column : str, optional
-            Column of the metadata with the query, such as a title. By default the first sentence
-            of a text is the query, and is taken out of the text.
-        seed : int, default=0
-
-        Returns
-        -------
-        queries, answers, index
-            What `certify` takes, and the index to certify: this one if a column is given, else a
-            copy in which the drawn texts lack their first sentence. What is certified then holds
-            for queries like these and for that copy.
-        """
-        snapshot = self._snapshot
-        kept = np.setdiff1d(np.arange(snapshot.n_texts), snapshot.deleted)
-        queries: list[str] = []
-        remainders: list[str] = []
-        answers: list[int] = []
-        for position in np.random.default_rng(seed).permutation(kept).tolist():
-            block, local = snapshot.block_of(position)
-            text, remainder = block.texts[local], ""
-            if column is not None:
-                query = str(block.columns.row(local).get(column, ""))
-            else:
-                spans = sentences(text)
-                query = text[slice(*spans[0])] if len(spans) > 1 else ""
-                remainder = text[spans[1][0] :] if query else ""
-            if query.strip():
-                queries.append(query)
-                remainders.append(remainder)
-                answers.append(int(snapshot.ids[position]))
-            if len(queries) == n:
-                break
-        if not queries:
-            raise ValueError(
-                "self_queries needs texts of two sentences or more, or a column of the metadata "
-                f"with the queries. Got column={column!r}, and none of the texts has such."
-            )
-        if column is not None:
-            return queries, answers, self
-        other = copy.copy(self)
-        other.update(answers, remainders)
-        return queries, answers, other
-
     # ---- saving --------------------------------------------------------------------------------
 
     def state(self) -> State:
@@ -494,25 +407,53 @@ class Index:
         with self._lock:
             snapshot, lists, next_number = self._snapshot, self._lists, self._next_number
         self._encode([])
-        return index_files.to_state(self, snapshot, lists, next_number)
+        block = snapshot.compacted(self.vectorizer._n_features_out)
+        config: dict[str, Any] = {
+            "n_texts": len(block.ids),
+            "engine": self.engine,
+            "lexical": self.lexical,
+            "chunk": self.chunk,
+            "columns": list(block.columns.codes),
+        }
+        if self.certificate_ is not None:
+            config["certificate"] = self.certificate_.to_json()
+        tensors = block.to_tensors() | {"next_id": np.array(next_number, dtype=np.int64)}
+        if self.calibration_ is not None:
+            tensors["calibration"] = np.array(self.calibration_)
+        unchanged = not snapshot.deleted.size and np.array_equal(snapshot.ids, block.ids)
+        if lists is not None and unchanged and len(lists) == len(snapshot):
+            tensors["faiss"] = lists.to_array()
+            tensors["faiss_n_learned"] = np.array(lists.n_learned, dtype=np.int64)
+        return State(config, tensors, parts={"vectorizer": self.vectorizer})
 
     @classmethod
     def from_state(cls, state: State) -> "Index":
         """The inverse of `state`; raises ImportError if it was saved with FAISS, not installed."""
-        config = state.config
-        index = cls(
-            state.parts["vectorizer"],
-            config.get("engine", "auto"),
-            lexical=config.get("lexical", False),
-            chunk=config.get("chunk"),
+        config, tensors, encoder = state.config, state.tensors, state.parts["vectorizer"]
+        index = cls(encoder, config["engine"], lexical=config["lexical"], chunk=config["chunk"])
+        block = Block.from_tensors(
+            tensors,
+            encoder._n_features_out,
+            columns=config["columns"],
+            chunk=index.chunk,
+            lexical=bool(index.lexical),
         )
-        restored = index_files.restore(state, index.lexical)
-        index._next_number, index._snapshot, index.calibration_ = restored
+        n = len(block.ids)
+        low = int(block.ids[-1]) + 1 if n else 0
+        index._next_number = int(checked_tensor(tensors, "next_id", np.int64, (), low=low))
+        index._snapshot = Snapshot((block,) if n else ())
+        if "calibration" in tensors:
+            scores = checked_tensor(tensors, "calibration", np.float64, (2, None), finite=False)
+            index.calibration_ = CalibrationQueries(*scores)
         if config.get("certificate") is not None:
             index.certificate_ = SearchCertificate.from_json(config["certificate"])
             index.certificate_.verify()
-        if "faiss" in state.tensors and index.engine_ == "faiss":
-            index._lists = index_files.restore_lists(state, index._snapshot)
+        if "faiss" in tensors and index.engine_ == "faiss":
+            data = checked_tensor(tensors, "faiss", np.uint8, (None,))
+            n_learned = int(checked_tensor(tensors, "faiss_n_learned", np.int64, (), low=1))
+            index._lists = InvertedLists.from_array(data, n_learned)
+            if (len(index._lists), index._lists.n_dims) != block.vectors.shape:
+                raise ValueError("faiss must contain the rows of the index")
         return index
 
 
@@ -527,50 +468,14 @@ def _scores_by_text(ranking: Ranking, query, q, excluded) -> tuple[np.ndarray, n
     return best_per_owner(scores, ranking.snapshot.owners)
 
 
-def _is_integer(value) -> bool:
-    return hasattr(type(value), "__index__") and not isinstance(value, (bool, np.ndarray))
-
-
-def _check_k(k):
-    if not _is_integer(k) or k < 1:
-        raise ValueError(f"k must be a positive integer. Got {k!r} instead.")
-
-
 def _as_numbers(ids) -> list[int]:
-    """The numbers of texts in what was passed to `Index.delete`."""
-    if _is_integer(ids):
-        ids = [ids]
-    if isinstance(ids, (str, bytes, Mapping)) or not hasattr(ids, "__iter__"):
-        raise TypeError(
-            f"ids must be integers. Got {type(ids).__name__} {str(ids)[:40]!r} instead. Pass a "
-            "list of numbers that add or search returned."
-        )
-    ids = list(ids)
+    """The numbers of texts that were passed: one, or an iterable of them."""
+    is_single = isinstance(ids, (str, bytes, Mapping)) or not hasattr(ids, "__iter__")
+    ids = [ids] if is_single else list(ids)
     for number in ids:
-        if not _is_integer(number):
-            is_mask = "bool" in type(number).__name__
+        if not is_count(number):
             raise TypeError(
-                f"ids must be integers. Got {type(number).__name__} {str(number)[:40]!r} instead."
-                + " For a mask, pass np.flatnonzero(mask)." * is_mask
+                "ids must be integers, such as add and search return. Got "
+                f"{type(number).__name__} {str(number)[:40]!r} instead."
             )
-    return [operator.index(number) for number in ids]
-
-
-def _positions_of_answers(answers, n_queries, snapshot) -> list[np.ndarray]:
-    """The positions of the right texts of each query."""
-    numbers = [_as_numbers(answer) for answer in answers]
-    if len(numbers) != n_queries:
-        raise ValueError(
-            f"answers must have one for each of the {n_queries:,} queries. Got {len(numbers):,} "
-            "instead."
-        )
-    kept = np.setdiff1d(np.arange(snapshot.n_texts), snapshot.deleted)
-    positions = dict(zip(snapshot.ids[kept].tolist(), kept.tolist()))
-    for answer in numbers:
-        missing = [number for number in answer if number not in positions]
-        if missing or not answer:
-            raise ValueError(
-                "answers must be numbers of texts in the index. Got "
-                f"{missing[0] if missing else 'none'} instead."
-            )
-    return [np.array([positions[number] for number in answer]) for answer in numbers]
+    return [int(number) for number in ids]

@@ -126,8 +126,8 @@ def scores(
     excluded: np.ndarray,
     query: str,
     background: Background | None = None,
-) -> np.ndarray:
-    """BM25 of every row, (n_rows,) float32.
+) -> tuple[np.ndarray, float]:
+    """BM25 of every row, (n_rows,) float32, and the sum of the idf of the query's words.
 
     Parameters
     ----------
@@ -156,6 +156,7 @@ def scores(
     data, _ = as_bytes([query])
     hashes, spans = np.empty(data.size + 1, np.uint64), np.empty((data.size + 1, 2), np.int64)
     n = hash_tokens(data, 0, data.size, _KINDS, hashes, spans)
+    total = 0.0
     for hashed, n_times in zip(*np.unique(hashes[1 : max(n, 1)], return_counts=True)):
         places = [(start, part, part.of_word(hashed)) for start, part in zip(starts, parts)]
         n_with = sum(here.stop - here.start for _, _, here in places)
@@ -167,7 +168,8 @@ def scores(
             n_with -= n_added * float(np.expm1(-mean_length * p))
         idf = np.log1p((n_texts + n_added - n_with + 0.5) / (n_with + 0.5))
         weight = np.float32(n_times * idf)
+        total += float(weight)
         for start, part, here in places:
             rows, counts = start + part.rows[here], part.counts[here]
             out[rows] += weight * (counts / (counts + norms[rows]))
-    return out
+    return out, total

@@ -2,7 +2,7 @@
 
 import json
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ class Columns:
         """The columns of a list of mappings, one for each text, or of a mapping to columns.
 
         >>> made = Columns.of([{"year": 2024}, {"year": 2023, "by": "Ann"}], 2)
-        >>> made.row(1), made.match({"year": 2024}).tolist()
+        >>> made.row(1), made.match({"year": [2024]}).tolist()
         ({'year': 2023, 'by': 'Ann'}, [True, False])
         """
         if metadata is None:
@@ -73,12 +73,32 @@ class Columns:
         }
 
     def match(self, where: Mapping[str, Any]) -> np.ndarray:
-        """Which rows have these values, (n,): a value, a list of them, or {">=": 2020}."""
+        """Which rows have the values of a filter of `check_where`, (n,)."""
         matches = np.ones(self.n, bool)
         for name, wanted in where.items():
-            wanted_codes = [_matches(v, wanted) for v in [*self.values.get(name, ()), None]]
+            values = [*self.values.get(name, ()), None]
+            if isinstance(wanted, Mapping):
+                try:
+                    fits = [
+                        value is not None
+                        and all(_COMPARISONS[sign](value, limit) for sign, limit in wanted.items())
+                        for value in values
+                    ]
+                except TypeError:  # a number and a text have no order
+                    raise TypeError(
+                        f"where must compare {name!r} with a value of its type. Got {wanted} "
+                        "instead."
+                    ) from None
+            else:
+                fits = [
+                    any(
+                        value == x and isinstance(value, bool) == isinstance(x, bool)
+                        for x in wanted
+                    )
+                    for value in values
+                ]
             codes = self.codes.get(name, np.full(self.n, -1, np.int32))
-            matches &= np.array(wanted_codes)[codes]  # code -1 is the last: no value
+            matches &= np.array(fits)[codes]  # code -1 is the last: no value
         return matches
 
     def select(self, rows: np.ndarray) -> "Columns":
@@ -103,38 +123,44 @@ class Columns:
         return Columns(self.n + other.n, codes, values)
 
 
-def check_where(where: Any) -> None:
-    """Raise an error for a filter of another form."""
-    rule = 'where must be a mapping from column to value, such as {"year": 2024}.'
-    if not isinstance(where, Mapping) or not all(isinstance(name, str) for name in where):
-        raise TypeError(f"{rule} Got {type(where).__name__} instead.")
-    for wanted in where.values():
-        if isinstance(wanted, Mapping) and not (wanted and set(wanted) <= set(_COMPARISONS)):
-            raise ValueError(
-                f"A comparison in where must be one of {', '.join(_COMPARISONS)}. Got "
-                f"{', '.join(map(str, wanted)) or 'none'} instead."
-            )
+def check_where(where: Any, columns: Iterable[str]) -> dict[str, Any]:
+    """Return a filter as plain values, a list or comparisons of each column; each must exist.
+
+    >>> check_where({"year": {">": np.int64(3)}, "tag": ("a", "b")}, ["year", "tag"])
+    {'year': {'>': 3}, 'tag': ['a', 'b']}
+    """
+    if not isinstance(where, Mapping):
+        raise TypeError(
+            'where must be a mapping from column to value, such as {"year": 2024}. Got '
+            f"{type(where).__name__} instead."
+        )
+    plain: dict[str, Any] = {}
+    for name, wanted in where.items():
+        if name not in columns:
+            listed = ", ".join(map(str, columns)) or "no column"
+            raise ValueError(f"where must name columns of the metadata ({listed}). Got {name!r}.")
+        if isinstance(wanted, Mapping):
+            if not wanted or not set(wanted) <= set(_COMPARISONS):
+                raise ValueError(
+                    f"A comparison in where must be one of {', '.join(_COMPARISONS)}. Got "
+                    f"{', '.join(map(str, wanted)) or 'none'} instead."
+                )
+            plain[name] = {sign: _plain(limit, name, "where") for sign, limit in wanted.items()}
+        else:
+            several = isinstance(wanted, list | tuple | set | frozenset | range | np.ndarray)
+            plain[name] = [_plain(x, name, "where") for x in (wanted if several else [wanted])]
+    return plain
 
 
-def _matches(value, wanted) -> bool:
-    if isinstance(wanted, Mapping):
-        try:
-            return value is not None and all(_COMPARISONS[op](value, x) for op, x in wanted.items())
-        except TypeError:  # a number and a text have no order
-            return False
-    several = wanted if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
-    return any(value == x and isinstance(value, bool) == isinstance(x, bool) for x in several)
-
-
-def _plain(value, name):
+def _plain(value, name, argument="metadata"):
     """A value as JSON holds it, with None for a missing one."""
     plain = value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
     if plain is None or type(plain).__name__ in ("NAType", "NaTType"):
         return None
     if not isinstance(plain, str | int | float | bool):
         raise TypeError(
-            f"metadata must be texts, numbers, true or false. Got {type(value).__name__} in column "
-            f"{name!r} instead."
+            f"{argument} must be texts, numbers, true or false. Got {type(value).__name__} in "
+            f"column {name!r} instead."
         )
     return None if plain != plain else plain  # nan: a missing number
 

@@ -13,8 +13,13 @@ from pacsent.search.snapshot import Snapshot
 DEFAULT_LEXICAL_WEIGHT = 0.5
 _COSINE_EXPONENT = 3.0
 
+# Among few texts an article that one of them shares with the query has a small BM25, yet many
+# standard deviations of it: these are at least this fraction of the idf of the query's words.
+_MIN_DEVIATION = 0.1
+
 _N_CANDIDATES = 10  # per hit, from FAISS and from BM25, that are compared exactly
 _MAX_PRODUCTS = 1 << 24  # cosines in memory at a time
+_GROUP_ROWS = 64  # cosines of which the largest is compared first
 _NOTHING = -2.0  # below every cosine
 _NO_ROWS = np.empty(0, np.int64)
 
@@ -78,9 +83,11 @@ class Ranking:
             return np.where(known & q.any(), cosines, np.float32(-np.inf))
         # Both parts are standardised over the texts before they are added.
         excluded = snapshot.excluded()
-        bm25 = self.bm25(query) if snapshot.postings else cosines
+        bm25, total = self.bm25(query)
         kept = bm25[~excluded] if excluded.size else bm25
         mean, deviation = float(kept.mean(dtype=float)), float(kept.std(dtype=float))
+        if kept.size < lexical.MIN_TEXTS:
+            deviation = max(deviation, _MIN_DEVIATION * total)
         if rows is not None:
             bm25 = bm25[rows]
         scores = np.zeros(cosines.size, np.float32)
@@ -93,8 +100,8 @@ class Ranking:
         scores[~(known & q.any()) & (bm25 == 0)] = -np.inf
         return scores
 
-    def bm25(self, query: str) -> np.ndarray:
-        """BM25 of all rows."""
+    def bm25(self, query: str) -> tuple[np.ndarray, float]:
+        """BM25 of all rows, and the sum of the idf of the query's words."""
         snapshot = self.snapshot
         few = snapshot.length_norms.size < lexical.MIN_TEXTS
         background = self.background if few else None
@@ -108,7 +115,7 @@ class Ranking:
         if q.any():
             candidates.append(lists(q, n, excluded))
         if self.lexical_weight:
-            bm25 = self.bm25(query)
+            bm25, _ = self.bm25(query)
             bm25[(bm25 == 0) | (excluded if excluded.size else False)] = -np.inf
             candidates.append(top(bm25, n))
         return np.unique(np.concatenate(candidates))
@@ -123,6 +130,9 @@ def exact_nearest(
     are computed again in double precision; of equal cosines the earlier row comes first.
     """
     n = len(snapshot)
+    if not n:
+        yield from [(_NO_ROWS, np.empty(0))] * len(Q)
+        return
     k = min(k, n)
     omitted = ~snapshot.has_vector
     if excluded.size:
@@ -132,17 +142,21 @@ def exact_nearest(
     # whatever order they are added, and the sum of their sizes is at most 1 (Cauchy-Schwarz) but
     # for the rounding of lengths. Two cosines can differ by twice that.
     slack = 2.0 * (Q.shape[1] + 4) * 2.0**-24
-    n_queries = max(1, _MAX_PRODUCTS // max(1, n))
+    n_queries = max(1, _MAX_PRODUCTS // n)
+    group = max(1, min(_GROUP_ROWS, n // (4 * k)))
     for start in range(0, len(Q), n_queries):
         batch = Q[start : start + n_queries]
-        none = [np.empty((len(batch), 0), np.float32)]
-        cosines = np.concatenate(none + [batch @ b.vectors.T for b in snapshot.blocks], axis=1)
+        parts = [batch @ block.vectors.T for block in snapshot.blocks]
+        cosines = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
         cosines[:, omitted] = _NOTHING
-        for q, line in zip(batch, cosines):
-            if not (k and q.any()):
+        # The k-th largest of the largest cosines of groups is at most the k-th largest of all, and
+        # found faster.
+        groups = cosines[:, : n // group * group].reshape(len(batch), group, -1)
+        thresholds = np.partition(groups.max(axis=1), -k, axis=1)[:, -k] - slack
+        for q, line, threshold in zip(batch, cosines, thresholds):
+            if not q.any():
                 yield _NO_ROWS, np.empty(0)
                 continue
-            threshold = np.partition(line, n - k)[n - k] - slack
             rows = np.flatnonzero((line >= threshold) & (line > _NOTHING))
             yield rank_rows(snapshot, q, rows, k)
 

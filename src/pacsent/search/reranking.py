@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.maths.checks import check_count
 from pacsent.search.index import Index
 from pacsent.text.texts import as_texts
 
@@ -44,15 +45,15 @@ def rerank(
     """
     if not isinstance(query, str):
         raise TypeError(f"query must be a str. Got {type(query).__name__} instead.")
-    if top_n is not None and (not isinstance(top_n, int) or isinstance(top_n, bool) or top_n < 1):
-        raise ValueError(f"top_n must be a positive integer. Got {top_n!r} instead.")
+    if top_n is not None:
+        check_count("top_n", top_n)
     documents = as_texts(documents, "documents")
     if not documents:
         return []
-    index = Index(encoder, "exact", lexical=True)
+    index = Index(encoder, "exact")
     index.add(documents)
     hits = index.search(query, len(documents))
     ranked = [Ranked(hit.id, float(1 / (1 + np.exp(-hit.score))), hit.text) for hit in hits]
-    ranked_indices = {document.index for document in ranked}
-    ranked += [Ranked(i, 0.0, text) for i, text in enumerate(documents) if i not in ranked_indices]
+    others = set(range(len(documents))) - {document.index for document in ranked}
+    ranked += [Ranked(i, 0.0, documents[i]) for i in sorted(others)]
     return ranked[:top_n]

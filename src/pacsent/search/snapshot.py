@@ -1,5 +1,6 @@
 """The content of an `Index`: vectors, postings, texts and metadata in immutable blocks."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -8,24 +9,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pacsent.maths.checks import is_count
 from pacsent.search.lexical import Postings, length_norms
-from pacsent.search.metadata import Columns
+from pacsent.search.metadata import Columns, check_where
+from pacsent.storage import checked_tensor
 
 BLOCK_ROWS = 1 << 13  # vectors read at a time
 _MAX_SAMPLE_ROWS = 4096  # enough to standardise cosines with a query
 _MAX_NUMBER = 1 << 62  # larger integers are no numbers of texts
 _NO_ROWS = np.empty(0, bool)
+_NO_POSITIONS = np.empty(0, np.int64)
 
 
 class Hit(NamedTuple):
     """A search result.
 
-    `id` is the number of the text, `cosine` that with the query, and `score` what hits are ordered
-    by: the cosine, or a sum with BM25 if the index is lexical. `text` is the best passage if texts
-    are cut into passages, and `place` where it begins and ends in its text.
+    `id` is the number of the text, `score` what hits are ordered by: a sum of exp(3 cosine) and
+    BM25, or the cosine with the query alone. `text` is the best passage if texts are cut into
+    passages, and `place` where it begins and ends in its text.
 
-    >>> Hit(3, 0.9, "the cat slept", 0.9, {"year": 2024})
-    Hit(id=3, cosine=0.900, text='the cat slept', metadata={'year': 2024})
+    >>> Hit(3, 0.9, "the cat slept", 1.7, {"year": 2024})
+    Hit(id=3, score=1.700, cosine=0.900, text='the cat slept', metadata={'year': 2024})
     """
 
     id: int
@@ -36,11 +40,11 @@ class Hit(NamedTuple):
     place: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
-        score = f"{self.score:.3f}" if self.score != self.cosine else ""
-        fields = {"score": score, "metadata": self.metadata, "place": self.place}
+        score = f"score={self.score:.3f}, " if self.score != self.cosine else ""
+        fields = {"metadata": self.metadata, "place": self.place}
         more = "".join(f", {name}={value}" for name, value in fields.items() if value)
         text = self.text if len(self.text) <= 80 else f"{self.text[:79]}…"
-        return f"Hit(id={self.id}, cosine={self.cosine:.3f}, text={text!r}{more})"
+        return f"Hit(id={self.id}, {score}cosine={self.cosine:.3f}, text={text!r}{more})"
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,69 @@ class Block:
             postings,
         )
 
+    def to_tensors(self) -> dict[str, np.ndarray]:
+        """The arrays that are saved, of texts whose numbers increase."""
+        tensors = {"vectors": self.vectors, "ids": self.ids}
+        tensors["text_bytes"], tensors["text_offsets"] = StoredTexts.arrays(self.texts)
+        if self.spans is not None:
+            tensors["spans"] = self.spans
+        if self.postings is not None:
+            tensors |= {
+                "word_hashes": self.postings.hashes.view(np.int64),
+                "word_ends": self.postings.ends,
+                "word_rows": self.postings.rows,
+                "word_counts": self.postings.counts,
+                "word_lengths": self.postings.lengths,
+            }
+        for i, (name, codes) in enumerate(self.columns.codes.items()):
+            values = list(map(json.dumps, self.columns.values[name]))
+            tensors[f"column{i}_codes"] = codes
+            tensors[f"column{i}_bytes"], tensors[f"column{i}_offsets"] = StoredTexts.arrays(values)
+        return tensors
+
+    @classmethod
+    def from_tensors(
+        cls,
+        tensors: Mapping[str, np.ndarray],
+        n_dims: int,
+        *,
+        columns: Sequence[str],
+        chunk: bool,
+        lexical: bool,
+    ) -> "Block":
+        """The inverse of `to_tensors`; what a file may have wrong is checked."""
+        ids = checked_tensor(tensors, "ids", np.int64, (None,), low=0)
+        if (np.diff(ids) <= 0).any():
+            raise ValueError("ids must increase")
+        n = n_rows = len(ids)
+        spans = None
+        if chunk:
+            spans = checked_tensor(tensors, "spans", np.int64, (None, 3), low=0)
+            owners, n_rows = spans[:, 0], len(spans)
+            if (np.diff(owners) < 0).any() or not np.array_equal(np.unique(owners), np.arange(n)):
+                raise ValueError("spans must be those of every text, in their order")
+        vectors = checked_tensor(tensors, "vectors", np.float32, (n_rows, n_dims), finite=False)
+        postings = None
+        if lexical:
+            hashes = checked_tensor(tensors, "word_hashes", np.int64, (None,)).view(np.uint64)
+            ends = checked_tensor(tensors, "word_ends", np.int64, (len(hashes) + 1,), low=0)
+            below = max(n_rows, 1)
+            rows = checked_tensor(tensors, "word_rows", np.int32, (None,), low=0, below=below)
+            counts = checked_tensor(tensors, "word_counts", np.float32, (len(rows),))
+            lengths = checked_tensor(tensors, "word_lengths", np.float32, (n_rows,))
+            if ends[0] != 0 or ends[-1] != len(rows) or (np.diff(ends) < 0).any():
+                raise ValueError("word_ends must be the bounds of the words")
+            if (hashes[1:] <= hashes[:-1]).any():
+                raise ValueError("word_hashes must increase")
+            postings = Postings(hashes, ends, rows, counts, lengths)
+        codes, values = {}, {}
+        for i, name in enumerate(map(str, columns)):
+            values[name] = list(map(json.loads, StoredTexts.of(tensors, f"column{i}")))
+            key, below = f"column{i}_codes", max(len(values[name]), 1)
+            codes[name] = checked_tensor(tensors, key, np.int32, (n,), low=-1, below=below)
+        texts = StoredTexts.of(tensors, "text", n + 1)
+        return cls(vectors, np.array(ids), texts, Columns(n, codes, values), spans, postings)
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -94,7 +161,7 @@ class Snapshot:
     """
 
     blocks: tuple[Block, ...] = ()
-    deleted: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # positions, sorted
+    deleted: np.ndarray = field(default_factory=_NO_POSITIONS.copy)  # positions, sorted
 
     @cached_property
     def n_texts(self) -> int:
@@ -113,7 +180,7 @@ class Snapshot:
         Blocks of similar size are merged, so that few remain however many calls there were. A
         memory-mapped block stays as it is.
         """
-        blocks = [*self.blocks, block]
+        blocks = [*self.blocks, block] if len(block.ids) else list(self.blocks)
         while (
             len(blocks) > 1
             and isinstance(blocks[-2].texts, list)
@@ -137,7 +204,8 @@ class Snapshot:
 
     def compacted(self, n_dims: int) -> Block:
         """Return the texts that were not deleted as one block, ordered by their numbers."""
-        if len(self.blocks) == 1 and not self.deleted.size and self._in_order:
+        in_order = (np.diff(self.ids) > 0).all()  # until a text is updated
+        if len(self.blocks) == 1 and not self.deleted.size and in_order:
             return self.blocks[0]
         kept = np.setdiff1d(np.arange(self.n_texts), self.deleted)
         kept = kept[np.argsort(self.ids[kept])]
@@ -177,29 +245,18 @@ class Snapshot:
         """The number of each text, (n_texts,)."""
         return np.concatenate([np.empty(0, np.int64), *(block.ids for block in self.blocks)])
 
-    @cached_property
-    def _in_order(self) -> bool:
-        return bool((np.diff(self.ids) > 0).all())  # until a text is updated
-
-    def position(self, number: int) -> int | None:
-        """Return the position of the text with this number; None if there is none."""
-        if not 0 <= number < _MAX_NUMBER:
-            return None
-        if self._in_order:
-            first = int(np.searchsorted(self.ids, number))
-            matches = np.arange(first, first + 1)[self.ids[first : first + 1] == number]
-        else:
-            matches = np.flatnonzero(self.ids == number)
-        matches = np.setdiff1d(matches, self.deleted)
-        return int(matches[0]) if matches.size else None
-
-    def block_of(self, position: int) -> tuple[Block, int]:
-        """Return the block of a text and its position there."""
+    def locate(self, number: Any) -> tuple[Block, int]:
+        """Return the block of the text with this number, and its position there."""
+        matches = np.flatnonzero(self.ids == number) if is_count(number) else _NO_POSITIONS
+        positions = np.setdiff1d(matches, self.deleted)
+        if not positions.size:
+            raise ValueError(f"number must be that of a text in the index. Got {number!r} instead.")
+        position = int(positions[0])
         for block in self.blocks:
             if position < len(block.ids):
-                return block, position
+                break
             position -= len(block.ids)
-        raise IndexError(position)
+        return block, position
 
     # ---- rows ----------------------------------------------------------------------------------
 
@@ -222,8 +279,10 @@ class Snapshot:
         if not self.deleted.size and where is None:
             return _NO_ROWS
         mask = np.zeros(self.n_texts, bool)
-        if where is not None:
-            mask = ~np.concatenate([_NO_ROWS, *(b.columns.match(where) for b in self.blocks)])
+        if where is not None and self.blocks:
+            columns = {name: None for block in self.blocks for name in block.columns.codes}
+            plain = check_where(where, columns)
+            mask = ~np.concatenate([block.columns.match(plain) for block in self.blocks])
         mask[self.deleted] = True
         return mask if self.owners is None else mask[self.owners]
 
@@ -290,6 +349,16 @@ class StoredTexts(Sequence):
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
         offsets = np.array([0, *accumulate(map(len, encoded))], dtype=np.int64)
         return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
+
+    @classmethod
+    def of(cls, tensors: Mapping, name: str, n_offsets: int | None = None) -> "StoredTexts":
+        """The inverse of `arrays`, which are checked."""
+        data = checked_tensor(tensors, f"{name}_bytes", np.uint8, (None,))
+        offsets = checked_tensor(tensors, f"{name}_offsets", np.int64, (n_offsets,))
+        ends_meet = offsets.size and offsets[0] == 0 and offsets[-1] == data.size
+        if not ends_meet or (np.diff(offsets) < 0).any():
+            raise ValueError(f"{name}_offsets must be the bounds of the texts")
+        return cls(data, offsets)
 
     def __len__(self):
         return len(self._offsets) - 1

@@ -140,11 +140,11 @@ def _characteristic_words(texts: Sequence[str], labels, n, n_words) -> list[list
     spelling = dict(
         zip(columns.tolist(), ngram_names(texts, (1, 1), ngrams.hashes[columns], marks=""))
     )
-    return [
-        [spelling[i] for i in part.tolist() if _is_word(spelling[i]) and idf[i] > 0][:n_words]
-        for part in best
-    ]
-
-
-def _is_word(word: str) -> bool:
-    return (len(word) > 2 or not word.isascii()) and not word.isdigit() and "'" not in word
+    is_name = {
+        i: idf[i] > 0
+        and (len(word) > 2 or not word.isascii())
+        and not word.isdigit()
+        and "'" not in word
+        for i, word in spelling.items()
+    }
+    return [[spelling[i] for i in part.tolist() if is_name[i]][:n_words] for part in best]

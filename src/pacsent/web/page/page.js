@@ -79,7 +79,7 @@ function hitsInto(list, hits) {
     item.dir = "auto";
     item.append(made("span", hit.text, "hit"));
     const about = Object.entries(hit.metadata || {}).map(([name, value]) => `${name}: ${value}`);
-    item.append(" ", made("bdi", [hit.cosine.toFixed(3), ...about].join(" · "), "cosine"));
+    item.append(" ", made("bdi", [hit.score.toFixed(3), ...about].join(" · "), "cosine"));
     return item;
   }));
   if (!hits.length) list.replaceChildren(made("li", "No text was found: no word of the query is known."));
