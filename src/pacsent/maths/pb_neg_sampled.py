@@ -349,16 +349,17 @@ class _Model:
         return minimise_all(evaluate, self.precondition, x, tol, max_iter, rows, bound)
 
 
-def _settle(model, x, rows, tol, max_iter):
+def _settle(model, x, rows, tol, max_iter, progress, *, measured=False):
     """Solve, measure the remainder there, and solve again until it would hardly change, in place.
 
     Where the remainder weighs too much for that, as in phrases of a few words, it is measured at
-    every step. Returns (evaluations, largest entries of the gradients, converged) of all sentences.
+    every step. `progress` is (evaluations, largest entries of the gradients, converged) of all
+    sentences; `measured` says that the remainder at x is known already.
     """
     sentences = model.sentences
-    n_iter, norm = np.zeros(len(x), dtype=np.int64), np.full(len(x), np.inf)
-    converged = np.zeros(len(x), dtype=bool)
-    for turn in range(3):
+    n_iter, norm, converged = progress
+    converged[rows] = False
+    for turn in range(int(measured), 3):
         goal = 0.25 * tol if turn else max(0.25 * tol, 3e-3)
         y, more, norm[rows], solved = model.minimise(
             model.evaluate, x, rows, goal, min(max_iter, _MAX_STEPS)
@@ -382,7 +383,6 @@ def _settle(model, x, rows, tol, max_iter):
             model.evaluate_anew, x, rows, tol, max_iter
         )
         n_iter[rows] += more
-    return n_iter, norm, converged
 
 
 def solve_sampled(
@@ -409,30 +409,36 @@ def solve_sampled(
     sentences.rounding = 1e-6 * float(sample.noise.kp @ np.sqrt(sample.noise.nu))
     start, levels = _levels(sentences, sample.noise)
     n, x = len(start), start.copy()
-    n_iter, norm = np.zeros(n, dtype=np.int64), np.empty(n)
-    converged, error = np.zeros(n, dtype=bool), np.zeros(n)
+    error = np.zeros(n)
+    progress = np.zeros(n, dtype=np.int64), np.full(n, np.inf), np.zeros(n, dtype=bool)
+    n_iter, norm, converged = progress
     # Sentences that run away overflow; they are solved again.
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for level in np.unique(levels):
             rows = np.flatnonzero(levels == level)
             model = _Model(sentences, sample, level)
             model.remainder[rows], _ = model.third_order(rows, x[rows])  # the first guess
-            more, norms, solved = _settle(model, x, rows, tol, max_iter)
-            n_iter[rows], norm[rows], converged[rows] = more[rows], norms[rows], solved[rows]
+            _settle(model, x, rows, tol, max_iter, progress)
             moved = sentences.kappa[rows] * np.linalg.norm(x[rows, :-1], axis=1)
             squares = model.errors[rows]
             error[rows] = np.where(squares > 0, np.sqrt(squares) / moved, 0.0)
-            rows = rows[~(converged[rows] & (error[rows] <= tol))]
-            if not rows.size:
-                continue
-            lost = rows[~np.isfinite(x[rows]).all(axis=1)]
-            x[lost] = start[lost]
+            # Where the sample is too small, all noise words measure the remainder.
             model = _Model(sentences, sample.whole, level)
-            x[rows], more, norm[rows], converged[rows] = model.minimise(
-                model.evaluate_anew, x, rows, tol, max_iter
-            )
-            n_iter[rows] += more
-            error[rows] = 0.0
+            imprecise = rows[converged[rows] & ~(error[rows] <= tol)]
+            if imprecise.size:
+                model.measure(imprecise, x[imprecise])
+                n_iter[imprecise] += 1
+                _settle(model, x, imprecise, tol, max_iter, progress, measured=True)
+                error[imprecise] = 0.0
+            rows = rows[~converged[rows]]
+            if rows.size:
+                lost = rows[~np.isfinite(x[rows]).all(axis=1)]
+                x[lost] = start[lost]
+                x[rows], more, norm[rows], converged[rows] = model.minimise(
+                    model.evaluate_anew, x, rows, tol, max_iter
+                )
+                n_iter[rows] += more
+                error[rows] = 0.0
     mu, var_Q = np.asarray(m, dtype=float) + x[:, :-1], np.exp(x[:, -1].astype(float))
     rows = np.flatnonzero(~converged)
     if rows.size:
