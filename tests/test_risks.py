@@ -90,28 +90,22 @@ def test_tokens_one_by_one_average_to_the_risk(rng):
     assert_allclose(sums / dense.sum(axis=1), found.positive, rtol=1e-12)
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("bias", [-1.3, 0.0, float(np.log(15))])
-def test_fast_noise_risk_is_within_its_margin(rng, precision, bias):
+def test_fast_noise_risk_is_within_its_margin(rng, bias):
     mu, var, counts, A_hat, p_noise = made_up(rng, n=50, n_words=700, n_dims=40)
     A_hat[3] = 0.0
     var[:5] = 1e-5  # margins far out in the tail and close to the step
     exact = risks.gibbs_risk(mu, var, counts, A_hat, p_noise, bias=bias).noise
-    fast, margin = risks.noise_risk(
-        mu, var, A_hat, p_noise, bias=bias, precision=precision, n_jobs=2
-    )
+    fast, margin = risks.noise_risk(mu, var, A_hat, p_noise, bias=bias, n_jobs=2)
     assert np.all(np.abs(fast - exact) <= margin)
-    assert margin[5:].max() < (1e-3 if precision == "float32" else 1e-12)
+    assert margin[5:].max() < 1e-3
 
 
-def test_the_table_of_phi_is_as_good_as_its_docstring_says(rng):
-    from scipy.special import ndtr
-
-    z = rng.uniform(-9, 9, 20_000).astype(np.float32)
-    fast, _ = risks.noise_risk(
-        z[:, None], np.ones(z.size), np.ones((1, 1), dtype=np.float32), [1.0], bias=0.0
-    )
-    assert_allclose(fast, ndtr(z.astype(float)), rtol=0, atol=1e-6)
+def test_phi_in_single_precision_is_as_good_as_its_docstring_says():
+    z = np.linspace(-9, 9, 200_001).astype(np.float32)
+    ones = np.ones(z.size)
+    fast, _ = risks.noise_risk(z[:, None], ones, np.ones((1, 1), dtype=np.float32), [1.0])
+    assert_allclose(fast, ndtr(z.astype(float)), rtol=0, atol=8e-7)
 
 
 def test_half_precision_tables_give_the_same(rng):
@@ -139,8 +133,6 @@ def test_a_margin_of_zero_is_an_error():
 
 def test_mistakes_are_named(rng):
     mu, var, _, A_hat, p_noise = made_up(rng)
-    with pytest.raises(ValueError, match="Got 'half' instead"):
-        risks.noise_risk(mu, var, A_hat, p_noise, precision="half")
     with pytest.raises(ValueError, match="mu must hold float32 numbers"):
         risks.noise_risk(mu.astype(float) + 1e-12, var, A_hat, p_noise)
     with pytest.raises(ValueError, match="var_Q must be finite and > 0"):

@@ -1,24 +1,12 @@
 """Closed-form posteriors and the terms of their objectives, with dense arrays."""
 
-from typing import Any
-
 import numpy as np
 from scipy import sparse
 
-from pacsent.maths.arrays import Numbers
 from pacsent.maths.gaussians import kl_gaussians, l2_coefficients, l2_lam
 
 
-def l2_posterior(
-    counts: Any,
-    A_hat: np.ndarray,
-    B_hat: np.ndarray,
-    *,
-    lam: Numbers = 1.0,
-    alpha: Numbers | None = None,
-    var_P: Numbers = 1.0,
-    lam_mode: str = "fixed",
-) -> tuple[Any, Any]:
+def l2_posterior(counts, A_hat, B_hat, *, lam=1.0, alpha=None, var_P=1.0, lam_mode="fixed"):
     """Average and PB-L2: the exact posterior under squared loss.
 
     mu_S = (mean of A_hat + alpha * mean of B_hat) / (1 + alpha),  alpha = n_tokens/(var_P*lam)
@@ -36,16 +24,7 @@ def l2_posterior(
     return mu, var_Q
 
 
-def idf_l2_posterior(
-    counts: Any,
-    A_hat: np.ndarray,
-    B_hat: np.ndarray,
-    idf_weights: Numbers,
-    *,
-    lam: Numbers = 1.0,
-    var_P: Numbers = 1.0,
-    lam_mode: str = "fixed",
-) -> tuple[Any, Any]:
+def idf_l2_posterior(counts, A_hat, B_hat, idf_weights, *, lam=1.0, var_P=1.0, lam_mode="fixed"):
     """IDF-Average and PB-IDF-L2: squared loss and prior precision both weighted by IDF.
 
         mu_S = sum of IDF * (A_hat + B_hat/lam) / ((1 + 1/lam) * b),   b = sum of IDF(w), var_P = 1
@@ -76,7 +55,7 @@ def _table(table):
     return np.asarray(table, dtype=np.float64)
 
 
-def product_of_experts(counts: Any, B_hat: np.ndarray, var_P: Numbers = 1.0) -> tuple[Any, Any]:
+def product_of_experts(counts, B_hat, var_P=1.0):
     """The normalised product of the words' priors N(B_w, var_P_w I): its mean and its variance.
 
         precision = sum_w 1/var_P_w,   mean = sum_w B_w/var_P_w / precision
@@ -94,7 +73,7 @@ def product_of_experts(counts: Any, B_hat: np.ndarray, var_P: Numbers = 1.0) -> 
     return mean, variance
 
 
-def log_normaliser(counts: Any, B_hat: np.ndarray, var_P: Numbers = 1.0) -> Any:
+def log_normaliser(counts, B_hat, var_P=1.0):
     """log Z of the product of experts: log of the integral of prod_w N(h; B_w, var_P_w I)."""
     counts = sparse.csr_array(counts, dtype=float)
     B_hat = _table(B_hat)
@@ -115,18 +94,12 @@ def log_normaliser(counts: Any, B_hat: np.ndarray, var_P: Numbers = 1.0) -> Any:
     )
 
 
-def gaussian_entropy(var_Q: Numbers, n_dims: int) -> Any:
+def gaussian_entropy(var_Q, n_dims):
     """H(Q) = n_dims/2 * ln(2 pi e var_Q), in nats."""
     return 0.5 * n_dims * np.log(2 * np.pi * np.e * np.asarray(var_Q, dtype=float))
 
 
-def kl_experts(
-    mu: Numbers,
-    var_Q: Numbers,
-    counts: Any,
-    B_hat: np.ndarray,
-    var_P: Numbers = 1.0,
-) -> Any:
+def kl_experts(mu, var_Q, counts, B_hat, var_P=1.0):
     """Sum over tokens of KL(Q || N(B_w, var_P_w I)).
 
     Identity: KL(Q || product of experts) = kl_experts + log_normaliser + (n_tokens - 1) entropy.
@@ -140,13 +113,7 @@ def kl_experts(
     return np.bincount(rows, weights=each * counts.data, minlength=counts.shape[0])
 
 
-def paper_penalty(
-    mu: Numbers,
-    var_Q: Numbers,
-    prior_mean: Numbers,
-    n_tokens: Numbers,
-    var_P: Numbers = 1.0,
-) -> Any:
+def paper_penalty(mu, var_Q, prior_mean, n_tokens, var_P=1.0):
     """lam times the penalty in the paper's loss; not a KL, see the Notes.
 
         n/(2 var_P) |mu - m|^2 + n n_dims/2 (ln var_P - ln var_Q + var_Q/var_P)

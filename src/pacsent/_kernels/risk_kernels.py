@@ -1,7 +1,6 @@
-"""Compiled parts of `risks`: scores of tokens, and the normal distribution function by table.
+"""Compiled parts of `risks`: scores of tokens, and the normal distribution function Phi.
 
-The table replaces erfc, which would cost ten times the matrix product around it. Between its
-nodes Phi is interpolated on a line: off by at most max|Phi''|/8 * step^2 < 1.2e-7.
+A table replaces erfc, which would cost ten times the matrix product around it.
 """
 
 import math
@@ -12,10 +11,8 @@ from pacsent._kernels.compiling import njit
 from pacsent._kernels.sampling_kernels import power_of_two32
 from pacsent._kernels.skipgram_kernels import fetch_rows
 
-STEPS = 512  # nodes per unit
-LIMIT = 6.0  # beyond it Phi is 0 or 1 to 1e-9
-FINE_STEPS = 512.0  # of the table for float64
-FINE_LIMIT = 8.5  # beyond it Phi is 0 or 1 to 1e-17
+# Nodes per unit of the table of Phi, and where it ends: beyond, Phi is 0 or 1 to 1e-17.
+FINE_STEPS, FINE_LIMIT = 512.0, 8.5
 
 
 @njit(cache=True, nogil=True)
@@ -34,28 +31,6 @@ def token_scores(mu, A, ids, offsets, out):
 
 
 # Sums may be reordered (that is what lets them vectorise); nothing is assumed about nan or inf.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def noise_errors(scores, bias, inverse_norms, inverse_sd, p_noise, table, out):
-    """Chance that a noise word scores above 0, row by row, in place; scores are float32.
-
-    out[s] = sum(p_noise * Phi((scores[s] + bias) * inverse_norms * inverse_sd[s]))
-    """
-    one = np.float32(1.0)
-    top = np.float32(table.size - 2)
-    middle = np.float32(LIMIT * STEPS)
-    for s in range(scores.shape[0]):
-        factor = np.float32(inverse_sd[s] * STEPS)
-        total = 0.0
-        for u in range(scores.shape[1]):
-            place = (scores[s, u] + bias) * inverse_norms[u] * factor + middle
-            place = min(max(place, np.float32(0.0)), top + one)
-            node = min(np.int32(place), np.int32(top))
-            share = place - np.float32(node)
-            value = table[node] + share * (table[node + 1] - table[node])
-            total += p_noise[u] * value
-        out[s] = total
-
-
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def noise_error_terms(scores, bias, sd, norms, p_noise, table, out):
     """Chance that a noise word scores above 0 and its gradients, row by row, in float64, in place.
@@ -100,8 +75,8 @@ def noise_error_terms(scores, bias, sd, norms, p_noise, table, out):
 def noise_error_terms32(scores, bias, inverse_sd, inverse_norms, p_noise, out):
     """`noise_error_terms` in single precision, for rows that are not zero; scores are float32.
 
-    Phi is 1 - phi(z) times a polynomial in 1/(1 + 0.2316419 z), off by at most 8e-8 (Abramowitz
-    and Stegun, 26.2.17). Sums are in float64.
+    Phi is 1 - phi(z) times a polynomial in 1/(1 + 0.2316419 z) (Abramowitz and Stegun, 26.2.17),
+    off by at most 8e-7, most of it from the exponential. Sums are in float64.
     """
     noise, grad_rho = out
     one = np.float32(1.0)

@@ -1,15 +1,15 @@
 """Exact risks of a Gaussian sentence vector: the zero-one loss of the Gibbs classifier.
 
 The classifier draws h ~ N(mu, var_Q I) and answers "this word is of the sentence" where
-h.A_w + bias > 0. Its chance to be wrong about a word needs no sampling (SPEC of the maths:
-h.A_w is normal), and nor does its chance to be wrong about noise, because the noise distribution
-is known. A score of exactly 0 counts as an error for both answers. `A_hat` is the table of the
-loss; a word whose vector is zero always scores `bias`.
+h.A_w + bias > 0. Its probability of being wrong about a word needs no sampling, because h.A_w is
+normal, and neither does that for noise, whose distribution is known. A score of exactly 0 counts as
+an error for both answers. `A_hat` is the matrix in the loss; a word whose vector is zero always
+scores `bias`.
 """
 
-import itertools
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +19,15 @@ from scipy.special import ndtr
 
 from pacsent.maths.arrays import Numbers, Tokens
 
-_UNIT_32 = 2.0**-24
-_UNIT_64 = 2.0**-53
+# Largest slope of Phi, rounded up.
+_MAX_SLOPE = 0.3990
+
+# Scores (sentences times noise words) computed at once, in double and in single precision.
+_MAX_SCORES, _MAX_SCORES_32 = 1_000_000, 32_000_000
 
 
 class GibbsRisk(NamedTuple):
-    """Risks of each sentence, shape (n_sentences,); gradients where they were asked for."""
+    """Risks of each sentence, shape (n_sentences,), and their gradients on request."""
 
     positive: np.ndarray  # R+, mean over the sentence's tokens
     noise: np.ndarray  # R-, over the noise distribution
@@ -109,23 +112,21 @@ def gibbs_risk(
     positive, grad_mu, grad_rho = np.zeros(n), np.zeros((n, n_dims)), np.zeros(n)
     table = np.asarray(A_hat, dtype=np.float32) if A_hat.dtype == np.float16 else A_hat
     norms = row_norms(A_hat) if norms is None else norms
-    own_words(
-        mu, sd, table, norms, (counts.indices, counts.indptr, shares), float(bias),
-        (positive, grad_mu, grad_rho),
-    )  # fmt: skip
+    tokens = counts.indices, counts.indptr, shares
+    own_words(mu, sd, table, norms, tokens, float(bias), (positive, grad_mu, grad_rho))
     grad_mu *= weights[0]
     grad_rho *= weights[0]
 
     if noise_table is None:
         noise_table = np.asarray(A_hat if noise_words is None else A_hat[noise_words], dtype=float)
     noise_norms = norms if noise_words is None else norms[noise_words]
-    terms = _single_terms if noise_table.dtype == np.float32 else _double_terms
     noise, noise_rho = np.empty((2, n))
-    size = max(1, 1_000_000 // max(noise_norms.size, 1))
+    size = max(1, _MAX_SCORES // max(noise_norms.size, 1))
     for start in range(0, n, size):
-        rows = slice(start, min(start + size, n))
+        rows = slice(start, start + size)
         score = mu[rows].astype(noise_table.dtype) @ noise_table.T  # (n_rows, n_noise)
-        terms(score, float(bias), sd[rows], noise_norms, p_noise, (noise[rows], noise_rho[rows]))
+        out = noise[rows], noise_rho[rows]
+        _noise_terms(score, float(bias), sd[rows], noise_norms, p_noise, out)
         if gradients:
             grad_mu[rows] += weights[1] * (score @ noise_table)
             grad_rho[rows] += weights[1] * noise_rho[rows]
@@ -135,17 +136,16 @@ def gibbs_risk(
     return GibbsRisk(positive, noise, risk, grad_mu, grad_rho)
 
 
-def _double_terms(score, bias, sd, norms, p_noise, out) -> None:
-    from pacsent._kernels.risk_kernels import noise_error_terms
+def _noise_terms(score, bias, sd, norms, p_noise, out):
+    """R- and its gradients in the precision of the scores, which become the gradients, in place."""
+    from pacsent._kernels.risk_kernels import noise_error_terms, noise_error_terms32
 
-    noise_error_terms(score, bias, sd, norms, p_noise, _fine_table(), out)
-
-
-def _single_terms(score, bias, sd, norms, p_noise, out) -> None:
-    from pacsent._kernels.risk_kernels import noise_error_terms32
-
-    single, zero = np.float32, norms == 0
+    if score.dtype != np.float32:
+        noise_error_terms(score, bias, sd, norms, p_noise, _fine_table(), out)
+        return
+    zero = norms == 0
     inverse, p = 1.0 / np.where(zero, 1.0, norms), np.where(zero, 0.0, p_noise)
+    single = np.float32
     noise_error_terms32(score, single(bias), 1.0 / sd, single(inverse), single(p), out)
     if bias >= 0:
         out[0][...] += p_noise[zero].sum()  # a zero vector scores `bias`, for every draw
@@ -181,14 +181,9 @@ def token_errors(
 
 
 def token_margin(mu: np.ndarray, var_Q: np.ndarray) -> np.ndarray:
-    """Numerical error of `token_errors` at most, for each sentence; see `noise_risk`.
-
-    >>> import numpy as np
-    >>> bool(token_margin(np.ones((1, 2)), np.ones(1))[0] < 1e-12)
-    True
-    """
+    """Numerical error of `token_errors` at most, for each sentence; see `noise_risk`."""
     length = np.sqrt(np.einsum("ij,ij->i", mu, mu, dtype=float))
-    return 0.3990 * (np.shape(mu)[1] + 4) * _UNIT_64 * length / np.sqrt(var_Q) + 1e-14
+    return _MAX_SLOPE * (np.shape(mu)[1] + 4) * 2.0**-53 * length / np.sqrt(var_Q) + 1e-14
 
 
 def row_norms(table: np.ndarray) -> np.ndarray:
@@ -212,7 +207,6 @@ def noise_risk(
     p_noise: ArrayLike,
     *,
     bias: float = 0.0,
-    precision: str = "float32",
     n_jobs: int = 1,
     progress: Any = None,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -220,89 +214,44 @@ def noise_risk(
 
         R-_s = sum_u p_noise(u) Phi((mu_s.A_u + bias) / (sd_s |A_u|))
 
-    The exact R- is within `margin` of `risk`, both of shape (n_sentences,). With `precision`
-    "float32" the means must be float32 numbers (of any dtype), because nothing is rounded silently;
-    "float64" takes about ten times as long. `n_jobs` threads do the part outside the matrix
-    product.
+    The exact R- is within `margin` of `risk`, both of shape (n_sentences,). In single precision,
+    many times as fast as `gibbs_risk`: the means must be float32 numbers (of any dtype), because
+    nothing is rounded silently. `n_jobs` threads do the part outside the matrix product.
 
     Notes
     -----
     A dot product of n_dims terms in arithmetic with unit u, summed in any order, is off by at most
     g |mu| |A_u|, g = n_dims u / (1 - n_dims u); z is then off by g |mu| / sd, and Phi, whose slope
-    is at most 0.3990, by 0.3990 g |mu| / sd. Scaling, the table of Phi (see the kernel) and its
-    place in float32 add less than 1e-6; in float64 everything else adds less than 1e-13.
+    is at most 0.3990, by 0.3990 g |mu| / sd. Scaling and Phi itself (see the kernel) add less than
+    1e-6.
     """
     mu, var_Q = np.asarray(mu), np.asarray(var_Q, dtype=float)
-    _check_noise_risk(mu, var_Q, precision)
-    single = precision == "float32"
-    n_dims = mu.shape[1]
-    noise = _NoiseTable(A_hat, np.asarray(p_noise, dtype=float), bias, single)
-    risk = noise.risks(mu, np.sqrt(var_Q), max(1, n_jobs), progress)
-    unit = _UNIT_32 if single else _UNIT_64
-    g = (n_dims + 2) * unit / (1 - (n_dims + 2) * unit)
-    off = g * np.sqrt(np.einsum("ij,ij->i", mu, mu, dtype=float))
-    if single:  # the bias was rounded too
-        off += abs(float(np.float32(bias)) - bias) * (noise.p * noise.inverse_norms).sum()
-    return risk, 0.3990 * off / np.sqrt(var_Q) + (1e-6 if single else 1e-13)
-
-
-def _check_noise_risk(mu, var_Q, precision) -> None:
-    if precision not in ("float32", "float64"):
-        raise ValueError(f"precision must be 'float32' or 'float64'. Got {precision!r} instead.")
-    if precision == "float32" and np.any(mu != mu.astype(np.float32)):
+    if np.any(mu != mu.astype(np.float32)):
         raise ValueError(
-            "mu must hold float32 numbers for precision='float32'. Got others instead. Round it "
-            "first (mu.astype(np.float32)), so that the risk is that of the vector you keep."
+            "mu must hold float32 numbers. Got others instead. Round it first "
+            "(mu.astype(np.float32)), so that the risk is that of the vector you keep."
         )
     if not (np.isfinite(var_Q).all() and (var_Q > 0).all()):
         raise ValueError("var_Q must be finite and > 0. Got others instead. Drop empty sentences.")
+    n, n_dims = mu.shape
+    p_noise, sd, norms = np.asarray(p_noise, dtype=float), np.sqrt(var_Q), row_norms(A_hat)
+    means, rows = np.ascontiguousarray(mu, dtype=np.float32), np.asarray(A_hat, dtype=np.float32)
+    risk, spare = np.empty((2, n))
 
+    def work(scores, part):
+        _noise_terms(scores, bias, sd[part], norms, p_noise, (risk[part], spare[part]))
 
-class _NoiseTable:
-    """The whole vocabulary as noise: rows, their lengths, probabilities, the bias."""
-
-    def __init__(self, A_hat, p_noise, bias, single):
-        from pacsent._kernels.risk_kernels import LIMIT, STEPS
-
-        norms = row_norms(A_hat)
-        zero = norms == 0
-        self.inverse_norms = np.where(zero, 0.0, 1.0 / np.where(zero, 1.0, norms))
-        self.p = np.where(zero, 0.0, p_noise)
-        self.always = p_noise[zero].sum() if bias >= 0 else 0.0  # a zero vector scores `bias`
-        self.bias, self.single = bias, single
-        self.rows = np.asarray(A_hat, dtype=np.float32 if single else np.float64)
-        if single:
-            nodes = np.arange(-LIMIT, LIMIT + 0.5 / STEPS, 1.0 / STEPS)
-            self.phi = ndtr(nodes).astype(np.float32)
-            self.inverse_norms = self.inverse_norms.astype(np.float32)
-
-    def risks(self, mu, sd, n_threads, progress) -> np.ndarray:
-        """R- of each sentence; blocks of sentences, each divided among the threads."""
-        n, n_words = len(mu), self.rows.shape[0]
-        if self.single:
-            mu = np.ascontiguousarray(mu, dtype=np.float32)
-        block = max(1, (32_000_000 if self.single else 4_000_000) // max(1, n_words))
-        risk = np.empty(n)
-        with ThreadPoolExecutor(n_threads) as pool:
-            for start in range(0, n, block):
-                stop = min(start + block, n)
-                scores = mu[start:stop] @ self.rows.T  # (n_rows, n_words)
-                edges = np.linspace(0, stop - start, n_threads + 1).astype(int)
-                work = [
-                    (scores[a:b], sd[start + a : start + b], risk[start + a : start + b])
-                    for a, b in itertools.pairwise(edges)
-                ]
-                list(pool.map(self._errors, *zip(*work)))
-                if progress is not None:
-                    progress.advance(stop - start)
-        return risk + self.always
-
-    def _errors(self, scores, sd, out) -> None:
-        from pacsent._kernels.risk_kernels import noise_errors
-
-        if self.single:
-            bias = np.float32(self.bias)
-            noise_errors(scores, bias, self.inverse_norms, 1.0 / sd, self.p, self.phi, out)
-        else:
-            z = (scores + self.bias) * self.inverse_norms / sd[:, None]
-            out[...] = ndtr(z) @ self.p
+    size, n_threads = max(1, _MAX_SCORES_32 // max(1, len(rows))), max(1, n_jobs)
+    with ThreadPoolExecutor(n_threads) as pool:
+        for start in range(0, n, size):
+            scores = means[start : start + size] @ rows.T  # (n_rows, n_words)
+            edges = np.linspace(0, len(scores), n_threads + 1).astype(int)
+            shares = [scores[a:b] for a, b in pairwise(edges)]
+            list(pool.map(work, shares, [slice(a, b) for a, b in pairwise(start + edges)]))
+            if progress is not None:
+                progress.advance(len(scores))
+    g = (n_dims + 2) * 2.0**-24 / (1 - (n_dims + 2) * 2.0**-24)
+    off = g * np.sqrt(np.einsum("ij,ij->i", mu, mu, dtype=float))
+    seen = norms > 0
+    off += abs(float(np.float32(bias)) - bias) * (p_noise[seen] / norms[seen]).sum()
+    return risk, _MAX_SLOPE * off / sd + 1e-6

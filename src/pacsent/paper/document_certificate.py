@@ -215,7 +215,7 @@ class _Measure:
         # the margin of noise_risk allows for this rounding of the means
         noise, margin = noise_risk(
             means.astype(np.float32), variances, sample.A_hat, sample.p_noise,
-            bias=bias, precision="float32", n_jobs=n_threads(None),
+            bias=bias, n_jobs=n_threads(None),
         )  # fmt: skip
         risk = 0.5 * positive + 0.5 * np.minimum(1.0, noise + margin)
         gibbs = GibbsPosterior(

@@ -17,6 +17,7 @@ from pacsent.encoders import EmptySentenceWarning
 from pacsent.encoders.external_encoders import AnyEncoder, as_encoder, name_of
 from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
+from pacsent.maths.gaussians import kl_gaussians
 from pacsent.paper import method_rows
 from pacsent.paper.method_rows import ROWS, Features, Row, Texts, features, from_estimator
 from pacsent.progress import bar
@@ -569,8 +570,6 @@ def similarity(row: Row, pairs: Any, words: Any, *, n_jobs: int | None = None) -
     """Spearman and Pearson correlation with human scores, lam chosen on the training part."""
     from scipy.stats import pearsonr, spearmanr
 
-    from pacsent.maths import gaussians
-
     encode = words.vocabulary.encode
     parts = {p: (encode(pairs.first[p]), encode(pairs.second[p])) for p in pairs.scores}
     texts = pairs.first["train"] + pairs.second["train"]
@@ -602,10 +601,17 @@ def similarity(row: Row, pairs: Any, words: Any, *, n_jobs: int | None = None) -
         first, second = (made.vectorizer.posterior(part) for part in parts["test"])
         known = np.isfinite(first[1]) & np.isfinite(second[1])
         Q, R = ((m[known], v[known]) for m, v in (first, second))
-        signs = {"log_likelihood_kernel": 1, "kl_divergence": -1, "wasserstein_distance": -1}
-        for name, sign in signs.items():
-            with np.errstate(all="ignore"):
-                values = sign * getattr(gaussians, name)(Q, R)
+        with np.errstate(all="ignore"):
+            squared = ((Q[0].astype(float) - R[0]) ** 2).sum(axis=1)
+            v, n_dims = Q[1] + R[1], Q[0].shape[1]
+            # 1 - 4 var_Q var_R / v^2 = (var_Q - var_R)^2 / v^2, which keeps the digits near 0
+            overlap = 0.25 * n_dims * np.log1p(-(((Q[1] - R[1]) / v) ** 2)) - squared / (2 * v)
+            similarities = {
+                "log_likelihood_kernel": overlap,
+                "kl_divergence": -kl_gaussians(*Q, *R),
+                "wasserstein_distance": -squared - n_dims * (np.sqrt(Q[1]) - np.sqrt(R[1])) ** 2,
+            }
+        for name, values in similarities.items():
             if np.isfinite(values).all():  # a variance of 0 or infinity makes no kernel
                 others[name] = float(spearmanr(values, pairs.scores["test"][known])[0])
     return {

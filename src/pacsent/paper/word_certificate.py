@@ -243,7 +243,7 @@ def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
     with bar("noise", total=len(mu), unit="documents", enabled=options.verbose) as progress:
         noise, margin = noise_risk(
             mu, var_Q, sample.A_hat, sample.p_noise,
-            bias=sample.bias, precision="float32", n_jobs=n_threads(None), progress=progress,
+            bias=sample.bias, n_jobs=n_threads(None), progress=progress,
         )  # fmt: skip
     given = isinstance(options.posterior, tuple)
     certificate = sample.certificate(
