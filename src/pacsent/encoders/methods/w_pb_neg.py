@@ -1,11 +1,9 @@
 """w-PB-neg: one posterior for each word, shared by all sentences."""
 
-import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from pacsent.encoders.methods.sampled_methods import (
     MINIMISED,
@@ -49,17 +47,12 @@ class WordPBNegVectorizer(NegativeSampling):
         the data weighing lam, which then ought to be of the order of the number of sentences.
     weighting : {"sentence", "token"}, default="sentence"
         Whether every training sentence counts the same, or every token.
-    solver : {"sgd", "exact"}, default="sgd"
-        Stochastic gradients with exponential-integrator steps, one per sentence and epoch; or
-        L-BFGS on the expected loss, for small problems.
     n_negatives, noise_power
         As in PBNegVectorizer.
     n_epochs : int, default=40
         Passes over the training sentences.
     learning_rate : float, default=0.025
         First step; it falls linearly, epoch by epoch, to 0.
-    max_iter, tol
-        Of the exact solver: most iterations, and the largest entry of the scaled gradient.
     swap_roles, on_empty, batch_size
         As in PBNegVectorizer.
     n_jobs : int or None, default=None
@@ -77,10 +70,6 @@ class WordPBNegVectorizer(NegativeSampling):
     word_variances_, prior_variances_ : array, shape (n_trained,)
     prior_scale_ : float
         s above; 1 unless `prior_variance` is "matched". The data weigh `lam / prior_scale_`.
-    n_iter_ : int
-        Epochs, or iterations of the exact solver.
-    gradient_norm_ : float
-        Of the exact solver; nan otherwise.
     noise_counts_ : array, shape (n_words,)
 
     Examples
@@ -94,21 +83,17 @@ class WordPBNegVectorizer(NegativeSampling):
     names: ClassVar = {"w-PB-neg": Name()}
     _parameter_constraints: ClassVar[dict] = {
         **NegativeSampling._parameter_constraints,
-        **MINIMISED,
+        "lam": MINIMISED["lam"],
         "prior_variance": [StrOptions({"matched", "paper"}), POSITIVE],
-        "weighting": [StrOptions(set(w_pb_neg.WEIGHTINGS))],
-        "solver": [StrOptions({"sgd", "exact"})],
+        "weighting": [StrOptions({"sentence", "token"})],
         **SCHEDULED,
     }
 
     lam: float = 1.0
     prior_variance: float | str = "matched"
     weighting: str = "sentence"
-    solver: str = "sgd"
     n_epochs: int = 40
     learning_rate: float = 0.025
-    max_iter: int = 1000
-    tol: float = 1e-6
     verbose: bool | int = False
 
     def _fit(self, encoded):
@@ -124,42 +109,32 @@ class WordPBNegVectorizer(NegativeSampling):
         scale = None if isinstance(self.prior_variance, str) else self.prior_variance
         var_P = w_pb_neg.prior_variances(self.noise_counts_, scale)[words]
         var_P = self.prior_scale_ * var_P
-        settings = {
-            "n_negatives": self.n_negatives,
-            "lam": self.lam / self.prior_scale_,
-            "weighting": self.weighting,
-            "n_threads": self._n_threads(),
-        }
-        with one_blas_thread():
-            if self.solver == "exact":
-                found = w_pb_neg.solve(
-                    counts, A_hat[words], B_hat[words], var_P, p,
-                    tol=self.tol, max_iter=self.max_iter, **settings,
-                )  # fmt: skip
-            else:
-                with bar("w-PB-neg", total=self.n_epochs, unit="epochs", enabled=self.verbose) as b:
-                    found = w_pb_neg.train(
-                        counts, (np.float32(A_hat[words]), np.float32(B_hat[words])), var_P, p,
-                        steps=learning_rates(self.n_epochs, self.learning_rate),
-                        rng=np.random.default_rng(self.seed_),
-                        callback=lambda epoch: b.advance(), **settings,
-                    )  # fmt: skip
-        if not (np.isfinite(found.mu).all() and np.isfinite(found.rho).all()):
+        tables = np.float32(A_hat[words]), np.float32(B_hat[words])
+        with (
+            one_blas_thread(),
+            bar("w-PB-neg", total=self.n_epochs, unit="epochs", enabled=self.verbose) as progress,
+        ):
+            mu, rho = w_pb_neg.train(
+                counts,
+                tables,
+                var_P,
+                p,
+                steps=learning_rates(self.n_epochs, self.learning_rate),
+                n_negatives=self.n_negatives,
+                lam=self.lam / self.prior_scale_,
+                weighting=self.weighting,
+                n_threads=self._n_threads(),
+                rng=np.random.default_rng(self.seed_),
+                callback=lambda epoch: progress.advance(),
+            )
+        if not (np.isfinite(mu).all() and np.isfinite(rho).all()):
             raise ValueError(
                 f"learning_rate must be small enough for training to end at numbers. Got "
                 f"{self.learning_rate} instead, and posteriors that are not finite. Lower it, and "
                 "check the word vectors for numbers that are not finite."
             )
         self.words_, self.prior_variances_ = words, var_P
-        self.word_means_, self.word_variances_ = found.mu.astype(self._dtype), np.exp(found.rho)
-        self.n_iter_, self.gradient_norm_ = found.n_iter, found.gradient_norm
-        if self.solver == "exact" and not found.gradient_norm <= self.tol:
-            warnings.warn(
-                f"The scaled gradient is {found.gradient_norm:.2g} after {found.n_iter} iterations,"
-                f" not below tol={self.tol:g}. Raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        self.word_means_, self.word_variances_ = mu.astype(self._dtype), np.exp(rho)
 
     def _state(self):
         learned = {
@@ -167,7 +142,7 @@ class WordPBNegVectorizer(NegativeSampling):
             "word_means": self.word_means_,
             "word_variances": self.word_variances_,
             "prior_variances": self.prior_variances_,
-            "training": np.array([self.n_iter_, self.gradient_norm_, self.prior_scale_]),
+            "prior_scale": np.array([self.prior_scale_]),
         }
         return {**super()._state(), **learned}
 
@@ -178,9 +153,7 @@ class WordPBNegVectorizer(NegativeSampling):
         self.word_means_ = checked_tensor(state, "word_means", self._dtype, shape)
         self.word_variances_ = checked_tensor(state, "word_variances", np.float64, words.shape)
         self.prior_variances_ = checked_tensor(state, "prior_variances", np.float64, words.shape)
-        training = checked_tensor(state, "training", np.float64, (None,), finite=False).tolist()
-        n_iter, self.gradient_norm_, *scale = training
-        self.n_iter_, self.prior_scale_ = int(n_iter), scale[0] if scale else 1.0
+        self.prior_scale_ = float(checked_tensor(state, "prior_scale", np.float64, (1,))[0])
 
     def _pooling_tables(self):
         """(means, variances) of all words: learned ones, and the prior mean of the others."""
