@@ -15,7 +15,7 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent.maths.binomial import two_sided_limits
-from pacsent.maths.means import betting_path
+from pacsent.maths.means import bets, betting
 from pacsent.paper import simulate, simulation
 from pacsent.threads import n_threads
 
@@ -68,9 +68,9 @@ def stream_row(n_streams):
     broken, ends = 0, []
     for _ in range(n_streams):
         stream = population.encoded.take(rng.integers(0, 1000, N_STREAM))
-        path = betting_path(rule.losses(stream, rng), 0.05)
-        broken += bool((path < truth).any())
-        ends.append(path[-1])
+        losses = rule.losses(stream, rng)
+        broken += bool(bets(losses, 0.05, anytime=True).log_wealth(truth).max() >= np.log(20))
+        ends.append(betting(losses, 0.05, anytime=True))
     low, high = two_sided_limits(broken, n_streams, 0.05)
     return {
         "kind": "continuation, watched",

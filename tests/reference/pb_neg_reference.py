@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
-from pacsent.maths.logistic import gaussian_logistic, sigmoid, softplus
+from pacsent.maths.logistic import gaussian_logistic
 
 
 class Objective(NamedTuple):
@@ -26,8 +27,8 @@ def negative_sampling_loss(h, tokens, negatives, A_hat):
     """(loss, gradient in h): sum over tokens of softplus(-h.A_w) + sum_j softplus(h.A_{n_j})."""
     true, noise = A_hat[tokens], A_hat[negatives]  # (n_tokens, n_dims), (n_tokens, k, n_dims)
     a_true, a_noise = true @ h, noise @ h
-    loss = softplus(-a_true).sum() + softplus(a_noise).sum()
-    grad = np.einsum("tk,tkd->d", sigmoid(a_noise), noise) - sigmoid(-a_true) @ true
+    loss = np.logaddexp(0.0, -a_true).sum() + np.logaddexp(0.0, a_noise).sum()
+    grad = np.einsum("tk,tkd->d", expit(a_noise), noise) - expit(-a_true) @ true
     return loss, grad
 
 

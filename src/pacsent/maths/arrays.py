@@ -19,12 +19,7 @@ class Tokens(Protocol):
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:
-    """Return the rows of `X` divided by their lengths; rows of zeros stay as they are.
-
-    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
-    array([[0.6, 0.8],
-           [0. , 0. ]])
-    """
+    """Return the rows of `X` divided by their lengths; rows of zeros stay as they are."""
     lengths = np.sqrt(np.einsum("ij,ij->i", X, X))  # faster than np.linalg.norm along an axis
     lengths[lengths == 0] = 1.0
     return X / lengths[:, None]
@@ -38,11 +33,7 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 
 def splitmix64(x: ArrayLike) -> np.ndarray:
-    """The finaliser of splitmix64: every bit of the input changes every bit of the output.
-
-    >>> int(splitmix64(np.uint64(1)))
-    6238072747940578789
-    """
+    """The finaliser of splitmix64: every bit of the input changes every bit of the output."""
     z = np.asarray(x, dtype=np.uint64)
     with np.errstate(over="ignore"):  # multiplication modulo 2^64
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -65,9 +65,6 @@ def _finish(value, clip):
     return float(value) if np.ndim(value) == 0 else value
 
 
-# ---- the kl inverse -----------------------------------------------------------------------------
-
-
 def _g(t):
     """t - log1p(t) >= 0 for t > -1, without cancellation near 0."""
     small = np.abs(t) < 0.1
@@ -141,9 +138,6 @@ def _displacement(q, c):
         step *= 2
 
 
-# ---- the bounds ---------------------------------------------------------------------------------
-
-
 def ln_xi(n: Numbers) -> Any:
     """ln xi(n), xi(n) = sum_k C(n,k) (k/n)^k (1-k/n)^(n-k); rounded up. Always <= ln(2 sqrt n).
 
@@ -157,30 +151,20 @@ def ln_xi(n: Numbers) -> Any:
     sizes = _sample_size(n)
     flat, out = np.atleast_1d(sizes).ravel(), np.empty(sizes.size)
     for size in np.unique(flat):
-        out[flat == size] = _ln_xi(size)
+        if size > _LARGEST_SUM:
+            xi = np.sqrt(np.pi * size / 2) + 2 / 3 + np.sqrt(np.pi / (2 * size)) / 12
+        else:
+            j = np.arange(1, min(size, 10 + 10 * np.sqrt(size)) + 1)  # term_j <= e^(-j (j-1) / 2n)
+            terms = np.cumprod((size - j + 1) / size)
+            tail = terms[-1] * size / j[-1] if j[-1] < size else 0.0  # ratios are <= 1 - j/n here
+            rounding = 4 * j.size * _EPS  # of the product and of the sum, relative
+            xi = (1.0 + terms.sum() + tail) * (1.0 + rounding)
+        out[flat == size] = _up(np.log(xi), 16)
     return _finish(out.reshape(sizes.shape), clip=False)
 
 
-def _ln_xi(n):
-    if n > _LARGEST_SUM:
-        return float(
-            _up(np.log(np.sqrt(np.pi * n / 2) + 2 / 3 + np.sqrt(np.pi / (2 * n)) / 12), 16)
-        )
-    j = np.arange(1, min(n, 10 + 10 * np.sqrt(n)) + 1)  # term_j <= exp(-j (j-1) / 2n)
-    terms = np.cumprod((n - j + 1) / n)
-    tail = terms[-1] * n / j[-1] if j[-1] < n else 0.0  # ratios from here on are <= 1 - j/n
-    rounding = 4 * j.size * _EPS  # of the product and of the sum, relative
-    return float(_up(np.log((1.0 + terms.sum() + tail) * (1.0 + rounding)), 8))
-
-
 def catoni(
-    empirical_risk: Numbers,
-    kl: Numbers,
-    n: Numbers,
-    delta: Numbers,
-    *,
-    lam: Numbers,
-    clip: bool = True,
+    empirical_risk: Numbers, kl: Numbers, n: Numbers, delta: Numbers, *, lam: Numbers, clip=True
 ) -> Any:
     """Catoni's bound (Theorem 1 of the paper), for a `lam` fixed before the sample is seen.
 
@@ -245,11 +229,7 @@ KAPPA = (5 * math.sqrt(5) - 11) / 4
 
 
 class Distances(NamedTuple):
-    """How far the farthest word lies from the prior's mean of each document, D_s: three moments.
-
-    >>> Distances.of(np.array([3, 1]), np.array([2.0, 1.0])).mean_square
-    3.25
-    """
+    """How far the farthest word lies from the prior's mean of each document, D_s: three moments."""
 
     mean_square: float  # sum_s n_s D_s^2 / n
     mean_fourth: float  # sum_s n_s D_s^4 / n
@@ -258,11 +238,9 @@ class Distances(NamedTuple):
     @classmethod
     def of(cls, n_s: np.ndarray, D: np.ndarray) -> "Distances":
         """Of documents with n_s tokens each."""
-        squares = n_s * D**2
-        n = float(np.sum(n_s))
-        return cls(
-            float(squares.sum() / n), float((squares * D**2).sum() / n), float(squares.max())
-        )
+        squares, n = n_s * D**2, float(np.sum(n_s))
+        fourth = float((squares * D**2).sum() / n)
+        return cls(float(squares.sum() / n), fourth, float(squares.max()))
 
 
 def squared_loss_complexity(
@@ -317,11 +295,7 @@ def binomial_tail(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:
 
 
 class NamedBound(NamedTuple):
-    """A bound, its value, and what it asks of whoever uses it.
-
-    >>> NamedBound('a bound', 0.25, 'for any posterior').value
-    0.25
-    """
+    """A bound, its value, and what it requires."""
 
     name: str
     value: float
@@ -338,27 +312,18 @@ def compare(
     >>> [(bound.name, round(bound.value, 3)) for bound in compare(0.1, 5.0, 200, 0.05)][:2]
     [('kl inverse, xi(n)', 0.226), ('kl inverse, 2 sqrt(n) (Maurer)', 0.229)]
     """
-    arguments = empirical_risk, kl, n, delta
-    _checked(*arguments)
+    numbers = empirical_risk, kl, n, delta
+    xi, sqrt = maurer(*numbers, constant="xi"), maurer(*numbers)
     n_errors = int(np.ceil(empirical_risk * n - 1e-9))
+    lam = lam if lam is not None else float(n)
     free = "lambda-free, any posterior"
-    fixed = lam if lam is not None else float(n)
+    grid_note = f"lambda chosen afterwards among {GRID.size}, delta/{GRID.size} each"
+    fixed_note = "lambda must be fixed before the sample is seen"
+    tail_note = f"one classifier fixed beforehand, {n_errors:,} errors; kl not used"
     return [
-        NamedBound("kl inverse, xi(n)", maurer(*arguments, constant="xi"), free),
-        NamedBound("kl inverse, 2 sqrt(n) (Maurer)", maurer(*arguments), free),
-        NamedBound(
-            "Catoni over a grid",
-            catoni_over_grid(*arguments),
-            f"lambda chosen afterwards among {GRID.size}, delta/{GRID.size} each",
-        ),
-        NamedBound(
-            f"Catoni, lambda = {fixed:g}",
-            catoni(*arguments, lam=fixed),
-            "lambda must be fixed before the sample is seen",
-        ),
-        NamedBound(
-            "test set (binomial tail)",
-            binomial_tail(n_errors, n, delta),
-            f"one classifier fixed beforehand, {n_errors:,} errors; kl not used",
-        ),
+        NamedBound("kl inverse, xi(n)", xi, free),
+        NamedBound("kl inverse, 2 sqrt(n) (Maurer)", sqrt, free),
+        NamedBound("Catoni over a grid", catoni_over_grid(*numbers), grid_note),
+        NamedBound(f"Catoni, lambda = {lam:g}", catoni(*numbers, lam=lam), fixed_note),
+        NamedBound("test set (binomial tail)", binomial_tail(n_errors, n, delta), tail_note),
     ]

@@ -6,46 +6,28 @@ import numpy as np
 
 
 def is_count(value: object, least: int = 0) -> bool:
-    """Whether a value is an integer of at least `least`; True and False are not.
-
-    >>> is_count(3), is_count(3.0), is_count(True), is_count(0, least=1)
-    (True, False, False, False)
-    """
+    """Whether a value is an integer of at least `least`; True and False are not."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         return False
     return bool(value >= least)
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a finite real number; True and False are not.
-
-    >>> is_number(0.5), is_number(float("nan")), is_number("0.5"), is_number(True)
-    (True, False, False, False)
-    """
+    """Whether a value is a finite real number; True and False are not."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         return False
     return bool(np.isfinite(float(value)))
 
 
 def check_count(name: str, value: object, least: int = 1) -> int:
-    """The value as int, or a ValueError that names it.
-
-    >>> check_count("n_candidates", 0.5)
-    Traceback (most recent call last):
-    ValueError: n_candidates must be an integer of at least 1. Got 0.5 instead.
-    """
+    """The value as int, or a ValueError that names it."""
     if not is_count(value, least):
         raise ValueError(f"{name} must be an integer of at least {least}. Got {value!r} instead.")
     return int(value)  # type: ignore[call-overload]
 
 
 def check_probability(name: str, value: object) -> float:
-    """The value as float, or a ValueError where it is not strictly between 0 and 1.
-
-    >>> check_probability("delta", 1.0)
-    Traceback (most recent call last):
-    ValueError: delta must be strictly between 0 and 1. Got 1.0 instead.
-    """
+    """The value as float, or a ValueError where it is not strictly between 0 and 1."""
     if not is_number(value) or not 0 < value < 1:  # type: ignore[operator]
         raise ValueError(f"{name} must be strictly between 0 and 1. Got {value!r} instead.")
     return float(value)  # type: ignore[arg-type]

@@ -30,24 +30,13 @@ class Laplace:
     curvature: np.ndarray  # W, (n,)
     L: np.ndarray  # Cholesky factor of B = I + W^1/2 K W^1/2
 
-    def variances(self, K: np.ndarray) -> np.ndarray:
-        """Posterior variances of f, (n,)."""
-        V = solve_triangular(self.L, np.sqrt(self.curvature)[:, None] * K, lower=True)
-        return np.diag(K) - (V**2).sum(0)
-
-    def kl(self) -> float:
-        """KL(Q || P) = (ln det B + tr B^-1 - n + f.a) / 2 in nats."""
-        n = self.f.size
-        trace = (solve_triangular(self.L, np.eye(n), lower=True) ** 2).sum()
-        log_det = 2.0 * np.log(np.diag(self.L)).sum()
-        return float(0.5 * (log_det + trace - n + self.f @ self.a))
-
     def left_out(self, K: np.ndarray) -> np.ndarray:
         """What f of each text would be, about, had its label not been seen, (n,)."""
-        v = np.maximum(self.variances(K), 1e-12)
-        gradient = self.a  # of the weighted log-likelihood at the mode
+        V = solve_triangular(self.L, np.sqrt(self.curvature)[:, None] * K, lower=True)
+        v = np.maximum(np.diag(K) - (V**2).sum(0), 1e-12)  # posterior variances of f
         precision = np.maximum(1.0 / v - self.curvature, 1e-12)
-        return (self.f / v - (self.curvature * self.f + gradient)) / precision
+        # a is the gradient of the weighted log-likelihood at the mode
+        return (self.f / v - (self.curvature * self.f + self.a)) / precision
 
 
 def laplace(
@@ -56,19 +45,17 @@ def laplace(
     weights: np.ndarray | None = None,
     *,
     start: np.ndarray | None = None,
-    offset: Numbers = 0.0,
     tol: float = 1e-4,
 ) -> Laplace:
     """Mode and evidence for signs +-1 under the kernel K, by Newton's method (Rasmussen, alg. 3.1).
 
-    `weights` say how much each text counts, `start` is a guess of the mode, and `offset` the mean
-    of the prior, to which f is added.
+    `weights` say how much each text counts, and `start` is a guess of the mode.
     """
     n = signs.size
     weights = np.ones(n) if weights is None else weights
     f = np.zeros(n) if start is None else start
     for _ in range(50):
-        p = expit(f + offset)
+        p = expit(f)
         W = np.maximum(weights * p * (1.0 - p), 1e-12)
         root = np.sqrt(W)
         B = root[:, None] * K * root
@@ -79,7 +66,7 @@ def laplace(
         before, f = f, K @ a
         if np.abs(f - before).max() < tol:
             break
-    fit = -(weights * np.logaddexp(0.0, -signs * (f + offset))).sum()
+    fit = -(weights * np.logaddexp(0.0, -signs * f)).sum()
     evidence = float(fit - 0.5 * a @ f - np.log(np.diag(L)).sum())
     return Laplace(a, f, evidence, W, L)
 
@@ -107,99 +94,6 @@ def scales(n: int, n_columns: int, has_dense: bool) -> list[list[tuple[float, fl
     return [[(share * total, (1.0 - share) * total) for total in totals] for share in shares]
 
 
-@dataclass(frozen=True)
-class Explored:
-    """Every place of the grid: its scales, what speaks for it, and its solution."""
-
-    s: np.ndarray  # (n_scales,)
-    d: np.ndarray  # (n_scales,)
-    evidence: np.ndarray  # (n_scales,)
-    likelihood: np.ndarray  # (n_scales,), of labels left out
-    left_out: np.ndarray  # (n_scales, n, k)
-    a: np.ndarray  # (n_scales, n, k)
-
-
-def explore(
-    K_sparse: np.ndarray,
-    K_dense: Numbers,
-    labels: np.ndarray,
-    grid: list[list[tuple[float, float]]],
-    *,
-    n_classes: int,
-    weights: np.ndarray,
-    n_threads: int = 1,
-    folds: tuple[np.ndarray, np.ndarray] | None = None,
-    growth: Numbers = 1.0,
-) -> Explored:
-    """Laplace's approximation at every place of the grid; one column for two classes.
-
-    With `folds`, (the fold of each text, whether it is judged), texts are left out fold by fold
-    and not one by one, and only those judged count in the likelihood. `growth`, (n,), is what the
-    n-grams of a text that is left out are multiplied by.
-    """
-    n = labels.size
-    columns = [1] if n_classes == 2 else range(n_classes)
-    signs = [np.where(labels == c, 1.0, -1.0) for c in columns]
-    jitter = 1.0 + 1e-6 * np.eye(n)
-    judged = np.arange(n) if folds is None else np.flatnonzero(folds[1])
-
-    def work(line):
-        """Places of one line of the grid, each started at the solution of the one before."""
-        starts: list = [None] * len(signs)
-        scored_settings = []
-        for s, d in line:
-            K = s * K_sparse + d * K_dense + jitter
-            fits = [laplace(K, y, weights, start=f) for y, f in zip(signs, starts)]
-            starts = [fit.f for fit in fits]
-            more = s * (growth - 1.0)
-            if folds is None:
-                others = K_sparse - np.diag(np.diag(K_sparse))
-                found_out = [fit.left_out(K) + more * (others @ fit.a) for fit in fits]
-            else:
-                rows = K + np.reshape(more, (-1, 1)) * K_sparse
-                found_out = [without_folds(K, y, weights, folds[0], rows) for y in signs]
-            left_out = np.stack(found_out, axis=1)
-            a = np.stack([fit.a for fit in fits], axis=1)
-            some = left_out[judged], labels[judged], weights[judged]
-            likelihood = -log_loss(*some, fit_inverse_temperature(*some)) * weights[judged].sum()
-            scored_settings.append(
-                (s, d, sum(fit.evidence for fit in fits), likelihood, left_out, a)
-            )
-        return scored_settings
-
-    with ThreadPoolExecutor(n_threads) as pool:
-        rows = [row for some in pool.map(work, grid) for row in some]
-    return Explored(*(np.array([row[i] for row in rows]) for i in range(6)))
-
-
-def without_folds(
-    K: np.ndarray,
-    signs: np.ndarray,
-    weights: np.ndarray,
-    folds: np.ndarray,
-    rows: np.ndarray | None = None,
-) -> np.ndarray:
-    """f of each text by the texts of all other folds, (n,); `rows` are K of texts left out."""
-    rows = K if rows is None else rows
-    f = np.zeros(signs.size)
-    for fold in np.unique(folds):
-        held, rest = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-        fit = laplace(K[np.ix_(rest, rest)], signs[rest], weights[rest])
-        f[held] = rows[np.ix_(held, rest)] @ fit.a
-    return f
-
-
-def weigh(evidence: np.ndarray, likelihood: np.ndarray) -> np.ndarray:
-    """Weights of the places, from log evidences and log-likelihoods of left-out labels.
-
-    A third of the weight is shared equally, a third by the likelihood, a third by that times the
-    evidence: few labels know little about the scales, and where the model is wrong about many the
-    evidence may not decide alone.
-    """
-    equal = np.full(evidence.size, 1.0 / evidence.size)
-    return (equal + softmax(likelihood) + softmax(evidence + likelihood)) / 3.0
-
-
 def averaged(
     K_sparse: np.ndarray,
     K_dense: Numbers,
@@ -212,24 +106,77 @@ def averaged(
     folds: tuple[np.ndarray, np.ndarray] | None = None,
     growth: Numbers = 1.0,
 ) -> Averaged:
-    """Average f over the grid, each place weighing by what it says about the labels (`weigh`).
+    """Average f over the grid, each place weighing by what it says about the labels.
 
-    Each f is scaled to the same spread first, or the most confident would decide alone. Two classes
-    have one f, more have one for each against the rest; all have the same weights.
+    Two classes have one f, more have one for each against the rest; all have the same weights. With
+    `folds`, (the fold of each text, whether it is judged), texts are left out fold by fold and not
+    one by one, and only those judged count in the likelihood. `growth`, (n,), is what the n-grams
+    of a text that is left out are multiplied by.
     """
-    weights = np.ones(labels.size) if weights is None else weights
-    explored = explore(
-        K_sparse, K_dense, labels, grid, n_classes=n_classes, weights=weights,
-        n_threads=n_threads, folds=folds, growth=growth,
-    )  # fmt: skip
-    share = weigh(explored.evidence, explored.likelihood)
-    spread = np.sqrt(np.mean(np.square(explored.left_out), axis=(1, 2))) + 1e-12
-    share_of = share / spread * (share @ spread)
+    n = labels.size
+    weights = np.ones(n) if weights is None else weights
+    columns = [1] if n_classes == 2 else range(n_classes)
+    signs = [np.where(labels == c, 1.0, -1.0) for c in columns]
+    jitter = 1.0 + 1e-6 * np.eye(n)
+    judged = np.arange(n) if folds is None else np.flatnonzero(folds[1])
+
+    def explore(line):
+        """Places of one line of the grid, each started at the solution of the one before."""
+        starts: list = [None] * len(signs)
+        places = []
+        for s, d in line:
+            K = s * K_sparse + d * K_dense + jitter
+            fits = [laplace(K, y, weights, start=f) for y, f in zip(signs, starts)]
+            starts = [fit.f for fit in fits]
+            more = s * (growth - 1.0)
+            if folds is None:
+                others = K_sparse - np.diag(np.diag(K_sparse))
+                values = [fit.left_out(K) + more * (others @ fit.a) for fit in fits]
+            else:
+                rows = K + np.reshape(more, (-1, 1)) * K_sparse
+                values = [_without_folds(K, y, weights, folds[0], rows) for y in signs]
+            left_out = np.stack(values, axis=1)
+            sample = left_out[judged], labels[judged], weights[judged]
+            inverse_temperature = fit_inverse_temperature(*sample)
+            likelihood = -log_loss(*sample, inverse_temperature) * weights[judged].sum()
+            evidence = sum(fit.evidence for fit in fits)
+            a = np.stack([fit.a for fit in fits], axis=1)
+            places.append((s, d, evidence, likelihood, left_out, a))
+        return places
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        places = [place for line in pool.map(explore, grid) for place in line]
+    s, d, evidence, likelihood, left_out, a = (np.array(column) for column in zip(*places))
+    share = weigh(evidence, likelihood)
+    # Each f is scaled to the same spread first, or the most confident would decide alone.
+    spread = np.sqrt(np.mean(np.square(left_out), axis=(1, 2))) + 1e-12
+    scaled = share / spread * (share @ spread)
     best = int(np.argmax(share))
     return Averaged(
-        np.einsum("g,gnk->nk", share_of * explored.s, explored.a),
-        np.einsum("g,gnk->nk", share_of * explored.d, explored.a),
-        np.einsum("g,gnk->k", share_of, explored.a),
-        np.einsum("g,gnk->nk", share_of, explored.left_out),
-        (float(explored.s[best]), float(explored.d[best])),
+        np.einsum("g,gnk->nk", scaled * s, a),
+        np.einsum("g,gnk->nk", scaled * d, a),
+        np.einsum("g,gnk->k", scaled, a),
+        np.einsum("g,gnk->nk", scaled, left_out),
+        (float(s[best]), float(d[best])),
     )
+
+
+def _without_folds(K, signs, weights, folds, rows):
+    """f of each text by the texts of all other folds, (n,); `rows` are K of texts left out."""
+    f = np.zeros(signs.size)
+    for fold in np.unique(folds):
+        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        fit = laplace(K[np.ix_(outside, outside)], signs[outside], weights[outside])
+        f[inside] = rows[np.ix_(inside, outside)] @ fit.a
+    return f
+
+
+def weigh(evidence: np.ndarray, likelihood: np.ndarray) -> np.ndarray:
+    """Weights of the places, from log evidences and log-likelihoods of left-out labels.
+
+    A third of the weight is shared equally, a third by the likelihood, a third by that times the
+    evidence: few labels know little about the scales, and where the model is wrong about many the
+    evidence may not decide alone.
+    """
+    equal = np.full(evidence.size, 1.0 / evidence.size)
+    return (equal + softmax(likelihood) + softmax(evidence + likelihood)) / 3.0

@@ -73,15 +73,31 @@ def minimise(
         else:
             # Convex: F(new) <= F(old) + after; to third order F(new) - F(old) = (before + after)/2.
             fell = (after <= 0) | (before + after <= _MIN_DECREASE * before)
-        if turn:
-            pairs = [*pairs[1 - memory :], _pair(step, g_new - g, fell)]
-        shorter = x[~fell] + _cut(before, after, value_new)[~fell, None] * step[~fell]
+        if turn:  # (s, y, 1 / (s.y)); 0 for a row that stayed, or whose pair has no curvature
+            y = g_new - g
+            sy, r = _dot(step, y), np.zeros_like(before)
+            good = fell & (sy > 1e-10 * (_dot(step, step) * _dot(y, y)) ** 0.5)
+            r[good] = 1.0 / sy[good]
+            pairs = [*pairs[1 - memory :], (step, y, r)]
+        cut = np.full_like(before, 0.5)
+        if value_new is None:  # to where the secant of the slopes vanishes
+            with np.errstate(invalid="ignore", divide="ignore"):
+                cut = before / (before - np.nan_to_num(after, nan=np.inf))
+            cut = np.clip(np.nan_to_num(cut, nan=_MIN_CUT), _MIN_CUT, _MAX_CUT)
+        shorter = x[~fell] + cut[~fell, None] * step[~fell]
         x, g = _moved(x, trial, fell), _moved(g, g_new, fell)
         if value_new is not None:
             value = np.where(fell, value_new, value)
         minima.norm[rows[fell]] = np.abs(g[fell]).max(axis=1, initial=0.0)
 
-        direction, lost = _downhill(rows, g, pairs, precondition)
+        used = [pair for pair in pairs if pair[2].any()]
+        direction = -two_loop(g, used, lambda q, rows=rows: precondition(rows, q))
+        lost = ~(_dot(direction, g) <= 0)
+        if lost.any():  # the pairs of these rows mislead, and are forgotten
+            for _, _, r in pairs:
+                r[lost] = 0.0
+            direction[lost] = -precondition(rows[lost], g[lost])
+            lost = ~(_dot(direction, g) <= 0)
         if limit is not None:
             limit(direction)
         trial = x + direction
@@ -106,37 +122,6 @@ def _dot(a, b):
 def _moved(old, new, which):
     """Rows `which` of `new`, the others of `old`; no copy where all move."""
     return new if which.all() else np.where(which[:, None], new, old)
-
-
-def _cut(before, after, value_new):
-    """To what fraction a step is cut: half by values, by slopes where the secant vanishes."""
-    if value_new is not None:
-        return np.full_like(before, 0.5)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        fraction = before / (before - np.nan_to_num(after, nan=np.inf))
-    return np.clip(np.nan_to_num(fraction, nan=_MIN_CUT), _MIN_CUT, _MAX_CUT)
-
-
-def _pair(s, y, fell) -> Pair:
-    """(s, y, 1 / (s.y)); 0 for a row that stayed, or whose pair says nothing about curvature."""
-    sy = _dot(s, y)
-    good = fell & (sy > 1e-10 * (_dot(s, s) * _dot(y, y)) ** 0.5)
-    r = np.zeros_like(sy)
-    r[good] = 1.0 / sy[good]
-    return s, y, r
-
-
-def _downhill(rows, g, pairs, precondition):
-    """(directions, which of them lead nowhere); a row whose pairs mislead forgets them."""
-    used = [pair for pair in pairs if pair[2].any()]
-    direction = -two_loop(g, used, lambda q: precondition(rows, q))
-    lost = ~(_dot(direction, g) <= 0)
-    if lost.any():
-        for _, _, r in pairs:
-            r[lost] = 0.0
-        direction[lost] = -precondition(rows[lost], g[lost])
-        lost = ~(_dot(direction, g) <= 0)
-    return direction, lost
 
 
 def minimise_all(

@@ -9,7 +9,6 @@ compiled version of the fast solver, in single precision, is in `pacsent._kernel
 """
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from scipy.special import erfc, erfcx, expit, ndtr
@@ -30,36 +29,11 @@ _FIT_FROM, _N_FITS = 0.1, 34
 _FIT_TERMS = (7, 5)
 
 
-def softplus(x: Numbers) -> Any:
-    """log(1 + e^x), without overflow.
-
-    >>> round(float(softplus(0.0)), 6)
-    0.693147
-    """
-    return np.logaddexp(0.0, x)
-
-
-def sigmoid(x: Numbers) -> Any:
-    """1 / (1 + e^-x), without overflow.
-
-    >>> float(sigmoid(0.0)), float(sigmoid(-800.0))
-    (0.5, 0.0)
-    """
-    return expit(x)
-
-
 @lru_cache
 def gauss_hermite(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """(nodes, weights) with E g(Z) = sum weights * g(nodes) for Z ~ N(0, 1).
-
-    >>> nodes, weights = gauss_hermite(3)
-    >>> round(float((weights * nodes**2).sum()), 6)  # the variance of a standard normal
-    1.0
-    """
+    """(nodes, weights) with E g(Z) = sum weights * g(nodes) for Z ~ N(0, 1)."""
     nodes, weights = np.polynomial.hermite.hermgauss(n_nodes)
-    nodes, weights = nodes * np.sqrt(2.0), weights / np.sqrt(np.pi)
-    nodes.flags.writeable = weights.flags.writeable = False
-    return nodes, weights
+    return nodes * np.sqrt(2.0), weights / np.sqrt(np.pi)
 
 
 @lru_cache
@@ -75,7 +49,6 @@ def alternating_weights(n_terms: int = _N_TERMS) -> np.ndarray:
         c = b - c
         weights[k] = c / scale
         b *= (k + n_terms) * (k - n_terms) / ((k + 0.5) * (k + 1.0))
-    weights.flags.writeable = False
     return weights
 
 
@@ -107,10 +80,9 @@ def higher_derivatives(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray]:
 
     Only used for control variates, which need no accuracy of their own: 32 nodes.
     """
-    f3, f4 = np.zeros(np.shape(a)), np.zeros(np.shape(a))
+    f3, f4 = np.zeros((2, *np.shape(a)))
     deviation = np.sqrt(v)
-    nodes, weights = gauss_hermite(32)
-    for node, weight in zip(nodes, weights):
+    for node, weight in zip(*gauss_hermite(32)):
         s = expit(a + deviation * node)
         s1 = s * (1.0 - s)
         f3 += weight * s1 * (1.0 - 2.0 * s)
@@ -152,10 +124,9 @@ def sigmoid_fits() -> tuple[np.ndarray, ...]:
 
 
 def _quadrature(a, v, n_nodes=32):
-    nodes, weights = gauss_hermite(n_nodes)
-    f, f1, f2 = np.zeros(a.shape), np.zeros(a.shape), np.zeros(a.shape)
+    f, f1, f2 = np.zeros((3, *a.shape))
     deviation = np.sqrt(v)
-    for node, weight in zip(nodes, weights):
+    for node, weight in zip(*gauss_hermite(n_nodes)):
         x = a + deviation * node
         e = np.exp(-np.abs(x))
         p = 1.0 / (1.0 + e)  # sigmoid(|x|)

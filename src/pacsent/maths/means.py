@@ -137,26 +137,6 @@ def betting(losses: ArrayLike, delta: float, *, anytime: bool = False, cap: floa
     return bound
 
 
-def betting_path(losses: ArrayLike, delta: float) -> np.ndarray:
-    """The bound of a watched stream after each loss, never rising: shape (n,).
-
-    >>> import numpy as np
-    >>> path = betting_path(np.tile([0.2, 0.3], 500), 0.05)
-    >>> path.shape, bool(path[-1] < path[10])
-    ((1000,), True)
-    """
-    placed = bets(losses, delta, anytime=True)
-    grid = np.linspace(0.0, 1.0, 2001)[1:]
-    needed = -np.log(delta) + 1e-9
-    path = np.ones(placed.losses.size)
-    for m in grid[::-1]:  # from above: once m is never excluded, nothing below it is
-        hit = np.flatnonzero(placed.log_wealth(float(m)) >= needed)
-        if not hit.size:
-            break
-        path[hit[0] :] = m
-    return path
-
-
 _TILTS = np.geomspace(0.01, 10.0, 25)  # lambdas that are mixed
 
 

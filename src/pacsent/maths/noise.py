@@ -5,23 +5,14 @@ from numpy.typing import ArrayLike
 
 
 def noise_probabilities(counts: ArrayLike, power: float = 0.75) -> np.ndarray:
-    """p(w) proportional to count(w)^power; 0 where a word does not occur, whatever the power.
-
-    >>> noise_probabilities([8, 1, 0], power=1 / 3).round(3).tolist()
-    [0.667, 0.333, 0.0]
-    """
+    """p(w) proportional to count(w)^power; 0 where a word does not occur, whatever the power."""
     counts = np.asarray(counts, dtype=float)
     weights = np.where(counts > 0, counts, 1.0) ** power * (counts > 0)
     return weights / weights.sum()
 
 
 def alias(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """(keep, other): with i uniform, i with chance keep[i] and else other[i] follows p.
-
-    >>> keep, other = alias([0.75, 0.25])
-    >>> keep.tolist(), other.tolist()
-    ([1.0, 0.5], [0, 0])
-    """
+    """(keep, other): with i uniform, i with chance keep[i] and else other[i] follows p."""
     from pacsent._kernels.alias_kernels import alias_table
 
     p = np.asarray(p, dtype=float)
@@ -31,11 +22,6 @@ def alias(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 
 def alias_thresholds(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """`alias` for draws of 32 bits: i where a draw is below its threshold (uint64), else other.
-
-    >>> thresholds, other = alias_thresholds([0.5, 0.5])
-    >>> thresholds.dtype.name, other.size
-    ('uint64', 2)
-    """
+    """`alias` for draws of 32 bits: i where a draw is below its threshold (uint64), else other."""
     keep, other = alias(p)
     return (np.clip(keep, 0.0, 1.0) * 2.0**32).astype(np.uint64), other

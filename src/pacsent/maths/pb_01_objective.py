@@ -5,36 +5,15 @@ Averaged over a Gaussian, the zero-one risk is smooth (`risks.gibbs_risk`), so i
 directly. It is not convex: the search starts at the PB-neg optimum and finds a local minimum.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.lbfgs import minimise_all
-from pacsent.maths.risks import GibbsRisk, gibbs_risk, row_norms
-
-
-@dataclass(frozen=True)
-class ZeroOneLoss:
-    """What a sentence's posterior is judged by; parameters are those of `risks.gibbs_risk`."""
-
-    A_hat: np.ndarray
-    p_noise: np.ndarray
-    bias: float = 0.0
-    weights: tuple[float, float] = (0.5, 0.5)
-    noise_words: np.ndarray | None = None
-    noise_table: np.ndarray | None = None
-    norms: np.ndarray | None = None
-
-    def risks(
-        self, mu: np.ndarray, var_Q: np.ndarray, counts: sparse.csr_matrix, **settings: Any
-    ) -> GibbsRisk:
-        """`risks.gibbs_risk` of some sentences."""
-        for name in ("bias", "weights", "noise_words", "noise_table", "norms"):
-            settings[name] = getattr(self, name)
-        return gibbs_risk(mu, var_Q, counts, self.A_hat, self.p_noise, **settings)
+from pacsent.maths.risks import GibbsRisk
 
 
 @dataclass(frozen=True)
@@ -48,20 +27,21 @@ class Documents:
 
 
 def direct_objective(
-    mu: np.ndarray, rho: np.ndarray, documents: Documents, loss: ZeroOneLoss
+    mu: np.ndarray, rho: np.ndarray, documents: Documents, risk: Callable[..., GibbsRisk]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(values, gradients in mu, gradients in rho) of w+ R+ + w- R- + KL(Q||P) / lam.
 
-    The posterior of a sentence is N(mu, e^rho I).
+    The posterior of a sentence is N(mu, e^rho I); `risk` is `risks.gibbs_risk` with all but its
+    first three arguments given.
     """
     mu, rho = np.asarray(mu, dtype=float), np.asarray(rho, dtype=float)
     var_Q, var_P, lam = np.exp(rho), documents.prior_variances, documents.lam
     kl = kl_gaussians(mu, var_Q, documents.prior_means, var_P)
-    risk = loss.risks(mu, var_Q, documents.counts, gradients=True)
+    gibbs = risk(mu, var_Q, documents.counts, gradients=True)
     return (
-        risk.risk + kl / lam,
-        risk.grad_mu + (mu - documents.prior_means) / (var_P * lam)[:, None],
-        risk.grad_rho + 0.5 * mu.shape[1] * (var_Q / var_P - 1.0) / lam,
+        gibbs.risk + kl / lam,
+        gibbs.grad_mu + (mu - documents.prior_means) / (var_P * lam)[:, None],
+        gibbs.grad_rho + 0.5 * mu.shape[1] * (var_Q / var_P - 1.0) / lam,
     )
 
 
@@ -69,26 +49,23 @@ def minimise(
     mu: np.ndarray,
     var_Q: np.ndarray,
     documents: Documents,
-    loss: ZeroOneLoss,
+    risk: Callable[..., GibbsRisk],
     *,
     tol: float = 1e-3,
     max_iter: int = 60,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(mu, var_Q, n_iter, converged): L-BFGS on `direct_objective`, all sentences at once.
 
-    It starts at the given mu and var_Q; values never rise but by rounding, which is that of single
-    precision with a `noise_table` in it.
+    It starts at the given mu and var_Q; values never rise but by the rounding of single precision.
     """
     n, n_dims = np.shape(mu)
-    if loss.norms is None:
-        loss = replace(loss, norms=row_norms(loss.A_hat))
     means, var_P, lam = documents.prior_means, documents.prior_variances, documents.lam
     counts = sparse.csr_matrix(documents.counts)
     values: list[np.ndarray] = []  # of each evaluation; the first is the start
 
     def evaluate(rows, x):
         part = Documents(counts[rows], means[rows], var_P[rows], lam[rows])
-        value, grad_mu, grad_rho = direct_objective(means[rows] + x[:, :-1], x[:, -1], part, loss)
+        value, grad_mu, grad_rho = direct_objective(means[rows] + x[:, :-1], x[:, -1], part, risk)
         values.append(value)
         return np.column_stack([grad_mu, grad_rho]), value
 
@@ -103,10 +80,9 @@ def minimise(
         return out
 
     start = np.column_stack([np.asarray(mu, dtype=float) - means, np.log(start_variance)])
-    in_single = loss.noise_table is not None and loss.noise_table.dtype == np.float32
     rows = np.arange(n)
     x, n_iter, _, converged = minimise_all(
-        evaluate, precondition, start, tol, max_iter, rows, noise=1e-7 if in_single else 0.0
+        evaluate, precondition, start, tol, max_iter, rows, noise=1e-7
     )
     # Where the last, untested step went up, the start is better.
     fell = evaluate(rows, x)[1] <= values[0]

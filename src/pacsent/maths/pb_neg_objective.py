@@ -19,16 +19,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
+from scipy.special import expit
 
 from pacsent.maths.arrays import Numbers, frozen
 from pacsent.maths.lbfgs import minimise_all
-from pacsent.maths.logistic import gaussian_logistic, sigmoid
+from pacsent.maths.logistic import gaussian_logistic
 from pacsent.maths.noise import noise_probabilities
 
 # Scores (sentences times noise words) computed at once, which bounds the memory; at least 128
 # sentences, so that the matrix products stay efficient.
-_MAX_SCORES = 1 << 20
-_MIN_SENTENCES = 128
+MAX_SCORES, MIN_SENTENCES = 1 << 20, 128
 
 # Directions along which the third order of the noise term is expanded (`pb_neg_sampled`).
 _N_DIRECTIONS = 32
@@ -53,7 +53,7 @@ class Noise:
     @cached_property
     def curvature(self) -> tuple[np.ndarray, np.ndarray, float]:
         """(eigenvalues, eigenvectors) of a typical Hessian of the data term, and its trace."""
-        s = sigmoid(self.A @ self.centre)
+        s = expit(self.A @ self.centre)
         # 0.2: sigmoid' at the usual score of a sentence's own word
         weight = self.kp * s * (1.0 - s) + 0.2 * self.frequency
         H = (self.A * weight[:, None].astype(self.A.dtype)).T @ self.A
@@ -104,22 +104,13 @@ class Solution(NamedTuple):
 
 
 class SentenceProblems:
-    """One batch: counts, priors and penalties, and the loss of the sentences' own words.
+    """One batch: counts, priors and penalties.
 
     `table` is (A_hat, squared lengths of its rows). A row of unknowns is x = (mu - m, rho): the
     displacement, not mu, because single precision would lose it where mu is close to m.
     """
 
-    def __init__(
-        self,
-        counts: sparse.csr_matrix,
-        table: tuple[np.ndarray, np.ndarray],
-        m: ArrayLike,
-        *,
-        lam: Numbers,
-        var_P: float,
-        dtype: DTypeLike,
-    ):
+    def __init__(self, counts, table, m, *, lam, var_P, dtype):
         self.counts, self.dtype = counts, dtype
         self.table = frozen(table[0]), table[1]
         n_tokens = np.add.reduceat(np.append(counts.data, 0.0), counts.indptr[:-1])
@@ -132,19 +123,7 @@ class SentenceProblems:
         self.rounding = 0.0  # of gradients, in single precision
         self.shares = counts.data / np.repeat(self.n_tokens, np.diff(counts.indptr))
 
-    def blocks(self, n_rows: int, n_noise: int) -> list[slice]:
-        """Rows whose scores against n_noise words are computed at once."""
-        step = max(_MIN_SENTENCES, _MAX_SCORES // n_noise)
-        return [slice(start, start + step) for start in range(0, n_rows, step)]
-
-    def add_penalty(
-        self,
-        rows: np.ndarray,
-        x: np.ndarray,
-        grad_h: np.ndarray,
-        value: np.ndarray | None,
-        trace: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray | None]:
+    def add_penalty(self, rows, x, grad_h, value, trace):
         """Gradient in (mu, rho) and objective, from those of the data term."""
         away, rho = x[:, :-1], x[:, -1].astype(float)
         pull = self.precision[rows] * np.exp(rho)
@@ -156,7 +135,7 @@ class SentenceProblems:
             value = value + self.c[rows] * (pull - rho)
         return grad, value
 
-    def error_bound(self, rows: np.ndarray, x: np.ndarray, grad: np.ndarray) -> np.ndarray:
+    def error_bound(self, rows, x, grad):
         """Upper bound on the relative error of mu - m, or of the variance where that is larger.
 
         The objective is kappa-strongly convex in mu, and its penalty has the second derivative
@@ -214,33 +193,6 @@ def squared_lengths(A_hat: np.ndarray) -> np.ndarray:
     return np.einsum("wd,wd->w", A_hat, A_hat)
 
 
-def noise_terms(
-    mu: np.ndarray, var_Q: np.ndarray, A: np.ndarray, nu: np.ndarray, kp: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(values, gradients in mu, traces of the Hessians) of k E softplus(h.A_u) for some sentences.
-
-    `kp` are the weights of the rows of A, `nu` their squared lengths.
-    """
-    f, f1, f2 = gaussian_logistic(mu @ A.T, var_Q[:, None] * nu)
-    return f @ kp, (f1 * kp) @ A, f2 @ (kp * nu)
-
-
-def own_terms(
-    shares: sparse.csr_matrix, A: np.ndarray, nu: np.ndarray, mu: np.ndarray, var_Q: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """As `noise_terms`, of the sentences' own words: row s of `shares` are their weights."""
-    n = len(mu)
-    row, words = np.repeat(np.arange(n), np.diff(shares.indptr)), shares.indices
-    scores = np.empty(words.size)
-    for start in range(0, words.size, 1 << 14):  # bounds the memory of the rows
-        part = slice(start, start + (1 << 14))
-        np.einsum("td,td->t", A[words[part]], mu[row[part]], out=scores[part])
-    f, f1, f2 = gaussian_logistic(scores, var_Q[row] * nu[words])
-    slopes = sparse.csr_matrix((shares.data * (f1 - 1.0), words, shares.indptr), shares.shape)
-    value = np.bincount(row, shares.data * (f - scores), n)
-    return value, slopes @ A, np.bincount(row, shares.data * nu[words] * f2, n)
-
-
 def solve(
     counts: sparse.csr_matrix,
     A_hat: np.ndarray,
@@ -267,14 +219,26 @@ def solve(
     sentences = SentenceProblems(counts, (A, nu), m, lam=lam, var_P=var_P, dtype=np.float64)
     shares = sparse.csr_matrix((sentences.shares, counts.indices, counts.indptr), counts.shape)
     eigenvalues, U, trace = noise.curvature
+    step = max(MIN_SENTENCES, MAX_SCORES // len(noise.nu))
 
     def evaluate(rows, x):
         mu, var_Q = sentences.m[rows] + x[:, :-1], np.exp(x[:, -1])
-        value, grad, spread = own_terms(shares[rows], A, nu, mu, var_Q)
-        for part in sentences.blocks(len(rows), len(noise.nu)):
-            terms = noise_terms(mu[part], var_Q[part], noise.A, noise.nu, noise.kp)
-            for total, more in zip((value, grad, spread), terms):
-                total[part] += more
+        own = shares[rows]
+        row, words = np.repeat(np.arange(len(rows)), np.diff(own.indptr)), own.indices
+        scores = np.empty(words.size)
+        for start in range(0, words.size, 1 << 14):  # bounds the memory of the rows
+            part = slice(start, start + (1 << 14))
+            np.einsum("td,td->t", A[words[part]], mu[row[part]], out=scores[part])
+        f, f1, f2 = gaussian_logistic(scores, var_Q[row] * nu[words])
+        value = np.bincount(row, own.data * (f - scores), len(rows))
+        spread = np.bincount(row, own.data * nu[words] * f2, len(rows))
+        grad = sparse.csr_matrix((own.data * (f1 - 1.0), words, own.indptr), own.shape) @ A
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            f, f1, f2 = gaussian_logistic(mu[part] @ noise.A.T, var_Q[part, None] * noise.nu)
+            value[part] += f @ noise.kp
+            grad[part] += (f1 * noise.kp) @ noise.A
+            spread[part] += f2 @ (noise.kp * noise.nu)
         return sentences.add_penalty(rows, x, grad, value, spread)
 
     x = sentences.start(trace)
@@ -285,14 +249,9 @@ def solve(
             guess = start[usable].astype(float)
             lower = evaluate(usable, guess)[1] < evaluate(usable, x[usable])[1]
         x[usable[lower]] = guess[lower]
+    precondition, rows = sentences.preconditioner(eigenvalues, U), np.arange(counts.shape[0])
     x, n_iter, norm, converged = minimise_all(
-        evaluate,
-        sentences.preconditioner(eigenvalues, U),
-        x,
-        tol,
-        max_iter,
-        np.arange(counts.shape[0]),
-        sentences.error_bound,
+        evaluate, precondition, x, tol, max_iter, rows, sentences.error_bound
     )
     mu, var_Q = sentences.m + x[:, :-1], np.exp(x[:, -1])
     return Solution(mu, var_Q, n_iter, norm, converged, np.zeros(len(x)))

@@ -10,7 +10,7 @@ are solved with all noise words. Everything is in single precision, up to 60 tim
 `pb_neg_objective.solve`, which solves what single precision cannot.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
 
@@ -21,7 +21,15 @@ from scipy import sparse
 from pacsent.maths.arrays import Numbers
 from pacsent.maths.lbfgs import minimise_all
 from pacsent.maths.logistic import gaussian_logistic, higher_derivatives, sigmoid_fits
-from pacsent.maths.pb_neg_objective import Noise, SentenceProblems, Solution, solve, squared_lengths
+from pacsent.maths.pb_neg_objective import (
+    MAX_SCORES,
+    MIN_SENTENCES,
+    Noise,
+    SentenceProblems,
+    Solution,
+    solve,
+    squared_lengths,
+)
 
 # Vocabularies up to this number of noise words are summed completely: a sample saves nothing.
 _MIN_SAMPLED_WORDS = 2048
@@ -43,13 +51,13 @@ class NoiseSample:
     noise: Noise  # in single precision, rows sorted by their length
     chosen: np.ndarray  # (n_sample,), increasing: rows of `noise` in the sample
     inclusion: np.ndarray  # (n_sample,), probability to be in it; 1 for those that always are
-    cache: dict = field(default_factory=dict)  # of `_cached`
+    cache: dict = field(default_factory=dict)  # of `_cached`, common with `whole`
 
     @cached_property
     def rows(self) -> np.ndarray:
         """Rows of A_hat of the sampled words, (n_sample, n_dims)."""
         is_whole = self.chosen.size == self.noise.kp.size
-        return self.noise.A if is_whole else np.ascontiguousarray(self.noise.A[self.chosen])
+        return self.noise.A if is_whole else self.noise.A[self.chosen]
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -76,9 +84,8 @@ class NoiseSample:
         """The same noise in double precision, for sentences that need it."""
 
         def make():
-            noise = self.noise
-            A, centre = A_hat[noise.words].astype(float), noise.centre.astype(float)
-            return Noise(noise.words, noise.kp, A, centre, noise.frequency, noise.directions)
+            A, centre = A_hat[self.noise.words].astype(float), self.noise.centre.astype(float)
+            return replace(self.noise, A=A, centre=centre)
 
         return self._cached("double", make)
 
@@ -86,16 +93,13 @@ class NoiseSample:
         """The noise term at (centre, 4^level), its sums over all words."""
         return self._cached(level, lambda: _Expansion(self.noise, _VAR_BASE**level))
 
-    def control(self, level: int) -> tuple[tuple, np.ndarray]:
+    def control(self, level: int) -> tuple[np.ndarray, np.ndarray]:
         """(what the sampled words must subtract there, their rows along the main directions)."""
-        expansion = self.expansion(level)
-
-        def make():
-            by_word = np.ascontiguousarray(expansion.by_word[:, self.chosen])
-            low = np.ascontiguousarray(expansion.low[self.chosen])
-            return (np.float32(expansion.var_0), by_word), low
-
-        return self._cached((level, self.chosen.size), make)
+        terms, chosen = self.expansion(level), self.chosen
+        return self._cached(
+            (level, chosen.size),
+            lambda: (np.ascontiguousarray(terms.by_word[:, chosen]), terms.low[chosen]),
+        )
 
 
 class _Expansion:
@@ -160,13 +164,13 @@ def _largest_cubic(A, weight):
 def _sorted_by_length(noise: Noise) -> Noise:
     """The same noise in single precision with its rows sorted by |A_u|, as the kernels want it."""
     order = np.argsort(noise.nu, kind="stable")
-    return Noise(
-        noise.words[order],
-        noise.kp[order],
-        np.ascontiguousarray(noise.A[order], dtype=np.float32),
-        noise.centre.astype(np.float32),
-        noise.frequency[order],
-        noise.directions,
+    return replace(
+        noise,
+        words=noise.words[order],
+        kp=noise.kp[order],
+        A=noise.A[order].astype(np.float32),
+        centre=noise.centre.astype(np.float32),
+        frequency=noise.frequency[order],
     )
 
 
@@ -308,22 +312,16 @@ class _Model:
 
         _, var_Q, away = self._place(rows, x)
         third, along = self.third_order(rows, x)
-        control, low_rows = self.sample.control(self.level)
-        blocks = []
-        for part in self.sentences.blocks(len(rows), len(self.sample.chosen)):
+        by_word, low_rows = self.sample.control(self.level)
+        control = np.float32(self.expansion.var_0), by_word
+        blocks, step = [], max(MIN_SENTENCES, MAX_SCORES // len(self.sample.chosen))
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
             shifts = away[part] @ self.sample.rows.T  # (n_block, n_sample)
             low = along[part] @ low_rows.T
-            spread, square = np.empty(len(shifts)), np.empty(len(shifts))
-            sampled_noise_terms(
-                shifts,
-                low,
-                var_Q[part],
-                control,
-                self.sample.weights,
-                sigmoid_fits(),
-                spread,
-                square,
-            )
+            spread, square = np.empty((2, len(shifts)))
+            weights, fits = self.sample.weights, sigmoid_fits()
+            sampled_noise_terms(shifts, low, var_Q[part], control, weights, fits, spread, square)
             self.remainder[rows[part]] = third[part] + shifts @ self.sample.rows
             self.remainder_trace[rows[part]], self.errors[rows[part]] = spread, square
             blocks.append(shifts)
@@ -442,17 +440,9 @@ def solve_sampled(
     mu, var_Q = np.asarray(m, dtype=float) + x[:, :-1], np.exp(x[:, -1].astype(float))
     rows = np.flatnonzero(~converged)
     if rows.size:
-        double = solve(
-            counts[rows],
-            A_hat,
-            m[rows],
-            sample.in_double(A_hat),
-            lam=sentences.lam[rows],
-            var_P=var_P,
-            tol=tol,
-            max_iter=max_iter,
-            start=x[rows],
-        )
+        settings = {"lam": sentences.lam[rows], "var_P": var_P, "tol": tol, "max_iter": max_iter}
+        noise = sample.in_double(A_hat)
+        double = solve(counts[rows], A_hat, m[rows], noise, start=x[rows], **settings)
         mu[rows], var_Q[rows], norm[rows] = double.mu, double.var_Q, double.gradient_norm
         converged[rows] = double.converged
         n_iter[rows] += double.n_iter

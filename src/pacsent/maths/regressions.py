@@ -13,11 +13,9 @@ again where it stands with a Hessian of its own. What is still not solved is fla
 warning.
 """
 
-import copy
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,9 +36,6 @@ _MEMORY = 8
 
 # Problems solved side by side, and of a sparse design, which has many more weights.
 _MAX_COLUMNS, _MAX_SPARSE_COLUMNS = 400, 32
-
-# From this number of problems per thread on, threads divide the problems and not the rows.
-_MIN_COLUMNS_PER_THREAD = 64
 
 # Iterations after which the curvature of a neighbouring path is computed anew.
 _MAX_BORROWED_ITERATIONS = 15
@@ -76,27 +71,27 @@ class _Problems(NamedTuple):
     C: np.ndarray
     column: np.ndarray  # its class
     group: np.ndarray  # which preconditioner it uses
-    fold: np.ndarray | None = None  # which rows it leaves out
+    fold: np.ndarray  # which rows it leaves out; -1 for none
 
     def take(self, rows):
-        return _Problems(*(None if array is None else array[rows] for array in self))
+        return _Problems(*(array[rows] for array in self))
 
 
 class _Design:
-    """Rows sorted by class with a column of ones; residuals and gradients, block by block.
+    """Rows sorted by class with a column of ones; gradients and Hessians of columns.
 
-    `threads` are (pool, its size); without a pool everything runs in the calling thread. `folds`,
-    (n_repeats, n_rows), number the fold that leaves a row out.
+    `folds`, (n_repeats, n_rows), number the fold that leaves a row out. `map` runs on a pool of
+    threads, each with matrix products of its own: products that are threaded inside lose most of
+    their speed where the cores are shared with other work.
     """
 
-    def __init__(self, X, y, n_classes, dtype, threads, folds=None):
+    def __init__(self, X, y, n_classes, dtype, threads=(None, 1), folds=None):
         order = np.argsort(y, kind="stable")
-        self.y = y[order]
-        self.n_rows, n_features = X.shape
-        self.n_weights = n_features + 1
-        self.n_columns = 1 if n_classes == 2 else n_classes
-        self.dtype = np.dtype(dtype)
+        y = y[order]
         self.pool, self.n_threads = threads
+        self.n_rows, n_features = X.shape
+        self.n_weights, self.dtype = n_features + 1, np.dtype(dtype)
+        self.n_columns = 1 if n_classes == 2 else n_classes
         self.is_sparse = sparse.issparse(X)
         if self.is_sparse:
             ones = sparse.csr_matrix(np.ones((self.n_rows, 1), dtype=dtype))
@@ -106,67 +101,49 @@ class _Design:
             self.Z = np.ones((self.n_rows, self.n_weights), dtype=dtype)
             self.Z[:, :-1] = X[order]
             self.gram = (self.Z.T @ self.Z).astype(np.float64)
-        # a sparse block costs a dense gradient: one block, and threads share the columns instead
-        size = self.n_rows if self.is_sparse else _BLOCK_ROWS
-        self.blocks = [slice(start, start + size) for start in range(0, self.n_rows, size)]
-        counts = np.bincount(self.y, minlength=n_classes)
+        counts = np.bincount(y, minlength=n_classes)
         self.fraction = counts[-self.n_columns :] / self.n_rows  # of each column's positive rows
+        sets = np.empty((0, self.n_rows), dtype=bool)
         if folds is not None:
-            sets = (folds[:, None, order] == np.arange(folds.max() + 1)[:, None]).reshape(
-                -1, self.n_rows
-            )
-            self.left_out = [[np.flatnonzero(rows[b]) for rows in sets] for b in self.blocks]
+            sets = folds[:, None, order] == np.arange(folds.max() + 1)[:, None]
+            sets = sets.reshape(-1, self.n_rows)
+        # A sparse block costs a dense gradient, so that all rows are one block.
+        size = self.n_rows if self.is_sparse else _BLOCK_ROWS
+        self.blocks = []  # (rows of Z, their classes, which of them each fold leaves out)
+        for start in range(0, self.n_rows, size):
+            rows = slice(start, start + size)
+            Z = self.Z if self.is_sparse else self.Z[rows]
+            self.blocks.append((Z, y[rows], [np.flatnonzero(held_out[rows]) for held_out in sets]))
 
-    def map(self, work, items):
-        return list(self.pool.map(work, items)) if self.pool else [work(item) for item in items]
-
-    def serial(self):
-        """The same design for work inside a thread of the pool."""
-        design = copy.copy(self)
-        design.pool, design.n_threads = None, 1
-        return design
-
-    def sum_over_blocks(self, work):
-        """Sum of work(numbers of blocks), each thread with its own part of the blocks."""
-        n = min(self.n_threads, len(self.blocks))
-        return sum(self.map(work, [range(t, len(self.blocks), n) for t in range(n)]))
-
-    def block(self, number):
-        return self.Z if self.is_sparse else self.Z[self.blocks[number]]
+    def map(self, work, *items):
+        return list(self.pool.map(work, *items))
 
     def gradient(self, problems, W):
         """Gradients of the objectives at the rows of W, (n_problems, n_weights)."""
         members = [np.flatnonzero(problems.column == k) for k in range(self.n_columns)]
-        folds = []
-        if problems.fold is not None:
-            values, starts = np.unique(problems.fold, return_index=True)
-            ends = [*starts[1:], len(W)]
-            folds = [(f, slice(a, b)) for f, a, b in zip(values, starts, ends)]
+        numbers, starts = np.unique(problems.fold, return_index=True)
+        ends = [*starts[1:], len(W)]
+        folds = [(f, slice(a, b)) for f, a, b in zip(numbers, starts, ends) if f >= 0]
         negative = np.ascontiguousarray(-W.T, dtype=self.dtype)
-
-        def work(numbers):
-            total = np.zeros((len(W), self.n_weights), dtype=self.dtype)
-            for number in numbers:
-                Z, y = self.block(number), self.y[self.blocks[number]]
-                R = Z @ negative  # (n_block, n_problems)
-                np.minimum(R, _MAX_EXPONENT[self.dtype], out=R)
-                np.exp(R, out=R)
-                R += 1.0
-                np.reciprocal(R, out=R)  # sigmoid of the decision values
-                for label in np.unique(y):
-                    k = label - 1 if self.n_columns == 1 else label
-                    if k >= 0:
-                        positive = slice(*np.searchsorted(y, [label, label + 1]))
-                        if members[k].size == len(W):
-                            R[positive] -= 1.0
-                        else:
-                            R[positive, members[k]] -= 1.0
-                for f, columns in folds:
-                    R[self.left_out[number][f], columns] = 0.0
-                total += (Z.T @ R).T if self.is_sparse else R.T @ Z
-            return total
-
-        G = problems.C[:, None].astype(self.dtype) * self.sum_over_blocks(work)
+        G = np.zeros((len(W), self.n_weights), dtype=self.dtype)
+        for Z, y, left_out in self.blocks:
+            R = Z @ negative  # (n_block, n_problems)
+            np.minimum(R, _MAX_EXPONENT[self.dtype], out=R)
+            np.exp(R, out=R)
+            R += 1.0
+            np.reciprocal(R, out=R)  # sigmoid of the decision values
+            for label in np.unique(y):
+                k = label - 1 if self.n_columns == 1 else label
+                if k >= 0:
+                    positive = slice(*np.searchsorted(y, [label, label + 1]))
+                    if members[k].size == len(W):
+                        R[positive] -= 1.0
+                    else:
+                        R[positive, members[k]] -= 1.0
+            for f, columns in folds:
+                R[left_out[f], columns] = 0.0
+            G += (Z.T @ R).T if self.is_sparse else R.T @ Z
+        G *= problems.C[:, None].astype(self.dtype)
         G[:, :-1] += W[:, :-1]
         return G
 
@@ -185,22 +162,6 @@ class _Design:
             return (A.T @ A).astype(np.float64) + mean * self.gram
         A = self.Z * np.sqrt(curvature)[:, None].astype(self.dtype)
         return (A.T @ A).astype(np.float64)
-
-
-@contextmanager
-def _thread_pool(n_jobs):
-    """(pool, its size): threads with matrix products of their own; no pool for one thread.
-
-    Products that are threaded inside lose most of their speed where the cores are shared with
-    other work; several products side by side do not.
-    """
-    n = n_threads(n_jobs)
-    with one_blas_thread():
-        if n == 1:
-            yield None, 1
-        else:
-            with ThreadPoolExecutor(n) as pool:
-                yield pool, n
 
 
 def _preconditioner(H, C, dtype, damping=0.0):
@@ -231,78 +192,62 @@ def _preconditioner(H, C, dtype, damping=0.0):
     return lambda G: G @ inverse
 
 
-# ---- Solving ------------------------------------------------------------------------------------
-
-
 def _solve(design, problems, preconditioners, W, fraction, tol, max_iterations):
     """Minima of the problems, (W, n_iterations, converged), from the rows of W.
 
-    `fraction` of the rows are those that a problem sees. Many problems are divided among the
-    threads; for few, the threads divide the rows. A sparse design has many weights, so that the
-    L-BFGS pairs of only a few problems fit into memory.
+    `fraction` of the rows are those that a problem sees. The problems are divided among the
+    threads; a sparse design has many weights, so that the L-BFGS pairs of only a few problems fit
+    into memory.
     """
-    n = design.n_threads
-    if design.is_sparse:
-        n_parts = max(-(-len(W) // _MAX_SPARSE_COLUMNS), min(n, len(W)))
-    else:
-        n_parts = n if len(W) >= _MIN_COLUMNS_PER_THREAD * n else 1
-    settings = preconditioners, fraction, tol, max_iterations
-    if n_parts == 1:
-        return _solve_together(design, problems, W, *settings)
-    parts = [np.arange(part, len(W), n_parts) for part in range(n_parts)]
-    serial = design.serial()
-    solutions = design.map(
-        lambda rows: _solve_together(serial, problems.take(rows), W[rows], *settings), parts
-    )
-    solved, n_iterations, converged = zip(*solutions)
-    back = np.argsort(np.concatenate(parts))
-    return np.concatenate(solved)[back], max(n_iterations), np.concatenate(converged)[back]
 
+    def solve_part(part):
+        x, n_iterations, converged = minimise_part(part, W[part], preconditioners, problems.group)
+        failed = part[~converged]
+        if failed.size:  # begun again where they stand
+            C = problems.C * fraction
+            own = {
+                row: _preconditioner(design.hessian(w), C[row], design.dtype, _STRONG_DAMPING)
+                for row, w in zip(failed, x[~converged])
+            }
+            again = minimise_part(failed, x[~converged], own, np.arange(len(W)))
+            x[~converged], converged[~converged] = again[0], again[2]
+            n_iterations += again[1]
+        return x, n_iterations, converged
 
-def _solve_together(design, problems, W, preconditioners, fraction, tol, max_iterations):
-    """As `_solve`, all side by side; those left unsolved are begun again where they stand."""
-    p = design.fraction[problems.column]
-    scale = problems.C * fraction * design.n_rows * np.maximum(entr(p) + entr(1 - p), 1e-11)
+    def minimise_part(part, x, preconditioners, group):
+        groups, part_problems = group[part], problems.take(part)
+        p = design.fraction[part_problems.column]
+        entropy = np.maximum(entr(p) + entr(1 - p), 1e-11)
+        scale = part_problems.C * fraction * design.n_rows * entropy
 
-    def from_rows(rows, W, preconditioners, group):
         def precondition(columns, G):
             out = np.empty_like(G)
-            groups = group[columns]
-            for number in np.unique(groups):
-                at = np.flatnonzero(groups == number)
+            for number in np.unique(groups[columns]):
+                at = np.flatnonzero(groups[columns] == number)
                 out[at] = preconditioners[number](G[at])
             return out
 
         def is_solved(columns, _, G, D):
             # half the squared Newton decrement estimates how far an objective is above its minimum
-            return -0.5 * np.einsum("ij,ij->i", G, D) <= tol * scale[rows[columns]]
+            return -0.5 * np.einsum("ij,ij->i", G, D) <= tol * scale[columns]
 
-        return minimise(
-            lambda columns, w: (design.gradient(problems.take(rows[columns]), w), None),
+        minima = minimise(
+            lambda columns, w: (design.gradient(part_problems.take(columns), w), None),
             precondition,
-            W,
+            x,
             is_solved,
             max_iter=max_iterations + 1,
             memory=_MEMORY,
         )
+        return minima.x, minima.n_iter.max(initial=1) - 1, minima.converged
 
-    first = from_rows(np.arange(len(W)), W, preconditioners, problems.group)
-    n_iterations = first.n_iter.max(initial=1) - 1
-    failed = np.flatnonzero(~first.converged)
-    if failed.size:
-        own = [
-            _preconditioner(
-                design.hessian(first.x[row]),
-                problems.C[row] * fraction,
-                design.dtype,
-                _STRONG_DAMPING,
-            )
-            for row in failed
-        ]
-        again = from_rows(failed, first.x[failed], own, np.arange(failed.size))
-        first.x[failed], first.converged[failed] = again.x, again.converged
-        n_iterations += again.n_iter.max(initial=1) - 1
-    return first.x, n_iterations, first.converged
+    n_parts = min(design.n_threads, len(W))
+    if design.is_sparse:
+        n_parts = max(n_parts, -(-len(W) // _MAX_SPARSE_COLUMNS))
+    parts = [np.arange(start, len(W), n_parts) for start in range(n_parts)]
+    solved, n_iterations, converged = zip(*design.map(solve_part, parts))
+    back = np.argsort(np.concatenate(parts))
+    return np.concatenate(solved)[back], max(n_iterations), np.concatenate(converged)[back]
 
 
 def _solve_path(design, Cs, start, fraction, tol, max_iterations):
@@ -313,41 +258,33 @@ def _solve_path(design, Cs, start, fraction, tol, max_iterations):
     """
     K = design.n_columns
 
-    def condition(hessians, C):
-        return design.map(lambda H: _preconditioner(H, C, design.dtype), hessians)
+    def condition(hessians, Cs):
+        return design.map(lambda H, C: _preconditioner(H, C, design.dtype), hessians, Cs)
 
     def solve(Cs, W, preconditioners):
         C, column = np.repeat(Cs, K), np.tile(np.arange(K), len(Cs))
-        problems = _Problems(C, column, np.arange(C.size))
+        problems = _Problems(C, column, np.arange(C.size), np.full(C.size, -1))
         return _solve(design, problems, preconditioners, W, 1.0, tol, max_iterations)
 
-    def conditions_at(W):
-        hessians = design.map(design.hessian, W)
-        return [
-            one
-            for i, C in enumerate(Cs)
-            for one in condition(hessians[i * K : (i + 1) * K], C * fraction)
-        ]
-
-    shape = len(Cs), K, design.n_weights
     if start is not None:
+        C = np.repeat(Cs, K) * fraction
         W = start.weights.reshape(-1, design.n_weights).astype(design.dtype)
-        preconditioners = start.preconditioners or conditions_at(W)
+        preconditioners = start.preconditioners or condition(design.map(design.hessian, W), C)
         W, n_iterations, converged = solve(Cs, W, preconditioners)
         if n_iterations > _MAX_BORROWED_ITERATIONS:
-            preconditioners = conditions_at(W)
-        return Path(Cs, W.reshape(shape), preconditioners), converged
+            preconditioners = condition(design.map(design.hessian, W), C)
+        return Path(Cs, W.reshape(len(Cs), K, -1), preconditioners), converged
 
     W = np.zeros((K, design.n_weights), dtype=design.dtype)
     W[:, -1] = np.log(design.fraction / (1 - design.fraction))
     hessians = design.map(design.hessian, W)
     weights, preconditioners, flags = [], [], []
     for C in Cs:
-        W, _, converged = solve((C,), W, condition(hessians, C))
+        W, _, converged = solve((C,), W, condition(hessians, [C] * K))
         hessians = design.map(design.hessian, W)
         weights.append(W)
         flags.append(converged)
-        preconditioners += condition(hessians, C * fraction)
+        preconditioners += condition(hessians, [C * fraction] * K)
     return Path(Cs, np.stack(weights), preconditioners), np.concatenate(flags)
 
 
@@ -403,8 +340,9 @@ def grid_search(
     n_repeats, n_folds = len(folds), int(folds.max()) + 1
     n_sets, fraction = n_repeats * n_folds, 1.0 - 1.0 / n_folds
     hits, converged = np.zeros((n_sets, len(Cs))), np.zeros((n_sets, len(Cs)), dtype=bool)
-    with _thread_pool(n_jobs) as threads:
-        design = _Design(X, y, n_classes, np.float32, threads, folds)
+    n_jobs = n_threads(n_jobs)
+    with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
+        design = _Design(X, y, n_classes, np.float32, (pool, n_jobs), folds)
         K = design.n_columns
         path, _ = _solve_path(design, Cs, start, fraction, tol, max_iterations)
         step = max(1, _MAX_COLUMNS // (n_sets * K))  # few classes: several C share the products
@@ -418,29 +356,23 @@ def grid_search(
             conditions = path.preconditioners[first * K : chosen.stop * K]
             W, _, solved = _solve(design, problems, conditions, W, fraction, tol, max_iterations)
             converged[:, chosen] = solved.reshape(n_sets, n, K).all(axis=2)
-            hits[:, chosen] = _left_out_hits(design, W.reshape(n_sets, n, K, -1))
+            weights = np.moveaxis(W.reshape(n_sets, n * K, -1), 1, 2)
+
+            def count_hits(f, weights=weights, n=n):
+                """How many of the rows that it leaves out a fold classifies rightly, by C."""
+                total = np.zeros(n)
+                for Z, labels, left_out in design.blocks:
+                    rows = left_out[f]
+                    decision = (Z[rows] @ np.ascontiguousarray(weights[f])).reshape(-1, n, K)
+                    guess = (decision[:, :, 0] > 0) if K == 1 else decision.argmax(axis=2)
+                    total += np.count_nonzero(guess == labels[rows][:, None], axis=0)
+                return total
+
+            hits[:, chosen] = design.map(count_hits, range(n_sets))
     _warn(converged, max_iterations)
     sizes = np.array([np.bincount(row, minlength=n_folds) for row in folds])  # (n_repeats, n_folds)
     shape = n_repeats, n_folds, len(Cs)
     return GridResult(hits.reshape(shape) / sizes[:, :, None], path, converged.reshape(shape))
-
-
-def _left_out_hits(design, W):
-    """How many of the rows that it leaves out each fold classifies rightly, (n_sets, n_Cs)."""
-    n_sets, n, K, n_weights = W.shape
-    weights = [np.ascontiguousarray(w.reshape(n * K, n_weights).T, design.dtype) for w in W]
-
-    def work(numbers):
-        hits = np.zeros((n_sets, n))
-        for number in numbers:
-            Z, y = design.block(number), design.y[design.blocks[number]]
-            for f, rows in enumerate(design.left_out[number]):
-                decision = (Z[rows] @ weights[f]).reshape(rows.size, n, K)
-                guess = (decision[:, :, 0] > 0) if K == 1 else decision.argmax(axis=2)
-                hits[f] += np.count_nonzero(guess == y[rows][:, None], axis=0)
-        return hits
-
-    return design.sum_over_blocks(work)
 
 
 def fit(
@@ -460,8 +392,9 @@ def fit(
     solved to `tol`.
     """
     X, y = _check(X, y, n_classes)
-    with _thread_pool(n_jobs) as threads:
-        design = _Design(X, y, n_classes, np.float64, threads)
+    n_jobs = n_threads(n_jobs)
+    with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
+        design = _Design(X, y, n_classes, np.float64, (pool, n_jobs))
         if start is None:
             start, _ = _solve_path(design, (C,), None, 1.0, 1e-6, max_iterations)
         else:

@@ -12,28 +12,16 @@ def _rounded(value, digits, direction) -> str:
 
 
 def rounded_up(value: float, digits: int = 4) -> str:
-    """The smallest decimal number with `digits` digits after the point that is >= `value`.
-
-    >>> rounded_up(0.25001), rounded_up(0.25), rounded_up(28.7101, 2)
-    ('0.2501', '0.2500', '28.72')
-    """
+    """The smallest decimal number with `digits` digits after the point that is >= `value`."""
     return _rounded(value, digits, ROUND_CEILING)
 
 
 def rounded_down(value: float, digits: int = 4) -> str:
-    """The largest decimal number with `digits` digits after the point that is <= `value`.
-
-    >>> rounded_down(0.25009), rounded_down(-0.25001)
-    ('0.2500', '-0.2501')
-    """
+    """The largest decimal number with `digits` digits after the point that is <= `value`."""
     return _rounded(value, digits, ROUND_FLOOR)
 
 
 def percent(value: float, digits: int = 2) -> str:
-    """A proportion in per cent, rounded up.
-
-    >>> percent(0.28711), percent(0.07)
-    ('28.72 %', '7.00 %')
-    """
+    """A proportion in per cent, rounded up."""
     exact = Decimal(repr(float(value))) * 100
     return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_CEILING)} %"

@@ -12,20 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from pacsent._kernels.coordinate_descent import (
-    DUAL,
-    LANES,
-    LOGIT,
-    MOVED,
-    N_WORK,
-    SIGN,
-    SQUARES,
-    VARIANCES,
-    C,
-    epoch,
-)
+from pacsent._kernels import coordinate_descent as kernel
 
-_RAREST = 0.02  # share of texts below which a label is not solved more tightly
+# Fraction of texts below which a label is not solved more tightly.
+_MIN_POSITIVE = 0.02
 
 
 @dataclass(frozen=True)
@@ -73,27 +63,38 @@ def solve(
     texts as have the label.
     """
     n, n_features = X.shape
-    padded = _padding(len(Cs))
+    # Columns, the last repeated until there are as many as vector code likes.
+    padded = np.minimum(np.arange(-(-len(Cs) // kernel.LANES) * kernel.LANES), len(Cs) - 1)
     weights = np.ones(n) if text_weights is None else np.asarray(text_weights)
     order = np.flatnonzero(weights > 0)
     data = X.data.astype(np.float32, copy=False)
-    work = np.zeros((N_WORK, padded.size), np.float32)
-    work[VARIANCES] = np.asarray(dense_scales)[padded] ** 2
+    work = np.zeros((kernel.N_WORK, padded.size), np.float32)
+    work[kernel.VARIANCES] = np.asarray(dense_scales)[padded] ** 2
     cells = np.empty((n, 5, padded.size), np.float32)
-    cells[:, DUAL] = 0.0
+    cells[:, kernel.DUAL] = 0.0
     # begin at p = 1/2 would need the weights of that start: begin with next to nothing instead
-    cells[:, LOGIT] = -7.0
-    cells[:, C] = np.multiply.outer(weights, np.asarray(Cs)[padded])
+    cells[:, kernel.LOGIT] = -7.0
+    cells[:, kernel.C] = np.multiply.outer(weights, np.asarray(Cs)[padded])
     if folds is not None and left_out is not None:
-        cells[:, C][np.equal.outer(folds, np.asarray(left_out)[padded])] = 0.0
-    cells[:, SIGN] = _signs(labels, positive, padded)
+        cells[:, kernel.C][np.equal.outer(folds, np.asarray(left_out)[padded])] = 0.0
+    labels = np.asarray(labels)
+    if positive is None:
+        is_positive = (labels > 0)[:, None]
+    else:
+        positive = np.asarray(positive, np.int64)[padded]
+        is_positive = labels[:, positive] if labels.ndim == 2 else labels[:, None] == positive
+    cells[:, kernel.SIGN] = np.where(is_positive, 1.0, -1.0)
     squares = sparse.csr_matrix((data * data, X.indices, X.indptr), X.shape) @ np.ones(n_features)
     dense_squares = np.einsum("ij,ij->i", E, E)
-    cells[:, SQUARES] = 1.0 + squares[:, None] + np.outer(dense_squares, work[VARIANCES])
-    n_moving = (cells[order, C] > 0).sum(axis=0)
-    if np.ndim(labels) == 2:
+    cells[:, kernel.SQUARES] = (
+        1.0 + squares[:, None] + np.outer(dense_squares, work[kernel.VARIANCES])
+    )
+    n_moving = (cells[order, kernel.C] > 0).sum(axis=0)
+    if labels.ndim == 2:
         # most texts have none of the rare labels and hardly move
-        n_moving = n_moving * np.clip(2 * (cells[order, SIGN] > 0).mean(axis=0), _RAREST, 1.0)
+        n_moving = n_moving * np.clip(
+            2 * (cells[order, kernel.SIGN] > 0).mean(axis=0), _MIN_POSITIVE, 1.0
+        )
     W = np.zeros((n_features + E.shape[1] + 1, padded.size), np.float32)
     dense_rows = np.arange(n_features, n_features + E.shape[1], dtype=np.int32)
     features = X.indptr.astype(np.int64), X.indices, data, E, dense_rows
@@ -101,28 +102,11 @@ def solve(
     n_epochs = 0
     while n_epochs < max_epochs:
         n_epochs += 1
-        epoch(features, rng.permutation(order), cells, W, work)
-        if (work[MOVED] / np.maximum(n_moving, 1)).max() < tol:
+        kernel.epoch(features, rng.permutation(order), cells, W, work)
+        if (work[kernel.MOVED] / np.maximum(n_moving, 1)).max() < tol:
             break
     W = W[:, : len(Cs)]
     return Solutions(W[:n_features], W[n_features:-1], W[-1], n_epochs)
-
-
-def _signs(labels, positive, padded):
-    """+1 where a text is positive in a column, -1 elsewhere, (n, n_columns)."""
-    labels = np.asarray(labels)
-    if positive is None:
-        is_positive = np.broadcast_to((labels > 0)[:, None], (labels.size, padded.size))
-    else:
-        positive = np.asarray(positive, np.int64)[padded]
-        is_positive = labels[:, positive] if labels.ndim == 2 else labels[:, None] == positive
-    return np.where(is_positive, np.float32(1.0), np.float32(-1.0))
-
-
-def _padding(n_columns):
-    """Columns, the last repeated until there are as many as vector code likes."""
-    n = -(-n_columns // LANES) * LANES
-    return np.minimum(np.arange(n), n_columns - 1)
 
 
 def log_ratios(X: sparse.csr_matrix, positive: np.ndarray, smoothing: float = 1.0) -> np.ndarray:

@@ -18,12 +18,6 @@ def log_probabilities(decisions: ArrayLike, inverse_temperature: ArrayLike) -> n
     decisions (n, 1) are of two classes, log-odds of the second; (n, n_classes) are of each class
     against the rest. They are multiplied by the inverse temperature, then normalised to sum to one.
     Of several inverse temperatures, the probabilities are averaged.
-
-    >>> import numpy as np
-    >>> np.exp(log_probabilities([[0.0]], inverse_temperature=1.0))
-    array([[0.5, 0.5]])
-    >>> np.exp(log_probabilities([[3.0]], [0.5, 2.0])).round(2)
-    array([[0.09, 0.91]])
     """
     decisions, scales = np.asarray(decisions, np.float64), np.atleast_1d(inverse_temperature)
     total = _normalised(decisions * scales[0])
@@ -42,12 +36,7 @@ def _normalised(z):
 def log_loss(
     decisions: np.ndarray, labels: np.ndarray, weights: np.ndarray, inverse_temperature: float = 1.0
 ) -> float:
-    """Mean of -ln(probability of the right class).
-
-    >>> import numpy as np
-    >>> round(log_loss(np.array([[0.0]]), np.array([1]), np.ones(1)), 4)
-    0.6931
-    """
+    """Mean of -ln(probability of the right class)."""
     right = log_probabilities(decisions, inverse_temperature)[np.arange(len(labels)), labels]
     return float(-(weights * right).sum() / weights.sum())
 
@@ -58,11 +47,6 @@ def fit_inverse_temperature(
     """The inverse temperature that maximises the likelihood of the labels.
 
     The decision values must come from a model that was not fitted on these texts.
-
-    >>> import numpy as np
-    >>> decisions, labels = np.array([[4.0], [4.0], [4.0], [-4.0]]), np.array([1, 1, 0, 0])
-    >>> fit_inverse_temperature(decisions, labels, np.ones(4)) < 1  # overconfident
-    True
     """
 
     low, high = np.exp([_LOWEST, _HIGHEST])
@@ -99,10 +83,6 @@ def inverse_temperatures(
 
     The prior is flat in the logarithm. The decision values must come from models that were not
     fitted on these texts.
-
-    >>> decisions, labels = np.array([[2.0], [2.0], [-2.0], [2.0]] * 5), np.array([1, 1, 0, 0] * 5)
-    >>> inverse_temperatures(decisions, labels, np.ones(20)).round(2).tolist()
-    [0.06, 0.15, 0.24, 0.33, 0.41, 0.49, 0.58, 0.69, 0.89]
     """
     best = np.log(fit_inverse_temperature(decisions, labels, weights))
     grid = np.unique(np.clip(best + np.linspace(-3.0, 3.0, 121), _LOWEST, _HIGHEST))

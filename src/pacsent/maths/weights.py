@@ -11,11 +11,7 @@ _BLOCK = 1 << 14  # rows of a table handled at once
 
 
 def sif_weights(p: ArrayLike, a: float) -> np.ndarray:
-    """Smooth inverse frequency, a / (a + p): frequent words weigh less (Arora et al., 2017).
-
-    >>> sif_weights([0.05, 0.001, 0.0], a=0.001).round(3)
-    array([0.02, 0.5 , 1.  ])
-    """
+    """Smooth inverse frequency, a / (a + p): frequent words weigh less (Arora et al., 2017)."""
     return a / (a + np.asarray(p, dtype=float))
 
 
@@ -26,9 +22,6 @@ def usif_a(p: ArrayLike, n_tokens: float) -> float:
         a = (1 - alpha) / (alpha * n_words / 2)
 
     Its weights are a / (a/2 + p).
-
-    >>> round(usif_a([0.6, 0.3, 0.1], n_tokens=2), 3)
-    1.333
     """
     p = np.asarray(p, dtype=float)
     threshold = -np.expm1(n_tokens * np.log1p(-1.0 / max(p.size, 2)))
@@ -62,11 +55,7 @@ def sentence_moment(mean: np.ndarray, second: np.ndarray, n_tokens: float) -> np
 
 
 def main_directions(second: np.ndarray, n_directions: int) -> tuple[np.ndarray, np.ndarray]:
-    """(directions, shares): the first eigenvectors, and the part of each in their sum of values.
-
-    >>> main_directions(np.diag([1.0, 3.0]), n_directions=1)
-    (array([[0., 1.]]), array([1.]))
-    """
+    """(directions, shares): the first eigenvectors, and the part of each in their sum of values."""
     n_directions = min(n_directions, len(second))
     values, vectors = np.linalg.eigh(second)
     values, vectors = values[::-1][:n_directions], vectors[:, ::-1][:, :n_directions]
@@ -80,9 +69,6 @@ def main_plane(vectors: np.ndarray) -> np.ndarray:
     """Coordinates on the first two principal components of the vectors, (n, 2).
 
     A single vector has the coordinates (0, 0).
-
-    >>> main_plane(np.array([[0.0, 0.0, 1.0], [4.0, 0.0, 1.0], [2.0, 1.0, 1.0]])).round(2).tolist()
-    [[-2.0, -0.33], [2.0, -0.33], [0.0, 0.67]]
     """
     X = np.asarray(vectors, dtype=np.float32)
     coordinates = np.zeros((len(X), 2))
@@ -102,10 +88,6 @@ def damping(mean: np.ndarray, second: np.ndarray, aperture: float) -> np.ndarray
 
     The second factor is the negation of a conceptor of this aperture (Liu et al., 2019): directions
     in which words have much in common shrink, the others stay.
-
-    >>> damping(np.zeros(2), np.diag([4.0, 1.0]), aperture=1.0)
-    array([[0.25, 0.  ],
-           [0.  , 0.5 ]])
     """
     variance = np.diag(second) - mean**2
     floor = max(1e-9 * variance.max(initial=0.0), np.finfo(float).tiny)

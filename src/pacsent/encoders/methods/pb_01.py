@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -12,8 +13,8 @@ from pacsent.encoders.methods.pb_neg import PBNegVectorizer
 from pacsent.encoders.methods.sampled_methods import POSITIVE
 from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.maths.noise import noise_probabilities
-from pacsent.maths.pb_01_objective import Documents, ZeroOneLoss, minimise
-from pacsent.maths.risks import paper_weights, row_norms
+from pacsent.maths.pb_01_objective import Documents, minimise
+from pacsent.maths.risks import gibbs_risk, paper_weights, row_norms
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.storage import checked_tensor
 from pacsent.threads import one_blas_thread
@@ -156,9 +157,10 @@ class PB01Vectorizer(SentenceVectorizer):
         A_hat, B_hat = started._float_tables()  # widened once, for both
         start = started._prepared()
         k = self.n_negatives
-        loss = ZeroOneLoss(
-            A_hat,
-            self.noise_weights_,
+        risk = partial(
+            gibbs_risk,
+            A_hat=A_hat,
+            p_noise=self.noise_weights_,
             bias=math.log(k) if self.bias is None else self.bias,
             weights=(0.5, 0.5) if self.weighting == "balanced" else paper_weights(k),
             noise_words=self.noise_words_,
@@ -184,7 +186,7 @@ class PB01Vectorizer(SentenceVectorizer):
                     mu[lost], var_Q[lost] = m[lost], var_P[lost]  # start at the prior then
                     documents = Documents(counts, m, var_P, lam)
                     means[full], variances[full], _, _ = minimise(
-                        mu, var_Q, documents, loss, tol=self.tol, max_iter=self.max_iter
+                        mu, var_Q, documents, risk, tol=self.tol, max_iter=self.max_iter
                     )
             return means, variances
 
