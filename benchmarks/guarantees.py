@@ -37,12 +37,10 @@ from harness import finish, parser_for
 from pacsent import CertifiedClassifier, TextClassifier, certify_predictions
 from pacsent.guarantees import (
     StreamWatcher,
-    certify_multilabel,
     compare,
-    control_false_discoveries,
-    control_false_negatives,
+    control_risk,
 )
-from pacsent.guarantees.predictions import error_certificate
+from pacsent.guarantees.error_certificate import error_certificate
 from pacsent.maths.binomial import upper_limit
 from pacsent.paper import benchmark_datasets as datasets
 
@@ -180,7 +178,7 @@ def of_thresholds(certified, log_proba, right):
     found = {}
     is_class = right[:, None] == np.arange(log_proba.shape[1])
     for what, least in (("precision", PRECISION), ("recall", RECALL)):
-        chosen = certified.thresholds(**{what: least}).thresholds
+        chosen = certified.tune_thresholds(**{what: least}).thresholds
         limits = [chosen[c] for c in certified.classes_.tolist()]
         named = np.exp(log_proba) >= [np.inf if limit is None else limit for limit in limits]
         both = (named & is_class).sum(axis=0)
@@ -194,7 +192,7 @@ def of_predictions(known, texts, labels, log_proba, right, wrong):
     """`certify_predictions`: all bounds together."""
     classes = known.classes_.tolist()
     found = certify_predictions(
-        labels, known.predict(texts), probabilities=known.predict_proba(texts), texts=texts,
+        labels, known.predict(texts), texts=texts,
         classes=classes, recall="all", precision="all", delta=DELTA, random_state=0,
     )  # fmt: skip
     said = log_proba.argmax(axis=1)
@@ -202,11 +200,6 @@ def of_predictions(known, texts, labels, log_proba, right, wrong):
     for c, name in enumerate(classes):
         for bounds, of in ((found.class_bounds, right), (found.answer_bounds, said)):
             broken.append((of == c).any() and wrong[of == c].mean() > bounds[str(name)])
-    p = np.exp(log_proba)
-    hit = right[:, None] == np.arange(p.shape[1])
-    brier = ((p - hit) ** 2).sum(axis=1).mean() / 2
-    loss = -np.log(np.maximum(p[hit], 0.001)).mean()
-    broken += [brier > found.loss_bounds["Brier score"], loss > found.loss_bounds["log-loss"]]
     return {
         "certify_predictions": any(broken),
         "bound": found.bound,
@@ -261,7 +254,7 @@ def one_of_labels(data, rng):
     order = rng.permutation(len(has))
     a, b = order[:500], order[500:]
     given = model.given(proba)
-    found = certify_multilabel(has[a], given[a], delta=DELTA, random_state=0)
+    found = certify_predictions(has[a], given[a], delta=DELTA, random_state=0)
     parts = np.array([(x & y).sum(axis=0) for x, y in (
         (has[b], given[b]), (~has[b], given[b]), (has[b], ~given[b]))])  # fmt: skip
     each = 2 * parts[0] / np.maximum(2 * parts[0] + parts[1] + parts[2], 1)
@@ -273,10 +266,10 @@ def one_of_labels(data, rng):
         ((has[b] != given[b]).mean(axis=0) > np.array(list(found.label_bounds.values()))).any(),
         (each < np.array(list(found.label_f1_bounds.values()))).any(),
     ]
-    few = control_false_negatives(has[a], proba[a], error=0.2, delta=DELTA).predict(proba[b])
+    few = control_risk(has[a], proba[a], false_negatives=0.2, delta=DELTA).predict(proba[b])
     missed = ((has[b] & ~few).sum(axis=1) / np.maximum(has[b].sum(axis=1), 1)).mean()
     plan = model.out_of_fold_.labels, np.exp(model.out_of_fold_.log_proba)
-    sure = control_false_discoveries(has[a], proba[a], error=0.4, delta=DELTA, planning=plan)
+    sure = control_risk(has[a], proba[a], false_discoveries=0.4, delta=DELTA, planning=plan)
     sure = sure.predict(proba[b])
     some = sure.any(axis=1)
     false = (

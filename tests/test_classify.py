@@ -547,7 +547,7 @@ CRAFTED_CERTIFIED = {
     "calibration labels too large": array("calibration.labels", lambda a: a + 7),
     "negative calibration labels": array("calibration.labels", lambda a: a - 7),
     "fewer calibration labels": array("calibration.labels", lambda a: a[:-1]),
-    "a seed that is text": described(seed="x"),
+    "a seed that is text": described(certificate__seed="x"),
     "a certificate too good": described(certificate__bound=1e-6),
     "a certificate of nothing": described(certificate__n=0),
     "a certificate with another field": described(certificate__x=1),

@@ -9,13 +9,8 @@ from sklearn.metrics import f1_score
 import pacsent
 from pacsent import TextClassifier
 from pacsent.classify.multilabel import best_threshold, label_matrix, rarest
-from pacsent.guarantees import (
-    MultilabelCertificate,
-    certify_multilabel,
-    control_false_discoveries,
-    control_false_negatives,
-)
-from pacsent.guarantees.multilabel_thresholds import GRID
+from pacsent.guarantees import MultilabelCertificate, certify_predictions, control_risk
+from pacsent.guarantees.thresholds import GRID
 from pacsent.maths.means import betting, mean_is_below, ratio_at_least
 
 TOPICS = {
@@ -220,11 +215,10 @@ def test_thresholds_keep_their_error_and_plugging_in_does_not(risks):
     some = slice(40, 290, 5)
     for seed in range(n_sets):
         has, proba = draw(300, np.random.default_rng(seed))
-        options = {"delta": delta, "error": error["missed"]}
-        missed = control_false_negatives(has, proba, **options).threshold
+        missed = control_risk(has, proba, false_negatives=0.2, delta=delta).threshold
         broken["missed"] += risks["missed"][np.searchsorted(GRID, missed)] > error["missed"]
-        options = {"delta": delta, "error": error["wrong"], "planning": planning}
-        wrong = control_false_discoveries(has, proba, **options).threshold
+        options = {"delta": delta, "planning": planning}
+        wrong = control_risk(has, proba, false_discoveries=0.3, **options).threshold
         if wrong is not None:
             answered += 1
             broken["wrong"] += risks["wrong"][np.searchsorted(GRID, wrong)] > error["wrong"]
@@ -239,10 +233,8 @@ def test_thresholds_keep_their_error_and_plugging_in_does_not(risks):
 
 def test_no_threshold_where_there_are_too_few_texts():
     has, proba = draw(5, np.random.default_rng(0))
-    for found in (
-        control_false_negatives(has, proba, error=0.05),
-        control_false_discoveries(has, proba, error=0.05),
-    ):
+    for about in ("false_negatives", "false_discoveries"):
+        found = control_risk(has, proba, **{about: 0.05})
         assert found.threshold is None and not found.predict(proba).any()
         assert "No threshold can be guaranteed" in str(found)
 
@@ -251,15 +243,19 @@ def test_sets_need_classes_and_probabilities_are_checked():
     has, proba = draw(50, np.random.default_rng(0))
     sets = [set(np.flatnonzero(row).tolist()) for row in has]
     with pytest.raises(ValueError, match="sets need classes"):
-        control_false_negatives(sets, proba)
-    one = control_false_negatives(sets, proba, classes=range(4), error=0.3)
-    assert one == control_false_negatives(has, proba, error=0.3)
+        control_risk(sets, proba, false_negatives=0.3)
+    options = {"false_negatives": 0.3, "random_state": 0}
+    one = control_risk(sets, proba, classes=range(4), **options)
+    assert one == control_risk(has, proba, **options)
     assert "95 % confidence" in str(one)
     for wrong in (proba + 1, proba[:, 0], np.full((50, 4), np.nan)):
         with pytest.raises(ValueError, match=r"probabilities must be numbers in \[0, 1\]"):
-            control_false_negatives(has, wrong)
+            control_risk(has, wrong, false_negatives=0.3)
     with pytest.raises(ValueError, match="a column for each of the 4 labels"):
-        control_false_negatives(has[:, :3], proba)
+        control_risk(has[:, :3], proba, false_negatives=0.3)
+    for given in ({}, {"false_negatives": 0.1, "false_discoveries": 0.1}):
+        with pytest.raises(ValueError, match="not both"):
+            control_risk(has, proba, **given)
 
 
 def measured(has, given):
@@ -276,7 +272,7 @@ def test_all_bounds_of_the_certificate_hold_together():
     for seed in range(100):
         has, proba = draw(250, np.random.default_rng(seed))
         given = proba >= 0.5
-        found = certify_multilabel(has, given, delta=0.2)
+        found = certify_predictions(has, given, delta=0.2)
         broken += (
             found.bound < exact
             or (np.array(list(found.label_bounds.values())) < errors).any()
@@ -294,7 +290,7 @@ def test_the_certificate_is_verified_kept_and_refused_when_edited():
     has, proba = draw(200, np.random.default_rng(1))
     names = ["a", "b", "c", "d"]
     sets = [{name for name, one in zip(names, row) if one} for row in has]
-    found = certify_multilabel(sets, proba >= 0.5, classes=names)
+    found = certify_predictions(sets, proba >= 0.5, classes=names)
     assert found.verify() and "micro F1 is at least" in str(found)
     values = found.to_dict()
     better = [list(pair) for pair in values["matches"]]
@@ -302,7 +298,7 @@ def test_the_certificate_is_verified_kept_and_refused_when_edited():
     if better != values["matches"]:
         with pytest.raises(ValueError, match="matches"):
             MultilabelCertificate.from_dict({**values, "matches": better}).verify()
-    wider = certify_multilabel(has, proba >= 0.5, n_candidates=10)
+    wider = certify_predictions(has, proba >= 0.5, n_candidates=10)
     assert wider.bound > found.bound and wider.micro_f1_bound < found.micro_f1_bound
 
 

@@ -7,10 +7,10 @@ import pytest
 from scipy import optimize, stats
 
 from pacsent.classify import fitting
-from pacsent.guarantees.abstaining import Plan, accepted, lowest_valid_threshold, plan
+from pacsent.guarantees.abstaining import accepted, lowest_valid_threshold, plan
 from pacsent.guarantees.calibration_set import Calibration
-from pacsent.guarantees.class_thresholds import class_thresholds, for_precision, for_recall
 from pacsent.guarantees.count_certificates import Comparison
+from pacsent.guarantees.thresholds import class_thresholds, for_precision, for_recall
 from pacsent.maths import binomial, temperature
 from pacsent.text.ngrams import NGrams
 
@@ -29,9 +29,8 @@ def test_thresholds_pass_in_order_up_to_the_first_that_fails():
     confidence = np.repeat([0.9, 0.8, 0.7, 0.6], 100)
     wrong = np.concatenate([np.arange(100) < k for k in (0, 2, 60, 0)])
     thresholds = np.array([0.85, 0.75, 0.65, 0.55])
-    assert lowest_valid_threshold(Plan(thresholds, 1.0), confidence, wrong, 0.05, 0.05) == 1
-    assert lowest_valid_threshold(Plan(thresholds[2:], 1.0), confidence, wrong, 0.05, 0.05) is None
-    assert lowest_valid_threshold(Plan(thresholds[:2], 1.0), confidence, wrong, 0.05, 0.05) == 1
+    for some, expected in ((thresholds, 1), (thresholds[2:], None), (thresholds[:2], 1)):
+        assert lowest_valid_threshold(some, confidence, wrong, 0.05, 0.05, 0.5) == expected
 
 
 def test_the_chance_to_pass_is_that_of_simulation():
@@ -61,16 +60,16 @@ def abstaining(rng, n_runs, one_start=False, n=300, error=0.1):
     covered, broken = [], 0
     for _ in range(n_runs):
         planning = answers(rng, 600)
-        planned = plan(*planning, n, error, DELTA)
+        thresholds = plan(*planning, n, error, DELTA)
         if one_start:  # where a perfect record could pass
             thresholds = np.unique(np.quantile(planning[0], np.linspace(0, 1, 201)))[::-1]
             share = accepted(thresholds, *planning)[0] / 600
             first = np.argmax(n * share >= binomial.n_needed(error, DELTA))
-            planned = planned._replace(thresholds=thresholds[first:])
-        at = lowest_valid_threshold(planned, *answers(rng, n), error, DELTA)
+            thresholds = thresholds[first:]
+        at = lowest_valid_threshold(thresholds, *answers(rng, n), error, DELTA, rng.random())
         n_answered = 0
         if at is not None:
-            n_answered = np.searchsorted(-sure, -planned.thresholds[at], side="right")
+            n_answered = np.searchsorted(-sure, -thresholds[at], side="right")
             broken += wrong[n_answered - 1] / n_answered > error
         covered.append(n_answered / sure.size)
     return np.mean(covered), broken
@@ -93,19 +92,18 @@ def test_a_start_chosen_by_the_calibration_texts_is_noticed():
         thresholds = np.unique(np.quantile(rng.random(500), np.linspace(0, 1, 31)))[::-1]
         n_accepted, n_wrong = accepted(thresholds, confidence, wrong)
         best = np.argmin(binomial.p_values(n_accepted, n_wrong, 0.1))
-        chosen = Plan(thresholds[best:], 1.0)
-        count += lowest_valid_threshold(chosen, confidence, wrong, 0.1, DELTA) is not None
+        tested = confidence, wrong, 0.1, DELTA, rng.random()
+        count += lowest_valid_threshold(thresholds[best:], *tested) is not None
     assert count > allowed(400)
 
 
 def test_thresholds_are_planned_without_the_calibration_texts_and_answer_a_share():
     rng = np.random.default_rng(4)
     planning = answers(rng, 500)
-    planned = plan(*planning, 300, 0.1, DELTA, least=0.5)
-    assert (np.diff(planned.thresholds) < 0).all()
-    assert (planning[0] >= planned.thresholds[0]).mean() >= 0.5
-    assert 0 <= planned.chance <= 1
-    assert plan(*planning, 3000, 0.1, DELTA).chance > plan(*planning, 30, 0.1, DELTA).chance
+    thresholds = plan(*planning, 300, 0.1, DELTA, least=0.5)
+    assert (np.diff(thresholds) < 0).all()
+    assert (planning[0] >= thresholds[0]).mean() >= 0.5
+    assert plan(*planning, 3000, 0.1, DELTA)[0] > plan(*planning, 30, 0.1, DELTA)[0]
 
 
 # ---- comparing ---------------------------------------------------------------------------------
@@ -156,7 +154,7 @@ def class_violations(seed, after=False):
     for _ in range(300):
         drawn, is_class = of_a_class(rng, 400)
         planning = of_a_class(rng, 400)
-        low = for_precision((planning[0], ~planning[1]), drawn, is_class, 0.8, DELTA)
+        low = for_precision((planning[0], ~planning[1]), drawn, is_class, 0.8, DELTA, rng.random())
         high = for_recall(drawn[is_class], 0.7, DELTA)
         if after:  # the thresholds at which the calibration texts show just what is asked for
             shown = np.cumsum(is_class[np.argsort(-drawn)]) / np.arange(1, 401)
@@ -190,6 +188,7 @@ def test_thresholds_of_classes_say_what_they_guarantee_and_what_they_cannot():
     half = slice(200, None)
     classifier = SimpleNamespace(
         classes_=np.array(["no", "yes"]),
+        seed_=0,
         out_of_fold_=SimpleNamespace(log_proba=log_proba[half], labels=labels[half]),
         predict_log_proba=lambda X: log_proba[:5],
     )

@@ -81,7 +81,7 @@ def test_splits_keep_units_together_and_do_not_depend_on_their_names():
     assert (again.held_out_rows == found.held_out_rows).all()
     assert hold_out(units, 0.25).seed != hold_out(units, 0.25).seed
     rows = one_row_per_cluster(units, seed=1)
-    assert (units[rows] == np.arange(60)).all()
+    assert sorted(units[rows]) == list(range(60))
     assert (
         np.bincount(np.concatenate([one_row_per_cluster(units, s) for s in range(90)]) % 3).min()
         > 1500

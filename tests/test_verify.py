@@ -14,7 +14,7 @@ from pacsent.guarantees import (
     AgreementCertificate,
     ErrorCertificate,
     SearchCertificate,
-    certify_multilabel,
+    certify_predictions,
     certify_stream,
     measure_fidelity,
     read_certificate,
@@ -70,7 +70,7 @@ def made():
     found["anytime error"] = certify_stream(np.arange(200) % 20 == 7, n_taught=100)
     rng = np.random.default_rng(6)
     right, given = rng.integers(0, 2, (2, 150, 3))
-    found["multilabel"] = certify_multilabel(right, given, n_candidates=2)
+    found["multilabel"] = certify_predictions(right, given, n_candidates=2)
     vectors = rng.normal(size=(150, 4))
     found["fidelity"] = measure_fidelity(vectors, vectors + rng.normal(size=(150, 4)) / 4)
     bound = upper_limit(12, 150, 0.05)

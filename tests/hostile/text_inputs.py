@@ -117,7 +117,7 @@ def _watched(texts):
 def _certified_labels(texts):
     sets = [{label} for label in LABELS]
     classes = ["down", "up"]
-    certificate = guarantees.certify_multilabel(
+    certificate = guarantees.certify_predictions(
         sets, sets, classes=classes, texts=texts, random_state=0
     )
     return str(certificate)
@@ -265,9 +265,6 @@ TABLE: dict[str, Call] = {
     "guarantees.CertifiedClassifier.certify": Call(
         lambda texts: classifier().certify(texts, LABELS).sentence()
     ),
-    "guarantees.CertifiedClassifier.compare": Call(
-        lambda texts: str(classifier().compare(classifier(0.4), texts, LABELS, overlap="drop"))
-    ),
     "guarantees.CertifiedClassifier.calibrate": Call(
         lambda texts: classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
     ),
@@ -280,7 +277,7 @@ TABLE: dict[str, Call] = {
         ),
         rows=True,
     ),
-    "guarantees.certify_multilabel": Call(_certified_labels, rows=True),
+    "guarantees.certify_predictions of sets": Call(_certified_labels, rows=True),
     "guarantees.HeldOutCertificate.verify": Call(
         lambda texts: guarantees.certify_predictions(LABELS, LABELS, texts=TEXTS).verify(
             LABELS, texts, LABELS
@@ -293,7 +290,7 @@ TABLE: dict[str, Call] = {
     ),
     "guarantees.StreamWatcher.update": Call(_watched),
     "guarantees.ClassThresholds.predict": Call(
-        lambda texts: classifier().thresholds(recall=0.6).predict(texts)
+        lambda texts: classifier().tune_thresholds(recall=0.6).predict(texts)
     ),
     "guarantees.Abstaining.predict": Call(
         lambda texts: list(classifier().abstain(error=0.3).predict(texts))
@@ -326,7 +323,7 @@ ROWS = {
 LEFT_OUT = {
     ("search.Index.search", "a string"): "one query",
     ("guarantees.certify_predictions", "None"): "texts are optional",
-    ("guarantees.certify_multilabel", "None"): "texts are optional",
+    ("guarantees.certify_predictions of sets", "None"): "texts are optional",
 }
 
 

@@ -128,10 +128,6 @@ def _split_classes(context, parameter, value):
 @output_path("Also write the certificate as JSON.", required=False)
 @column_option("label", "Column of the right class.", default="label")
 @column_option("prediction", "Column of the predicted class.", default="prediction")
-@column_option(
-    "probability",
-    "Column of the probability that the prediction is right: bounds the Brier score and log-loss.",
-)
 @column_option("group", "Column of the group (author, book, day): the guarantee is for new groups.")
 @text_options
 @option(
@@ -173,7 +169,6 @@ def certify_predictions(data, output, overwrite, as_json, quiet, **options):
     certificate = certify_predictions(
         rows.labels,
         rows.predictions,
-        probabilities=rows.probabilities,
         texts=rows.texts,
         groups=rows.groups,
         classes=options.pop("classes"),

@@ -5,11 +5,9 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "abstaining": ["Abstaining"],
-        "answers": ["AnswerRule"],
+        "abstaining": ["Abstaining", "AnswerRule"],
         "certificate": ["Certificate", "read_certificate"],
         "certified_classifier": ["CertifiedClassifier"],
-        "class_thresholds": ["ClassThresholds"],
         "continuation": ["ContinuationCertificate", "certify_encoder"],
         "count_certificates": [
             "AgreementCertificate",
@@ -24,13 +22,9 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "error_bounds": ["certify"],
         "error_certificate": ["ErrorCertificate"],
         "held_out_certificate": ["HeldOutCertificate"],
-        "multilabel_certificate": ["MultilabelCertificate", "certify_multilabel"],
-        "multilabel_thresholds": [
-            "LabelThreshold",
-            "control_false_discoveries",
-            "control_false_negatives",
-        ],
+        "multilabel_certificate": ["MultilabelCertificate"],
         "predictions": ["certify_predictions"],
         "stream_watcher": ["Change", "StreamWatcher"],
+        "thresholds": ["ClassThresholds", "LabelThreshold", "control_risk"],
     },
 )

@@ -1,11 +1,10 @@
-"""Answers whose error is guaranteed: the texts that are not sure enough are left unanswered.
+"""Answers whose error is guaranteed: texts that are not sure enough are left unanswered.
 
 Thresholds and their order are planned on training texts (predictions by models that were not fitted
 on them) and tested on the calibration texts: Theorem 13 of docs/theory.md. `plan` and
 `lowest_valid_threshold` work on arrays: the confidence of each answer, and whether it is wrong.
 """
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,29 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration, has_no_features
-from pacsent.guarantees.delta import divide_delta
-from pacsent.maths.binomial import chance_to_pass, passes
+from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration, confidences
+from pacsent.guarantees.delta import confidence, divide_delta
+from pacsent.maths.binomial import chance_to_pass, n_needed, passes
 from pacsent.maths.checks import check_probability
 
 _N_THRESHOLDS = 30  # more of them fail by chance, fewer lie too far apart
 # Quantiles of the posterior of an error rate over which the chance to pass is averaged.
 _RATE_QUANTILES = (np.arange(5) + 0.5) / 5
 _DEFAULT_COVERAGE = 0.5  # fraction of the texts that are answered with the default error
-# Predicted chance of an answer above which the guarantee needs no further words.
-_LIKELY_CHANCE = 0.95
-# Times the calibration texts: larger estimates of missing ones are not stated.
-_MAX_MISSING_RATIO = 20
-
-
-class Plan(NamedTuple):
-    """Thresholds in the order in which they are tested, strictest first.
-
-    `chance` is the predicted probability that the first of them passes.
-    """
-
-    thresholds: np.ndarray  # (m,), falling
-    chance: float
 
 
 def accepted(
@@ -54,22 +39,13 @@ def plan(
     error: float,
     delta: float,
     least: float = 0.0,
-) -> Plan:
-    """Choose thresholds and their order by texts that are not tested on.
+) -> np.ndarray:
+    """Falling thresholds in the order of tests on n calibration texts, chosen by other texts.
 
-    The test starts where a threshold most probably passes with n calibration texts: stricter ones
-    accept too few texts, others too many that are wrong.
-
-    Parameters
-    ----------
-    confidence, wrong : arrays of floats and of bool, shape (n_planned,)
-        Of answers to texts of the training part by models that were not fitted on them.
-    n : int
-        Number of calibration texts.
-    error, delta : float
-        What is to be guaranteed.
-    least : float
-        Share of texts that must be answered; stricter thresholds are left out.
+    The test starts where a threshold most probably passes: stricter ones accept too few texts,
+    others too many that are wrong. Thresholds that answer less than `least` of the texts are left
+    out. `confidence` and `wrong` are of answers to training texts by models that were not fitted on
+    them, (n_planned,).
     """
     thresholds = np.unique(
         np.quantile(confidence, np.linspace(0.0, 1.0 - least, _N_THRESHOLDS + 1))
@@ -78,28 +54,34 @@ def plan(
     coverage = n_accepted / confidence.size
     # the rate of wrong answers is not known exactly: five values of its posterior are averaged
     rates = stats.beta.ppf(_RATE_QUANTILES[:, None], n_wrong + 0.5, n_accepted - n_wrong + 0.5)
-    passes = chance_to_pass(np.rint(n * coverage).astype(int), rates, error, delta).mean(axis=0)
-    first = int(np.argmax(passes))
-    return Plan(thresholds[first:], float(passes[first]))
+    chances = chance_to_pass(np.rint(n * coverage).astype(int), rates, error, delta).mean(axis=0)
+    return thresholds[int(np.argmax(chances)) :]
 
 
 def lowest_valid_threshold(
-    planned: Plan, confidence: np.ndarray, wrong: np.ndarray, error: float, delta: float
+    thresholds: np.ndarray,
+    confidence: np.ndarray,
+    wrong: np.ndarray,
+    error: float,
+    delta: float,
+    uniform: float,
 ) -> int | None:
     """Position of the lowest threshold that may be used; None where none may.
 
     Fixed-sequence testing: thresholds pass in their order up to the first that fails. With
     probability 1 - delta over the calibration texts, none that passes has a larger rate of wrong
-    answers than `error`. Tests are randomised by one number that is made of the confidences, not of
-    the labels: they pass at level delta exactly, where counts alone would waste a part of it.
+    answers than `error`. Tests are randomised by `uniform`, a number from [0, 1) that is drawn
+    independently of texts and labels: they pass at level delta exactly, where counts alone would
+    waste a part of it.
     """
-    counts = accepted(planned.thresholds, confidence, wrong)
-    # by SHA-256: the same number in [0, 1) for everybody who has the confidences
-    digest = hashlib.sha256(np.ascontiguousarray(confidence, "<f8").tobytes()).digest()
-    uniform = int.from_bytes(digest[:6], "big") / 2**48
-    failed = ~passes(*counts, error, delta, uniform)
+    failed = ~passes(*accepted(thresholds, confidence, wrong), error, delta, uniform)
     n_passed = int(np.argmax(failed)) if failed.any() else failed.size
     return n_passed - 1 if n_passed else None
+
+
+def draw_uniform(classifier: Any, n: int) -> float:
+    """The number that randomises tests on n calibration texts, by the classifier's seed."""
+    return float(np.random.default_rng([classifier.seed_, n]).random())
 
 
 @dataclass(frozen=True)
@@ -109,22 +91,16 @@ class Abstaining:
     Attributes
     ----------
     error, delta : float
-        With confidence 1 - delta, at most this share of the answers to new texts is wrong.
+        With confidence 1 - delta, at most this fraction of the answers to new texts is wrong.
     threshold : float
         Smallest probability of the answer with which it answers; above 1 where it never does.
     coverage : float
-        Share of the calibration texts it answers.
+        Fraction of the calibration texts it answers.
     n : int
         Number of calibration texts.
-    curve : list of (threshold, coverage, error)
-        What answering from each threshold on gave on the calibration texts; for looking at, not
-        for choosing.
-    chance : float
-        Chance of answering at all with this number of calibration texts, predicted before they
-        were looked at.
-    n_errors : int
-        Number of errors that this one was chosen from by the calibration texts; `delta` is shared
-        by all of them.
+    n_choices : int
+        Errors and candidates that this one was chosen from by the calibration texts, which share
+        `delta`.
     no_answers : str or None
         Why it abstains from every text, and what the calibration texts do guarantee; None where it
         answers.
@@ -148,56 +124,39 @@ class Abstaining:
     threshold: float
     coverage: float
     n: int
-    curve: list
-    chance: float
-    n_errors: int = 1
+    n_choices: int = 1
     no_answers: str | None = None
 
     def predict(self, texts: Iterable[str]) -> list:
-        """The class of each text, None where it abstains; it does where it can read nothing."""
-        labels, log_proba = self.classifier.predict_with_scores(texts)
-        is_answered = np.exp(log_proba.max(axis=1)) >= self.threshold
-        is_answered &= ~has_no_features(self.classifier, log_proba)
-        return [label if answer else None for label, answer in zip(labels.tolist(), is_answered)]
-
-    @property
-    def statement(self) -> str:
-        """What is guaranteed about the answers, in one sentence or two."""
-        if self.no_answers:
-            return self.no_answers
-        text = (
-            f"With {100 * (1 - self.delta):g} % confidence, at most {100 * self.error:g} % of its "
-            f"answers are wrong; it answers {100 * self.coverage:.1f} % of the calibration texts "
-            f"(those with a probability of at least {self.threshold:.4f})."
-        )
-        if self.n_errors > 1:
-            choice = f" Of {self.n_errors} round errors it answers most with this one"
-            if self.coverage >= _DEFAULT_COVERAGE:
-                choice = (
-                    f" The error is the smallest of {self.n_errors} round ones with which it "
-                    "answers at least half of them"
-                )
-            text += f"{choice}; the guarantee is corrected for this choice."
-        if self.chance < _LIKELY_CHANCE:
-            confidence = max(0.0, 1.0 - self.delta / max(self.chance, self.delta))
-            text += (
-                f" Answers were predicted for only {100 * self.chance:.0f} % of calibration sets "
-                "like this one; if so, the confidence among those that do answer is "
-                f"{100 * confidence:.0f} % (abstaining from every text counts as kept)."
-            )
-        return text
+        """The likeliest class of each text, None where it abstains or can read nothing."""
+        log_proba = self.classifier.predict_log_proba(texts)
+        labels = self.classifier.classes_[log_proba.argmax(axis=1)].tolist()
+        is_answered = confidences(self.classifier, log_proba) >= self.threshold
+        return [label if answer else None for label, answer in zip(labels, is_answered)]
 
     def __str__(self) -> str:
         if self.no_answers:
             return self.no_answers
-        return (
-            f"{self.statement} Not checked: whether new texts come from the same distribution "
-            "(StreamWatcher does)."
+        text = (
+            f"With {confidence(self.delta)} confidence, at most {100 * self.error:g} % of its "
+            f"answers to texts of the same distribution are wrong; it answers "
+            f"{100 * self.coverage:.1f} % of the calibration texts (those with a probability of at "
+            f"least {self.threshold:.4f}). A calibration set that allows no answer counts as kept."
         )
+        if self.n_choices > 1:
+            text += (
+                f" It was chosen from {self.n_choices:,} errors and candidates; the guarantee is "
+                "corrected for this choice."
+            )
+        return text
 
 
 def abstain(
-    classifier: Any, calibration: Calibration, error: float | None, delta: float
+    classifier: Any,
+    calibration: Calibration,
+    error: float | None,
+    delta: float,
+    n_candidates: int = 1,
 ) -> Abstaining:
     """The lowest threshold that passes the test of `lowest_valid_threshold`.
 
@@ -208,96 +167,128 @@ def abstain(
     check_probability("delta", delta)
     if error is not None:
         check_probability("error", error)
-    test = _AbstentionTest(classifier, calibration)
+    planning = classifier.out_of_fold_
+    planned = (
+        np.exp(planning.log_proba.max(axis=1)),
+        planning.log_proba.argmax(axis=1) != planning.labels,
+    )
+    sure = confidences(classifier, calibration.log_proba)
+    uniform = draw_uniform(classifier, sure.size)
+
+    def lowest(error, delta, least=0.0):
+        """(coverage, error, threshold); no coverage and a threshold above 1 where none passes."""
+        thresholds = plan(*planned, sure.size, error, delta, least)
+        tested = sure, calibration.wrong, error, delta, uniform
+        place = lowest_valid_threshold(thresholds, *tested)
+        if place is None:
+            return 0.0, error, 2.0
+        return float(np.mean(sure >= thresholds[place])), error, float(thresholds[place])
+
+    n_choices = n_candidates * (len(ROUND_ERRORS) if error is None else 1)
+    level = divide_delta(delta, n_choices)
     if error is None:
-        each = divide_delta(delta, len(ROUND_ERRORS))
-        rules = [test.lowest(error, each, _DEFAULT_COVERAGE) for error in ROUND_ERRORS]
-        best = int(np.argmax([min(rule.coverage, _DEFAULT_COVERAGE) for rule in rules]))
-        rule, n_errors = rules[best], len(ROUND_ERRORS)
-        rule = rule._replace(chance=max(rule.chance for rule in rules))
+        rules = [lowest(round_error, level, _DEFAULT_COVERAGE) for round_error in ROUND_ERRORS]
+        coverage, error, threshold = max(rules, key=lambda rule: min(rule[0], _DEFAULT_COVERAGE))
+        error, larger = (error if coverage else ROUND_ERRORS[-1]), ()
     else:
-        rule, n_errors = test.lowest(float(error), delta), 1
+        coverage, error, threshold = lowest(float(error), level)
+        larger = tuple(e for e in ROUND_ERRORS if e > error)
+    no_answers = None
+    if not coverage:
+        no_answers = (
+            f"It abstains from every text: {sure.size:,} calibration texts cannot guarantee an "
+            f"error of {error:g} with confidence {1 - delta:g}, for which at least "
+            f"{n_needed(error, level):,} answered texts without an error are needed."
+        )
+        reachable = next((rule for e in larger if (rule := lowest(e, level))[0]), None)
+        if reachable is not None:
+            no_answers += (
+                f" The smallest round error that they guarantee is {reachable[1]:g}, with "
+                f"{100 * reachable[0]:.0f} % of the texts answered, if it was chosen before "
+                "looking at them; without an error given, one is chosen and the guarantee is "
+                "corrected for it."
+            )
     return Abstaining(
-        classifier=classifier,
-        delta=delta,
-        n=test.confidence.size,
-        n_errors=n_errors,
-        no_answers=None if rule.coverage else test.why_none(error, delta),
-        **rule._asdict(),
+        classifier, error, delta, threshold, coverage, sure.size, n_choices, no_answers
     )
 
 
-class _Rule(NamedTuple):
-    error: float
-    threshold: float
-    coverage: float
-    chance: float
-    curve: list
+class Answered(NamedTuple):
+    """Answers to texts; `inside` and `abstained` are None without a calibration set."""
+
+    best: np.ndarray  # (n,) positions in `classes_`
+    probability: np.ndarray  # (n,)
+    inside: np.ndarray | None  # (n, n_classes), whether a class is in the prediction set
+    abstained: np.ndarray | None  # (n,)
 
 
-class _AbstentionTest:
-    """Planning and calibration texts: how sure each answer is, and whether it is wrong."""
+class AnswerRule:
+    """The prediction sets and answers of a classifier in the command line and the server.
 
-    def __init__(self, classifier, calibration):
-        planning = classifier.out_of_fold_
-        self.planning: tuple[np.ndarray, np.ndarray] = (
-            np.exp(planning.log_proba.max(axis=1)),
-            planning.log_proba.argmax(axis=1) != planning.labels,
-        )
-        self.confidence = np.exp(calibration.log_proba.max(axis=1))
-        self.confidence[has_no_features(classifier, calibration.log_proba)] = -1.0  # no answer
-        self.wrong = calibration.wrong
+    With error=None the error of answers is that of `abstain`, and that of prediction sets 0.05 or
+    the smallest larger round one that the number of calibration texts allows, which needs no
+    correction. Without a calibration set there is no guarantee, and `error` must be None.
+    `statement` is what is guaranteed; `no_sets` and `no_answers` why something is not.
 
-    def lowest(self, error, delta, least=0.0) -> _Rule:
-        """The lowest threshold that passes; one above 1 and a coverage of 0 where none does."""
-        n = self.confidence.size
-        planned = plan(*self.planning, n, error, delta, least)
-        n_accepted, n_wrong = accepted(planned.thresholds, self.confidence, self.wrong)
-        rows = zip(planned.thresholds, n_accepted, n_wrong)
-        curve = [(float(t), float(a / n), float(k / a)) for t, a, k in rows if a]
-        place = lowest_valid_threshold(planned, self.confidence, self.wrong, error, delta)
-        threshold, coverage = 2.0, 0.0
-        if place is not None:
-            threshold, coverage = float(planned.thresholds[place]), float(n_accepted[place] / n)
-        return _Rule(error, threshold, coverage, planned.chance, curve)
+    Examples
+    --------
+    >>> from pacsent import CertifiedClassifier, TextClassifier
+    >>> texts = [f"a {('good', 'bad')[n % 2]} film, number {n}" for n in range(80)]
+    >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
+    >>> rule = AnswerRule(classifier.fit(texts, ["up", "down"] * 40))
+    >>> rule.error, rule.set_error
+    (0.15, 0.1)
+    >>> rule.of_log_proba(classifier.predict_log_proba(["a good film"])).abstained.tolist()
+    [False]
+    """
 
-    def why_none(self, error, delta) -> str:
-        """Why no threshold may be used, what is reachable, and how many labels are missing."""
-        n, is_default = self.confidence.size, error is None
-        if is_default:
-            error = ROUND_ERRORS[-1]
-        text = (
-            f"It abstains from every text: {n:,} calibration texts cannot guarantee an error "
-            f"of {error:g} with confidence {1 - delta:g}"
-        )
-        text += ", corrected for the choice of the error." if is_default else "."
-        larger = () if is_default else (e for e in ROUND_ERRORS if e > error)
-        rules = (self.lowest(e, delta) for e in larger)
-        reachable = next((rule for rule in rules if rule.coverage), None)
-        if reachable is not None:
-            text += (
-                f" The smallest round error that they guarantee is {reachable.error:g}, with "
-                f"{100 * reachable.coverage:.0f} % of the texts answered, if it was chosen before "
-                "looking at them; without an error given, one is chosen and the guarantee is "
-                "corrected for the choice."
+    error: float | None = None
+    set_error: float | None = None
+    threshold: float | None = None
+    set_thresholds: np.ndarray | None = None
+    no_sets: str | None = None
+    no_answers: str | None = None
+    statement: str | None = None
+
+    def __init__(self, classifier: Any, *, error: float | None = None, delta: float = 0.05):
+        self.delta = delta
+        self._classifier = classifier
+        if getattr(classifier, "targets_", "classes") != "classes":
+            raise ValueError(
+                "classifier must give one class to each text. Got one that gives several labels "
+                "instead. Use predict, or classify predict with one file or stdin."
             )
-        if is_default:
-            delta = divide_delta(delta, len(ROUND_ERRORS))
-        # Calibration texts with which an answer is as likely as not. A fifth of the texts is
-        # answered at least: fewer planning texts say too little.
-        needed = next(
-            (
-                int(size)
-                for size in np.unique(np.geomspace(10, 1e6, 120).astype(int))
-                if plan(*self.planning, int(size), error, delta, 0.2).chance >= 0.5
-            ),
-            None,
+        if not hasattr(classifier, "calibration_"):
+            if error is not None:
+                raise ValueError(
+                    "error must be left out for a classifier without a calibration set. Got "
+                    f"{error:g} instead. Train with holdout='auto' (CertifiedClassifier)."
+                )
+            return
+        rule = classifier.abstain(error=error, delta=delta)
+        self.error, self.threshold = rule.error, rule.threshold
+        self.no_answers, self.statement = rule.no_answers, str(rule)
+        if error is None:
+            n, errors = classifier.calibration_.labels.size, ROUND_ERRORS[2:]
+            level = divide_delta(rule.delta, classifier.n_candidates)
+            error = next((e for e in errors if n >= n_needed(e, level)), errors[-1])
+        try:
+            self.set_thresholds = classifier.set_thresholds(error=error, delta=delta)
+        except ValueError as missing:
+            self.no_sets = str(missing)
+            return
+        self.set_error = error
+        self.statement += (
+            f" By itself with {confidence(rule.delta)} confidence: prediction sets miss the right "
+            f"class for at most {100 * error:g} % of texts."
         )
-        if needed is None and reachable is None:
-            text += " More labels alone do not help: its surest answers are wrong as often."
-        elif needed and n < needed <= (_MAX_MISSING_RATIO + 1) * n:
-            texts = "text is" if needed - n == 1 else "texts are"
-            text += (
-                f" About {needed - n:,} more calibration {texts} needed for an error of {error:g}."
-            )
-        return text
+
+    def of_log_proba(self, log_proba: np.ndarray) -> Answered:
+        """Answers from logarithms of class probabilities."""
+        inside = abstained = None
+        if self.threshold is not None:
+            abstained = ~(confidences(self._classifier, log_proba) >= self.threshold)
+        if self.set_thresholds is not None:
+            inside = log_proba >= self.set_thresholds
+        best = log_proba.argmax(axis=1)
+        return Answered(best, np.exp(log_proba.max(axis=1)), inside, abstained)

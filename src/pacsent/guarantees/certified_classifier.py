@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,21 +19,19 @@ from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.fitting import OutOfFold
 from pacsent.guarantees import (
     abstaining,
-    class_thresholds,
-    count_certificates,
     error_bounds,
     estimators,
     independence,
-    multilabel_thresholds,
     samples,
+    thresholds,
 )
 from pacsent.guarantees.calibration_set import Calibration, set_thresholds
-from pacsent.guarantees.certificate import Certificate
-from pacsent.guarantees.count_certificates import Comparison
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.error_certificate import ErrorCertificate
+from pacsent.guarantees.held_out_certificate import HeldOutCertificate
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
 from pacsent.guarantees.stream_watcher import MONITORS, monitors_of
+from pacsent.maths.checks import check_count, check_probability
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, checked_tensor
 from pacsent.text.near_duplicates import sketches
@@ -49,8 +47,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     A part of the labels is held out at random. The classifier is fitted on the rest; its errors on
     the held-out part bound its error rate on new texts, and set the thresholds of prediction sets
-    and of abstention. `y` may contain a set of labels for each text, or be an indicator matrix: the
-    certificate then bounds the errors and the F1 of sets.
+    and of abstention. For sets of labels the certificate bounds errors and F1.
 
     Parameters
     ----------
@@ -82,9 +79,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     certificate_ : ErrorCertificate or MultilabelCertificate
     calibration_ : Calibration
     out_of_fold_ : OutOfFold or None
-        Probabilities that plan abstaining, by classifiers fitted on other folds (for an estimator
-        other than TextClassifier up to five more fits) or, for a fitted model, a quarter of the
-        calibration set, which abstaining is then not tested on. None for labels alone.
+        Probabilities that plan abstention: those of a TextClassifier for its training texts by
+        classifiers fitted on other folds; of any other model a quarter of the calibration set,
+        which abstention is then not tested on. None for labels alone.
 
     Examples
     --------
@@ -159,7 +156,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             fitted._calibrate(X, y, groups, "refuse")
         else:
             fitted._fit(X, y, sample_weight, groups)
-        return self._learn_from(fitted)
+        self.__dict__ = vars(fitted)  # at the end, so that a failed fit changes nothing
+        return self
 
     def calibrate(
         self, X: Any, y: Any, *, groups: Sequence | None = None, overlap: str = "refuse"
@@ -174,14 +172,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         self._validate_params()
         calibrated = copy.copy(self)
         calibrated._calibrate(X, y, groups, overlap)
-        return self._learn_from(calibrated)
-
-    def _learn_from(self, other: Self) -> Self:
-        """Take over what a copy has learned; at the end, so that a failed fit changes nothing."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-        for name in [name for name in vars(other) if name.endswith("_")]:
-            setattr(self, name, getattr(other, name))
+        self.__dict__ = vars(calibrated)
         return self
 
     def _is_fitted_already(self) -> bool:
@@ -208,12 +199,21 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         else:
             self.targets_ = "sets" if sets.are_sets else "indicator"
             classes, positions = multilabel.encoded_sets(sets)
-        weights = None if sample_weight is None else np.asarray(sample_weight)
+        weights = None if sample_weight is None else inputs.sample_weights(sample_weight, n)
         group_of = inputs.as_groups(groups, n)
         clusters = independence.dependent_clusters(X)
         parts = independence.hold_out(clusters, self.holdout, self.random_state, group_of)
         training, held_out = parts.training_rows, parts.held_out_rows
-        _check_training_labels(classes, positions[training])
+        if sets is None:
+            counts = np.bincount(positions[training], minlength=classes.size)
+        else:
+            has = positions[training]
+            counts = np.minimum(has.sum(axis=0), (~has).sum(axis=0))
+        if (counts < 2).any():
+            raise ValueError(
+                "holdout must leave at least two texts of every class to fit. Class "
+                f"{inputs.few(classes[counts < 2])} has fewer left. Hold out less, or add texts."
+            )
         training_X = samples.select_rows(X, training)
         training_groups = None if group_of is None else group_of[training]
         if sets is None:
@@ -222,12 +222,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             target = samples.select_rows(y if hasattr(y, "shape") else list(y), training)
         else:
             target = positions[training].astype(int)
+        if weights is not None:
+            weights = weights[training]
         self.estimator_ = estimators.fit_clone(
-            estimator,
-            training_X,
-            target,
-            None if weights is None else weights[training],
-            training_groups,
+            estimator, training_X, target, weights, training_groups
         )
         self.classes_ = classes
         if sets is None:
@@ -235,20 +233,11 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         # what recognises the rows that were fitted, and their near-duplicates
         self.training_fingerprints_ = np.unique(samples.row_fingerprints(training_X))
         self.training_sketches_ = sketches(training_X) if samples.is_texts(training_X) else None
-        self.seed_ = parts.seed
-        self.out_of_fold_ = getattr(self.estimator_, "out_of_fold_", None)
-        has_scores = any(
-            hasattr(self.estimator_, name) for name in ("predict_proba", "decision_function")
-        )
-        if has_scores and not hasattr(self.estimator_, "out_of_fold_"):
-            together = training_groups, clusters[training]
-            self.out_of_fold_ = estimators.out_of_fold(
-                estimator, training_X, positions[training], classes, together, parts.seed
-            )
         fields: dict[str, Any] = {"provenance": "held out by fit", "holdout": parts.fraction}
         if parts.scope == "same groups":
             fields |= {"scope": parts.scope, "n_groups": np.unique(group_of).size}
         new_groups = group_of[held_out] if parts.scope == "groups" else None
+        self.seed_ = parts.seed
         self._certify(samples.select_rows(X, held_out), positions[held_out], new_groups, fields)
 
     def _calibrate(self, X, y, groups, overlap):
@@ -267,21 +256,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             names = inputs.as_labels(names, None if sets else samples.n_samples(X), "y")
             self.classes_ = estimators.classes_of(self.estimator_, self.classes, names)
         rows = error_bounds.unseen(self, X, y, overlap, groups)
-        needs_plan = not hasattr(self, "out_of_fold_") or self.calibration_.planned is not None
         self.seed_ = getattr(self, "seed_", self.random_state)
         self._certify(rows.X, rows.y, rows.groups, {"provenance": rows.provenance})
-        if not needs_plan:
-            return
-        # A part of the calibration set plans abstention, if training did not.
-        self.out_of_fold_ = getattr(self.estimator_, "out_of_fold_", None)
-        calibration = self.calibration_
-        if self.out_of_fold_ is not None or calibration.log_proba is None:
-            return
-        self.seed_ = independence.as_seed(self.seed_)
-        uniform = np.random.default_rng(self.seed_).random(len(calibration.labels))
-        planned = uniform < _PLANNING_FRACTION
-        self.out_of_fold_ = OutOfFold(calibration.log_proba[planned], calibration.labels[planned])
-        self.calibration_ = replace(calibration, planned=planned)
 
     def _certify(self, X, y, group_of, fields):
         """Certify by these rows, and calibrate on one of each cluster, or of each group."""
@@ -301,18 +277,16 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         kept = independence.one_row_per_cluster(
             group_of if grouped else independence.dependent_clusters(X), self.seed_
         )
-        log_proba, labels = predictions.log_proba, None
-        if not estimators.is_multilabel(self):
-            # -1 for an answer that is none of the classes
-            place = {name: position for position, name in enumerate(self.classes_.tolist())}
-            answers = predictions.labels[kept].tolist()
-            labels = np.array([place.get(answer, -1) for answer in answers], np.int64)
-        self.calibration_ = Calibration(
-            None if log_proba is None else log_proba[kept],
-            y[kept],
-            labels,
-            monitors=monitors_of(self, X)[kept] if samples.is_texts(X) else None,
-        )
+        log_proba, labels = predictions.log_proba, y[kept]
+        self.out_of_fold_, planned = getattr(self.estimator_, "out_of_fold_", None), None
+        if log_proba is not None:
+            log_proba = log_proba[kept]
+            if self.out_of_fold_ is None:  # a part plans abstention, which is tested on the others
+                uniform = np.random.default_rng([self.seed_, 2]).random(len(labels))
+                planned = uniform < _PLANNING_FRACTION
+                self.out_of_fold_ = OutOfFold(log_proba[planned], labels[planned])
+        monitors = monitors_of(self, X)[kept] if samples.is_texts(X) else None
+        self.calibration_ = Calibration(log_proba, labels, planned, monitors)
 
     # ---- predicting ----------------------------------------------------------------------------
 
@@ -358,10 +332,6 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return report(self, X, y)
 
-    def compare(self, other: Any, X: Any, y: Sequence, **settings: Any) -> Comparison:
-        """Bound how much more often another classifier errs: `pacsent.guarantees.compare`."""
-        return count_certificates.compare(self, other, X, y, **settings)
-
     def predict_set(
         self, X: Any, *, error: float = 0.05, delta: float | None = None, per_class: bool = False
     ) -> list[list]:
@@ -378,7 +348,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     ) -> np.ndarray:
         """Log-probability from which on each class is in the sets of `predict_set`."""
         calibration = self._scored_calibration("predict_set")
-        return set_thresholds(calibration, error, self._delta(delta), per_class)
+        level = divide_delta(self._delta(delta), self.n_candidates)
+        return set_thresholds(calibration, error, level, per_class)
 
     def abstain(
         self, *, error: float | None = None, delta: float | None = None
@@ -389,72 +360,71 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         at least half of the calibration texts are answered, and corrects delta for this choice.
         """
         tested = self._scored_calibration("abstain").tested
-        return abstaining.abstain(self, tested, error, self._delta(delta))
+        return abstaining.abstain(self, tested, error, self._delta(delta), self.n_candidates)
 
-    def thresholds(
+    def tune_thresholds(
         self,
         *,
         precision: float | None = None,
         recall: float | None = None,
         classes: Sequence | None = None,
         delta: float | None = None,
-    ) -> class_thresholds.ClassThresholds:
+    ) -> thresholds.ClassThresholds:
         """Thresholds with a guaranteed precision, recall, or both, for these classes together.
 
-        Without `classes` for all of them; delta is shared by those that are given. Of several
-        labels a text, each label is a class.
+        Without `classes` for all of them; delta is shared by those that are given. Each label of a
+        multi-label classifier is a class.
         """
-        return class_thresholds.class_thresholds(
+        return thresholds.class_thresholds(
             self,
-            self._scored_calibration("thresholds", any_labels=True).tested,
+            self._scored_calibration("tune_thresholds", any_labels=True).tested,
             precision=precision,
             recall=recall,
             classes=classes,
             delta=self._delta(delta),
+            n_candidates=self.n_candidates,
         )
 
-    def label_threshold(
+    def control_risk(
         self,
         *,
         false_negatives: float | None = None,
         false_discoveries: float | None = None,
         delta: float | None = None,
-    ) -> multilabel_thresholds.LabelThreshold:
-        """One threshold for all labels, with a guaranteed share of them missed, or given wrongly.
+    ) -> thresholds.LabelThreshold:
+        """One threshold for all labels, with a guaranteed fraction missed, or given wrongly.
 
-        With several labels a text: `control_false_negatives`, or `control_false_discoveries`
-        planned on predictions of training texts that were left out.
+        For multi-label classifiers: `pacsent.guarantees.control_risk`, planned on out-of-fold
+        predictions.
         """
         if not estimators.is_multilabel(self):
             raise ValueError(
-                "label_threshold is for several labels a text. Got one class a text instead. Use "
-                "thresholds(precision=, recall=)."
+                "control_risk is for several labels a text. Got one class a text instead. Use "
+                "tune_thresholds(precision=, recall=)."
             )
-        if (false_negatives is None) == (false_discoveries is None):
-            raise ValueError("Give false_negatives or false_discoveries, not both.")
-        tested = self._scored_calibration("label_threshold", any_labels=True).tested
-        labelled, delta = (tested.labels, np.exp(tested.log_proba)), self._delta(delta)
-        if false_discoveries is None:
-            return multilabel_thresholds.control_false_negatives(
-                *labelled, error=false_negatives or 0.0, delta=delta
-            )
-        planning = self.out_of_fold_.labels, np.exp(self.out_of_fold_.log_proba)
-        return multilabel_thresholds.control_false_discoveries(
-            *labelled, error=false_discoveries, delta=delta, planning=planning
+        tested = self._scored_calibration("control_risk", any_labels=True).tested
+        return thresholds.control_risk(
+            tested.labels,
+            np.exp(tested.log_proba),
+            false_negatives=false_negatives,
+            false_discoveries=false_discoveries,
+            delta=self._delta(delta),
+            n_candidates=self.n_candidates,
+            random_state=self.seed_,
+            planning=(self.out_of_fold_.labels, np.exp(self.out_of_fold_.log_proba)),
         )
 
     def _delta(self, delta):
-        """The part of delta of one statement, where the call gives none."""
-        if delta is not None:
-            return delta
-        return divide_delta(self.delta, _N_JOINT_STATEMENTS if self.joint else 1)
+        """What one statement has of delta: that of the call, or of the constructor."""
+        delta = check_probability("delta", self.delta if delta is None else delta)
+        return divide_delta(delta, _N_JOINT_STATEMENTS if self.joint else 1)
 
     def _scored_calibration(self, what, any_labels=False):
         check_is_fitted(self)
         if estimators.is_multilabel(self) and not any_labels:
             raise ValueError(
                 f"{what} is for one class a text. Got several labels a text instead. Use "
-                "thresholds(precision=, recall=) or label_threshold(false_negatives=)."
+                "tune_thresholds(precision=, recall=) or control_risk(false_negatives=)."
             )
         self._check_scores(what, self.calibration_.log_proba)
         return self.calibration_
@@ -491,15 +461,12 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         parameters = self.get_params(deep=False)
         for name in ("estimator", "classes", "prefit"):
             del parameters[name]
-        described = {"certificate": self.certificate_.to_dict(), "seed": self.seed_}
-        labels = self.calibration_.labels
+        described = json.dumps({"certificate": self.certificate_.to_dict()}, ensure_ascii=False)
         arrays = {
             "calibration.log_proba": self.calibration_.log_proba,
-            "calibration.labels": labels.astype(np.uint8) if labels.ndim == 2 else labels,
+            "calibration.labels": self.calibration_.labels.astype(np.int64),
             "calibration.monitors": self.calibration_.monitors,
-            "description": np.frombuffer(
-                json.dumps(described, ensure_ascii=False).encode(), np.uint8
-            ),
+            "description": np.frombuffer(described.encode(), np.uint8),
         }
         return State({"parameters": parameters}, arrays, {"estimator": self.estimator_})
 
@@ -510,53 +477,31 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         The arrays may have been written by somebody else: all shapes agree, all numbers are finite
         and in their range, and the certificate must follow from its parts.
         """
-        tensors = state.tensors
-        estimator = state.parts["estimator"]
+        tensors, estimator = state.tensors, state.parts["estimator"]
         if not hasattr(estimator, "out_of_fold_"):
             raise ValueError("its estimator is no TextClassifier")
         made = cls(estimator, **state.config["parameters"], prefit=True)
         made._validate_params()
-        description = checked_tensor(tensors, "description", np.uint8, (None,))
-        described = json.loads(description.tobytes())
-        n_classes, seed = estimator.classes_.size, described["seed"]
-        if seed is not None and type(seed) is not int:
-            raise ValueError(f"seed must be an integer or none. Got {seed!r} instead")
-        if estimators.is_multilabel(estimator):
-            labels = checked_tensor(
-                tensors, "calibration.labels", np.uint8, (None, n_classes), low=0, below=2
-            ).astype(bool)
-        else:
-            labels = checked_tensor(
-                tensors, "calibration.labels", np.int64, (None,), low=0, below=n_classes
-            )
-        n = len(labels)
-        log_proba = checked_tensor(tensors, "calibration.log_proba", np.float64, (n, n_classes))
-        monitors = checked_tensor(
-            tensors, "calibration.monitors", np.float64, (n, len(MONITORS)), low=-1
-        )
-        kind: type[Certificate] = MultilabelCertificate if labels.ndim == 2 else ErrorCertificate
+        made.estimator_, made.classes_ = estimator, estimator.classes_
+        made.targets_, made.out_of_fold_ = estimator.targets_, estimator.out_of_fold_
+        n_classes, of_sets = made.classes_.size, estimators.is_multilabel(made)
+        described = json.loads(checked_tensor(tensors, "description", np.uint8, (None,)).tobytes())
+        kind: type[HeldOutCertificate] = MultilabelCertificate if of_sets else ErrorCertificate
         made.certificate_ = kind.from_dict(described["certificate"])
         made.certificate_.verify()
-        made.estimator_, made.classes_, made.seed_ = estimator, estimator.classes_, seed
-        made.targets_, made.out_of_fold_ = estimator.targets_, estimator.out_of_fold_
-        made.training_fingerprints_ = estimator.training_fingerprints_
-        made.training_sketches_ = estimator.training_sketches_
-        made.calibration_ = Calibration(log_proba, labels, monitors=monitors)
+        made.seed_ = check_count("seed", made.certificate_.seed, least=0)
+        shape, below = ((None, n_classes), 2) if of_sets else ((None,), n_classes)
+        name = "calibration.labels"
+        labels = checked_tensor(tensors, name, np.int64, shape, low=0, below=below)
+        n = len(labels)
+        made.calibration_ = Calibration(
+            checked_tensor(tensors, "calibration.log_proba", np.float64, (n, n_classes)),
+            labels.astype(bool) if of_sets else labels,
+            monitors=checked_tensor(
+                tensors, "calibration.monitors", np.float64, (n, len(MONITORS)), low=-1
+            ),
+        )
         return made
 
 
 registry.register("kind", CertifiedClassifier.kind, CertifiedClassifier.from_state)
-
-
-def _check_training_labels(classes, labels):
-    """Every class must be left in the training part, and so must texts without each label."""
-    if labels.ndim == 2:
-        counts = labels.sum(axis=0)
-        counts = np.minimum(counts, len(labels) - counts)
-    else:
-        counts = np.bincount(labels, minlength=classes.size)
-    if (counts < 2).any():
-        raise ValueError(
-            "holdout must leave at least two texts of every class to fit. Class "
-            f"{inputs.few(classes[counts < 2])} has fewer left. Hold out less, or add texts."
-        )

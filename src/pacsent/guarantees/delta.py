@@ -1,5 +1,7 @@
 """The one place where delta is divided among statements that are to hold together."""
 
+from decimal import ROUND_FLOOR, Decimal
+
 
 def divide_delta(delta: float, *n_alternatives: int, fraction: float = 1.0) -> float:
     """The part of delta of one of several statements, by the union bound.
@@ -24,3 +26,13 @@ def divide_delta(delta: float, *n_alternatives: int, fraction: float = 1.0) -> f
     for n in n_alternatives:
         delta /= n
     return fraction * delta
+
+
+def confidence(delta: float) -> str:
+    """1 - delta in per cent, rounded down.
+
+    >>> confidence(0.05), confidence(0.05 / 3), confidence(0.0529)
+    ('95 %', '98.33 %', '94.71 %')
+    """
+    percent = 100 * (1 - Decimal(repr(float(delta))))
+    return f"{percent.quantize(Decimal('0.01'), ROUND_FLOOR).normalize():f} %"

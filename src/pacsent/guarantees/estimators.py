@@ -1,7 +1,7 @@
-"""One way to ask any classifier: scikit-learn's, a pipeline, a fitted model, a function.
+"""Predictions of any classifier: scikit-learn's, a pipeline, a fitted model, a function.
 
-A classifier that has `predict_with_scores(X)`, which returns labels and logarithms of probabilities
-in one pass, is asked by it; one whose attribute `only_texts` is true is given lists of texts.
+A classifier with `predict_with_scores(X)`, which returns labels and log-probabilities, is asked for
+both in one pass; one whose attribute `only_texts` is true receives lists of texts.
 """
 
 from collections.abc import Sequence
@@ -12,31 +12,29 @@ from scipy.special import log_expit
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from pacsent.classify import fitting
-from pacsent.classify.fitting import OutOfFold
 from pacsent.classify.inputs import as_column, few
-from pacsent.classify.multilabel import known_sets, rarest
-from pacsent.guarantees.samples import as_samples, n_samples, select_rows
+from pacsent.classify.multilabel import known_sets
+from pacsent.guarantees.samples import as_samples, n_samples
 from pacsent.maths.temperature import log_probabilities
 
 _MIN_PROBABILITY = 1e-300  # a probability of 0 has a logarithm that can be compared and stored
 
 
 class Predictions(NamedTuple):
-    """What a classifier predicts for some rows."""
+    """Labels of rows, and log-probabilities where the classifier has scores."""
 
     labels: np.ndarray  # (n,); multi-label (n, n_labels) of bool
-    log_proba: np.ndarray | None  # (n, n_classes); None where it gives labels alone
+    log_proba: np.ndarray | None  # (n, n_classes)
 
 
 def predict_any(
     classifier: Any, classes: np.ndarray | None, X: Any, multilabel: bool = False
 ) -> Predictions:
-    """Labels of any classifier and, where it has them, logarithms of probabilities.
+    """Labels of any classifier and, where it has them, log-probabilities.
 
-    Decision values take the place of probabilities where there are none: any score keeps the
-    guarantees of prediction sets and of abstention. `classes` are the classes in the order of
-    columns; `multilabel` states that each text has a set of them.
+    Decision values replace missing probabilities: any score keeps the guarantees of prediction sets
+    and of abstention. `classes` are the classes in the order of columns; `multilabel` states that
+    each text has a set of them.
     """
     if hasattr(classifier, "predict_with_scores"):
         return Predictions(*classifier.predict_with_scores(X))
@@ -46,7 +44,7 @@ def predict_any(
         labels = known_sets(classes, answers, n, len(classes))
         return Predictions(labels, _scores(classifier, classes, X, n, multilabel))
     if getattr(answers, "ndim", 1) == 2 and answers.shape[1] > 1 and classes is not None:
-        log_proba = _logarithms(np.asarray(answers, np.float64), n, classes, classifier)
+        log_proba = _logarithms(answers, n, classes, classifier)
         return Predictions(classes[log_proba.argmax(axis=1)], log_proba)
     column = as_column(answers, "predictions")
     if len(column) != n:
@@ -54,7 +52,21 @@ def predict_any(
             f"The estimator must predict one label for each of the {n:,} rows. "
             f"{name_of(classifier)} gave {len(column):,} instead."
         )
+    if classes is not None:
+        check_spelling(column, classes.tolist())
     return Predictions(np.asarray(column), _scores(classifier, classes, X, n))
+
+
+def check_spelling(predictions: Sequence, classes: Sequence) -> None:
+    """Reject predictions that are a class but for their type, case or padding: all were wrong."""
+    spelling = {str(name).strip().casefold(): name for name in classes}
+    for label in set(predictions) - set(classes):
+        name = spelling.get(str(label).strip().casefold())
+        if name is not None:
+            raise ValueError(
+                f"Predictions must be spelled as the classes. Got {label!r} "
+                f"({type(label).__name__}) for {name!r} ({type(name).__name__})."
+            )
 
 
 def are_predictions(model: Any) -> bool:
@@ -77,19 +89,28 @@ def _scores(estimator, classes, X, n, multilabel=False):
     if hasattr(estimator, "predict_proba"):
         proba = estimator.predict_proba(X)
         if multilabel and isinstance(proba, list):  # of scikit-learn's trees and neighbours
-            proba = np.stack([each[:, 1] for each in proba], axis=1)
-        return _logarithms(np.asarray(proba), n, classes, estimator)
+            proba = np.stack([of_label[:, 1] for of_label in proba], axis=1)
+        return _logarithms(proba, n, classes, estimator)
     if not hasattr(estimator, "decision_function"):
         return None
     values = np.asarray(estimator.decision_function(X), np.float64).reshape(n, -1)
-    if values.shape[1] not in (1, len(classes)) or not np.isfinite(values).all():
-        return None  # one-versus-one votes: no value for each class
+    # One-versus-one values are of pairs of classes; with three classes there are three of them.
+    is_of_pairs = any(
+        name.endswith("decision_function_shape") and value == "ovo"
+        for name, value in getattr(estimator, "get_params", dict)().items()
+    )
+    if is_of_pairs or values.shape[1] not in (1, len(classes)) or not np.isfinite(values).all():
+        return None
     return log_expit(values) if multilabel else log_probabilities(values, 1.0)
 
 
 def _logarithms(probabilities, n, classes, estimator):
-    shape = (n, len(classes))
-    if probabilities.shape != shape:
+    columns = getattr(probabilities, "columns", None)
+    is_named = columns is not None and type(columns).__name__ != "RangeIndex"
+    if is_named and set(columns) == set(classes.tolist()):
+        probabilities = np.column_stack([probabilities[name] for name in classes.tolist()])
+    probabilities = np.asarray(probabilities, np.float64)
+    if probabilities.shape != (n, len(classes)):
         raise ValueError(
             f"Probabilities must be a table of {n:,} rows and one column for each of the "
             f"{len(classes)} classes ({few(classes)}). {name_of(estimator)} gave the shape "
@@ -121,7 +142,7 @@ def classes_of(estimator: Any, given: Any, labels: Sequence) -> np.ndarray:
 
 
 def fit_clone(estimator: Any, X: Any, y: np.ndarray, weights: Any, groups: Any) -> Any:
-    """A clone of an estimator, fitted; groups go to one that takes them."""
+    """A clone of an estimator, fitted; groups are passed if its `fit` takes them."""
     options = {}
     if weights is not None:
         if not has_fit_parameter(estimator, "sample_weight"):
@@ -135,32 +156,6 @@ def fit_clone(estimator: Any, X: Any, y: np.ndarray, weights: Any, groups: Any) 
     return clone(estimator).fit(X, y, **options)
 
 
-def out_of_fold(
-    estimator: Any, X: Any, y: np.ndarray, classes: np.ndarray, together: tuple, seed: int
-) -> OutOfFold:
-    """Probabilities of rows by classifiers that were fitted on the other folds.
-
-    `together` is (groups or None, clusters of copies): rows of one are in the same fold.
-    """
-    groups, copies = together
-    multilabel = y.ndim == 2
-    strata, target = (rarest(y), y.astype(int)) if multilabel else (y, classes[y])
-    folds = fitting.folds_for(strata, np.random.default_rng(seed), groups, copies)
-    log_proba = np.full((len(y), classes.size), np.log(_MIN_PROBABILITY))
-    place = {name: column for column, name in enumerate(classes.tolist())}
-    for test_rows in filter(len, folds.held_out()):
-        training_rows = np.setdiff1d(np.arange(len(y)), test_rows)
-        training_groups = None if groups is None else groups[training_rows]
-        model = fit_clone(
-            estimator, select_rows(X, training_rows), target[training_rows], None, training_groups
-        )
-        known = classes if multilabel else model.classes_
-        columns = np.array([place[name] for name in known.tolist()])
-        scores = _scores(model, known, select_rows(X, test_rows), test_rows.size, multilabel)
-        log_proba[np.ix_(test_rows, columns)] = scores
-    return OutOfFold(log_proba[folds.judged], y[folds.judged])
-
-
 def name_of(estimator: Any) -> str:
-    """What messages call a classifier."""
+    """The name of a classifier in messages."""
     return getattr(estimator, "__name__", type(estimator).__name__)

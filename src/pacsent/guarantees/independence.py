@@ -55,11 +55,14 @@ def dependent_clusters(X: Any, *, exact: bool = False, n_rows: int | None = None
 
 
 def one_row_per_cluster(clusters: np.ndarray, seed: int | None) -> np.ndarray:
-    """One row of each cluster, drawn at random, or the first where seed is None; in order."""
+    """One row of each cluster in a random order, both drawn by the seed; the first ones if None.
+
+    Bets on a mean need an order that does not depend on labels, as that of a sorted file does.
+    """
     order = np.arange(clusters.size)
     if seed is not None:
         order = np.random.default_rng(seed).permutation(clusters.size)
-    return np.sort(order[np.unique(clusters[order], return_index=True)[1]])
+    return order[np.sort(np.unique(clusters[order], return_index=True)[1])]
 
 
 def cluster_means(clusters: np.ndarray, values: np.ndarray, seed: int) -> np.ndarray:

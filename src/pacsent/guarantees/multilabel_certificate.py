@@ -1,4 +1,4 @@
-"""The certificate of predictions with several labels a text: errors and F1, all together."""
+"""The certificate of multi-label predictions: errors and F1, all together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,14 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pacsent.classify.inputs import as_groups
 from pacsent.classify.multilabel import known_sets
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.error_certificate import candidates
 from pacsent.guarantees.estimators import are_predictions, predict_any
 from pacsent.guarantees.held_out_certificate import HeldOutCertificate
-from pacsent.guarantees.independence import as_seed, dependent_clusters, independent_rows
-from pacsent.guarantees.samples import as_samples, digests
+from pacsent.guarantees.independence import as_seed, independent_rows
 from pacsent.maths.binomial import lower_limit, upper_limit
 from pacsent.maths.checks import check_probability, is_count
 from pacsent.maths.means import ratio_at_least
@@ -27,7 +25,7 @@ class MultilabelCertificate(HeldOutCertificate):
     Attributes
     ----------
     bound : float
-        Upper bound on the share of texts whose set of labels is not exactly right.
+        Upper bound on the fraction of texts whose set of labels is not exactly right.
     label_bounds : dict
         Upper bound on the error rate of each label.
     label_f1_bounds : dict
@@ -37,7 +35,8 @@ class MultilabelCertificate(HeldOutCertificate):
     label_counts : dict
         Of each label: [right, given wrongly, missed].
     matches : list
-        Of each text, in order: [labels that are right, labels that are given or right].
+        Of each text, in the order drawn by the seed: [labels that are right, labels that are given
+        or right].
     scope, n_groups, seed, holdout, digests : see `HeldOutCertificate`
 
     Notes
@@ -49,8 +48,9 @@ class MultilabelCertificate(HeldOutCertificate):
 
     Examples
     --------
+    >>> from pacsent.guarantees import certify_predictions
     >>> right = np.tile([[1, 0], [0, 1], [1, 1]], (50, 1))
-    >>> certificate = certify_multilabel(right, right, classes=["joy", "love"])
+    >>> certificate = certify_predictions(right, right, classes=["joy", "love"])
     >>> certificate.bound < 0.03, certificate.micro_f1_bound > 0.95, bool(certificate.verify())
     (True, True, True)
     """
@@ -69,23 +69,30 @@ class MultilabelCertificate(HeldOutCertificate):
     micro_f1_bound: float = 0.0
     macro_f1_bound: float = 0.0
 
+    @property
+    def n_errors(self) -> int:
+        """Texts whose set is not exactly right."""
+        return sum(right != union for right, union in self.matches)
+
+    @property
+    def observed(self) -> float:
+        return self.n_errors / self.n
+
     def recompute(self) -> dict[str, Any]:
-        pairs, n_labels = np.array(self.matches), len(self.label_counts)
-        # a quarter each for the exact match, the labels' errors, their F1 and the micro F1
         delta = divide_delta(self.delta_each, 4)
-        each = divide_delta(delta, n_labels)
-        errors, f1 = {}, {}
+        each = divide_delta(delta, len(self.label_counts))
+        errors, jaccard = {}, {}
         for name, (right, false, missed) in self.label_counts.items():
             errors[name] = upper_limit(false + missed, self.n, each)
             union = right + false + missed
-            jaccard = lower_limit(right, union, each) if union else 0.0
-            f1[name] = _f1_of_jaccard(max(jaccard, 0.0))
-        jaccard = ratio_at_least(pairs[:, 0], pairs[:, 1], n_labels, delta)
+            jaccard[name] = max(lower_limit(right, union, each), 0.0) if union else 0.0
+        f1 = {name: 2 * j / (1 + j) for name, j in jaccard.items()}
+        micro = ratio_at_least(*np.array(self.matches).T, len(self.label_counts), delta)
         return {
             "bound": upper_limit(self.n_errors, self.n, delta),
             "label_bounds": errors,
             "label_f1_bounds": f1,
-            "micro_f1_bound": _f1_of_jaccard(jaccard),
+            "micro_f1_bound": 2 * micro / (1 + micro),
             "macro_f1_bound": float(np.mean(list(f1.values()))),
         }
 
@@ -100,30 +107,26 @@ class MultilabelCertificate(HeldOutCertificate):
         return predict_any(model, model.classes_, X).labels
 
     def _measure(self, labels, predictions, clusters, group_of):
-        rows, parts = independent_rows(len(labels), clusters, group_of, self.seed or 0)
-        return parts | _count_matches(labels[rows], predictions[rows], self.label_counts)
+        seed = self.seed or 0
+        return _count_matches(labels, predictions, self.label_counts, clusters, group_of, seed)
 
     def _check(self) -> None:
         super()._check()
         counts, pairs = list(self.label_counts.values()), self.matches
-        if not counts or not all(_are_counts(c, 3) and sum(c) <= self.n for c in counts):
+        shapes = [(counts, 3, len(counts)), (pairs, 2, self.n)]
+        for (rows, width, n), name in zip(shapes, ("label_counts", "matches")):
+            if len(rows) != n or not all(
+                isinstance(row, list | tuple) and len(row) == width and all(map(is_count, row))
+                for row in rows
+            ):
+                self._refuse(name, f"{width} counts in each row")
+        if not counts or any(sum(row) > self.n for row in counts):
             self._refuse("label_counts", "[right, given wrongly, missed] for each label")
-        if len(pairs) != self.n or not all(
-            _are_counts(p, 2) and p[0] <= p[1] <= len(counts) for p in pairs
-        ):
+        if any(not right <= union <= len(counts) for right, union in pairs):
             self._refuse("matches", "[right, given or right] for each text")
-        totals = [sum(c[0] for c in counts), sum(sum(c) for c in counts)]
-        if totals != [sum(p[0] for p in pairs), sum(p[1] for p in pairs)]:
+        totals = [sum(row[0] for row in counts), sum(map(sum, counts))]
+        if totals != [sum(right for right, _ in pairs), sum(union for _, union in pairs)]:
             self._refuse("matches", "pairs that add up to label_counts")
-
-    @property
-    def observed(self) -> float:
-        return self.n_errors / self.n
-
-    @property
-    def n_errors(self) -> int:
-        """Texts whose set is not exactly right."""
-        return sum(right != union for right, union in self.matches)
 
     def sentence(self) -> str:
         new_texts = {
@@ -142,17 +145,15 @@ class MultilabelCertificate(HeldOutCertificate):
     def details(self) -> list[tuple[str, str]]:
         right, false, missed = np.array(list(self.label_counts.values())).T
         f1 = 2 * right / np.maximum(2 * right + false + missed, 1)  # 0 for one that occurs nowhere
-        sums = np.array(self.matches).sum(axis=0)
-        worst = sorted(self.label_f1_bounds, key=self.label_f1_bounds.get)  # type: ignore[arg-type]
-        per_label = ", ".join(
-            f"{name} {rounded_up(self.label_bounds[name])} / "
-            f"{rounded_down(self.label_f1_bounds[name])}"
-            for name in reversed(worst)
-        )
-        micro_f1 = 2 * sums[0] / max(sums.sum(), 1)
+        n_right, n_union = np.array(self.matches).sum(axis=0)
         measured = (
-            f"{self.n:,} texts, {self.n_errors:,} not exactly right, micro F1 {micro_f1:.4f}, "
-            f"macro F1 {f1.mean():.4f}."
+            f"{self.n:,} texts, {self.n_errors:,} not exactly right, micro F1 "
+            f"{2 * n_right / max(n_right + n_union, 1):.4f}, macro F1 {f1.mean():.4f}."
+        )
+        best_first = sorted(self.label_f1_bounds.items(), key=lambda item: -item[1])
+        per_label = ", ".join(
+            f"{name} {rounded_up(self.label_bounds[name])} / {rounded_down(bound)}"
+            for name, bound in best_first
         )
         return [
             ("Measured", measured),
@@ -160,65 +161,9 @@ class MultilabelCertificate(HeldOutCertificate):
         ]
 
 
-def certify_multilabel(
-    labels: Any,
-    predictions: Any,
-    *,
-    classes: Any = None,
-    texts: Any = None,
-    groups: Sequence | None = None,
-    delta: float = 0.05,
-    n_candidates: int = 1,
-    random_state: int | None = None,
-) -> MultilabelCertificate:
-    """Bound the errors and the F1 of anybody's predictions with several labels a text.
-
-    Parameters
-    ----------
-    labels, predictions : sets of labels, or indicator matrices, one for each text
-    classes : array, optional
-        All labels, for sets: those that occur nowhere count in the macro F1 as well.
-    texts, groups : optional
-        One text of those that repeat each other, and one of each group, is counted, drawn at
-        random: see `certify_predictions`.
-    delta : float
-        Probability that any of the bounds is wrong.
-    n_candidates : int
-        How many rules were compared on these texts before this one was kept.
-    random_state : int or None
-        Seed of what is counted. None draws one; it is recorded.
-
-    Examples
-    --------
-    >>> labels = [{"joy"}, {"joy", "love"}, {"love"}, set()] * 50
-    >>> certify_multilabel(labels, labels, classes=["joy", "love"]).n_errors
-    0
-    """
-    n = labels.shape[0] if hasattr(labels, "shape") else len(labels)
-    if not n:
-        raise ValueError("labels must be of at least one text. Got none instead.")
-    if classes is None and hasattr(labels, "columns"):
-        classes = list(labels.columns)
-    width = labels.shape[1] if getattr(labels, "ndim", 1) == 2 else 0
-    width = len(classes) if classes is not None else width
-    has, given = (known_sets(classes, one, n, width) for one in (labels, predictions))
-    samples = None if texts is None else as_samples(texts)
-    return multilabel_certificate(
-        has,
-        given,
-        list(range(width)) if classes is None else list(classes),
-        clusters=None if samples is None else dependent_clusters(samples, n_rows=n),
-        group_of=as_groups(groups, n),
-        delta=delta,
-        n_candidates=n_candidates,
-        seed=random_state,
-        fields={"digests": digests(None, samples, has, given)},
-    )
-
-
 def multilabel_certificate(
     has: np.ndarray,
-    given: np.ndarray,
+    assigned: np.ndarray,
     names: Sequence,
     *,
     clusters: np.ndarray | None = None,
@@ -226,34 +171,27 @@ def multilabel_certificate(
     delta: float = 0.05,
     n_candidates: int = 1,
     seed: int | None = None,
-    fields: dict[str, Any] | None = None,
+    fields: dict[str, Any],
 ) -> MultilabelCertificate:
     """The certificate of matrices of bool; `fields` are further ones, as of `error_certificate`."""
     seed = as_seed(seed)
-    rows, parts = independent_rows(len(has), clusters, group_of, seed)
-    parts |= _count_matches(has[rows], given[rows], names)
+    parts = _count_matches(has, assigned, names, clusters, group_of, seed)
     return MultilabelCertificate.from_parts(
-        **{**parts, **(fields or {})},
+        **{**parts, **fields},
         delta=check_probability("delta", delta),
         seed=seed,
         corrections=candidates(n_candidates),
     )
 
 
-def _count_matches(has, given, names) -> dict[str, Any]:
+def _count_matches(has, assigned, names, clusters, group_of, seed) -> dict[str, Any]:
     """[right, given wrongly, missed] of each label; [right, given or right] of each text."""
-    right, false, missed = has & given, ~has & given, has & ~given
-    counts = np.stack([part.sum(axis=0) for part in (right, false, missed)], axis=1)
-    matches = np.stack([right.sum(axis=1), (has | given).sum(axis=1)], axis=1)
-    return {
+    rows, parts = independent_rows(len(has), clusters, group_of, seed)
+    has, assigned = has[rows], assigned[rows]
+    errors = (has & assigned, ~has & assigned, has & ~assigned)
+    counts = np.stack([mask.sum(axis=0) for mask in errors], axis=1)
+    matches = np.stack([errors[0].sum(axis=1), (has | assigned).sum(axis=1)], axis=1)
+    return parts | {
         "label_counts": {str(name): row for name, row in zip(names, counts.tolist())},
         "matches": matches.tolist(),
     }
-
-
-def _f1_of_jaccard(jaccard: float) -> float:
-    return 2 * jaccard / (1 + jaccard)
-
-
-def _are_counts(values, n) -> bool:
-    return isinstance(values, list | tuple) and len(values) == n and all(map(is_count, values))

@@ -106,19 +106,27 @@ def row_fingerprints(X: Any) -> np.ndarray:
 
 
 def _row_bytes(X):
-    """Bytes of each row that are equal for equal rows."""
+    """Bytes of each row that are equal for equal rows, whatever contains them.
+
+    A row of numbers is its nonzero values as float64 and their columns; any other its plain values.
+    """
     if hasattr(X, "tocsr"):
-        X = X.sorted_indices()
+        X = X.astype(np.float64)
+        X.sum_duplicates()
+        X.eliminate_zeros()
         for start, stop in zip(X.indptr[:-1], X.indptr[1:]):
             yield X.indices[start:stop].astype(np.int64).tobytes() + X.data[start:stop].tobytes()
-    elif hasattr(X, "iloc") or hasattr(X, "column_names") or hasattr(X, "rows"):
-        table = X.to_pandas() if not hasattr(X, "iloc") else X
-        yield from (repr(row).encode() for row in table.itertuples(index=False, name=None))
-    else:
-        for row in X:
-            values = np.asarray(row) if isinstance(row, np.ndarray | list | tuple) else None
-            is_numeric = values is not None and values.dtype.kind in "biuf"
-            yield values.tobytes() if is_numeric else repr(row).encode()
+        return
+    if hasattr(X, "columns") or hasattr(X, "column_names"):
+        table = X if hasattr(X, "iloc") else X.to_pandas()
+        X = table.itertuples(index=False, name=None)
+    for row in X:
+        values = np.asarray(row) if isinstance(row, np.ndarray | list | tuple) else np.array("")
+        if values.ndim and values.dtype.kind in "biuf":
+            columns = np.flatnonzero(values)
+            yield columns.astype(np.int64).tobytes() + values.flat[columns].astype(float).tobytes()
+        else:
+            yield repr(row.tolist() if values.ndim and hasattr(row, "tolist") else row).encode()
 
 
 def digests(model: Any, X: Any, labels: Any, predictions: Any) -> dict[str, str]:

@@ -35,6 +35,23 @@ def two_sided_limits(n_errors: int, n: int, delta: float) -> tuple[float, float]
     return lower_limit(n_errors, n, delta / 2), upper_limit(n_errors, n, delta / 2)
 
 
+def batch_limit(n_errors: int, n: int, batch_size: int, delta: float) -> float:
+    """With probability 1 - delta the fraction of errors in a batch is at most this.
+
+    The n examples are drawn from the batch at random, without replacement: the largest M / N with
+    P(Hypergeometric(N, M, n) <= n_errors) > delta.
+
+    >>> round(batch_limit(20, 200, 400, 0.05), 4), batch_limit(20, 200, 200, 0.05)
+    (0.13, 0.1)
+    """
+    fewest, most = n_errors, batch_size - (n - n_errors)
+    while fewest < most:  # the probability falls with the number of errors
+        middle = (fewest + most + 1) // 2
+        is_possible = stats.hypergeom.cdf(n_errors, batch_size, middle, n) > delta
+        fewest, most = (middle, most) if is_possible else (fewest, middle - 1)
+    return fewest / batch_size
+
+
 def n_needed(error: float, delta: float) -> int:
     """Texts without a single miss that are enough to guarantee `error`: ln(delta) / ln(1 - error).
 

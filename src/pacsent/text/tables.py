@@ -546,7 +546,6 @@ class PredictionTable(NamedTuple):
 
     labels: list[str]
     predictions: list[str]
-    probabilities: list[float] | None
     groups: list[str] | None
     texts: list[str] | None
 
@@ -556,7 +555,6 @@ def read_predictions(
     *,
     label_column: str = "label",
     prediction_column: str = "prediction",
-    probability_column: str | None = None,
     group_column: str | None = None,
     text_column: str | None = None,
     kind: str | None = None,
@@ -575,7 +573,6 @@ def read_predictions(
     columns = {
         "label": label_column,
         "prediction": prediction_column,
-        "probability": probability_column,
         "group": group_column,
     }
     with TextTable(path, kind=kind, text_column=text_column or False) as table:
@@ -587,13 +584,12 @@ def read_predictions(
         if text_column is None and "text" in table.names:
             table.choose_text("text")
         texts, values = _read_columns(table, columns, "predictions")
-        labels, predictions, probabilities, groups = values
+        labels, predictions, groups = values
     if report is not None:
         report(describe_table(table, len(texts)))
     return PredictionTable(
         labels,
         predictions,
-        probabilities,
         groups,
         texts if table.text_column is not False else None,
     )
@@ -614,8 +610,7 @@ def _read_columns(table: TextTable, columns: dict[str, str | None], contents: st
             if not all(isinstance(cell, str) for cell in cells):
                 notes[role] = f" (kept as strings: {str(cells[0])!r})"
             for number, cell in zip(rows.numbers, cells):
-                value = _check_cell(cell, role, table.place(number))
-                values[role].append(float(value) if role == "probability" else value)
+                values[role].append(_check_cell(cell, role, table.place(number)))
     if not texts:
         raise ValueError(f"{table.name} must hold {contents}. Got no row instead.")
     named = [f"{role} column {name}{notes[role]}" for role, name in names.items()]
@@ -636,11 +631,4 @@ def _check_cell(value: Any, role: str, place: str) -> str:
         )
     if not _is_encodable(cell):
         raise ValueError(f"{place} must have a {role} of whole characters. Got {cell!r} instead.")
-    if role == "probability":
-        with contextlib.suppress(ValueError):
-            if 0 <= float(cell) <= 1:
-                return cell
-        raise ValueError(
-            f"{place} must have a probability between 0 and 1. Got {cell[:40]!r} instead."
-        )
     return cell

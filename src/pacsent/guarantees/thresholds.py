@@ -1,0 +1,315 @@
+"""Thresholds on probabilities with a guarantee: precision and recall of classes, risks of labels.
+
+A class is named for a text if its probability reaches the threshold of the class: Theorem 18 of
+docs/theory.md. One threshold for all labels of a multi-label classifier limits the labels that are
+missed, or wrong, by conformal risk control in its high-probability form: Theorem 22.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from pacsent.classify.inputs import position
+from pacsent.classify.multilabel import known_sets
+from pacsent.guarantees.abstaining import draw_uniform, lowest_valid_threshold, plan
+from pacsent.guarantees.calibration_set import Calibration
+from pacsent.guarantees.delta import confidence, divide_delta
+from pacsent.guarantees.independence import as_seed
+from pacsent.maths.binomial import rank_for_sets
+from pacsent.maths.checks import check_probability
+from pacsent.maths.means import mean_is_below
+
+GRID = expit(np.linspace(-8.0, 8.0, 321))  # thresholds of labels that are tested, rising
+STARTS = (0.3, 0.5, 0.7, 0.9)  # where tests of false discoveries begin without a planning part
+# Fractions of `error` on the planning part at which they begin with one.
+_PLANNED_FRACTIONS = (0.4, 0.6, 0.75, 0.9)
+_MIN_PLANNING_TEXTS = 30  # that get labels, for the planning part to say anything
+
+
+@dataclass(frozen=True)
+class ClassThresholds:
+    """Which classes are named, with a guarantee for each; several, or none, for one text.
+
+    Attributes
+    ----------
+    thresholds : dict of class to float or None
+        Smallest probability with which a class is named; None where nothing can be guaranteed.
+    precision, recall : float or None
+        With confidence 1 - delta, for all these classes together: of the texts for which a class is
+        named at least `precision` are of it, and of the texts of the class at least `recall` are
+        named.
+
+    Examples
+    --------
+    >>> from pacsent import CertifiedClassifier, TextClassifier
+    >>> texts = [f"a {word} film, number {n}" for n in range(150) for word in ("good", "bad")]
+    >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
+    >>> _ = classifier.fit(texts, ["up", "down"] * 150)
+    >>> sure = classifier.tune_thresholds(precision=0.8)
+    >>> sure.predict(["a good film"])
+    [['up']]
+    >>> print(sure)
+    With 95 % confidence, for all of these classes together: of the texts for which a class is \
+named at least 80 % are of it.
+    """
+
+    classifier: Any
+    thresholds: dict
+    precision: float | None
+    recall: float | None
+    delta: float
+
+    def predict(self, X: Any) -> list[list]:
+        """The classes that are named for each text."""
+        names = self.classifier.classes_.tolist()
+        thresholds = [self.thresholds.get(name) for name in names]
+        lowest = np.array([np.inf if threshold is None else threshold for threshold in thresholds])
+        is_named = np.exp(self.classifier.predict_log_proba(X)) >= lowest
+        return [[name for name, named in zip(names, row) if named] for row in is_named]
+
+    def __str__(self) -> str:
+        statements = []
+        if self.precision is not None:
+            statements.append(
+                f"of the texts for which a class is named at least {100 * self.precision:g} % are "
+                "of it"
+            )
+        if self.recall is not None:
+            statements.append(f"of the texts of a class at least {100 * self.recall:g} % are named")
+        text = (
+            f"With {confidence(self.delta)} confidence, for all of these classes together: "
+            f"{', and '.join(statements)}."
+        )
+        never = [str(name) for name, threshold in self.thresholds.items() if threshold is None]
+        if never:
+            text += f" Never named, as the calibration set is too small: {', '.join(never)}."
+        return text
+
+
+def class_thresholds(
+    classifier: Any,
+    calibration: Calibration,
+    *,
+    precision: float | None,
+    recall: float | None,
+    classes: Sequence | None,
+    delta: float,
+    n_candidates: int = 1,
+) -> ClassThresholds:
+    """The lowest threshold of each class that guarantees its precision; for recall the highest."""
+    if precision is None and recall is None:
+        raise ValueError("tune_thresholds needs precision or recall. Got neither instead.")
+    for name, value in (("precision", precision), ("recall", recall), ("delta", delta)):
+        if value is not None:
+            check_probability(name, value)
+
+    def is_of_class(labels, c):
+        return labels[:, c] if labels.ndim == 2 else labels == c
+
+    names = classifier.classes_.tolist()
+    chosen = names if classes is None else classes
+    columns = [position(classifier.classes_, name) for name in chosen]
+    n_statements = 1 if precision is None or recall is None else 2
+    level = divide_delta(delta, n_candidates, len(columns), n_statements)
+    thresholds = {}
+    for c in columns:
+        proba, is_c = np.exp(calibration.log_proba[:, c]), is_of_class(calibration.labels, c)
+        highest = np.inf if recall is None else for_recall(proba[is_c], recall, level)
+        threshold = highest
+        if precision is not None:
+            planning = classifier.out_of_fold_
+            planned = np.exp(planning.log_proba[:, c]), ~is_of_class(planning.labels, c)
+            uniform = draw_uniform(classifier, proba.size)
+            threshold = for_precision(planned, proba, is_c, precision, level, uniform)
+        usable = highest is not None and threshold is not None and threshold <= highest
+        thresholds[names[c]] = threshold if usable else None
+    return ClassThresholds(classifier, thresholds, precision, recall, float(delta))
+
+
+def for_recall(proba: np.ndarray, recall: float, delta: float) -> float | None:
+    """The highest threshold that a fraction `recall` of texts like these reaches; None: too few."""
+    k = rank_for_sets(proba.size, 1.0 - recall, delta)
+    return None if k is None else float(np.sort(proba)[proba.size - k])
+
+
+def for_precision(
+    planned: tuple[np.ndarray, np.ndarray],
+    proba: np.ndarray,
+    is_class: np.ndarray,
+    precision: float,
+    delta: float,
+    uniform: float,
+) -> float | None:
+    """The lowest threshold at which a fraction `precision` of texts like these is of the class.
+
+    Tested as the thresholds of abstention are: `planned` are probabilities, and whether the text is
+    of another class, of texts that are not tested on.
+    """
+    error = 1.0 - precision
+    thresholds = plan(*planned, proba.size, error, delta)
+    passed = lowest_valid_threshold(thresholds, proba, ~is_class, error, delta, uniform)
+    return None if passed is None else float(thresholds[passed])
+
+
+@dataclass(frozen=True)
+class LabelThreshold:
+    """A threshold on the probabilities of labels, and what is guaranteed about it.
+
+    Attributes
+    ----------
+    threshold : float or None
+        Labels of at least this probability are given; None gives none.
+    about : {"false negatives", "false discoveries"}
+    error, delta : float
+        With probability 1 - delta, the mean over new texts of the fraction of their labels that are
+        missed (or of the labels given that are wrong) is at most `error`.
+    n : int
+        Calibration texts.
+    seed : int
+        Of the order in which they were tested.
+
+    Examples
+    --------
+    >>> has = np.tile([[True, False], [False, True]], (100, 1))
+    >>> chosen = control_risk(has, np.where(has, 0.9, 0.2), false_negatives=0.1)
+    >>> 0.5 < chosen.threshold <= 0.9, chosen.predict(np.array([[0.95, 0.1]])).tolist()
+    (True, [[True, False]])
+    """
+
+    threshold: float | None
+    about: str
+    error: float
+    delta: float
+    n: int
+    seed: int
+
+    def predict(self, probabilities: np.ndarray) -> np.ndarray:
+        """Whether each text is given each label, (n, n_labels) of bool."""
+        return np.asarray(probabilities, float) >= (
+            np.inf if self.threshold is None else self.threshold
+        )
+
+    def __str__(self) -> str:
+        if self.threshold is None:
+            return (
+                f"No threshold can be guaranteed at {self.error:g} {self.about} from {self.n:,} "
+                "texts: no label is given. Allow a larger error, or label more texts."
+            )
+        what = {
+            "false negatives": "of the labels of a new text, on average over texts, at most "
+            f"{self.error:g} are missed",
+            "false discoveries": "of the labels given to a new text that gets any, on average "
+            f"over such texts, at most {self.error:g} are wrong",
+        }[self.about]
+        return (
+            f"With {confidence(self.delta)} confidence, {what}: labels of probability "
+            f"{self.threshold:.4f} and above are given ({self.n:,} calibration texts)."
+        )
+
+
+def control_risk(
+    labels: Any,
+    probabilities: np.ndarray,
+    *,
+    false_negatives: float | None = None,
+    false_discoveries: float | None = None,
+    classes: Any = None,
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    random_state: int | None = None,
+    planning: tuple[Any, np.ndarray] | None = None,
+) -> LabelThreshold:
+    """The threshold on label probabilities that misses few labels, or gives few wrong ones.
+
+    A text's loss is the fraction of its labels below the threshold (0 where it has none), which
+    rises with the threshold: thresholds are tested from the lowest up to the first that fails. Or
+    it is the fraction of the labels given to it that are wrong, where texts that get none are not
+    counted. This may rise or fall with the threshold, so tests begin at four places, each with
+    delta / 4, and go down from each to the first that fails. Tests bet on the losses in a random
+    order.
+
+    Parameters
+    ----------
+    labels : sets of labels, or an indicator matrix, of calibration texts
+        Nothing may have been fitted or chosen on these texts.
+    probabilities : array, (n, n_labels)
+    false_negatives, false_discoveries : float or None
+        Largest mean loss: one of the two.
+    classes : array, optional
+        The label of each column, for sets.
+    delta : float, default=0.05
+    n_candidates : int, default=1
+        How many classifiers were compared on these texts before this one was kept.
+    random_state : int or None
+        Seed of the order. None draws one; it is recorded.
+    planning : (labels, probabilities), optional
+        Of texts other than the calibration texts, such as out-of-fold predictions of training
+        texts: tests of false discoveries begin where these have 0.4, 0.6, 0.75 and 0.9 of the
+        error. Without them, at the thresholds 0.9, 0.7, 0.5 and 0.3.
+
+    Examples
+    --------
+    >>> labels = [{"joy"}, {"love"}] * 100
+    >>> proba, classes = np.tile([[0.9, 0.2], [0.1, 0.8]], (100, 1)), ["joy", "love"]
+    >>> 0.2 < control_risk(labels, proba, classes=classes, false_negatives=0.1).threshold <= 0.8
+    True
+    >>> 0.2 < control_risk(labels, proba, classes=classes, false_discoveries=0.2).threshold < 0.3
+    True
+    """
+    if (false_negatives is None) == (false_discoveries is None):
+        raise ValueError("Give false_negatives or false_discoveries, not both.")
+    about = "false negatives" if false_discoveries is None else "false discoveries"
+    error = false_negatives if false_discoveries is None else false_discoveries
+    error, delta = check_probability("error", error), check_probability("delta", delta)
+    seed = as_seed(random_state)
+    has, proba = _shuffled_rows(labels, probabilities, classes, seed)
+    result = LabelThreshold(None, about, error, delta, len(proba), seed)
+    level = divide_delta(delta, n_candidates)
+    if false_discoveries is None:
+        n_labels = np.maximum(has.sum(axis=1), 1)
+        for threshold in GRID:
+            losses = (has & (proba < threshold)).sum(axis=1) / n_labels
+            if not mean_is_below(losses, error, level):
+                break
+            result = replace(result, threshold=float(threshold))
+        return result
+
+    def discoveries(has, proba, threshold):
+        assigned = proba >= threshold
+        n_assigned = assigned.sum(axis=1)
+        rows = n_assigned > 0
+        return (assigned & ~has).sum(axis=1)[rows] / n_assigned[rows]
+
+    starts = np.searchsorted(GRID, STARTS)
+    if planning is not None:
+        planned = _shuffled_rows(*planning, classes, seed)
+        losses = [discoveries(*planned, threshold) for threshold in GRID]
+        means = np.array([x.mean() if x.size >= _MIN_PLANNING_TEXTS else 0.0 for x in losses])
+        # the lowest threshold from which on all are below the fraction
+        worst = np.maximum.accumulate(means[::-1])[::-1]
+        starts = np.array([np.argmax(worst <= s * error) for s in _PLANNED_FRACTIONS])
+    lowest = GRID.size
+    for start in set(starts.tolist()):
+        at = start
+        while at >= 0 and mean_is_below(
+            discoveries(has, proba, GRID[at]), error, divide_delta(level, len(starts))
+        ):
+            at -= 1
+        if at < start:
+            lowest = min(lowest, at + 1)
+    return result if lowest == GRID.size else replace(result, threshold=float(GRID[lowest]))
+
+
+def _shuffled_rows(labels, probabilities, classes, seed):
+    """Labels as a matrix and probabilities, in a random order: that of a file may be by label."""
+    proba = np.asarray(probabilities, float)
+    if proba.ndim != 2 or not ((proba >= 0) & (proba <= 1)).all():
+        raise ValueError(
+            "probabilities must be numbers in [0, 1], a row for each text and a column for each "
+            f"label. Got shape {proba.shape} or other numbers instead."
+        )
+    order = np.random.default_rng([seed, 1]).permutation(len(proba))
+    return known_sets(classes, labels, *proba.shape)[order], proba[order]
