@@ -36,7 +36,7 @@ def test_thresholds_pass_in_order_up_to_the_first_that_fails():
 def test_the_chance_to_pass_is_that_of_simulation():
     rng = np.random.default_rng(1)
     n, rate = np.array([150, 60]), np.array([0.03, 0.02])
-    passed = binomial.p_values(n, rng.binomial(n, rate, (20_000, 2)), 0.1) <= 0.05
+    passed = stats.binom.cdf(rng.binomial(n, rate, (20_000, 2)), n, 0.1) <= 0.05
     chance = binomial.chance_to_pass(n, rate, 0.1, 0.05)
     assert np.abs(passed.mean(axis=0) - chance).max() < 0.015
 
@@ -91,7 +91,7 @@ def test_a_start_chosen_by_the_calibration_texts_is_noticed():
         confidence, wrong = rng.random(300), rng.random(300) < 0.1001
         thresholds = np.unique(np.quantile(rng.random(500), np.linspace(0, 1, 31)))[::-1]
         n_accepted, n_wrong = accepted(thresholds, confidence, wrong)
-        best = np.argmin(binomial.p_values(n_accepted, n_wrong, 0.1))
+        best = np.argmin(stats.binom.cdf(n_wrong, n_accepted, 0.1))
         tested = confidence, wrong, 0.1, DELTA, rng.random()
         count += lowest_valid_threshold(thresholds[best:], *tested) is not None
     assert count > allowed(400)
@@ -303,4 +303,4 @@ def test_randomised_tests_pass_as_often_as_allowed_and_a_second_coin_is_noticed(
               for k in wrong.tolist()]  # fmt: skip
     share = np.mean(passed)
     assert share <= most and (share > 0.062) == (n_coins > 1)
-    assert share > np.mean(binomial.p_values(55, wrong, 0.1) <= 0.05)
+    assert share > np.mean(stats.binom.cdf(wrong, 55, 0.1) <= 0.05)

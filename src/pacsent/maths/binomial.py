@@ -76,26 +76,15 @@ def rank_for_sets(n: int, error: float, delta: float) -> int | None:
     return int(k[np.argmax(stats.beta.cdf(1.0 - error, k, n + 1 - k) <= delta)])
 
 
-def p_values(n_accepted: np.ndarray, n_errors: np.ndarray, error: float) -> np.ndarray:
-    """P(Binomial(n_accepted, error) <= n_errors): small where errors are rarer than `error`.
-
-    At most u with probability at most u if the true rate is larger than `error`; 1 for no texts.
-
-    >>> p_values([40, 0], [0, 0], 0.1).round(4)
-    array([0.0148, 1.    ])
-    """
-    return stats.binom.cdf(n_errors, n_accepted, error)
-
-
 def passes(
     n_accepted: np.ndarray, n_errors: np.ndarray, error: float, delta: float, coin: float
 ) -> np.ndarray:
     """Whether errors are significantly rarer than `error`: the randomised test of level delta.
 
-    With `coin`, one uniform draw from [0, 1] made without looking at the errors, the test passes
-    with probability at most delta if the true rate is larger than `error`: where (1 - coin) times
-    the p-value of one error fewer plus coin times that of `n_errors` is at most delta. It never
-    passes where the p-value is above 2 delta, by the coin alone.
+    The p-value is P(Binomial(n_accepted, error) <= n_errors). With `coin`, a uniform draw from
+    [0, 1] that is independent of the errors, the test passes with probability at most delta if the
+    true rate is larger than `error`: where (1 - coin) times the p-value of one error fewer plus
+    coin times that of `n_errors` is at most delta, and never where it is above 2 delta.
 
     Examples
     --------
@@ -104,15 +93,15 @@ def passes(
     >>> passes([40, 60, 60], [0, 2, 3], 0.1, 0.05, coin=1.0)
     array([ True, False, False])
     """
-    p = p_values(n_accepted, n_errors, error)
-    fewer = p_values(n_accepted, np.asarray(n_errors) - 1, error)
+    p = stats.binom.cdf(n_errors, n_accepted, error)
+    fewer = stats.binom.cdf(np.asarray(n_errors) - 1, n_accepted, error)
     return ((1.0 - coin) * fewer + coin * p <= delta) & (p <= 2.0 * delta)
 
 
 def chance_to_pass(
     n_accepted: np.ndarray, rate: np.ndarray, error: float, delta: float
 ) -> np.ndarray:
-    """The probability that `p_values` is at most delta where errors have the given rate.
+    """The probability of a p-value of at most delta where errors have the given rate.
 
     >>> chance_to_pass([100, 100, 20], [0.01, 0.1, 0.01], 0.1, 0.05).round(3)
     array([0.997, 0.024, 0.   ])
