@@ -190,7 +190,7 @@ def words(model, word, n, evaluate, as_json, quiet):
     if evaluate:
         from pacsent.words.tasks import evaluate_words
 
-        tasks = evaluate_words(vectors, evaluate, verbose=not quiet)
+        tasks = evaluate_words(vectors, evaluate)
         rows = []
         for row in tasks:
             output = "-" if row["output"] is None else f"{row['output']:.1f}"

@@ -123,7 +123,7 @@ class Embed(_Job):
             encoded = encode_bytes(vocabulary, *text_bytes(texts))
             means, variances = posterior(encoded)
             if not np.isfinite(means.sum()):
-                encoder.posterior(encoded)  # raises an error that names the word
+                encoder.posterior(encoded)  # warns that the method diverged
             columns = {"mean": means.astype(np.float32, copy=False), "variance": variances}
             n_empty = int(np.isnan(variances).sum())
             return Batch(columns, encoded.ids.size, int(encoded.n_unknown.sum()), n_empty)

@@ -47,10 +47,6 @@ class Pieces:
             )
         self.definition, self.max_characters = definition, max_characters
 
-    @cached_property
-    def _parts(self) -> tuple[dict[str, int], str | None]:
-        return _content(self.definition)
-
     @property
     def token_ids(self) -> dict[str, int]:
         """Token to its number, of any kind of tokenizer; found without the library."""
@@ -60,6 +56,25 @@ class Pieces:
     def unknown(self) -> str | None:
         """The token that stands for what the tokenizer does not know; None where none does."""
         return self._parts[1]
+
+    @cached_property
+    def _parts(self) -> tuple[dict[str, int], str | None]:
+        try:
+            content = json.loads(self.definition)
+            model = content["model"]
+            vocab, unknown = model["vocab"], model.get("unk_token")
+            if isinstance(vocab, list):  # Unigram: token and score
+                names = [token for token, _ in vocab]
+                vocab = {token: i for i, token in enumerate(names)}
+                unknown = names[model["unk_id"]] if model.get("unk_id") is not None else None
+            added = {entry["content"]: entry["id"] for entry in content.get("added_tokens") or []}
+            tokens = {**vocab, **added}
+            right = all(isinstance(t, str) and type(i) is int and i >= 0 for t, i in tokens.items())
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+            right = False
+        if not right:
+            raise ValueError("A tokenizer must be a tokenizer.json with its tokens. It is none.")
+        return tokens, unknown
 
     def __repr__(self) -> str:
         return f"Pieces(n_tokens={len(self.token_ids)})"
@@ -99,34 +114,6 @@ class Pieces:
         ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)), dtype=np.int64)
         n = int(ends[-1]) if lists else 0
         return np.fromiter(itertools.chain.from_iterable(lists), np.int64, n), ends
-
-    def rows(self, words: Iterable[str]) -> np.ndarray:
-        """The position in `words` of the token with each number, -1 where it is not among them."""
-        rows = np.full(max(self.token_ids.values(), default=-1) + 1, -1, dtype=np.int32)
-        for row, word in enumerate(words):
-            if (number := self.token_ids.get(word)) is not None:
-                rows[number] = row
-        return rows
-
-
-def _content(definition: str) -> tuple[dict[str, int], str | None]:
-    """(token -> number, the token for unknown) of any kind of tokenizer.json."""
-    try:
-        content = json.loads(definition)
-        model = content["model"]
-        vocab, unknown = model["vocab"], model.get("unk_token")
-        if isinstance(vocab, list):  # Unigram: token and score
-            names = [token for token, _ in vocab]
-            vocab = {token: i for i, token in enumerate(names)}
-            unknown = names[model["unk_id"]] if model.get("unk_id") is not None else None
-        added = {entry["content"]: entry["id"] for entry in content.get("added_tokens") or []}
-        tokens = {**vocab, **added}
-        right = all(isinstance(t, str) and type(i) is int and i >= 0 for t, i in tokens.items())
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
-        right = False
-    if not right:
-        raise ValueError("A tokenizer must be a tokenizer.json with its tokens. It is none.")
-    return tokens, unknown
 
 
 def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool = False) -> Pieces:

@@ -36,7 +36,9 @@ from pacsent.storage.checksums import checksum_of_json
 from pacsent.text.normalise import TOKENISERS
 from pacsent.threads import n_threads
 from pacsent.words.corpus import Corpus
-from pacsent.words.vectors import trained_words
+from pacsent.words.fingerprint import Fingerprint
+from pacsent.words.pieces import Pieces
+from pacsent.words.vectors import WordVectors
 
 logger = logging.getLogger(__name__)
 
@@ -327,7 +329,20 @@ class SkipGram(BaseEstimator):
                 "subsample=0."
             )
         self.loss_ = losses
-        self.word_vectors_ = trained_words(corpus, *vectors, {**record, "loss": losses[-1]})
+        training: dict = {"method": "skip-gram with negative sampling"}
+        normalise = corpus.vocabulary.normalise
+        if isinstance(normalise, Pieces):
+            training["normalise"] = f"pieces of words, {len(normalise.token_ids):,} learned"
+        elif corpus.chosen:
+            training["normalise"] = corpus.chosen
+        # The digest and the fingerprint tell a certificate whether its texts were trained on.
+        self.word_vectors_ = WordVectors(
+            corpus.vocabulary,
+            *vectors,
+            corpus_digest=corpus.digest,
+            fingerprint=Fingerprint.of(corpus.vocabulary, corpus),
+            training=training | record | {"loss": losses[-1]},
+        )
 
 
 # What decides the vectors, besides text, seed and threads: kept in a checkpoint and recorded.

@@ -4,52 +4,45 @@ The task files are read as their authors distribute them, from a folder that the
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from pacsent.maths.arrays import unit_rows
-from pacsent.progress import bar
 from pacsent.text.tables import stream_texts
 from pacsent.words.vectors import WordVectors
 
 N_FREQUENT = 30_000  # analogies are asked, and answered, among this many most frequent words
 _QUESTIONS_PER_BLOCK = 512
 
-SIMILARITY_FILES = {"WordSim-353": "wordsim353.tsv", "SimLex-999": "simlex999.txt"}
-ANALOGY_FILES = {"analogies": "questions-words.txt"}
-
 
 def read_similarities(path: str | os.PathLike) -> list[tuple[str, str, float]]:
     """Lines `word<TAB>word<TAB>rating`; lines that begin with # are comments."""
     pairs = []
     for number, line in enumerate(stream_texts(path, kind="text"), start=1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        try:
-            first, second, rating = line.split("\t")[:3]
-            pairs.append((first, second, float(rating)))
-        except ValueError:
-            raise ValueError(
-                f"Line {number} of {path} must be two words and a rating, with tabs between. "
-                f"Got {line[:60]!r} instead."
-            ) from None
+        if line.strip() and not line.startswith("#"):
+            try:
+                first, second, rating = line.split("\t")[:3]
+                pairs.append((first, second, float(rating)))
+            except ValueError:
+                raise ValueError(
+                    f"Line {number} of {path} must be two words and a rating, with tabs between. "
+                    f"Got {line[:60]!r} instead."
+                ) from None
     return pairs
 
 
-def read_analogies(path: str | os.PathLike) -> list[tuple[str, ...]]:
+def read_analogies(path: str | os.PathLike) -> list[list[str]]:
     """Lines `a b c d`, a is to b as c is to d; lines that begin with : are titles."""
     questions = []
     for number, line in enumerate(stream_texts(path, kind="text"), start=1):
-        if not line.strip() or line.startswith(":"):
-            continue
-        words = line.split()
-        if len(words) != 4:
-            raise ValueError(
-                f"Line {number} of {path} must be four words. Got {line[:60]!r} instead."
-            )
-        questions.append(tuple(words))
+        if line.strip() and not line.startswith(":"):
+            questions.append(line.split())
+            if len(questions[-1]) != 4:
+                raise ValueError(
+                    f"Line {number} of {path} must be four words. Got {line[:60]!r} instead."
+                )
     return questions
 
 
@@ -75,17 +68,15 @@ def similarity_score(
 
 def analogy_score(
     words: WordVectors,
-    questions: list[tuple[str, ...]],
+    questions: Sequence[Sequence[str]],
     *,
     table: str = "input",
     n_frequent: int = N_FREQUENT,
-    advance: Callable[[int], None] = lambda n: None,
 ) -> tuple[float, int]:
     """Share (in %) of analogies answered by 3CosAdd, and the number of questions covered.
 
     Answer: the word w other than a, b, c with the largest cosine of w with b - a + c, of
     normalised vectors. Questions with a word outside the `n_frequent` most frequent are left out.
-    `advance` is called with the number of questions that were answered.
     """
     n_frequent = min(n_frequent, words.n_words)
     rows = [[_row(words, word) for word in question] for question in questions]
@@ -102,38 +93,35 @@ def analogy_score(
         for question_word in (a, b, c):
             scores[np.arange(len(a)), question_word] = -np.inf
         n_right += int((scores.argmax(axis=1) == d).sum())
-        advance(len(a))
     return 100 * n_right / len(covered), len(covered)
 
 
-def evaluate_words(
-    words: WordVectors, folder: str | os.PathLike, *, verbose: bool = False
-) -> list[dict]:
+# name -> (file, how it is read, how it is scored)
+_TASKS: dict[str, tuple[str, Callable, Callable]] = {
+    "WordSim-353": ("wordsim353.tsv", read_similarities, similarity_score),
+    "SimLex-999": ("simlex999.txt", read_similarities, similarity_score),
+    "analogies": ("questions-words.txt", read_analogies, analogy_score),
+}
+
+
+def evaluate_words(words: WordVectors, folder: str | os.PathLike) -> list[dict]:
     """Scores on every task file in `folder`, for each table of `words`.
 
-    One dict a task with the keys task, n (items in the file), covered, input, output: scores x 100,
-    `output` None where there is no output table. With `verbose`, progress is shown on stderr.
+    One dict per task with the keys task, n (items in the file), covered, input, output: scores x
+    100, `output` None where there is no output table.
     """
-    folder = Path(folder)
-    tables = ["input"] + (["output"] if words.output_vectors is not None else [])
-    tasks: list[tuple] = []
-    for files, read, score in (
-        (SIMILARITY_FILES, read_similarities, similarity_score),
-        (ANALOGY_FILES, read_analogies, analogy_score),
-    ):
-        present = ((name, folder / file) for name, file in files.items())
-        tasks += [(name, read(path), score) for name, path in present if path.is_file()]
     results = []
-    total = len(tables) * sum(len(items) for _, items, _ in tasks)
-    with bar("Scoring", total=total, unit="questions", enabled=verbose) as shown:
-        for name, items, score in tasks:
-            extra = {"advance": shown.advance} if score is analogy_score else {}
-            scores = {table: score(words, items, table=table, **extra) for table in tables}
-            (of_input, covered), (of_output, _) = scores["input"], scores.get("output", (None, 0))
-            result = {"covered": covered, "input": of_input, "output": of_output}
-            results.append({"task": name, "n": len(items), **result})
+    for name, (file, read, score) in _TASKS.items():
+        if (Path(folder) / file).is_file():
+            items = read(Path(folder) / file)
+            of_input, covered = score(words, items)
+            of_output = None
+            if words.output_vectors is not None:
+                of_output, _ = score(words, items, table="output")
+            result = {"task": name, "n": len(items), "covered": covered}
+            results.append(result | {"input": of_input, "output": of_output})
     if not results:
-        names = ", ".join([*SIMILARITY_FILES.values(), *ANALOGY_FILES.values()])
+        names = ", ".join(file for file, _, _ in _TASKS.values())
         raise FileNotFoundError(f"{folder} must hold at least one of {names}. It holds none.")
     return results
 

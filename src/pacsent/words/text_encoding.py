@@ -25,7 +25,6 @@ _MAX_BATCH_TEXTS = 1 << 16
 # without compiled code: importing numba takes longer than they do.
 _MAX_DICT_CHARACTERS, _MAX_DICT_WORDS = 1 << 12, 1 << 18
 _MAX_SPLIT_BYTES = 64  # longer unknown words are not split into subwords
-_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
 
 
 class TextBatch(NamedTuple):
@@ -252,21 +251,19 @@ def warn_low_coverage(
         return
     # The frequent words show how the vocabulary was made.
     words = [vocabulary.table.word(i) for i in range(min(len(vocabulary), 2000))]
-    not_letters = [word for word in words if not word or not set(word) <= _LETTERS]
-    cased = [word for word in words if word != word.casefold()]
-    own_tokeniser = "Vocabulary(..., normalise=your_tokeniser)"
-    if vocabulary.normalise == "paper" and len(not_letters) > 0.1 * len(words):
+    other_words = []
+    if not callable(vocabulary.normalise):
+        whole = [word for word in words if not word.startswith("##")]
+        other_words = [word for word in whole if vocabulary.tokens(word) != [word]]
+    cause = (
+        "the text is in another language or of another kind than the vocabulary, or token "
+        "lists were made in another way than its words (case, punctuation)"
+    )
+    if len(other_words) > 0.1 * len(words):
         cause = (
-            f"its words were made in another way than normalise='paper' does (it has "
-            f"{not_letters[0]!r}; cased words, punctuation, numbers or another alphabet): use "
-            f"normalise='unicode', or the tokenisation the vectors came with, {own_tokeniser}"
-        )
-    elif vocabulary.normalise == "unicode" and cased:
-        cause = f"its words are cased (it has {cased[0]!r}): use {own_tokeniser}"
-    else:
-        cause = (
-            "the text is in another language or of another kind than the vocabulary, or token "
-            "lists were made in another way than its words (case, punctuation)"
+            f"its words were made in another way than normalise={vocabulary.normalise!r} does (it "
+            f"has {other_words[0]!r}; cased words, punctuation, numbers or another alphabet): use "
+            "the tokenisation the vectors came with, Vocabulary(..., normalise=your_tokeniser)"
         )
     warnings.warn(
         f"Only {100 * n_known / n_tokens:.0f} % of these {n_tokens:,} tokens are in the "

@@ -91,17 +91,13 @@ class WordVectors(Frozen):
         self.tables = {"input": VectorTable("input_vectors", input_vectors, vocabulary)}
         if output_vectors is not None:
             self.tables["output"] = VectorTable("output_vectors", output_vectors, vocabulary)
-            n_output = self.tables["output"].shape[1]
-            if n_output != self.n_dims:
+        for name, part in (("output_vectors", output_vectors), ("subwords", subwords)):
+            width = self.n_dims if part is None else getattr(part, "vectors", part).shape[1]
+            if width != self.n_dims:
                 raise ValueError(
-                    f"output_vectors must be as wide as input_vectors ({self.n_dims:,} "
-                    f"dimensions). Got {n_output:,} instead. Use the two tables of one training."
+                    f"{name} must be as wide as input_vectors ({self.n_dims:,} dimensions). Got "
+                    f"{width:,} instead. Use the parts of one training."
                 )
-        if subwords is not None and subwords.vectors.shape[1] != self.n_dims:
-            raise ValueError(
-                f"subwords must be as wide as input_vectors ({self.n_dims:,} dimensions). "
-                f"Got {subwords.vectors.shape[1]:,} instead. Use the parts of one training."
-            )
         self._subwords = subwords
 
     # ---- parts ---------------------------------------------------------------------------------
@@ -302,16 +298,14 @@ class WordVectors(Frozen):
 
         Numbers too large for float16 are refused rather than turned into infinity.
         """
-        output, subwords = self.output_vectors, self.subwords
-        if self.input_vectors.dtype == dtype and (output is None or output.dtype == dtype):
+        if all(table.array.dtype == dtype for table in self.tables.values()):
             return self
-        with np.errstate(over="ignore"):  # refused below, with the word
-            if output is not None:
-                output = output.astype(dtype)
+        subwords = self.subwords
+        with np.errstate(over="ignore"):  # refused by the constructor, with the word
+            tables = {f"{n}_vectors": table.array.astype(dtype) for n, table in self.tables.items()}
             if subwords is not None:
                 subwords = replace(subwords, vectors=subwords.vectors.astype(dtype))
-            changed = self.input_vectors.astype(dtype)
-        return self.replace(input_vectors=changed, output_vectors=output, subwords=subwords)
+        return self.replace(**tables, subwords=subwords)
 
     def digest(self) -> str:
         """sha256 of words and tables, in hexadecimal; computed once, reads every number.
@@ -517,28 +511,3 @@ def as_word_vectors(source: Any, **options: Any) -> WordVectors:
             "open it with pacsent.load, or name its folder of words."
         )
     return words
-
-
-def trained_words(
-    corpus: Any, input_vectors: np.ndarray, output_vectors: np.ndarray, training: dict
-) -> WordVectors:
-    """Word vectors trained on a `Corpus`, with the digest and fingerprint of its text.
-
-    Everything that trains makes its result here, so that a certificate can always tell whether its
-    texts are among those of the training. `training` holds its parameters, seed and loss.
-    """
-    normalise = corpus.chosen
-    if isinstance(corpus.vocabulary.normalise, Pieces):
-        n_tokens = len(corpus.vocabulary.normalise.token_ids)
-        normalise = f"pieces of words, {n_tokens:,} learned"
-    record = {"method": "skip-gram with negative sampling"}
-    if normalise:
-        record["normalise"] = normalise
-    return WordVectors(
-        corpus.vocabulary,
-        input_vectors,
-        output_vectors,
-        corpus_digest=corpus.digest,
-        fingerprint=Fingerprint.of(corpus.vocabulary, corpus),
-        training=record | training,
-    )

@@ -155,7 +155,13 @@ class Vocabulary(Frozen):
     @cached_property
     def token_rows(self) -> np.ndarray:
         """The row of each token of a `Pieces` by its number there, -1 for tokens not here."""
-        return self.normalise.rows(self.words)  # type: ignore[union-attr]
+        assert isinstance(self.normalise, Pieces)
+        numbers = self.normalise.token_ids
+        rows = np.full(max(numbers.values(), default=-1) + 1, -1, dtype=np.int32)
+        for row, word in enumerate(self.words):
+            if word in numbers:
+                rows[numbers[word]] = row
+        return rows
 
     def id_of(self, word: str) -> int:
         """Id of a word, -1 where it is unknown."""

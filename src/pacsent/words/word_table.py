@@ -52,24 +52,18 @@ class WordTable:
 
     def _check_sizes(self) -> None:
         word_bytes, offsets = self._arrays["word_bytes"], self._arrays["word_offsets"]
-        for name, dtype in (("word_bytes", np.uint8), ("word_offsets", np.int64)):
-            array = self._arrays[name]
-            if array.ndim != 1 or array.dtype != dtype:
-                raise _damaged(
-                    f"{name} must be a flat array of {np.dtype(dtype)}",
-                    f"{array.dtype} of shape {array.shape}",
-                )
-        if self.n_words < 0 or offsets[0] != 0 or offsets[-1] != len(word_bytes):
+        is_flat = word_bytes.ndim == offsets.ndim == 1 and self.n_words >= 0
+        is_typed = word_bytes.dtype == np.uint8 and offsets.dtype == np.int64
+        if not (is_flat and is_typed) or offsets[0] != 0 or offsets[-1] != len(word_bytes):
             raise _damaged(
                 f"word_offsets must go from 0 to the size of word_bytes, {len(word_bytes):,}",
-                f"{len(offsets):,} offsets that do not",
+                f"{offsets.dtype} of shape {offsets.shape} that do not",
             )
         table = self._arrays.get("hash_table")
         if table is None:
             return
-        n_slots = len(table)
-        is_pairs = table.shape == (n_slots, 2) and table.dtype == np.uint64
-        if not is_pairs or n_slots & (n_slots - 1) or n_slots <= self.n_words:
+        is_pairs = table.shape == (len(table), 2) and table.dtype == np.uint64
+        if not is_pairs or len(table) & (len(table) - 1) or len(table) <= self.n_words:
             raise _damaged(
                 "hash_table must have two columns and a power of two of rows, more than "
                 f"n_words={self.n_words:,}",
@@ -91,7 +85,17 @@ class WordTable:
         """What the kernels look words up in: (hash_table, word_bytes, word_offsets)."""
         word_bytes, offsets = map(frozen, self.arrays)
         if "hash_table" not in self._arrays:
-            return self._built(word_bytes, offsets), word_bytes, offsets
+            from pacsent._kernels import text_kernels as kernels
+
+            table = np.zeros((n_slots(self.n_words), 2), dtype=np.uint64)
+            with np.errstate(over="ignore"):  # the hash wraps around on purpose
+                twice = kernels.build_table(table, (frozen(table), word_bytes, offsets))
+            if twice >= 0:
+                raise ValueError(
+                    f"words must be all different. Got {self.word(twice)!r} a second time at "
+                    f"{twice} instead. Keep one of them."
+                )
+            return frozen(table), word_bytes, offsets
         table = self._arrays["hash_table"]
         filled = table[:, 1]  # a damaged file must not send the kernels out of their arrays
         if np.count_nonzero(filled) != self.n_words or filled.max() > self.n_words:
@@ -100,19 +104,6 @@ class WordTable:
                 "arrays that do not fit",
             )
         return frozen(table), word_bytes, offsets
-
-    def _built(self, word_bytes, offsets) -> np.ndarray:
-        from pacsent._kernels import text_kernels as kernels
-
-        table = np.zeros((n_slots(self.n_words), 2), dtype=np.uint64)
-        with np.errstate(over="ignore"):  # the hash wraps around on purpose
-            twice = kernels.build_table(table, (frozen(table), word_bytes, offsets))
-        if twice >= 0:
-            raise ValueError(
-                f"words must be all different. Got {self.word(twice)!r} a second time at {twice} "
-                "instead. Keep one of them."
-            )
-        return frozen(table)
 
     @cached_property
     def words(self) -> list[str]:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -86,13 +86,6 @@ class GrowingTable:
     def finish(self) -> np.ndarray:
         self._rows.resize((self.n_rows, self.n_dims), refcheck=False)
         return self._rows
-
-
-class Table(NamedTuple):
-    """Words, as the bytes of a file, and their vectors."""
-
-    words: Sequence[bytes]
-    rows: np.ndarray
 
 
 @dataclass

@@ -12,7 +12,6 @@ from pacsent.words.formats.streams import (
     FileContents,
     GrowingTable,
     Stream,
-    Table,
     invalid,
     open_stream,
 )
@@ -21,7 +20,7 @@ HEADER = re.compile(rb"[ \t]*(\d{1,15})[ \t]+(\d{1,9})[ \t]*\r?\n")
 _MIN_COMPILED_BYTES = 1 << 23  # of a file that compiled code reads: loading it takes half a second
 
 
-def read_word2vec(path: Path, format: str, verbose: bool) -> Table:
+def read_word2vec(path: Path, format: str, verbose: bool) -> tuple[list[bytes], np.ndarray]:
     """The words and vectors of one word2vec file."""
     with open_stream(path, verbose) as stream:
         header = HEADER.match(stream.peek(200))
@@ -57,7 +56,7 @@ def read_glove(path: Path, verbose: bool) -> FileContents:
         return FileContents(*_read_text(stream, n_dims, first_line=1))
 
 
-def _read_text(stream: Stream, n_dims: int, first_line: int, n_words: int | None = None) -> Table:
+def _read_text(stream: Stream, n_dims: int, first_line: int, n_words: int | None = None):
     """Lines of a word and n_dims numbers."""
     compiled = os.path.getsize(stream.path) >= _MIN_COMPILED_BYTES
     rule = f"must hold {n_words or 1:,} words, as its first line says."
@@ -83,7 +82,7 @@ def _read_text(stream: Stream, n_dims: int, first_line: int, n_words: int | None
         raise invalid(stream.path, f"{rule} Got {table.n_rows:,} instead: it is cut off")
     if table.n_rows == 0:
         raise ValueError(f"{stream.path} must hold at least one word. It is empty.")
-    return Table(words, table.finish())
+    return words, table.finish()
 
 
 def _parse_lines(
@@ -142,7 +141,7 @@ def _parse_line(line: bytes, n_dims: int, path: str, number: int) -> tuple[bytes
     raise invalid(f"Line {number:,} of {path}", f"{rule} {problem}")
 
 
-def _read_binary(stream: Stream, n_words: int, n_dims: int) -> Table:
+def _read_binary(stream: Stream, n_words: int, n_dims: int):
     """Records of a word, a space and n_dims float32; a line break after each, or after none."""
     row_bytes = 4 * n_dims
     rule = f"must hold {n_words:,} words of {n_dims} dimensions, as its first line says"
@@ -182,4 +181,4 @@ def _read_binary(stream: Stream, n_words: int, n_dims: int) -> Table:
             raise invalid(stream.path, f"{rule}. It ends after {len(words):,}: it is cut off")
     if data.strip(b"\n") or stream.read(1).strip(b"\n"):
         raise invalid(stream.path, f"{rule}. More follows: the first line is wrong")
-    return Table(words, table.finish())
+    return words, table.finish()
