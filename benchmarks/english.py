@@ -19,7 +19,7 @@ from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.words import compress
-from pacsent.words.tasks import read_similarities, similarity_score
+from word_tasks import word_scores
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from make_english import SETTINGS, full_tables
@@ -105,7 +105,6 @@ def sizes(data) -> dict:
         X, Z = average.transform(subj.train_texts), average.transform(subj.test_texts)
         near = recipe.transform(texts)
         train, test = (similarity(recipe.transform, pairs, part) for part in ("train", "test"))
-        similar = read_similarities(data / "words" / "wordsim353.tsv")
         rows.append(
             {
                 "words": asked["n_words"],
@@ -119,7 +118,7 @@ def sizes(data) -> dict:
                 "20news p@10 (2,000 of the training part)": precision(
                     near, labels, near, labels, same=True
                 ),
-                "WordSim": similarity_score(words, similar)[0],
+                "WordSim": word_scores(words, data / "words")["WordSim-353"][0],
                 "SUBJ words known": words.vocabulary.encode(subj.train_texts).coverage,
                 "products kept": products_kept(full, words),
             }

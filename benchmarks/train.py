@@ -21,7 +21,7 @@ from harness import finish, parser_for, wikipedia
 from pacsent import Corpus, SkipGram
 from pacsent._kernels import intrinsics
 from pacsent.words.skipgram import ChunkTraining
-from pacsent.words.tasks import evaluate_words
+from word_tasks import word_scores
 
 WORDS_PER_LINE = 1_000
 SETTINGS = {"n_dims": 300, "window": 5, "subsample": 1e-4, "n_negatives": 15}
@@ -160,8 +160,8 @@ def quality(text, arguments, folder):
             "words_per_second": round(5 * (corpus.n_tokens + corpus.n_unknown) / seconds),
             "loss": [round(loss, 4) for loss in model.loss_],
         }
-        for row in evaluate_words(model.word_vectors_, arguments.data / "words"):
-            run[row["task"]] = [round(row["input"], 2), round(row["output"], 2)]
+        for task, scores in word_scores(model.word_vectors_, arguments.data / "words").items():
+            run[task] = [round(score, 2) for score in scores]
         runs.append(run)
     tasks = [task for task in ("WordSim-353", "SimLex-999", "analogies") if task in runs[0]]
     means = {task: np.mean([run[task] for run in runs], axis=0).round(2).tolist() for task in tasks}

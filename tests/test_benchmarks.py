@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+HELPERS = ("gibbs_linear", "harness", "make_tables", "target_data", "tiny", "word_tasks")
 BENCHMARKS = sorted(
-    path.stem
-    for path in (ROOT / "benchmarks").glob("*.py")
-    if path.stem not in ("gibbs_linear", "harness", "make_tables", "target_data", "tiny")
+    path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in HELPERS
 )
 
 

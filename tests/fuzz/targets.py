@@ -344,15 +344,6 @@ def certificates() -> list[Tree]:
     ]
 
 
-def task_files() -> list[Tree]:
-    return [
-        {
-            "wordsim353.tsv": b"# x\nfilm\tgood\t7.5\nquiet\tjoy\t2\nnil\tjoy\t1\n",
-            "questions-words.txt": b": title\nfilm good quiet joy\njoy nil good film\n",
-        }
-    ]
-
-
 def results() -> list[Tree]:
     content = {
         "kind": "classification", "row": "PB-L2", "label": "PB-L2", "dataset": "subj",
@@ -499,12 +490,6 @@ def read_certificate(folder: Path) -> None:
     str(found)
 
 
-def read_tasks(folder: Path) -> None:
-    from pacsent.words.tasks import evaluate_words
-
-    evaluate_words(word_vectors(), folder)
-
-
 def read_results(folder: Path) -> None:
     from pacsent.paper import report, reproduction
 
@@ -541,7 +526,6 @@ TARGETS = {
         for name in DATASET_FILES
     },
     "certificate": Target(certificates, read_certificate),
-    "word-tasks": Target(task_files, read_tasks),
     "results": Target(results, read_results),
 }
 

@@ -272,7 +272,7 @@ BAD_OPTIONS = {
     ("simulate", "--replicates", "1", "--quiet"): [
         "--replicates 0", "--kind Z", "--delta 0", "--delta nan", "--setting x",
     ],
-    ("words", "words", "film"): ["-n 0", "-n x", "--evaluate nowhere", "--evaluate t.txt"],
+    ("words", "words", "film"): ["-n 0", "-n x"],
     ("words", "words", "unknownword"): [""],
     ("convert", "words", "new.txt"): [
         "--to x", "--counts nowhere", "--normalise x",

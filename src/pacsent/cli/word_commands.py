@@ -5,7 +5,6 @@ import contextlib
 import click
 
 from pacsent.cli.command_line import (
-    FOLDER,
     PATH,
     POSITIVE,
     ModelPath,
@@ -166,39 +165,19 @@ def train(context, texts, output, resume, subwords, overwrite, as_json, quiet, *
 
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True))
-@click.argument("word", nargs=-1)
+@click.argument("word", nargs=-1, required=True)
 @option("-n", "Neighbours.", POSITIVE, 10)
-@option(
-    "--evaluate",
-    "Score on the task files in DIR: WordSim-353, SimLex-999 (Spearman x 100), analogies (%).",
-    FOLDER,
-    metavar="DIR",
-)
 @json_option
 @quiet_option
-def words(model, word, n, evaluate, as_json, quiet):
-    """Show neighbours of each WORD, or score word vectors.
+def words(model, word, n, as_json, quiet):
+    """Show neighbours of each WORD.
 
     Within one of the two tables, neighbours are used in the same way; across the tables, they occur
     near the WORD. Example: pacsent words english paris
     """
     from pacsent.words import formats
 
-    if bool(word) == bool(evaluate):
-        raise click.UsageError("One of WORD and --evaluate DIR is needed.")
     vectors = formats.read(model, verbose=not quiet)
-    if evaluate:
-        from pacsent.words.tasks import evaluate_words
-
-        tasks = evaluate_words(vectors, evaluate)
-        rows = []
-        for row in tasks:
-            output = "-" if row["output"] is None else f"{row['output']:.1f}"
-            covered = f"{row['covered']:,} of {row['n']:,}"
-            rows.append([row["task"], f"{row['input']:.1f}", output, covered])
-        shown = table(["task", "input", "output", "covered"], rows, width=terminal_width())
-        show({"model": model, "tasks": tasks}, shown, as_json)
-        return
     ways = [("input", "input"), ("output", "output"), ("input", "output"), ("output", "input")]
     if vectors.output_vectors is None:
         ways = ways[:1]

@@ -1,4 +1,4 @@
-"""Words: vocabulary, corpora, vectors with both tables, training, foreign formats, word tasks."""
+"""Words: vocabulary, corpora, vectors with both tables, training."""
 
 import lazy_loader
 
@@ -10,7 +10,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "pieces": ["Pieces", "train_pieces"],
         "skipgram": ["SkipGram"],
         "subwords": ["Subwords"],
-        "tasks": ["evaluate_words"],
         "text_encoding": ["encode_bytes"],
         "vector_table": ["compress"],
         "vectors": ["WordVectors"],
