@@ -10,7 +10,6 @@ DOCS   := $(VENV)/.installed-docs
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO   ?= demo
 FUZZ_SECONDS ?= 600
-FUZZ_PROCESSES ?= 1
 TEST_PROCESSES ?= 2
 PYTEST  = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 FAST   := not slow and not compile and not extra and not benchmark and not gpu
@@ -79,8 +78,8 @@ test-browser: $(DEV) ## install a browser where there is none, and test the page
 	$(PIP) -e '.[test-browser]'
 	$(BIN)/python -m pytest -m extra tests/test_report.py tests/test_page.py tests/test_maps.py
 
-fuzz: $(DEV)   ## damaged files for every reader, for FUZZ_SECONDS (600) in FUZZ_PROCESSES (1)
-	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m fuzz --seconds $(FUZZ_SECONDS) --processes $(FUZZ_PROCESSES)
+fuzz: $(DEV)   ## damaged files for every reader, for FUZZ_SECONDS (600)
+	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m fuzz --seconds $(FUZZ_SECONDS)
 
 hostile: $(DEV) ## more than a thousand wrong calls, commands, folders and signals: counts how they end
 	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m hostile

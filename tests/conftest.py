@@ -27,8 +27,8 @@ MAY_SKIP = {
     "real data": "PACSENT_DATA|PACSENT_ENWIK8",
     "a GPU": "no CUDA device here|NVRTC is not here",
     "torch": "torch is not installed|could not import 'torch'",
-    "a client of the server": r"could not import '(openai|langchain|cohere|llama|"
-    r"haystack|opentelemetry)\S*'",
+    "a client of the server": r"could not import '(openai|langchain|cohere|"
+    r"opentelemetry)\S*'",
     "a browser": r"no browser|could not import '(playwright|matplotlib)\S*'",
     "a program to compare with": r"could not import '(fasttext|gensim\S*|tokenizers|bm25s)'"
     r"|the extra \[bench\] is not installed|not installed either",

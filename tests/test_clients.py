@@ -175,25 +175,3 @@ def test_langchain(url):
     )
     assert np.allclose(embeddings.embed_documents(TEXTS[:2]), english(TEXTS[:2]), atol=1e-6)
     assert np.allclose(embeddings.embed_query(TEXTS[0]), english(TEXTS[:1])[0], atol=1e-6)
-
-
-@pytest.mark.extra
-def test_llama_index(url):
-    like = pytest.importorskip("llama_index.embeddings.openai_like")
-    embeddings = like.OpenAILikeEmbedding(
-        model_name="english", api_base=url + "/v1", api_key="none"
-    )
-    vectors = embeddings.get_text_embedding_batch(TEXTS[:2])
-    assert np.allclose(vectors, english(TEXTS[:2]), atol=1e-6)
-
-
-@pytest.mark.extra
-def test_haystack(url):
-    embedders = pytest.importorskip("haystack.components.embedders")
-    from haystack.utils import Secret
-
-    embedder = embedders.OpenAITextEmbedder(
-        model="english", api_base_url=url + "/v1", api_key=Secret.from_token("none")
-    )
-    vector = embedder.run(text=TEXTS[0])["embedding"]
-    assert np.allclose(vector, english(TEXTS[:1])[0], atol=1e-6)

@@ -15,7 +15,6 @@ def main() -> int:
     parser.add_argument("--target", action="append", choices=list(TARGETS), help="repeatable")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--case", type=int, help="run this case alone, and show its traceback")
-    parser.add_argument("--processes", type=int, default=1, help="each with cases of its own")
     parser.add_argument("--save", help="write the summary to this file")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -27,12 +26,9 @@ def main() -> int:
         running.work(targets[0], options.first, options.seconds)
         return 0
 
-    def save(summary):
-        if options.save:
-            Path(options.save).write_text(json.dumps(summary, indent=1) + "\n")
-
-    summary = running.run_beside(targets, options.seconds, options.first, options.processes, save)
-    save(summary)
+    summary = running.run(targets, options.seconds, options.first)
+    if options.save:
+        Path(options.save).write_text(json.dumps(summary, indent=1) + "\n")
     print(json.dumps(summary))
     return bool(summary["findings"])
 

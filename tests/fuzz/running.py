@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import random
 import re
 import resource
@@ -15,15 +14,12 @@ import traceback
 import warnings
 import zlib
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from threading import Lock
 
 from fuzz.crafted import crafted_tree
 from fuzz.mutations import damaged
-from fuzz.targets import TARGETS, Target, Tree, write_tree
+from fuzz.targets import TARGETS, Tree, write_tree
 
 MEMORY = 6 << 30  # a file of some hundred bytes must not make anything ask for more
 PATIENCE = 20  # seconds for one case
@@ -115,11 +111,6 @@ def _outcomes(target: str) -> list:
     return found
 
 
-def replace_read(target: str, read) -> Target:
-    """The target with another reader, to try this module itself."""
-    return replace(TARGETS[target], read=read)
-
-
 def work(target: str, first: int, seconds: float) -> None:
     """Cases from `first` on until the time is over; a line on stderr for each finding."""
     _outcomes(target)  # whole files are read, or nothing here means anything
@@ -160,89 +151,28 @@ def _run_worker(target: str, first: int, seconds: float) -> tuple[int, list, int
     return int(number[0]) if number else first, told, status
 
 
-def run(targets, seconds: float, first: int = 0, tell=None, keep=None) -> dict:
-    """Every target for its share of the time; what was found, how often, in which case first.
-
-    `keep` takes the summary after each target.
-    """
+def run(targets, seconds: float, first: int = 0) -> dict:
+    """Every target for an equal part of the time; findings, their counts and first cases."""
     counts: Counter = Counter()
     cases: dict[str, int] = {}
     n_inputs = {}
     for target in targets:
         number = first
         end = time.monotonic() + seconds / len(targets)
-        while True:
-            left = max(0.5, end - time.monotonic())
-            reached, told, status = _run_worker(target, number, left)
-            for case, what in told:
-                counts[f"{target}: {what}"] += 1
-                cases.setdefault(f"{target}: {what}", case)
-            number = reached
+        while number == first or time.monotonic() < end:
+            number, findings, status = _run_worker(target, number, max(0.5, end - time.monotonic()))
             if status < 0:
-                what = f"{target}: crash, {signal.Signals(-status).name}"
-                counts[what] += 1
-                cases.setdefault(what, reached)
-                number = reached + 1
+                findings.append((number, f"crash, {signal.Signals(-status).name}"))
+                number += 1
             elif status:
                 raise RuntimeError(f"{target}: the worker ended with status {status}")
-            if time.monotonic() >= end:
-                break
+            for case, what in findings:
+                counts[f"{target}: {what}"] += 1
+                cases.setdefault(f"{target}: {what}", case)
         n_inputs[target] = number - first
-        if tell:
-            tell(f"{target}: {n_inputs[target]:,} inputs", flush=True)
-            for what, n in counts.items():
-                if what.startswith(f"{target}: "):
-                    tell(f"    {n:6,} x {what[len(target) + 2 :]}, first case {cases[what]}")
-        if keep:
-            keep(summary_of(n_inputs, counts, cases))
-    return summary_of(n_inputs, counts, cases)
-
-
-def summary_of(n_inputs: dict, counts: Counter, cases: dict) -> dict:
-    kinds: Counter = Counter()
-    for what, n in counts.items():
-        kinds[what.split(": ")[1].split()[0].rstrip(":,")] += n
+        print(f"{target}: {n_inputs[target]:,} inputs", flush=True)
     return {
         "inputs": sum(n_inputs.values()),
         "by_target": n_inputs,
-        "kinds": dict(kinds),
         "findings": {what: [n, cases[what]] for what, n in counts.items()},
     }
-
-
-def run_beside(targets, seconds: float, first: int = 0, processes: int = 1, save=None) -> dict:
-    """`run` in several processes at once, ten million cases apart; their sums, and how long.
-
-    `save(summary)` is called whenever a process is done with a target: a run that is cut off
-    leaves what it had.
-    """
-    begin, lock = time.monotonic(), Lock()
-    parts: list[dict] = [{}] * processes
-
-    def sums():
-        n_inputs, counts, cases = Counter(), Counter(), {}
-        for part in filter(None, parts):
-            n_inputs.update(part["by_target"])
-            for what, (n, case) in part["findings"].items():
-                counts[what] += n
-                cases.setdefault(what, case)
-        return {
-            "machine": platform.machine(),
-            "processes": processes,
-            "process_minutes": round((time.monotonic() - begin) * processes / 60, 1),
-            **summary_of(dict(n_inputs), counts, cases),
-        }
-
-    def one(number):
-        def keep(part):
-            with lock:
-                parts[number] = part
-                if save:
-                    save(sums())
-
-        tell = print if number == 0 else None
-        run(targets, seconds, first + 10_000_000 * number, tell, keep)
-
-    with ThreadPoolExecutor(processes) as pool:
-        list(pool.map(one, range(processes)))
-    return sums()
