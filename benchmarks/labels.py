@@ -151,7 +151,7 @@ def wrong_draw(job):
     from sklearn.model_selection import cross_val_predict
     from sklearn.pipeline import make_pipeline
 
-    from pacsent.classify.suspicion import left_out_log_proba
+    from pacsent.classify.label_quality import out_of_fold_log_proba
     from pacsent.text.near_duplicates import text_units
 
     name, seed, data = job
@@ -165,8 +165,8 @@ def wrong_draw(job):
         return float(np.isin(rows[: flipped.size], flipped).sum() / flipped.size)
 
     model = new_model()
-    same = left_out_log_proba(texts, labels, text_units(texts), model, seed)
-    with mock.patch("pacsent.classify.suspicion.left_out_log_proba", return_value=same):
+    same = out_of_fold_log_proba(texts, labels, text_units(texts), model, seed)
+    with mock.patch("pacsent.classify.label_quality.out_of_fold_log_proba", return_value=same):
         ours = suspicious_labels(texts, labels)  # which would fit the same folds once more
     pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=1000))
     usual = cross_val_predict(pipeline, texts, labels, cv=5, method="predict_proba")

@@ -226,9 +226,9 @@ def test_a_classifier_without_its_vectorizer_is_refused(words, tmp_path):
 
 
 def test_few_and_many_are_told_apart_by_the_work():
-    assert fitting.is_few(1000, 2)
-    assert not fitting.is_few(1001, 2)
-    assert not fitting.is_few(1000, 3)
+    assert fitting.is_few(368, 2)
+    assert not fitting.is_few(369, 2)
+    assert not fitting.is_few(368, 3)
 
 
 # ---- averaging, and groups -----------------------------------------------------------------------

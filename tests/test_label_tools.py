@@ -9,9 +9,14 @@ from click.testing import CliRunner
 from sklearn.metrics import brier_score_loss, confusion_matrix, precision_recall_fscore_support
 
 from pacsent import CertifiedClassifier, TextClassifier, save
-from pacsent.classify import audit, learning_curve, next_to_label, suspicious_labels
+from pacsent.classify import (
+    LearningCurve,
+    audit,
+    learning_curve,
+    next_to_label,
+    suspicious_labels,
+)
 from pacsent.classify.diagnostics import report
-from pacsent.classify.label_curve import LearningCurve
 from pacsent.cli import cli
 
 NOUNS = [a + b for a in ("sun", "tea", "rain", "sea", "fox", "oak") for b in ("rise", "pot", "bow",
@@ -120,14 +125,16 @@ def test_answers_of_a_known_curve():
 
 
 def test_the_posterior_finds_the_curve_that_errors_come_from(rng):
-    from pacsent.classify.label_curve import _posterior
+    from pacsent.classify.label_quality import _curve_posterior
 
     sizes = np.array([25.0, 50.0, 100.0, 200.0])
     inside = 0
     for _ in range(20):
         tested = np.full(4, 250)
         wrong = rng.binomial(tested, 0.05 + 1.0 * sizes**-0.5)
-        curve = LearningCurve(250, sizes, tested, wrong, _posterior(sizes, tested, wrong, 250, rng))
+        curve = LearningCurve(
+            250, sizes, tested, wrong, _curve_posterior(sizes, tested, wrong, 250, rng)
+        )
         low, _, high = curve.error_at(1000)
         inside += low <= 0.05 + 1000**-0.5 <= high
     assert inside >= 16

@@ -9,8 +9,12 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "classifier": ["TextClassifier"],
         "diagnostics": ["Diagnostics"],
         "explanation": ["Explanation"],
-        "label_audit": ["audit"],
-        "label_curve": ["LearningCurve", "learning_curve"],
-        "suspicion": ["SuspiciousLabel", "suspicious_labels"],
+        "label_quality": [
+            "LearningCurve",
+            "SuspiciousLabel",
+            "audit",
+            "learning_curve",
+            "suspicious_labels",
+        ],
     },
 )

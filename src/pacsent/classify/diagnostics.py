@@ -15,8 +15,7 @@ from pacsent.text.pages import render
 from pacsent.text.texts import as_texts
 
 if TYPE_CHECKING:
-    from pacsent.classify.label_audit import Audit
-    from pacsent.classify.label_curve import LearningCurve
+    from pacsent.classify.label_quality import Audit, LearningCurve
 
 _BINS = 10
 _DELTA = 0.05

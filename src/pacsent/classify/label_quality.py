@@ -1,0 +1,474 @@
+"""Labelled texts: which labels are probably wrong, what else is, and how many more are needed."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+from sklearn.base import clone
+
+from pacsent.classify import inputs
+from pacsent.classify.classifier import TextClassifier
+from pacsent.maths.binomial import upper_limit
+from pacsent.maths.checks import check_count, check_probability
+from pacsent.maths.rounding import percent
+from pacsent.storage import load
+from pacsent.text.near_duplicates import text_units
+from pacsent.text.ngrams import fingerprints
+from pacsent.text.texts import as_texts
+
+_FOLDS = 5
+# Nats that each near-duplicate with another label adds to the score of a label.
+_DUPLICATE_SCORE = 1.0
+# Learning curves start at four labels per class: with fewer whole classes are missing, and the
+# error does not follow a power law.
+_MIN_CLASS_LABELS = 4
+_CURVE_PARTS = 4
+_CURVE_DRAWS = 2_000
+_CONFIDENCE = 0.9
+# Curves are not extrapolated to more than 20 times the labels at hand.
+_MAX_EXTRAPOLATION = 20
+_HOLDOUTS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
+
+
+def _fit_others(model, texts, y, rows):
+    """`model` fitted on the rows of classes with at least two of them; None below two classes."""
+    counts = np.bincount(y[rows], minlength=int(y.max()) + 1)
+    rows = rows[counts[y[rows]] >= 2]
+    if np.unique(y[rows]).size < 2:
+        return None
+    return clone(model).fit([texts[i] for i in rows.tolist()], y[rows])
+
+
+# ------------------------------------------------------------------------------------------------
+# wrong labels
+# ------------------------------------------------------------------------------------------------
+
+
+class SuspiciousLabel(NamedTuple):
+    """A label that is probably wrong.
+
+    `score` is the logarithm of the odds of the suggested class against the given one, by
+    classifiers that were not fitted on the text, less what is usual in the two classes; with what
+    near-duplicates add.
+
+    >>> SuspiciousLabel(7, "up", "down", 3.2, "1 near-duplicate with another label").row
+    7
+    """
+
+    row: int
+    label: Any
+    suggested: Any
+    score: float
+    reason: str
+
+
+def suspicious_labels(
+    texts: Iterable[str],
+    labels: Sequence,
+    *,
+    model: Any = None,
+    random_state: int = 0,
+) -> list[SuspiciousLabel]:
+    """Rows whose label is probably wrong, the most suspicious first, with a reason each.
+
+    Every text gets probabilities from a classifier that was fitted on other texts (five folds, with
+    near-duplicates in one). A label is suspicious where another class is likelier, each class
+    compared with the probability that its own texts usually get (confident learning, Northcutt et
+    al. 2021). A near-duplicate with another label makes a label suspicious as well.
+
+    Parameters
+    ----------
+    texts : iterable of str
+    labels : array of str or int, one for each text
+    model : unfitted classifier with `predict_proba`, optional
+        `TextClassifier("english")` by default.
+    random_state : int, default=0
+        Decides the folds.
+
+    Examples
+    --------
+    >>> from pacsent import TextClassifier
+    >>> from pacsent.classify import suspicious_labels
+    >>> texts = [f"a {word} film, number {n}" for n in range(30) for word in ("good", "bad")]
+    >>> labels = ["up", "down"] * 30
+    >>> labels[7] = "up"
+    >>> first = suspicious_labels(texts, labels, model=TextClassifier())[0]
+    >>> first.row, first.suggested
+    (7, 'down')
+    """
+    texts = as_texts(texts)
+    classes, y = inputs.encoded_labels(labels, texts)
+    clusters = text_units(texts)
+    log_p = out_of_fold_log_proba(texts, y, clusters, model, random_state)
+
+    # Log-odds of the best other class against the given one, each class measured by the mean
+    # probability that its own texts get.
+    rows = np.arange(y.size)
+    own = np.exp(log_p[rows, y])
+    usual = np.array([own[y == c].mean() for c in range(classes.size)])
+    relative = log_p - np.log(np.maximum(usual, 1e-9))
+    of_label = relative[rows, y]
+    relative[rows, y] = -np.inf
+    likeliest = relative.argmax(axis=1)
+    score = relative[rows, likeliest] - of_label
+
+    # Near-duplicates with another label, less those with the same one.
+    votes = np.zeros((int(clusters.max()) + 1, classes.size), np.int64)
+    np.add.at(votes, (clusters, y), 1)
+    votes = votes[clusters]
+    n_same = votes[rows, y] - 1
+    votes[rows, y] = 0
+    n_other = np.maximum(votes.sum(axis=1) - n_same, 0)
+    suggested = np.where((n_other > 0) & (score <= 0), votes.argmax(axis=1), likeliest)
+    score = score + _DUPLICATE_SCORE * n_other
+
+    names = classes.tolist()
+    suspicious = []
+    for i in np.argsort(-score, kind="stable")[: int((score > 0).sum())].tolist():
+        label, other, n = y[i], suggested[i], int(n_other[i])
+        duplicates = f"{n:,} near-duplicate{'s' * (n > 1)} with another label; " if n else ""
+        reason = (
+            f"{duplicates}without this text, {names[other]} has probability "
+            f"{np.exp(log_p[i, other]):.2f} and {names[label]} {np.exp(log_p[i, label]):.2f}"
+        )
+        suspicious.append(SuspiciousLabel(i, names[label], names[other], float(score[i]), reason))
+    return suspicious
+
+
+def out_of_fold_log_proba(
+    texts: Sequence[str],
+    y: np.ndarray,
+    clusters: np.ndarray,
+    model: Any = None,
+    random_state: int = 0,
+) -> np.ndarray:
+    """Log-probabilities of all classes for every text, by models fitted on other folds.
+
+    Texts of a near-duplicate cluster are in one fold. A class that has fewer than two texts to fit
+    has probability 0.
+    """
+    model = TextClassifier("english") if model is None else model
+    rng = np.random.default_rng(random_state)
+    folds = (rng.permutation(int(clusters.max()) + 1) % _FOLDS)[clusters]
+    log_p = np.full((y.size, int(y.max()) + 1), np.log(1e-9))
+    for fold in np.unique(folds):
+        tested = np.flatnonzero(folds == fold)
+        fold_model = _fit_others(model, texts, y, np.flatnonzero(folds != fold))
+        if fold_model is None:
+            raise ValueError(
+                "texts must hold two classes with at least two different texts each, in every "
+                f"{_FOLDS - 1} of {_FOLDS} folds. Got fewer instead. Add texts."
+            )
+        proba = np.asarray(fold_model.predict_proba([texts[i] for i in tested]), np.float64)
+        log_p[np.ix_(tested, fold_model.classes_)] = np.log(np.maximum(proba, 1e-9))
+    return log_p
+
+
+# ------------------------------------------------------------------------------------------------
+# duplicates and unknown words
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What is wrong with labelled texts; a section of `TextClassifier.report`.
+
+    Attributes
+    ----------
+    texts, labels : lists
+    counts : dict
+        Texts of each class.
+    suspicious : list of SuspiciousLabel
+    duplicates, near_duplicates : list of lists of int
+        Rows that have the same words, and those that almost have.
+    empty : list of int
+        Rows without a letter or digit.
+    unknown : list of (int, float)
+        Rows of which less than half of the words are in the vocabulary, and that fraction; empty
+        without word vectors.
+    """
+
+    texts: list[str]
+    labels: list
+    counts: dict[Any, int]
+    suspicious: list[SuspiciousLabel]
+    duplicates: list[list[int]]
+    near_duplicates: list[list[int]]
+    empty: list[int]
+    unknown: list[tuple[int, float]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers, and the suspicious rows; rows are counted from 0."""
+        return {
+            "n": len(self.texts),
+            "classes": {str(k): n for k, n in self.counts.items()},
+            "suspicious": [suspicion._asdict() for suspicion in self.suspicious],
+            "duplicates": self.duplicates,
+            "near_duplicates": self.near_duplicates,
+            "empty": self.empty,
+            "unknown": [row for row, _ in self.unknown],
+        }
+
+    def __str__(self) -> str:
+        n_copies, n_near = (
+            sum(len(rows) - 1 for rows in groups)
+            for groups in (self.duplicates, self.near_duplicates)
+        )
+        return (
+            f"{len(self.texts):,} texts, {len(self.counts)} classes: {len(self.suspicious):,} "
+            f"suspicious labels, {n_copies:,} duplicates, {n_near:,} near-duplicates, "
+            f"{len(self.empty):,} texts without a word, {len(self.unknown):,} of mostly unknown "
+            "words"
+        )
+
+    def row_numbers(self, rows: Sequence[int]) -> str:
+        """Rows counted from 1, as users of tables count them."""
+        return ", ".join(f"{row + 1:,}" for row in rows)
+
+    def labels_of(self, rows: Sequence[int]) -> str:
+        """The different labels of these rows."""
+        return ", ".join(sorted({str(self.labels[row]) for row in rows}))
+
+    def texts_of(self, rows: Sequence[int]) -> list[str]:
+        """The texts of these rows."""
+        return [self.texts[row] for row in rows]
+
+
+def audit(
+    texts: Iterable[str], labels: Sequence, *, model: Any = None, random_state: int = 0
+) -> Audit:
+    """Look for wrong labels, duplicates, empty texts and unknown words.
+
+    Parameters
+    ----------
+    texts, labels, model, random_state : see `suspicious_labels`
+
+    Examples
+    --------
+    >>> from pacsent import TextClassifier
+    >>> texts = [f"a {word} film, number {n}" for n in range(30) for word in ("good", "bad")]
+    >>> result = audit([*texts, texts[0]], ["up", "down"] * 30 + ["up"], model=TextClassifier())
+    >>> result.duplicates, result.counts
+    ([[0, 60]], {'down': 30, 'up': 31})
+    """
+    texts = as_texts(texts)
+    names = inputs.as_labels(labels, len(texts))
+    suspicious = suspicious_labels(texts, names, model=model, random_state=random_state)
+    groups: list[list[list[int]]] = []
+    for ids in (fingerprints(texts), text_units(texts)):
+        rows_of = defaultdict(list)
+        for row, value in enumerate(ids.tolist()):
+            rows_of[value].append(row)
+        groups.append([rows for rows in rows_of.values() if len(rows) > 1])
+    duplicates = groups[0]
+    exact = set(map(tuple, duplicates))
+    near = [rows for rows in groups[1] if tuple(rows) not in exact]
+    empty = [row for row, text in enumerate(texts) if not any(c.isalnum() for c in text)]
+    counts = dict(sorted(Counter(names).items(), key=lambda item: str(item[0])))
+    unknown = []
+    words = "english" if model is None else getattr(model, "words", None)
+    if isinstance(words, str):
+        n_known = np.diff(load(words).vocabulary.encode(texts).offsets).tolist()
+        for row, text in enumerate(texts):
+            n_words = sum(any(c.isalpha() for c in word) for word in text.split())
+            if n_words and n_known[row] < n_words / 2:
+                unknown.append((row, n_known[row] / n_words))
+    return Audit(texts, names, counts, suspicious, duplicates, near, empty, unknown)
+
+
+# ------------------------------------------------------------------------------------------------
+# how many more labels
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """The error as a function of the number of labels, c + a n^-b, with its uncertainty.
+
+    `curves` are draws of (error at `n`, b, c) from their posterior, given the errors at `sizes` on
+    held-out texts; three numbers of an answer are the ends of a 90 % interval around the median.
+
+    Attributes
+    ----------
+    n : int
+        Labels that were given.
+    sizes, n_tested, n_errors : arrays
+        Labels fitted on, held-out texts and errors on them.
+
+    Examples
+    --------
+    >>> draws = np.array([[0.12, 0.5, 0.02]])  # an error of 0.12 with 400 labels, 0.02 in the end
+    >>> curve = LearningCurve(400, np.ones(1), np.ones(1), np.ones(1), draws)
+    >>> curve.more_labels(0.07)
+    'About 1,200 more labels (1,200 to 1,200) for an error rate of 7.0%.'
+    >>> curve.more_labels(0.01)
+    'More labels of this kind will hardly help: ... the error rate levels off at about 4.2% ...'
+    """
+
+    n: int
+    sizes: np.ndarray  # (n_sizes,)
+    n_tested: np.ndarray  # (n_sizes,)
+    n_errors: np.ndarray  # (n_sizes,)
+    curves: np.ndarray  # (n_draws, 3)
+
+    def error_at(self, n_labels: int) -> tuple[float, float, float]:
+        """Low end, median and high end of the error with this number of labels."""
+        at_n, b, c = self.curves.T
+        n_labels = check_count("n_labels", n_labels)
+        return _interval(np.clip(c + (at_n - c) * (n_labels / self.n) ** -b, 0.0, 1.0))
+
+    def labels_for(self, error: float) -> tuple[float, float, float]:
+        """Low end, median and high end of the labels that this error needs; inf: no number does."""
+        error = check_probability("error", error)
+        at_n, b, c = self.curves.T
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = (at_n - c) / (error - c)
+            needed = np.where(error > c, self.n * ratio ** (1 / b), np.inf)
+        return _interval(np.ceil(np.maximum(needed, 1.0)))
+
+    def best_holdout(self, n_labels: int | None = None, delta: float = 0.05) -> tuple[float, float]:
+        """The fraction to hold out that certifies the smallest error, and that error, on average.
+
+        With a fraction f of n labels held out, the classifier has (1 - f) n labels and its Clopper-
+        Pearson bound f n.
+        """
+        n = self.n if n_labels is None else check_count("n_labels", n_labels)
+        candidates = []
+        for fraction in _HOLDOUTS:
+            n_held_out = max(1, round(fraction * n))
+            error = self.error_at(max(1, n - n_held_out))[1]
+            k = np.arange(stats.binom.ppf(1e-4, n_held_out, error), n_held_out + 1)
+            chance = stats.binom.pmf(k, n_held_out, error)
+            likely = chance > 1e-5
+            bounds = [upper_limit(int(i), n_held_out, delta) for i in k[likely]]
+            candidates.append((float(chance[likely] @ bounds / chance[likely].sum()), fraction))
+        bound, fraction = min(candidates)
+        return fraction, bound
+
+    def more_labels(self, error: float) -> str:
+        """How many more labels an error needs, in a sentence."""
+        low, middle, high = (max(0.0, size - self.n) for size in self.labels_for(error))
+        largest = _MAX_EXTRAPOLATION * self.n
+        if middle == 0:
+            return f"The labels are probably enough for an error rate of {error:.1%}."
+        if middle > largest:
+            low, middle, high = self.error_at(largest)
+            return (
+                f"More labels of this kind will hardly help: with {_MAX_EXTRAPOLATION} times the "
+                f"labels, the error rate levels off at about {middle:.1%} ({low:.1%} to "
+                f"{high:.1%})."
+            )
+        # two digits, as an estimate deserves
+        shown = ["many more"] * 3
+        for at, value in enumerate((low, middle, high)):
+            if value <= largest:
+                digits = max(0, math.floor(math.log10(max(value, 1.0))) - 1)
+                shown[at] = f"{int(round(value, -digits)):,}"
+        return (
+            f"About {shown[1]} more labels ({shown[0]} to {shown[2]}) for an error rate of "
+            f"{error:.1%}."
+        )
+
+    def __str__(self) -> str:
+        low, middle, high = self.error_at(self.n)
+        fraction, bound = self.best_holdout()
+        return (
+            f"With {self.n:,} labels the error rate is about {middle:.1%} ({low:.1%} to "
+            f"{high:.1%}). {self.more_labels(max(0.75 * middle, 1e-3))} To certify with the labels "
+            f"at hand, hold out {fraction:.0%} of them: at most about {percent(bound, 1)}."
+        )
+
+    def points(self) -> list[dict[str, float]]:
+        """The curve with its interval at 40 sizes, and the errors that were measured."""
+        sizes = np.geomspace(max(self.sizes[0], 2), 8 * self.n, 40)
+        curve = [(n, *self.error_at(max(1, round(n)))) for n in sizes.tolist()]
+        fitted = [{"labels": n, "low": a, "error": b, "high": c} for n, a, b, c in curve]
+        measured = zip(self.sizes.tolist(), (self.n_errors / self.n_tested).tolist())
+        return fitted + [{"labels": n, "measured": error} for n, error in measured]
+
+
+def _interval(values) -> tuple[float, float, float]:
+    ends = (1 - _CONFIDENCE) / 2, 0.5, (1 + _CONFIDENCE) / 2
+    low, middle, high = np.quantile(values, ends, method="inverted_cdf")
+    return float(low), float(middle), float(high)
+
+
+def learning_curve(
+    texts: Iterable[str], labels: Sequence, *, model: Any = None, random_state: int = 0
+) -> LearningCurve:
+    """How the error falls with more labels, from the labels that are there.
+
+    The classifier is fitted on parts of the labels of growing size, of four labels per class at
+    least where there are enough, and its errors on held-out texts (five folds, near-duplicates in
+    one) give a posterior over curves c + a n^-b.
+
+    Parameters
+    ----------
+    texts : iterable of str
+    labels : array of str or int, one for each text
+    model : unfitted classifier, optional
+        `TextClassifier("english")` by default.
+    random_state : int, default=0
+
+    Examples
+    --------
+    >>> from pacsent import TextClassifier
+    >>> from pacsent.classify import learning_curve
+    >>> texts = [f"film {n} is {w} {n % 7}" for n in range(40) for w in ("good", "bad")]
+    >>> curve = learning_curve(texts, ["up", "down"] * 40, model=TextClassifier())
+    >>> low, middle, high = curve.error_at(160)
+    >>> low <= middle <= high
+    True
+    """
+    texts = as_texts(texts)
+    _, y = inputs.encoded_labels(labels, texts)
+    model = TextClassifier("english") if model is None else model
+    rng = np.random.default_rng(random_state)
+    clusters = text_units(texts)
+    folds = (rng.permutation(int(clusters.max()) + 1) % _FOLDS)[clusters]
+    n_fitted = len(texts) - len(texts) // _FOLDS
+    smallest = np.clip(_MIN_CLASS_LABELS * (int(y.max()) + 1) / n_fitted, 0.125, 0.5)
+    parts = np.geomspace(smallest, 1.0, _CURVE_PARTS)
+    totals = np.zeros((parts.size, 4))  # folds, labels, held-out texts, errors on them
+    for fold in np.unique(folds):
+        tested = np.flatnonzero(folds == fold)
+        training = rng.permutation(np.flatnonzero(folds != fold))
+        for at, part in enumerate(parts):
+            size = round(part * training.size)
+            fold_model = _fit_others(model, texts, y, training[:size])
+            if fold_model is not None:
+                wrong = fold_model.predict([texts[i] for i in tested]) != y[tested]
+                totals[at] += 1, size, tested.size, wrong.sum()
+    totals = totals[totals[:, 0] > 0]
+    if not totals.size:
+        raise ValueError(
+            "texts must hold two classes with at least two different texts each, in every fold. "
+            "Got fewer instead. Add labels."
+        )
+    n_folds, sizes, tested, wrong = totals.T
+    curves = _curve_posterior(sizes / n_folds, tested, wrong, len(texts), rng)
+    return LearningCurve(len(texts), sizes / n_folds, tested, wrong, curves)
+
+
+def _curve_posterior(sizes, tested, wrong, n, rng) -> np.ndarray:
+    """Draws of (error at n, b, c), by the likelihood of the errors on a grid, (_CURVE_DRAWS, 3).
+
+    The prior falls linearly with the ratio c / error at n, from curves that go to 0 to flat ones.
+    """
+    last = (wrong[-1] + 0.5) / (tested[-1] + 1)
+    spread = math.sqrt(last * (1 - last) / tested[-1])
+    at_n = np.linspace(max(last - 6 * spread, 1e-4), min(last + 3 * spread, 0.999), 41)
+    b, ratio = np.linspace(0.05, 1.0, 20), np.linspace(0.0, 0.95, 20)
+    E, B, S = (part.ravel() for part in np.meshgrid(at_n, b, ratio, indexing="ij"))
+    C = S * E
+    error = C[:, None] + (E - C)[:, None] * (sizes / n) ** -B[:, None]
+    error = np.clip(error, 1e-6, 1 - 1e-6)
+    # Each text is held out at every size: errors at two sizes are about half as much evidence.
+    logs = 0.5 * (wrong * np.log(error) + (tested - wrong) * np.log1p(-error)).sum(axis=1)
+    weights = np.exp(logs - logs.max()) * (1 - S)
+    drawn = rng.choice(E.size, _CURVE_DRAWS, p=weights / weights.sum())
+    return np.stack([E[drawn], B[drawn], C[drawn]], axis=1)
