@@ -108,7 +108,7 @@ units = len(texts)
 """,
     "PV-DBOW, texts inferred/s": """
 texts = real("imdb").test_texts[::10] if data else invented(2500)
-solver = make("PV-DBOW", words, random_state=0, n_epochs=2, train_words=False).fit(texts)
+solver = make("PV-DBOW", words, random_state=0, n_epochs=2).fit(texts)
 few, all_ = (lambda: solver.transform(texts[:100])), (lambda: solver.transform(texts))
 units = len(texts)
 """,

@@ -22,6 +22,7 @@ from pacsent.maths.means import MEAN_BOUNDS
 from pacsent.maths.risks import gibbs_risk
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.paper import simulation, word_certificate
+from pacsent.paper.gibbs_certificate import GibbsOptions
 from pacsent.text.encoded import Encoded
 from pacsent.words.vocabulary import Vocabulary
 
@@ -96,7 +97,7 @@ def what_follows(words, given):
         encoded = encoded_texts(words, name, given.data)
         encoded = encoded.take(np.flatnonzero(np.diff(encoded.offsets) >= 5)[:5000])
         head, tail = continuation.cut(encoded)
-        options = word_certificate.WordOptions(random_state=SEED)
+        options = GibbsOptions(random_state=SEED)
         found, gibbs = word_certificate.measure(prepare(make("PB-L2", words), head, options))
         counts = words.vocabulary.count(tail.take(gibbs.parts.rows))
         one = np.zeros(1), np.zeros(1, dtype=np.int64)  # R- is known already: leave it out

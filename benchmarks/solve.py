@@ -153,9 +153,7 @@ def solve_documents(words, data, lam, rounds, n_rival, n_exact):
             np.abs(variances[rows] / solved[1] - 1).max()
         ),
         "noise words": int(n_support),
-        "noise words in the sample": 0
-        if fast.noise_sample_ is None
-        else len(fast.noise_sample_[0]),
+        "noise words in the sample": fast.sample_words_.size,
         "evaluations per document": float(fast.n_iter_.mean()),
         "seconds of fit": round(fit_seconds, 2),
         "Mflop of one exact evaluation": round(flops / 1e6, 1),

@@ -73,7 +73,7 @@ RUNS = {
     "rerank": "rerank model wab t.txt -n 2 --quiet",
     "clusters": "clusters model t.txt -n 3 --quiet",
     "similar": "similar model t.txt t.txt --quiet",
-    "export": "export words exported --method Average --to model2vec",
+    "export": "export words exported --method Average",
     "distill": "distill t.txt --encoder words -o student --n-subwords 20 --quiet",
     "bound": "bound --risk 0.1 --kl 5 --n 200",
     "certify": "certify model t.txt -o c.json --random-state 0 --quiet",

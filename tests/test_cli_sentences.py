@@ -91,7 +91,7 @@ def test_a_mistake_in_the_data_is_one_line(model, files, run):
         ("Averge", [], "one of Average, "),
         ("PB-L2", ["--solver", "exact"], "PB-L2 takes no --solver"),
         ("PB-L2", ["--alpha", "1"], "alpha must be None for the method"),
-        ("Average", ["--lam", "1"], "lam must be left out for the method 'Average'"),
+        ("Average", ["--lam", "2"], "lam must be 1.0 for the method 'Average'"),
         ("PB-L2", ["--lam", "much"], "'much' is not a valid float"),
     ],
 )

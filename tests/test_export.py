@@ -43,11 +43,10 @@ def read_tokens(tokenizer, text):
     return [vocab[piece] for piece in pieces if piece in vocab]
 
 
-@pytest.mark.parametrize("to", ["model2vec", "sentence-transformers"])
 @pytest.mark.parametrize("name", ["Average", "i-Average", "SIF", "uSIF", "SIF-sum", "concat"])
-def test_the_mean_of_the_exported_rows_is_our_vector(words, name, to, tmp_path):
+def test_the_mean_of_the_exported_rows_is_our_vector(words, name, tmp_path):
     vectorizer = make(name, words, on_empty="ignore").fit([])
-    folder = export(vectorizer, tmp_path / "out", to)
+    folder = export(vectorizer, tmp_path / "out")
     [table] = read_tensors(folder / "model.safetensors").values()
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     found = []
@@ -56,8 +55,8 @@ def test_the_mean_of_the_exported_rows_is_our_vector(words, name, to, tmp_path):
         found.append(table[ids].mean(axis=0) if ids else np.zeros(table.shape[1]))
     np.testing.assert_allclose(found, vectorizer.transform(TEXTS), atol=1e-5)
     with pytest.raises(ValueError, match="exists"):
-        export(vectorizer, folder, to)
-    export(vectorizer, folder, to, overwrite=True)
+        export(vectorizer, folder)
+    export(vectorizer, folder, overwrite=True)
 
 
 @pytest.mark.parametrize("name", ["PB-L2", "IDF-Average", "PB-neg"])
@@ -77,8 +76,6 @@ def test_texts_read_in_another_way_cannot_travel(words, tmp_path):
     words = WordVectors(other, words.input_vectors)
     with pytest.raises(ValueError, match="Only a vocabulary with normalise='paper'"):
         export(make("Average", words).fit([]), tmp_path / "out")
-    with pytest.raises(ValueError, match="to must be one of"):
-        export(make("Average", words).fit([]), tmp_path / "out", "gensim")
 
 
 def test_a_folder_that_was_not_exported_is_left_alone(words, tmp_path):
@@ -99,32 +96,26 @@ def test_the_command_exports_english(tmp_path):
 # ---- the libraries themselves --------------------------------------------------------------------
 
 
-def their_vectors(folder, to, texts):
-    if to == "model2vec":
-        model = pytest.importorskip("model2vec", reason="the extra [bench] is not installed")
-        return model.StaticModel.from_pretrained(folder).encode(texts, max_length=None)
-    library = pytest.importorskip(
-        "sentence_transformers", reason="the extra [bench] is not installed"
-    )
-    return library.SentenceTransformer(str(folder), device="cpu").encode(texts)
-
-
-@pytest.mark.parametrize("to", ["model2vec", "sentence-transformers"])
 @pytest.mark.parametrize("name", ["Average", "SIF", "uSIF", "SIF-sum", "concat"])
 @pytest.mark.extra
-def test_the_libraries_give_our_vectors(words, name, to, tmp_path):
+def test_the_libraries_give_our_vectors(words, name, tmp_path):
+    model2vec = pytest.importorskip("model2vec", reason="the extra [bench] is not installed")
+    library = pytest.importorskip("sentence_transformers", reason="the extra [bench] is not there")
     vectorizer = make(name, words, on_empty="ignore").fit([])
-    theirs = their_vectors(export(vectorizer, tmp_path / "out", to), to, TEXTS)
+    folder = str(export(vectorizer, tmp_path / "out"))
+    theirs = library.SentenceTransformer(folder, device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(theirs, vectorizer.transform(TEXTS), atol=1e-5)
+    static = model2vec.StaticModel.from_sentence_transformers(folder, normalize=False)
+    theirs = static.encode(TEXTS, max_length=None)
     np.testing.assert_allclose(theirs, vectorizer.transform(TEXTS), atol=1e-5)
 
 
 # ---- and back ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("to", ["model2vec", "sentence-transformers"])
-def test_an_exported_table_is_read_again(words, to, tmp_path):
+def test_an_exported_table_is_read_again(words, tmp_path):
     vectorizer = make("SIF", words, on_empty="ignore").fit([])
-    folder = export(vectorizer, tmp_path / "out", to)
+    folder = export(vectorizer, tmp_path / "out")
     assert formats.detect(folder) == "static"
     again = formats.read(folder)  # without the library: only text needs it
     assert again.words == [f"▁{word}" for word in WORDS] and again.counts is None
@@ -133,12 +124,11 @@ def test_an_exported_table_is_read_again(words, to, tmp_path):
     assert as_words.vocabulary.encode(["The film"]).ids.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("to", ["model2vec", "sentence-transformers"])
 @pytest.mark.extra
-def test_an_exported_folder_gives_the_vectors_of_the_method(words, to, tmp_path):
+def test_an_exported_folder_gives_the_vectors_of_the_method(words, tmp_path):
     pytest.importorskip("tokenizers", reason="the extra [subwords] is not installed")
     vectorizer = make("SIF", words, on_empty="ignore").fit([])
-    folder = export(vectorizer, tmp_path / "out", to)
+    folder = export(vectorizer, tmp_path / "out")
     done = CliRunner().invoke(cli, ["convert", str(folder), str(tmp_path / "back")])
     assert done.exit_code == 0, done.output
     average = make("Average", str(tmp_path / "back"), on_empty="ignore").fit([])

@@ -2,8 +2,7 @@
 
 import json
 import pickle
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import sqlite3
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from click.testing import CliRunner
 from sklearn.feature_extraction.text import HashingVectorizer
 
 import pacsent
+from http_servers import Handler, running
 from pacsent import Index, TextClassifier, make
 from pacsent.cli import cli
 from pacsent.encoders import ExternalEncoder, RemoteEncoder, as_encoder
@@ -69,6 +69,7 @@ def test_several_encoders_are_put_side_by_side():
         (lambda texts: np.zeros((1, 3)), r"Got \(1, 3\) for 10 texts"),
         (lambda texts: np.full((len(texts), 2), np.nan), "Got nan or inf for 10 of 10 texts"),
         (lambda texts: [["a"]] * len(texts), "must give an array"),
+        (lambda texts: np.full((len(texts), 2), 1j), "must give an array"),
     ],
 )
 def test_wrong_vectors_are_refused_by_what_came(encoder, message):
@@ -82,10 +83,17 @@ def test_what_is_no_encoder_is_refused(wrong):
         as_encoder(wrong)
 
 
-def test_texts_without_a_stored_vector_are_refused():
+@pytest.mark.parametrize("text", ["another text", "42"])
+def test_texts_without_a_stored_vector_are_refused(text):
     index = Index((TEXTS, letters(TEXTS)))
     with pytest.raises(ValueError, match="1 of 1 texts have no vector"):
-        index.add(["another text"])
+        index.add([text])
+
+
+def test_a_text_with_two_stored_vectors_is_refused():
+    as_encoder((["a", "b", "a"], np.array([[1.0], [2.0], [1.0]])))
+    with pytest.raises(ValueError, match="Got two for 'a', in rows 0 and 2"):
+        as_encoder((["a", "b", "a"], np.array([[1.0], [2.0], [3.0]])))
 
 
 @pytest.mark.parametrize(
@@ -131,44 +139,28 @@ class TestSaving:
             pacsent.load(folder, encoder=lambda texts: letters(texts)[:, ::-1])
 
 
-class _Server(ThreadingHTTPServer):
-    """Answers as OpenAI's embeddings interface does; `problems` are sent first, one a request."""
+class Embeddings(Handler):
+    """OpenAI's embeddings interface; `problems` are sent first, one per request."""
 
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.problems: list[tuple[int, str]] = []
-        self.requests: list[dict] = []
-        self.keys: list[str | None] = []
-        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-
-class _Handler(BaseHTTPRequestHandler):
     def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.loads(self.body())
         self.server.requests.append(body)
         self.server.keys.append(self.headers.get("Authorization"))
-        status, answer = 200, None
-        if self.server.problems:
-            status, answer = self.server.problems.pop(0)
-        if answer is None:
-            vectors = letters(body["input"]).astype(float).tolist()
+        status, answer, *headers = self.server.problems.pop(0) if self.server.problems else (200, 0)
+        if not answer:
+            vectors = letters(body["input"]).astype(float)[:, :: self.server.step].tolist()
             rows = [{"index": i, "embedding": v} for i, v in enumerate(vectors)]
             answer = json.dumps({"data": rows[::-1]})  # in any order
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(answer.encode())
+        self.answer(answer.encode(), status, **dict(*headers))
 
-    def log_message(self, *_):
-        pass
+    do_GET = do_POST
 
 
 @pytest.fixture
 def server():
-    made = _Server()
-    threading.Thread(target=made.serve_forever, daemon=True).start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    with running(Embeddings, requests=[], keys=[], problems=[], step=1) as made:
+        made.url = f"{made.address}/v1"
+        yield made
 
 
 @pytest.fixture
@@ -211,37 +203,103 @@ def test_a_failure_in_the_middle_keeps_what_came(server, tmp_path, no_pauses):
     )
 
 
-def test_a_mistake_is_not_tried_again(server, tmp_path, no_pauses):
-    server.problems = [(401, "no key")]
-    with pytest.raises(ConnectionError, match=r"status 401 \(no key\)"):
+def rows_of(*indexes):
+    """An answer with one row per text, numbered so."""
+    rows = [{"embedding": [1.0, 2.0]} | ({} if i is None else {"index": i}) for i in indexes]
+    return json.dumps({"data": rows})
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "message"),
+    [
+        (401, "no key", r"status 401 \(no key\)"),
+        (200, '{"data": [{"embedding": [1.0]}]}', "must answer 4 texts with as many vectors"),
+        (200, rows_of(0, 0, 1, 2), "each with the index of its text"),
+        (200, rows_of(0, 1, 2, 4), "each with the index of its text"),
+        (200, rows_of(0, 1, 2, -1), "each with the index of its text"),
+        (200, rows_of(0, 1, 2, None), "each with the index of its text"),
+        (200, rows_of("0", "1", "2", "3"), "each with the index of its text"),
+        (200, rows_of(False, True, 2, 3), "each with the index of its text"),
+        (200, json.dumps({"data": [{"index": i, "embedding": []} for i in range(4)]}), "finite"),
+        (200, "[" * 9000, r"more than 4,000 bytes"),
+    ],
+)
+def test_wrong_answers_are_refused_and_not_requested_again(
+    server, tmp_path, monkeypatch, no_pauses, status, answer, message
+):
+    monkeypatch.setattr(remote, "_MAX_ANSWER_BYTES", 1000)
+    server.problems = [(status, answer)]
+    with pytest.raises((ConnectionError, ValueError), match=message):
         RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
     assert len(server.requests) == 1 and not no_pauses
 
 
-def test_wrong_answers_of_a_server_are_refused(server, tmp_path, no_pauses):
-    server.problems = [(200, '{"data": [{"embedding": [1.0]}]}')]
-    with pytest.raises(ValueError, match="must answer 4 texts with as many vectors"):
-        RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
+def test_rows_without_any_index_are_in_the_order_of_the_texts(server, tmp_path):
+    server.problems = [(200, json.dumps({"data": [{"embedding": [float(i)]} for i in range(4)]}))]
+    vectors = RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
+    assert vectors.ravel().tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(server, tmp_path, status):
+    with running(Embeddings, requests=[], keys=[], problems=[], step=1) as other:
+        server.problems = [(status, "moved", {"Location": f"{other.address}/v1/embeddings"})]
+        with pytest.raises(ConnectionError, match=f"status {status}"):
+            RemoteEncoder(server.url, key="secret", cache=tmp_path).encode(TEXTS)
+        assert not other.requests
+
+
+@pytest.mark.parametrize("key", ["a\nb", "a\r\nHost: x", "sécret"])
+def test_a_key_that_is_no_line_is_refused_and_not_shown(key, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(ValueError, match="key must be one line of ASCII characters") as caught:
+        RemoteEncoder("http://localhost:1/v1")
+    assert key not in str(caught.value)
 
 
 def test_another_size_than_the_cache_has_is_refused(server, tmp_path):
-    RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
-    rows = json.dumps({"data": [{"index": 0, "embedding": [1.0, 2.0]}]})
-    server.problems = [(200, rows)]
+    first, second = (RemoteEncoder(server.url, cache=tmp_path) for _ in range(2))
+    assert not len(second._cache)  # both have seen an empty cache
+    first.encode(TEXTS)
+    server.step = 2
     with pytest.raises(ValueError, match="must have 20 numbers, as those in"):
-        RemoteEncoder(server.url, cache=tmp_path).encode(["new"])
+        second.encode(["new"])
+    np.testing.assert_array_equal(first.encode(TEXTS), letters(TEXTS))
 
 
-def test_a_damaged_cache_is_named(server, tmp_path):
+def test_a_flipped_byte_of_a_stored_vector_is_requested_again(server, tmp_path):
     RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
-    next(tmp_path.iterdir()).write_bytes(b"something else\n" * 100)
+    [file] = tmp_path.iterdir()
+    with sqlite3.connect(file) as database:
+        stored = [row[0] for row in database.execute("SELECT vector FROM vectors")]
+    content = file.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.integers(0, len(stored[0]), 32):
+        start = content.index(stored[place % len(stored)])
+        changed = bytearray(content)
+        changed[start + place] ^= 1 << int(rng.integers(8))
+        file.write_bytes(changed)
+        n_before = len(server.requests)
+        np.testing.assert_array_equal(
+            RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS), letters(TEXTS)
+        )
+        assert [len(r["input"]) for r in server.requests[n_before:]] == [1]
+    file.write_bytes(b"something else\n" * 100)
     with pytest.raises(ValueError, match="must be a cache of vectors"):
         RemoteEncoder(server.url, cache=tmp_path)
 
 
-def test_addresses_are_checked():
-    with pytest.raises(ValueError, match="url must begin with http"):
-        RemoteEncoder("ftp://somewhere")
+@pytest.mark.parametrize(
+    ("url", "options", "message"),
+    [
+        ("ftp://somewhere", {}, "url must begin with http"),
+        ("http://a", {"batch_size": -1}, "batch_size must be at least 1. Got -1"),
+        ("http://a", {"n_retries": -1}, "n_retries must be at least 0. Got -1"),
+    ],
+)
+def test_options_of_a_remote_encoder_are_checked(url, options, message):
+    with pytest.raises(ValueError, match=message):
+        RemoteEncoder(url, **options)
 
 
 def test_a_useful_encoder_is_certified_below_guessing_and_a_useless_one_is_not():
@@ -300,11 +358,48 @@ def test_commands_take_the_address_of_an_encoder(url, tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), letters(TEXTS))
     assert run("similar", url, texts, texts, "--quiet").split() == ["1.0000"] * 4
     run("index", url, texts, "-o", tmp_path / "index")
-    assert "the cat slept" in run("search", tmp_path / "index", "the cat slept", "-k", 1)
+    search = "search", tmp_path / "index", "the cat slept", "-k", 1
+    assert "the cat slept" in run(*search, "--encoder", url)
     run("map", url, texts, "-o", tmp_path / "map.html")
     assert "a cup of tea" in (tmp_path / "map.html").read_text()
     refused = CliRunner().invoke(cli, ["embed", url, str(texts), "--method", "PB-L2"])
     assert refused.exit_code == 2 and "--method is for a MODEL" in refused.output
+
+
+def test_a_folder_from_somebody_else_sends_nothing_to_the_url_it_names(
+    server, url, tmp_path, monkeypatch
+):
+    """Neither texts nor the key: only the caller can name a URL, and it must be the same model."""
+    index = Index(url)
+    index.add(TEXTS)
+    texts = [f"{word} {n}" for n in range(15) for word in ("zebra", "ghost")]
+    pacsent.save(index, tmp_path / "index")
+    pacsent.save(TextClassifier([url, "english"]).fit(texts, ["z", "g"] * 15), tmp_path / "words")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-VICTIM")
+    server.requests.clear()
+    server.keys.clear()
+    message = rf"made with the encoder {server.url}#small, which is not saved with it"
+    with pytest.raises(ValueError, match=message):
+        pacsent.load(tmp_path / "index").search("my secret text")
+    with pytest.raises(ValueError, match=message):
+        pacsent.load(tmp_path / "words").predict(["my secret text"])
+    assert all(step["ok"] for step in pacsent.storage.check(tmp_path / "words"))
+    assert not server.requests and not server.keys
+    found = pacsent.load(tmp_path / "index", encoder=url).search("the cat slept", k=1)
+    assert found[0].text == "the cat slept" and server.keys[0] == "Bearer sk-VICTIM"
+    server.step = -1  # another model of the same size, behind the same URL and a warm cache
+    with pytest.raises(ValueError, match=r"encoder must be .*small.*Got another"):
+        pacsent.load(tmp_path / "index", encoder=url)
+
+
+def test_an_attribute_called_source_is_no_url(tmp_path):
+    class Weights(WithEncode):
+        source = "weights.bin"
+
+    index = Index(Weights())
+    index.add(TEXTS)
+    pacsent.save(index, tmp_path / "index")
+    assert pacsent.load(tmp_path / "index", encoder=Weights()).search("a cup of tea", k=1)
 
 
 def test_a_server_many_files_and_scores_take_any_encoder(url):

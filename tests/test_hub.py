@@ -7,12 +7,11 @@ import os
 import subprocess
 import sys
 import textwrap
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import numpy as np
 import pytest
 
+from http_servers import Handler, running
 from pacsent import Vocabulary, WordVectors, load, make, push_to_hub, save
 from pacsent.storage import PACKAGED, hub
 from pacsent.storage.sharing import model_card
@@ -25,31 +24,8 @@ needs_library = pytest.mark.skipif(
 SHA = "a" * 40
 
 
-class Hub(BaseHTTPRequestHandler):
+class Hub(Handler):
     """As much of the hub's HTTP as an upload and a download need, for one token."""
-
-    def log_message(self, *arguments):
-        pass
-
-    def answer(self, content, status=200, **headers):
-        data = content if isinstance(content, bytes) else json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(data)
-
-    def body(self):
-        if "chunked" in self.headers.get("Transfer-Encoding", ""):
-            parts = []
-            while size := int(self.rfile.readline(), 16):
-                parts.append(self.rfile.read(size))
-                self.rfile.readline()
-            self.rfile.readline()
-            return b"".join(parts)
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
     def do_PUT(self):
         data = self.body()
@@ -116,12 +92,8 @@ class Hub(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server():
-    made = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    made.address = f"http://127.0.0.1:{made.server_port}"
-    made.files, made.blobs, made.messages, made.fetched = {}, {}, [], []
-    Thread(target=made.serve_forever, daemon=True).start()
-    yield made
-    made.shutdown()
+    with running(Hub, files={}, blobs={}, messages=[], fetched=[]) as made:
+        yield made
 
 
 @pytest.fixture

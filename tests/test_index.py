@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 from pacsent import Index, Vocabulary, WordVectors, load, make, save
 from pacsent.cli import cli
-from pacsent.encoders.external_encoders import name_of
 from pacsent.search import ranking
 from pacsent.search.ranking import exact_nearest
 from pacsent.search.snapshot import Snapshot
@@ -292,7 +291,7 @@ def test_word_vectors_and_names_stand_for_a_method(words, texts):
     for given, name in ((words, "SIF-sum"), ("english", "distilled + SIF-sum")):
         index = Index(given)
         index.add(["word1 word2", "the cat slept"])
-        assert name_of(index.vectorizer) == name and index.search("word1 cat")
+        assert index.vectorizer.method_name == name and index.search("word1 cat")
     for wrong in (None, 3, object()):
         with pytest.raises(TypeError, match="encoder must be an object with encode or transform"):
             Index(wrong)

@@ -2,44 +2,9 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
-from pacsent import Vocabulary, WordVectors, make
-
-
-@pytest.fixture
-def words(rng):
-    names = [f"w{chr(97 + i)}" for i in range(12)]
-    tables = rng.normal(size=(2, 12, 4))
-    return WordVectors(Vocabulary(names, np.arange(120, 0, -10), normalise="unicode"), *tables)
-
-
-@pytest.fixture
-def texts(words, rng):
-    return [" ".join(rng.choice(words.words, 9)) for _ in range(20)]
-
-
-def test_pv_dbow_from_scratch_does_not_look_at_the_vectors(words, texts):
-    other = WordVectors(words.vocabulary, -3 * words.input_vectors, words.output_vectors)
-    settings = {"start": "scratch", "n_epochs": 5, "n_jobs": 1}
-    one = make("PV-DBOW", words, **settings).fit(texts).transform(texts)
-    two = make("PV-DBOW", other, **settings).fit(texts).transform(texts)
-    assert_array_equal(one, two)
-    started = make("PV-DBOW", words, n_epochs=5, n_jobs=1).fit(texts).transform(texts)
-    assert np.abs(started - one).max() > 1e-3
-
-
-def test_pv_dbow_from_scratch_comes_back_from_a_folder(words, texts, tmp_path):
-    from pacsent import load, save
-
-    made = make("PV-DBOW", words, start="scratch", n_epochs=3, n_jobs=1).fit(texts)
-    save(made, tmp_path / "model")
-    assert_allclose(load(tmp_path / "model").transform(texts), made.transform(texts), atol=1e-12)
-
-
-def test_another_start_of_pv_dbow_is_refused(words, texts):
-    with pytest.raises(ValueError, match="'start' parameter"):
-        make("PV-DBOW", words, start="here").fit(texts)
+from pacsent import make
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +23,7 @@ def test_pb_neg_is_solved_where_lambda_is_large(shelf):
     words, texts, some = shelf
     settings = {"lam": 64.0, "lam_mode": "per-token", "n_jobs": 1}
     found = make("PB-neg", words, tol=1e-2, **settings).fit(texts)
-    assert found.noise_sample_[0].size < np.count_nonzero(found.noise_counts_)
+    assert found.sample_words_.size < np.count_nonzero(found.noise_counts_)
     means, variances = found.posterior(some)
     assert found.n_unconverged_ == 0
     exact = make("PB-neg", words, tol=1e-5, max_iter=600, **settings).fit(texts)

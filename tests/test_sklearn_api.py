@@ -229,7 +229,6 @@ WRONG = [
     ("lam", -1.0),
     ("lam_mode", "free"),
     ("prior_variance", 0.0),
-    ("subsample", -1.0),
     ("alpha", -0.5),
     ("weights", "heavy"),
     ("a", 0.0),

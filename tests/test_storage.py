@@ -533,7 +533,7 @@ def test_flipped_bits_where_words_begin_are_found_by_check_and_never_crash(
 def test_parameters_of_a_folder_obey_the_rules_of_the_estimator(tmp_path, fitted):
     save(fitted, tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
-    for change in ({"lam": -1}, {"lam": "2"}, {"subsample": -1}, {"batch_size": 0}):
+    for change in ({"lam": -1}, {"lam": "2"}, {"batch_size": 0}):
         rewritten(tmp_path / "model", parameters=config["parameters"] | change)
         with pytest.raises(ValueError, match=rf"model is damaged: .*{next(iter(change))}.* must b"):
             load(tmp_path / "model")
@@ -620,7 +620,7 @@ def test_the_model_under_version_control_loads():
     found = load(COMMITTED)
     assert found.get_params(deep=False) | {"word_vectors": None} == {
         "word_vectors": None, "lam": 2.5, "lam_mode": "fixed", "prior_variance": 1.0,
-        "swap_roles": False, "subsample": 0.0, "on_empty": "ignore", "batch_size": 1024,
+        "swap_roles": False, "on_empty": "ignore", "batch_size": 1024,
         "n_jobs": None,
     }  # fmt: skip
     assert_array_equal(found.idf_, np.log([4 / 3, 2, 4, 4, 4, 4]) + 1)

@@ -308,7 +308,7 @@ BAD_OPTIONS = {
     ("clusters", "model", "t.txt"): ["-n 0", "-n x"],
     ("clusters", "model", "nowhere"): [""],
     ("similar", "model", "t.txt", "one.txt"): [""],
-    ("export", "words", "new"): ["--to x", "--method PB-neg", "--method nothing"],
+    ("export", "words", "new"): ["--method PB-neg", "--method nothing"],
     ("export", "model", "t.txt"): [""],
     ("push", "model", "no/such/name"): [""],
     ("distill", "t.txt", "-o", "new"): [

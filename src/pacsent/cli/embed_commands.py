@@ -163,30 +163,24 @@ def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
 @cli.command()
 @click.argument("model", type=ModelPath(exists=True, file_okay=False))
 @click.argument("directory", type=PATH)
-@option(
-    "--to",
-    "The library that will open it.",
-    click.Choice(["model2vec", "sentence-transformers"]),
-    "sentence-transformers",
-)
 @method_option("SIF-sum")
 @overwrite_option
 @json_option
-def export(model, directory, to, method, overwrite, as_json):
-    """Write MODEL for sentence-transformers or model2vec.
+def export(model, directory, method, overwrite, as_json):
+    """Write MODEL for sentence-transformers, which model2vec opens as well.
 
     For methods that are the mean of one row for each word: SIF-sum, SIF, uSIF, both, Average.
-    Example: pacsent export english folder --to model2vec
+    Example: pacsent export english folder
     """
     from pacsent.encoders.export import export as write
     from pacsent.encoders.methods import DEFAULT
 
     vectorizer = open_vectorizer(model, method, default=DEFAULT)
-    write(vectorizer, directory, to, overwrite=overwrite)
-    click.echo(f"wrote  {directory}: for {to}", err=True)
+    write(vectorizer, directory, overwrite=overwrite)
+    click.echo(f"wrote  {directory}: for sentence-transformers", err=True)
     if as_json:
-        about = {"model": model, "method": vectorizer.method_name, "to": to}
-        echo_json({**about, "directory": directory})
+        about = {"model": model, "method": vectorizer.method_name, "directory": directory}
+        echo_json(about)
 
 
 @cli.command()

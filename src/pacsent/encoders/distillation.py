@@ -74,15 +74,28 @@ def fit_static_encoder(
     checkpoint = None if checkpoint_dir is None else Path(checkpoint_dir) / "distillation.npz"
     with bar("distil", total=len(known) * n_epochs, unit="texts", enabled=verbose) as shown:
         digest = _digest(encoded, targets, options) if checkpoint else ""
-        state = _read_checkpoint(checkpoint, digest, len(targets), options)
-        if state is None:
-            prior = _prior_means(vocabulary, encoder, vectors.shape[1])
+        if checkpoint is not None and checkpoint.exists():
+            with np.load(checkpoint, allow_pickle=False) as saved:
+                if str(saved["digest"]) != digest:
+                    raise ValueError(
+                        f"checkpoint_dir must be a folder of the same distillation. Got "
+                        f"{checkpoint_dir}, which contains one with other texts, vectors or "
+                        "options, instead. Choose another folder, or delete it."
+                    )
+                refinement = Refinement(saved["table"], len(targets), options)
+                refinement.first, refinement.second = saved["first"], saved["second"]
+                refinement.epoch, variances = int(saved["epoch"]), saved["variances"]
+            shown.advance(refinement.epoch * len(targets))
+        else:
+            prior = np.zeros((len(vocabulary), vectors.shape[1]), dtype=np.float32)
+            if encoder is not None:  # its vectors of single words, weighted by SIF
+                of_words = encoder.encode([word.removeprefix(MARK) for word in vocabulary.words])
+                prior = unit_rows(np.nan_to_num(np.asarray(of_words, dtype=np.float32)))
+                p = vocabulary.counts / max(1, vocabulary.counts.sum())
+                prior *= (_SIF_FREQUENCY / (_SIF_FREQUENCY + p))[:, None].astype(np.float32)
             means, variances = fit_table(encoded, targets, prior, options)
             refinement = Refinement(np.float32(START_SCALE) * means, len(targets), options)
             variances = START_SCALE**2 * variances
-        else:
-            refinement, variances = state
-            shown.advance(refinement.epoch * len(targets))
         while refinement.epoch < n_epochs:
             if device == "cpu":
                 refinement.run_epoch(encoded, targets, shown.advance)
@@ -91,7 +104,11 @@ def fit_static_encoder(
 
                 epoch_on_gpu(refinement, encoded, targets, shown.advance, device)
             if checkpoint is not None:
-                _write_checkpoint(checkpoint, digest, refinement, variances)
+                state = {"digest": digest, "variances": variances}
+                for name in ("table", "first", "second", "epoch"):
+                    state[name] = getattr(refinement, name)
+                with replacing(checkpoint, parents=True) as file:
+                    np.savez(file, **state)
     word_vectors = WordVectors(
         vocabulary,
         refinement.table,
@@ -164,47 +181,9 @@ def make_vocabulary(
     return Vocabulary(words, occurrences, normalise=normalise, unknown="pieces")
 
 
-def _prior_means(vocabulary, encoder, n_dims) -> np.ndarray:
-    """The teacher's vectors of single words, weighted by SIF; zero without an encoder."""
-    if encoder is None:
-        return np.zeros((len(vocabulary), n_dims), dtype=np.float32)
-    vectors = encoder.encode([word.removeprefix(MARK) for word in vocabulary.words])
-    vectors = unit_rows(np.nan_to_num(np.asarray(vectors, dtype=np.float32)))
-    p = vocabulary.counts / max(1, vocabulary.counts.sum())
-    return vectors * (_SIF_FREQUENCY / (_SIF_FREQUENCY + p))[:, None].astype(np.float32)
-
-
-# ---- checkpoints --------------------------------------------------------------------------------
-
-
 def _digest(encoded, targets, options) -> str:
     """SHA-256 of everything that determines the result."""
     digest = hashlib.sha256(json.dumps(vars(options), sort_keys=True).encode())
     for array in (encoded.ids, encoded.offsets, targets):
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
-
-
-def _write_checkpoint(path, digest, refinement, variances):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tables = {name: getattr(refinement, name) for name in ("table", "first", "second")}
-    with replacing(path) as file:
-        epoch = np.array(refinement.epoch)
-        np.savez(file, digest=np.array(digest), epoch=epoch, variances=variances, **tables)
-
-
-def _read_checkpoint(path, digest, n_texts, options):
-    """(refinement, variances of words), or None if there is no checkpoint."""
-    if path is None or not path.exists():
-        return None
-    with np.load(path, allow_pickle=False) as saved:
-        if str(saved["digest"]) != digest:
-            raise ValueError(
-                f"checkpoint_dir must be a folder of the same distillation. Got {path.parent}, "
-                "which contains one with other texts, vectors or options, instead. Choose another "
-                "folder, or delete it."
-            )
-        refinement = Refinement(saved["table"], n_texts, options)
-        refinement.first, refinement.second = saved["first"], saved["second"]
-        refinement.epoch = int(saved["epoch"])
-        return refinement, saved["variances"]

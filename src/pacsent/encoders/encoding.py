@@ -1,8 +1,8 @@
 """Encode sentences in batches, and report those that have no known word."""
 
+import operator
 import warnings
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any
@@ -99,33 +99,22 @@ class EncodingReport:
             raise ValueError(f"{message}. Drop them, or pass on_empty='warn' to get mean 0.")
 
     def _message(self, vocabulary):
-        more = ", ..." if self.n_empty > len(self.first_empty) else ""
-        rows = ", ".join(map(str, self.first_empty)) + more
-        cause = ""
-        if self.n_wordless:
-            cause = f"; {self.n_wordless:,} give no word at all: they are empty"
-            if vocabulary.normalise == "paper":
-                cause += (
-                    ", or in another script, of which normalise='paper' keeps nothing (use word "
-                    "vectors made with normalise='unicode')"
-                )
-            else:
-                cause += " or without letters and digits"
+        rows = ", ".join(map(str, self.first_empty))
+        rows += ", ..." if self.n_empty > len(self.first_empty) else ""
+        cause = f"; {self.n_wordless:,} give no word at all: they are empty" * bool(self.n_wordless)
+        if cause and vocabulary.normalise == "paper":
+            cause += (
+                ", or in another script, of which normalise='paper' keeps nothing (use word "
+                "vectors made with normalise='unicode')"
+            )
         return (
             f"{self.n_empty:,} of {self.n_sentences:,} sentences hold no known word (row {rows}, "
             f"counted from 0), so they have no posterior{cause}"
         )
 
 
-def length(X: Any) -> int | None:
-    """Return the number of sentences, if it is known beforehand."""
-    if isinstance(X, Encoded):
-        return X.n_sentences
-    return len(X) if hasattr(X, "__len__") else None
-
-
 def iter_batches(X: Any, size: int) -> Iterator:
-    """Cut X into batches of `size` sentences; raise if its length is not that of its items."""
+    """Cut X into batches of `size` sentences."""
     if isinstance(X, Encoded):
         for start in range(0, X.n_sentences, size):
             stop = min(start + size, X.n_sentences)
@@ -133,25 +122,17 @@ def iter_batches(X: Any, size: int) -> Iterator:
             ids = X.ids[offsets[0] : offsets[-1]]
             yield Encoded(ids, offsets - offsets[0], X.n_unknown[start:stop])
         return
-    expected = length(X)
-    sentences, n_read = iter(X), 0
+    sentences = iter(X)
     while batch := list(islice(sentences, size)):
-        n_read += len(batch)
-        if expected is not None and n_read > expected:
-            break
         yield batch
-    if expected is not None and n_read != expected:
-        more = "more" if n_read > expected else f"{n_read:,}"
-        raise ValueError(
-            f"X must hold as many sentences as its length says, {expected:,}. Got {more} instead "
-            f"from this {type(X).__name__}. Pass list(X)."
-        )
 
 
-def clear_empty(means: np.ndarray, variances: np.ndarray, empty: np.ndarray) -> None:
-    """Set mean 0 and variance nan for sentences without a posterior."""
+def clear_empty(means: np.ndarray, variances: np.ndarray, encoded: Encoded) -> np.ndarray:
+    """Set mean 0 and variance nan for sentences without a known word; returns which these are."""
+    empty = encoded.offsets[1:] == encoded.offsets[:-1]
     if empty.any():
         means[empty], variances[empty] = 0, np.nan
+    return empty
 
 
 def stream_posteriors(
@@ -162,32 +143,33 @@ def stream_posteriors(
     `report` counts the sentences. The means go to `out` if it is given.
     """
     posterior, vocabulary = vectorizer._prepared(), vectorizer.word_vectors.vocabulary
+    n_dims, dtype = vectorizer._n_features_out, vectorizer._dtype
 
     def work(start_and_batch):
         start, batch = start_and_batch
         encoded = batch
         if not isinstance(batch, Encoded):
             encoded = vocabulary.encode(batch, n_jobs=1, first_row=start)
-        place = None if out is None else out[start : start + encoded.n_sentences]
-        means, *more = posterior(encoded, place)
+        n = encoded.n_sentences
+        means = np.empty((n, n_dims), dtype) if out is None else out[start : start + n]
+        variances, solver_report = posterior(encoded, means)
         with np.errstate(over="ignore", invalid="ignore"):
             finite = np.isfinite(means.sum())  # one pass, while the numbers are in the cache
-        return encoded, finite, means, *more
+        return encoded, finite, means, variances, solver_report
 
     n_jobs = vectorizer._n_threads()
-    size = vectorizer._batch_size(length(X), n_jobs)
+    n_sentences = X.n_sentences if isinstance(X, Encoded) else operator.length_hint(X, -1)
+    size = vectorizer._batch_size(n_sentences, n_jobs)
     n_diverged, solver_reports = 0, []
     # A few batches ahead, so that no thread waits and memory stays bounded.
     results = in_order(work, zip(count(0, size), iter_batches(X, size)), n_jobs, ahead=n_jobs + 1)
-    for encoded, finite, means, variances, *more in results:
-        empty = vectorizer._is_empty(encoded)
-        clear_empty(means, variances, empty)
-        report.add(encoded, empty)
+    for encoded, finite, means, variances, solver_report in results:
+        report.add(encoded, clear_empty(means, variances, encoded))
         report.check_empty(vectorizer.on_empty, vocabulary)
         if not finite:
             rows = np.flatnonzero(~np.isfinite(means).all(axis=1))
             n_diverged += rows.size
-        solver_reports += more
+        solver_reports.append(solver_report)
         yield means, variances
     vectorizer._record(solver_reports)
     if n_diverged:
@@ -197,20 +179,3 @@ def stream_posteriors(
             ConvergenceWarning,
             stacklevel=4,
         )
-
-
-def collect(stream: Iterable[Posteriors], n_dims: int, dtype: Any) -> Posteriors:
-    """Return (means, variances) of a stream of unknown length.
-
-    Each batch is freed once it is copied, so memory never contains the result twice.
-    """
-    batches = deque(stream)
-    n = sum(variances.size for _, variances in batches)
-    means, variances = np.empty((n, n_dims), dtype), np.empty(n)
-    start = 0
-    while batches:
-        batch_means, batch_variances = batches.popleft()
-        stop = start + batch_variances.size
-        means[start:stop], variances[start:stop] = batch_means, batch_variances
-        start = stop
-    return means, variances

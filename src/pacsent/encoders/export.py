@@ -1,4 +1,4 @@
-"""Sentence vectors that travel: a method as one table, for sentence-transformers and model2vec.
+"""Export a method as one table, in a folder that sentence-transformers and model2vec open.
 
 Both take the mean of the rows of the known tokens. A method is exported where that is what it does:
 Average, SIF, uSIF, SIF-sum and concat, and PB-L2 with alpha or with lambda per token.
@@ -15,7 +15,6 @@ import numpy as np
 from pacsent.files import replacing_folder
 from pacsent.storage import write_tensors
 
-TARGETS = ("model2vec", "sentence-transformers")
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _MARK = "▁"  # stands before every word, so that a part of an unknown word is never a known one
 
@@ -48,10 +47,11 @@ def as_table(vectorizer: Any) -> np.ndarray:
     return vectorizer.transform([[word] for word in words])
 
 
-def export(
-    vectorizer: Any, path: str | os.PathLike, to: str = "model2vec", *, overwrite: bool = False
-) -> Path:
+def export(vectorizer: Any, path: str | os.PathLike, *, overwrite: bool = False) -> Path:
     """Write a fitted method as a folder that another library opens.
+
+    `SentenceTransformer(path)` opens it, and `StaticModel.from_sentence_transformers(path)` of
+    model2vec, whose `encode` reads the first 512 words of a text unless max_length is None.
 
     Parameters
     ----------
@@ -59,14 +59,9 @@ def export(
         With a vocabulary that was made by `normalise="paper"`, as `english` is.
     path : str or path
         The folder.
-    to : {"model2vec", "sentence-transformers"}
-        `StaticModel.from_pretrained(path)`, whose `encode` reads the first 512 words of a text
-        unless it is given max_length=None; or `SentenceTransformer(path)`.
     overwrite : bool, default=False
         Replace a folder that was exported before.
     """
-    if to not in TARGETS:
-        raise ValueError(f"to must be one of {', '.join(TARGETS)}. Got {to!r} instead.")
     vocabulary = vectorizer.word_vectors.vocabulary
     if vocabulary.normalise != "paper" or vocabulary.unknown != "drop":
         raise ValueError(
@@ -74,28 +69,34 @@ def export(
             "libraries read text in one way only."
         )
     path = Path(path)
-    if path.exists() and any(path.iterdir()) and not _may_replace(path, overwrite):
+    exported = overwrite and (path / "tokenizer.json").is_file()
+    if path.exists() and any(path.iterdir()) and not exported:
         raise ValueError(
             f"{path} exists. Choose another name, or say overwrite=True to replace a folder that "
             "was exported."
         )
     table = np.asarray(as_table(vectorizer), dtype=np.float32)
+    module = "sentence_transformers.models.StaticEmbedding"
+    contents = {
+        "tokenizer.json": tokenizer(vocabulary.words),
+        "modules.json": [{"idx": 0, "name": "0", "path": "", "type": module}],
+        "config_sentence_transformers.json": {
+            "similarity_fn_name": "cosine",
+            "prompts": {},
+            "default_prompt_name": None,
+        },
+    }
+    card = (
+        f"# {type(vectorizer).__name__} of pacsent\n\n{table.shape[0]:,} words, {table.shape[1]} "
+        "dimensions. The vector of a text is the mean of the rows of its known words.\n"
+        "Text is read as letters a-z, digits spelled; unknown words are dropped.\n"
+    )
     with replacing_folder(path, needed=table.nbytes) as folder:
-        name = "embeddings" if to == "model2vec" else "embedding.weight"
-        write_tensors(folder / "model.safetensors", {name: table})
-        _write(folder / "tokenizer.json", tokenizer(vocabulary.words))
-        for file, content in _settings(to).items():
-            _write(folder / file, content)
-        (folder / "README.md").write_text(_card(vectorizer, to, table), encoding="utf-8")
+        write_tensors(folder / "model.safetensors", {"embedding.weight": table})
+        for name, content in contents.items():
+            (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+        (folder / "README.md").write_text(card, encoding="utf-8")
     return path
-
-
-def _may_replace(path, overwrite) -> bool:
-    return overwrite and (path / "tokenizer.json").is_file()
-
-
-def _write(path, content):
-    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 
 def tokenizer(words: Sequence[str]) -> dict:
@@ -121,38 +122,19 @@ def tokenizer(words: Sequence[str]) -> dict:
             "normalizers": [other, {"type": "Lowercase"}, *digits, spaces, ends],
         },
         "pre_tokenizer": {
-            "type": "Metaspace", "replacement": _MARK, "prepend_scheme": "always", "split": True,
+            "type": "Metaspace",
+            "replacement": _MARK,
+            "prepend_scheme": "always",
+            "split": True,
         },
         "post_processor": None,
         "decoder": None,
         "model": {
-            "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
-            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
-            "ignore_merges": True, "vocab": {f"{_MARK}{w}": i for i, w in enumerate(words)},
+            "type": "BPE",
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": True,
+            "vocab": {f"{_MARK}{w}": i for i, w in enumerate(words)},
             "merges": [],
         },
-    }  # fmt: skip
-
-
-def _settings(to) -> dict[str, object]:
-    if to == "model2vec":
-        config = {
-            "model_type": "model2vec", "architectures": ["StaticModel"], "normalize": False,
-            "tokenizer_name": "pacsent",
-        }  # fmt: skip
-        return {"config.json": config}
-    module = "sentence_transformers.models.StaticEmbedding"
-    return {
-        "modules.json": [{"idx": 0, "name": "0", "path": "", "type": module}],
-        "config_sentence_transformers.json": {
-            "similarity_fn_name": "cosine", "prompts": {}, "default_prompt_name": None,
-        },
-    }  # fmt: skip
-
-
-def _card(vectorizer, to, table) -> str:
-    return (
-        f"# {type(vectorizer).__name__} of pacsent\n\n{table.shape[0]:,} words, {table.shape[1]} "
-        f"dimensions, for {to}. The vector of a text is the mean of the rows of its known words.\n"
-        "Text is read as letters a-z, digits spelled; unknown words are dropped.\n"
-    )
+    }

@@ -7,12 +7,13 @@ the server.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from pacsent import registry
 from pacsent.encoders.encoding import EncoderMixin, iter_batches
@@ -21,6 +22,7 @@ from pacsent.encoders.remote_encoder import RemoteEncoder
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import is_number
+from pacsent.optional import import_optional
 from pacsent.storage import State, checked_tensor, is_model_name, is_url, load
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.words.vectors import WordVectors
@@ -49,7 +51,7 @@ _FADE_WORDS = 50
 _BATCH_TEXTS = 4096  # passed to the encoder at a time
 
 
-class AnyEncoder(EncoderMixin, BaseEstimator, ABC):
+class AnyEncoder(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEstimator, ABC):
     """Base of encoders that are no methods of pacsent; a class adds `_encode` and `n_dims`."""
 
     learns_from_text = False
@@ -63,7 +65,7 @@ class AnyEncoder(EncoderMixin, BaseEstimator, ABC):
         """The vectors, (n, n_dims), float32, and nan for their variances."""
         parts = [means for means, _ in self.stream(as_texts(X))]
         if len({part.shape[1] for part in parts}) > 1:
-            raise ValueError(f"{name_of(self)} must give vectors of one size. They differ in size.")
+            raise ValueError(f"{self.method_name} must give vectors of one size. Got several.")
         vectors = np.concatenate(parts) if parts else np.zeros((0, self.n_dims), np.float32)
         return vectors, np.full(len(vectors), np.nan)
 
@@ -76,18 +78,14 @@ class AnyEncoder(EncoderMixin, BaseEstimator, ABC):
             yield vectors, np.full(len(texts), np.nan)
         self.n_sentences_, self.n_empty_, self.coverage_ = n, n_empty, None
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the columns of `transform`."""
-        return np.array([f"encoder{i}" for i in range(self.n_dims)], dtype=object)
-
     @property
     def _n_features_out(self) -> int:
         return self.n_dims
 
     @property
+    @abstractmethod
     def method_name(self) -> str:
         """What messages call it."""
-        return name_of(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -128,13 +126,11 @@ class ExternalEncoder(AnyEncoder):
         self.name = name
 
     @property
-    def label(self) -> str:
+    def method_name(self) -> str:
         """What messages call it."""
-        if self.name:
-            return self.name
         inner = self.encoder
-        named = getattr(inner, "source", None) or getattr(inner, "__name__", None)
-        return str(named or type(inner).__name__)
+        source = inner.source if isinstance(inner, RemoteEncoder) else None
+        return str(self.name or source or getattr(inner, "__name__", type(inner).__name__))
 
     @property
     def n_dims(self) -> int:
@@ -151,23 +147,27 @@ class ExternalEncoder(AnyEncoder):
         return self  # it learns nothing, and may be too large to copy
 
     def _encode(self, texts: list[str], start: int) -> np.ndarray:
-        output = _encode_function(self.encoder, self.label)(texts)
+        if isinstance(self.encoder, StoredVectors) and texts == list(PROBE):
+            return np.zeros((len(PROBE), self.encoder.vectors.shape[1]), np.float32)
+        output = _encode_function(self.encoder, self.method_name)(texts)
         try:
             vectors = np.asarray(output.toarray() if hasattr(output, "toarray") else output)
+            if vectors.dtype.kind == "c":
+                raise TypeError
             vectors = vectors.astype(np.float32)
         except (ValueError, TypeError):
             vectors = np.zeros(0, np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1]:
             raise ValueError(
-                f"{self.label} must give an array of shape (n_texts, n_dims). Got "
+                f"{self.method_name} must give an array of shape (n_texts, n_dims). Got "
                 f"{getattr(output, 'shape', None) or type(output).__name__} for {len(texts):,} "
                 "texts instead. Check what it returns for a list of str."
             )
         wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
         if wrong.size:
             raise ValueError(
-                f"{self.label} must give finite numbers. Got nan or inf for {wrong.size:,} of "
-                f"{len(texts):,} texts (first: row {start + int(wrong[0])}, "
+                f"{self.method_name} must give finite numbers. Got nan or inf for {wrong.size:,} "
+                f"of {len(texts):,} texts (first: row {start + int(wrong[0])}, "
                 f"{texts[wrong[0]][:40]!r}). Leave such texts out, or replace their vectors."
             )
         return vectors
@@ -175,34 +175,39 @@ class ExternalEncoder(AnyEncoder):
     # ---- files ---------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """What `pacsent.save` writes: its name, its address if it has one, and the probe."""
-        source = getattr(self.encoder, "source", None)
-        config = {"name": self.label, "source": source}
-        return State(config, {"probe": self.fit().probe_})
+        """What `pacsent.save` writes: its name and the probe."""
+        return State({"name": self.method_name}, {"probe": self.fit().probe_})
 
     @classmethod
     def from_state(cls, state: State) -> "ExternalEncoder":
-        """The inverse of `state`. An encoder without an address must be attached again."""
-        name, source = str(state.config.get("name")), state.config.get("source")
-        inner = RemoteEncoder(source) if isinstance(source, str) else _Missing(name)
-        encoder = cls(inner, name=name)
+        """The inverse of `state`, without the encoder, which must be attached.
+
+        A URL among the names is not contacted: whoever wrote the folder would receive the texts.
+        """
+        name = str(state.config.get("name"))
+        encoder = cls(partial(_refuse_without_encoder, name), name=name)
         encoder.probe_ = checked_tensor(state.tensors, "probe", np.float32, (len(PROBE), None))
         return encoder
 
     def attach(self, encoder: Any) -> "ExternalEncoder":
         """Use this encoder, if it gives the vectors of the one that was saved."""
         other = as_encoder(encoder)
-        probe = np.asarray(other.posterior(list(PROBE))[0], np.float32)
+        inner = getattr(other, "encoder", None)
+        if isinstance(inner, RemoteEncoder):  # the server's vectors of now, not those in the cache
+            probe = inner.request(list(PROBE))
+        else:
+            probe = np.asarray(other.posterior(list(PROBE))[0], np.float32)
         if probe.shape != self.probe_.shape:
             raise ValueError(
-                f"encoder must give vectors of {self.probe_.shape[1]} numbers, as {self.label} did "
-                f"when this model was made. Got {probe.shape[1]} instead. Pass that encoder."
+                f"encoder must give vectors of {self.probe_.shape[1]} numbers, as "
+                f"{self.method_name} did when this model was made. Got {probe.shape[1]} instead. "
+                "Pass that encoder."
             )
         cosines = np.einsum("ij,ij->i", unit_rows(probe), unit_rows(self.probe_))
         cosines[~(probe.any(axis=1) | self.probe_.any(axis=1))] = 1.0  # neither knows the sentence
         if cosines.min() < _MIN_PROBE_COSINE:
             raise ValueError(
-                f"encoder must be {self.label}, which this model was made with. Got another "
+                f"encoder must be {self.method_name}, which this model was made with. Got another "
                 f"instead: the cosine of its vectors with those is {cosines.min():.3f} for "
                 f"{PROBE[int(cosines.argmin())]!r}. Pass that encoder."
             )
@@ -210,17 +215,12 @@ class ExternalEncoder(AnyEncoder):
         return self
 
 
-class _Missing:
+def _refuse_without_encoder(name: str, texts: list[str]) -> None:
     """Stands for an encoder that a saved model was made with, until it is attached."""
-
-    def __init__(self, name: str):
-        self.name = name
-
-    def encode(self, texts):
-        raise ValueError(
-            f"This model was made with the encoder {self.name}, which is not saved with it. Open "
-            "it with that encoder: load(path, encoder=...), or --encoder PATH|URL in the shell."
-        )
+    raise ValueError(
+        f"This model was made with the encoder {name}, which is not saved with it. Open it with "
+        "that encoder: load(path, encoder=...), or --encoder PATH|URL in the shell."
+    )
 
 
 class StoredVectors:
@@ -234,26 +234,30 @@ class StoredVectors:
     """
 
     def __init__(self, texts: Iterable[str], vectors: Any):
-        texts, vectors = as_texts(texts), np.asarray(vectors)
-        if vectors.ndim != 2 or len(vectors) != len(texts):
+        texts, self.vectors = as_texts(texts), np.asarray(vectors)
+        if self.vectors.ndim != 2 or len(self.vectors) != len(texts):
             raise ValueError(
                 f"vectors must have shape ({len(texts)}, n_dims), one row for each text. Got "
-                f"{vectors.shape} instead."
+                f"{self.vectors.shape} instead."
             )
-        self.vectors = vectors
-        self._rows = {text: row for row, text in enumerate(texts)}
+        self._rows: dict[str, int] = {}
+        for row, text in enumerate(texts):
+            first = self._rows.setdefault(text, row)
+            if not np.array_equal(self.vectors[first], self.vectors[row]):
+                raise ValueError(
+                    f"A text must have one vector. Got two for {text[:40]!r}, in rows {first} and "
+                    f"{row}. Remove one of them."
+                )
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """The rows of the texts."""
-        missing = [text for text in texts if text not in self._rows and text not in PROBE]
+        missing = [text for text in texts if text not in self._rows]
         if missing:
             raise ValueError(
                 f"{len(missing):,} of {len(texts):,} texts have no vector (first: "
                 f"{missing[0][:40]!r}). Give the vectors of these texts too."
             )
-        nothing = np.zeros_like(self.vectors[0])
-        rows = [self.vectors[self._rows[t]] if t in self._rows else nothing for t in texts]
-        return np.stack(rows) if rows else self.vectors[:0]
+        return self.vectors[[self._rows[text] for text in texts]]
 
 
 class ConcatenatedEncoder(AnyEncoder):
@@ -286,6 +290,11 @@ class ConcatenatedEncoder(AnyEncoder):
             if not (encoder.learns_from_text and hasattr(encoder, "n_sentences_")):
                 encoder.fit(X if encoder.learns_from_text else [])
         return self
+
+    @property
+    def method_name(self) -> str:
+        """What messages call it."""
+        return " + ".join(as_encoder(encoder).method_name for encoder in self.encoders)
 
     @property
     def n_dims(self) -> int:
@@ -324,7 +333,7 @@ registry.register("kind", "ExternalEncoder", ExternalEncoder.from_state)
 registry.register("kind", "ConcatenatedEncoder", ConcatenatedEncoder.from_state)
 
 
-def as_encoder(given: Any, *, name: str | None = None) -> Any:
+def as_encoder(given: Any) -> Any:
     """Return an encoder of pacsent for anything that turns texts into vectors.
 
     Parameters
@@ -333,8 +342,6 @@ def as_encoder(given: Any, *, name: str | None = None) -> Any:
         A method of pacsent, word vectors, the name or folder of a model, a URL with OpenAI's
         embeddings interface, an object with `encode` or `transform`, a function from a list of str
         to an array, a pair (texts, vectors) computed elsewhere, or a list of these.
-    name : str, optional
-        What messages call it.
 
     Examples
     --------
@@ -346,13 +353,19 @@ def as_encoder(given: Any, *, name: str | None = None) -> Any:
     if isinstance(given, WordVectors):
         return as_vectorizer(given)
     if isinstance(given, str | Path):
-        return as_encoder(load(given)) if is_model_name(given) else _open_external(given, name)
+        if is_model_name(given):
+            return as_encoder(load(given))
+        if is_url(given):
+            return ExternalEncoder(RemoteEncoder(str(given)))
+        needs = f"{given} is a folder of sentence-transformers, which"
+        library = import_optional("sentence_transformers", needs)
+        return ExternalEncoder(library.SentenceTransformer(str(given)), name=Path(given).name)
     if is_stored(given):
-        return ExternalEncoder(StoredVectors(*given), name=name or "stored vectors")
+        return ExternalEncoder(StoredVectors(*given), name="stored vectors")
     if isinstance(given, list | tuple):
         return ConcatenatedEncoder(list(given))
-    _encode_function(given, name or type(given).__name__)
-    return ExternalEncoder(given, name=name)
+    _encode_function(given, type(given).__name__)
+    return ExternalEncoder(given)
 
 
 def as_search_encoder(given: Any) -> Any:
@@ -361,7 +374,7 @@ def as_search_encoder(given: Any) -> Any:
     The topic of long texts is in their words more than in a vector distilled on sentences, so
     SIF-sum is added, with less weight in texts of fewer than 50 words (benchmarks/encoders.py).
 
-    >>> name_of(as_search_encoder("english"))
+    >>> as_search_encoder("english").method_name
     'distilled + SIF-sum'
     """
     if isinstance(given, str | Path) and is_model_name(given):
@@ -370,18 +383,6 @@ def as_search_encoder(given: Any) -> Any:
         both = [as_vectorizer(given), as_vectorizer(given, DEFAULT)]
         return ConcatenatedEncoder(both, fade=_FADE_WORDS)
     return as_encoder(given)
-
-
-def name_of(encoder: Any) -> str:
-    """What messages and certificates call an encoder.
-
-    >>> name_of("english")
-    'distilled'
-    """
-    encoder = as_encoder(encoder)
-    if isinstance(encoder, ConcatenatedEncoder):
-        return " + ".join(map(name_of, encoder.encoders))
-    return encoder.label if isinstance(encoder, ExternalEncoder) else encoder.method_name
 
 
 def is_stored(given: Any) -> bool:
@@ -397,30 +398,15 @@ def open_any(path: str | Path, encoder: Any = None, **options: Any) -> Any:
     """
     if is_model_name(path):
         return load(path, encoder=encoder, **options)
-    return _open_external(path, None)
+    return as_encoder(path)
 
 
-def _open_external(path, name) -> ExternalEncoder:
-    """The encoder behind a URL, or in a folder of sentence-transformers."""
-    if is_url(path):
-        return ExternalEncoder(RemoteEncoder(str(path)), name=name)
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError:
-        raise ImportError(
-            f"{path} is a folder of sentence-transformers, which is not installed. Run: pip "
-            "install sentence-transformers"
-        ) from None
-    return ExternalEncoder(SentenceTransformer(str(path)), name=name or Path(path).name)
-
-
-def _encode_function(encoder, name) -> Callable:
+def _encode_function(encoder, name):
     """The function of an encoder from a list of str to vectors; TypeError if there is none."""
-    for method in ("encode", "transform"):
-        if callable(getattr(encoder, method, None)) and not isinstance(encoder, type | str):
-            return getattr(encoder, method)
-    if callable(encoder) and not isinstance(encoder, type):
-        return encoder
+    if not isinstance(encoder, type | str):
+        for function in (getattr(encoder, "encode", 0), getattr(encoder, "transform", 0), encoder):
+            if callable(function):
+                return function
     raise TypeError(
         "encoder must be an object with encode or transform, a function from texts to vectors, a "
         f"URL, or a model of pacsent. Got {name} instead. Pass 'english', for example."

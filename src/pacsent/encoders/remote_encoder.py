@@ -19,9 +19,19 @@ from pacsent.progress import bar
 from pacsent.text.texts import as_texts
 
 _KEY_VARIABLES = ("PACSENT_API_KEY", "OPENAI_API_KEY")  # in this order
-_DIGEST_BYTES = 16  # of a text's hash in the cache
+_DIGEST_BYTES = 16  # of a text's hash and of a vector's checksum in the cache
 _MAX_WAIT = 60.0  # seconds between two attempts
 _LOCK_TIMEOUT = 60.0  # seconds for another process to finish writing to the cache
+
+# Bytes of an answer for each text of the request: 40,000 numbers of 25 digits.
+_MAX_ANSWER_BYTES = 1_000_000
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect is an error: following it would send the key to a host that nobody named."""
+
+    def redirect_request(self, *arguments):
+        return None
 
 
 class RemoteEncoder:
@@ -34,7 +44,7 @@ class RemoteEncoder:
     ----------
     url : str
         The URL that `/embeddings` is appended to, such as "http://localhost:8000/v1". The name
-        of the model may follow a "#".
+        of the model may follow a "#". Redirects are not followed.
     model : str, optional
         The name of the model in requests.
     key : str, optional
@@ -67,10 +77,15 @@ class RemoteEncoder:
         endpoint, _, named = url.partition("#")
         if not endpoint.startswith(("http://", "https://")):
             raise ValueError(f"url must begin with http:// or https://. Got {url!r} instead.")
+        for name, value, least in (("batch_size", batch_size, 1), ("n_retries", n_retries, 0)):
+            if value < least:
+                raise ValueError(f"{name} must be at least {least}. Got {value} instead.")
         self.url = endpoint.rstrip("/").removesuffix("/embeddings")
         self.model = model or named or "default"
         self.batch_size, self.n_retries, self.timeout = batch_size, n_retries, timeout
         self._key = key or next(filter(None, map(os.environ.get, _KEY_VARIABLES)), None)
+        if self._key and not (self._key.isascii() and self._key.isprintable()):
+            raise ValueError("key must be one line of ASCII characters. Remove its line breaks.")
         if cache is None:
             home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
             cache = Path(home) / "pacsent" / "vectors"
@@ -90,56 +105,66 @@ class RemoteEncoder:
         ) as shown:
             for start in range(0, len(missing), self.batch_size):
                 batch = missing[start : start + self.batch_size]
-                self._cache.add(batch, self._request(batch))
+                self._cache.add(batch, self.request(batch))
                 shown.advance(len(batch))
         return self._cache.get(texts)
 
-    def _request(self, texts) -> np.ndarray:
+    def request(self, texts: list[str]) -> np.ndarray:
+        """Vectors of the texts from the server, in one request that is repeated if it fails."""
         body = {"model": self.model, "input": texts, "encoding_format": "float"}
+        headers = {"Content-Type": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        request = urllib.request.Request(
+            f"{self.url}/embeddings", json.dumps(body).encode(), headers
+        )
+        opener = urllib.request.build_opener(_NoRedirects)
+        limit = _MAX_ANSWER_BYTES * len(texts)
         for attempt in range(self.n_retries + 1):
-            wait, answer = self._attempt(json.dumps(body).encode())
-            if wait is None:
+            wait = 2.0**attempt
+            try:
+                with opener.open(request, timeout=self.timeout) as response:
+                    content = response.read(limit + 1)
+                if len(content) > limit:
+                    problem = f"more than {limit:,} bytes"
+                    break
+                answer = json.loads(content)
+            except urllib.error.HTTPError as error:
+                text = error.read(500).decode("utf-8", "replace").replace("\n", " ")
+                problem = f"status {error.code} ({text.strip() or error.reason})"
+                if error.code != 429 and error.code < 500:
+                    break
+                with contextlib.suppress(ValueError):  # a date
+                    wait = float(error.headers.get("Retry-After") or wait)
+            except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+                problem = f"nothing that can be read ({error})"
+            else:
                 return self._parse(answer, len(texts))
-            if wait < 0 or attempt == self.n_retries:
-                break
-            time.sleep(min(wait or 2.0**attempt, _MAX_WAIT))
+            if attempt < self.n_retries:
+                time.sleep(min(max(wait, 0.0), _MAX_WAIT))
         raise ConnectionError(
-            f"{self.url}/embeddings must answer with vectors. It answered {answer}. "
+            f"{self.url}/embeddings must answer with vectors. It answered {problem}. "
             f"{len(self._cache):,} vectors that were received before are kept in "
             f"{self._cache.path}: run the same again to resume."
         )
 
-    def _attempt(self, body: bytes) -> tuple[float | None, Any]:
-        """(None, answer), or (seconds to wait, problem); negative if waiting does not help."""
-        headers = {"Content-Type": "application/json"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-        request = urllib.request.Request(f"{self.url}/embeddings", body, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=self.timeout) as answer:
-                return None, json.load(answer)
-        except urllib.error.HTTPError as error:
-            text = error.read(500).decode("utf-8", "replace").replace("\n", " ")
-            problem = f"status {error.code} ({text.strip() or error.reason})"
-            if error.code != 429 and error.code < 500:
-                return -1.0, problem
-            try:
-                return max(0.0, float(error.headers.get("Retry-After") or 0)), problem
-            except ValueError:  # a date
-                return 0.0, problem
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            return 0.0, f"nothing that can be read ({error})"
-
     def _parse(self, answer, n) -> np.ndarray:
+        """The vectors in the order of the texts; rows without any index are in that order."""
         try:
-            rows = sorted(answer["data"], key=lambda row: row.get("index", 0))
+            rows = answer["data"]
+            places = [row.get("index") for row in rows]
+            if places != [None] * n:
+                if sorted(places) != list(range(n)) or {type(place) for place in places} != {int}:
+                    raise ValueError
+                rows = [rows[places.index(i)] for i in range(n)]
             vectors = np.array([row["embedding"] for row in rows], np.float32)
         except (KeyError, TypeError, ValueError, AttributeError):
             vectors = np.zeros(0, np.float32)
-        if vectors.ndim != 2 or len(vectors) != n or not np.isfinite(vectors).all():
+        if vectors.ndim != 2 or not vectors.size or not np.isfinite(vectors).all():
             raise ValueError(
                 f"{self.url}/embeddings must answer {n:,} texts with as many vectors of finite "
-                f"numbers. Got {vectors.shape} instead. Check the URL and the model's name."
+                f"numbers, each with the index of its text. Got {vectors.shape} instead. Check the "
+                "URL and the model's name."
             )
         return vectors
 
@@ -148,8 +173,7 @@ class VectorCache:
     """Vectors on disk by the hash of their text, in an SQLite file that processes can share."""
 
     def __init__(self, folder: str | os.PathLike, source: str):
-        name = hashlib.blake2b(source.encode(), digest_size=_DIGEST_BYTES).hexdigest()
-        self.path = Path(folder) / f"{name}.sqlite"
+        self.path = Path(folder) / f"{_digest(source.encode()).hex()}.sqlite"
         if self.path.exists():
             len(self)  # raises if it is another file
 
@@ -158,7 +182,7 @@ class VectorCache:
             return database.execute("SELECT count(*) FROM vectors").fetchone()[0]
 
     def missing(self, texts: list[str]) -> list[str]:
-        """The different texts without a vector, in order."""
+        """The different texts without an intact vector, in order."""
         with self._open() as database:
             return [text for text in dict.fromkeys(texts) if _lookup(database, text) is None]
 
@@ -171,6 +195,7 @@ class VectorCache:
     def add(self, texts: list[str], vectors: np.ndarray) -> None:
         """Store the vectors of texts."""
         with self._open() as database:
+            database.execute("BEGIN IMMEDIATE")  # no other process adds one of another size
             stored = database.execute("SELECT length(vector) / 4 FROM vectors LIMIT 1").fetchone()
             if stored is not None and stored[0] != vectors.shape[1]:
                 raise ValueError(
@@ -178,8 +203,10 @@ class VectorCache:
                     f"{vectors.shape[1]} instead: the model behind the URL is another one now. "
                     "Name it (URL#NAME), or delete that file."
                 )
-            rows = [(_digest(t), v.tobytes()) for t, v in zip(texts, vectors.astype("<f4"))]
-            database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+            for text, vector in zip(texts, vectors.astype("<f4")):
+                key, content = _text_digest(text), vector.tobytes()
+                row = key, content, _digest(key + content)
+                database.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", row)
             database.commit()
 
     @contextlib.contextmanager
@@ -188,7 +215,8 @@ class VectorCache:
         try:
             with contextlib.closing(sqlite3.connect(self.path, timeout=_LOCK_TIMEOUT)) as database:
                 database.execute(
-                    "CREATE TABLE IF NOT EXISTS vectors (digest BLOB PRIMARY KEY, vector BLOB)"
+                    "CREATE TABLE IF NOT EXISTS vectors "
+                    "(digest BLOB PRIMARY KEY, vector BLOB, checksum BLOB)"
                 )
                 yield database
         except sqlite3.DatabaseError as error:
@@ -198,12 +226,18 @@ class VectorCache:
             ) from None
 
 
-def _digest(text: str) -> bytes:
-    data = text.encode("utf-8", "surrogatepass")
+def _digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
 
 
+def _text_digest(text: str) -> bytes:
+    return _digest(text.encode("utf-8", "surrogatepass"))
+
+
 def _lookup(database: sqlite3.Connection, text: str) -> Any:
-    query = "SELECT vector FROM vectors WHERE digest = ?"
-    row = database.execute(query, (_digest(text),)).fetchone()
-    return None if row is None else row[0]
+    """The vector of a text as bytes; None if there is none, or it has changed since."""
+    key = _text_digest(text)
+    query = "SELECT vector, checksum FROM vectors WHERE digest = ?"
+    vector, checksum = database.execute(query, (key,)).fetchone() or (None, None)
+    intact = isinstance(vector, bytes) and _digest(key + vector) == checksum
+    return vector if intact else None

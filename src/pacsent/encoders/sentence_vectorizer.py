@@ -13,18 +13,18 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from pacsent.encoders.encoding import (
     EmptySentenceWarning,
     EncoderMixin,
     EncodingReport,
     clear_empty,
-    collect,
-    length,
     stream_posteriors,
 )
-from pacsent.encoders.fitted_state import FittedState
+from pacsent.encoders.fitted_state import DerivedValues, Learned
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
+from pacsent.storage import State, checked_tensor
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.texts import as_sentences
 from pacsent.threads import n_threads
@@ -33,30 +33,29 @@ from pacsent.words.vectors import WordVectors
 
 ROLES: dict = {"swap_roles": ["boolean"]}  # the constraint of methods whose tables can be swapped
 
+# Parameters that change no number.
+_INDIFFERENT = frozenset({"on_empty", "batch_size", "n_jobs", "verbose"})
+
 
 @dataclass(frozen=True)
 class Name:
     """What a name in `METHODS` stands for: parameters that it fixes, and its own defaults.
 
-    `swaps`: whether `i-` before the name swaps the roles of the tables. `elsewhere` maps a
-    parameter that the name does not take to the name that does.
+    `swaps`: whether `i-` before the name swaps the roles of the tables.
     """
 
     fixed: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    elsewhere: Mapping[str, str] = field(default_factory=dict)
     swaps: bool = True
 
 
 @dataclass(eq=False, repr=False)  # fields are the parameters; equality is identity
-class SentenceVectorizer(
-    ClassNamePrefixFeaturesOutMixin, EncoderMixin, FittedState, BaseEstimator, ABC
-):
+class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEstimator, ABC):
     """Base class of all methods: sentences in, Gaussian posteriors out.
 
     A subclass is a dataclass whose fields are its parameters. It extends
-    `_parameter_constraints`, declares its `names` in `METHODS`, and writes `_fit(encoded)` and
-    `_posterior(encoded)`; `_state` and `_restore` where it learns arrays.
+    `_parameter_constraints`, declares its `names` in `METHODS` and what it has `learned`, and
+    writes `_fit(encoded)` and `_prepared()`.
 
     Attributes
     ----------
@@ -71,7 +70,9 @@ class SentenceVectorizer(
         certificate that uses the method as it is refuses sentences that are among them.
     """
 
+    kind = "SentenceVectorizer"
     names: ClassVar[Mapping[str, Name]] = {}
+    learned: ClassVar[Mapping[str, Learned]] = {}  # what `fit` sets and `pacsent.save` writes
     in_table_space: ClassVar[bool] = True  # whether products with rows of the tables mean something
     is_distilled: ClassVar[bool] = False  # whether the vectors are those of another encoder
     learns_from_text: ClassVar[bool] = False  # whether `fit` reads more than the parameters
@@ -96,37 +97,21 @@ class SentenceVectorizer(
         """Learn from the training sentences; nothing by default."""
 
     @abstractmethod
-    def _posterior(self, encoded: Encoded):
-        """(means, variances) of one batch. Empty sentences are overwritten by the caller."""
+    def _prepared(self) -> Callable[[Encoded, np.ndarray], tuple[np.ndarray, Any]]:
+        """Return a function (encoded, means) -> (variances, report) of one batch.
 
-    def _prepared(self):
-        """The function encoded, out -> (means, variances), with what all batches share done.
-
-        `out` is where the means go, or None. The function runs on several threads at once and
-        keeps nothing on `self`: whatever else a method reports about a batch it returns after the
-        variances, and `_record` is given it.
+        It writes the means; the caller overwrites those of empty sentences. What all batches share
+        is done beforehand. The function runs on several threads at once and keeps nothing on
+        `self`: `_record` receives the reports about the batches, None for most methods.
         """
 
-        def posterior(encoded, out=None):
-            means, variances = self._posterior(encoded)
-            if out is None:
-                return means, variances
-            out[...] = means
-            return out, variances
-
-        return posterior
-
     def _record(self, reports: list) -> None:
-        """Set attributes from what `_prepared` returned about each batch."""
+        """Set attributes from the reports about the batches."""
 
     @property
     def _paper_name(self) -> str:
         """The name in `METHODS` with these parameters, without `i-`; "" for none."""
         return next(iter(self.names), "")
-
-    def _is_empty(self, encoded: Encoded) -> np.ndarray:
-        """Which sentences of the batch have no word that the method uses."""
-        return encoded.offsets[1:] == encoded.offsets[:-1]
 
     def summed_table(self) -> np.ndarray | None:
         """The table of which a vector is a multiple of the sum of rows; None where it is not."""
@@ -136,8 +121,8 @@ class SentenceVectorizer(
         """Whether these settings read `B_hat` at all."""
         return True
 
-    def _batch_size(self, n_sentences: int | None, n_jobs: int) -> int:
-        """Sentences per batch, for a number of sentences (None: unknown) and of threads."""
+    def _batch_size(self, n_sentences: int, n_jobs: int) -> int:
+        """Sentences per batch, for a number of sentences (-1: unknown) and of threads."""
         return self.batch_size
 
     def _n_threads(self) -> int:
@@ -175,7 +160,7 @@ class SentenceVectorizer(
         self._finish(report, stacklevel=4)
         self._fit_number = getattr(self, "_fit_number", 0) + 1
         self._fit(encoded)
-        self._remember_fit(self._learns())
+        self._remember_fit()
         if self.learns_from_text:
             self.fingerprint_ = Fingerprint.of(self.word_vectors.vocabulary, encoded, MOST // 4)
         return self
@@ -200,11 +185,10 @@ class SentenceVectorizer(
         variances : array, shape (n_sentences,), float64
             nan for sentences without a known word.
         """
-        X, n_dims = self._sentences(X), self._n_features_out
-        n = length(X)
-        if n is None:
-            return collect(self._stream(X), n_dims, self._dtype)
-        means = np.empty((n, n_dims), self._dtype)  # the batches are computed in their place
+        X = self._sentences(X)
+        X = X if isinstance(X, Encoded) else list(X)
+        n = X.n_sentences if isinstance(X, Encoded) else len(X)
+        means = np.empty((n, self._n_features_out), self._dtype)
         variances = [np.empty(0), *(part for _, part in self._stream(X, means))]
         return means, np.concatenate(variances)
 
@@ -233,8 +217,9 @@ class SentenceVectorizer(
         posterior = self._prepared()
 
         def solve(encoded: Encoded):
-            means, variances = posterior(encoded, None)[:2]
-            clear_empty(means, variances, self._is_empty(encoded))
+            means = np.empty((encoded.n_sentences, self._n_features_out), self._dtype)
+            variances, _ = posterior(encoded, means)
+            clear_empty(means, variances, encoded)
             return means, variances
 
         return solve
@@ -276,12 +261,34 @@ class SentenceVectorizer(
         self.coverage_ = report.coverage
         report.warn(self.on_empty, self.word_vectors.vocabulary, stacklevel + 1)
 
-    def _learns(self) -> bool:
-        return type(self)._fit is not SentenceVectorizer._fit
+    def _derived(self, name: str, make: Callable[[], Any]) -> Any:
+        """A value that follows from the parameters and from `fit`; made when first needed."""
+        values = self.__dict__.setdefault("_derived_values", DerivedValues())
+        parameters = (p for p in self._parameter_constraints if p not in _INDIFFERENT)
+        key = (getattr(self, "_fit_number", 0), *(getattr(self, p) for p in parameters))
+        return values.get(key, name, make)
+
+    def _remember_fit(self):
+        """Keep what was fitted on, and its report: a later `transform` changes neither."""
+        self._fit_report = self.n_sentences_, self.n_empty_, self.coverage_
+        learns = type(self)._fit is not SentenceVectorizer._fit
+        self._fitted_on = (self.word_vectors, self.swap_roles) if learns else None
 
     def _check_ready(self):
         """Raise an error if it is not fitted, or word vectors were replaced or lack a table."""
-        self._check_fitted()
+        check_is_fitted(self)
+        if getattr(self, "_fitted_on", None) is not None:
+            (fitted, swap_roles), words, changed = self._fitted_on, self.word_vectors, None
+            if swap_roles != self.swap_roles:
+                changed = "swap_roles"
+            elif words is not fitted and words.digest() != fitted.digest():
+                changed = "word_vectors"
+            if changed:
+                raise ValueError(
+                    f"{type(self).__name__} must be fitted with the word vectors it is used with. "
+                    f"Got other {changed} after fit instead. Call fit again."
+                )
+            self._fitted_on = words, swap_roles  # the same numbers: not compared again
         self._tables()
 
     @property
@@ -296,6 +303,57 @@ class SentenceVectorizer(
         if words.output_vectors is None and not self.swap_roles and not self._needs_prior_table():
             return words.input_vectors, None
         return words.roles(swap=self.swap_roles, method=type(self).__name__)
+
+    # ---- files ---------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """What `pacsent.save` writes: parameters, what `fit` learned, the word vectors."""
+        parameters = dict(self.get_params(deep=False))
+        words = parameters.pop("word_vectors")
+        config = {
+            "class": type(self).__name__,
+            "parameters": parameters,
+            "corpus_digest": words.corpus_digest,
+        }
+        return State(config, self._state(), parts={"words": words})
+
+    @classmethod
+    def from_state(cls, state: State) -> Any:
+        """The inverse of `state`."""
+        try:
+            method = cls(state.parts["words"], **state.config["parameters"])
+        except TypeError as error:
+            message = f"it holds parameters that {cls.__name__} does not take ({error})"
+            raise ValueError(message) from None
+        method._validate_params()
+        method._restore(state.tensors)
+        return method
+
+    def _state(self) -> dict[str, np.ndarray]:
+        """What `fit` learned, as arrays."""
+        self._check_ready()
+        state = {name: np.asarray(getattr(self, f"{name}_")) for name in self.learned}
+        state["fit_report"] = np.array(self._fit_report, dtype=np.float64)
+        if hasattr(self, "fingerprint_"):
+            state["fingerprint.documents"] = self.fingerprint_.documents
+            state["fingerprint.runs"] = self.fingerprint_.runs
+            counts = list(self.fingerprint_.counts().values())
+            state["fingerprint.counts"] = np.array(counts, dtype=np.int64)
+        return state
+
+    def _restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """The inverse of `_state`, on an estimator that has its parameters."""
+        for name, spec in self.learned.items():
+            setattr(self, f"{name}_", spec.read(state, name, self))
+        report = checked_tensor(state, "fit_report", np.float64, (3,), finite=False).tolist()
+        self.n_sentences_, self.n_empty_, self.coverage_ = int(report[0]), int(report[1]), report[2]
+        self._remember_fit()
+        if "fingerprint.documents" in state:
+            self.fingerprint_ = Fingerprint(
+                checked_tensor(state, "fingerprint.documents", np.uint64, (None,)),
+                checked_tensor(state, "fingerprint.runs", np.uint64, (None,)),
+                *checked_tensor(state, "fingerprint.counts", np.int64, (3,)).tolist(),
+            )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

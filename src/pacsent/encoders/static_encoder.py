@@ -10,7 +10,6 @@ import numpy as np
 from pacsent import registry
 from pacsent.encoders.methods.closed_forms import ClosedForm, for_kernel, pool, token_sums
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
-from pacsent.maths.arrays import frozen
 from pacsent.storage import State, checked_tensor
 from pacsent.words import compress
 
@@ -83,21 +82,17 @@ class StaticEncoder(ClosedForm):
         return copy.copy(self)  # it learns nothing from `fit`
 
     def _prepared(self):
-        dtype, n_dims = self._dtype, self._n_features_out
-        table, no_weights = frozen(for_kernel(self._tables()[0])), np.empty(0, dtype)
+        table, no_weights = for_kernel(self._tables()[0]), np.empty(0, self._dtype)
         word_variances = self.word_variances_
         if word_variances is None:
             word_variances = np.zeros(self.word_vectors.n_words)
 
-        def posterior(encoded, out=None):
-            n = encoded.n_sentences
-            out = np.empty((n, n_dims), dtype) if out is None else out
-            ones = np.ones(n, out.dtype)
-            pool(encoded, table, no_weights, ones, out, False)
-            squares = np.einsum("ij,ij->i", out, out)
+        def posterior(encoded, means):
+            pool(encoded, [(table, no_weights, np.ones(encoded.n_sentences))], means)
+            squares = np.einsum("ij,ij->i", means, means)
             squares[squares == 0] = 1.0
-            out *= (1.0 / np.sqrt(squares))[:, None]
-            return out, token_sums(encoded, word_variances) / squares
+            means *= (1.0 / np.sqrt(squares))[:, None]
+            return token_sums(encoded, word_variances) / squares, None
 
         return posterior
 
@@ -120,29 +115,27 @@ class StaticEncoder(ClosedForm):
 
     def state(self) -> State:
         """What `pacsent.save` writes: parameters, the certificate, the word vectors."""
-        parameters = dict(self.get_params(deep=False))
-        words = parameters.pop("word_vectors")
-        config = {
-            "class": type(self).__name__,
-            "parameters": parameters,
-            "certificate": self.certificate_,
-        }
-        variances = self.word_variances_
-        if variances is None:
-            variances = np.zeros(words.n_words)
-        tensors = {"word_variances": variances.astype(np.float32)}
-        return State(config, tensors, parts={"words": words})
+        state = super().state()
+        state.config["certificate"] = self.certificate_
+        return state
 
     @classmethod
     def from_state(cls, state: State) -> "StaticEncoder":
         """The inverse of `state`."""
-        encoder = cls(state.parts["words"], **state.config["parameters"])
-        encoder._validate_params()
-        shape = (encoder.word_vectors.n_words,)
-        variances = checked_tensor(state.tensors, "word_variances", np.float32, shape, low=0)
-        encoder.word_variances_ = variances.astype(np.float64)
+        encoder = super().from_state(state)
         encoder.certificate_ = state.config.get("certificate")
         return encoder
+
+    def _state(self):
+        variances = self.word_variances_
+        if variances is None:
+            variances = np.zeros(self.word_vectors.n_words)
+        return {"word_variances": variances.astype(np.float32)}
+
+    def _restore(self, state):
+        shape = (self.word_vectors.n_words,)
+        variances = checked_tensor(state, "word_variances", np.float32, shape, low=0)
+        self.word_variances_ = variances.astype(np.float64)
 
 
 registry.register("kind", "StaticEncoder", StaticEncoder.from_state)

@@ -19,8 +19,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 
 from pacsent.encoders import EmptySentenceWarning
-from pacsent.encoders.external_encoders import as_encoder, name_of
-from pacsent.encoders.methods import ready
+from pacsent.encoders.external_encoders import as_encoder
+from pacsent.encoders.methods import make
 from pacsent.guarantees.calibration import cut_documents
 from pacsent.guarantees.certificate import Certificate, Verified, unpack_losses
 from pacsent.guarantees.delta import divide_delta
@@ -277,7 +277,7 @@ class MappedEncoder(TransformerMixin, BaseEstimator):
             )
         n_read = np.ceil(READ * np.diff(documents.offsets)).astype(np.int64)
         head, _ = cut_documents(documents, n_read)
-        average = ready("Average", self.word_vectors).set_params(on_empty="ignore")
+        average = make("Average", self.word_vectors, on_empty="ignore").fit([])
         from sklearn.linear_model import RidgeCV  # a second to import
 
         self.map_ = RidgeCV(_ALPHAS).fit(self._read(head), average.transform(documents))
@@ -409,7 +409,7 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     rows = np.flatnonzero(~is_seen)
     rows = rows[_first_copies(encoded.take(rows))]
     parameters = {
-        key: name_of(value) if key == "encoder" else repr(value)
+        key: as_encoder(value).method_name if key == "encoder" else repr(value)
         for key, value in sorted(encoder.get_params(deep=False).items())
         if key not in ("word_vectors", "n_jobs", "batch_size", "on_empty", "verbose")
     }
@@ -466,7 +466,8 @@ def _provenance(encoder, encoded) -> tuple[np.ndarray, dict[str, str]]:
         )
     if isinstance(encoder, MappedEncoder):
         status = "unknown"
-        note += f" The encoder {name_of(encoder.encoder)} has no fingerprint of the training text."
+        name = as_encoder(encoder.encoder).method_name
+        note += f" The encoder {name} has no fingerprint of the training text."
     return is_seen, {"provenance": status, "provenance_note": note}
 
 

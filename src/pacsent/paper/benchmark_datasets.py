@@ -11,6 +11,7 @@ import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,19 +98,19 @@ def _labelled(rows: Iterable[tuple[str, str, str]]) -> tuple:
     return parts["train"][0], numbers[:n], parts["test"][0], numbers[n:], names
 
 
-def _read_20news(members):
-    return _labelled(
-        ("train" if "20news-bydate-train/" in path else "test", path.split("/")[-2],
-         decoded(Member(path, content), "latin-1"))
-        for path, content in members
-    )  # fmt: skip
+def _read_files(members, encoding):
+    """One text per file, in the folder of its class, in the folder of its part."""
+    rows = []
+    for member in members:
+        part, label = member.path.split("/")[-3:-1]
+        rows.append(
+            ("train" if part.endswith("train") else "test", label, decoded(member, encoding))
+        )
+    return _labelled(rows)
 
 
-def _read_imdb(members):
-    return _labelled((*m.path.split("/")[-3:-1], decoded(m, "utf-8")) for m in members)
-
-
-def _one_file_a_class(members, classes: dict[str, str]):
+def _read_lines(members, classes: dict[str, str]):
+    """One text per line, in the file of its class."""
     return _labelled(
         ("train", label, line)
         for ending, label in classes.items()
@@ -119,32 +120,20 @@ def _one_file_a_class(members, classes: dict[str, str]):
     )
 
 
-def _read_subj(members):
-    classes = {"plot.tok.gt9.5000": "objective", "quote.tok.gt9.5000": "subjective"}
-    return _one_file_a_class(members, classes)
-
-
-def _read_mr(members):
-    return _one_file_a_class(
-        members, {"rt-polarity.neg": "negative", "rt-polarity.pos": "positive"}
-    )
-
-
 def _read_trec(members):
-    def rows():
-        for member in members:
-            part = "train" if member.path.endswith("train_5500.label") else "test"
-            for number, line in enumerate(lines_of(member, "latin-1"), 1):
-                kind, _, question = line.partition(" ")
-                coarse, colon, _ = kind.partition(":")
-                if not colon or not question:
-                    raise ValueError(
-                        f"Line {number:,} of {member.path} must be 'COARSE:fine question'. "
-                        f"Got {line[:40]!r} instead. Fetch the archive again."
-                    )
-                yield part, coarse, question
-
-    return _labelled(rows())
+    rows = []
+    for member in members:
+        part = "train" if member.path.endswith("train_5500.label") else "test"
+        for number, line in enumerate(lines_of(member, "latin-1"), 1):
+            kind, _, question = line.partition(" ")
+            coarse, colon, _ = kind.partition(":")
+            if not colon or not question:
+                raise ValueError(
+                    f"Line {number:,} of {member.path} must be 'COARSE:fine question'. "
+                    f"Got {line[:40]!r} instead. Fetch the archive again."
+                )
+            rows.append((part, coarse, question))
+    return _labelled(rows)
 
 
 def _read_stsb(members):
@@ -173,60 +162,71 @@ def _read_stsb(members):
 
 DATASETS: dict[str, Entry] = {
     "20news": Entry(
-        ("20news-bydate",), r"20news-bydate-(train|test)/[^/]+/\d+$", _read_20news,
+        ("20news-bydate",),
+        r"20news-bydate-(train|test)/[^/]+/\d+$",
+        partial(_read_files, encoding="latin-1"),
         {"train": 11_314, "test": 7_532, "classes": 20},
         "Jason Rennie's page qwone.com/~jason/20Newsgroups (20news-bydate.tar.gz)",
         "f2c2c7c30d7bab5a0a6baac5a9d5090a6f0a87261a9ffaa5d3eaf7855a715648",
     ),
     "imdb": Entry(
-        ("aclImdb", "aclImdb_v1"), r"aclImdb/(train|test)/(pos|neg)/\d+_\d+\.txt$", _read_imdb,
+        ("aclImdb", "aclImdb_v1"),
+        r"aclImdb/(train|test)/(pos|neg)/\d+_\d+\.txt$",
+        partial(_read_files, encoding="utf-8"),
         {"train": 25_000, "test": 25_000, "classes": 2},
         "ai.stanford.edu/~amaas/data/sentiment (aclImdb_v1.tar.gz)",
         "2f7a3d1aad2cf5ce9dd4699e85e7bb337637c618d2315e0585921ae932728c56",
     ),
     "subj": Entry(
-        ("rotten_imdb",), r"(plot|quote)\.tok\.gt9\.5000$", _read_subj,
+        ("rotten_imdb",),
+        r"(plot|quote)\.tok\.gt9\.5000$",
+        partial(
+            _read_lines,
+            classes={"plot.tok.gt9.5000": "objective", "quote.tok.gt9.5000": "subjective"},
+        ),
         {"train": 10_000, "test": 0, "classes": 2},
         "cs.cornell.edu/people/pabo/movie-review-data (rotten_imdb.tar.gz)",
         "d91a9c807a760f7114b878a793da71642ac1cd39546be84a9ec4e1e968a6ef5d",
     ),
     "mr": Entry(
-        ("rt-polaritydata",), r"rt-polarity\.(pos|neg)$", _read_mr,
+        ("rt-polaritydata",),
+        r"rt-polarity\.(pos|neg)$",
+        partial(
+            _read_lines, classes={"rt-polarity.neg": "negative", "rt-polarity.pos": "positive"}
+        ),
         {"train": 10_662, "test": 0, "classes": 2},
         "cs.cornell.edu/people/pabo/movie-review-data (rt-polaritydata.tar.gz)",
         "58f6e6b1feac42ee2e03c2e34b5295fabb50287a0240cb1cee3b326f51d21b3f",
     ),
     "trec": Entry(
-        ("trec",), r"(train_5500|TREC_10)\.label$", _read_trec,
+        ("trec",),
+        r"(train_5500|TREC_10)\.label$",
+        _read_trec,
         {"train": 5_452, "test": 500, "classes": 6},
         "cogcomp.seas.upenn.edu/Data/QA/QC (train_5500.label, TREC_10.label)",
         "d9727dcead47d12ee89823e8fd066dd2f2cf7a966d1499479f7f1d6a5bf55a21",
     ),
     "stsb": Entry(
-        ("stsbenchmark", "Stsbenchmark"), r"sts-(train|dev|test)\.csv$", _read_stsb,
+        ("stsbenchmark", "Stsbenchmark"),
+        r"sts-(train|dev|test)\.csv$",
+        _read_stsb,
         {"train": 5_749, "dev": 1_500, "test": 1_379},
         "ixa2.si.ehu.eus/stswiki (Stsbenchmark.tar.gz)",
         "3c90263fec9d7843493769746bc9c842234d93c01cba53ad36d92fd51bd1a55c",
     ),
-}  # fmt: skip
+}
 # ---- Finding, reading, checking ------------------------------------------------------------------
 
 
 def data_folder(data: str | Path | None = None) -> Path:
     """The folder that holds the archives: the argument, else PACSENT_DATA."""
     chosen = data if data is not None else os.environ.get("PACSENT_DATA")
-    if chosen is None:
+    if chosen is None or not Path(chosen).is_dir():
         raise FileNotFoundError(
-            "The folder with the datasets must be named. Got neither --data nor PACSENT_DATA "
-            "instead. Pass --data DIR, or set PACSENT_DATA."
+            f"The folder with the datasets must exist. Got {str(chosen)!r} instead. Pass --data "
+            "DIR, or set PACSENT_DATA."
         )
-    folder = Path(chosen)
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"The folder with the datasets must exist. Got {str(folder)!r} instead. "
-            "Pass --data DIR, or set PACSENT_DATA."
-        )
-    return folder
+    return Path(chosen)
 
 
 def find(name: str, data: str | Path | None = None, entry: Entry | None = None) -> Path:
@@ -275,7 +275,26 @@ def load(name: str, data: str | Path | None = None, *, verify: bool = True) -> D
 def read_entry(name: str, entry: Entry, data: str | Path | None) -> tuple[Path, tuple, str]:
     """The path of a dataset, what the reader of its entry finds, and the digest of the content."""
     path = find(name, data, entry)
-    members = sorted(_members(path, entry.members))
+    wanted, members = re.compile(rf"(^|/){entry.members}"), []
+    try:
+        if path.is_dir():
+            files = _walk(path, entry.members)
+            members = [Member(file.as_posix(), file.read_bytes()) for file in files]
+        else:
+            with Source(path) as source:
+                with tarfile.open(fileobj=source, mode="r|") as archive:
+                    for info in archive:
+                        if info.isfile() and wanted.search(info.name):
+                            file = archive.extractfile(info)
+                            members.append(Member(info.name, file.read() if file else b""))
+                while source.read(1 << 20):  # to the archive's own end, and its checksum
+                    pass
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise ValueError(
+            f"{path.name} must be a whole tar archive ({', '.join(SUFFIXES)}). Got a damaged or "
+            f"partial file instead ({error}). Fetch it again."
+        ) from None
+    members.sort()
     if not members:
         raise ValueError(
             f"{path.name} must hold files like {entry.members!r}. Got none instead. This is "
@@ -286,7 +305,15 @@ def read_entry(name: str, entry: Entry, data: str | Path | None) -> tuple[Path, 
 
 def check_known(path: Path, entry: Entry, found: dict[str, int], digest: str, verify: bool) -> None:
     """Refuse a dataset that is not what its entry says: its counts, and its content."""
-    _check_facts(path, entry, found)
+    wrong = [
+        f"{found.get(key, 0):,} {key}" for key, n in entry.facts.items() if found.get(key, 0) != n
+    ]
+    if wrong:
+        right = ", ".join(f"{n:,} {key}" for key, n in entry.facts.items())
+        raise ValueError(
+            f"{path.name} must hold {right}. Got {', '.join(wrong)} instead: the archive is "
+            f"partial or another one. The authors distribute it at {entry.source}."
+        )
     if verify and entry.digest and digest != entry.digest:
         raise ValueError(
             f"The content of {path.name} must have the sha256 {entry.digest[:16]}. Got "
@@ -305,47 +332,12 @@ def _entry(name: str) -> Entry:
     return DATASETS[name]
 
 
-def _check_facts(path: Path, entry: Entry, found: dict[str, int]) -> None:
-    wrong = [
-        f"{found.get(key, 0):,} {key}" for key, n in entry.facts.items() if found.get(key, 0) != n
-    ]
-    if wrong:
-        right = ", ".join(f"{n:,} {key}" for key, n in entry.facts.items())
-        raise ValueError(
-            f"{path.name} must hold {right}. Got {', '.join(wrong)} instead: the archive is "
-            f"partial or another one. The authors distribute it at {entry.source}."
-        )
-
-
 def _walk(folder: Path, pattern: str, depth: int | None = None) -> Iterator[Path]:
     wanted = re.compile(rf"(^|/){pattern}")
     paths = folder.iterdir() if depth == 1 else folder.rglob("*")
     for path in paths:
         if path.is_file() and wanted.search(path.as_posix()):
             yield path
-
-
-def _members(path: Path, pattern: str) -> Iterator[Member]:
-    """The files whose path ends as `pattern` says, from a folder or from any kind of tar."""
-    if path.is_dir():
-        for member in _walk(path, pattern):
-            yield Member(member.as_posix(), member.read_bytes())
-        return
-    wanted = re.compile(rf"(^|/){pattern}")
-    try:
-        with Source(path) as source:
-            with tarfile.open(fileobj=source, mode="r|") as archive:
-                for info in archive:
-                    if info.isfile() and wanted.search(info.name):
-                        file = archive.extractfile(info)
-                        yield Member(info.name, file.read() if file else b"")
-            while source.read(1 << 20):  # to the archive's own end, and its checksum
-                pass
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise ValueError(
-            f"{path.name} must be a whole tar archive ({', '.join(SUFFIXES)}). Got a damaged or "
-            f"partial file instead ({error}). Fetch it again."
-        ) from None
 
 
 def _digest(members: list[Member], pattern: str) -> str:

@@ -28,7 +28,7 @@ from pacsent.paper.gibbs_certificate import (
     GibbsOptions,
     GibbsPosterior,
     WordRiskCertificate,
-    steps,
+    given_posterior,
 )
 from pacsent.text.encoded import Encoded
 from pacsent.threads import n_threads
@@ -38,6 +38,8 @@ from pacsent.words.vocabulary import Vocabulary
 @dataclass(frozen=True, kw_only=True)
 class DocumentOptions(GibbsOptions):
     """Options of kind B: those of `GibbsOptions`; split and holdout count documents."""
+
+    prior_needs_tokens: ClassVar[bool] = False
 
     split: float = 0.1
 
@@ -60,8 +62,8 @@ class DocumentCertificate(WordRiskCertificate):
     )
     needs_texts: ClassVar[tuple[str, ...]] = (
         *WordRiskCertificate.needs_texts,
-        "noise_risk", "noise_margin",
-    )  # fmt: skip
+        *("noise_risk", "noise_margin"),
+    )
 
     losses: str
 
@@ -127,12 +129,7 @@ class _Words(NamedTuple):
     def kl(self) -> float:
         moved, total = self.moved, 0.0
         for rows in np.array_split(moved, max(1, moved.size // 8192)):
-            total += float(
-                kl_gaussians(
-                    self.means[rows], self.variances[rows], self.prior_means[rows],
-                    self.prior_variances[rows],
-                ).sum()
-            )  # fmt: skip
+            total += float(kl_gaussians(*(array[rows] for array in self[:4])).sum())
         return total * (1 + 1e-10) + 1e-13 * moved.size * self.means.shape[1] if moved.size else 0.0
 
 
@@ -150,17 +147,25 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
     aside, rest, rows = divided(sample)
     documents = encoded.take(rows)
     # The prior is the source's alone, calibrated on documents set aside, with the prior's means.
-    scale, shift = _calibrated(sample, encoded.take(np.sort(aside)))
+    scale, shift = 1.0, np.zeros(sample.B_hat.shape[1])
+    if aside.size:
+        halves = token_parts.split_tokens(encoded.take(np.sort(aside)), 0.5, 0.0, sample.rng)
+        B_hat = np.asarray(sample.B_hat, dtype=float)
+        means, _ = mixed(halves.prior, B_hat, np.zeros(len(B_hat)))
+        known = sample.A_hat, sample.p_noise, sample.bias, sample.rng
+        scale, shift = calibrate(means, halves.sample, *known)
     # staying at the prior, where any bound on a mean will do, is one of two branches unless fixed
     sample = sample.corrected(branches=options.n_branches)
     words = _word_posteriors(sample, documents, scale, shift)
-    losses_of = _Measure(sample, words, scale, shift)
-    risk, noise, margin, gibbs = losses_of(documents)
+    risk, noise, margin, gibbs = _document_risks(sample, words, scale, shift, documents)
     held_out: dict = {}
     if rest.size:
-        risk_rest, *_ = losses_of(encoded.take(np.sort(rest)))
+        others = encoded.take(np.sort(rest))
+        risk_rest, *_ = _document_risks(sample, words, scale, shift, others)
         held_out = {"held_out_risk": float(risk_rest.mean()), "n_held_out": int(rest.size)}
     kl = words.kl()
+    posterior = "given" if isinstance(options.posterior, tuple) else options.posterior
+    posterior = posterior if words.moved.size else "prior"
     certificate = sample.certificate(
         DocumentCertificate,
         losses="" if kl else pack_losses(risk),
@@ -173,13 +178,7 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
         bias=sample.bias,
         scale=scale,
         shift_norm=float(np.linalg.norm(shift)),
-        posterior=(
-            "prior"
-            if not words.moved.size
-            else "given"
-            if isinstance(options.posterior, tuple)
-            else options.posterior
-        ),
+        posterior=posterior,
         step=words.step,
         prior_variance=float(np.median(words.prior_variances)),
         n_left_out=int(encoded.n_sentences - rows.size - aside.size - rest.size),
@@ -188,41 +187,24 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
     return certificate, gibbs
 
 
-def _calibrated(sample: Sample, aside: Encoded):
-    B_hat = np.asarray(sample.B_hat, dtype=float)
-    if not aside.n_sentences:
-        return 1.0, np.zeros(B_hat.shape[1])
-    halves = token_parts.split_tokens(aside, 0.5, 0.0, sample.rng)
-    means, _ = mixed(halves.prior, B_hat, np.zeros(len(B_hat)))
-    return calibrate(means, halves.sample, sample.A_hat, sample.p_noise, sample.bias, sample.rng)
-
-
-class _Measure:
+def _document_risks(sample: Sample, words: _Words, scale, shift, documents: Encoded):
     """Risks of documents: half of each makes its vector, the other half is scored."""
-
-    def __init__(self, sample: Sample, words: _Words, scale, shift):
-        self.sample, self.words, self.scale, self.shift = sample, words, scale, shift
-
-    def __call__(self, documents: Encoded):
-        sample, words, bias = self.sample, self.words, self.sample.bias
-        halves = token_parts.split_tokens(documents, 0.5, 0.0, sample.rng)
-        means, variances = mixed(halves.prior, words.means, words.variances)
-        means, variances = self.scale * means + self.shift, self.scale**2 * variances
-        errors = token_errors(means, variances, halves.sample, sample.A_hat, bias=bias)
-        n = np.diff(halves.sample.offsets)
-        positive = np.bincount(np.repeat(np.arange(n.size), n), errors, n.size) / n
-        positive = np.minimum(1.0, positive + token_margin(means, variances))
-        # the margin of noise_risk allows for this rounding of the means
-        noise, margin = noise_risk(
-            means.astype(np.float32), variances, sample.A_hat, sample.p_noise,
-            bias=bias, n_jobs=n_threads(None),
-        )  # fmt: skip
-        risk = 0.5 * positive + 0.5 * np.minimum(1.0, noise + margin)
-        gibbs = GibbsPosterior(
-            means, variances, words.prior_means, words.prior_variances, bias, sample.p_noise,
-            halves, self.scale, self.shift, word_means=words.means, word_variances=words.variances,
-        )  # fmt: skip
-        return risk, noise, margin, gibbs
+    halves = token_parts.split_tokens(documents, 0.5, 0.0, sample.rng)
+    means, variances = mixed(halves.prior, words.means, words.variances)
+    means, variances = scale * means + shift, scale**2 * variances
+    errors = token_errors(means, variances, halves.sample, sample.A_hat, bias=sample.bias)
+    n = np.diff(halves.sample.offsets)
+    positive = np.bincount(np.repeat(np.arange(n.size), n), errors, n.size) / n
+    positive = np.minimum(1.0, positive + token_margin(means, variances))
+    # the margin of noise_risk allows for this rounding of the means
+    how = {"bias": sample.bias, "n_jobs": n_threads(None)}
+    single = means.astype(np.float32)
+    noise, margin = noise_risk(single, variances, sample.A_hat, sample.p_noise, **how)
+    risk = 0.5 * positive + 0.5 * np.minimum(1.0, noise + margin)
+    of_prior = words.prior_means, words.prior_variances, sample.bias, sample.p_noise
+    of_words = words.means, words.variances
+    gibbs = GibbsPosterior(means, variances, *of_prior, halves, scale, shift, *of_words)
+    return risk, noise, margin, gibbs
 
 
 def mixed(encoded: Encoded, mu_w: np.ndarray, var_w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -244,13 +226,11 @@ def source_variances(vocabulary: Vocabulary, scale: float) -> np.ndarray:
 def _word_posteriors(sample: Sample, documents: Encoded, scale, shift) -> _Words:
     """Posterior and prior of every word; a learned one moves as far as the bound gains."""
     B_hat = np.asarray(sample.B_hat, dtype=float)
-    posterior = sample.options.posterior
-    scale_of_prior = sample.options.prior_variance or 0.01
-    prior_var = source_variances(sample.words.vocabulary, scale_of_prior)
+    posterior, rng = sample.options.posterior, sample.rng
+    prior_var = source_variances(sample.words.vocabulary, sample.options.prior_variance or 0.01)
     if isinstance(posterior, tuple):
-        means, spreads = _given(posterior, B_hat, prior_var)
-        return _Words(means, spreads, B_hat, prior_var)
-    steps(posterior)  # refuses other names
+        means, variances = given_posterior(posterior, B_hat.shape)
+        return _Words(means.astype(float), variances, B_hat, prior_var)
     if posterior == "prior":
         return _Words(B_hat, prior_var, B_hat, prior_var)
     learned = sample.fitted(documents)
@@ -259,48 +239,28 @@ def _word_posteriors(sample: Sample, documents: Encoded, scale, shift) -> _Words
     if posterior == "vectorizer":
         var_w[learned.words_] = learned.word_variances_
         return _Words(mu_w, var_w, B_hat, prior_var)
-    step = _best_step(sample, documents, mu_w, prior_var, scale, shift)
-    return _Words(B_hat + step * (mu_w - B_hat), prior_var, B_hat, prior_var, step)
 
-
-def _given(posterior, B_hat, prior_var):
-    mu_w, var_w = (np.asarray(a, dtype=float) for a in posterior)
-    if mu_w.shape != B_hat.shape or var_w.shape != prior_var.shape:
-        raise ValueError(
-            f"posterior must be means of shape {B_hat.shape} and variances of shape "
-            f"{prior_var.shape}, one row per word, for kind 'B'. Got {mu_w.shape} and "
-            f"{var_w.shape} instead."
-        )
-    if not np.isfinite(mu_w).all() or not (np.isfinite(var_w) & (var_w > 0)).all():
-        raise ValueError(
-            "posterior must have finite means and variances > 0. Got others instead. Without "
-            "spread the exact KL is infinite."
-        )
-    return mu_w, var_w
-
-
-def _best_step(sample: Sample, documents: Encoded, mu_w, prior_var, scale, shift):
-    """How far from the prior's to the learned means; variances stay the prior's. An estimate."""
-    B_hat = np.asarray(sample.B_hat, dtype=float)
+    # How far from the prior's to the learned means; variances stay the prior's. An estimate.
     M = documents.n_sentences
     price = bounds.ln_xi(M) - math.log(sample.delta_each)
-    rows = np.sort(sample.rng.choice(M, min(M, 300), replace=False))
-    halves = token_parts.split_tokens(documents.take(rows), 0.5, 0.0, sample.rng)
+    rows = np.sort(rng.choice(M, min(M, 300), replace=False))
+    halves = token_parts.split_tokens(documents.take(rows), 0.5, 0.0, rng)
     counts = sample.words.vocabulary.count(halves.sample)
-    noise = sample.rng.choice(sample.p_noise.size, 400, p=sample.p_noise)
+    noise_words = rng.choice(sample.p_noise.size, 400, p=sample.p_noise)
+    noise = {"noise_words": noise_words, "bias": sample.bias}
     kl = float((((mu_w - B_hat) ** 2).sum(axis=1) / (2 * prior_var)).sum())
     best = (math.inf, 0.0)
     for t in token_parts.STEPS:
         means, variances = mixed(halves.prior, B_hat + t * (mu_w - B_hat), prior_var)
-        found = gibbs_risk(
-            scale * means + shift, scale**2 * variances, counts, sample.A_hat,
-            np.full(400, 1 / 400), bias=sample.bias, noise_words=noise,
-        )  # fmt: skip
-        risk = np.clip(found.risk, 0.0, 1.0)
+        means, variances = scale * means + shift, scale**2 * variances
+        p_noise = np.full(400, 1 / 400)
+        risks = gibbs_risk(means, variances, counts, sample.A_hat, p_noise, **noise)
+        risk = np.clip(risks.risk, 0.0, 1.0)
         if t == 0:  # any bound on a mean will do: about what the betting bound gives
             spread = np.sqrt(2 * risk.var() * -math.log(sample.delta_each) / M)
             best = min(best, (float(risk.mean() + spread), t))
         else:
             price_t = (t * t * kl + price) / M
             best = min(best, (float(bounds.kl_inverse(float(risk.mean()), price_t)), t))
-    return best[1]
+    step = best[1]
+    return _Words(B_hat + step * (mu_w - B_hat), prior_var, B_hat, prior_var, step)

@@ -5,16 +5,14 @@ Labels are used by the classifier only. `reproduction` runs the whole table.
 
 import json
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import pacsent
-from pacsent.encoders import EmptySentenceWarning
-from pacsent.encoders.external_encoders import AnyEncoder, as_encoder, name_of
+from pacsent.encoders.external_encoders import AnyEncoder, as_encoder
 from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.gaussians import kl_gaussians
@@ -75,103 +73,65 @@ class Protocol:
     quick: bool = False  # only recorded
 
 
-class _Labels(NamedTuple):
-    train: np.ndarray
-    test: np.ndarray
-    n_classes: int
+def _score_split(feature_sets, labels: tuple, protocol: Protocol, random: bool):
+    """Scores of all seeds that share a split, the lam curve, the seconds, and features by lam.
 
-
-class _Searched(NamedTuple):
-    """What cross-validation found for every lam, and the features it was made on."""
-
-    table: dict  # (lam number, normalise) -> accuracies (n_seeds, n_Cs)
-    paths: dict  # (lam number, normalise) -> regressions.Path
-    kept: list  # Features of every lam
-    seconds: dict[str, float]
-
-    def best(self, at: int) -> tuple[int, bool, int]:
-        """(lam number, normalise, number of C) of the seed at a place.
-
-        Ties go to the first: small lam, no normalisation, strong penalty.
-        """
-        table = self.table
-        number, normalise = max(table, key=lambda key: (table[key][at].max(), -key[0], -key[1]))
-        return number, normalise, int(np.argmax(table[number, normalise][at]))
-
-
-def _searched(feature_sets, labels: _Labels, protocol: Protocol) -> _Searched:
-    """Every lam and C on the folds of every seed, on the features of the first seed."""
-    folds = np.stack([folds_of(labels.train, seed) for seed in protocol.seeds])
-    settings: dict[str, Any] = {
-        "n_classes": labels.n_classes,
-        "Cs": protocol.Cs,
-        "n_jobs": protocol.n_jobs,
-    }
-    table: dict = {}
-    paths: dict = {}
-    kept = []
-    seconds = {"fit": 0.0, "encode": 0.0, "search": 0.0, "final": 0.0}
+    feature_sets(number, seed) -> Features of lams[number]. The search is made on those of the first
+    seed. Where they are `random`, every other seed's classifier is fitted and scored on its own.
+    `labels` are those of the training and test part, and the number of classes.
+    """
+    y_train, y_test, n_classes = labels
+    settings: dict[str, Any] = {"n_classes": n_classes, "n_jobs": protocol.n_jobs}
+    folds = np.stack([folds_of(y_train, seed) for seed in protocol.seeds])
+    table: dict = {}  # (lam number, normalise) -> accuracies (n_seeds, n_Cs)
+    paths: dict = {}  # (lam number, normalise) -> regressions.Path
+    made_of_lam = []
+    seconds = dict.fromkeys(("fit", "encode", "search", "final"), 0.0)
     for number in range(len(protocol.lams)):
         made = feature_sets(number, protocol.seeds[0])
-        kept.append(made)
+        made_of_lam.append(made)
         seconds["fit"] += made.fit_seconds
         seconds["encode"] += made.encode_seconds
         started = time.perf_counter()
         for normalise in (True,) if made.normalised else (False, True):
             X = unit_rows(made.train) if normalise and not made.normalised else made.train
             before = paths.get((number - 1, normalise))
-            grid = regressions.grid_search(X, labels.train, folds, **settings, start=before)
+            grid = regressions.grid_search(
+                X, y_train, folds, Cs=protocol.Cs, start=before, **settings
+            )
             table[number, normalise] = grid.accuracy.mean(axis=1)
             paths[number, normalise] = grid.path
             if before is not None:  # its preconditioners are large and no longer needed
                 paths[number - 1, normalise] = regressions.Path(before.Cs, before.weights)
         seconds["search"] += time.perf_counter() - started
-    return _Searched(table, paths, kept, seconds)
 
-
-def _score_group(feature_sets, labels: _Labels, protocol: Protocol, *, random=False):
-    """Scores of all seeds that share a split, the lam curve, and what was searched.
-
-    feature_sets(number, seed) -> Features of lams[number]. The search is made on those of the first
-    seed. Where they are `random`, every other seed's classifier is fitted and scored on its own.
-    """
-    searched = _searched(feature_sets, labels, protocol)
-    seconds = searched.seconds
-    scores, fitted = [], {}
+    scores, accuracies = [], {}
     for at, seed in enumerate(protocol.seeds):
-        number, normalise, best = searched.best(at)
+        # Ties go to the first: small lam, no normalisation, strong penalty.
+        number, normalise = max(table, key=lambda key: (table[key][at].max(), -key[0], -key[1]))
+        best = int(np.argmax(table[number, normalise][at]))
         remade = random and seed != protocol.seeds[0]
         choice = number, normalise, best, seed if remade else None
-        if choice not in fitted:
-            made = feature_sets(number, seed) if remade else searched.kept[number]
+        if choice not in accuracies:
+            made = feature_sets(number, seed) if remade else made_of_lam[number]
             seconds["fit"] += made.fit_seconds * remade
             seconds["encode"] += made.encode_seconds * remade
             started = time.perf_counter()
             change = unit_rows if normalise and not made.normalised else lambda X: X
-            coef, intercept = regressions.fit(
-                change(made.train),
-                labels.train,
-                protocol.Cs[best],
-                n_classes=labels.n_classes,
-                start=searched.paths[number, normalise],
-                n_jobs=protocol.n_jobs,
-            )
-            guess = regressions.predict(change(made.test), coef, intercept)
-            fitted[choice] = float(np.mean(guess == labels.test)), coef, intercept
+            C, start = protocol.Cs[best], paths[number, normalise]
+            model = regressions.fit(change(made.train), y_train, C, start=start, **settings)
+            guess = regressions.predict(change(made.test), *model)
+            accuracies[choice] = float(np.mean(guess == y_test))
             seconds["final"] += time.perf_counter() - started
-        accuracy, coef, intercept = fitted[choice]
-        cv_accuracy = float(searched.table[number, normalise][at, best])
+        cv_accuracy = float(table[number, normalise][at, best])
         C, lam = float(protocol.Cs[best]), protocol.lams[number]
-        scores.append(Score(seed, accuracy, cv_accuracy, C, bool(normalise), lam))
-    return scores, _lam_curve(searched.table, protocol.lams), searched
-
-
-def _lam_curve(table, lams) -> dict:
-    """lam -> the best accuracy over C and normalisation, (n_seeds,)."""
-    return {
+        scores.append(Score(seed, accuracies[choice], cv_accuracy, C, bool(normalise), lam))
+    # The best accuracy of each lam over C and normalisation, (n_seeds,).
+    curve = {
         lam: np.max([table[key].max(axis=1) for key in table if key[0] == number], axis=0)
-        for number, lam in enumerate(lams)
+        for number, lam in enumerate(protocol.lams)
     }
+    return scores, curve, seconds, made_of_lam
 
 
 # ---- Results -------------------------------------------------------------------------------------
@@ -210,20 +170,6 @@ def score_text(result: dict, digits: int = 4) -> str:
     shown = f"{result['accuracy']:.{digits}f}"
     several = len(result.get("scores", ())) > 1
     return f"{shown} ± {result['sd']:.{digits}f}" if several else shown
-
-
-def _provenance(dataset: Dataset, words, protocol: Protocol) -> dict:
-    return {
-        "protocol": PROTOCOL,
-        "pacsent": pacsent.__version__,
-        "dataset_digest": dataset.digest,
-        "words_digest": words.digest() if words is not None else None,
-        "seeds": list(protocol.seeds),
-        "Cs": list(protocol.Cs),
-        "n_folds": N_FOLDS,
-        "quick": protocol.quick,
-        "date": time.strftime("%Y-%m-%d"),
-    }
 
 
 def paper_score(row: Row, dataset: str) -> float | None:
@@ -272,71 +218,6 @@ class Prepared:
         if row.few_labels and lam in (None, 1.0) and seed == 0:
             self._kept = {key: made}
         return made
-
-
-def _evaluate_row(row: Row, prepared: Prepared, protocol: Protocol, extract):
-    """Scores of all seeds; seeds that share a split are solved together."""
-    fixed = prepared.dataset.has_fixed_split
-    lams, seeds = protocol.lams, protocol.seeds
-    groups = [tuple(seeds)] if fixed else [(seed,) for seed in seeds]
-    scores, curves = [], []
-    seconds = {"fit": 0.0, "encode": 0.0, "search": 0.0, "final": 0.0}
-    details: dict = {}
-    for group in groups:
-        source, y_train, y_test = prepared.part(group[0])
-
-        def feature_sets(number, seed, source=source):
-            return extract(row, source, lams[number], seed)
-
-        group_scores, curve, searched = _score_group(
-            feature_sets,
-            _Labels(y_train, y_test, prepared.n_classes),
-            replace(protocol, seeds=group),
-            random=row.random,
-        )
-        scores += group_scores
-        curves.append(curve)
-        for key, value in searched.seconds.items():
-            seconds[key] += value
-        if not details:
-            details = _details(searched.kept, scores[0], lams, source)
-    lam_curve = []
-    for lam in lams:
-        values = np.concatenate([curve[lam] for curve in curves])
-        lam_curve.append({"lam": lam, "cv_accuracy": float(values.mean())})
-    return scores, lam_curve if len(lams) > 1 else [], seconds, details
-
-
-def _details(kept, score, lams, source) -> dict:
-    """How much of the text is known, and how the variance goes with the length."""
-    details: dict = {}
-    if source.train is not None:
-        details["coverage"] = round(source.test.coverage, 5)
-        details["mean_tokens"] = round(float(np.diff(source.test.offsets).mean()), 2)
-    made = kept[lams.index(score.lam)]
-    details["n_features"] = int(made.train.shape[1])
-    posterior = getattr(made.vectorizer, "posterior", None)
-    if posterior is not None and source.test is not None:
-        rows = np.arange(min(1000, source.test.n_sentences))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EmptySentenceWarning)
-            variances = posterior(source.test.take(rows))[1]
-        details["variance_by_length"] = _by_length(np.diff(source.test.offsets)[rows], variances)
-    return details
-
-
-def _by_length(lengths, variances, n_bins=12) -> list[dict]:
-    """Median variance in bins of equal numbers of sentences."""
-    good = np.isfinite(variances) & (lengths > 0)
-    if good.sum() < n_bins:
-        return []
-    order = np.argsort(lengths[good], kind="stable")
-    bins = np.array_split(order, n_bins)
-    return [
-        {"n_tokens": float(np.median(lengths[good][rows])),
-         "variance": float(np.median(variances[good][rows]))}
-        for rows in bins
-    ]  # fmt: skip
 
 
 def evaluate(
@@ -418,7 +299,7 @@ def evaluate(
 
 def _row_of(method):
     if not isinstance(method, str):
-        label = name_of(method) if isinstance(method, AnyEncoder) else type(method).__name__
+        label = method.method_name if isinstance(method, AnyEncoder) else type(method).__name__
 
         def extract(row, source, lam, seed):
             from sklearn.base import clone
@@ -447,21 +328,54 @@ def run_row(
 
     extract(row, source, lam, seed) -> Features; by default those of the row.
     """
-    scores, lam_curve, seconds, details = _evaluate_row(
-        row, prepared, protocol, extract or prepared.features
-    )
+    extract = extract or prepared.features
+    lams, seeds, dataset = protocol.lams, protocol.seeds, prepared.dataset
+    scores, curves, details = [], [], {}
+    seconds = dict.fromkeys(("fit", "encode", "search", "final"), 0.0)
+    # Seeds that share a split are solved together.
+    for group in [tuple(seeds)] if dataset.has_fixed_split else [(seed,) for seed in seeds]:
+        source, y_train, y_test = prepared.part(group[0])
+
+        def feature_sets(number, seed, source=source):
+            return extract(row, source, lams[number], seed)
+
+        labels = y_train, y_test, prepared.n_classes
+        part = replace(protocol, seeds=group)
+        group_scores, curve, spent, made = _score_split(feature_sets, labels, part, row.random)
+        scores += group_scores
+        curves.append(curve)
+        seconds = {key: value + spent[key] for key, value in seconds.items()}
+        if not details:
+            if source.train is not None:
+                details["coverage"] = round(source.test.coverage, 5)
+                details["mean_tokens"] = round(float(np.diff(source.test.offsets).mean()), 2)
+            details["n_features"] = int(made[lams.index(scores[0].lam)].train.shape[1])
+    lam_curve = []
+    for lam in lams:
+        values = np.concatenate([curve[lam] for curve in curves])
+        lam_curve.append({"lam": lam, "cv_accuracy": float(values.mean())})
     params = {k: ("inf" if v == float("inf") else v) for k, v in row.params.items()}
     return Result(
         row.name,
         row.label,
-        prepared.dataset.name,
+        dataset.name,
         **mean_and_sd([score.accuracy for score in scores]),
         scores=[asdict(score) for score in scores],
-        paper=paper_score(row, prepared.dataset.name),
-        lam_curve=lam_curve,
+        paper=paper_score(row, dataset.name),
+        lam_curve=lam_curve if len(lams) > 1 else [],
         seconds={key: round(value, 3) for key, value in seconds.items()},
         details={**details, "params": params},
-        provenance=_provenance(prepared.dataset, prepared.words, protocol),
+        provenance={
+            "protocol": PROTOCOL,
+            "pacsent": pacsent.__version__,
+            "dataset_digest": dataset.digest,
+            "words_digest": None if prepared.words is None else prepared.words.digest(),
+            "seeds": list(seeds),
+            "Cs": list(protocol.Cs),
+            "n_folds": N_FOLDS,
+            "quick": protocol.quick,
+            "date": time.strftime("%Y-%m-%d"),
+        },
     )
 
 

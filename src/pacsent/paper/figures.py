@@ -1,7 +1,7 @@
 """Charts of the report as Vega-Lite specifications, by Altair."""
 
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -76,53 +76,42 @@ def figures(results: Sequence[dict], titles: dict[str, str]) -> list[Figure]:
     by_kind: dict[str, dict[str, list[dict]]] = {}
     for result in results:
         by_kind.setdefault(result["kind"], {}).setdefault(result["dataset"], []).append(result)
-    return list(_figures(by_kind, titles))
-
-
-def _figures(by_kind, titles) -> Iterator[Figure]:
+    charts = []
     scored = by_kind.get("classification", {})
-    names = [name for name in titles if name in scored] + sorted(set(scored) - set(titles))
-    for name in names:
-        title, results = titles.get(name, name), scored[name]
-        n = results[0].get("n_test") or N_TEST.get(name)
+    for name in [n for n in titles if n in scored] + sorted(set(scored) - set(titles)):
+        title, of_dataset = titles.get(name, name), scored[name]
+        n = of_dataset[0].get("n_test") or N_TEST.get(name)
         caption = f"{title}: accuracy"
-        if n or any(r["sd"] for r in results):
+        if n or any(r["sd"] for r in of_dataset):
             caption += " with 95% intervals"
             caption += f" ({n:,} test texts)" if n else " (± 2 sd over seeds)"
-        if any(r["paper"] is not None for r in results):
+        if any(r["paper"] is not None for r in of_dataset):
             caption += "; hollow diamonds: the paper's."
-        yield Figure("accuracy", name, caption, _accuracy_chart(results))
-        if curves := [r for r in results if len(r["lam_curve"]) > 1]:
-            caption = f"{title}: cross-validated accuracy against λ; dashed: roles swapped (i-)"
-            points = [
-                {"method": r["label"], "λ": p["lam"], "accuracy": round(p["cv_accuracy"], 4)}
-                for r in curves
-                for p in r["lam_curve"]
-            ]
-            yield Figure("lam", name, caption, _line_chart(points, "λ", "accuracy"))
+        charts.append(Figure("accuracy", name, caption, _accuracy_chart(of_dataset)))
         points = [
-            {"method": r["label"], "words": p["n_tokens"], "variance": p["variance"]}
-            for r in results
-            for p in r["details"].get("variance_by_length", ())
-            if p["variance"] > 0  # a logarithmic axis
+            {"method": r["label"], "λ": p["lam"], "accuracy": round(p["cv_accuracy"], 4)}
+            for r in of_dataset
+            for p in r["lam_curve"]
+            if len(r["lam_curve"]) > 1
         ]
         if points:
-            caption = f"{title}: posterior variance against the number of in-vocabulary words"
-            spec = _line_chart(points, "words", "variance", log_y=True)
-            yield Figure("variance", name, caption, spec)
-    for name, results in by_kind.get("few-labels", {}).items():
-        points = [
-            {"method": r["label"], "labels": p["n_labels"], "accuracy": round(p["accuracy"], 4),
-             "low": p["accuracy"] - p["sd"], "high": p["accuracy"] + p["sd"]}
-            for r in results
-            for p in r["curve"]
-        ]  # fmt: skip
+            caption = f"{title}: cross-validated accuracy against λ; dashed: roles swapped (i-)"
+            charts.append(Figure("lam", name, caption, _line_chart(points, "λ", "accuracy")))
+    for name, curves in by_kind.get("few-labels", {}).items():
+        points = []
+        for r in curves:
+            for p in r["curve"]:
+                low, high = p["accuracy"] - p["sd"], p["accuracy"] + p["sd"]
+                point = {"method": r["label"], "labels": p["n_labels"], "low": low, "high": high}
+                points.append({**point, "accuracy": round(p["accuracy"], 4)})
         caption = f"{titles.get(name, name)}: accuracy against the number of labels, ± sd of draws"
-        yield Figure("few-labels", name, caption, _line_chart(points, "labels", "accuracy"))
-    certificates = [r for results in by_kind.get("certificate", {}).values() for r in results]
+        spec = _line_chart(points, "labels", "accuracy")
+        charts.append(Figure("few-labels", name, caption, spec))
+    certificates = [r for of_dataset in by_kind.get("certificate", {}).values() for r in of_dataset]
     if shown := [r for r in certificates if realized_risk(r) is not None]:
         caption = "Guaranteed and realised risk; the dashed line is guessing."
-        yield Figure("certificate", "", caption, _certificate_chart(shown, titles))
+        charts.append(Figure("certificate", "", caption, _certificate_chart(shown, titles)))
+    return charts
 
 
 def _filtered(alt, values):
@@ -170,7 +159,7 @@ def _accuracy_chart(results) -> dict:
     return _specification(alt, intervals + points + paper, alt.Step(21))
 
 
-def _line_chart(values, x_name, y_name, *, log_y=False) -> dict:
+def _line_chart(values, x_name, y_name) -> dict:
     """One line per method; a method and its variant with swapped roles (i-) share a color."""
     import altair as alt
 
@@ -184,7 +173,7 @@ def _line_chart(values, x_name, y_name, *, log_y=False) -> dict:
     ticks = sorted({value[x_name] for value in values})
     axis = alt.Axis(values=ticks, labelOverlap=True) if len(ticks) < 12 else alt.Axis()
     x = alt.X(f"{x_name}:Q", scale=alt.Scale(type="log", nice=False), axis=axis)
-    y = alt.Y(f"{y_name}:Q", scale=alt.Scale(type="log") if log_y else alt.Scale(zero=False))
+    y = alt.Y(f"{y_name}:Q", scale=alt.Scale(zero=False))
     dashes = alt.Scale(domain=["as named", "swapped"], range=[[1, 0], [5, 4]])
     dash = alt.StrokeDash("roles:N", legend=None, scale=dashes)
     base = _filtered(alt, values).encode(x=x, color=color, opacity=opacity)

@@ -16,9 +16,7 @@ class GenerativeCorpus:
     texts: list[str]
     labels: np.ndarray  # (n_documents,)
     ids: list[np.ndarray]  # the same documents as word ids, in the order of the text
-    vocabulary: (
-        Vocabulary  # all words of the language, also those never drawn; counts of this corpus
-    )
+    vocabulary: Vocabulary  # all words of the language, with their counts in this corpus
     classes: tuple[str, ...]
     gamma: np.ndarray  # (n_documents, n_themes + 1), weights of the themes and the background
     themes: np.ndarray  # (n_themes + 1, n_words), rows sum to one
@@ -83,14 +81,27 @@ def generate(
     >>> generate(20, n_topics=2, n_words=60)
     GenerativeCorpus(20 documents, 60 words, 2 classes)
     """
-    _check_sizes(n_documents, n_topics, n_words)
+    for key, value, least in (
+        ("n_documents", n_documents, 1),
+        ("n_topics", n_topics, 2),
+        ("n_words", n_words, 50),
+    ):
+        if value < least:
+            raise ValueError(f"{key} must be at least {least}. Got {value} instead.")
     if not 0 < topic_share < 1:
         raise ValueError(f"topic_share must be in (0, 1). Got {topic_share} instead. Try 0.35.")
     if not concentration > 0:
         raise ValueError(f"concentration must be positive. Got {concentration} instead. Try 300.")
     rng = np.random.default_rng([language, n_topics, n_words])
     words = _made_up_words(n_words, rng)
-    themes = _themes(3 * n_topics, n_words, rng)
+    # A theme is Zipf over its own random tenth of the words; the first fifty, the language's
+    # function words, belong to none. The last row is the background.
+    themes = np.zeros((3 * n_topics + 1, n_words))
+    for theme in themes[:-1]:
+        own = rng.choice(np.arange(min(50, n_words // 4), n_words), n_words // 10, replace=False)
+        theme[own] = 1.0 / (np.arange(own.size) + 3.0)
+    themes[-1] = 1.0 / (np.arange(n_words) + 5.0)
+    themes /= themes.sum(axis=1, keepdims=True)
     # Each topic has three themes of its own and a smaller share in every other.
     affinity = np.full((n_topics, 3 * n_topics), 0.15)
     for topic in range(n_topics):
@@ -103,52 +114,18 @@ def generate(
     gamma[:, :-1] *= topic_share / gamma[:, :-1].sum(axis=1, keepdims=True)
     gamma[:, -1] = 1 - topic_share
     names = tuple(f"topic {topic + 1}" for topic in range(n_topics))
-    corpus = GenerativeCorpus(
-        [], labels.astype(np.int64), [], Vocabulary(words), names, gamma, themes, concentration,
-        random_state,
-    )  # fmt: skip
-    counts = _write_documents(corpus, words, n_tokens)
-    return replace(corpus, vocabulary=Vocabulary(words, counts))
-
-
-def _check_sizes(n_documents, n_topics, n_words) -> None:
-    for key, value, least in (
-        ("n_documents", n_documents, 1),
-        ("n_topics", n_topics, 2),
-        ("n_words", n_words, 50),
-    ):
-        if value < least:
-            raise ValueError(
-                f"{key} must be an integer of at least {least}. Got {value} instead. Choose more."
-            )
-
-
-def _themes(n_themes: int, n_words: int, rng) -> np.ndarray:
-    """Distributions over the words, (n_themes + 1, n_words); the last is the background.
-
-    A theme is Zipf over its own random tenth of the words; the first fifty, the language's
-    function words, belong to none.
-    """
-    themes = np.zeros((n_themes + 1, n_words))
-    for theme in themes[:-1]:
-        own = rng.choice(np.arange(min(50, n_words // 4), n_words), n_words // 10, replace=False)
-        theme[own] = 1.0 / (np.arange(own.size) + 3.0)
-    themes[-1] = 1.0 / (np.arange(n_words) + 5.0)
-    return themes / themes.sum(axis=1, keepdims=True)
-
-
-def _write_documents(corpus: GenerativeCorpus, words, n_tokens: float) -> np.ndarray:
-    """Draw every document of the corpus; how often each word occurs."""
-    counts = np.zeros(len(words), dtype=np.int64)
-    for document in range(len(corpus.labels)):
+    known = names, gamma, themes, concentration, random_state
+    corpus = GenerativeCorpus([], labels.astype(np.int64), [], Vocabulary(words), *known)
+    counts = np.zeros(n_words, dtype=np.int64)
+    for document in range(n_documents):
         phi, rng = _draw_phi(corpus, document)
         length = max(5, round(n_tokens * rng.lognormal(-0.125, 0.5)))
         drawn = rng.multinomial(length, phi)
-        ids = rng.permutation(np.repeat(np.arange(len(words), dtype=np.int32), drawn))
+        ids = rng.permutation(np.repeat(np.arange(n_words, dtype=np.int32), drawn))
         counts += drawn
         corpus.ids.append(ids)
         corpus.texts.append(" ".join([words[i] for i in ids]))
-    return counts
+    return replace(corpus, vocabulary=Vocabulary(words, counts))
 
 
 def _draw_phi(corpus: GenerativeCorpus, document: int):

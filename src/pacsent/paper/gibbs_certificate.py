@@ -11,7 +11,6 @@ from pacsent.guarantees.encoder_certificate import (
     ROUNDING,
     CertifyOptions,
     EncoderCertificate,
-    Sample,
 )
 from pacsent.maths import bounds
 from pacsent.maths.checks import is_number
@@ -39,6 +38,7 @@ class GibbsOptions(CertifyOptions):
     """
 
     any_encoder: ClassVar[bool] = False
+    prior_needs_tokens: ClassVar[bool] = True
 
     split: float = 0.7
     posterior: Any = "auto"
@@ -46,6 +46,8 @@ class GibbsOptions(CertifyOptions):
 
     def __post_init__(self):
         super().__post_init__()
+        if self.prior_needs_tokens:
+            self._must(self.split > 0, "split", "more than 0: the prior needs tokens")
         if self.prior_variance is not None:
             right = is_number(self.prior_variance) and 0 < self.prior_variance < math.inf
             self._must(right, "prior_variance", "finite and > 0")
@@ -143,8 +145,9 @@ class WordRiskCertificate(GibbsCertificate):
 
     chooses_branch: ClassVar[bool] = True
     needs_texts: ClassVar[tuple[str, ...]] = (
-        *GibbsCertificate.needs_texts, "bias", "scale", "shift_norm", "step", "prior_variance",
-    )  # fmt: skip
+        *GibbsCertificate.needs_texts,
+        *("bias", "scale", "shift_norm", "step", "prior_variance"),
+    )
 
     noise_risk: float
     noise_margin: float
@@ -163,20 +166,20 @@ class WordRiskCertificate(GibbsCertificate):
         return float(bound)
 
 
-def given_posterior(sample: Sample, parts: TextParts, n_dims: int) -> tuple[np.ndarray, np.ndarray]:
-    """The caller's own posterior, for the documents that can be split."""
-    means, variances = (np.asarray(a) for a in sample.options.posterior)
-    shape = (sample.n_texts, n_dims)
+def given_posterior(
+    posterior: tuple[Any, Any], shape: tuple[int, int], rows: Any = slice(None)
+) -> tuple[np.ndarray, np.ndarray]:
+    """The caller's own means, of this shape, and variances; `rows` of both."""
+    means, variances = (np.asarray(a) for a in posterior)
     if means.shape != shape or variances.shape != shape[:1]:
         raise ValueError(
             f"posterior must be means of shape {shape} and variances of shape {shape[:1]}, one row "
-            f"per text. Got {means.shape} and {variances.shape} instead."
+            f"per text (B: per word). Got {means.shape} and {variances.shape} instead."
         )
-    rows = sample.rows[parts.rows]
     means, variances = means[rows], variances[rows].astype(float)
     if not np.isfinite(means).all() or not (np.isfinite(variances) & (variances > 0)).all():
         raise ValueError(
-            "posterior must have finite means and variances > 0 for every text of two known words "
-            "or more. Got others instead. Without spread the exact KL is infinite."
+            "posterior must have finite means and variances > 0. Got others instead. Without "
+            "spread the exact KL is infinite."
         )
     return means, variances

@@ -4,7 +4,7 @@ The paper's methods, ours, and what a user would pick instead (tf-idf).
 """
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -94,19 +94,6 @@ class Texts:
     n_jobs: int | None = None
 
 
-def _from_method(row: Row, source: Texts, lam, seed) -> Features:
-    from pacsent.encoders.methods import make
-
-    params = dict(row.params)
-    if lam is not None:
-        params["lam"] = lam
-    vectorizer = make(row.method, source.words, **params)
-    known = vectorizer.get_params(deep=False)
-    extra = {"on_empty": "ignore", "n_jobs": source.n_jobs, "random_state": seed}
-    vectorizer.set_params(**{key: value for key, value in extra.items() if key in known})
-    return from_estimator(vectorizer, source.train, source.test)
-
-
 def from_estimator(vectorizer: Any, train: Any, test: Any) -> Features:
     """Features of both parts by a vectorizer fitted on the first, and the seconds of each step."""
     started = time.perf_counter()
@@ -117,22 +104,21 @@ def from_estimator(vectorizer: Any, train: Any, test: Any) -> Features:
     return Features(F_train, F_test, fitted - started, done - fitted, vectorizer)
 
 
-def _tf_idf(row, source, lam, seed) -> Features:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    vectorizer = TfidfVectorizer(
-        analyzer=tokenise_paper, sublinear_tf=True, min_df=2, dtype=np.float32
-    )
-    started = time.perf_counter()
-    train = vectorizer.fit_transform(source.train_texts)
-    fitted = time.perf_counter()
-    test = vectorizer.transform(source.test_texts)
-    return Features(
-        train, test, fitted - started, time.perf_counter() - fitted, vectorizer, normalised=True
-    )
-
-
 def features(row: Row, source: Texts, lam: float | None = None, seed: int = 0) -> Features:
     """The vectors of one row, at one lam where it has several."""
-    extract = _tf_idf if row.method == "tf-idf" else _from_method
-    return extract(row, source, lam, seed)
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    from pacsent.encoders.methods import make
+
+    if row.method == "tf-idf":
+        vectorizer = TfidfVectorizer(
+            analyzer=tokenise_paper, sublinear_tf=True, min_df=2, dtype=np.float32
+        )
+        made = from_estimator(vectorizer, source.train_texts, source.test_texts)
+        return replace(made, normalised=True)
+    params = row.params if lam is None else {**row.params, "lam": lam}
+    method = make(row.method, source.words, **params)
+    extra = {"on_empty": "ignore", "n_jobs": source.n_jobs, "random_state": seed}
+    known = method.get_params(deep=False)
+    method.set_params(**{key: value for key, value in extra.items() if key in known})
+    return from_estimator(method, source.train, source.test)

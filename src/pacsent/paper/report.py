@@ -11,7 +11,6 @@ from pacsent.maths.rounding import percent, rounded_up
 from pacsent.optional import install_hint
 from pacsent.paper.evaluation import score_text
 from pacsent.paper.figures import (
-    Figure,
     accuracy_interval,
     chart_runtime,
     figures,
@@ -135,12 +134,12 @@ def certificate_table(results: Sequence[dict]) -> ReportTable:
     risk = "true_risk" if any("true_risk" in r for r in certificates) else "held_out_risk"
     header = ["method", "dataset", risk.replace("_", " ").replace("held out", "held-out")]
     header += ["certificate", "kind", "KL", "n", "delta"]
-    rows = [
-        [r["label"], TITLES.get(r["dataset"], r["dataset"]),
-         "" if r.get(risk) is None else f"{r[risk]:.4f}", rounded_up(r["risk_bound"], 4),
-         r["certificate_kind"], f"{r.get('kl', 0.0):.1f}", f"{r['n']:,}", f"{r['delta']:g}"]
-        for r in certificates
-    ]  # fmt: skip
+    rows = []
+    for r in certificates:
+        realized = "" if r.get(risk) is None else f"{r[risk]:.4f}"
+        cells = [r["label"], TITLES.get(r["dataset"], r["dataset"]), realized]
+        cells += [rounded_up(r["risk_bound"], 4), r["certificate_kind"], f"{r.get('kl', 0.0):.1f}"]
+        rows.append([*cells, f"{r['n']:,}", f"{r['delta']:g}"])
     return ReportTable(header, rows)
 
 
@@ -256,7 +255,15 @@ def write(results: Sequence[dict], out: str | os.PathLike, run: dict | None = No
         )
     folder = Path(out)
     charts = figures(results, TITLES)
-    plots(charts, folder / "plots")
+    if charts:
+        import vl_convert
+    for chart in charts:
+        spec = {**chart.spec, "width": _FILE_WIDTH, "background": "white"}
+        stem = "-".join(part for part in (chart.kind, chart.dataset) if part)
+        drawn = vl_convert.vegalite_to_svg(spec).encode(), vl_convert.vegalite_to_pdf(spec)
+        for suffix, content in zip((".svg", ".pdf"), drawn):
+            with replacing(folder / "plots" / f"{stem}{suffix}", parents=True) as file:
+                file.write(content)
     table = accuracy_table(results)
     for name, content in (
         ("table.md", format_table(table, "md") + "\n"),
@@ -269,36 +276,7 @@ def write(results: Sequence[dict], out: str | os.PathLike, run: dict | None = No
 
 
 def _page(results, charts, run) -> str:
-    scored = _of_kind(results, "classification")
-    seconds = sum(
-        r.get("provenance", {}).get("wall_seconds") or sum(r["seconds"].values()) for r in scored
-    )
-    provenance = results[0].get("provenance", {})
-    return render(
-        "report.html",
-        title="pacsent: the paper's table, reproduced",
-        findings=findings(results),
-        minutes=seconds / 60,
-        memory=(run or {}).get("peak_memory_bytes", 0) / 2**30,
-        datasets={name: TITLES.get(name, name) for name in _dataset_names(results)},
-        accuracy=_accuracy_rows(results),
-        tables={
-            "certificate": certificate_table(results),
-            "few-labels": few_label_table(results),
-            "similarity": similarity_table(results),
-            "times": time_table(results),
-        },
-        figures=charts,
-        charts=[chart.spec for chart in charts],
-        runtime=chart_runtime() if charts else "",
-        install_hint=install_hint("report"),
-        version=provenance.get("pacsent", ""),
-        words_digest=str(provenance.get("words_digest", ""))[:16],
-    )
-
-
-def _accuracy_rows(results) -> list[dict[str, Any]]:
-    """Rows of the page's main table: cells with the paper's number and the difference to it."""
+    # Rows of the main table: cells with the paper's number and the difference to it.
     scores = {(r["row"], r["dataset"]): r for r in _of_kind(results, "classification")}
     names = _dataset_names(results)
     best = {
@@ -327,22 +305,29 @@ def _accuracy_rows(results) -> list[dict[str, Any]]:
         label = next(r["label"] for r in scores.values() if r["row"] == row)
         in_paper = row in ROWS and ROWS[row].in_paper
         rows.append({"label": label, "in_paper": in_paper, "cells": cells})
-    return rows
-
-
-def plots(charts: Sequence[Figure], folder: str | os.PathLike) -> None:
-    """Write every chart as .svg and .pdf."""
-    if not charts:
-        return
-    import vl_convert
-
-    for chart in charts:
-        spec = {**chart.spec, "width": _FILE_WIDTH, "background": "white"}
-        stem = "-".join(part for part in (chart.kind, chart.dataset) if part)
-        contents = {
-            ".svg": vl_convert.vegalite_to_svg(spec).encode(),
-            ".pdf": vl_convert.vegalite_to_pdf(spec),
-        }
-        for suffix, content in contents.items():
-            with replacing(Path(folder) / f"{stem}{suffix}", parents=True) as file:
-                file.write(content)
+    scored = _of_kind(results, "classification")
+    seconds = sum(
+        r.get("provenance", {}).get("wall_seconds") or sum(r["seconds"].values()) for r in scored
+    )
+    provenance = results[0].get("provenance", {})
+    return render(
+        "report.html",
+        title="pacsent: the paper's table, reproduced",
+        findings=findings(results),
+        minutes=seconds / 60,
+        memory=(run or {}).get("peak_memory_bytes", 0) / 2**30,
+        datasets={name: TITLES.get(name, name) for name in names},
+        accuracy=rows,
+        tables={
+            "certificate": certificate_table(results),
+            "few-labels": few_label_table(results),
+            "similarity": similarity_table(results),
+            "times": time_table(results),
+        },
+        figures=charts,
+        charts=[chart.spec for chart in charts],
+        runtime=chart_runtime() if charts else "",
+        install_hint=install_hint("report"),
+        version=provenance.get("pacsent", ""),
+        words_digest=str(provenance.get("words_digest", ""))[:16],
+    )

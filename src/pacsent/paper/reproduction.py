@@ -1,5 +1,6 @@
 """The whole table and more, one JSON file for each result; goes on where it stopped."""
 
+import contextlib
 import json
 import os
 import time
@@ -74,9 +75,8 @@ def tasks(only: Iterable[str] | None = None) -> list[Cell]:
     for key, group in choices.items():
         kept = {name for name in wanted if name in group}
         if key == "kind" and "paper" in kept:
-            every = [t for t in every if t.kind == "classification" and ROWS[t.row].in_paper
-                     and t.dataset in PAPER_DATASETS]  # fmt: skip
-            kept -= {"paper"}
+            every = [t for t in every if ROWS[t.row].in_paper and t.dataset in PAPER_DATASETS]
+            kept = kept - {"paper"} | {"classification"}
         if kept:
             every = [task for task in every if getattr(task, key) in kept]
     return every
@@ -158,12 +158,20 @@ class _Run:
             for task in listed:
                 known = datasets.DATASETS[task.dataset].digest
                 _check_same(self.results, "dataset_digest", known, task.dataset)
-        self.left = [t for t in listed if not _is_done(self.results / t.file, self.keys[t])]
+        self.left = [task for task in listed if not self.is_done(task)]
         self.n_listed, self.n_kept, self.n_done = len(listed), len(listed) - len(self.left), 0
         self.skipped: dict[str, str] = {}
         self.started = time.perf_counter()
         self.say: Callable[[str], object] = lambda line: None
         self._loaded: dict[str, Any] = {}
+
+    def is_done(self, task: Cell) -> bool:
+        try:
+            made = json.loads((self.results / task.file).read_text())["provenance"]
+        except (OSError, ValueError, KeyError):
+            return False
+        key = self.keys[task]
+        return all(made.get(name) == value for name, value in key.items() if value is not None)
 
     def seconds(self) -> float:
         return time.perf_counter() - self.started
@@ -187,6 +195,19 @@ class _Run:
         self.skipped[name] = str(error)
         self.say(f"left out {name}: {error}")
 
+    def result(self, task: Cell, prepared: Any) -> dict:
+        row, protocol = ROWS[task.row], self.protocol
+        if task.kind == "similarity":
+            return evaluation.similarity(row, prepared, self.words, n_jobs=protocol.n_jobs)
+        if task.kind == "few-labels":
+            sizes: dict[str, Any] = {"sizes": (100,), "n_draws": 2} if protocol.quick else {}
+            result = evaluation.few_labels(row, prepared, n_jobs=protocol.n_jobs, **sizes)
+            return {"dataset": task.dataset, **result}
+        if task.kind == "certificate":
+            return {"dataset": task.dataset, **evaluation.certificate(row, prepared)}
+        lams = (0.5, 4.0) if protocol.quick and len(row.lams) > 1 else row.lams or (None,)
+        return asdict(evaluation.run_row(row, prepared, replace(protocol, lams=lams)))
+
     def do(self, task: Cell, data: str | Path) -> None:
         """Make one result and write it."""
         prepared = self.prepared(task, data)
@@ -196,7 +217,7 @@ class _Run:
         _check_same(self.results, "dataset_digest", made_of, task.dataset)
         began = time.perf_counter()
         try:
-            content = _run_task(task, prepared, self.words, self.protocol)
+            content = self.result(task, prepared)
         except ImportError as error:
             self.leave_out(task.row, error)
             return
@@ -213,31 +234,20 @@ class _Run:
         self.say(_one_line(content))
 
     def summary(self) -> dict:
+        peak_memory = 0
+        with contextlib.suppress(ImportError):  # not a Unix
+            import resource
+
+            peak_memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return {
             "seconds": round(self.seconds(), 1),
-            "peak_memory_bytes": _peak_memory(),
+            "peak_memory_bytes": peak_memory,
             "n_done": self.n_done,
             "n_kept": self.n_kept,
             "n_missing": self.n_listed - self.n_done - self.n_kept,
             "skipped": self.skipped,
             "n_cores": n_cores(),
         }
-
-
-def _run_task(task: Cell, prepared, words, protocol: Protocol) -> dict:
-    row = ROWS[task.row]
-    lams = row.lams or (None,)
-    if protocol.quick and len(lams) > 1:
-        lams = (0.5, 4.0)
-    if task.kind == "similarity":
-        return evaluation.similarity(row, prepared, words, n_jobs=protocol.n_jobs)
-    if task.kind == "few-labels":
-        sizes: dict[str, Any] = {"sizes": (100,), "n_draws": 2} if protocol.quick else {}
-        result = evaluation.few_labels(row, prepared, n_jobs=protocol.n_jobs, **sizes)
-        return {"dataset": task.dataset, **result}
-    if task.kind == "certificate":
-        return {"dataset": task.dataset, **evaluation.certificate(row, prepared)}
-    return asdict(evaluation.run_row(row, prepared, replace(protocol, lams=lams)))
 
 
 def _check_same(folder: Path, key: str, digest: str, dataset: str | None = None) -> None:
@@ -252,14 +262,6 @@ def _check_same(folder: Path, key: str, digest: str, dataset: str | None = None)
             f"{made[:12]} there, and {digest[:12]} now, instead. Choose another folder, or delete "
             "the old results."
         )
-
-
-def _is_done(path: Path, key: dict) -> bool:
-    try:
-        made = json.loads(path.read_text())["provenance"]
-    except (OSError, ValueError, KeyError):
-        return False
-    return all(made.get(name) == value for name, value in key.items() if value is not None)
 
 
 def write_json(path: str | os.PathLike, content: dict) -> None:
@@ -285,43 +287,32 @@ _NUMBERS = {
 }
 
 
-def _read_result(path: Path) -> dict:
-    """A JSON object; ValueError if it is a result without the names and numbers of its kind."""
-    missing = "one JSON object"
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        content = None
-    if isinstance(content, dict):
-        if not {"kind", "row"} <= set(content):
-            return content
-        names = [n for n in ("kind", "row", "label", "dataset") if type(content.get(n)) is not str]
-        numbers = [
-            name
-            for name, may_be_none in _NUMBERS.get(str(content["kind"]), {}).items()
-            if type(content.get(name, "")) not in (int, float, *[type(None)] * may_be_none)
-        ]
-        missing = ", ".join(
-            [*(f"a string {n}" for n in names), *(f"a number {n}" for n in numbers)]
-        )
-        if content["kind"] == "classification" and not isinstance(content.get("scores"), list):
-            missing = missing or "a list called scores"
-        if not missing:
-            return content
-    raise ValueError(
-        f"{path} must contain {missing}: the file is damaged. Delete it; pacsent reproduce makes "
-        "it again."
-    )
-
-
 def read_results(folder: str | os.PathLike) -> list[dict]:
     """Every result under `folder`, in the order of the table."""
     order = {name: number for number, name in enumerate(ROWS)}
     results = []
     for path in sorted(Path(folder).rglob("*.json")):
-        content = _read_result(path)
-        if "kind" in content and "row" in content:
-            results.append(content)
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError):
+            content = None
+        missing = [] if isinstance(content, dict) else ["one JSON object"]
+        if isinstance(content, dict):
+            if not {"kind", "row"} <= set(content):
+                continue  # not a result
+            for name in ("kind", "row", "label", "dataset"):
+                missing += [f"a string {name}"] * (type(content.get(name)) is not str)
+            for name, may_be_none in _NUMBERS.get(str(content["kind"]), {}).items():
+                allowed = (int, float, type(None)) if may_be_none else (int, float)
+                missing += [f"a number {name}"] * (type(content.get(name, "")) not in allowed)
+            if content["kind"] == "classification" and type(content.get("scores")) is not list:
+                missing.append("a list called scores")
+        if missing:
+            raise ValueError(
+                f"{path} must contain {', '.join(missing)}: the file is damaged. Delete it; "
+                "pacsent reproduce makes it again."
+            )
+        results.append(content)
     return sorted(results, key=lambda r: (r["kind"], order.get(r["row"], 99), r.get("dataset", "")))
 
 
@@ -337,11 +328,3 @@ def _one_line(content: dict) -> str:
         return f"{where}, few labels: {accuracies}"
     bound = rounded_up(content["risk_bound"], 4)
     return f"{where}: certificate {bound}, held out {content['held_out_risk']:.4f}"
-
-
-def _peak_memory() -> int:
-    try:
-        import resource
-    except ImportError:  # not a Unix
-        return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -24,8 +24,7 @@ from pacsent.maths.risks import gibbs_risk, word_scores
 from pacsent.paper import document_certificate, squared_certificate, token_parts, word_certificate
 from pacsent.paper.document_certificate import DocumentOptions, mixed, source_variances
 from pacsent.paper.generative import generate
-from pacsent.paper.squared_certificate import SquaredOptions
-from pacsent.paper.word_certificate import WordOptions
+from pacsent.paper.gibbs_certificate import GibbsOptions, GibbsPosterior
 from pacsent.progress import bar
 from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
@@ -34,9 +33,9 @@ from pacsent.words.vocabulary import Vocabulary
 # the options of each kind, and the module that measures it
 MEASURED = {
     "continuation": (CertifyOptions, continuation),
-    "A": (WordOptions, word_certificate),
+    "A": (GibbsOptions, word_certificate),
     "B": (DocumentOptions, document_certificate),
-    "C": (SquaredOptions, squared_certificate),
+    "C": (GibbsOptions, squared_certificate),
 }
 KINDS = tuple(MEASURED)
 
@@ -224,40 +223,46 @@ def simulate(
         raise ValueError(f"setting must be one of {tuple(SETTINGS)}. Got {setting!r} instead.")
     if n_replicates < 1:
         raise ValueError(f"n_replicates must be at least 1. Got {n_replicates} instead.")
-    language = Language(SETTINGS[setting])
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {KINDS}. Got {kind!r} instead.")
     if setting == "drift" and kind not in ("continuation", "A"):
         raise ValueError(f"kind must be 'continuation' or 'A' in drift. Got {kind!r} instead.")
-    rows = np.empty((n_replicates, 4))
-    population: _Continuing | _Population | None = None
+    language = Language(SETTINGS[setting])
+    population: _Redrawn | _Continuing | _Population
     if setting == "drift":
         population = _Drifting(language, random_state, kind)
-    elif kind in ("B", "continuation"):
-        population = (_Population if kind == "B" else _Continuing)(language, random_state)
-    trial = Trial(delta, options)
+    elif kind == "B":
+        population = _Population(language, random_state)
+    elif kind == "continuation":
+        population = _Continuing(language, random_state)
+    else:
+        population = _Redrawn(language, kind)
+    trial, rows = Trial(delta, options), np.empty((n_replicates, 4))
     with bar(f"{kind}, {setting}", total=n_replicates, unit="replicates", enabled=verbose) as shown:
         for replicate in range(n_replicates):
             rng = np.random.default_rng([random_state, replicate])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                if population is not None:
-                    rows[replicate] = population.replicate(rng, trial)
-                else:
-                    rows[replicate] = _replicate(language, kind, rng, trial)
+                rows[replicate] = population.replicate(rng, trial)
             shown.advance()
     claimed, true, paper_claimed, paper_true = rows.T
     n_violations = int((claimed < true).sum())
     low, high = two_sided_limits(n_violations, n_replicates, 0.05)
     return Coverage(
-        kind, setting, n_replicates, n_violations, low, high, delta,
+        kind,
+        setting,
+        n_replicates,
+        n_violations,
+        low,
+        high,
+        delta,
         mean_bound=float(claimed.mean()),
         mean_risk=float(true.mean()),
         mean_gap=float((claimed - true).mean()),
         paper_violations=int((paper_claimed < paper_true).sum()),
         paper_mean_bound=float(paper_claimed.mean()),
         paper_mean_risk=float(paper_true.mean()),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -275,35 +280,37 @@ class Trial:
         return module.measure(prepare(encoder, documents, chosen))
 
 
-def _replicate(language, kind, rng, trial: Trial):
-    words = language.words
-    encoded, phi = language.draw(rng)
-    posterior = language.setting.posterior if kind != "C" else "auto"
-    certificate, gibbs = trial(rng, words, encoded, kind, posterior=posterior)
-    target = phi[gibbs.parts.rows]
-    true = (_true_squares if kind == "C" else _true_words)(words, gibbs, target)
-    return (certificate.bound, true, *_paper_claim(words, encoded, phi, trial.delta))
+def _risks(gibbs: GibbsPosterior, words: WordVectors, counts) -> np.ndarray:
+    """Balanced risk of each posterior if the words of its document follow `counts`."""
+    posterior, table = (gibbs.means, gibbs.variances), words.input_vectors
+    return gibbs_risk(*posterior, counts, table, gibbs.p_noise, bias=gibbs.bias).risk
 
 
-def _true_words(words, gibbs, target):
-    """Balanced risk where the words of each document follow `target`, weighted by its sample."""
-    risk = gibbs_risk(
-        gibbs.means, gibbs.variances, sparse.csr_matrix(target), words.input_vectors,
-        gibbs.p_noise, bias=gibbs.bias,
-    )  # fmt: skip
-    weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
-    return weight @ risk.risk
+class _Redrawn:
+    """Kinds A and C: the documents are drawn anew in each replicate, from known distributions."""
 
+    def __init__(self, language, kind):
+        self.language, self.kind = language, kind
 
-def _true_squares(words, gibbs, phi):
-    A_hat = words.input_vectors.astype(float)
-    weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
-    squares = (
-        phi @ (A_hat**2).sum(axis=1)
-        - 2 * ((phi @ A_hat) * gibbs.means).sum(axis=1)
-        + (gibbs.means**2).sum(axis=1)
-    )
-    return weight @ (0.5 * (squares + A_hat.shape[1] * gibbs.variances))
+    def replicate(self, rng, trial: Trial):
+        words = self.language.words
+        encoded, phi = self.language.draw(rng)
+        posterior = self.language.setting.posterior if self.kind != "C" else "auto"
+        certificate, gibbs = trial(rng, words, encoded, self.kind, posterior=posterior)
+        target = phi[gibbs.parts.rows]
+        weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
+        if self.kind == "A":
+            losses = _risks(gibbs, words, sparse.csr_matrix(target))
+        else:
+            A_hat = words.input_vectors.astype(float)
+            squares = (
+                target @ (A_hat**2).sum(axis=1)
+                - 2 * ((target @ A_hat) * gibbs.means).sum(axis=1)
+                + (gibbs.means**2).sum(axis=1)
+            )
+            losses = 0.5 * (squares + A_hat.shape[1] * gibbs.variances)
+        claim = _paper_claim(words, encoded, phi, trial.delta)
+        return (certificate.bound, weight @ losses, *claim)
 
 
 def _paper_claim(words, encoded, phi, delta):
@@ -370,12 +377,10 @@ class _Drifting(_Continuing):
         head, tail = cut(sample)
         words = self.language.words
         certificate, gibbs = trial(rng, words, head, "A")
-        risk = gibbs_risk(  # of the very posteriors that were certified, on the words that follow
-            gibbs.means, gibbs.variances, words.vocabulary.count(tail.take(gibbs.parts.rows)),
-            words.input_vectors, gibbs.p_noise, bias=gibbs.bias,
-        )  # fmt: skip
+        # the very posteriors that were certified, on the words that follow
+        risks = _risks(gibbs, words, words.vocabulary.count(tail.take(gibbs.parts.rows)))
         weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
-        return certificate.bound, float(weight @ risk.risk), 0.0, 0.0
+        return certificate.bound, float(weight @ risks), 0.0, 0.0
 
 
 class _Population:
@@ -419,10 +424,7 @@ class _Population:
         for _ in range(2):
             halves = token_parts.split_tokens(self.encoded, 0.5, 0.0, rng)
             means, variances = mixed(halves.prior, gibbs.word_means, gibbs.word_variances)
-            means = gibbs.scale * means + gibbs.shift
-            risk = gibbs_risk(
-                means, gibbs.scale**2 * variances, words.vocabulary.count(halves.sample),
-                words.input_vectors, gibbs.p_noise, bias=gibbs.bias,
-            )  # fmt: skip
-            total += risk.risk.mean() / 2
+            means, variances = gibbs.scale * means + gibbs.shift, gibbs.scale**2 * variances
+            halved = gibbs._replace(means=means, variances=variances)
+            total += _risks(halved, words, words.vocabulary.count(halves.sample)).mean() / 2
         return total

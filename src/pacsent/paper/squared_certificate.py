@@ -35,15 +35,6 @@ from pacsent.text.encoded import Encoded
 
 
 @dataclass(frozen=True, kw_only=True)
-class SquaredOptions(GibbsOptions):
-    """Options of kind C: those of `GibbsOptions`."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        self._must(self.split > 0, "split", "more than 0: the prior needs tokens")
-
-
-@dataclass(frozen=True, kw_only=True)
 class SquaredCertificate(GibbsCertificate):
     """Kind C: half the squared distance between a document's vector and a further word.
 
@@ -53,7 +44,7 @@ class SquaredCertificate(GibbsCertificate):
     """
 
     kind: ClassVar[str] = "C"
-    options_class: ClassVar[type[CertifyOptions]] = SquaredOptions
+    options_class: ClassVar[type[CertifyOptions]] = GibbsOptions
     unit: ClassVar[str] = "words"
     assumption: ClassVar[str] = (
         "given its document, every token is drawn independently of all others from the document's "
@@ -62,8 +53,9 @@ class SquaredCertificate(GibbsCertificate):
     )
     unbounded: ClassVar[tuple[str, ...]] = ("bound", "empirical_risk")
     needs_texts: ClassVar[tuple[str, ...]] = (
-        *GibbsCertificate.needs_texts, "constant_risk", "n_documents", "largest_square",
-    )  # fmt: skip
+        *GibbsCertificate.needs_texts,
+        *("constant_risk", "n_documents", "largest_square"),
+    )
 
     n_documents: int
     lam: float
@@ -125,7 +117,7 @@ class SquaredCertificate(GibbsCertificate):
 def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCertificate:
     """Certificate C: the squared loss on further words, if words were independent draws.
 
-    The arguments are those of `pacsent.certify_encoder`; the options are those of `SquaredOptions`.
+    The arguments are those of `pacsent.certify_encoder`; the options are those of `GibbsOptions`.
 
     Examples
     --------
@@ -134,7 +126,7 @@ def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCer
     >>> bool(certify_squared_loss(encoder, texts, random_state=0).verify())
     True
     """
-    return measure(prepare(encoder, texts, SquaredOptions(**options)))[0]
+    return measure(prepare(encoder, texts, GibbsOptions(**options)))[0]
 
 
 def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:
@@ -147,22 +139,13 @@ def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:
     A_hat = np.asarray(s.A_hat, dtype=np.float32)
     n_dims = A_hat.shape[1]
 
-    # From here to lam only the prior's part is read.
-    encoder = s.fitted(parts.prior)
-    m = vectors_of(encoder, parts.prior).astype(float)
-    m = _calibrated_squares(s, encoder, parts.prior, m)
-    D = Distances.of(n_s, farthest_word(A_hat, m))
-    inner = token_parts.split_tokens(parts.prior, 0.75, 0.0, s.rng)
-    distances, share = np.ones(1), n_s[:1]
-    if inner.rows.size:
-        guess, _ = _word_moments(inner.sample, A_hat)
-        distances, share = ((guess - m[inner.rows]) ** 2).sum(axis=1), n_s[inner.rows]
-    lam, tau = _choose_squares(n_s, n, D, n_dims, s, distances, share)
+    m, D, lam, tau = _prior_of(s, parts, A_hat)
 
     # The posterior that minimises this very bound is Gaussian: the Gibbs posterior.
     centre, square = _word_moments(parts.sample, A_hat)
     if isinstance(options.posterior, tuple):
-        mu, var_Q = given_posterior(s, parts, n_dims)
+        shape, rows = (s.n_texts, n_dims), s.rows[parts.rows]
+        mu, var_Q = given_posterior(options.posterior, shape, rows)
         mu, kind = mu.astype(float), "given"
     elif options.posterior == "prior":
         mu, var_Q, kind = m, np.full(len(m), tau), "prior"
@@ -234,38 +217,45 @@ def _word_moments(encoded: Encoded, A_hat):
     return centre, np.maximum(square, 0.0)
 
 
-def _calibrated_squares(s: Sample, encoder, prior_part, m):
-    """scale * m + shift, the least-squares fit to the words of the prior's own inner sample."""
-    inner = token_parts.split_tokens(prior_part, 0.75, 0.0, s.rng)
-    if inner.rows.size < 2:
-        return m
-    x = vectors_of(encoder, inner.prior).astype(float)
-    y, _ = _word_moments(inner.sample, s.A_hat)
-    weight = inner.n_sample / inner.n_sample.sum()
-    x_bar, y_bar = weight @ x, weight @ y
-    spread = weight @ ((x - x_bar) ** 2).sum(axis=1)
-    slope = (weight @ ((x - x_bar) * (y - y_bar)).sum(axis=1)) / max(spread, 1e-12)
-    return slope * (m - x_bar) + y_bar
+def _prior_of(s: Sample, parts, A_hat):
+    """(means, distances, lam, tau) of the prior, chosen by its part of the text alone.
 
-
-def _choose_squares(n_s, n, D, n_dims, s, distances, share):
-    """(lam, tau) with the smallest estimated bound: the posterior integrated out.
+    The means are scale * vector + shift, the least-squares fit to words of an inner sample. lam and
+    the variance tau have the smallest estimated bound, with the posterior integrated out:
 
     min_Q R_hat + KL/lam = const + (1/lam) sum_s [e_s/(1 + e_s tau) |centre_s - m_s|^2 / 2
                                                  + n_dims/2 ln(1 + e_s tau)],  e_s = lam n_s / n
     """
+    n_s, n_dims = parts.n_sample.astype(float), A_hat.shape[1]
+    n = int(n_s.sum())
+    encoder = s.fitted(parts.prior)
+    m = vectors_of(encoder, parts.prior).astype(float)
+    inner = token_parts.split_tokens(parts.prior, 0.75, 0.0, s.rng)
+    if inner.rows.size >= 2:
+        x = vectors_of(encoder, inner.prior).astype(float)
+        y, _ = _word_moments(inner.sample, s.A_hat)
+        weight = inner.n_sample / inner.n_sample.sum()
+        x_bar, y_bar = weight @ x, weight @ y
+        spread = weight @ ((x - x_bar) ** 2).sum(axis=1)
+        slope = (weight @ ((x - x_bar) * (y - y_bar)).sum(axis=1)) / max(spread, 1e-12)
+        m = slope * (m - x_bar) + y_bar
+    D = Distances.of(n_s, farthest_word(A_hat, m))
+    inner = token_parts.split_tokens(parts.prior, 0.75, 0.0, s.rng)
+    distances, share = np.ones(1), n_s[:1]
+    if inner.rows.size:
+        guess, _ = _word_moments(inner.sample, A_hat)
+        distances, share = ((guess - m[inner.rows]) ** 2).sum(axis=1), n_s[inner.rows]
     best = (math.inf, 1.0, 1.0)
     taus = [float(np.mean(distances) * f / n_dims) for f in (1e-3, 1e-2, 0.1, 0.5)]
     if s.options.prior_variance is not None:
         taus = [s.options.prior_variance]
-    largest = D.mean_square
     scale = n_s.sum() / max(share.sum(), 1.0)
     for tau in taus:
-        for lam in n / largest * 2.0 ** np.arange(-14, 9, 0.5):
+        for lam in n / D.mean_square * 2.0 ** np.arange(-14, 9, 0.5):
             complexity = squared_loss_complexity(lam, n, s.delta_each, tau, n_dims, D)
             e = lam * share / n
             each = 0.5 * e / (1 + e * tau) * distances + 0.5 * n_dims * np.log1p(e * tau)
             value = (complexity + scale * each.sum()) / lam
             if value < best[0]:
                 best = (value, float(lam), float(tau))
-    return best[1], best[2]
+    return m, D, best[1], best[2]

@@ -34,15 +34,6 @@ from pacsent.threads import n_threads
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordOptions(GibbsOptions):
-    """Options of kind A: those of `GibbsOptions`."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        self._must(self.split > 0, "split", "more than 0: the prior needs tokens")
-
-
-@dataclass(frozen=True, kw_only=True)
 class WordCertificate(WordRiskCertificate):
     """Kind A: a further word of one of the documents, if words were independent draws.
 
@@ -53,7 +44,7 @@ class WordCertificate(WordRiskCertificate):
     """
 
     kind: ClassVar[str] = "A"
-    options_class: ClassVar[type[CertifyOptions]] = WordOptions
+    options_class: ClassVar[type[CertifyOptions]] = GibbsOptions
     unit: ClassVar[str] = "words"
     assumption: ClassVar[str] = (
         "given its document, every token is drawn independently of all others from the document's "
@@ -61,10 +52,7 @@ class WordCertificate(WordRiskCertificate):
         "and topics drift, and on real documents the words that follow violate this bound. Word "
         "vectors and noise do not depend on the text."
     )
-    needs_texts: ClassVar[tuple[str, ...]] = (
-        *WordRiskCertificate.needs_texts,
-        "n_documents",
-    )  # fmt: skip
+    needs_texts: ClassVar[tuple[str, ...]] = (*WordRiskCertificate.needs_texts, "n_documents")
 
     n_documents: int
     positive_bound: float = math.nan
@@ -116,7 +104,7 @@ class WordCertificate(WordRiskCertificate):
 def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
     """Certificate A: further words of these documents, if words were independent draws.
 
-    The arguments are those of `certify_encoder`; the options are those of `WordOptions`.
+    The arguments are those of `certify_encoder`; the options are those of `GibbsOptions`.
 
     Examples
     --------
@@ -125,7 +113,7 @@ def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
     >>> bool(certify_words(encoder, texts, random_state=0).verify())
     True
     """
-    return measure(prepare(encoder, texts, WordOptions(**options)))[0]
+    return measure(prepare(encoder, texts, GibbsOptions(**options)))[0]
 
 
 class _Prior(NamedTuple):
@@ -162,7 +150,49 @@ def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
     price = bounds.ln_xi(n) - math.log(sample.delta_each)
     # From here on the sample is read; Q may depend on it in any way.
     Q = _posterior_of(sample, parts, prior, price)
-    return _measured(sample, parts, prior, Q)
+    mu, var_Q, var_P = Q.means, Q.variances, np.full(len(Q.means), Q.prior_variance)
+    errors = token_errors(mu, var_Q, parts.sample, sample.A_hat, bias=sample.bias)
+    kl = 0.0
+    if not Q.stayed:
+        kl = float(kl_gaussians(mu, var_Q, prior.means, var_P).sum())
+        kl = kl * (1 + 1e-10) + 1e-13 * mu.size * float(not np.array_equal(var_Q, var_P))
+    weight = parts.n_sample / n
+    with bar("noise", total=len(mu), unit="documents", enabled=options.verbose) as progress:
+        how = {"n_jobs": n_threads(None), "progress": progress}
+        noise, margin = noise_risk(mu, var_Q, sample.A_hat, sample.p_noise, bias=sample.bias, **how)
+    held_out = {}
+    n_rest = np.diff(parts.rest.offsets)
+    if n_rest.sum():  # the risk on tokens that nothing read, weighted as the sample is
+        on_rest = token_errors(mu, var_Q, parts.rest, sample.A_hat, bias=sample.bias)
+        document = np.repeat(np.arange(n_rest.size), n_rest)
+        mean = np.bincount(document, on_rest, n_rest.size) / np.maximum(n_rest, 1)
+        share = parts.n_sample * (n_rest > 0)
+        share = share / share.sum()
+        risk = 0.5 * (float(share @ mean) + float(share @ noise))
+        held_out = {"held_out_risk": risk, "n_held_out": int(n_rest.sum())}
+    certificate = sample.certificate(
+        WordCertificate,
+        empirical_risk=min(
+            1.0, float(errors.mean() + weight @ token_margin(mu, var_Q)) * (1 + ROUNDING)
+        ),
+        kl=kl,
+        # nothing was learned from the sample: Chernoff's bound needs no ln xi(n)
+        bound_name="chernoff" if Q.stayed else "kl inverse with xi(n)",
+        n=n,
+        noise_risk=min(1.0, float(weight @ noise)),  # weights may sum to just above 1
+        noise_margin=float(weight @ margin) * (1 + ROUNDING) + 1e-12,
+        bias=sample.bias,
+        prior_variance=Q.prior_variance,
+        scale=prior.scale,
+        shift_norm=float(np.linalg.norm(prior.shift)),
+        step=Q.step,
+        posterior="given" if isinstance(options.posterior, tuple) else options.posterior,
+        n_documents=int(parts.rows.size),
+        n_left_out=int(encoded.n_sentences - parts.rows.size),
+        **held_out,
+    )
+    of_prior = prior.means, var_P, sample.bias, sample.p_noise, parts, prior.scale, prior.shift
+    return certificate, GibbsPosterior(mu, var_Q, *of_prior)
 
 
 def _prior_of(sample: Sample, tokens, n, price) -> _Prior:
@@ -201,10 +231,11 @@ def _prior_of(sample: Sample, tokens, n, price) -> _Prior:
 
 
 def _posterior_of(sample: Sample, parts, prior: _Prior, price) -> _Posterior:
-    options, far, given = sample.options, prior.means, None
+    options, far, own = sample.options, prior.means, None
     if isinstance(options.posterior, tuple):
-        given = given_posterior(sample, parts, prior.means.shape[1])
-        far = prior.calibrated(given[0])
+        shape, rows = (sample.n_texts, prior.means.shape[1]), sample.rows[parts.rows]
+        own = given_posterior(options.posterior, shape, rows)
+        far = prior.calibrated(own[0])
     elif options.posterior != "prior":
         read = token_parts.join(parts.prior, parts.sample)
         far = prior.calibrated(vectors_of(prior.encoder, read))
@@ -219,8 +250,8 @@ def _posterior_of(sample: Sample, parts, prior: _Prior, price) -> _Posterior:
         budget=price,
         budget_of_staying=-math.log(sample.delta_each),
     )
-    if given is not None:
-        var_Q = prior.scale**2 * np.asarray(given[1], dtype=float)
+    if own is not None:
+        var_Q = prior.scale**2 * np.asarray(own[1], dtype=float)
         return _Posterior(far, var_Q, chosen.variance, None)
     step = chosen.step
     mu = prior.means
@@ -229,67 +260,3 @@ def _posterior_of(sample: Sample, parts, prior: _Prior, price) -> _Posterior:
     var_Q = np.full(len(mu), chosen.variance)
     stayed = np.array_equal(mu, prior.means) and bool(np.all(var_Q == chosen.variance))
     return _Posterior(mu, var_Q, chosen.variance, step, stayed)
-
-
-def _measured(sample: Sample, parts, prior: _Prior, Q: _Posterior):
-    mu, var_Q, n, options = Q.means, Q.variances, int(parts.sample.ids.size), sample.options
-    var_P = np.full(len(mu), Q.prior_variance)
-    errors = token_errors(mu, var_Q, parts.sample, sample.A_hat, bias=sample.bias)
-    kl = 0.0
-    if not Q.stayed:
-        kl = float(kl_gaussians(mu, var_Q, prior.means, var_P).sum())
-        kl = kl * (1 + 1e-10) + 1e-13 * mu.size * float(not np.array_equal(var_Q, var_P))
-    weight = parts.n_sample / n
-    with bar("noise", total=len(mu), unit="documents", enabled=options.verbose) as progress:
-        noise, margin = noise_risk(
-            mu, var_Q, sample.A_hat, sample.p_noise,
-            bias=sample.bias, n_jobs=n_threads(None), progress=progress,
-        )  # fmt: skip
-    given = isinstance(options.posterior, tuple)
-    certificate = sample.certificate(
-        WordCertificate,
-        empirical_risk=min(
-            1.0, float(errors.mean() + weight @ token_margin(mu, var_Q)) * (1 + ROUNDING)
-        ),
-        kl=kl,
-        # nothing was learned from the sample: Chernoff's bound needs no ln xi(n)
-        bound_name="chernoff" if Q.stayed else "kl inverse with xi(n)",
-        n=n,
-        noise_risk=min(1.0, float(weight @ noise)),  # weights may sum to just above 1
-        noise_margin=float(weight @ margin) * (1 + ROUNDING) + 1e-12,
-        bias=sample.bias,
-        prior_variance=Q.prior_variance,
-        scale=prior.scale,
-        shift_norm=float(np.linalg.norm(prior.shift)),
-        step=Q.step,
-        posterior="given" if given else options.posterior,
-        n_documents=int(parts.rows.size),
-        n_left_out=int(sample.encoded.n_sentences - parts.rows.size),
-        **_rest_risk(sample, parts, Q, noise),
-    )
-    gibbs = GibbsPosterior(
-        mu,
-        var_Q,
-        prior.means,
-        var_P,
-        sample.bias,
-        sample.p_noise,
-        parts,
-        prior.scale,
-        prior.shift,
-    )
-    return certificate, gibbs
-
-
-def _rest_risk(sample: Sample, parts, Q: _Posterior, noise) -> dict:
-    """Risk on the tokens that nothing read, weighted as the sample is."""
-    n_rest = np.diff(parts.rest.offsets)
-    if not n_rest.sum():
-        return {}
-    errors = token_errors(Q.means, Q.variances, parts.rest, sample.A_hat, bias=sample.bias)
-    document = np.repeat(np.arange(n_rest.size), n_rest)
-    mean = np.bincount(document, errors, n_rest.size) / np.maximum(n_rest, 1)
-    weight = parts.n_sample * (n_rest > 0)
-    weight = weight / weight.sum()
-    risk = 0.5 * (float(weight @ mean) + float(weight @ noise))
-    return {"held_out_risk": risk, "n_held_out": int(n_rest.sum())}

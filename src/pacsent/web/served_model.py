@@ -13,7 +13,6 @@ from sklearn.base import clone
 
 from pacsent.classify import TextClassifier
 from pacsent.encoders import SentenceVectorizer
-from pacsent.encoders.external_encoders import name_of
 from pacsent.guarantees import AnswerRule, Certificate, CertifiedClassifier, SearchCertificate
 from pacsent.guarantees.stream_watcher import StreamWatcher, monitors_of
 from pacsent.search import Index
@@ -174,7 +173,7 @@ class ServedModel:
         if self.vectorizer is not None:
             about = {
                 "class": type(self.vectorizer).__name__,
-                "method": name_of(self.vectorizer),
+                "method": self.vectorizer.method_name,
                 "dimensions": self.n_dims,
             }
             if self._solve is not None:

@@ -1,35 +1,36 @@
 """The methods by name: `METHODS`, and `make`, which builds the estimator behind a name.
 
-Every file of this folder holds one method or a few that belong together. A class is found by its
-attribute `names`, which says what it is called in `METHODS`.
+Every file of this folder holds one method or a few that belong together; the attribute `names` of a
+class says what it is called in `METHODS`.
 """
 
-import importlib
-import pkgutil
 from typing import Any
 
 from sklearn.base import clone
 
 from pacsent import registry
-from pacsent.encoders.sentence_vectorizer import Name, SentenceVectorizer
+from pacsent.encoders.methods.closed_forms import AverageVectorizer, IDFVectorizer
+from pacsent.encoders.methods.pb_01 import PB01Vectorizer
+from pacsent.encoders.methods.pb_neg import PBNegVectorizer
+from pacsent.encoders.methods.pv_dbow import PVDBOWVectorizer
+from pacsent.encoders.methods.sif import ConcatVectorizer, SIFSumVectorizer, SIFVectorizer
+from pacsent.encoders.methods.w_pb_neg import WordPBNegVectorizer
+from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.storage import State
 from pacsent.words.vectors import WordVectors, as_word_vectors
 
-
-def _found() -> dict[str, tuple[type[SentenceVectorizer], Name]]:
-    """name -> (class, what the name stands for), of every class in this folder."""
-    methods: dict[str, tuple[type[SentenceVectorizer], Name]] = {}
-    for info in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{info.name}")
-        for estimator in vars(module).values():
-            if isinstance(estimator, type) and estimator.__module__ == module.__name__:
-                methods |= {
-                    name: (estimator, of) for name, of in vars(estimator).get("names", {}).items()
-                }
-    return methods
-
-
-_METHODS = _found()
+_CLASSES: tuple[type[SentenceVectorizer], ...] = (
+    AverageVectorizer,
+    IDFVectorizer,
+    PB01Vectorizer,
+    PBNegVectorizer,
+    PVDBOWVectorizer,
+    SIFVectorizer,
+    SIFSumVectorizer,
+    ConcatVectorizer,
+    WordPBNegVectorizer,
+)
+_METHODS = {name: (cls, what) for cls in _CLASSES for name, what in cls.names.items()}
 
 METHODS: tuple[str, ...] = (
     *_METHODS,
@@ -37,8 +38,7 @@ METHODS: tuple[str, ...] = (
 )
 
 DEFAULT = "SIF-sum"  # of word vectors that come with no encoder of sentences
-# what a saved folder may name
-ESTIMATORS = {estimator.__name__: estimator for estimator, _ in _METHODS.values()}
+ESTIMATORS = {cls.__name__: cls for cls in _CLASSES}  # what a saved folder may name
 
 
 def make(name: str, word_vectors: WordVectors | str, **params: Any) -> SentenceVectorizer:
@@ -79,12 +79,6 @@ def make(name: str, word_vectors: WordVectors | str, **params: Any) -> SentenceV
                 f"{key} must be {value!r} for the method {name!r}. Got {params[key]!r} instead. "
                 f"Choose another name, or build a {estimator.__name__} yourself."
             )
-    for key in what.elsewhere.keys() & params.keys():
-        other = name.replace(name.removeprefix("i-"), what.elsewhere[key])
-        raise ValueError(
-            f"{key} must be left out for the method {name!r}. Got {params[key]!r} instead. Use "
-            f"{other!r} for a posterior that depends on {key}."
-        )
     if isinstance(word_vectors, str):
         word_vectors = as_word_vectors(word_vectors)
     return estimator(word_vectors, **{**what.defaults, **fixed, **params})
@@ -101,12 +95,10 @@ def from_state(state: State) -> SentenceVectorizer:
     return ESTIMATORS[name].from_state(state)
 
 
-def _mean_of_words(words: WordVectors) -> SentenceVectorizer:
-    return ESTIMATORS["AverageVectorizer"](words, alpha=0.0).fit([])
-
-
 registry.register("kind", SentenceVectorizer.kind, from_state)
-registry.register("sentence encoder", "mean", _mean_of_words)
+registry.register(
+    "sentence encoder", "mean", lambda words: AverageVectorizer(words, alpha=0.0).fit([])
+)
 
 
 def as_vectorizer(
@@ -131,17 +123,7 @@ def as_vectorizer(
     if method is None and opened.sentences is not None:
         made = clone(opened.sentences)  # with parameters of its own
         return made if made.learns_from_text else made.fit([])
-    method = method or DEFAULT
-    return ready(method, opened) if fitted else make(method, opened)
-
-
-def ready(name: str, word_vectors: WordVectors | str) -> SentenceVectorizer:
-    """Return a method that learns nothing from text, ready for sentences.
-
-    >>> ready("SIF-sum", "english").transform(["a glass of wine"]).shape
-    (1, 256)
-    """
-    vectorizer = make(name, word_vectors)
-    if vectorizer.learns_from_text:
-        raise ValueError(f"{name} learns from text first. Run: pacsent fit {name}")
-    return vectorizer.fit([])
+    made = make(method or DEFAULT, opened)
+    if fitted and made.learns_from_text:
+        raise ValueError(f"{method} learns from text first. Run: pacsent fit {method}")
+    return made.fit([]) if fitted else made

@@ -1,5 +1,6 @@
 """Posteriors in closed form: Average, PB-L2, IDF-Average, PB-IDF-L2 (`maths.gaussians`)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
@@ -7,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from pacsent._kernels.half_precision import HALF_PRECISION
+from pacsent.encoders.fitted_state import Learned
 from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.maths.arrays import frozen
 from pacsent.maths.gaussians import idf, l2_coefficients, l2_lam
 from pacsent.parameter_checks import Interval, StrOptions
-from pacsent.storage import checked_tensor
 from pacsent.text.encoded import Encoded
 
 
@@ -24,48 +25,32 @@ class ClosedForm(SentenceVectorizer):
         "prior_variance": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def _posterior(self, encoded):
-        return self._prepared()(encoded)
-
     def _batch_size(self, n_sentences, n_jobs):
-        if n_sentences is None or n_jobs == 1:
+        if n_sentences < 0 or n_jobs == 1:
             return self.batch_size
         # several batches a thread, or the last one is waited for alone
         return max(1, min(self.batch_size, max(64, n_sentences // (8 * n_jobs))))
 
-    def _pool(self, encoded, parts, out):
-        """Sum of scale * weights[w] * table[w] over tokens and over (table, weights, scale)."""
-        if out is None:
-            out = np.empty((encoded.n_sentences, self._n_features_out), self._dtype)
-        add = False
-        for table, weights, scale in parts:
-            if table is not None and (not add or scale.any()):
-                table, scale = frozen(table), scale.astype(out.dtype)
-                pool(encoded, table, weights, scale, out, add)
-                add = True
-        return out
-
 
 def token_sums(encoded: Encoded, weights: np.ndarray) -> np.ndarray:
-    """Sum of the words' weights in each sentence; their number where there are no weights."""
-    if not weights.size:
-        return np.diff(encoded.offsets).astype(np.float64)
+    """Sum of the words' weights in each sentence."""
     sentence = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))
     return np.bincount(sentence, weights[encoded.ids], encoded.n_sentences)
 
 
-def pool(
-    encoded: Encoded,
-    table: np.ndarray,
-    weights: np.ndarray,
-    scale: np.ndarray,
-    out: np.ndarray,
-    add: bool,
-) -> None:
-    """Weighted sum of each sentence's rows, put into `out` or added to it; see `pool_rows`."""
+def pool(encoded: Encoded, parts: Iterable, out: np.ndarray) -> None:
+    """Sum of scale * weights[w] * table[w] over tokens and over (table, weights, scale), in `out`.
+
+    Empty weights are ones; a table may be None where its scale is 0.
+    """
     from pacsent._kernels.pooling_kernels import pool_rows
 
-    pool_rows(encoded.ids, encoded.offsets, table, weights, scale, out, add)
+    add = False
+    for table, weights, scale in parts:
+        if table is not None and (not add or scale.any()):
+            scale = scale.astype(out.dtype)
+            pool_rows(encoded.ids, encoded.offsets, frozen(table), weights, scale, out, add)
+            add = True
 
 
 def for_kernel(table: np.ndarray) -> np.ndarray:
@@ -80,26 +65,18 @@ def for_kernel(table: np.ndarray) -> np.ndarray:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _SquaredLoss(ClosedForm):
-    """What Average and IDF share: the paper's squared loss, with sub-sampling of frequent words."""
+    """What Average and IDF share: the parameters of the paper's squared loss."""
 
     _parameter_constraints: ClassVar[dict] = {
         **ClosedForm._parameter_constraints,
         **ROLES,
         "lam_mode": [StrOptions({"fixed", "per-token"})],
-        "subsample": [Interval(Real, 0, None, closed="left")],
     }
 
     lam: float = 1.0
     lam_mode: str = "fixed"
     prior_variance: float = 1.0
     swap_roles: bool = False
-    subsample: float = 0.0
-
-    def _token_weights(self) -> np.ndarray:
-        """How much of each word is kept, (n_words,); empty where all of it is."""
-        if not self.subsample:
-            return np.empty(0)
-        return self.word_vectors.vocabulary.keep_probabilities(self.subsample)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -124,9 +101,6 @@ class AverageVectorizer(_SquaredLoss):
         Variance of each word's prior. Larger values let a sentence move further from it.
     swap_roles : bool, default=False
         Whether output vectors take the place of input vectors and the reverse (`i-`).
-    subsample : float, default=0
-        Threshold of the source's sub-sampling, such as 1e-4, used here too: every token counts
-        with its chance to be kept, so frequent words weigh less. 0 counts every token fully.
     on_empty : {"warn", "error", "ignore"}, default="warn"
         What to do about sentences without a known word: mean 0, variance nan, and one warning;
         or stop.
@@ -148,7 +122,7 @@ class AverageVectorizer(_SquaredLoss):
     """
 
     names: ClassVar = {
-        "Average": Name(defaults={"alpha": 0.0}, elsewhere={"lam": "PB-L2"}),
+        "Average": Name(fixed={"lam": 1.0}, defaults={"alpha": 0.0}),
         "PB-L2": Name(fixed={"alpha": None}),
     }
 
@@ -164,25 +138,24 @@ class AverageVectorizer(_SquaredLoss):
         return "PB-L2" if self.alpha is None else "Average"
 
     def summed_table(self) -> np.ndarray | None:
-        return self._tables()[0] if self.alpha == 0 and not self.subsample else None
+        return self._tables()[0] if self.alpha == 0 else None
 
     def _needs_prior_table(self):
         return self.alpha != 0 if self.alpha is not None else not np.isinf(self.lam)
 
     def _prepared(self):
         A_hat, B_hat = map(for_kernel, self._tables())
-        keep = self._token_weights()
-        weights = keep.astype(self._dtype)
+        no_weights = np.empty(0, self._dtype)
         settings = {"lam": self.lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
         var_P = self.prior_variance
 
-        def posterior(encoded, out=None):
-            n_tokens = token_sums(encoded, keep)
+        def posterior(encoded, means):
+            n_tokens = np.diff(encoded.offsets).astype(float)
             lam = l2_lam(n_tokens, var_P=var_P, **settings)
             c_A, c_B, var_Q = l2_coefficients(n_tokens > 0, 1.0, n_tokens / var_P, lam)
             c_A = c_A / np.maximum(n_tokens, np.finfo(float).tiny)  # beta_w = 1 / n_tokens
-            parts = [(A_hat, weights, c_A), (B_hat, weights, c_B / var_P)]
-            return self._pool(encoded, parts, out), var_Q
+            pool(encoded, [(A_hat, no_weights, c_A), (B_hat, no_weights, c_B / var_P)], means)
+            return var_Q, None
 
         return posterior
 
@@ -207,7 +180,7 @@ class IDFVectorizer(_SquaredLoss):
         With "per-token", lambda is `lam * n_tokens`: the prior fades with the length.
     prior_variance : float, default=1.0
         The prior of a word has variance prior_variance / IDF(w).
-    swap_roles, subsample, on_empty, batch_size, n_jobs
+    swap_roles, on_empty, batch_size, n_jobs
         As in AverageVectorizer.
 
     Attributes
@@ -224,8 +197,8 @@ class IDFVectorizer(_SquaredLoss):
     """
 
     names: ClassVar = {"IDF-Average": Name(defaults={"lam": float("inf")}), "PB-IDF-L2": Name()}
+    learned: ClassVar = {"idf": Learned(np.float64, ("n_words",), low=np.finfo(float).tiny)}
     learns_from_text: ClassVar[bool] = True
-    _learns_from_tables = False  # counts of words are all it learns
 
     @property
     def _paper_name(self):
@@ -239,27 +212,16 @@ class IDFVectorizer(_SquaredLoss):
         frequency = np.bincount(counts.indices, minlength=self.word_vectors.n_words)
         self.idf_ = idf(frequency, encoded.n_sentences)
 
-    def _state(self):
-        return {**super()._state(), "idf": self.idf_}
-
-    def _restore(self, state):
-        super()._restore(state)
-        shape = (self.word_vectors.n_words,)
-        self.idf_ = checked_tensor(state, "idf", np.float64, shape, low=0)
-        if not self.idf_.all():
-            raise ValueError("idf must be above 0 for every word")
-
     def _prepared(self):
         A_hat, B_hat = map(for_kernel, self._tables())
-        keep = self._token_weights()
-        weights = keep * self.idf_ if keep.size else self.idf_
-        word_weights, var_P = weights.astype(self._dtype), self.prior_variance
+        weights, var_P = self.idf_.astype(self._dtype), self.prior_variance
 
-        def posterior(encoded, out=None):
-            n_tokens, b = token_sums(encoded, keep), token_sums(encoded, weights)
+        def posterior(encoded, means):
+            n_tokens = np.diff(encoded.offsets).astype(float)
+            b = token_sums(encoded, self.idf_)
             lam = l2_lam(n_tokens, lam=self.lam, lam_mode=self.lam_mode)
             c_A, c_B, var_Q = l2_coefficients(n_tokens > 0, b, b / var_P, lam)
-            parts = [(A_hat, word_weights, c_A), (B_hat, word_weights, c_B / var_P)]
-            return self._pool(encoded, parts, out), var_Q
+            pool(encoded, [(A_hat, weights, c_A), (B_hat, weights, c_B / var_P)], means)
+            return var_Q, None
 
         return posterior

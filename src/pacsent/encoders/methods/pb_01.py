@@ -9,14 +9,14 @@ from typing import ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
+from pacsent.encoders.fitted_state import WORD_IDS, Learned
 from pacsent.encoders.methods.pb_neg import PBNegVectorizer
 from pacsent.encoders.methods.sampled_methods import POSITIVE
 from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.maths.noise import noise_probabilities
 from pacsent.maths.pb_01_objective import Documents, minimise
-from pacsent.maths.risks import gibbs_risk, paper_weights, row_norms
+from pacsent.maths.risks import gibbs_risk, row_norms
 from pacsent.parameter_checks import Interval, StrOptions
-from pacsent.storage import checked_tensor
 from pacsent.threads import one_blas_thread
 
 # Largest lambda per token of the PB-neg problem that the search starts from: the optimum of a
@@ -32,7 +32,7 @@ _N_NOISE = 2048
 class PB01Vectorizer(SentenceVectorizer):
     """Posteriors that minimise the zero-one Gibbs risk plus KL/lam; our own method.
 
-        w+ mean_w Phi(-z_w) + w- sum_u p_n(u) Phi(z_u) + KL(Q||P_S) / lam
+        (mean_w Phi(-z_w) + sum_u p_n(u) Phi(z_u)) / 2 + KL(Q||P_S) / lam
         z_w = (mu.A_w + bias) / (sd_Q |A_w|),   P_S = N(mean of B_hat, prior_variance/n_tokens I)
 
     Parameters
@@ -44,11 +44,8 @@ class PB01Vectorizer(SentenceVectorizer):
         Whether lambda is `lam`, or `lam * n_tokens`.
     prior_variance : float, default=1.0
         Variance of each word's prior; that of the sentence is prior_variance / n_tokens.
-    bias : float or None, default=None
-        Added to every score; None is ln(n_negatives), which undoes the offset of Skip-gram.
-    weighting : {"balanced", "paper"}, default="balanced"
-        True words and noise weigh 1/2 each, or 1/(k+1) and k/(k+1) with k = n_negatives.
     n_negatives : int, default=15
+        The bias is ln(n_negatives), which undoes the offset of Skip-gram.
     noise_power : float, default=0.75
         p_n is the training counts to this power.
     max_iter : int, default=60
@@ -75,6 +72,10 @@ class PB01Vectorizer(SentenceVectorizer):
 
     names: ClassVar = {"PB-01": Name()}
     learns_from_text: ClassVar[bool] = True
+    learned: ClassVar = {
+        "noise_words": WORD_IDS,
+        "noise_weights": Learned(np.float64, ("noise_words",)),
+    }
 
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
@@ -82,8 +83,6 @@ class PB01Vectorizer(SentenceVectorizer):
         "lam": [POSITIVE],
         "lam_mode": [StrOptions({"fixed", "per-token"})],
         "prior_variance": [POSITIVE],
-        "bias": [Real, None],
-        "weighting": [StrOptions({"balanced", "paper"})],
         "n_negatives": [Interval(Integral, 1, 10_000, closed="both")],
         "noise_power": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -94,8 +93,6 @@ class PB01Vectorizer(SentenceVectorizer):
     lam: float = 1.0
     lam_mode: str = "per-token"
     prior_variance: float = 1.0
-    bias: float | None = None
-    weighting: str = "balanced"
     n_negatives: int = 15
     noise_power: float = 0.75
     max_iter: int = 60
@@ -134,45 +131,35 @@ class PB01Vectorizer(SentenceVectorizer):
 
     def _state(self):
         start = {f"start_{key}": value for key, value in self.start_._state().items()}
-        own = {"noise_words": self.noise_words_, "noise_weights": self.noise_weights_}
-        return {**super()._state(), **own, **start}
+        return {**super()._state(), **start}
 
     def _restore(self, state):
         super()._restore(state)
-        self.noise_words_ = words = self._saved_words(state, "noise_words")
-        self.noise_weights_ = checked_tensor(state, "noise_weights", np.float64, words.shape)
         self.start_ = self._new_start()
         self.start_._restore(
             {key.removeprefix("start_"): v for key, v in state.items() if key.startswith("start_")}
         )
 
-    def _current_start(self):
-        """PB-neg with the parameters as they are now, which may differ from those of `fit`."""
-        now = self._new_start().get_params(deep=False)
-        changed = {k: v for k, v in now.items() if getattr(self.start_, k) != v}
-        return self.start_.set_params(**changed)
-
     def _prepared(self):
-        started = self._current_start()
+        # PB-neg with the parameters as they are now, which may differ from those of `fit`.
+        now = self._new_start().get_params(deep=False)
+        started = self.start_
+        started.set_params(**{k: v for k, v in now.items() if getattr(started, k) != v})
         A_hat, B_hat = started._float_tables()  # widened once, for both
         start = started._prepared()
-        k = self.n_negatives
         risk = partial(
             gibbs_risk,
             A_hat=A_hat,
             p_noise=self.noise_weights_,
-            bias=math.log(k) if self.bias is None else self.bias,
-            weights=(0.5, 0.5) if self.weighting == "balanced" else paper_weights(k),
+            bias=math.log(self.n_negatives),
             noise_words=self.noise_words_,
             noise_table=A_hat[self.noise_words_],
             norms=self._derived("norms", lambda: row_norms(A_hat)),
         )
 
-        def posterior(encoded, out=None):
-            n = encoded.n_sentences
+        def posterior(encoded, means):
             full = np.flatnonzero(np.diff(encoded.offsets) > 0)
-            means = np.zeros((n, self.word_vectors.n_dims), self._dtype) if out is None else out
-            means[...], variances = 0.0, np.full(n, np.nan)
+            variances = np.full(encoded.n_sentences, np.nan)
             if full.size:
                 counts = self.word_vectors.vocabulary.count(encoded)[full]
                 n_tokens = np.asarray(counts.sum(axis=1)).ravel()
@@ -181,16 +168,14 @@ class PB01Vectorizer(SentenceVectorizer):
                 lam = self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones(full.size))
                 # steps that overflow are not taken; the batches are the threads
                 with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-                    mu, var_Q = (part[full] for part in start(encoded)[:2])
+                    var_Q = start(encoded, means)[0][full]
+                    mu = means[full]
                     lost = ~(np.isfinite(mu).all(axis=1) & np.isfinite(var_Q) & (var_Q > 0))
                     mu[lost], var_Q[lost] = m[lost], var_P[lost]  # start at the prior then
                     documents = Documents(counts, m, var_P, lam)
                     means[full], variances[full], _, _ = minimise(
                         mu, var_Q, documents, risk, tol=self.tol, max_iter=self.max_iter
                     )
-            return means, variances
+            return variances, None
 
         return posterior
-
-    def _posterior(self, encoded):
-        return self._prepared()(encoded)

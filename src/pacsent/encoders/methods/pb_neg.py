@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import dataclass
-from numbers import Real
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -10,17 +9,12 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from pacsent.encoders.methods.sampled_methods import (
-    MINIMISED,
-    POSITIVE,
-    NegativeSampling,
-    refuse_no_penalty,
-)
+from pacsent.encoders.fitted_state import WORD_IDS, Learned
+from pacsent.encoders.methods.sampled_methods import MINIMISED, POSITIVE, NegativeSampling
 from pacsent.encoders.sentence_vectorizer import Name
 from pacsent.maths.pb_neg_objective import noise_of, solve, squared_lengths
 from pacsent.maths.pb_neg_sampled import draw_sample, sample_of, solve_sampled
-from pacsent.parameter_checks import Interval, StrOptions
-from pacsent.storage import checked_tensor
+from pacsent.parameter_checks import StrOptions
 from pacsent.text.encoded import Encoded
 from pacsent.threads import one_blas_thread
 
@@ -34,7 +28,7 @@ class _Report(NamedTuple):
     n_iter: np.ndarray
     gradient_norm: np.ndarray
     error: np.ndarray
-    n_unconverged: int
+    converged: np.ndarray
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -62,9 +56,6 @@ class PBNegVectorizer(NegativeSampling):
         Noise words per token.
     noise_power : float, default=0.75
         The noise distribution is count^noise_power over the training sentences.
-    subsample : float, default=0
-        Threshold of the source's sub-sampling, such as 1e-4, used here too: every token counts
-        with its chance to be kept, so frequent words weigh less. 0 counts every token fully.
     max_iter : int, default=200
         Most evaluations of the objective per sentence.
     tol : float, default=1e-3
@@ -84,9 +75,10 @@ class PBNegVectorizer(NegativeSampling):
     ----------
     noise_counts_ : array, shape (n_words,)
         Counts of the training sentences; the noise distribution is their power.
-    noise_sample_ : (words, inclusion probabilities) or None
+    sample_words_, sample_inclusion_ : array, shape (n_sampled,)
         The noise words that stand for all, in single precision, or all of them where few are
-        enough; None with tol < 1e-4, where all are used in double precision.
+        enough, and their inclusion probabilities; empty with tol < 1e-4, where all are used in
+        double precision.
     n_iter_, gradient_norm_ : array, shape (n_sentences,)
         Evaluations of the objective, and the largest entry of its gradient, for each sentence of
         the last `transform` or `posterior`; 0 and nan for sentences without a known word.
@@ -106,29 +98,30 @@ class PBNegVectorizer(NegativeSampling):
     """
 
     names: ClassVar = {"PB-neg": Name()}
+    learned: ClassVar = {
+        **NegativeSampling.learned,
+        "centre": Learned(np.float64, ("n_dims",)),
+        "sample_words": WORD_IDS,
+        "sample_inclusion": Learned(np.float64, ("sample_words",)),
+    }
     _parameter_constraints: ClassVar[dict] = {
         **NegativeSampling._parameter_constraints,
         **MINIMISED,
         "lam_mode": [StrOptions({"fixed", "per-token"})],
         "prior_variance": [POSITIVE],
-        "subsample": [Interval(Real, 0, None, closed="left")],
     }
 
     lam: float = 1.0
     lam_mode: str = "fixed"
     prior_variance: float = 1.0
-    subsample: float = 0.0
     max_iter: int = 200
     tol: float = 1e-3
 
-    # ---- fitting -------------------------------------------------------------------------------
-
     def _fit(self, encoded):
-        refuse_no_penalty(self, "PB-neg")
         super()._fit(encoded)
         _, _, means = self._problem(_spread(encoded, 2048))
         self.centre_ = means.mean(axis=0, dtype=float)
-        self.noise_sample_ = None
+        self.sample_words_, self.sample_inclusion_ = np.empty(0, dtype=np.int64), np.empty(0)
         if self.tol < _MIN_SAMPLED_TOL:
             return
         counts, n_tokens, means = self._problem(_spread(encoded, 256))
@@ -143,7 +136,8 @@ class PBNegVectorizer(NegativeSampling):
                 error=0.9 * self.tol,
                 rng=check_random_state(self.random_state),
             )
-        self.noise_sample_ = sample.noise.words[sample.chosen], sample.inclusion
+        self.sample_words_ = sample.noise.words[sample.chosen]
+        self.sample_inclusion_ = sample.inclusion
         self._derived("sample", lambda: sample)
 
     def _noise_of(self, dtype):
@@ -156,27 +150,10 @@ class PBNegVectorizer(NegativeSampling):
             dtype=dtype,
         )
 
-    def _state(self):
-        words, inclusion = self.noise_sample_ or (np.empty(0, dtype=np.int64), np.empty(0))
-        learned = {"centre": self.centre_, "sample_words": words, "sample_inclusion": inclusion}
-        return {**super()._state(), **learned}
-
-    def _restore(self, state):
-        super()._restore(state)
-        self.centre_ = checked_tensor(state, "centre", np.float64, (self.word_vectors.n_dims,))
-        words = self._saved_words(state, "sample_words")
-        inclusion = checked_tensor(state, "sample_inclusion", np.float64, words.shape)
-        self.noise_sample_ = (words, inclusion) if words.size else None
-
-    # ---- solving -------------------------------------------------------------------------------
-
     def _problem(self, encoded):
-        """(counts, n_tokens, prior means) of one batch; sub-sampling weighs the counts."""
+        """(counts, n_tokens, prior means) of one batch."""
         _, B_hat = self._float_tables()
         counts = self.word_vectors.vocabulary.count(encoded)
-        if self.subsample:
-            keep = self.word_vectors.vocabulary.keep_probabilities(self.subsample)
-            counts.data *= keep[counts.indices]
         n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
         # in double precision, the rows that occur widened, not the whole table
         words, places = np.unique(counts.indices, return_inverse=True)
@@ -197,58 +174,41 @@ class PBNegVectorizer(NegativeSampling):
             "tol": self.tol,
             "max_iter": self.max_iter,
         }
-        if self.noise_sample_ is None or self.tol < _MIN_SAMPLED_TOL:
+        if not self.sample_words_.size or self.tol < _MIN_SAMPLED_TOL:
             noise = self._derived("noise", lambda: self._noise_of(np.float64))
             return solve(counts, A_hat, means, noise, **settings)
-        sample = self._derived(
-            "sample", lambda: sample_of(self._noise_of(np.float32), *self.noise_sample_)
-        )
+        chosen = self.sample_words_, self.sample_inclusion_
+        sample = self._derived("sample", lambda: sample_of(self._noise_of(np.float32), *chosen))
         nu = self._derived("squared lengths", lambda: squared_lengths(A_hat))
         return solve_sampled(counts, A_hat, means, sample, nu=nu, **settings)
 
     def _prepared(self):
-        def posterior(encoded, out=None):
-            with one_blas_thread():  # the batches are the threads
-                means, variances, report = self._solved(encoded)
-            if out is None:
-                return means, variances, report
-            out[...] = means
-            return out, variances, report
+        def posterior(encoded, means):
+            n = encoded.n_sentences
+            full = np.flatnonzero(np.diff(encoded.offsets) > 0)
+            variances, norm, error = np.full((3, n), np.nan)
+            n_iter, converged = np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool)
+            if full.size:
+                with one_blas_thread():  # the batches are the threads
+                    counts, n_tokens, m = self._problem(encoded)
+                    solution = self._solve(counts[full], n_tokens[full], m[full])
+                means[full], variances[full] = solution.mu, solution.var_Q
+                n_iter[full], norm[full] = solution.n_iter, solution.gradient_norm
+                error[full], converged[full] = solution.error, solution.converged
+            return variances, _Report(n_iter, norm, error, converged)
 
         return posterior
 
-    def _posterior(self, encoded):
-        return self._prepared()(encoded)[:2]
-
-    def _solved(self, encoded):
-        """(means, variances, _Report) of one batch."""
-        n = encoded.n_sentences
-        full = np.flatnonzero(np.diff(encoded.offsets) > 0)
-        means, variances = np.zeros((n, self.word_vectors.n_dims), self._dtype), np.full(n, np.nan)
-        n_iter, norm = np.zeros(n, dtype=np.int64), np.full(n, np.nan)
-        error = np.full(n, np.nan)
-        n_unconverged = 0
-        if full.size:
-            counts, n_tokens, m = self._problem(encoded)
-            solution = self._solve(counts[full], n_tokens[full], m[full])
-            means[full], variances[full] = solution.mu, solution.var_Q
-            n_iter[full], norm[full] = solution.n_iter, solution.gradient_norm
-            error[full] = solution.error
-            n_unconverged = int(np.sum(~solution.converged))
-        return means, variances, _Report(n_iter, norm, error, n_unconverged)
-
     def _record(self, reports: list[_Report]):
-        """Set the attributes that say how the sentences were solved, and warn where need be."""
-        n_sentences = sum(report.n_iter.size for report in reports)
-        n_unconverged = sum(report.n_unconverged for report in reports)
-        empty = [np.empty(0)]
-        self.n_iter_ = np.concatenate([np.empty(0, dtype=np.int64), *(r.n_iter for r in reports)])
-        self.gradient_norm_ = np.concatenate(empty + [r.gradient_norm for r in reports])
-        self.error_ = np.concatenate(empty + [r.error for r in reports])
-        self.n_unconverged_ = n_unconverged
-        if n_unconverged:
+        nothing = np.empty(0)
+        reports = [_Report(nothing.astype(int), nothing, nothing, nothing.astype(bool)), *reports]
+        self.n_iter_, self.gradient_norm_, self.error_, converged = map(
+            np.concatenate, zip(*reports)
+        )
+        self.n_unconverged_ = int((~converged).sum())
+        if self.n_unconverged_:
             warnings.warn(
-                f"{n_unconverged:,} of {n_sentences:,} sentences did not reach tol="
+                f"{self.n_unconverged_:,} of {converged.size:,} sentences did not reach tol="
                 f"{self.tol:g} within max_iter={self.max_iter} evaluations; see n_iter_ and "
                 "gradient_norm_. Raise max_iter or tol, or lower lam.",
                 ConvergenceWarning,

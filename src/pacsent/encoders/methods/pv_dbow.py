@@ -6,12 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from pacsent.encoders.fitted_state import WORD_IDS, Learned
 from pacsent.encoders.methods.sampled_methods import SCHEDULED, NegativeSampling, learning_rates
 from pacsent.encoders.sentence_vectorizer import Name
 from pacsent.maths.arrays import GOLDEN, splitmix64
-from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
-from pacsent.storage import checked_tensor
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -31,11 +30,6 @@ class PVDBOWVectorizer(NegativeSampling):
     ----------
     word_vectors : WordVectors
         `A` starts at its input vectors (output vectors with `swap_roles`).
-    start : {"vectors", "scratch"}, default="vectors"
-        Where A starts: at the word vectors, or at zero, as word2vec's output table does, so that
-        nothing but the training sentences is learned from.
-    train_words : bool, default=True
-        Whether `fit` trains the word vectors, or leaves them as they are.
     n_negatives, noise_power
         As in PBNegVectorizer.
     n_epochs, learning_rate
@@ -60,28 +54,22 @@ class PVDBOWVectorizer(NegativeSampling):
     """
 
     names: ClassVar = {"PV-DBOW": Name(swaps=False)}
+    learned: ClassVar = {
+        **NegativeSampling.learned,
+        "words": WORD_IDS,
+        "word_vectors": Learned(None, ("words", "n_dims")),
+    }
     _parameter_constraints: ClassVar[dict] = {
         **NegativeSampling._parameter_constraints,
-        "train_words": ["boolean"],
-        "start": [StrOptions({"vectors", "scratch"})],
         **SCHEDULED,
     }
 
     n_epochs: int = 40
     learning_rate: float = 0.025
-    train_words: bool = True
-    start: str = "vectors"
     verbose: bool | int = False
 
     def _needs_prior_table(self):
         return False
-
-    def _first_table(self) -> np.ndarray:
-        """A before training: a copy of the word vectors, or zeros."""
-        A = np.array(self._tables()[0], dtype=self._dtype)
-        if self.start == "scratch":
-            A[:] = 0
-        return A
 
     def _start(self, counts):
         """Small random vectors, seeded by the sentences' words and counts alone."""
@@ -99,65 +87,56 @@ class PVDBOWVectorizer(NegativeSampling):
         from pacsent._kernels.sampling_kernels import pv_dbow
 
         super()._fit(encoded)
-        A = self._first_table()
+        A = np.array(self._tables()[0], dtype=self._dtype)
+        vectors = self._start(self.word_vectors.vocabulary.count(encoded))
+        sentences, noise = (encoded.ids, encoded.offsets), self._alias_table()
+        rng, n_threads = np.random.default_rng(self.seed_), self._n_threads()
+        with (
+            bar("PV-DBOW", total=self.n_epochs, unit="epochs", enabled=self.verbose) as shown,
+            ThreadPoolExecutor(n_threads) as pool,
+        ):
+            for eta in learning_rates(self.n_epochs, self.learning_rate):
+                members = _groups(encoded.offsets, rng.permutation(encoded.n_sentences))
+                members = rng.permutation(members)
+                states = rng.integers(1, 2**63, len(members), dtype=np.uint64)
+                work = []
+                for t in range(n_threads):
+                    groups = members[t::n_threads].copy(), states[t::n_threads].copy()
+                    work.append(
+                        pool.submit(pv_dbow, groups, sentences, A, noise, eta, True, vectors)
+                    )
+                for future in work:
+                    future.result()
+                shown.advance()
         self.words_ = np.flatnonzero(self.noise_counts_)
-        if self.train_words:
-            vectors = self._start(self.word_vectors.vocabulary.count(encoded))
-            sentences = (encoded.ids, encoded.offsets)
-            rng, n_threads = np.random.default_rng(self.seed_), self._n_threads()
-            with (
-                bar("PV-DBOW", total=self.n_epochs, unit="epochs", enabled=self.verbose) as shown,
-                ThreadPoolExecutor(n_threads) as pool,
-            ):
-                for eta in learning_rates(self.n_epochs, self.learning_rate):
-                    members = _groups(encoded.offsets, rng.permutation(encoded.n_sentences))
-                    members = rng.permutation(members)
-                    states = rng.integers(1, 2**63, len(members), dtype=np.uint64)
-                    work = [
-                        pool.submit(
-                            pv_dbow, (members[t::n_threads].copy(), states[t::n_threads].copy()),
-                            sentences, A, self._alias_table(), eta, True, vectors,
-                        )
-                        for t in range(n_threads)
-                    ]  # fmt: skip
-                    for future in work:
-                        future.result()
-                    shown.advance()
         self.word_vectors_ = A[self.words_]
-        self._derived("table", lambda: A)
 
-    def _state(self):
-        return {**super()._state(), "words": self.words_, "trained": self.word_vectors_}
-
-    def _restore(self, state):
-        super()._restore(state)
-        self.words_ = self._saved_words(state, "words")
-        shape = (self.words_.size, self.word_vectors.n_dims)
-        self.word_vectors_ = checked_tensor(state, "trained", self._dtype, shape)
-
-    def _trained_table(self):
+    def _table(self):
         """A after training."""
-        A = self._first_table()
+        A = np.array(self._tables()[0], dtype=self._dtype)
         A[self.words_] = self.word_vectors_
         return A
 
-    def _posterior(self, encoded):
+    def _prepared(self):
         from pacsent._kernels.sampling_kernels import pv_dbow
 
-        counts = self.word_vectors.vocabulary.count(encoded)
-        vectors = self._start(counts)
-        # sorted, so that the order of the words changes nothing
-        ids = np.repeat(counts.indices, counts.data.astype(np.int64))
-        sentences = (ids, encoded.offsets)
-        members = _groups(encoded.offsets, np.arange(encoded.n_sentences))
-        table, noise = self._derived("table", self._trained_table), self._alias_table()
-        rng = np.random.default_rng(self.seed_)
-        for eta in learning_rates(self.n_epochs, self.learning_rate):
-            # the same noise words for every sentence, so that its company changes nothing
-            state = rng.integers(1, 2**63, dtype=np.uint64)
-            states = np.full(len(members), state)
-            pv_dbow((members, states), sentences, table, noise, eta, False, vectors)
-        return vectors, np.zeros(encoded.n_sentences)
+        table, noise = self._derived("table", self._table), self._alias_table()
+
+        def posterior(encoded, means):
+            counts = self.word_vectors.vocabulary.count(encoded)
+            means[...] = self._start(counts)
+            # sorted, so that the order of the words changes nothing
+            ids = np.repeat(counts.indices, counts.data.astype(np.int64))
+            sentences = (ids, encoded.offsets)
+            members = _groups(encoded.offsets, np.arange(encoded.n_sentences))
+            rng = np.random.default_rng(self.seed_)
+            for eta in learning_rates(self.n_epochs, self.learning_rate):
+                # the same noise words for every sentence, so that its company changes nothing
+                states = np.full(len(members), rng.integers(1, 2**63, dtype=np.uint64))
+                pv_dbow((members, states), sentences, table, noise, eta, False, means)
+            return np.zeros(encoded.n_sentences), None
+
+        return posterior
 
 
 def _groups(offsets, order):

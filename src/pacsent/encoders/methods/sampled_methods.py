@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from pacsent.encoders.fitted_state import Learned
 from pacsent.encoders.sentence_vectorizer import ROLES, SentenceVectorizer
 from pacsent.maths.noise import alias, noise_probabilities
 from pacsent.parameter_checks import Interval
-from pacsent.storage import checked_tensor
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
@@ -20,6 +20,10 @@ class NegativeSampling(SentenceVectorizer):
     """What the three share: the noise distribution, learned from the training counts."""
 
     learns_from_text: ClassVar[bool] = True
+    learned: ClassVar = {
+        "noise_counts": Learned(np.int64, ("n_words",), low=0),
+        "seed": Learned(np.int64, (), low=0),
+    }
 
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
@@ -43,17 +47,10 @@ class NegativeSampling(SentenceVectorizer):
         self.noise_counts_ = np.bincount(encoded.ids, minlength=self.word_vectors.n_words)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31))
 
-    def _state(self):
-        learned = {"noise_counts": self.noise_counts_, "seed": np.array([self.seed_])}
-        return {**super()._state(), **learned}
-
     def _restore(self, state):
         super()._restore(state)
-        shape = (self.word_vectors.n_words,)
-        self.noise_counts_ = checked_tensor(state, "noise_counts", np.int64, shape, low=0)
         if not self.noise_counts_.any():
             raise ValueError("noise_counts must hold a number above 0")
-        self.seed_ = int(checked_tensor(state, "seed", np.int64, (1,), low=0, below=2**31)[0])
 
     def _float_tables(self):
         """(A_hat, B_hat) in a precision the kernels know, widened once."""
@@ -72,16 +69,16 @@ class NegativeSampling(SentenceVectorizer):
     def _alias_table(self):
         """(words, keep, other, n_negatives), from which kernels draw noise words."""
 
-        def made():
+        def build():
             words, p = self._noise_probabilities()
             return (words, *alias(p), self.n_negatives)
 
-        return self._derived("alias", made)
+        return self._derived("alias", build)
 
 
 # The constraints of the methods that minimise an objective with a penalty.
 MINIMISED: dict = {
-    "lam": [Interval(Real, 0, None, closed="right")],
+    "lam": [POSITIVE],  # finite: without a penalty the loss may have no minimiser
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "tol": [POSITIVE],
 }
@@ -97,12 +94,3 @@ SCHEDULED: dict = {
 def learning_rates(n_epochs: int, learning_rate: float) -> np.ndarray:
     """Steps of the epochs, falling linearly: learning_rate * (1 - e/n_epochs)."""
     return learning_rate * (1.0 - np.arange(n_epochs) / n_epochs)
-
-
-def refuse_no_penalty(estimator: Any, method: str) -> None:
-    """Refuse an infinite lam: without a penalty the loss may have no minimiser."""
-    if np.isinf(estimator.lam):
-        raise ValueError(
-            f"lam must be finite for {method}. Got inf instead. Without a penalty the loss may "
-            "have no minimiser; use a large lam, or PVDBOWVectorizer."
-        )

@@ -1,7 +1,7 @@
 """Weighted means for similarity and search: SIF, uSIF, SIF-sum, and both tables concatenated.
 
 Everything is learned from the table and its counts, so that `fit` is free and a new sentence costs
-what Average costs; `learn_from="texts"` takes the texts given to `fit` instead (`maths.weights`).
+what Average costs; SIF and uSIF can take the texts given to `fit` instead (`maths.weights`).
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from pacsent.encoders.methods.closed_forms import ClosedForm, for_kernel
+from pacsent.encoders.fitted_state import Learned
+from pacsent.encoders.methods.closed_forms import ClosedForm, for_kernel, pool
 from pacsent.encoders.sentence_vectorizer import ROLES, Name
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.gaussians import l2_coefficients
@@ -24,7 +25,6 @@ from pacsent.maths.weights import (
     usif_a,
 )
 from pacsent.parameter_checks import Interval, StrOptions
-from pacsent.storage import checked_tensor
 
 _BLOCK_ROWS = 1 << 14  # rows of a table transformed at a time
 
@@ -58,53 +58,21 @@ class _Weighted(ClosedForm):
         counts = vocabulary.require_counts(type(self).__name__)
         return counts / max(counts.sum(), 1)
 
-    def _summing(self, table, weights):
-        """The function encoded, scale, out -> scale * sum of weight(w) T_w."""
-        weights = weights.astype(self._dtype)
-        return lambda encoded, scale, out: self._pool(encoded, [(table, weights, scale)], out)
-
-    def _posterior_of(self, pool):
-        """The function encoded, out -> (means, variances), where pool(encoded, scale, out) sums."""
-
+    def _posterior_of(self, add_sums):
+        """The function of `_prepared`, where add_sums(encoded, scale, means) writes the sums."""
         # the same for every sentence that has a token
         c_A, _, var_Q = l2_coefficients(np.ones(1, bool), 1.0, 1.0 / self.prior_variance, self.lam)
 
-        def posterior(encoded, out=None):
+        def posterior(encoded, means):
             n_tokens = encoded.offsets[1:] - encoded.offsets[:-1]
-            means = pool(encoded, c_A / np.maximum(n_tokens, 1), out)  # no token: an empty sum
-            return means, np.where(n_tokens > 0, var_Q, np.nan)
+            add_sums(encoded, c_A / np.maximum(n_tokens, 1), means)  # no token: an empty sum
+            return np.where(n_tokens > 0, var_Q, np.nan), None
 
         return posterior
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _Learned(_Weighted):
-    """What SIF and SIF-sum share: they learn from the table and its counts, or from texts."""
-
-    _parameter_constraints: ClassVar[dict] = {
-        **_Weighted._parameter_constraints,
-        "a": [Interval(Real, 0, None, closed="neither")],
-        "learn_from": [StrOptions({"table", "texts"})],
-    }
-
-    learn_from: str = "table"
-
-    @property
-    def learns_from_text(self) -> bool:  # type: ignore[override]
-        """Whether `fit` reads the texts it is given."""
-        return self.learn_from == "texts"
-
-    def _check_texts(self, encoded):
-        if encoded.ids.size == 0:
-            raise ValueError(
-                f"{type(self).__name__} with learn_from='texts' must be fitted on sentences with "
-                f"known words. Got {encoded.n_sentences:,} sentences without any instead. Pass "
-                "texts, or learn_from='table'."
-            )
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class SIFVectorizer(_Learned):
+class SIFVectorizer(_Weighted):
     """Means where frequent words weigh less, minus the directions all sentences share.
 
         mu_S = (I - sum_k c_k u_k u_k') sum_w weight(w) A_w / n_tokens / (1 + 1/(lam var_P))
@@ -155,15 +123,28 @@ class SIFVectorizer(_Learned):
         "uSIF": Name(fixed={"weights": "uSIF"}),
     }
 
+    learned: ClassVar = {
+        "a": Learned(np.float64, ()),
+        "directions": Learned(np.float64, (None, "n_dims")),
+        "shares": Learned(np.float64, ("directions",)),
+    }
     _parameter_constraints: ClassVar[dict] = {
-        **_Learned._parameter_constraints,
+        **_Weighted._parameter_constraints,
         **ROLES,
         "weights": [StrOptions({"SIF", "uSIF"})],
+        "a": [Interval(Real, 0, None, closed="neither")],
+        "learn_from": [StrOptions({"table", "texts"})],
     }
 
     weights: str = "SIF"
     a: float = 1e-3
+    learn_from: str = "table"
     swap_roles: bool = False
+
+    @property
+    def learns_from_text(self) -> bool:  # type: ignore[override]
+        """Whether `fit` reads the texts it is given."""
+        return self.learn_from == "texts"
 
     @property
     def _paper_name(self):
@@ -175,16 +156,21 @@ class SIFVectorizer(_Learned):
     def _fit(self, encoded):
         p, length = self._shares(), _SENTENCE_LENGTH
         if self.learn_from == "texts":
-            self._check_texts(encoded)
-            length = max(1.0, encoded.ids.size / max(1, encoded.n_sentences))
+            if encoded.ids.size == 0:
+                raise ValueError(
+                    f"{type(self).__name__} with learn_from='texts' must be fitted on sentences "
+                    f"with known words. Got {encoded.n_sentences:,} sentences without any instead. "
+                    "Pass texts, or learn_from='table'."
+                )
+            length = max(1.0, encoded.ids.size / encoded.n_sentences)
         self.a_ = float(self.a) if self.weights == "SIF" else float(usif_a(p, length))
         weights = self._word_weights(p)
         if self.learn_from == "texts":
-            n = encoded.n_sentences
-            n_tokens = np.maximum(np.diff(encoded.offsets), 1)
-            summing = self._summing(for_kernel(self._tables()[0]), weights)
-            vectors = summing(encoded, 1.0 / n_tokens, None)
-            second = moments(vectors, np.full(n, 1.0 / n))[1]
+            scale = 1.0 / np.maximum(np.diff(encoded.offsets), 1)
+            vectors = np.empty((encoded.n_sentences, self._n_features_out), self._dtype)
+            table = for_kernel(self._tables()[0])
+            pool(encoded, [(table, weights.astype(self._dtype), scale)], vectors)
+            second = moments(vectors, np.full(len(vectors), 1.0 / len(vectors)))[1]
         else:
             frequent = heaviest(p * weights)  # the others hardly occur, and are most of the table
             A, p, weights = self._tables()[0][frequent], p[frequent], weights[frequent]
@@ -193,40 +179,28 @@ class SIFVectorizer(_Learned):
         self.directions_, shares = main_directions(second, _N_DIRECTIONS[self.weights])
         self.shares_ = shares if self.weights == "uSIF" else np.ones(len(shares))
 
-    def _state(self):
-        own = {"a": np.float64(self.a_), "directions": self.directions_, "shares": self.shares_}
-        return {**super()._state(), **own}
-
-    def _restore(self, state):
-        super()._restore(state)
-        self.a_ = float(checked_tensor(state, "a", np.float64, ()))
-        shape = (None, self.word_vectors.n_dims)
-        self.directions_ = checked_tensor(state, "directions", np.float64, shape)
-        self.shares_ = checked_tensor(state, "shares", np.float64, (len(self.directions_),))
-
     def _word_weights(self, p):
         # a/(a/2 + p) = 2 (a/2) / (a/2 + p)
         return sif_weights(p, self.a_) if self.weights == "SIF" else 2 * sif_weights(p, self.a_ / 2)
 
     def _prepared(self):
-        table, weights = for_kernel(self._tables()[0]), self._word_weights(self._shares())
-        summing = self._summing(table, weights)
+        table = for_kernel(self._tables()[0])
+        weights = self._word_weights(self._shares()).astype(self._dtype)
         U = self.directions_.astype(self._dtype)  # (n_directions, n_dims)
         removed = (self.directions_ * self.shares_[:, None]).astype(self._dtype)
 
-        def pool(encoded, scale, out):
-            means = summing(encoded, scale, out)
+        def add_sums(encoded, scale, means):
+            pool(encoded, [(table, weights, scale)], means)
             # one product for each direction: a sentence's vector does not depend on its batch
             parts = [np.einsum("ij,j->i", means, u) for u in U]
             for part, direction in zip(parts, removed):
                 means -= part[:, None] * direction
-            return means
 
-        return self._posterior_of(pool)
+        return self._posterior_of(add_sums)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SIFSumVectorizer(_Learned):
+class SIFSumVectorizer(_Weighted):
     """The recipe for similarity and search: unit rows of both tables summed, shared parts damped.
 
         T_w = ((A_w - a0)/|A_w - a0| + (B_w - b0)/|B_w - b0|) D
@@ -242,8 +216,6 @@ class SIFSumVectorizer(_Learned):
         With both tables and counts.
     a : float, default=1.5e-3
         Where weights start to fall.
-    learn_from : {"table", "texts"}, default="table"
-        Whether a0, b0 and D are those of the source's words or of the texts given to `fit`.
     lam, prior_variance, on_empty, batch_size, n_jobs
         As in SIFVectorizer.
 
@@ -268,6 +240,14 @@ class SIFSumVectorizer(_Learned):
 
     names: ClassVar = {"SIF-sum": Name(swaps=False)}  # the sum is the same either way
     in_table_space: ClassVar[bool] = False
+    learned: ClassVar = {
+        "centres": Learned(np.float64, (2, "n_dims")),
+        "map": Learned(np.float64, ("n_dims", "n_dims")),
+    }
+    _parameter_constraints: ClassVar[dict] = {
+        **_Weighted._parameter_constraints,
+        "a": [Interval(Real, 0, None, closed="neither")],
+    }
 
     a: float = 1.5e-3
 
@@ -275,41 +255,31 @@ class SIFSumVectorizer(_Learned):
         return np.sqrt(sif_weights(self._shares(), self.a))
 
     def _fit(self, encoded):
-        weights = self._word_weights()
-        counts = self._shares()
-        if self.learn_from == "texts":
-            self._check_texts(encoded)
-            counts = np.bincount(encoded.ids, minlength=weights.size)
-        q = counts * weights
+        q = self._shares() * self._word_weights()
         frequent = heaviest(q)  # the others hardly occur, and are most of the table
         q = q[frequent] / max(q[frequent].sum(), np.finfo(float).tiny)
         tables = [table[frequent] for table in self._tables()]
         self.centres_ = np.stack([q @ table.astype(float) for table in tables])
-        self.map_ = damping(*moments(_Summed(tables, self.centres_), q), _APERTURE)
-
-    def _state(self):
-        return {**super()._state(), "centres": self.centres_, "map": self.map_}
-
-    def _restore(self, state):
-        super()._restore(state)
-        n_dims = self.word_vectors.n_dims
-        self.centres_ = checked_tensor(state, "centres", np.float64, (2, n_dims))
-        self.map_ = checked_tensor(state, "map", np.float64, (n_dims, n_dims))
+        self.map_ = damping(*moments(_SummedRows(tables, self.centres_), q), _APERTURE)
 
     def table(self) -> np.ndarray:
         """T above, (n_words, n_dims): what the words of a sentence are replaced by."""
-        return self._derived("table", self._made_table)
 
-    def _made_table(self):
-        summed = _Summed(self._tables(), self.centres_)
-        map_ = self.map_.astype(self._dtype)
-        table = np.empty(summed.shape, self._dtype)
-        for start in range(0, len(table), _BLOCK_ROWS):
-            table[start : start + _BLOCK_ROWS] = summed[start : start + _BLOCK_ROWS] @ map_
-        return table
+        def build():
+            rows = _SummedRows(self._tables(), self.centres_)
+            map_ = self.map_.astype(self._dtype)
+            table = np.empty(rows.shape, self._dtype)
+            for start in range(0, len(table), _BLOCK_ROWS):
+                table[start : start + _BLOCK_ROWS] = rows[start : start + _BLOCK_ROWS] @ map_
+            return table
+
+        return self._derived("table", build)
 
     def _prepared(self):
-        return self._posterior_of(self._summing(self.table(), self._word_weights()))
+        table, weights = self.table(), self._word_weights().astype(self._dtype)
+        return self._posterior_of(
+            lambda encoded, scale, means: pool(encoded, [(table, weights, scale)], means)
+        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -348,17 +318,14 @@ class ConcatVectorizer(_Weighted):
         tables = [for_kernel(table) for table in self._tables()]
         ones = np.empty(0, self._dtype)
 
-        def pool(encoded, scale, out):
-            if out is None:
-                out = np.empty((encoded.n_sentences, 2 * n_dims), self._dtype)
-            for half, table in zip((out[:, :n_dims], out[:, n_dims:]), tables):
-                self._pool(encoded, [(table, ones, scale)], half)
-            return out
+        def add_sums(encoded, scale, means):
+            for half, table in zip((means[:, :n_dims], means[:, n_dims:]), tables):
+                pool(encoded, [(table, ones, scale)], half)
 
-        return self._posterior_of(pool)
+        return self._posterior_of(add_sums)
 
 
-class _Summed:
+class _SummedRows:
     """Unit rows of two centred tables, summed where they are asked for."""
 
     def __init__(self, tables, centres):
@@ -373,5 +340,4 @@ class _Summed:
             dtype = np.float64 if table.dtype == np.float64 else np.float32
             return unit_rows(np.asarray(table[rows], dtype) - centre.astype(dtype))
 
-        one, two = map(part, self.tables, self.centres)
-        return one + two
+        return sum(map(part, self.tables, self.centres))

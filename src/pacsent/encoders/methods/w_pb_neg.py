@@ -5,20 +5,19 @@ from typing import ClassVar
 
 import numpy as np
 
+from pacsent.encoders.fitted_state import WORD_IDS, Learned
+from pacsent.encoders.methods.closed_forms import pool
 from pacsent.encoders.methods.sampled_methods import (
     MINIMISED,
     POSITIVE,
     SCHEDULED,
     NegativeSampling,
     learning_rates,
-    refuse_no_penalty,
 )
 from pacsent.encoders.sentence_vectorizer import Name
 from pacsent.maths import w_pb_neg_objective as w_pb_neg
-from pacsent.maths.arrays import frozen
 from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
-from pacsent.storage import checked_tensor
 from pacsent.threads import one_blas_thread
 
 
@@ -81,6 +80,14 @@ class WordPBNegVectorizer(NegativeSampling):
     """
 
     names: ClassVar = {"w-PB-neg": Name()}
+    learned: ClassVar = {
+        **NegativeSampling.learned,
+        "words": WORD_IDS,
+        "word_means": Learned(None, ("words", "n_dims")),
+        "word_variances": Learned(np.float64, ("words",)),
+        "prior_variances": Learned(np.float64, ("words",)),
+        "prior_scale": Learned(np.float64, ()),
+    }
     _parameter_constraints: ClassVar[dict] = {
         **NegativeSampling._parameter_constraints,
         "lam": MINIMISED["lam"],
@@ -97,7 +104,6 @@ class WordPBNegVectorizer(NegativeSampling):
     verbose: bool | int = False
 
     def _fit(self, encoded):
-        refuse_no_penalty(self, "w-PB-neg")
         super()._fit(encoded)
         A_hat, B_hat = self._float_tables()
         words, p = self._noise_probabilities()
@@ -123,7 +129,7 @@ class WordPBNegVectorizer(NegativeSampling):
                 n_negatives=self.n_negatives,
                 lam=self.lam / self.prior_scale_,
                 weighting=self.weighting,
-                n_threads=self._n_threads(),
+                n_threads=n_threads(self.n_jobs),
                 rng=np.random.default_rng(self.seed_),
                 callback=lambda epoch: progress.advance(),
             )
@@ -136,43 +142,21 @@ class WordPBNegVectorizer(NegativeSampling):
         self.words_, self.prior_variances_ = words, var_P
         self.word_means_, self.word_variances_ = mu.astype(self._dtype), np.exp(rho)
 
-    def _state(self):
-        learned = {
-            "words": self.words_,
-            "word_means": self.word_means_,
-            "word_variances": self.word_variances_,
-            "prior_variances": self.prior_variances_,
-            "prior_scale": np.array([self.prior_scale_]),
-        }
-        return {**super()._state(), **learned}
+    def _prepared(self):
+        def build():
+            means = self._float_tables()[1].astype(self._dtype)  # a copy
+            variances = np.zeros(self.word_vectors.n_words)
+            means[self.words_], variances[self.words_] = self.word_means_, self.word_variances_
+            return means, variances
 
-    def _restore(self, state):
-        super()._restore(state)
-        self.words_ = words = self._saved_words(state, "words")
-        shape = (words.size, self.word_vectors.n_dims)
-        self.word_means_ = checked_tensor(state, "word_means", self._dtype, shape)
-        self.word_variances_ = checked_tensor(state, "word_variances", np.float64, words.shape)
-        self.prior_variances_ = checked_tensor(state, "prior_variances", np.float64, words.shape)
-        self.prior_scale_ = float(checked_tensor(state, "prior_scale", np.float64, (1,))[0])
-
-    def _pooling_tables(self):
-        """(means, variances) of all words: learned ones, and the prior mean of the others."""
-        _, B_hat = self._float_tables()
-        means = B_hat.astype(self._dtype)  # a copy
-        means[self.words_] = self.word_means_
-        variances = np.zeros(self.word_vectors.n_words)
-        variances[self.words_] = self.word_variances_
-        return means, variances
-
-    def _posterior(self, encoded):
-        from pacsent._kernels.pooling_kernels import pool_rows
-
-        table, word_variances = self._derived("tables", self._pooling_tables)
-        n_tokens = np.maximum(np.diff(encoded.offsets), 1)
-        means = np.empty((encoded.n_sentences, self.word_vectors.n_dims), self._dtype)
+        # The posteriors of all words: learned ones, and the prior mean of the others.
+        table, word_variances = self._derived("tables", build)
         ones = np.ones(self.word_vectors.n_words, self._dtype)
-        scale = (1.0 / n_tokens).astype(self._dtype)
-        pool_rows(encoded.ids, encoded.offsets, frozen(table), ones, scale, means, False)
-        counts = self.word_vectors.vocabulary.count(encoded)
-        variances = (counts.power(2) @ word_variances) / n_tokens.astype(float) ** 2
-        return means, variances
+
+        def posterior(encoded, means):
+            n_tokens = np.maximum(np.diff(encoded.offsets), 1)
+            pool(encoded, [(table, ones, 1.0 / n_tokens)], means)
+            counts = self.word_vectors.vocabulary.count(encoded)
+            return (counts.power(2) @ word_variances) / n_tokens.astype(float) ** 2, None
+
+        return posterior
