@@ -1,8 +1,11 @@
-"""The architecture: modules that are found by name, threads, the page's picture, the workflows."""
+"""The source as a whole: imports, dependencies, annotations, names on pages, threads, workflows."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +16,9 @@ from pacsent import threads
 
 PACKAGE = Path(pacsent.__file__).parent
 ROOT = Path(__file__).parents[1]
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
 
 
 def run(code: str) -> str:
@@ -21,23 +27,17 @@ def run(code: str) -> str:
     return done.stdout
 
 
-def public_modules() -> list[str]:
-    names = [
-        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
-        for path in PACKAGE.rglob("*.py")
-    ]
-    return sorted(n for n in names if not any(part.startswith("_") for part in n.split(".")))
+# ---- modules -------------------------------------------------------------------------------------
 
 
 def test_every_module_can_be_imported_first_and_every_public_name_exists():
-    names = public_modules()
+    names = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in TREES]
+    names = [name.removesuffix(".__init__") for name in names]
+    names = sorted(n for n in names if not any(part.startswith("_") for part in n.split(".")))
     assert len(names) > 80
     code = "import importlib, pacsent\nfor name in {!r}:\n    importlib.import_module(name)"
     run(code.format(names) + "\n[getattr(pacsent, name) for name in pacsent.__all__]")
     assert set(pacsent.__all__) <= set(dir(pacsent)) | {"__version__"}
-
-
-def test_a_module_opens_no_more_than_it_needs():
     found = run("import sys, pacsent.files, pacsent.threads; print(*sys.modules)").split()
     assert not {"numba", "sklearn", "torch", "scipy", "joblib"} & set(found)
 
@@ -46,6 +46,118 @@ def test_a_module_opens_no_more_than_it_needs():
 def test_what_is_not_there_is_an_attribute_error(name):
     with pytest.raises(AttributeError, match=f"No pacsent attribute {name}"):
         getattr(pacsent, name)
+
+
+# ---- dependencies and the version ----------------------------------------------------------------
+
+PACKAGE_OF = {
+    "sklearn": "scikit-learn",
+    "vl_convert": "vl-convert-python",
+    "faiss": "faiss-cpu",
+    "sentence_transformers": "sentence-transformers",
+    "prometheus_client": "prometheus-client",
+    "pydantic_core": "pydantic",
+    "lazy_loader": "lazy-loader",
+}  # where names differ
+
+
+def names(requirements) -> set[str]:
+    return {re.split(r"[<>=!\[;~ ]", requirement)[0] for requirement in requirements}
+
+
+def test_what_is_imported_is_declared_and_the_other_way_round():
+    imported = set()
+    for tree in TREES.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported.add((node.module or "").partition(".")[0])
+    imported -= {*sys.stdlib_module_names, "pacsent", "compression"}
+    imported = {PACKAGE_OF.get(name, name) for name in imported}
+    extras = PROJECT["optional-dependencies"].values()
+    assert imported <= names(PROJECT["dependencies"]).union(*map(names, extras))
+    assert names(PROJECT["dependencies"]) <= imported
+
+
+def test_the_version_stands_in_one_place():
+    assert "version" in PROJECT["dynamic"]
+    assert pacsent.__version__
+    for name in ("pyproject.toml", "CITATION.cff", "README.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert not re.search(rf"^version\W+{re.escape(pacsent.__version__)}", text, re.M), name
+
+
+# ---- annotations ---------------------------------------------------------------------------------
+
+
+def is_annotated(node: ast.FunctionDef) -> bool:
+    every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    every += [a for a in (node.args.vararg, node.args.kwarg) if a is not None]
+    returns = node.returns is not None or node.name == "__init__"
+    return returns and all(a.annotation or a.arg in ("self", "cls") for a in every)
+
+
+def test_public_functions_are_annotated_in_full():
+    missing = []
+    for path, tree in TREES.items():
+        if path.parent.name in ("_kernels", "cli"):  # numba and click say it in their own way
+            continue
+        for home in [tree, *(n for n in tree.body if isinstance(n, ast.ClassDef))]:
+            if home is tree or home.name[0] != "_":
+                functions = [node for node in home.body if isinstance(node, ast.FunctionDef)]
+                public = [n for n in functions if n.name[0] != "_" or n.name == "__init__"]
+                missing += [f"{path.name}: {n.name}" for n in public if not is_annotated(n)]
+    assert not missing
+
+
+@pytest.mark.parametrize(
+    "source, annotated",
+    [
+        ("def f(a: int, *b: int, c: str = '', **d: float) -> int: ...", True),
+        ("def f(a, *, c: str = '') -> int: ...", False),
+        ("def f(a: int, **d) -> int: ...", False),
+        ("def f(a: int): ...", False),
+        ("def __init__(self, a: int): ...", True),
+    ],
+)
+def test_a_missing_annotation_is_noticed(source, annotated):
+    assert is_annotated(ast.parse(source).body[0]) is annotated
+
+
+def test_mypy_checks_every_annotated_body():
+    settings = PYPROJECT["tool"]["mypy"]
+    assert settings["files"] == ["src/pacsent"] and "exclude" not in settings
+    ours = [m for part in settings["overrides"] for m in part["module"] if "pacsent" in m]
+    assert not ours  # no file of ours is let off
+    check = (ROOT / "Makefile").read_text().partition("\ncheck:")[2].partition("\n\n")[0]
+    assert "/mypy" in check
+
+
+# ---- docs/notation.md ----------------------------------------------------------------------------
+
+
+def test_every_code_name_of_the_notation_exists():
+    page = re.findall(r"`([A-Za-z_][\w.]*)`", (ROOT / "docs" / "notation.md").read_text())
+    assert len(page) > 50
+    known = {path.stem for path in TREES}
+    for tree in TREES.values():
+        for node in ast.walk(tree):
+            values = (getattr(node, field, None) for field in ("id", "arg", "attr", "name"))
+            known |= {value for value in values if isinstance(value, str)}
+    assert not {name for name in page for part in name.split(".") if part not in known}
+    for name in page:
+        first, *attributes = name.split(".")
+        if attributes:
+            homes = (pacsent, pacsent.maths, pacsent.encoders, pacsent.guarantees)
+            home = next(getattr(place, first) for place in homes if hasattr(place, first))
+            [attribute] = attributes
+            fields = getattr(home, "__dataclass_fields__", {})
+            learned = attribute.endswith("_")  # set by fit: known from above
+            assert hasattr(home, attribute) or attribute in fields or learned, name
+
+
+# ---- threads, pictures, workflows ----------------------------------------------------------------
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no affinity")
@@ -80,8 +192,6 @@ def test_the_workflows_run_what_a_contributor_runs_on_every_kind_of_machine():
     tests, weekly = ((folder / f"{name}.yml").read_text() for name in ("tests", "weekly"))
     for word in ("make check", "make test", "ubuntu-latest", "ubuntu-24.04-arm", "macos-latest"):
         assert word in tests
-    project = (ROOT / "pyproject.toml").read_text()
-    oldest = project.partition('requires-python = ">=')[2].partition('"')[0]
-    assert f'"{oldest}"' in tests
+    assert f'"{PROJECT["requires-python"].removeprefix(">=")}"' in tests
     assert "schedule:" in weekly and "--upgrade --pre" in weekly
     assert (ROOT / ".pre-commit-config.yaml").exists()

@@ -1,9 +1,11 @@
 """The protocol: what is chosen is chosen on the training part, and a run can be resumed."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -13,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from pacsent import WordVectors, make, save
+from pacsent.cli import cli
 from pacsent.maths.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.paper import evaluation, reproduction
@@ -50,45 +53,26 @@ def test_the_choice_is_the_one_grid_search_makes(corpus, words):
     Cs = (1.0, 100.0)
     result = evaluation.evaluate("PB-L2", dataset, words, lams=(0.5, 8.0), seeds=(3,), Cs=Cs)
     part = dataset.split(3)
-    pipeline = Pipeline(
-        [
-            ("vectors", make("PB-L2", words, on_empty="ignore")),
-            ("scale", "passthrough"),
-            ("classifier", LogisticRegression(tol=1e-8, max_iter=10_000)),
-        ]
-    )
-    grid = {
-        "vectors__lam": [0.5, 8.0],
-        "scale": ["passthrough", Normalizer()],
-        "classifier__C": Cs,
-    }
+    vectors = ("vectors", make("PB-L2", words, on_empty="ignore"))
+    classifier = ("classifier", LogisticRegression(tol=1e-8, max_iter=10_000))
+    pipeline = Pipeline([vectors, ("scale", "passthrough"), classifier])
+    scales = ["passthrough", Normalizer()]
+    grid = {"vectors__lam": [0.5, 8.0], "scale": scales, "classifier__C": Cs}
     folds = PredefinedSplit(evaluation.folds_of(part.train_labels, 3))
     search = GridSearchCV(pipeline, grid, cv=folds).fit(part.train_texts, part.train_labels)
     score = result.scores[0]
     assert_allclose(score["cv_accuracy"], search.best_score_, atol=0.006)
     # refit scikit-learn at our choice: the same test accuracy
-    pipeline.set_params(
-        vectors__lam=score["lam"],
-        scale=Normalizer() if score["normalise"] else "passthrough",
-        classifier__C=score["C"],
-    )
+    chosen = {"vectors__lam": score["lam"], "classifier__C": score["C"]}
+    pipeline.set_params(scale=scales[score["normalise"]], **chosen)
     theirs = pipeline.fit(part.train_texts, part.train_labels)
     assert result.accuracy == pytest.approx(theirs.score(part.test_texts, part.test_labels))
     assert result.accuracy > 0.7
 
 
 def test_test_labels_are_read_for_the_score_only(corpus, words):
-    whole = corpus.dataset()
-    part = whole.split(0)
-    flipped = datasets.Dataset(
-        part.name,
-        part.train_texts,
-        part.train_labels,
-        part.test_texts,
-        1 - part.test_labels,
-        part.classes,
-        part.digest,
-    )
+    part = corpus.dataset().split(0)
+    flipped = replace(part, test_labels=1 - part.test_labels)
     honest = evaluation.evaluate("Average-0", part, words, seeds=(0,))
     wrong = evaluation.evaluate("Average-0", flipped, words, seeds=(0,))
     assert wrong.accuracy == pytest.approx(1 - honest.accuracy)
@@ -124,14 +108,6 @@ def test_any_transformer_can_be_scored(corpus):
     assert result.accuracy > 0.65
 
 
-def test_rows_of_an_encoded_text_are_its_sentences(corpus, words):
-    encoded = words.vocabulary.encode(corpus.texts)
-    some = encoded.take(np.array([5, 2, 2]))
-    again = words.vocabulary.encode([corpus.texts[5], corpus.texts[2], corpus.texts[2]])
-    assert_array_equal(some.ids, again.ids)
-    assert_array_equal(some.offsets, again.offsets)
-
-
 def test_a_draw_of_few_labels_has_every_class():
     labels = np.repeat(np.arange(20), 50)
     rows = evaluation.draw_labelled(labels, 100, 0)
@@ -153,8 +129,6 @@ def small_benchmark(corpus, tmp_path, monkeypatch):
     """The generated corpus in the place of SUBJ, so that reproduce runs in seconds."""
     dataset = corpus.dataset("subj")
     known = datasets.DATASETS["subj"]
-    from dataclasses import replace
-
     monkeypatch.setitem(datasets.DATASETS, "subj", replace(known, digest=dataset.digest))
     loads = []
 
@@ -258,29 +232,19 @@ def test_a_certificate_holds_on_the_documents_held_back(small_benchmark, words, 
     assert found["delta"] == 0.05
 
 
-def others_of(words):
-    """The same words with other vectors."""
-
-    return words.replace(input_vectors=np.asarray(words.input_vectors) * np.float32(2.0))
-
-
 def test_results_of_other_word_vectors_or_data_are_not_mixed_in(small_benchmark, words, tmp_path):
     settings = {"only": ["subj", "Average-0", "classification"], "quick": True}
     reproduction.reproduce(tmp_path, words, tmp_path / "out", **settings)
     (before,) = reproduction.read_results(tmp_path / "out" / "results")
     with pytest.raises(ValueError, match="must hold results of one set of word vectors"):
-        reproduction.reproduce(tmp_path, others_of(words), tmp_path / "out", **settings)
+        other = words.replace(input_vectors=2 * np.asarray(words.input_vectors))
+        reproduction.reproduce(tmp_path, other, tmp_path / "out", **settings)
     assert reproduction.read_results(tmp_path / "out" / "results") == [before]
     (path,) = (tmp_path / "out" / "results").rglob("subj.json")
     before["provenance"]["dataset_digest"] = "0" * 64
     path.write_text(json.dumps(before))
     with pytest.raises(ValueError, match="must hold results of one set of data of subj"):
         reproduction.reproduce(tmp_path, words, tmp_path / "out", **settings)
-
-
-def test_no_seeds_are_refused(corpus, words):
-    with pytest.raises(ValueError, match="seeds must hold at least one seed"):
-        evaluation.evaluate("PB-L2", corpus.dataset(), words, seeds=())
 
 
 def test_evaluate_shows_progress_where_it_is_asked_to(corpus, words, monkeypatch, capsys):
@@ -294,47 +258,40 @@ def test_evaluate_shows_progress_where_it_is_asked_to(corpus, words, monkeypatch
     assert capsys.readouterr().err == ""
 
 
-def test_unknown_methods_and_missing_words_are_refused(corpus):
-    with pytest.raises(ValueError, match="'PB-L3'"):
-        evaluation.evaluate("PB-L3", corpus.dataset())
-    with pytest.raises(ValueError, match="words must be given"):
-        evaluation.evaluate("PB-L2", corpus.dataset())
+@pytest.mark.parametrize(
+    ("method", "settings", "message"),
+    [
+        ("PB-L3", {}, "'PB-L3'"),
+        ("PB-L2", {}, "words must be given"),
+        ("tf-idf", {"seeds": ()}, "seeds must hold at least one seed"),
+    ],
+)
+def test_unknown_methods_missing_words_and_no_seeds_are_refused(corpus, method, settings, message):
+    with pytest.raises(ValueError, match=message):
+        evaluation.evaluate(method, corpus.dataset(), **settings)
 
 
 def command(*arguments):
-    from click.testing import CliRunner
-
-    from pacsent.cli import cli
-
     return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
 def test_reproduce_without_data_says_so_and_fails(words, tmp_path):
     (tmp_path / "data").mkdir()
     save(words, tmp_path / "words")
-    only = "subj,Average-0"
-    result = command(
-        "reproduce", "--data", tmp_path / "data", "--words", tmp_path / "words",
-        "-o", tmp_path / "out", "--only", only, "--quiet",
-    )  # fmt: skip
+    places = "--data", tmp_path / "data", "--words", tmp_path / "words", "-o", tmp_path / "out"
+    result = command("reproduce", *places, "--only", "subj,Average-0", "--quiet")
     assert result.exit_code != 0
-    assert "No result could be made" in result.output
-    assert "rotten_imdb.tar.gz" in result.output
+    assert "No result could be made" in result.output and "rotten_imdb.tar.gz" in result.output
 
 
 def test_the_command_scores_ones_own_file(corpus, words, tmp_path):
-    from pacsent import save
-
     save(words, tmp_path / "words")
     lines = [f"{corpus.classes[k]}\t{line}\n" for k, line in zip(corpus.labels, corpus.texts)]
     (tmp_path / "own.tsv").write_text("".join(lines))
-    done = command(
-        "evaluate", "Average-0", tmp_path / "words", tmp_path / "own.tsv", "--seeds", 1, "--json"
-    )
+    scored = "evaluate", "Average-0", tmp_path / "words"
+    done = command(*scored, tmp_path / "own.tsv", "--seeds", 1, "--json")
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout)
-    assert result["accuracy"] > 0.65
-    assert result["dataset"] == "own"
-    missing = command("evaluate", "Average-0", tmp_path / "words", tmp_path / "none.tsv")
-    assert missing.exit_code == 2
-    assert "DATASET must be one of 20news" in missing.output
+    assert result["accuracy"] > 0.65 and result["dataset"] == "own"
+    missing = command(*scored, tmp_path / "none.tsv")
+    assert missing.exit_code == 2 and "DATASET must be one of 20news" in missing.output

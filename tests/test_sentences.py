@@ -86,9 +86,6 @@ def test_whatever_holds_no_sentences_is_refused_at_every_door(fitted, toy_word_v
     def certified(X):
         return certify_encoder(fitted, X)
 
-    def streamed(X):
-        return fitted.stream(X)  # before the first batch is asked for
-
     def trained(X):
         return SkipGram(2, min_count=1).fit(X)
 
@@ -96,7 +93,7 @@ def test_whatever_holds_no_sentences_is_refused_at_every_door(fitted, toy_word_v
         return Corpus.build(X, tmp_path / "corpus", min_count=1)
 
     doors = [
-        fitted.fit, fitted.transform, fitted.posterior, streamed, fitted.sample, certified,
+        fitted.fit, fitted.transform, fitted.posterior, fitted.stream, fitted.sample, certified,
         fitted.fit_transform, toy_word_vectors.vocabulary.encode, trained, built,
     ]  # fmt: skip
     for kind, (X, message) in refused().items():
@@ -108,12 +105,6 @@ def test_whatever_holds_no_sentences_is_refused_at_every_door(fitted, toy_word_v
             assert message in str(error.value), (kind, door)
             assert "must be an iterable of texts. Got" in str(error.value), (kind, door)
             assert "\n" not in str(error.value)
-
-
-def test_ids_cannot_be_trained_on(toy_word_vectors):
-    encoded = toy_word_vectors.vocabulary.encode(X)
-    with pytest.raises(TypeError, match=r"must be texts. Got an Encoded instead"):
-        SkipGram(2, min_count=1).fit(encoded)
 
 
 class Longer(list):
@@ -169,6 +160,8 @@ def test_a_dataset_takes_tables_and_counts_its_labels(toy_word_vectors):
 def test_ids_of_another_vocabulary_are_refused(fitted, toy_word_vectors):
     other = Vocabulary([f"word{i}" for i in range(50_000)] + ["good", "film"])
     encoded = other.encode([["good", "film"], ["word3"]])
+    with pytest.raises(TypeError, match=r"must be texts. Got an Encoded instead"):
+        SkipGram(2, min_count=1).fit(encoded)
     learners = [make(m, toy_word_vectors) for m in METHODS]
     for door in (
         fitted.fit, fitted.transform, fitted.posterior, fitted.stream, fitted.fit_transform,
@@ -203,8 +196,7 @@ def test_an_encoded_whose_arrays_do_not_belong_together_is_refused(fitted):
 def test_an_encoded_of_other_integers_gives_the_same_vectors(fitted):
     ids, offsets, n_unknown = fitted.word_vectors.vocabulary.encode(X)
     expected = fitted.transform(X)
-    big = ids.astype(">i8")
-    spread = np.repeat(ids, 2)[::2]
-    for other in (ids.astype(np.int64), ids.astype(np.uint8), big, spread, ids.tolist()):
+    others = [ids.astype(kind) for kind in (np.int64, np.uint8, ">i8")]
+    for other in (*others, np.repeat(ids, 2)[::2], ids.tolist()):
         encoded = Encoded(other, offsets.astype(np.int32), n_unknown.tolist())
         assert_array_equal(fitted.transform(encoded), expected)

@@ -391,11 +391,7 @@ def is_stored(given: Any) -> bool:
 
 
 def open_any(path: str | Path, encoder: Any = None, **options: Any) -> Any:
-    """What `pacsent.load` opens, with the encoder it was made with; or an encoder at a URL.
-
-    >>> open_any("english")
-    WordVectors(n_words=65536, n_dims=256)
-    """
+    """What `pacsent.load` opens, with the encoder it was made with; or an encoder at a URL."""
     if is_model_name(path):
         return load(path, encoder=encoder, **options)
     return as_encoder(path)

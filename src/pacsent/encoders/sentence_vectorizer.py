@@ -205,13 +205,6 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEsti
 
         What all calls share is done beforehand; nothing is reported and no warning is issued, and
         several threads may call it at once. Change no parameter while it is in use.
-
-        >>> from pacsent import make
-        >>> vectorizer = make("SIF-sum", "english").fit([])
-        >>> solve = vectorizer.prepared()
-        >>> means, variances = solve(vectorizer.word_vectors.vocabulary.encode(["good wine"]))
-        >>> bool((means == vectorizer.transform(["good wine"])).all())
-        True
         """
         self._check_ready()
         posterior = self._prepared()

@@ -83,9 +83,7 @@ class StaticEncoder(ClosedForm):
 
     def _prepared(self):
         table, no_weights = for_kernel(self._tables()[0]), np.empty(0, self._dtype)
-        word_variances = self.word_variances_
-        if word_variances is None:
-            word_variances = np.zeros(self.word_vectors.n_words)
+        word_variances = self._variances()
 
         def posterior(encoded, means):
             pool(encoded, [(table, no_weights, np.ones(encoded.n_sentences))], means)
@@ -126,11 +124,12 @@ class StaticEncoder(ClosedForm):
         encoder.certificate_ = state.config.get("certificate")
         return encoder
 
+    def _variances(self) -> np.ndarray:
+        known = self.word_variances_ is not None
+        return self.word_variances_ if known else np.zeros(self.word_vectors.n_words)
+
     def _state(self):
-        variances = self.word_variances_
-        if variances is None:
-            variances = np.zeros(self.word_vectors.n_words)
-        return {"word_variances": variances.astype(np.float32)}
+        return {"word_variances": self._variances().astype(np.float32)}
 
     def _restore(self, state):
         shape = (self.word_vectors.n_words,)

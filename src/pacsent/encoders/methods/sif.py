@@ -260,17 +260,17 @@ class SIFSumVectorizer(_Weighted):
         q = q[frequent] / max(q[frequent].sum(), np.finfo(float).tiny)
         tables = [table[frequent] for table in self._tables()]
         self.centres_ = np.stack([q @ table.astype(float) for table in tables])
-        self.map_ = damping(*moments(_SummedRows(tables, self.centres_), q), _APERTURE)
+        self.map_ = damping(*moments(_summed_rows(tables, self.centres_), q), _APERTURE)
 
     def table(self) -> np.ndarray:
         """T above, (n_words, n_dims): what the words of a sentence are replaced by."""
 
         def build():
-            rows = _SummedRows(self._tables(), self.centres_)
-            map_ = self.map_.astype(self._dtype)
-            table = np.empty(rows.shape, self._dtype)
+            tables, map_ = self._tables(), self.map_.astype(self._dtype)
+            table = np.empty(tables[0].shape, self._dtype)
             for start in range(0, len(table), _BLOCK_ROWS):
-                table[start : start + _BLOCK_ROWS] = rows[start : start + _BLOCK_ROWS] @ map_
+                block = slice(start, start + _BLOCK_ROWS)
+                table[block] = _summed_rows([t[block] for t in tables], self.centres_) @ map_
             return table
 
         return self._derived("table", build)
@@ -325,19 +325,10 @@ class ConcatVectorizer(_Weighted):
         return self._posterior_of(add_sums)
 
 
-class _SummedRows:
-    """Unit rows of two centred tables, summed where they are asked for."""
-
-    def __init__(self, tables, centres):
-        self.tables, self.centres = tables, centres
-        self.shape = tables[0].shape
-
-    def __len__(self):
-        return self.shape[0]
-
-    def __getitem__(self, rows):
-        def part(table, centre):
-            dtype = np.float64 if table.dtype == np.float64 else np.float32
-            return unit_rows(np.asarray(table[rows], dtype) - centre.astype(dtype))
-
-        return sum(map(part, self.tables, self.centres))
+def _summed_rows(tables, centres) -> np.ndarray:
+    """Unit rows of two centred tables, summed."""
+    parts = []
+    for table, centre in zip(tables, centres):
+        dtype = np.float64 if table.dtype == np.float64 else np.float32
+        parts.append(unit_rows(np.asarray(table, dtype) - centre.astype(dtype)))
+    return parts[0] + parts[1]
