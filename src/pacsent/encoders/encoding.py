@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from pacsent.maths.arrays import unit_rows
 from pacsent.text.encoded import Encoded
-from pacsent.threads import in_order
+from pacsent.threads import in_order, n_threads
 from pacsent.words.text_encoding import warn_low_coverage
 from pacsent.words.vocabulary import Vocabulary
 
@@ -157,7 +157,7 @@ def stream_posteriors(
             finite = np.isfinite(means.sum())  # one pass, while the numbers are in the cache
         return encoded, finite, means, variances, solver_report
 
-    n_jobs = vectorizer._n_threads()
+    n_jobs = n_threads(vectorizer.n_jobs)
     n_sentences = X.n_sentences if isinstance(X, Encoded) else operator.length_hint(X, -1)
     size = vectorizer._batch_size(n_sentences, n_jobs)
     n_diverged, solver_reports = 0, []

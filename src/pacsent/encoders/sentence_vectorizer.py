@@ -27,7 +27,6 @@ from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, checked_tensor
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.texts import as_sentences
-from pacsent.threads import n_threads
 from pacsent.words.fingerprint import MOST, Fingerprint
 from pacsent.words.vectors import WordVectors
 
@@ -124,9 +123,6 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEsti
     def _batch_size(self, n_sentences: int, n_jobs: int) -> int:
         """Sentences per batch, for a number of sentences (-1: unknown) and of threads."""
         return self.batch_size
-
-    def _n_threads(self) -> int:
-        return n_threads(self.n_jobs)
 
     @property
     def _n_features_out(self):
@@ -303,11 +299,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEsti
         """What `pacsent.save` writes: parameters, what `fit` learned, the word vectors."""
         parameters = dict(self.get_params(deep=False))
         words = parameters.pop("word_vectors")
-        config = {
-            "class": type(self).__name__,
-            "parameters": parameters,
-            "corpus_digest": words.corpus_digest,
-        }
+        config = {"class": type(self).__name__, "parameters": parameters}
         return State(config, self._state(), parts={"words": words})
 
     @classmethod

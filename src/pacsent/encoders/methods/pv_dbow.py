@@ -11,6 +11,7 @@ from pacsent.encoders.methods.sampled_methods import SCHEDULED, NegativeSampling
 from pacsent.encoders.sentence_vectorizer import Name
 from pacsent.maths.arrays import GOLDEN, splitmix64
 from pacsent.progress import bar
+from pacsent.threads import n_threads
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -90,18 +91,18 @@ class PVDBOWVectorizer(NegativeSampling):
         A = np.array(self._tables()[0], dtype=self._dtype)
         vectors = self._start(self.word_vectors.vocabulary.count(encoded))
         sentences, noise = (encoded.ids, encoded.offsets), self._alias_table()
-        rng, n_threads = np.random.default_rng(self.seed_), self._n_threads()
+        rng, n_jobs = np.random.default_rng(self.seed_), n_threads(self.n_jobs)
         with (
             bar("PV-DBOW", total=self.n_epochs, unit="epochs", enabled=self.verbose) as shown,
-            ThreadPoolExecutor(n_threads) as pool,
+            ThreadPoolExecutor(n_jobs) as pool,
         ):
             for eta in learning_rates(self.n_epochs, self.learning_rate):
                 members = _groups(encoded.offsets, rng.permutation(encoded.n_sentences))
                 members = rng.permutation(members)
                 states = rng.integers(1, 2**63, len(members), dtype=np.uint64)
                 work = []
-                for t in range(n_threads):
-                    groups = members[t::n_threads].copy(), states[t::n_threads].copy()
+                for t in range(n_jobs):
+                    groups = members[t::n_jobs].copy(), states[t::n_jobs].copy()
                     work.append(
                         pool.submit(pv_dbow, groups, sentences, A, noise, eta, True, vectors)
                     )

@@ -18,7 +18,7 @@ from pacsent.encoders.sentence_vectorizer import Name
 from pacsent.maths import w_pb_neg_objective as w_pb_neg
 from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
-from pacsent.threads import one_blas_thread
+from pacsent.threads import n_threads, one_blas_thread
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
