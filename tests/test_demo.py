@@ -44,4 +44,5 @@ def test_the_demo_certifies_an_error_that_holds_and_notices_other_intents(tmp_pa
     assert list(numbers["alarms"]) == ["messages about other intents"]
     page = (tmp_path / "d" / "index.html").read_text()
     markup = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
+    assert "ABOVE" not in page + done.stderr  # every guarantee on it holds
     assert markup.count("<h2>") == 7 and not re.search(r"(src|href)\s*=", markup)

@@ -42,15 +42,16 @@ class Hub(Handler):
             return self.answer({"errors": [], "warnings": []})
         if path.startswith("/api/models/ada/words/preupload/"):
             files = json.loads(data)["files"]
-            modes = [{"path": f["path"], "shouldIgnore": False,
-                      "uploadMode": "lfs" if f["path"].endswith(".safetensors") else "regular"}
-                     for f in files]  # fmt: skip
-            return self.answer({"files": modes})
+            for file in files:
+                large = file["path"].endswith(".safetensors")
+                file |= {"shouldIgnore": False, "uploadMode": "lfs" if large else "regular"}
+            return self.answer({"files": files})
         if path.endswith("/info/lfs/objects/batch"):
-            found = [{"oid": o["oid"], "size": o["size"], "actions": {
-                "upload": {"href": f"{self.server.address}/blob/{o['oid']}"}}}
-                for o in json.loads(data)["objects"]]  # fmt: skip
-            return self.answer({"transfer": "basic", "objects": found})
+            objects = json.loads(data)["objects"]
+            for blob in objects:
+                place = f"{self.server.address}/blob/{blob['oid']}"
+                blob["actions"] = {"upload": {"href": place}}
+            return self.answer({"transfer": "basic", "objects": objects})
         if path.startswith("/api/models/ada/words/commit/"):
             for line in data.decode().splitlines():
                 entry = json.loads(line)
@@ -75,9 +76,10 @@ class Hub(Handler):
             if parts[0] == "revision" and parts[1] not in ("main", SHA):
                 return self.answer({"error": "no revision"}, 404, X_Error_Code="RevisionNotFound")
             if parts[0] == "tree":
-                files = [{"type": "file", "path": n, "size": len(d), "oid": SHA}
-                         for n, d in self.server.files.items()]  # fmt: skip
-                return self.answer(files)
+                files = self.server.files.items()
+                return self.answer(
+                    [{"type": "file", "path": n, "size": len(d), "oid": SHA} for n, d in files]
+                )
             siblings = [{"rfilename": name} for name in self.server.files]
             return self.answer({"id": "ada/words", "sha": SHA, "siblings": siblings})
         if path.startswith("/ada/words/resolve/"):

@@ -154,6 +154,12 @@ def test_a_dataset_takes_tables_and_counts_its_labels(toy_word_vectors):
         evaluation.evaluate("Average-0", pd.DataFrame({"text": X}), toy_word_vectors)
 
 
+def test_coverage_counts_words_and_symbols_that_are_dropped(toy_word_vectors):
+    vectorizer = make("Average", toy_word_vectors, on_empty="ignore").fit(["good film"])
+    vectorizer.transform(["good film", "電影 !", "\N{GRINNING FACE} — film"])
+    assert vectorizer.coverage_ == 3 / 5 and vectorizer.n_empty_ == 1
+
+
 # -- ids handed in ------------------------------------------------------------------------------
 
 

@@ -91,6 +91,9 @@ def test_embeddings_are_those_of_the_library_at_length_one(client, vectorizer):
     assert np.allclose(vectors, unit(vectorizer, TEXTS), atol=1e-7)
     assert [item["index"] for item in content["data"]] == [0, 1, 2, 3, 4]
     assert content["usage"] == {"prompt_tokens": 11, "total_tokens": 11}
+    assert content["zero_vectors"] == [i for i, v in enumerate(vectors) if not v.any()]
+    content = post(client, "/v1/embeddings", {"input": ["wine", "\N{GRINNING FACE}", ""]})[1]
+    assert content["zero_vectors"] == [1, 2]
 
 
 def test_base64_contains_the_same_numbers_and_dimensions_the_first_ones(client):

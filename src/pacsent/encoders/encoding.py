@@ -58,7 +58,6 @@ class EncodingReport:
 
     n_sentences: int = 0
     n_empty: int = 0
-    n_wordless: int = 0  # sentences without a token, known or not
     n_known: int = 0
     n_unknown: int = 0
     first_empty: list[int] = field(default_factory=list)
@@ -68,7 +67,6 @@ class EncodingReport:
         if empty.any():
             rows = np.flatnonzero(empty)
             self.n_empty += rows.size
-            self.n_wordless += int((np.diff(encoded.offsets) + encoded.n_unknown == 0).sum())
             self.first_empty += (rows[: 3 - len(self.first_empty)] + self.n_sentences).tolist()
         self.n_sentences += empty.size
         self.n_known += encoded.ids.size
@@ -101,15 +99,10 @@ class EncodingReport:
     def _message(self, vocabulary):
         rows = ", ".join(map(str, self.first_empty))
         rows += ", ..." if self.n_empty > len(self.first_empty) else ""
-        cause = f"; {self.n_wordless:,} give no word at all: they are empty" * bool(self.n_wordless)
-        if cause and vocabulary.normalise == "paper":
-            cause += (
-                ", or in another script, of which normalise='paper' keeps nothing (use word "
-                "vectors made with normalise='unicode')"
-            )
+        paper = "; normalise='paper' reads letters a-z and digits only"
         return (
             f"{self.n_empty:,} of {self.n_sentences:,} sentences hold no known word (row {rows}, "
-            f"counted from 0), so they have no posterior{cause}"
+            f"counted from 0), so they have no posterior{paper * (vocabulary.normalise == 'paper')}"
         )
 
 

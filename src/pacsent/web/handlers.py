@@ -51,6 +51,7 @@ def embeddings(model: ServedModel, body: schemas.EmbeddingsRequest, context: Con
     if body.encoding_format == "base64":
         rows = [base64.b64encode(row.astype("<f4", copy=False)).decode() for row in rows]
     n_tokens = sum(posteriors.n_known.tolist()) + sum(posteriors.n_unknown.tolist())
+    zero = np.flatnonzero(~vectors.any(axis=1)).tolist()
     return {
         "object": "list",
         "data": [
@@ -58,6 +59,7 @@ def embeddings(model: ServedModel, body: schemas.EmbeddingsRequest, context: Con
         ],
         "model": model.name,
         "usage": {"prompt_tokens": n_tokens, "total_tokens": n_tokens},
+        "zero_vectors": zero,  # indexes of texts without a known word
     }
 
 

@@ -1,6 +1,8 @@
 """Texts to token ids: in batches, on all cores, by compiled tokenisers where there are some."""
 
 import itertools
+import re
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -25,6 +27,7 @@ _MAX_BATCH_TEXTS = 1 << 16
 # without compiled code: importing numba takes longer than they do.
 _MAX_DICT_CHARACTERS, _MAX_DICT_WORDS = 1 << 12, 1 << 18
 _MAX_SPLIT_BYTES = 64  # longer unknown words are not split into subwords
+_ASCII_WORD = re.compile("[A-Za-z0-9]")
 
 
 class TextBatch(NamedTuple):
@@ -72,10 +75,35 @@ def encode_bytes(vocabulary: "Vocabulary", data: np.ndarray, bounds: np.ndarray)
     if vocabulary.normalise != "paper":
         texts = [data[a:b].tobytes().decode("utf-8") for a, b in itertools.pairwise(bounds)]
         return vocabulary.encode(texts, n_jobs=1)
-    return _encode_paper(vocabulary, frozen(data[bounds[0] : bounds[-1]]), bounds - bounds[0])
+    encoded = _encode_paper(vocabulary, frozen(data[bounds[0] : bounds[-1]]), bounds - bounds[0])
+    places = np.flatnonzero(data[: bounds[-1]] >= 128)  # bytes that are not ASCII
+    for row in np.unique(np.searchsorted(bounds, places[places >= bounds[0]], "right") - 1):
+        text = data[bounds[row] : bounds[row + 1]].tobytes().decode("utf-8", "replace")
+        encoded.n_unknown[row] += _count_dropped(text)
+    return encoded
+
+
+def _count_dropped(text: str) -> int:
+    """Words and symbols of which normalise="paper" keeps nothing: they are unknown tokens.
+
+    >>> _count_dropped("good 電影 \N{GRINNING FACE} - naïve")
+    2
+    """
+    if text.isascii():
+        return 0
+    parts = [part for part in text.split() if not _ASCII_WORD.search(part)]
+    return sum(any(unicodedata.category(c)[0] in "LNS" for c in part) for part in parts)
 
 
 def _encode_batch(vocabulary: "Vocabulary", batch: TextBatch) -> Encoded:
+    encoded = _encode_tokens(vocabulary, batch)
+    if batch.raw and vocabulary.normalise == "paper":
+        n_dropped = np.fromiter(map(_count_dropped, batch.sentences), np.int64)
+        encoded = encoded._replace(n_unknown=encoded.n_unknown + n_dropped)
+    return encoded
+
+
+def _encode_tokens(vocabulary: "Vocabulary", batch: TextBatch) -> Encoded:
     sentences, normalise = batch.sentences, vocabulary.normalise
     is_small = len(vocabulary) <= _MAX_DICT_WORDS and _size(sentences) <= _MAX_DICT_CHARACTERS
     compiled = batch.raw and not is_small
