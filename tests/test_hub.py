@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from http_servers import Handler, running
-from pacsent import Vocabulary, WordVectors, load, make, push_to_hub, save
+from pacsent import Index, Vocabulary, WordVectors, load, make, push_to_hub, save
+from pacsent.encoders import ExternalEncoder
 from pacsent.storage import PACKAGED, hub
 from pacsent.storage.sharing import model_card
 
@@ -34,6 +36,7 @@ class Hub(Handler):
 
     def do_POST(self):
         data, path = self.body(), self.path.partition("?")[0]
+        self.server.posts.append(path)
         if self.headers.get("Authorization") != "Bearer hf_right":
             return self.answer({"error": "Invalid username or password."}, 401)
         if path == "/api/repos/create":
@@ -94,7 +97,7 @@ class Hub(Handler):
 
 @pytest.fixture
 def server():
-    with running(Hub, files={}, blobs={}, messages=[], fetched=[]) as made:
+    with running(Hub, files={}, blobs={}, messages=[], fetched=[], posts=[]) as made:
         yield made
 
 
@@ -174,6 +177,20 @@ def test_word_vectors_by_the_command_and_from_the_cache(server, elsewhere, words
     done = elsewhere(code, HF_HUB_OFFLINE="1")
     assert done.stdout == "0\n", done.stderr
     assert len(server.fetched) == n_fetched
+
+
+@needs_library
+def test_the_url_that_a_model_of_the_hub_names_is_not_contacted(server, elsewhere, tmp_path):
+    encoder = ExternalEncoder(lambda texts: np.ones((len(texts), 2)), name=f"{server.address}/v1#x")
+    index = Index(encoder)
+    index.add(["a text"])
+    folder = save(index, tmp_path / "index")
+    for file in filter(Path.is_file, folder.rglob("*")):
+        server.files[file.relative_to(folder).as_posix()] = file.read_bytes()
+    code = "import pacsent; pacsent.load('hf://ada/words').search('my secret')"
+    done = elsewhere(code, OPENAI_API_KEY="sk-VICTIM")
+    assert f"made with the encoder {server.address}/v1#x" in done.stderr.splitlines()[-1]
+    assert not server.posts
 
 
 @needs_library
