@@ -167,7 +167,7 @@ def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
 @overwrite_option
 @json_option
 def export(model, directory, method, overwrite, as_json):
-    """Write MODEL for sentence-transformers, which model2vec opens as well.
+    """Write MODEL for sentence-transformers or model2vec.
 
     For methods that are the mean of one row for each word: SIF-sum, SIF, uSIF, both, Average.
     Example: pacsent export english folder
