@@ -19,6 +19,7 @@ from pacsent.text.normalise import tokenise_paper, tokenise_unicode
 from pacsent.words import text_encoding
 from pacsent.words.text_encoding import warn_low_coverage
 from pacsent.words.word_table import WordTable
+from reference.text_reference import count_dropped
 
 WORDS = [
     "film", "good", "quiet", "nil", "zero", "six", "a", "incomprehensible", "abcdefghijkl",
@@ -44,6 +45,9 @@ def by_dict(vocabulary, sentences, tokenise):
     known = [[index[t] for t in tokens if t in index] for tokens in lists]
     offsets = np.cumsum([0] + [len(k) for k in known])
     n_unknown = [len(t) - len(k) for t, k in zip(lists, known)]
+    if tokenise is tokenise_paper:
+        texts = [s if isinstance(s, str) else "" for s in sentences]
+        n_unknown = [n + count_dropped(text) for n, text in zip(n_unknown, texts)]
     return [i for k in known for i in k], offsets.tolist(), n_unknown
 
 
