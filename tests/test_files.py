@@ -162,16 +162,7 @@ def test_vectors_go_to_a_pipe_where_their_format_can(tmp_path):
 def test_a_stopped_command_leaves_nothing_half_written(tmp_path, how):
     out = tmp_path / "out"
     out.mkdir()
-    command = [
-        sys.executable,
-        "-m",
-        "pacsent",
-        "clean",
-        "-",
-        "--quiet",
-        "-o",
-        str(out / "clean.txt"),
-    ]
+    command = [sys.executable, "-m", "pacsent", "clean", "-", "--quiet", "-o", out / "clean.txt"]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
@@ -205,19 +196,7 @@ def content(folder):
     return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-TRAIN = (
-    "--n-dims",
-    4,
-    "--n-epochs",
-    1,
-    "--subsample",
-    0,
-    "--min-count",
-    1,
-    "--quiet",
-    "--n-jobs",
-    1,
-)
+TRAIN = ["--n-dims", 4, "--n-epochs", 1, "--subsample", 0, "--min-count", 1, "--n-jobs", 1]
 
 
 @pytest.mark.slow
@@ -225,7 +204,7 @@ def test_fit_and_train_replace_nothing_without_being_told(place):
     before = content(place / "A")
     for command in (
         ("fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "M"),
-        ("train", place / "t.txt", "-o", place / "W", *TRAIN),
+        ("train", place / "t.txt", "-o", place / "W", *TRAIN, "--quiet"),
     ):
         output = place / command[command.index("-o") + 1]
         first = run(*command)
@@ -252,7 +231,7 @@ def test_no_command_writes_over_what_it_reads(place):
     for command in (
         ("fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "A"),
         ("fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "A" / "inside"),
-        ("train", place / "A" / "lines.txt", "-o", place / "A", *TRAIN),
+        ("train", place / "A" / "lines.txt", "-o", place / "A", *TRAIN, "--quiet"),
         ("clean", place / "t.txt", "-o", place / "t.txt"),
         ("embed", place / "M", place / "t.txt", "-o", place / "M" / "words" / "v.tsv"),
         ("convert", place / "v.txt", place / "v.txt"),

@@ -339,7 +339,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(saving, "write_tensors", full)
-    with pytest.raises(OSError, match=r"is full: .*model needs about .* MB and was not saved"):
+    with pytest.raises(OSError, match=r"is full: .*model was not saved"):
         save(made(9), tmp_path / "model", overwrite=True)
     assert load(tmp_path / "model").n_words == 5
     assert [p.name for p in tmp_path.iterdir()] == ["model"]

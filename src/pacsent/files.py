@@ -70,23 +70,20 @@ def is_stream(path: str | os.PathLike | None) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def full_disk(error: OSError, path: str | os.PathLike, needed: int | None = None) -> OSError:
+def _full_disk(error: OSError, path: str | os.PathLike) -> OSError:
     """The error itself, or one clear line where the disk is full."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT) or error.strerror is None:
         return error
-    much = f" needs about {needed / 1e6:,.0f} MB and" if needed else ""
     clear = OSError(
-        f"The disk that holds {Path(path).parent} is full: {path}{much} was not saved. Free some "
-        "space or save elsewhere."
+        f"The disk that holds {Path(path).parent} is full: {path} was not saved. Free some space "
+        "or save elsewhere."
     )
     clear.errno = error.errno
     return clear
 
 
 @contextlib.contextmanager
-def replacing(
-    path: str | os.PathLike | None, *, parents: bool = False, needed: int | None = None
-) -> Iterator[IO[bytes]]:
+def replacing(path: str | os.PathLike | None, *, parents: bool = False) -> Iterator[IO[bytes]]:
     """A file to write bytes to; moved into place when the block ends without an error.
 
     What was there stays until then, and for good if the block fails. Of a link the target is
@@ -98,8 +95,6 @@ def replacing(
         A device or a pipe is written to directly.
     parents : bool, default=False
         Make the folders that lead to the file; else they must exist.
-    needed : int or None
-        Bytes that will be written, for the message of a full disk.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -124,23 +119,15 @@ def replacing(
             f"The output must be in a folder that exists. Got {path} instead. Run: "
             f"mkdir -p {place.parent}"
         )
-    with _hidden_name(place) as hidden:
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            file = open(hidden, "xb")  # noqa: SIM115 (closed below)
-        except OSError as error:
-            raise _unwritable(error, path) from None
-        try:
-            with file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            if place.exists():
-                shutil.copymode(place, hidden)
-            os.replace(hidden, place)
-            _sync(place.parent)
-        except OSError as error:
-            raise full_disk(error, path, needed) from None
+    with _hidden_name(place, path) as hidden:
+        with open(hidden, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if place.exists():
+            shutil.copymode(place, hidden)
+        os.replace(hidden, place)
+        _sync(place.parent)
 
 
 def _is_directory(path) -> OSError:
@@ -149,44 +136,43 @@ def _is_directory(path) -> OSError:
     )
 
 
-def _unwritable(error: OSError, path) -> OSError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return full_disk(error, path)
-    return type(error)(
-        f"The output must be a place that can be written to. Got {path} instead "
-        f"({error.strerror}). Choose another place."
-    )
-
-
 @contextlib.contextmanager
-def replacing_folder(path: str | os.PathLike, *, needed: int | None = None) -> Iterator[Path]:
+def replacing_folder(path: str | os.PathLike) -> Iterator[Path]:
     """A new folder to write into; moved into place when the block ends without an error.
 
     As `replacing`. The caller has checked that a folder which is there may go: it is renamed to
     `.NAME.old-*` while the new one is moved into its place.
     """
     place = Path(os.path.realpath(path))
-    with _hidden_name(place) as hidden:
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            hidden.mkdir()
-        except OSError as error:
-            raise _unwritable(error, path) from None
-        try:
-            yield hidden
-            _sync_tree(hidden)
-            _move_folder(hidden, place)
-            _sync(place.parent)
-        except OSError as error:
-            raise full_disk(error, path, needed) from None
+    with _hidden_name(place, path) as hidden:
+        hidden.mkdir()
+        yield hidden
+        for directory, _, names in os.walk(hidden):
+            for name in (*names, "."):
+                _sync(Path(directory) / name)
+        _move_folder(hidden, place)
+        _sync(place.parent)
 
 
 @contextlib.contextmanager
-def _hidden_name(place: Path) -> Iterator[Path]:
+def _hidden_name(place: Path, path: str | os.PathLike) -> Iterator[Path]:
     """A name for what will be moved to `place`; what is still there at the end is removed."""
     hidden = place.parent / f".{place.name}.saving-{secrets.token_hex(4)}"
     try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        hidden.touch()
+        hidden.unlink()
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _full_disk(error, path) from None
+        raise type(error)(
+            f"The output must be a place that can be written to. Got {path} instead "
+            f"({error.strerror}). Choose another place."
+        ) from None
+    try:
         yield hidden
+    except OSError as error:
+        raise _full_disk(error, path) from None
     finally:
         if hidden.is_dir():
             shutil.rmtree(hidden, ignore_errors=True)
@@ -207,13 +193,6 @@ def _move_folder(hidden: Path, place: Path) -> None:
         os.rename(old, place)
         raise
     shutil.rmtree(old, ignore_errors=True)
-
-
-def _sync_tree(folder: Path) -> None:
-    for directory, _, names in os.walk(folder):
-        for name in names:
-            _sync(Path(directory) / name)
-        _sync(Path(directory))
 
 
 def _sync(path: Path) -> None:

@@ -22,29 +22,26 @@ class Bar:
 
     def __init__(self, description: str, total: float | None, unit: str):
         self.description, self.total, self.unit = description, total, unit
-        self.completed: float = 0
-        self.note = ""
-        self.started = time.monotonic()
-        self._ended = threading.Event()
+        self.completed, self.note = 0.0, ""
+        self.started, self.ended = time.monotonic(), threading.Event()
 
-    def advance(self, n: float = 1, note: str | None = None) -> None:
+    def advance(self, n: float = 1) -> None:
         """Add `n` to what is completed."""
-        self.update(self.completed + n, note)
+        self.update(self.completed + n)
 
     def update(self, completed: float, note: str | None = None) -> None:
         """Set what is completed, and the note shown behind it."""
         self.completed = completed
-        if note is not None:
-            self.note = note
+        self.note = self.note if note is None else note
 
     def show(self) -> None:
-        """Show the progress until `end` is called."""
+        """Show the progress until `ended` is set."""
         if not sys.stderr.isatty():
-            while not self._ended.wait(PLAIN_EVERY):
+            while not self.ended.wait(PLAIN_EVERY):
                 line = self.line(time.monotonic() - self.started)
                 print(line, file=sys.stderr, flush=True)
             return
-        if self._ended.wait(_SHORT_WORK):
+        if self.ended.wait(_SHORT_WORK):
             return
         from rich import progress
         from rich.console import Console
@@ -62,11 +59,8 @@ class Bar:
             while True:
                 rate = self._rate(time.monotonic() - self.started)
                 live.update(task, completed=self.completed, note=self.note, rate=rate)
-                if self._ended.wait(_REFRESH_EVERY):
+                if self.ended.wait(_REFRESH_EVERY):
                     return
-
-    def end(self) -> None:
-        self._ended.set()
 
     def line(self, elapsed: float) -> str:
         """One line for a log, `elapsed` seconds after the start.
@@ -112,7 +106,7 @@ def bar(
     try:
         yield shown
     finally:
-        shown.end()
+        shown.ended.set()
         thread.join()
 
 

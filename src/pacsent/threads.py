@@ -11,20 +11,14 @@ from pathlib import Path
 from threading import Lock
 
 
-def n_cores() -> int:
+def n_cores(root: Path = Path("/sys/fs/cgroup")) -> int:
     """Cores this process may use: what its affinity and its container leave of the machine's."""
     has_affinity = hasattr(os, "sched_getaffinity")
     usable = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    return max(1, min(usable, _container_cores(usable)))
-
-
-def _container_cores(most: int, root: Path = Path("/sys/fs/cgroup")) -> int:
-    """Cores that the CPU quota of a Linux container allows, rounded up; `most` without a quota."""
-    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
-        with suppress(OSError, ValueError):
-            quota, period = " ".join((root / name).read_text() for name in names).split()
-            return -(-int(quota) // int(period)) if quota != "max" and int(quota) > 0 else most
-    return most
+    with suppress(OSError, ValueError):  # the CPU quota of a Linux container, rounded up
+        quota, period = (root / "cpu.max").read_text().split()
+        usable = min(usable, -(-int(quota) // int(period)))
+    return max(1, usable)
 
 
 def n_threads(n_jobs: int | None) -> int:

@@ -100,13 +100,7 @@ def save(
     sources = [_PLACES[part.obj] for part in plan.all_parts() if part.obj in _PLACES]
     kept = [source for source in sources if words == "reference" or source == target]
     check_place(path, kept, overwrite=overwrite)
-    n_bytes = sum(
-        tensor.nbytes
-        for part in (plan, *plan.all_parts())
-        if words == "copy" or not part.is_shared
-        for tensor in part.state.tensors.values()
-    )
-    with files.replacing_folder(path, needed=n_bytes) as folder:
+    with files.replacing_folder(path) as folder:
         _write(plan, folder, target, words)
     if plan.is_shared:
         _PLACES[obj] = target
