@@ -30,7 +30,7 @@ texts = [" ".join(random.choices(words, k=15) + [random.choice(ends[y])]) for y 
 """
 FIT = TEXTS + "from pacsent import TextClassifier\nTextClassifier(WORDS).fit(texts, labels)"
 MAIN = "import sys; sys.argv[1:] = {!r}; from pacsent.cli import main; main()"
-TRAIN = MAIN.format(["train", "corpus.txt", "-o", "words", "--n-dims", "64", "--quiet"])
+TRAIN = MAIN.format(["vectors", "train", "corpus.txt", "-o", "words", "--n-dims", "64", "--quiet"])
 OURS = {
     "import": "import pacsent",
     "help": MAIN.format(["--help"]),

@@ -6,9 +6,9 @@
 
 The texts are public (github.com/COST-ELTeC/ELTeC-deu, github.com/aozorahack/aozorabunko_text) and
 not part of this repository. `train` trains words and 32,000 pieces of words with the defaults of
-`pacsent train`, and looks at neighbours, at words of a dev set that have no vector, and for German
-at STS-B dev (languages/stsb-de-dev.csv.xz of --data): the Spearman correlation of the cosines of
-SIF-sum with the scores. Times are those of the processor, summed over its cores.
+`pacsent vectors train`, and looks at neighbours, at words of a dev set that have no vector, and for
+German at STS-B dev (languages/stsb-de-dev.csv.xz of --data): the Spearman correlation of the
+cosines of SIF-sum with the scores. Times are those of the processor, summed over its cores.
 """
 
 import csv

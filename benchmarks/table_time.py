@@ -1,6 +1,6 @@
 """Minutes that the paper's table with our rows takes, from the folder of one run.
 
-    pacsent reproduce --data DATA --words DATA/vectors -o OUT --only classification,subj,20news,imdb
+    pacsent paper reproduce --data DATA --words WORDS -o OUT --only classification,subj,20news,imdb
     python benchmarks/table_time.py --run OUT [--save]
 
 Every result file says how long its cell took, by the clock, and the run itself how long it took
@@ -32,7 +32,7 @@ def seconds(folder: Path) -> dict:
 
 def main():
     parser = parser_for(__doc__, name="two-cores")
-    parser.add_argument("--run", type=Path, help="folder that `pacsent reproduce` wrote")
+    parser.add_argument("--run", type=Path, help="folder that `pacsent paper reproduce` wrote")
     given = parser.parse_args()
     spent = seconds(given.run / "results" if given.run else RESULTS / "reproduce")
     missing = [f"{row} on {name}" for row in ROWS for name in PAPER_DATASETS

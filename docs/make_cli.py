@@ -3,15 +3,17 @@
 import click
 
 from pacsent.cli import cli
+from pacsent.cli.command_line import FAMILIES
 
 
 def command_reference() -> str:
     """One section per command, with the text that `pacsent COMMAND --help` prints."""
     sections = []
-    for title, names in cli.families().items():
-        sections.append(f"## {title}")
-        for name in names:
-            sections += command_sections(cli.commands[name], f"pacsent {name}", "###")
+    for family in FAMILIES.values():
+        sections.append(f"## {family.title}")
+        for name in family.commands:
+            command = cli.get_command(None, name)
+            sections += command_sections(command, f"pacsent {name}", "###")
     return "\n\n".join(sections) + "\n"
 
 

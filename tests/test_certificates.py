@@ -435,12 +435,12 @@ class TestCommands:
         return CliRunner().invoke(cli, list(arguments))
 
     def test_bound_prints_all_of_them(self):
-        result = self.run("bound", "--risk", "0.1", "--kl", "5", "--n", "200")
+        result = self.run("paper", "bound", "--risk", "0.1", "--kl", "5", "--n", "200")
         assert result.exit_code == 0
         assert "0.226466" in result.output
         words = " ".join(result.output.split())  # lines are as wide as the terminal
         assert "must be fixed before the sample is seen" in words
-        as_json = self.run("bound", "--risk", "0.1", "--kl", "5", "--n", "200", "--json")
+        as_json = self.run("paper", "bound", "--risk", "0.1", "--kl", "5", "--n", "200", "--json")
         rows = json.loads(as_json.output)["bounds"]
         assert len(rows) == 5
         assert_allclose(rows[0]["value"], bounds.maurer(0.1, 5, 200, 0.05, constant="xi"))
@@ -455,16 +455,9 @@ class TestCommands:
         ],
     )
     def test_bound_refuses_what_is_no_bound(self, arguments, message):
-        result = self.run("bound", *arguments)
+        result = self.run("paper", "bound", *arguments)
         assert result.exit_code == 2
         assert message in result.output
-
-    def test_simulate(self):
-        arguments = "--kind", "A", "--setting", "topics", "--replicates", "3", "--quiet"
-        result = self.run("simulate", *arguments, "--json")
-        assert result.exit_code == 0
-        assert json.loads(result.output)["coverage"][0]["n_replicates"] == 3
-        assert "violations" in self.run("simulate", *arguments).output
 
 
 @pytest.mark.parametrize("wrong", [dict, None, 3])

@@ -5,11 +5,12 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from helpers import serve
 from pacsent import Index, load
 from pacsent.encoders import as_encoder
 from pacsent.web import ServedModel, create_app
 from pacsent.web.telemetry import instrument, instrument_from_environment
-from test_serve import TEXTS, Running, client_of, post, unit, vectorizer  # noqa: F401
+from test_serve import TEXTS, client_of, post, vectorizer  # noqa: F401
 
 DOCUMENTS = ["shares fell again", "the cat slept on the sofa", "a glass of red wine"]
 NAMES = "wine cat bank tree river king sword train bread moon horse doctor music ship coffee snow"
@@ -132,15 +133,16 @@ def test_without_an_endpoint_nothing_is_instrumented(monkeypatch):
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    server = Running("english", "--model", "second=english")
+    server = serve("english", "second=english")
     yield server.url
     assert server.end() == 0
 
 
-def english(texts):
-    """The vectors of the server's model "english": length one."""
-    vectors = load("english").encode(texts)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+def check_english(vectors, n=2):
+    """They are the vectors of the server's model "english" for the first texts: length one."""
+    expected = load("english").encode(TEXTS[:n])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert np.allclose(vectors, expected, atol=1e-6)
 
 
 @pytest.mark.extra
@@ -149,8 +151,7 @@ def test_the_openai_client(url):
     client = openai.OpenAI(base_url=url + "/v1", api_key="none")
     for model in ("english", "second"):
         answer = client.embeddings.create(model=model, input=TEXTS[:2])  # base64 by default
-        vectors = [item.embedding for item in answer.data]
-        assert np.allclose(vectors, english(TEXTS[:2]), atol=1e-6)
+        check_english([item.embedding for item in answer.data])
     body = {"model": "english", "input": TEXTS[0], "encoding_format": "float", "dimensions": 16}
     assert len(client.embeddings.create(**body).data[0].embedding) == 16
     assert [model.id for model in client.models.list()] == ["english", "second"]
@@ -173,5 +174,5 @@ def test_langchain(url):
     embeddings = openai.OpenAIEmbeddings(
         model="english", base_url=url + "/v1", api_key="none", check_embedding_ctx_length=False
     )
-    assert np.allclose(embeddings.embed_documents(TEXTS[:2]), english(TEXTS[:2]), atol=1e-6)
-    assert np.allclose(embeddings.embed_query(TEXTS[0]), english(TEXTS[:1])[0], atol=1e-6)
+    check_english(embeddings.embed_documents(TEXTS[:2]))
+    check_english([embeddings.embed_query(TEXTS[0])], 1)

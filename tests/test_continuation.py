@@ -181,7 +181,7 @@ class TestProvenance:
             (tmp_path / name).write_text("\n".join(some) + "\n")
         texts = [word for name in ("one.txt", "two.txt")
                  for word in ("--trained-on", str(tmp_path / name))]  # fmt: skip
-        command = ["convert", str(tmp_path / "foreign"), str(tmp_path / "known"), *texts]
+        command = ["model", "convert", str(tmp_path / "foreign"), str(tmp_path / "known"), *texts]
         result = CliRunner().invoke(cli, command)
         assert result.exit_code == 0, result.output
         known = load(tmp_path / "known")
@@ -372,11 +372,18 @@ class TestCommands:
         text = tmp_path / "text.txt"
         text.write_text("\n".join(lines[60:]) + "\n")
         place = tmp_path / "words", text
-        done = self.run("certify", *place, "--quiet", "-o", tmp_path / "c.json")
+        done = self.run("paper", "certify", *place, "--quiet", "-o", tmp_path / "c.json")
         assert done.exit_code == 0, done.output
         assert "Provenance: checked" in done.output
         of_words = self.run(
-            "certify", *place, "--quiet", "--method", "PB-IDF-L2", "--kind", "A", "--json"
+            *("paper", "certify"),
+            *place,
+            "--quiet",
+            "--method",
+            "PB-IDF-L2",
+            "--kind",
+            "A",
+            "--json",
         )
         assert of_words.exit_code == 0, of_words.output
         assert "IDFVectorizer" in of_words.stdout and read_certificate(of_words.stdout)
@@ -386,7 +393,7 @@ class TestCommands:
         assert json.loads(whole.stdout)["verified"]
         seen = tmp_path / "seen.txt"
         seen.write_text("\n".join(lines[:60][::-1]) + "\n")
-        refused = self.run("certify", tmp_path / "words", seen, "--quiet")
+        refused = self.run("paper", "certify", tmp_path / "words", seen, "--quiet")
         assert refused.exit_code != 0
         assert "were trained on 60 of the 60 documents" in refused.output + str(refused.exception)
         half = self.run("verify", tmp_path / "c.json", text)

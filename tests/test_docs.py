@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import pacsent
-from pacsent.cli import cli
+from helpers import all_commands
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -84,7 +84,7 @@ def test_every_command_and_option_has_help_and_is_in_the_reference(monkeypatch):
 
     text = command_reference()
     assert "Usage: pacsent " in text
-    for name, command in cli.commands.items():
+    for name, command in all_commands().items():
         assert command.help, f"pacsent {name} has no help"
         assert f"### `pacsent {name}`" in text
         for option in command.params:

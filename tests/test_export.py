@@ -88,7 +88,7 @@ def test_a_folder_that_was_not_exported_is_left_alone(words, tmp_path):
 
 @pytest.mark.slow
 def test_the_command_exports_english(tmp_path):
-    done = CliRunner().invoke(cli, ["export", "english", str(tmp_path / "out")])
+    done = CliRunner().invoke(cli, ["model", "export", "english", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     assert (tmp_path / "out" / "modules.json").is_file()
 
@@ -129,7 +129,7 @@ def test_an_exported_folder_gives_the_vectors_of_the_method(words, tmp_path):
     pytest.importorskip("tokenizers", reason="the extra [subwords] is not installed")
     vectorizer = make("SIF", words, on_empty="ignore").fit([])
     folder = export(vectorizer, tmp_path / "out")
-    done = CliRunner().invoke(cli, ["convert", str(folder), str(tmp_path / "back")])
+    done = CliRunner().invoke(cli, ["model", "convert", str(folder), str(tmp_path / "back")])
     assert done.exit_code == 0, done.output
     average = make("Average", str(tmp_path / "back"), on_empty="ignore").fit([])
     np.testing.assert_allclose(average.transform(TEXTS), vectorizer.transform(TEXTS), atol=1e-5)

@@ -19,7 +19,7 @@ from pacsent.guarantees.encoder_certificate import MappedEncoder
 from pacsent.paper.benchmark_datasets import Dataset
 from pacsent.paper.simulation import SETTINGS, Language
 from pacsent.scale import Embed, embed_shards
-from pacsent.web import ModelSources, open_models
+from pacsent.web import ModelSource, open_models
 
 TEXTS = ["a glass of wine", "the cat slept", "shares fell again", "a cup of tea"]
 
@@ -356,7 +356,7 @@ def test_commands_take_the_address_of_an_encoder(url, tmp_path):
     texts = tmp_path / "a.txt"
     run("embed", url, texts, "-o", tmp_path / "v.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), letters(TEXTS))
-    assert run("similar", url, texts, texts, "--quiet").split() == ["1.0000"] * 4
+    assert run("embed", url, texts, "--pairs", texts, "--quiet").split() == ["1.0000"] * 4
     run("index", url, texts, "-o", tmp_path / "index")
     search = "search", tmp_path / "index", "the cat slept", "-k", 1
     assert "the cat slept" in run(*search, "--encoder", url)
@@ -403,7 +403,7 @@ def test_an_attribute_called_source_is_no_url(tmp_path):
 
 
 def test_a_server_many_files_and_scores_take_any_encoder(url):
-    [model] = open_models([ModelSources(url, name="letters")])
+    [model] = open_models([ModelSource(url, name="letters")])
     assert model.description()["dimensions"] == 20
     np.testing.assert_array_equal(model.posteriors(TEXTS).means, letters(TEXTS))
     answer = Embed(url).load()([*TEXTS, "!"])
@@ -440,15 +440,15 @@ def test_every_command_that_opens_a_model_takes_its_encoder(url, tmp_path):
         return done.exit_code, done.output
 
     for words in (
-        ["classify", "predict", "@classifier", "@texts.txt"],
-        ["classify", "predict", "@classifier", "@texts.txt", "-o", "@answers/"],
-        ["classify", "certify", "@classifier", "@labelled.txt"],
-        ["classify", "explain", "@classifier", "zebra"],
-        ["classify", "report", "@classifier", "@labelled.txt", "-o", "@page.html"],
+        ["predict", "@classifier", "@texts.txt"],
+        ["predict", "@classifier", "@texts.txt", "-o", "@answers/"],
+        ["certify", "@classifier", "@labelled.txt"],
+        ["explain", "@classifier", "zebra"],
+        ["report", "@classifier", "@labelled.txt", "-o", "@page.html"],
         ["search", "@index", "zebra", "-k", "1"],
         ["embed", "@letters", "@texts.txt"],
         ["embed", "@letters", "@texts.txt", "-o", "@vectors/"],
-        ["certify", "@letters", "@long.txt", "--split", "0.5"],
+        ["paper", "certify", "@letters", "@long.txt", "--split", "0.5"],
     ):
         code, output = run(*words)
         assert code == 1 and "made with the encoder letters" in output, output
@@ -457,10 +457,8 @@ def test_every_command_that_opens_a_model_takes_its_encoder(url, tmp_path):
         assert code == 0, output
     code, output = run("embed", "@letters", "@texts.txt", "--encoder", "english")
     assert code == 1 and "must give vectors of 20 numbers" in output
-    code, output = run("evaluate", "@all.txt", "--encoder", url, "--seeds", "1", "--quiet")
+    code, output = run("paper", "evaluate", url, "@all.txt", "--seeds", "1", "--quiet")
     assert code == 0 and "on all: 1.0000" in output, output
-    code, output = run("evaluate", "PB-L2", "@all.txt")
-    assert code == 2 and "or --encoder PATH|URL and DATASET" in output
 
 
 @pytest.mark.extra

@@ -162,7 +162,8 @@ def test_vectors_go_to_a_pipe_where_their_format_can(tmp_path):
 def test_a_stopped_command_leaves_nothing_half_written(tmp_path, how):
     out = tmp_path / "out"
     out.mkdir()
-    command = [sys.executable, "-m", "pacsent", "clean", "-", "--quiet", "-o", out / "clean.txt"]
+    command = [sys.executable, "-m", "pacsent", "vectors", "clean", "-", "--quiet"]
+    command += ["-o", out / "clean.txt"]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
@@ -203,8 +204,8 @@ TRAIN = ["--n-dims", 4, "--n-epochs", 1, "--subsample", 0, "--min-count", 1, "--
 def test_fit_and_train_replace_nothing_without_being_told(place):
     before = content(place / "A")
     for command in (
-        ("fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "M"),
-        ("train", place / "t.txt", "-o", place / "W", *TRAIN, "--quiet"),
+        ("vectors", "fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "M"),
+        ("vectors", "train", place / "t.txt", "-o", place / "W", *TRAIN, "--quiet"),
     ):
         output = place / command[command.index("-o") + 1]
         first = run(*command)
@@ -226,17 +227,20 @@ def test_fit_and_train_replace_nothing_without_being_told(place):
 def test_no_command_writes_over_what_it_reads(place):
     formats.write(words_of(), place / "v.txt")
     (place / "A" / "lines.txt").write_text("ax ay\n")
-    assert run("fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "M").returncode == 0
+    assert (
+        run("vectors", "fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "M").returncode
+        == 0
+    )
     before = content(place)
     for command in (
-        ("fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "A"),
-        ("fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "A" / "inside"),
-        ("train", place / "A" / "lines.txt", "-o", place / "A", *TRAIN, "--quiet"),
-        ("clean", place / "t.txt", "-o", place / "t.txt"),
+        ("vectors", "fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "A"),
+        ("vectors", "fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "A" / "inside"),
+        ("vectors", "train", place / "A" / "lines.txt", "-o", place / "A", *TRAIN, "--quiet"),
+        ("vectors", "clean", place / "t.txt", "-o", place / "t.txt"),
         ("embed", place / "M", place / "t.txt", "-o", place / "M" / "words" / "v.tsv"),
-        ("convert", place / "v.txt", place / "v.txt"),
-        ("convert", place / "v.txt", place / "context_v.txt"),
-        ("convert", place / "A", place / "A"),
+        ("model", "convert", place / "v.txt", place / "v.txt"),
+        ("model", "convert", place / "v.txt", place / "context_v.txt"),
+        ("model", "convert", place / "A", place / "A"),
     ):
         found = run(*command, "--overwrite")
         assert found.returncode in (1, 2), command
@@ -272,7 +276,10 @@ def test_plain_output_files_follow_the_same_rule(place):
     with pytest.raises(FileExistsError, match=r"empty.txt exists"):
         clean_files([place / "t.txt"], place / "empty.txt")
     assert clean_files([place / "t.txt"], place / "empty.txt", overwrite=True) > 0
-    assert run("fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "M").returncode == 0
+    assert (
+        run("vectors", "fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "M").returncode
+        == 0
+    )
     embed = ("embed", place / "M", place / "t.txt", "-o", place / "v.npy")
     assert run(*embed).returncode == 0
     found = run(*embed)

@@ -760,7 +760,9 @@ def test_convert_goes_round(tmp_path, words):
         ("v.txt", "v.bin"),
         ("v.bin", "again"),
     ):
-        result = run.invoke(cli, ["convert", str(tmp_path / source), str(tmp_path / destination)])
+        result = run.invoke(
+            cli, ["model", "convert", str(tmp_path / source), str(tmp_path / destination)]
+        )
         assert result.exit_code == 0, result.output
         assert "5 words, 4 dimensions, float32, input and output tables" in result.output
     same_tables(load(tmp_path / "again"), words)
@@ -771,7 +773,7 @@ def test_convert_tells_scripts_what_was_read(tmp_path, words):
     formats.write(words, tmp_path / "v.bin")
     result = CliRunner().invoke(
         cli,
-        ["convert", str(tmp_path / "v.bin"), str(tmp_path / "m"), "--json"],
+        ["model", "convert", str(tmp_path / "v.bin"), str(tmp_path / "m"), "--json"],
     )
     found = json.loads(result.output)
     assert found["format"] == "word2vec-binary" and found["to"] == "pacsent"
@@ -793,7 +795,7 @@ def test_convert_has_one_line_for_a_bad_file_and_refuses_bad_options(tmp_path, c
         ([good, "-"], 1, "must be a file or a folder.*'-'"),
         ([good, "-", "--to", "word2vec-binary", "--overwrite"], 1, "must be a file or a folder"),
     ):
-        monkeypatch.setattr("sys.argv", ["pacsent", "convert", *arguments])
+        monkeypatch.setattr("sys.argv", ["pacsent", "model", "convert", *arguments])
         with pytest.raises(SystemExit) as stopped:
             main()
         assert stopped.value.code == status

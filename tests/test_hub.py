@@ -165,10 +165,10 @@ def test_a_fitted_method_goes_there_and_comes_back(server, elsewhere, words, tmp
 @pytest.mark.slow
 def test_word_vectors_by_the_command_and_from_the_cache(server, elsewhere, words):
     run = ("-m", "pacsent")
-    done = elsewhere("", arguments=(*run, "push", "words", "ada/words"))
+    done = elsewhere("", arguments=(*run, "model", "push", "words", "ada/words"))
     assert done.returncode == 0, done.stderr
     assert server.messages == ["WordVectors, by pacsent 0.1.0"]
-    done = elsewhere("", arguments=(*run, "words", "hf://ada/words", "film"))
+    done = elsewhere("", arguments=(*run, "vectors", "neighbours", "hf://ada/words", "film"))
     assert done.returncode == 0 and "good" in done.stdout, done.stderr
     code = "import pacsent; print(pacsent.make('Average', 'hf://ada/words').fit([]).n_sentences_)"
     assert elsewhere(code).stdout == "0\n"

@@ -363,7 +363,9 @@ def test_the_commands_index_search_and_similar(tmp_path):
     done = run(cli, ["search", str(tmp_path / "index"), "a sleeping kitten", "-k", "1"])
     assert done.exit_code == 0 and done.stdout.split("\t")[1:] == ["1", "the cat slept\n"]
     done = run(cli, ["search", "english", "wine"])
-    assert done.exit_code != 0 and "must be an index" in done.output
-    done = run(cli, ["similar", "english", str(tmp_path / "texts"), str(tmp_path / "texts")])
+    assert done.exit_code != 0 and "must hold an index" in done.output
+    done = run(
+        cli, ["embed", "english", str(tmp_path / "texts"), "--pairs", str(tmp_path / "texts")]
+    )
     assert done.exit_code == 0
     assert [float(x) for x in done.stdout.split()] == pytest.approx([1, 1, 1], abs=1e-3)

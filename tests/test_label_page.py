@@ -2,86 +2,48 @@
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("fastapi")
-playwright = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 
-from browsers import NEEDS_BROWSER  # noqa: E402
-from test_labelling import TEXTS, right  # noqa: E402
+from browsers import NEEDS_BROWSER, open_page, until
+from helpers import Running
+from test_labelling import TEXTS, right
 
 pytestmark = NEEDS_BROWSER
 PICTURES = os.environ.get("PACSENT_PICTURES")  # a folder for screenshots
 HOSTILE = "</script><img src=x onerror='window.hacked = 1'> lovely <b>film</b>"
 
 
-class Server:
-    """`pacsent label`, which can be killed and started again at the same address."""
-
-    def __init__(self, folder):
-        texts = folder / "films.csv"
-        lines = "".join(f'"{text}"\n' for text in [*TEXTS, HOSTILE])
-        texts.write_text("text\n" + lines)
-        self.command = [
-            sys.executable, "-m", "pacsent", "label", texts, "--labels", "up,down", "--words",
-            "none", "--port", "18766", "--no-browser", "--goal", "0.38", "--random-state", "4",
-            "--annotator", "ann", "--annotator", "ben",
-        ]  # fmt: skip
-        self.folder = folder / "films-labels"
-        self.start()
-
-    def start(self):
-        self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, text=True)
-        self.addresses = []
-        while len(self.addresses) < 2:
-            line = self.process.stderr.readline()
-            assert self.process.poll() is None
-            if "Label at" in line:
-                self.addresses.append(line.split()[2])
-
-    def kill(self, how=signal.SIGKILL):
-        self.process.send_signal(how)
-        self.process.wait(60)
-
-
 @pytest.fixture
-def server(tmp_path):
-    made = Server(tmp_path)
-    yield made
-    if made.process.poll() is None:
-        made.kill()
+def start(tmp_path):
+    """A function that starts `pacsent label` on the same texts, again after it was killed."""
+    texts, servers = tmp_path / "films.csv", []
+    texts.write_text("text\n" + "".join(f'"{text}"\n' for text in [*TEXTS, HOSTILE]))
+    command = ["label", texts, "--labels", "up,down", "--encoder", "none", "--port", "0"]
+    command += ["--no-browser", "--goal", "0.38", "--random-state", "4"]
+    command += ["--annotator", "ann", "--annotator", "ben"]
+
+    def run():
+        servers.append(Running(*command, n_urls=2))
+        return servers[-1]
+
+    yield run
+    for server in servers:
+        server.end(signal.SIGKILL)
 
 
-def opened(chromium, address, width=1280, height=800):
-    page = chromium.new_context(viewport={"width": width, "height": height}).new_page()
-    page.problems, page.asked = [], []
-    page.on("pageerror", lambda error: page.problems.append(str(error)))
-    page.on("request", lambda request: page.asked.append(request.url))
-    for _ in range(100):
-        try:
-            page.goto(address)
-            break
-        except playwright.Error:
-            page.wait_for_timeout(100)
+def opened(chromium, address, **size):
+    page = open_page(chromium, address, **size)
     page.wait_for_selector("body[data-ready]", timeout=60_000)
     return page
 
 
 def n_labels(page):
     return int(page.evaluate("document.body.dataset.n"))
-
-
-def until(page, expression):
-    """Wait until it is true; the page's policy forbids the driver's own way, an eval."""
-    for _ in range(900):
-        if page.evaluate(expression):
-            return
-        page.wait_for_timeout(20)
-    raise AssertionError(expression)
 
 
 def label(page, n):
@@ -96,17 +58,18 @@ def pictured(page, name):
         page.screenshot(path=str(Path(PICTURES) / f"label-{name}.png"), full_page=True)
 
 
-def test_sixty_texts_by_keyboard_killed_and_resumed(chromium, server):
-    page = opened(chromium, server.addresses[0])
+def test_sixty_texts_by_keyboard_killed_and_resumed(chromium, start, tmp_path):
+    server = start()
+    page = opened(chromium, server.urls[0])
     label(page, 35)
     pictured(page, "desktop-first")
-    server.kill()
+    server.end(signal.SIGKILL)
     page.keyboard.press("1")  # nobody answers: the page says so, and the text stays
     page.wait_for_selector("#problem:not([hidden])")
     assert "The server does not answer" in page.inner_text("#problem")
     pictured(page, "desktop-stopped")
-    server.start()
-    page = opened(chromium, server.addresses[0])
+    server = start()
+    page = opened(chromium, server.urls[0])
     assert n_labels(page) == 35
     label(page, 60 - n_labels(page))
     page.keyboard.press("u")
@@ -121,16 +84,17 @@ def test_sixty_texts_by_keyboard_killed_and_resumed(chromium, server):
     assert page.title() == "✓ Goal reached"
     pictured(page, "desktop")
     assert page.problems == [] and page.evaluate("window.hacked") is None
-    assert all(url.startswith("http://127.0.0.1:18766/") for url in page.asked)  # no network
-    server.kill(signal.SIGINT)
-    assert (server.folder / "labels.csv").read_text().count(",judge") >= 28
-    assert (server.folder / "certificate.json").exists()
+    assert all(url.startswith(server.url) for url in page.requests)  # no network
+    server.end(signal.SIGINT)
+    folder = tmp_path / "films-labels"
+    assert (folder / "labels.csv").read_text().count(",judge") >= 28
+    assert (folder / "certificate.json").exists()
 
 
-def test_two_tabs_and_a_phone_get_different_texts(chromium, server):
-    first = opened(chromium, server.addresses[0])
-    second = opened(chromium, server.addresses[0])
-    phone = opened(chromium, server.addresses[1], 390, 844)
+def test_two_tabs_and_a_phone_get_different_texts(chromium, start):
+    server = start()
+    first, second = (opened(chromium, server.urls[0]) for _ in range(2))
+    phone = opened(chromium, server.urls[1], width=390, height=844)
     texts = {page.inner_text("#text") for page in (first, second, phone)}
     assert len(texts) == 3
     label(first, 1)
@@ -147,8 +111,8 @@ def test_two_tabs_and_a_phone_get_different_texts(chromium, server):
     assert first.problems == second.problems == phone.problems == []
 
 
-def test_a_text_from_right_to_left_is_shown_so(chromium, server):
-    page = opened(chromium, server.addresses[0], width=360)
+def test_a_text_from_right_to_left_is_shown_so(chromium, start):
+    page = opened(chromium, start().urls[0], width=360)
     text = "الطعام لذيذ جدًا 👍🏽"
     page.evaluate(
         "text => show({text, pieces: [[text.slice(0, 6), 1], [text.slice(6), 0]], row: 0, "

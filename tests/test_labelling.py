@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-import urllib.request
 from contextlib import closing
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from scipy import stats
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import labels as benchmark
+from helpers import Running
 from pacsent import load
 from pacsent.cli import cli
 from pacsent.guarantees import AnytimeCertificate, certify_stream, read_certificate
@@ -232,21 +231,22 @@ def table(tmp_path):
     return path
 
 
-def by_prompts(table, answers, *more):
-    options = ["--labels", "up,down", "--words", "none", "--prompts", "--random-state", "5", *more]
-    return CliRunner().invoke(cli, ["label", str(table), *options], input="".join(answers))
+def start(table, *more, **how):
+    """`pacsent label` as a process, with the key of its URL."""
+    options = ["--labels", "up,down", "--encoder", "none", "--random-state", "5", "--port", "0"]
+    server = Running("label", table, *options, "--no-browser", *more, **how)
+    server.key = server.urls[0].partition("?key=")[2]
+    return server
 
 
-def test_labelling_by_prompts_writes_the_table_the_model_and_the_certificate(table):
-    done = by_prompts(table, ["1\n", "x\n", "s\n", "u\n", "2\n", "q\n"])
-    assert done.exit_code == 0, done.output
-    assert "The answer must be 1 to 2" in done.stderr and "2 labels" in done.stdout
+def test_the_end_of_labelling_writes_the_table_the_model_and_the_certificate(table):
     folder = table.with_name("films-labels")
     with opened(folder) as labelling:
-        labelling_left = 60 - len(labelling.labels())
-        label(labelling, labelling_left)
-    done = by_prompts(table, ["q\n"], "--json")
-    status = json.loads(done.stdout[done.stdout.index('{"folder"') :])
+        label(labelling, 60)
+    server = start(table, "--json", stdout=subprocess.PIPE)
+    assert server.post("/next", {})["status"]["n_labels"] == 60
+    server.end(signal.SIGINT)
+    status = json.loads(server.process.stdout.read())
     assert status["n_labels"] == 60 and status["certified_error"] < 1
     rows = (folder / "labels.csv").read_text().splitlines()
     assert rows[0] == "id,text,label,stream" and len(rows) == len(TEXTS) + 1
@@ -256,16 +256,18 @@ def test_labelling_by_prompts_writes_the_table_the_model_and_the_certificate(tab
     assert load(folder / "model").predict(["lovely sunrise"]).tolist() == ["up"]
 
 
-def test_bad_input_is_one_line(table, tmp_path):
-    line = ["label", str(table), "--words", "none", "--prompts"]
-    for more, says in (
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
         (["--labels", "up"], "labels must be at least two"),
         (["--labels", "a,b", "--goal", "2"], "--goal"),
         (["--labels", "a,b", "--text-column", "no"], "must include no"),
-    ):
-        done = CliRunner().invoke(cli, [*line, *more])
-        assert done.exit_code != 0 and says in done.stderr, done.output
-    assert not (tmp_path / "films-labels" / "labels.csv").exists()
+    ],
+)
+def test_bad_input_is_one_line(table, options, message):
+    done = CliRunner().invoke(cli, ["label", str(table), "--encoder", "none", *options])
+    assert done.exit_code != 0 and message in done.stderr, done.output
+    assert not table.with_name("films-labels").joinpath("labels.csv").exists()
 
 
 @pytest.fixture
@@ -308,33 +310,12 @@ def test_the_page_refuses_what_is_wrong(client):
     assert client.labelling.labels() == {}
 
 
-def _post(address, key, path, **body):
-    head = {"content-type": "application/json", "authorization": f"Bearer {key}"}
-    request = urllib.request.Request(address + path, json.dumps(body).encode(), head)
-    for _ in range(99):
-        try:
-            return json.load(urllib.request.urlopen(request))
-        except OSError:  # it begins to listen
-            time.sleep(0.1)
-    raise AssertionError("no answer")
-
-
 @pytest.mark.slow
 def test_kill_9_loses_no_answer_that_was_acknowledged(table):
-    pytest.importorskip("fastapi")
-    command = [sys.executable, "-m", "pacsent", "label", table, "--labels", "up,down", "--words",
-               "none", "--port", "0", "--no-browser", "--random-state", "5"]  # fmt: skip
-    n_known = 0
-    for _ in range(2):
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        while "Label at" not in (line := process.stderr.readline()):
-            assert process.poll() is None
-        address, key = line.split()[2].split("?key=")
-
-        found = _post(address, key, "next")
-        assert found["status"]["n_labels"] == n_known
+    for n_known in (0, 7):
+        server = start(table)
+        content = server.post("/next", {})
+        assert content["status"]["n_labels"] == n_known
         for _ in range(7):
-            found = _post(address, key, "answer", row=found["task"]["row"], label="up")
-        n_known += 7
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+            content = server.post("/answer", {"row": content["task"]["row"], "label": "up"})
+        server.end(signal.SIGKILL)

@@ -123,12 +123,14 @@ def test_what_cannot_be_is_refused(words):
 
 def test_convert_compresses(words, tmp_path):
     save(words, tmp_path / "words")
-    asked = [str(tmp_path / "words"), str(tmp_path / "small"), "--dims", "24", "--int8"]
-    done = CliRunner().invoke(cli, ["convert", *asked, "--n-words", "100"])
+    asked = [str(tmp_path / "words"), str(tmp_path / "small"), "--dims", "24", "--bits", "8"]
+    done = CliRunner().invoke(cli, ["model", "convert", *asked, "--n-words", "100"])
     assert done.exit_code == 0, done.output
     assert (load(tmp_path / "small").n_words, load(tmp_path / "small").n_dims) == (100, 24)
     assert "8 bits" in done.output
-    done = CliRunner().invoke(cli, ["convert", asked[0], str(tmp_path / "x.bin"), "--binary"])
+    done = CliRunner().invoke(
+        cli, ["model", "convert", asked[0], str(tmp_path / "x.bin"), "--bits", "1"]
+    )
     assert done.exit_code == 2 and "own folder" in done.output
 
 
@@ -184,7 +186,7 @@ def test_the_command_line_takes_the_english_model_by_name():
     assert done.exit_code == 0, done.output
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert len(rows) == 2 and len(rows[0]) == 256
-    done = CliRunner().invoke(cli, ["words", "english", "paris"])
+    done = CliRunner().invoke(cli, ["vectors", "neighbours", "english", "paris"])
     assert done.exit_code == 0 and "parisian" in done.output
     done = CliRunner().invoke(cli, ["embed", "english", "--method", "IDF-Average"], input="a\n")
     assert done.exit_code == 2 and "learns from text first" in done.output

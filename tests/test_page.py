@@ -1,22 +1,19 @@
 """The server's page in a real browser: type, click, read the answer."""
 
-import subprocess
-import sys
-import time
-import urllib.request
+import csv
 
 import pytest
 
 pytest.importorskip("fastapi")
 pytest.importorskip("playwright.sync_api")
 
-from browsers import NEEDS_BROWSER
+from browsers import NEEDS_BROWSER, open_page, until
+from helpers import KEY, serve
 from pacsent import CertifiedClassifier, Index, TextClassifier, make, save
 from pacsent.web import make_map, write_html
 from pacsent.web.text_map import PAGE_FOLDER
 
 pytestmark = NEEDS_BROWSER
-KEY = "the-key-of-the-tests"
 TEXTS = ["the cat slept on the sofa", "shares fell again in London", "a glass of red wine"]
 HOSTILE = [
     "<!--<script> good film",
@@ -42,37 +39,14 @@ def address(tmp_path_factory):
     ).fit(texts, ["yes", "no"] * 150)
     save(classifier, folder / "classifier")
     (folder / "keys").write_text(KEY + "\n")
-    port = "18765"
-    options = ["--classifier", folder / "classifier", "--api-key-file", folder / "keys"]
-    command = [sys.executable, "-m", "pacsent", "serve", folder / "index", *options, "--port", port]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    for _ in range(600):
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/health")
-            break
-        except OSError:
-            time.sleep(0.1)
-    yield f"http://127.0.0.1:{port}/"
-    process.terminate()
-    process.wait(30)
-
-
-def until(page, expression):
-    """Wait until it is true; the page's policy forbids the driver's own way, an eval."""
-    for _ in range(300):
-        if page.evaluate(expression):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(expression)
+    models = [folder / "index", folder / "classifier"]
+    server = serve(*models, "--api-key-file", folder / "keys")
+    yield server.url + "/"
+    server.end()
 
 
 def opened(chromium, address, width=1440, scheme="light"):
-    size = {"width": width, "height": 900}
-    page = chromium.new_context(viewport=size, color_scheme=scheme).new_page()
-    page.problems, page.asked = [], []
-    page.on("pageerror", lambda error: page.problems.append(str(error)))
-    page.on("request", lambda request: page.asked.append(request.url))
-    page.goto(address)
+    page = open_page(chromium, address, width, scheme=scheme)
     page.fill("#key", KEY)
     page.press("#key", "Enter")
     page.wait_for_selector("body[data-ready]", timeout=30_000)
@@ -98,7 +72,7 @@ def test_certificates_are_named_and_nothing_comes_from_another_server(chromium, 
     page = opened(chromium, address)
     assert "Classifier with the classes no, yes" in page.inner_text("#certificates h3")
     assert "confidence" in page.inner_text("#certificates")
-    assert all(url.startswith(address) for url in page.asked)
+    assert all(url.startswith(address) for url in page.requests)
     for path in PAGE_FOLDER.iterdir():
         text = path.read_text()
         assert "https://" not in text and "@import" not in text, path.name
@@ -180,20 +154,12 @@ def test_a_hostile_text_is_only_text_on_the_page(chromium, address, text):
     assert page.evaluate("window.hacked") is None and page.problems == []
 
 
-def shown(chromium, path):
-    page = chromium.new_page()
-    page.problems = []
-    page.on("pageerror", lambda error: page.problems.append(str(error)))
-    page.goto(path.as_uri())
-    return page
-
-
 def test_hostile_texts_titles_and_classes_are_only_text_on_a_map(chromium, tmp_path):
     vectorizer = make("SIF-sum", "english", on_empty="ignore").fit([])
     labels = ["<!--<script>", "</script>", "@DATA@", "a", "b", "c"]
     made = make_map(vectorizer, HOSTILE, labels)
     write_html(made, tmp_path / "map.html", title="@DATA@ <script>window.hacked = 1</script>")
-    page = shown(chromium, tmp_path / "map.html")
+    page = open_page(chromium, (tmp_path / "map.html").as_uri())
     page.wait_for_selector("body[data-ready]", timeout=10_000)
     assert page.inner_text("h1") == "@DATA@ <script>window.hacked = 1</script>"
     for row, (text, label) in enumerate(zip(HOSTILE[:5], labels)):
@@ -207,7 +173,7 @@ def test_the_map_shows_a_whole_text_after_a_click(chromium, tmp_path):
     vectorizer = make("SIF-sum", "english", on_empty="ignore").fit([])
     long = "a long text about wine, " * 100 + "the end"
     write_html(make_map(vectorizer, [long, "a cat"]), tmp_path / "map.html")
-    page = shown(chromium, tmp_path / "map.html")
+    page = open_page(chromium, (tmp_path / "map.html").as_uri())
     page.wait_for_selector("body[data-ready]")
     page.evaluate("map.pick(0)")
     assert page.inner_text("#picked") == long
@@ -219,7 +185,7 @@ def test_a_hostile_text_is_only_text_in_an_explanation(chromium, tmp_path, text)
     classifier = TextClassifier(ngrams=(1, 1)).fit(texts, ["</h1><script>", "@DATA@"] * 40)
     page_ = classifier.explain(text).to_html()
     (tmp_path / "why.html").write_text(page_, encoding="utf-8")
-    page = shown(chromium, tmp_path / "why.html")
+    page = open_page(chromium, (tmp_path / "why.html").as_uri())
     assert page.inner_text("h1").startswith(("</h1><script>", "@DATA@"))
     words = text.encode("utf-8", "replace").decode().split()
     assert words[0] in page.inner_text("body")
@@ -232,7 +198,7 @@ def test_points_are_drawn_around_named_and_exported(chromium, tmp_path):
     texts = [f'{kind} "{i}", again' for i in range(15) for kind in kinds]
     made = make_map(vectorizer, texts, n_groups=3)
     write_html(made, tmp_path / "map.html")
-    page = shown(chromium, tmp_path / "map.html")
+    page = open_page(chromium, (tmp_path / "map.html").as_uri())
     assert page.evaluate("document.querySelectorAll('.map-names span').length") == 3
     assert page.evaluate("map.x[0]") == pytest.approx(made.places[0, 0], abs=1e-3)
     assert page.is_disabled("#export")
@@ -249,8 +215,6 @@ def test_points_are_drawn_around_named_and_exported(chromium, tmp_path):
     assert page.inner_text("#count") == "60 selected"
     with page.expect_download() as download:
         page.click("#export")
-    import csv
-
     with open(download.value.path(), newline="") as file:
         header, *rows = csv.reader(file)
     assert header == ["row", "group", "text"] and [row[2] for row in rows] == texts

@@ -281,16 +281,16 @@ def table(tmp_path):
 
 
 def run(*arguments):
-    return CliRunner().invoke(cli, ["certify-predictions", *map(str, arguments)])
+    return CliRunner().invoke(cli, ["certify", *map(str, arguments)])
 
 
 def test_a_table_is_certified_in_the_shell(table, tmp_path):
     out = tmp_path / "c.json"
-    options = ["--prediction-column", "answer", "--recall", "all", "--precision", "yes,so"]
+    options = ["--prediction-column", "answer", "--per-class"]
     found = run(table, *options, "-o", out, "--json", "--quiet")
     assert found.exit_code == 0, found.output
     certificate = ErrorCertificate.from_json(found.stdout)
-    assert certificate.verify() and set(certificate.answer_bounds) == {"yes", "so"}
+    assert certificate.verify() and set(certificate.class_bounds) == set(CLASSES)
     assert json.loads(out.read_text()) == json.loads(found.stdout)
     assert run(table, "--prediction-column", "answer", "-o", out).exit_code == 1  # it exists
     groups = run(table, "--prediction-column", "answer", "--group-column", "author")
@@ -318,7 +318,6 @@ def test_kinds_of_tables_and_of_labels(tmp_path):
         ("label,prediction\n,a\n", [], "Line 2 of t.csv must have a label. Got none"),
         ("label,answer\na,a\n", [], "must include prediction.*with prediction_column"),
         ("label,prediction\na,b\n", [], "predictions must be among the classes .a..*classes=A,B"),
-        ("label,prediction\na,a\n", ["--recall", "b"], "recall must be among the classes"),
         ("label,prediction\na,a\n", ["--text-column", "t"], "must include t.*text_column"),
     ],
 )

@@ -10,22 +10,20 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make, save
+from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make, save, scale
 from pacsent.cli import cli
+from pacsent.scale import stores
+from pacsent.text.tables import BATCH
+from pacsent.text.texts import text_bytes
+from pacsent.words import encode_bytes
 
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("fsspec")
-pd = pytest.importorskip("pandas")
-
-from pacsent import scale  # noqa: E402
-from pacsent.scale import stores  # noqa: E402
-from pacsent.text.tables import BATCH  # noqa: E402
-from pacsent.text.texts import text_bytes  # noqa: E402
-from pacsent.words import encode_bytes  # noqa: E402
 
 TEXTS = ["a good film", "bad, bad FILM!", "", "Ünïcode é good", "7 stars", "zzz"]
 WORDS = ["a", "good", "film", "bad", "seven", "stars"]
@@ -115,51 +113,60 @@ def test_every_kind_gives_the_vectors_of_the_library_bit_for_bit(kind, tmp_path,
 
 def test_json_lines_hold_the_same_numbers(tmp_path, words, model):
     scale.embed_shards(
-        model, [shards_of("csv", tmp_path)], tmp_path / "out", keep_columns=["*"], format="jsonl"
+        model, shards_of("csv", tmp_path), tmp_path / "out", keep_columns="*", format="jsonl"
     )
-    found = [json.loads(line) for line in (tmp_path / "out" / "part.jsonl").open()]
-    assert [list(row) for row in found] == [["n", "text", "mean", "variance"]] * 6
-    means = np.array([row["mean"] for row in found], dtype=np.float32)
+    rows = [json.loads(line) for line in (tmp_path / "out" / "part.jsonl").open()]
+    assert [list(row) for row in rows] == [["n", "text", "mean", "variance"]] * 6
+    means = np.array([row["mean"] for row in rows], dtype=np.float32)
     np.testing.assert_array_equal(means, expected(words, TEXTS))
-    assert found[2]["variance"] is None and found[0]["variance"] >= 0
+    assert rows[2]["variance"] is None and rows[0]["variance"] >= 0
 
 
-@pytest.mark.parametrize("format", ["parquet", "jsonl", "csv", "tsv"])
+READERS = {
+    "parquet": pd.read_parquet,
+    "jsonl": lambda path: pd.read_json(path, lines=True),
+    "csv": pd.read_csv,
+    "tsv": lambda path: pd.read_csv(path, sep="\t"),
+}
+
+
+@pytest.mark.parametrize("format", READERS)
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_columns_that_have_the_name_of_a_result_are_renamed(tmp_path, model, kind, format):
     source = tmp_path / f"a.{kind}"
     columns = {"text": ["good", "bad"], "mean": ["m1", "m2"], "variance": ["v1", "v2"]}
-    if kind == "parquet":
-        pq.write_table(pa.table(columns), source)
-    else:
-        source.write_text("text,mean,variance\ngood,m1,v1\nbad,m2,v2\n")
-    out = tmp_path / f"out.{format}"
-    manifest = scale.embed_shards(model, source, out, keep_columns=["*"])
-    found = pd.read_parquet(out) if format == "parquet" else (
-        pd.read_json(out, lines=True) if format == "jsonl"
-        else pd.read_csv(out, sep="\t" if format == "tsv" else ",")
-    )  # fmt: skip
-    assert list(found.columns)[:3] == ["text", "input_mean", "input_variance"]
-    assert len(set(found.columns)) == len(found.columns)
-    assert list(found["input_mean"]) == ["m1", "m2"] and found["variance"].notna().all()
+    frame = pd.DataFrame(columns)
+    frame.to_parquet(source) if kind == "parquet" else frame.to_csv(source, index=False)
+    how = {"keep_columns": ["*"], "format": format}
+    manifest = scale.embed_shards(model, source, tmp_path / "out", **how)
+    table = READERS[format](tmp_path / "out" / f"a.{format}")
+    assert list(table.columns)[:3] == ["text", "input_mean", "input_variance"]
+    assert len(set(table.columns)) == len(table.columns)
+    assert list(table["input_mean"]) == ["m1", "m2"] and table["variance"].notna().all()
     notes = manifest.files["a"].warnings
     assert "The column mean of" in notes[0] and "named input_mean in the output" in notes[0]
 
 
-def test_a_column_that_the_file_has_twice_is_refused(tmp_path, model):
-    (tmp_path / "a.csv").write_text("n,text,n\n1,good,2\n")
-    manifest = scale.embed_shards(model, [tmp_path / "a.csv"], tmp_path / "out", keep_columns=["*"])
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("a.csv", "n,text,n\n1,good,2\n", {"keep_columns": "*"}, "must have one column named n"),
+        ("a.csv", "text\ngood\n", {"text_column": "body"}, "must include body. Got text instead"),
+        (
+            "a.jsonl",
+            '{"text": "good", "n": 1}\n' * BATCH + '{"text": "good", "n": "x"}',
+            {"keep_columns": "n"},
+            "must be of one type",
+        ),
+    ],
+)
+def test_a_table_that_cannot_be_read_fails_its_file(
+    tmp_path, model, name, content, options, message
+):
+    (tmp_path / name).write_text(content)
+    manifest = scale.embed_shards(model, tmp_path / name, tmp_path / "out", **options)
     (error,) = manifest.failed.values()
-    assert "must have one column named n. Got 2" in error
-    assert not (tmp_path / "out" / "a.parquet").exists()
-
-
-def test_a_table_goes_to_a_file_of_any_name(tmp_path, words, model):
-    scale.embed_shards(model, shards_of("parquet", tmp_path), tmp_path / "v.parquet")
-    np.testing.assert_array_equal(vectors(tmp_path / "v.parquet"), expected(words, TEXTS))
-    assert {p.name for p in tmp_path.iterdir()} == {"part.parquet", "v.parquet"}
-    with pytest.raises(FileExistsError, match=r"v\.parquet exists"):
-        scale.embed_shards(model, tmp_path / "part.parquet", tmp_path / "v.parquet")
+    assert message in error and not (tmp_path / "out" / "a.parquet").exists()
 
 
 def test_a_file_without_rows_gives_a_file_without_rows(tmp_path, model):
@@ -178,9 +185,8 @@ def test_bad_rows_keep_their_place_and_are_named(tmp_path, words, model):
     write_parquet(folder / "d.parquet", ["good", None, "bad"])
     manifest = scale.embed_shards(model, [folder], tmp_path / "out", n_jobs=1)
     places_ = {name: [bad["place"] for bad in r.bad] for name, r in manifest.files.items()}
-    assert places_ == {
-        "a": ["line 2", "line 4"], "b": ["line 4"], "c": ["line 2"], "d": ["row 2"],
-    }  # fmt: skip
+    lines = {"a": ["line 2", "line 4"], "b": ["line 4"], "c": ["line 2"], "d": ["row 2"]}
+    assert places_ == lines
     good, bad = expected(words, ["good", "bad"])
     for name in "acd":
         found = vectors(tmp_path / "out" / f"{name}.parquet")
@@ -190,14 +196,6 @@ def test_bad_rows_keep_their_place_and_are_named(tmp_path, words, model):
     with pytest.raises(ValueError, match=r"Line 2 of .*c.txt must be UTF-8 text"):
         scale.embed_shards(model, [folder / "c.txt"], tmp_path / "o", on_error="stop")
     assert not (tmp_path / "o" / "c.parquet").exists()
-
-
-def test_a_column_that_changes_its_type_fails_its_file(tmp_path, model):
-    row = '{"text": "good", "n": %s}\n'
-    (tmp_path / "a.jsonl").write_text(row % 1 * BATCH + row % '"x"')
-    manifest = scale.embed_shards(model, [tmp_path / "a.jsonl"], tmp_path / "o", keep_columns=["n"])
-    (error,) = manifest.failed.values()
-    assert "The column n" in error and "must be of one type" in error
 
 
 # ---- many files --------------------------------------------------------------------------------
@@ -261,12 +259,13 @@ def test_other_settings_need_another_target_or_overwrite(folder, tmp_path, model
 
 
 def test_a_target_among_the_sources_and_a_folder_of_other_files_are_refused(folder, model):
-    with pytest.raises(ValueError, match="must be outside of the sources"):
-        scale.embed_shards(model, [folder], folder / "out")
-    with pytest.raises(ValueError, match="must be outside of the sources"):
-        scale.embed_shards(model, [folder / "deep" / "*.parquet"], folder / "deep")
-    with pytest.raises(ValueError, match="must be outside of the sources"):
-        scale.embed_shards(model, [folder], model, overwrite=True)
+    for source, target in (
+        (folder, folder / "out"),
+        (folder / "deep" / "*.parquet", folder / "deep"),
+        (folder, model),
+    ):
+        with pytest.raises(ValueError, match="must be outside of the sources"):
+            scale.embed_shards(model, [source], target, overwrite=True)
     with pytest.raises(FileExistsError, match="holds files without a manifest"):
         scale.embed_shards(model, [folder / "README.md"], folder / "deep")
 
@@ -288,31 +287,35 @@ def test_a_bad_file_is_reported_and_the_rest_is_done(folder, tmp_path, model):
         scale.embed_shards(model, [folder], tmp_path / "o2", n_jobs=1, on_error="stop")
 
 
-def test_a_model_or_column_that_is_wrong_is_told_before_or_by_name(folder, tmp_path, model):
+def test_a_model_that_is_wrong_is_told_before_any_file_is_read(folder, tmp_path, model):
     with pytest.raises(ValueError, match="takes no lam_mod"):
         scale.embed_shards(model, [folder], tmp_path / "o", params={"lam_mod": 1})
     with pytest.raises(ValueError, match=r"must hold a classifier\. It holds AverageVectorizer"):
         scale.predict_shards(model, [folder], tmp_path / "o")
-    manifest = scale.embed_shards(
-        model, [folder / "deep" / "p0.parquet"], tmp_path / "o", text_column="body"
-    )
-    (error,) = manifest.failed.values()
-    assert "must include body. Got text instead" in error
 
 
-_KILLED = """
-import os, signal, sys
+def kill_after_first_file(code, out, n_files):
+    """Run a driver until it has written a file; it is killed before it has written all."""
+    process = subprocess.Popen([sys.executable, "-c", code])
+    deadline = time.monotonic() + 120
+    while not list(out.rglob("[!.]*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    assert 1 <= len(list(out.rglob("[!.]*.parquet"))) < n_files
+
+
+# Each file takes a second where the tasks run.
+_SLOW_DRIVER = """
+import time
 from pacsent import scale
-from pacsent.text.tables import TextTable
-batches = TextTable.batches
-def slow(*given, **options):
-    for some in batches(*given, **options):
-        import time
-        time.sleep({pause})
-        yield some
-if __name__ == "__main__":
-    TextTable.batches = slow
-    scale.embed_shards({model!r}, [{folder!r}], {out!r}, n_jobs={n_jobs})
+from pacsent.scale import {module} as module
+work = module.work_on
+def slow(*given):
+    time.sleep(1.0)
+    return work(*given)
+module.work_on = slow
+scale.embed_shards({model!r}, [{folder!r}], {out!r}, keep_columns="*", n_jobs=1, engine={engine})
 """
 
 
@@ -321,15 +324,11 @@ def test_a_driver_that_is_killed_and_started_again_does_every_row_once(
     folder, tmp_path, words, model
 ):
     out = tmp_path / "out"
-    code = _KILLED.format(pause=1.0, model=model, folder=str(folder), out=str(out), n_jobs=1)
-    process = subprocess.Popen([sys.executable, "-c", code])
-    deadline = time.monotonic() + 120
-    while not list(out.glob("deep/*.parquet")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert 1 <= len(list(out.glob("deep/*.parquet"))) < 4
-    scale.embed_shards(model, [folder], out, n_jobs=1)
+    code = _SLOW_DRIVER.format(
+        module="shard_runner", model=model, folder=str(folder), out=str(out), engine=None
+    )
+    kill_after_first_file(code, out, 4)
+    scale.embed_shards(model, [folder], out, keep_columns="*", n_jobs=1)
     for i in range(4):
         np.testing.assert_array_equal(
             vectors(out / "deep" / f"p{i}.parquet"),
@@ -430,17 +429,13 @@ def s3(tmp_path_factory):
 def test_s3_to_s3_through_a_real_server(s3, folder, tmp_path, words, model):
     s3.put(str(folder), "bucket/in", recursive=True)
     for _ in range(2):  # the second time everything is finished
-        done = subprocess.run(
-            [sys.executable, "-m", "pacsent", "embed", model, "s3://bucket/in", "-o",
-             "s3://bucket/out", "--n-jobs", "2", "--keep-columns", "text"],
-            capture_output=True, text=True,
-        )  # fmt: skip
+        command = [sys.executable, "-m", "pacsent", "embed", model, "s3://bucket/in"]
+        command += ["-o", "s3://bucket/out", "--n-jobs", "2", "--keep-columns", "text"]
+        done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert "60 rows of 4 files" in done.stderr
         s3.invalidate_cache()
-        tags = {path: about["ETag"] for path, about in s3.find("bucket/out", detail=True).items()
-                if path.endswith(".parquet")}  # fmt: skip
-        assert len(tags) == 4
+        assert sum(path.endswith(".parquet") for path in s3.find("bucket/out")) == 4
     about = json.loads(s3.cat("bucket/out/manifest.json"))
     assert about["totals"]["rows"] == 60
     with s3.open("bucket/out/deep/p3.parquet", "rb") as file:
@@ -489,14 +484,6 @@ def test_the_command_needs_a_folder_for_many_and_files_for_tables(tmp_path, mode
     assert "does not exist" in run(cli, ["embed", model, str(tmp_path / "c.txt")]).stderr
 
 
-def test_one_text_to_one_file_stays_as_it_was(tmp_path, words, model):
-    (tmp_path / "a.txt").write_text("good\nbad\n")
-    out = tmp_path / "v.npy"
-    result = CliRunner().invoke(cli, ["embed", model, str(tmp_path / "a.txt"), "-o", str(out)])
-    assert result.exit_code == 0, result.stderr
-    np.testing.assert_array_equal(np.load(out), expected(words, ["good", "bad"]))
-
-
 def test_classes_of_many_files_are_those_of_one(tmp_path):
     texts = [f"{word} film number {n}" for word in ("good", "bad") for n in range(40)]
     labels = ["yes"] * 40 + ["no"] * 40
@@ -506,9 +493,8 @@ def test_classes_of_many_files_are_those_of_one(tmp_path):
     folder.mkdir()
     write_parquet(folder / "a.parquet", ["a good one", "bad", "film"], id=[7, 8, 9])
     (folder / "b.csv").write_text("id,text\n1,good\n")
-    given = ["classify", "predict", str(tmp_path / "model"), str(folder), "-o",
-             str(tmp_path / "out"), "--keep-columns", "id", "--n-jobs", "1"]  # fmt: skip
-    result = CliRunner().invoke(cli, given)
+    paths = [str(tmp_path / "model"), str(folder), "-o", str(tmp_path / "out")]
+    result = CliRunner().invoke(cli, ["predict", *paths, "--keep-columns", "id", "--n-jobs", "1"])
     assert result.exit_code == 0, result.stderr
     table = pq.read_table(tmp_path / "out" / "a.parquet").to_pydict()
     assert table["id"] == [7, 8, 9]
@@ -532,3 +518,110 @@ def test_damaged_tables_are_refused_by_name_whatever_is_damaged(tmp_path, model)
         )
         for error in manifest.failed.values():
             assert "a.parquet" in error and "\n" not in error
+
+
+# ---- Ray ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def numbered(tmp_path):
+    """Six files whose rows have numbers."""
+    folder = tmp_path / "numbered"
+    folder.mkdir()
+    for i in range(6):
+        write_parquet(folder / f"{i}.parquet", TEXTS, id=range(6 * i, 6 * i + 6))
+    return folder
+
+
+def check_numbered(out, words):
+    """Every row once, with the vectors of this machine."""
+    table = pa.concat_tables(pq.read_table(path) for path in sorted(out.glob("*.parquet")))
+    assert table["id"].to_pylist() == list(range(36))
+    means = np.array(table["mean"].to_pylist(), np.float32)
+    np.testing.assert_array_equal(means, np.tile(expected(words, TEXTS), (6, 1)))
+
+
+def test_arrow_batches_get_the_vectors_of_this_machine(model, words):
+    table = scale.Embedder(model)(pa.table({"id": range(6), "text": TEXTS}))
+    means = np.array(table["mean"].to_pylist(), np.float32)
+    np.testing.assert_array_equal(means, expected(words, TEXTS))
+    assert table["variance"].null_count == 2
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two node processes of two cores each on this machine, and a head without cores."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    nodes = [made.add_node(num_cpus=2) for _ in range(2)]
+    ray.init(address=made.address, log_to_driver=False, configure_logging=False)
+    yield made, nodes
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.mark.extra
+def test_a_ray_dataset_gets_its_vectors(cluster, numbered, model, words):
+    import ray
+
+    dataset = ray.data.read_parquet(str(numbered))
+    how = {"fn_constructor_args": (model,), "batch_format": "pyarrow", "concurrency": 2}
+    rows = dataset.map_batches(scale.Embedder, batch_size=4, **how).take_all()
+    rows.sort(key=lambda row: row["id"])
+    assert [row["id"] for row in rows] == list(range(36))
+    means = np.array([row["mean"] for row in rows], np.float32)
+    np.testing.assert_array_equal(means, np.tile(expected(words, TEXTS), (6, 1)))
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("lost", ["nothing", "process", "node"])
+def test_what_is_lost_on_ray_is_done_again(cluster, numbered, tmp_path, model, words, lost):
+    """A process is killed while it works on a file, or a node with all its workers."""
+    from pacsent.scale import ray_engine
+
+    made, nodes = cluster
+    mark, work = tmp_path / "killed", ray_engine.work_on
+
+    def work_badly(task):
+        if lost == "process" and task.shard.source.endswith("3.parquet") and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if lost == "node":
+            time.sleep(0.5)
+        return work(task)
+
+    def engine(tasks, n_jobs, advance):
+        for result in scale.on_ray()(tasks, n_jobs, advance):
+            if lost == "node" and not mark.exists():
+                mark.touch()
+                made.remove_node(nodes.pop(), allow_graceful=False)
+            yield result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ray_engine, "work_on", work_badly)
+        manifest = scale.embed_shards(
+            model, [numbered], tmp_path / "out", keep_columns=["id"], engine=engine, n_jobs=4
+        )
+    if lost == "node":
+        nodes.append(made.add_node(num_cpus=2))
+        made.wait_for_nodes()
+    assert mark.exists() == (lost != "nothing") and not manifest.failed
+    assert manifest.totals()["rows"] == 36
+    check_numbered(tmp_path / "out", words)
+
+
+@pytest.mark.extra
+def test_a_driver_on_ray_that_is_killed_and_started_again_loses_no_row(
+    cluster, numbered, tmp_path, model, words
+):
+    out, engine = tmp_path / "out", f"scale.on_ray({cluster[0].address!r})"
+    code = _SLOW_DRIVER.format(
+        module="ray_engine", model=model, folder=str(numbered), out=str(out), engine=engine
+    )
+    kill_after_first_file(code, out, 6)
+    how = {"keep_columns": "*", "engine": scale.on_ray()}
+    assert not scale.embed_shards(model, [numbered], out, **how).failed
+    check_numbered(out, words)
+    assert json.loads((out / "manifest.json").read_text())["totals"]["rows"] == 36

@@ -8,30 +8,27 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
-import urllib.request
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-fastapi = pytest.importorskip("fastapi")
-pytest.importorskip("orjson")
-pytest.importorskip("uvicorn")
+pytest.importorskip("fastapi")
 
-from fastapi.testclient import TestClient  # noqa: E402
+from click.testing import CliRunner
+from fastapi.testclient import TestClient
 
-from pacsent import CertifiedClassifier, Index, TextClassifier, make, save  # noqa: E402
-from pacsent.paper import certify_words  # noqa: E402
-from pacsent.web import ServedModel, ServerSettings, create_app, metrics, read_keys  # noqa: E402
-from pacsent.web.logs import LOGGER, JsonFormatter  # noqa: E402
+from helpers import KEY, all_commands, serve
+from pacsent import CertifiedClassifier, Index, TextClassifier, make, save
+from pacsent.cli import cli
+from pacsent.paper import certify_words
+from pacsent.web import ServedModel, ServerSettings, create_app, metrics, read_keys
+from pacsent.web.logs import LOGGER, JsonFormatter
 
 ROOT = Path(__file__).parents[1]
-KEY = "the-key-of-the-tests"
 TEXTS = ["a glass of wine", "the cat slept", "shares fell again", "zzqx", ""]
 
 
@@ -529,63 +526,11 @@ def test_settings_without_a_meaning_are_rejected(settings, message):
 # ------------------------------------------------------------------------------------------------
 
 
-class Running:
-    """`pacsent serve` as a process; its log is read to its end."""
-
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "pacsent", "serve", *map(str, arguments), "--port", "0"],
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        self.lines = []
-        self._serving = threading.Event()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        assert self._serving.wait(90), "".join(self.lines)
-        self.url = next(json.loads(x) for x in self.lines if '"serving"' in x)["address"]
-        self.get("/health")
-
-    def _read(self):
-        for line in self.process.stderr:
-            self.lines.append(line)
-            if '"serving"' in line:
-                self._serving.set()
-        self._serving.set()
-
-    def workers(self):
-        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        children = [int(pid) for pid in path.read_text().split()]
-        return [p for p in children if b"spawn_main" in Path(f"/proc/{p}/cmdline").read_bytes()]
-
-    def wait_for(self, text, seconds=60):
-        for _ in range(seconds * 20):
-            if any(text in line for line in self.lines):
-                return True
-            time.sleep(0.05)
-        return False
-
-    def get(self, path):
-        with urllib.request.urlopen(self.url + path, timeout=60) as response:
-            return response.read()
-
-    def post(self, path, body):
-        request = urllib.request.Request(self.url + path, json.dumps(body).encode())
-        request.add_header("authorization", f"Bearer {KEY}")
-        request.add_header("content-type", "application/json")
-        with urllib.request.urlopen(request, timeout=60) as response:
-            return json.load(response)
-
-    def end(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-        return self.process.wait(60)
-
-
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
     keys = tmp_path_factory.mktemp("serve") / "keys"
     keys.write_text(KEY + "\n")
-    server = Running("english", "--workers", "2", "--api-key-file", keys, "--max-body", "100000")
+    server = serve("english", "--workers", "2", "--api-key-file", keys, "--max-body", "100000")
     yield server
     assert server.end() == 0
 
@@ -623,10 +568,7 @@ def test_a_killed_worker_is_replaced_and_counters_continue(running):
     assert len(now) == 2 and min(before) not in now
     for _ in range(10):
         assert running.post("/embed", {"texts": "x"})["results"]
-    request = urllib.request.Request(running.url + "/metrics")
-    request.add_header("authorization", f"Bearer {KEY}")
-    with urllib.request.urlopen(request, timeout=60) as response:
-        text = response.read().decode()
+    text = running.get("/metrics").decode()
     assert int(float(re.search(r'code="200",path="/embed"} ([\d.]+)', text)[1])) >= 11
 
 
@@ -636,7 +578,7 @@ def test_a_new_model_is_swapped_in_under_load_and_a_broken_one_rejected(tmp_path
     save(vectorizer, folder)
     keys = tmp_path / "keys"
     keys.write_text(KEY + "\n")
-    server = Running(folder, "--api-key-file", keys, "--name", "m")
+    server = serve(folder, "--api-key-file", keys)
     other = make("Average", "english", on_empty="ignore").fit([])
     old, new = (unit(v, TEXTS[:1])[0] for v in (vectorizer, other))
     seen, stop, wrong = [], threading.Event(), []
@@ -676,7 +618,7 @@ def test_a_new_model_is_swapped_in_under_load_and_a_broken_one_rejected(tmp_path
 
 
 def test_sigterm_finishes_what_is_under_way_and_rejects_what_is_new():
-    server = Running("english")
+    server = serve("english")
     texts = ["a long text of many words about wine and cats " * 40] * 400
     answers = []
     thread = threading.Thread(
@@ -694,10 +636,6 @@ def test_sigterm_finishes_what_is_under_way_and_rejects_what_is_new():
 
 
 def test_a_port_in_use_is_one_clear_line():
-    from click.testing import CliRunner
-
-    from pacsent.cli import cli
-
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = CliRunner().invoke(cli, ["serve", "english", "--port", str(port)])
@@ -738,10 +676,8 @@ def test_compose_names_files_that_exist_and_addresses_that_answer(client):
 
 
 def test_the_command_of_the_container_is_one_that_exists():
-    from pacsent.cli import cli
-
     entry = re.search(r"ENTRYPOINT (\[.*\])", (ROOT / "docker" / "Dockerfile").read_text())[1]
     program, command, *rest = json.loads(entry)
-    known = {name for option in cli.commands["serve"].params for name in option.opts}
+    known = {name for option in all_commands()["serve"].params for name in option.opts}
     assert program == "pacsent" and command == "serve"
     assert {word for word in rest if word.startswith("--")} <= known

@@ -503,7 +503,7 @@ TRAIN = ["--n-dims", 24, "--n-epochs", 60, "--min-count", 1, "--n-jobs", 1, "--r
 @pytest.fixture(scope="module")
 def never_killed(long_text, tmp_path_factory):
     place = tmp_path_factory.mktemp("whole") / "whole"
-    whole = run_command("train", long_text, "-o", place, *TRAIN)
+    whole = run_command("vectors", "train", long_text, "-o", place, *TRAIN)
     assert whole.wait(300) == 0, whole.stderr.read()
     return load(place)
 
@@ -513,9 +513,8 @@ def never_killed(long_text, tmp_path_factory):
 def test_a_killed_training_goes_on_and_ends_with_the_same_bits(
     long_text, never_killed, tmp_path, how
 ):
-    killed = run_command(
-        "train", long_text, "-o", tmp_path / "killed", *TRAIN, "--checkpoint-every", "0.05"
-    )
+    command = ["vectors", "train", long_text, "-o", tmp_path / "killed", *TRAIN]
+    killed = run_command(*command, "--checkpoint-every", "0.05")
     state = tmp_path / "killed.training" / "checkpoint"
     deadline = time.monotonic() + 100
     while killed.poll() is None and time.monotonic() < deadline:
@@ -527,7 +526,9 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_bits(
     assert status == (-how if how == signal.SIGKILL else 128 + how), killed.stderr.read()
     assert not (tmp_path / "killed").exists()
     assert json.loads(state.read_bytes().partition(b"\n")[0])["next_chunk"] > 0
-    resumed = run_command("train", "--resume", tmp_path / "killed")
+    other = run_command(*command, "--n-dims", 3)
+    assert other.wait(60) == 1 and "training with another n_dims" in other.stderr.read()
+    resumed = run_command(*command)
     assert resumed.wait(300) == 0, resumed.stderr.read()
     assert not state.parent.exists()
     found = load(tmp_path / "killed")
@@ -629,10 +630,9 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_training_goes_on(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "TEXTS and --output are needed"),
-        (["train", "--resume", "x", "--n-dims", "3"], "leave out --n-dims"),
-        (["train", "--checkpoint-every", "soon"], "'soon' is not a valid float"),
-        (["words", "."], "Missing argument 'WORD...'"),
+        (["vectors", "train"], "Missing argument 'TEXTS...'"),
+        (["vectors", "train", "--checkpoint-every", "soon"], "'soon' is not a valid float"),
+        (["vectors", "neighbours", "."], "Missing argument 'WORD...'"),
     ],
 )
 def test_mistakes_in_the_command_line_are_one_clear_line(arguments, message):

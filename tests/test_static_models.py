@@ -263,7 +263,15 @@ def test_skip_gram_is_trained_on_pieces(tmp_path):
     (tmp_path / "text").write_text("\n".join(passages) + "\n")
     options = "--subwords 500 --n-dims 8 --n-epochs 1 --random-state 0 --n-jobs 1"
     run = CliRunner().invoke(
-        cli, ["train", str(tmp_path / "text"), "-o", str(tmp_path / "model"), *options.split()]
+        cli,
+        [
+            "vectors",
+            "train",
+            str(tmp_path / "text"),
+            "-o",
+            str(tmp_path / "model"),
+            *options.split(),
+        ],
     )
     assert run.exit_code == 0, run.output
     assert "pieces of words, 500 learned" in run.output
@@ -290,7 +298,7 @@ def test_skip_gram_is_trained_on_pieces(tmp_path):
         (["-", "--subwords", "50"], "standard input can be read once"),
         ([str(tmp_path / "text"), "--subwords", "50", "--normalise", "paper"], "leave out"),
     ):
-        run = CliRunner().invoke(cli, ["train", *wrong, "-o", str(tmp_path / "x")])
+        run = CliRunner().invoke(cli, ["vectors", "train", *wrong, "-o", str(tmp_path / "x")])
         assert run.exit_code == 2 and said in run.output
 
 

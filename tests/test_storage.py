@@ -852,7 +852,7 @@ def test_readers_and_convert_refuse_what_is_no_number(tmp_path, value):
         if source.name != "model":
             with pytest.raises(ValueError, match=r"^Line 4 of .* must"):
                 formats.read(source)
-        done = CliRunner().invoke(cli, ["convert", str(source), str(tmp_path / "out.txt")])
+        done = CliRunner().invoke(cli, ["model", "convert", str(source), str(tmp_path / "out.txt")])
         assert done.exit_code == 1
         assert "word2" in done.output or "Line 4 of" in done.output
         assert not (tmp_path / "out.txt").exists()

@@ -1,4 +1,4 @@
-"""`classify train` and `predict` for multi-label models."""
+"""`train` and `predict` for multi-label models."""
 
 import json
 
@@ -26,21 +26,21 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tags(place):
-    done = run("classify", "train", place / "tags.csv", "--label-column", "tags",
-               "--label-separator", ";", "--words", "none", "-o", place / "tags")  # fmt: skip
+    done = run("train", place / "tags.csv", "--label-column", "tags",
+               "--label-separator", ";", "--encoder", "none", "-o", place / "tags")  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "3 labels, exact match" in done.output
     return place / "tags"
 
 
 def test_labels_are_written_with_commas_or_as_lists(place, tags):
-    done = run("classify", "predict", tags, place / "new.txt", "--quiet")
+    done = run("predict", tags, place / "new.txt", "--quiet")
     assert done.exit_code == 0, done.output
     head, first, second = done.stdout.strip().split("\n")
     assert head.split("\t")[-2:] == ["labels", "probabilities"]
     assert first.split("\t")[-2] == "sport"
     assert set(second.split("\t")[-2].split(",")) == {"film", "food"}
-    done = run("classify", "predict", tags, place / "new.txt", "-o", place / "out.jsonl", "--quiet")
+    done = run("predict", tags, place / "new.txt", "-o", place / "out.jsonl", "--quiet")
     assert done.exit_code == 0, done.output
     rows = [json.loads(line) for line in (place / "out.jsonl").read_text().splitlines()]
     assert rows[0]["labels"] == ["sport"] and len(rows[1]["probabilities"]) == 2
@@ -49,36 +49,36 @@ def test_labels_are_written_with_commas_or_as_lists(place, tags):
 
 WRONG = [
     (["tags.csv", "--label-column", "tags", "--label-separator", ";", "--balanced"],
-     "--balanced cannot be used with --label-separator"),
+     "class_weight must be None with"),
     (["tags.csv", "--label-column", "tags", "--label-separator", ""], "Row 1 must have labels"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("args", "message"), WRONG)
 def test_options_that_mean_nothing_are_refused(place, args, message):
-    done = run("classify", "train", place / args[0], *args[1:], "-o", place / "none")
+    done = run("train", place / args[0], *args[1:], "-o", place / "none")
     assert done.exit_code != 0 and message in done.output
     assert not (place / "none").exists()
 
 
 def test_an_empty_label_is_refused_by_its_row(place, tmp_path):
     (tmp_path / "a.csv").write_text('text,label\none,"a,b"\ntwo,"a,,b"\n')
-    done = run("classify", "train", tmp_path / "a.csv", "--label-separator", ",", "-o",
+    done = run("train", tmp_path / "a.csv", "--label-separator", ",", "-o",
                tmp_path / "m")  # fmt: skip
     assert done.exit_code != 0 and "Row 2 must have labels" in done.output
 
 
 def test_commands_for_one_class_a_text_refuse_other_models(place, tags):
-    done = run("classify", "certify", tags, place / "tags.csv", "--label-column", "tags")
+    done = run("certify", tags, place / "tags.csv", "--label-column", "tags")
     assert done.exit_code != 0 and "Traceback" not in done.output
-    done = run("classify", "predict", tags, place / "new.txt", "--error", 0.1)
+    done = run("predict", tags, place / "new.txt", "--error", 0.1)
     assert done.exit_code != 0 and "error is for models that give one class" in done.output
 
 
 def test_sets_of_labels_are_certified_and_verified(place, tmp_path):
     """Held out, certified, checked again; another table or a missing separator is refused."""
     table, columns = place / "tags.csv", ("--label-column", "tags", "--label-separator", ";")
-    done = run("classify", "train", table, *columns, "--words", "none", "--holdout", 0.4,
+    done = run("train", table, *columns, "--encoder", "none", "--calibration-size", 0.4,
                "--random-state", 1, "-o", tmp_path / "m")  # fmt: skip
     assert done.exit_code == 0 and "micro F1 is at least" in done.output, done.output
     done = run("verify", tmp_path / "m", table, *columns)
@@ -94,7 +94,7 @@ def test_sets_of_labels_are_certified_and_verified(place, tmp_path):
 def test_predictions_are_verified_with_their_table(tmp_path):
     rows = [f"text {n},{'ab'[n % 2]},{'ab'[n % 2 and n % 7 > 0]}" for n in range(80)]
     (tmp_path / "t.csv").write_text("\n".join(["text,label,said", *rows]) + "\n")
-    done = run("certify-predictions", tmp_path / "t.csv", "--prediction-column", "said", "-o",
+    done = run("certify", tmp_path / "t.csv", "--prediction-column", "said", "-o",
                tmp_path / "c.json")  # fmt: skip
     assert done.exit_code == 0, done.output
     done = run("verify", tmp_path / "c.json", tmp_path / "t.csv", "--prediction-column", "said")

@@ -39,10 +39,12 @@ def test_scores_by_hand(words, tmp_path):
 def test_the_command_prints_neighbours(words, tmp_path):
     save(words, tmp_path / "model")
     run = CliRunner().invoke
-    found = run(cli, ["words", str(tmp_path / "model"), "king", "-n", "2", "--json"])
+    found = run(
+        cli, ["vectors", "neighbours", str(tmp_path / "model"), "king", "-k", "2", "--json"]
+    )
     ways = json.loads(found.stdout)["neighbours"]["king"]
     assert set(ways) == {"input -> input", "output -> output", "input -> output", "output -> input"}
     assert ways["input -> input"][0][0] == "man"
-    unknown = run(cli, ["words", str(tmp_path / "model"), "kingg"])
+    unknown = run(cli, ["vectors", "neighbours", str(tmp_path / "model"), "kingg"])
     assert unknown.exit_code == 1
     assert "is not among these 5 words" in unknown.output

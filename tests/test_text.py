@@ -446,7 +446,7 @@ def test_more_inputs_than_can_be_open_and_a_missing_one_is_found_first(tmp_path)
 
 def command(*arguments, stdin=b""):
     return subprocess.run(
-        [sys.executable, "-m", "pacsent", "clean", *map(str, arguments)],
+        [sys.executable, "-m", "pacsent", "vectors", "clean", *map(str, arguments)],
         input=stdin,
         capture_output=True,
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from helpers import all_commands
 from hostile.material import (
     LABELLED,
     TEXTS,
@@ -63,60 +64,52 @@ def _run(*arguments, stdin: bytes = b"", output: str | None = None) -> str:
     return ""
 
 
-def _texts_for(kind, *arguments, output=None):
+def _texts_for(kind, line, output=None):
     write_words()
     write_model()
-    return _run(*[put(kind, "odd") if a == "ODD" else a for a in arguments], output=output)
+    return _run(*[put(kind, "odd") if a == "ODD" else a for a in line.split()], output=output)
 
 
-def _warned(kind, *arguments):
+def _warned(kind, line):
     """Text without one known word may be taken, if that is said."""
     write_words()
-    _, err = command(*[put(kind, "odd") if a == "ODD" else a for a in arguments])
+    _, err = command(*[put(kind, "odd") if a == "ODD" else a for a in line.split()])
     return "" if "Warning" in err else "not one known word, and nothing was said"
 
 
-EMBED = ("embed", "model", "ODD", "-o", "new.npy")
+LEARNED = {("train", "binary"), ("train", "chinese")}  # word vectors of any text may be trained
 
 
 def odd_files() -> Iterator[Case]:
     doors = {
-        "train": ("train", "ODD", "-o", "new", "--n-dims", 4, "--quiet"),
-        "fit": ("fit", "PB-L2", "words", "ODD", "-o", "new"),
-        "certify": ("certify", "model", "ODD", "--quiet"),
-        "convert": ("convert", "ODD", "new"),
-        "fit with words": ("fit", "PB-L2", "ODD", "odd", "-o", "new"),
-        "evaluate": ("evaluate", "PB-L2", "words", "ODD", "--seeds", 1),
-        "load a model": ("embed", "ODD", "odd", "-o", "new.npy"),
+        "train": "vectors train ODD -o new --n-dims 4 --quiet",
+        "fit": "vectors fit PB-L2 words ODD -o new",
+        "certify": "paper certify model ODD --quiet",
+        "convert": "model convert ODD new",
+        "fit with words": "vectors fit PB-L2 ODD odd -o new",
+        "evaluate": "paper evaluate PB-L2 ODD --words words --seeds 1",
+        "load a model": "embed ODD odd -o new.npy",
     }
-    for door, arguments in doors.items():
+    for door, line in doors.items():
         for kind in ODD_FILES:
             if door == "fit" and kind in ("blank", "a zip", "html", "chinese"):
-                yield Case(f"{door}: {kind}", lambda k=kind, a=arguments: _warned(k, *a))
+                yield Case(f"{door}: {kind}", lambda k=kind, a=line: _warned(k, a))
                 continue
-            expect = "either" if (door, kind) == ("train", "binary") else "refused"
-            yield Case(f"{door}: {kind}", lambda k=kind, a=arguments: _texts_for(k, *a), expect)
+            expect = "either" if (door, kind) in LEARNED else "refused"
+            yield Case(f"{door}: {kind}", lambda k=kind, a=line: _texts_for(k, a), expect)
         yield Case(
             f"{door}: a folder",
-            lambda a=arguments: (Path("odd").mkdir(), _texts_for("missing", *a))[1],
+            lambda a=line: (Path("odd").mkdir(), _texts_for("missing", a))[1],
             "refused",
         )
     for kind in ODD_FILES:  # these may have something to say about any text
-        yield Case(
-            f"embed: {kind}",
-            lambda k=kind: _texts_for(
-                k, "embed", "model", "ODD", "-o", "new.npy", output="new.npy"
-            ),
-        )
-        yield Case(
-            f"clean: {kind}",
-            lambda k=kind: _texts_for(k, "clean", "ODD", "-o", "new", "--quiet", output="new"),
-        )
-        yield Case(
-            f"clean --wiki: {kind}",
-            lambda k=kind: _texts_for(k, "clean", "--wiki", "ODD", "-o", "new", "--quiet"),
-            "refused",
-        )
+        for line, output, expect in (
+            ("embed model ODD -o new.npy", "new.npy", "either"),
+            ("vectors clean ODD -o new --quiet", "new", "either"),
+            ("vectors clean --wiki ODD -o new --quiet", None, "refused"),
+        ):
+            case = lambda k=kind, a=line, o=output: _texts_for(k, a, o)  # noqa: E731
+            yield Case(f"{line}: {kind}", case, expect)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -176,39 +169,40 @@ _VALUES = {  # of the parameters of commands that take texts; a command with a n
     "model": "model", "words": "words", "method": "PB-L2", "a": "classifier", "b": "classifier",
     "texts": "TABLE", "data": "TABLE", "first": "TABLE", "second": "TABLE", "sources": "TABLE",
     "dataset": "TABLE", "text": "TABLE", "certificate": "c.json", "output": "new",
-    "index": "index", "queries": "TABLE",
+    "paths": "TABLE",
 }  # fmt: skip
 _MORE = {
-    "train": ["-o", "new", "--min-count", 1, "--n-dims", 4, "--n-epochs", 1, "--subsample", 0],
-    "map": ["-o", "map.html"],
-    "certify-search": ["--answer-column", "id", "-k", 2],
-    "classify report": ["-o", "r.html"],
-    "label": ["--labels", "up,down", "--words", "none", "--prompts"],
-    "classify train": ["--words", "none"], "evaluate": ["--seeds", 1],
-    "classify watch": ["--alpha", 1e-9], "embed": ["-o", "v.npy"], "verify": ["model"],
-    "certify": ["--random-state", 0], "certify-predictions": ["--prediction-column", "label"],
-    "distill": ["--encoder", "words", "--n-subwords", 9],
-}  # fmt: skip
+    "vectors train": "-o new --min-count 1 --n-dims 4 --n-epochs 1 --subsample 0",
+    "map": "-o map.html",
+    "report": "-o r.html",
+    "label": "--labels up,down --encoder none --no-browser --port 0",
+    "train": "--encoder none --no-calibration",
+    "audit": "--encoder none",
+    "certify": "--prediction-column label",
+    "paper evaluate": "--words words --seeds 1",
+    "monitor": "--alpha 1e-9",
+    "embed": "-o v.npy",
+    "verify": "model",
+    "paper certify": "--random-state 0",
+    "distill": "--encoder words --n-subwords 9",
+}
 
 
 def taking_texts() -> Iterator[tuple[str, list]]:
     """Every command that takes texts, as a command line with TABLE in place of a file."""
-    from pacsent.cli import cli
-
-    inner = cli.commands["classify"].commands
-    commands = {**cli.commands, **{f"classify {name}": inner[name] for name in inner}}
-    for name, one in commands.items():
+    classifiers = ("predict", "explain", "report", "monitor")
+    for name, one in all_commands().items():
         if all(option.name != "text_column" for option in one.params):
             continue
         line = name.split()
         for parameter in one.params:
             value = _VALUES.get(parameter.name)
             if parameter.param_type_name == "argument" and name + parameter.name != "verifymodel":
-                value = "classifier" if (name[:8], value) == ("classify", "model") else value
+                value = "classifier" if (name in classifiers, value) == (True, "model") else value
                 line.append(value or parameter.name)
             elif parameter.required:
                 line += [parameter.opts[0], value or "new"]
-        yield name, [*line, *_MORE.get(name, [])]
+        yield name, [*line, *_MORE.get(name, "").split()]
 
 
 def _table(name, line, content) -> str:
@@ -216,13 +210,9 @@ def _table(name, line, content) -> str:
     write_model()
     write_classifier()
     Path(name).write_bytes(content)
-    arguments = [name if one == "TABLE" else one for one in line]
-    if line[0] == "certify-search":
-        Path("l.txt").write_text("".join(f"{text}\n" for text, _ in LABELLED))
-        command("index", "model", "l.txt", "-o", "index")
+    arguments = [name if word == "TABLE" else word for word in line]
     if line[0] == "verify":
-        certificate = ("certify", "model", name, "-o", "c.json", "--random-state", 0)
-        command(*certificate)
+        command("paper", "certify", "model", name, "-o", "c.json", "--random-state", 0)
     _, err = command(*arguments)
     n_rows = f"Read {len(LABELLED)} rows of {name}"
     return "" if n_rows in err else f"took {name} without saying what it read: {err[-200:]!r}"
@@ -230,7 +220,7 @@ def _table(name, line, content) -> str:
 
 def tables() -> Iterator[Case]:
     for name, line in taking_texts():
-        for table, make in TABLES.items():
+        for table, make in TABLES.items() if name != "label" else ():  # it would open a page
             yield Case(f"{name} {table}", lambda t=table, a=line, m=make: _table(t, a, m()), "ok")
         for table, make in BAD_TABLES.items():
             case = lambda t=table, a=line, m=make: _table(t, a, m())  # noqa: E731
@@ -241,91 +231,66 @@ def tables() -> Iterator[Case]:
 # options
 # ------------------------------------------------------------------------------------------------
 
+# command line: the words that make it wrong, between bars
 BAD_OPTIONS = {
-    ("embed", "model", "t.txt", "-o", "v.npy"): [
-        "--n-jobs x", "--n-jobs 0", "--unknown", "--output", "--on-error x",
-    ],
-    ("fit", "PB-L2", "words", "t.txt", "-o", "new"): [
-        "--lam -1", "--lam 0", "--lam nan", "--lam x", "--prior-variance 0", "--batch-size 0",
-        "--lam-mode x", "--n-epochs 3", "--solver x", "--n-jobs 0",
-        "--random-state 1",
-    ],
-    ("fit", "w-PB-neg", "words", "t.txt", "-o", "new"): [
-        "--n-epochs 0", "--n-epochs -1", "--learning-rate -1", "--learning-rate nan",
-        "--n-negatives 0", "--noise-power nan", "--random-state x", "--alpha 1",
-    ],
-    ("fit", "nothing", "words", "t.txt", "-o", "new"): [""],
-    ("train", "t.txt", "-o", "new", "--min-count", "1", "--quiet"): [
-        "--n-dims 0", "--n-dims -3", "--n-dims x", "--window 0", "--n-epochs 0", "--n-negatives 0",
-        "--learning-rate 0", "--learning-rate nan", "--min-count 0", "--min-count 1000000",
-        "--subsample -1", "--normalise x", "--n-jobs 0", "--random-state -1",
-        "--device tpu", "--checkpoint-every x", "--checkpoint-every -1", "--resume nowhere",
-    ],
-    ("certify", "model", "t.txt", "--quiet"): [
-        "--delta 0", "--delta 1", "--delta nan", "--delta x", "--kind Z", "--split 2",
-        "--random-state -1", "--method nothing",
-    ],
-    ("bound", "--risk", "0.2", "--kl", "1", "--n", "100"): [
-        "--risk 2", "--risk nan", "--kl -1", "--kl nan", "--n 0", "--n x", "--delta 0", "--delta 1",
-        "--delta nan",
-    ],
-    ("simulate", "--replicates", "1", "--quiet"): [
-        "--replicates 0", "--kind Z", "--delta 0", "--delta nan", "--setting x",
-    ],
-    ("words", "words", "film"): ["-n 0", "-n x"],
-    ("words", "words", "unknownword"): [""],
-    ("convert", "words", "new.txt"): [
-        "--to x", "--counts nowhere", "--normalise x",
-    ],
-    ("evaluate", "PB-L2", "words", "t.txt"): ["--seeds 0", "--seeds -1"],
-    ("evaluate", "nothing", "words", "subj"): ["", "--data nowhere"],
-    ("reproduce", "--words", "words", "-o", "out", "--data", "."): [
-        "--seeds 0", "--only nothing", "--only subj",
-    ],
-    ("demo", "-o", "t.txt"): ["", "--n-jobs 0"],
-    ("clean", "t.txt", "-o", "new"): ["--n-jobs 0", "--n-jobs x"],
-    ("clean", "t.txt"): ["--json"],
-    ("serve", "words", "--port", "0"): [
-        "--port -1", "--port 65536", "--port x", "--port 1e3", "--host 256.1.1.1", "--host -",
-        "--workers 0", "--workers -1", "--workers x", "--api-key-file nowhere",
-        "--api-key-file blank", "--api-key-file short", "--api-key-file binary",
-        "--api-key-file words", "--max-body 0", "--max-body -1", "--max-body x",
-        "--timeout 0", "--timeout -1", "--timeout nan", "--timeout inf",
-        "--timeout x", "--index nowhere", "--index words", "--index t.txt", "--classifier nowhere",
-        "--classifier model", "--classifier t.txt", "--certificate nowhere", "--certificate t.txt",
-        "--certificate words", "--method nothing", "--method PB-neg", "--method PB-L2x",
-        "--allow-origin nonsense", "--name", "--reload", "--model words", "--model a=nowhere",
-        "--encoder no.such:thing", "--encoder nonsense",
-    ],
-    ("serve", "model", "--port", "0"): ["--method PB-neg x", "--index model"],
-    ("serve", "nowhere"): [""], ("serve", "t.txt"): [""], ("serve", "emptied"): [""],
-    ("index", "model", "t.txt", "-o", "new"): ["--method", "--nothing"],
-    ("index", "model", "nowhere", "-o", "new"): [""],
-    ("search", "words", "film"): ["", "-k 0", "-k x", "--where x", "--guarantee 1"],
-    ("certify-search", "words"): ["", "t.txt", "--delta 0", "t.txt --answer-column x"],
-    ("rerank", "model", "film", "t.txt"): ["-n 0", "-n x", "--method x"],
-    ("rerank", "model", "film", "nowhere"): [""],
-    ("clusters", "model", "t.txt"): ["-n 0", "-n x"],
-    ("clusters", "model", "nowhere"): [""],
-    ("similar", "model", "t.txt", "one.txt"): [""],
-    ("export", "words", "new"): ["--method PB-neg", "--method nothing"],
-    ("export", "model", "t.txt"): [""],
-    ("push", "model", "no/such/name"): [""],
-    ("distill", "t.txt", "-o", "new"): [
-        "", "--encoder nowhere", "--encoder words --vectors t.txt", "--vectors t.txt",
-        "--vectors nowhere", "--encoder words --n-words 0", "--encoder words --n-epochs -1",
-        "--encoder words --delta 1", "--encoder t.txt",
-    ],
-    ("map", "model", "t.txt", "-o", "new.html"): ["--groups -1"],
-    ("map", "model", "t.txt"): ["", "-o nowhere/map.html"],
-    ("classify", "predict", "words", "t.txt"): ["", "--error 0", "--error nan", "--delta 1"],
-    ("classify", "train", "t.txt", "-o", "new"): ["", "--ngrams 0", "--holdout 1", "--delta 0"],
-    ("verify", "nowhere"): ["", "--json"],
-    ("nothing",): [""],
-}  # fmt: skip
+    "embed model t.txt -o v.npy": "--n-jobs x | --n-jobs 0 | --unknown | --output | --on-error x",
+    "embed model t.txt": "--pairs one.txt | --pairs nowhere",
+    "vectors fit PB-L2 words t.txt -o new": "--lam -1 | --lam 0 | --lam nan | --lam x | "
+    "--prior-variance 0 | --batch-size 0 | --lam-mode x | --n-epochs 3 | --n-jobs 0 | "
+    "--random-state 1",
+    "vectors fit w-PB-neg words t.txt -o new": "--n-epochs 0 | --n-epochs -1 | --learning-rate -1 "
+    "| --learning-rate nan | --n-negatives 0 | --noise-power nan | --random-state x | --alpha 1",
+    "vectors fit nothing words t.txt -o new": "",
+    "vectors train t.txt -o new --min-count 1 --quiet": "--n-dims 0 | --n-dims -3 | --n-dims x | "
+    "--window 0 | --n-epochs 0 | --n-negatives 0 | --learning-rate 0 | --learning-rate nan | "
+    "--min-count 0 | --min-count 1000000 | --subsample -1 | --normalise x | --n-jobs 0 | "
+    "--random-state -1 | --device tpu | --checkpoint-every x | --checkpoint-every -1",
+    "vectors neighbours words film": "-k 0 | -k x",
+    "vectors neighbours words unknownword": "",
+    "vectors clean t.txt -o new": "--n-jobs 0 | --n-jobs x",
+    "vectors clean t.txt": "--json",
+    "paper certify model t.txt --quiet": "--delta 0 | --delta 1 | --delta nan | --delta x | "
+    "--kind Z | --split 2 | --random-state -1 | --method nothing",
+    "paper bound --risk 0.2 --kl 1 --n 100": "--risk 2 | --risk nan | --kl -1 | --kl nan | --n 0 | "
+    "--n x | --delta 0 | --delta 1 | --delta nan",
+    "paper evaluate PB-L2 t.txt --words words": "--seeds 0 | --seeds -1",
+    "paper evaluate nothing subj --words words": " | --data nowhere",
+    "paper reproduce --words words -o out --data .": "--seeds 0 | --only nothing | --only subj",
+    "model convert words new.txt": "--to x | --counts nowhere | --normalise x | --bits 3",
+    "model export words new": "--method PB-neg | --method nothing",
+    "model export model t.txt": "",
+    "model push model no/such/name": "",
+    "demo -o t.txt": " | --n-jobs 0",
+    "serve words --port 0": "--port -1 | --port 65536 | --port x | --port 1e3 | --host 256.1.1.1 | "
+    "--host - | --workers 0 | --workers -1 | --workers x | --api-key-file nowhere | "
+    "--api-key-file blank | --api-key-file short | --api-key-file binary | --api-key-file words | "
+    "--max-body 0 | --max-body -1 | --max-body x | --timeout 0 | --timeout -1 | --timeout nan | "
+    "--timeout inf | --timeout x | --method nothing | --method PB-neg | --method PB-L2x | "
+    "--allow-origin nonsense | --reload | words | a=nowhere | nonsense | t.txt | emptied | "
+    "no.such:thing | --error 0.1",
+    "serve model --port 0": "--method PB-neg x",
+    "serve": "nowhere | t.txt | emptied",
+    "index model t.txt -o new": "--method | --nothing",
+    "index model nowhere -o new": "",
+    "search words film": " | -k 0 | -k x | --where x | --guarantee 1",
+    "rerank model film t.txt": "-k 0 | -k x | --method x",
+    "rerank model film nowhere": "",
+    "cluster model t.txt": "-k 0 | -k x",
+    "cluster model nowhere": "",
+    "distill t.txt -o new": " | --encoder nowhere | --encoder words --vectors t.txt | "
+    "--vectors t.txt | --vectors nowhere | --encoder words --n-words 0 | "
+    "--encoder words --n-epochs -1 | --encoder words --delta 1 | --encoder t.txt",
+    "map model t.txt -o new.html": "-k -1",
+    "map model t.txt": " | -o nowhere/map.html",
+    "predict words t.txt": " | --error 0 | --error nan | --delta 1",
+    "train t.txt -o new": " | --ngrams 0 | --calibration-size 1 | --delta 0",
+    "certify words t.txt": " | --delta 0 | --answer-column x",
+    "verify nowhere": " | --json",
+    "nothing": "",
+}
 
 
-def _option(arguments, option):
+def _option(words):
     write_words()
     write_model()
     write_texts()
@@ -333,23 +298,19 @@ def _option(arguments, option):
     for name, content in {"blank": b"\n \n", "short": b"x\n", "binary": bytes(range(256)),
                           "one.txt": b"film\n"}.items():  # fmt: skip
         Path(name).write_bytes(content)
-    return _run(*arguments, *option.split())
+    return _run(*words)
 
 
 def options() -> Iterator[Case]:
-    for arguments, bad in BAD_OPTIONS.items():
-        for option in bad:
-            yield Case(
-                f"pacsent {' '.join(map(str, arguments))} {option}",
-                lambda a=arguments, o=option: _option(a, o),
-                "refused",
-            )
-    for name in ("evaluate", "reproduce", "bound", "certify", "fit", "embed", "clean", "train",
-                 "words", "convert", "serve", "index", "search", "similar", "export",
-                 "certify-search", "rerank", "clusters", "push", "map", "verify",
-                 "distill"):  # fmt: skip
-        yield Case(f"pacsent {name} alone", lambda n=name: _run(n), "refused")
-        yield Case(f"pacsent {name} --help", lambda n=name: _run(n, "--help"), "ok")
+    for line, bad in BAD_OPTIONS.items():
+        for option in bad.split("|"):
+            wrong = f"{line} {option}"
+            yield Case(f"pacsent {' '.join(wrong)}", lambda w=wrong: _option(w), "refused")
+    for name in all_commands():
+        words = name.split()
+        yield Case(f"pacsent {name} --help", lambda w=words: _run(*w, "--help"), "ok")
+        if name != "demo":
+            yield Case(f"pacsent {name} alone", lambda w=words: _run(*w), "refused")
 
 
 # ------------------------------------------------------------------------------------------------
@@ -357,7 +318,7 @@ def options() -> Iterator[Case]:
 # ------------------------------------------------------------------------------------------------
 
 
-def _output(arguments, output, before):
+def _output(line, output):
     write_words()
     write_model()
     write_texts()
@@ -366,7 +327,7 @@ def _output(arguments, output, before):
     Path("folder", "precious").write_text("precious")
     digest = {p: p.read_bytes() for p in Path().rglob("*") if p.is_file()}
     try:
-        return _run(*[output if a == "OUT" else a for a in arguments])
+        return _run(*[output if a == "OUT" else a for a in line.split()])
     finally:
         changed = [str(p) for p, was in digest.items() if not p.exists() or p.read_bytes() != was]
         if changed:
@@ -375,30 +336,19 @@ def _output(arguments, output, before):
 
 def outputs() -> Iterator[Case]:
     doors = {
-        "train": ("train", "t.txt", "-o", "OUT", "--min-count", 1, "--n-dims", 4, "--quiet"),
-        "fit": ("fit", "PB-L2", "words", "t.txt", "-o", "OUT"),
-        "embed": ("embed", "model", "t.txt", "-o", "OUT"),
-        "clean": ("clean", "t.txt", "-o", "OUT", "--quiet"),
-        "convert": ("convert", "words", "OUT"),
+        "train": "vectors train t.txt -o OUT --min-count 1 --n-dims 4 --quiet",
+        "fit": "vectors fit PB-L2 words t.txt -o OUT",
+        "embed": "embed model t.txt -o OUT",
+        "clean": "vectors clean t.txt -o OUT --quiet",
+        "convert": "model convert words OUT",
     }
-    places = (
-        "words",
-        "model",
-        "t.txt",
-        "file",
-        "folder",
-        "file/below",
-        "/proc/x/y",
-        "folder/precious",
-    )
-    for door, arguments in doors.items():
-        for place in places:
-            yield Case(
-                f"{door} -o {place}", lambda a=arguments, p=place: _output(a, p, None), "refused"
-            )
+    places = "words", "model", "t.txt", "file", "folder", "file/below", "/proc/x/y"
+    for door, line in doors.items():
+        for place in (*places, "folder/precious"):
+            yield Case(f"{door} -o {place}", lambda a=line, p=place: _output(a, p), "refused")
     for name in ("v", "v.txt", "v.xyz", "nowhere/v.npy", ".npy"):
         yield Case(
-            f"embed -o {name}", lambda n=name: _output(doors["embed"], n, None),
+            f"embed -o {name}", lambda n=name: _output(doors["embed"], n),
             "either" if name == ".npy" else "refused",
         )  # fmt: skip
 
@@ -409,8 +359,6 @@ def outputs() -> Iterator[Case]:
 
 
 def _edit_json(path: Path, key: str, value) -> None:
-    import json
-
     content = json.loads(path.read_text())
     content[key] = value
     path.write_text(json.dumps(content))
@@ -497,7 +445,7 @@ def _ended(process, statuses, most_lines=3) -> str:
     return f"left behind: {found}" if found else ""
 
 
-def _closed(arguments, which):
+def _closed(line, which):
     write_words()
     write_model()
     write_texts()
@@ -507,34 +455,34 @@ def _closed(arguments, which):
             os.close(number)
 
     streams = {"stdin": None, "stdout": None} if {0, 1} & set(which) else {}
-    process = start(*arguments, **streams, preexec_fn=close)
+    process = start(*line.split(), **streams, preexec_fn=close)
     return _ended(process, (0, 1, 2, 141))
 
 
-def _full(arguments):
+def _full(line):
     write_words()
     write_model()
     write_texts()
     with open("/dev/full", "wb") as full:
-        return _ended(start(*arguments, stdout=full), (1,))
+        return _ended(start(*line.split(), stdout=full), (1,))
 
 
-def _gone(arguments):
+def _gone(line):
     write_words()
     write_model()
     Path("t.txt").write_text("\n".join(TEXTS * 400) + "\n")
-    process = start(*arguments)
+    process = start(*line.split())
     process.stdout.readline()
     process.stdout.close()
     process.stdout = None
     return _ended(process, (0, 1, 141, -signal.SIGPIPE))
 
 
-def _signalled(arguments, number):
+def _signalled(line, number):
     write_words()
     write_model()
     Path("t.txt").write_text("\n".join(TEXTS * 30_000) + "\n")
-    process = start(*arguments)
+    process = start(*line.split())
     time.sleep(4)
     if process.poll() is None:
         process.send_signal(number)
@@ -552,32 +500,30 @@ def _taken_port():
 def processes() -> Iterator[Case]:
     yield Case("serve on a port that is taken", _taken_port)
     printing = {
-        "embed": ("embed", "model", "t.txt"), "clean": ("clean", "t.txt", "--quiet"),
-        "bound": ("bound", "--risk", 0.1, "--kl", 1, "--n", 100), "help": ("--help",),
-        "words": ("words", "words", "film"),
-    }  # fmt: skip
-    for name, arguments in printing.items():
-        yield Case(f"{name}, stdout closed", lambda a=arguments: _closed(a, (1,)))
-        yield Case(f"{name}, stdout and stderr closed", lambda a=arguments: _closed(a, (1, 2)))
-        yield Case(f"{name} into a full device", lambda a=arguments: _full(a))
+        "embed": "embed model t.txt",
+        "clean": "vectors clean t.txt --quiet",
+        "bound": "paper bound --risk 0.1 --kl 1 --n 100",
+        "help": "--help",
+        "neighbours": "vectors neighbours words film",
+    }
+    for name, line in printing.items():
+        yield Case(f"{name}, stdout closed", lambda a=line: _closed(a, (1,)))
+        yield Case(f"{name}, stdout and stderr closed", lambda a=line: _closed(a, (1, 2)))
+        yield Case(f"{name} into a full device", lambda a=line: _full(a))
     for name in ("embed", "clean"):
         yield Case(f"{name} | head -1", lambda n=name: _gone(printing[n]))
-    for name, arguments in {
-        "embed": ("embed", "model"), "clean": ("clean", "-"), "train": ("train", "-", "-o", "new"),
-    }.items():  # fmt: skip
-        yield Case(f"{name}, stdin closed", lambda a=arguments: _closed(a, (0,)))
-    long = {
-        "train": ("train", "t.txt", "-o", "new", "--min-count", 1, "--n-epochs", 5000, "--quiet"),
-        "embed": ("embed", "model", "t.txt", "-o", "v.jsonl"),
-        "clean": ("clean", "t.txt", "-o", "new.txt", "--quiet"),
-        "fit": ("fit", "w-PB-neg", "words", "t.txt", "-o", "new", "--n-epochs", 5000),
-        "demo": ("demo", "-o", "out", "--quiet"),
-    }
-    for name, arguments in long.items():
+    for line in ("embed model", "vectors clean -", "vectors train - -o new"):
+        yield Case(f"{line}, stdin closed", lambda a=line: _closed(a, (0,)))
+    for line in (
+        "vectors train t.txt -o new --min-count 1 --n-epochs 5000 --quiet",
+        "embed model t.txt -o v.jsonl",
+        "vectors clean t.txt -o new.txt --quiet",
+        "vectors fit w-PB-neg words t.txt -o new --n-epochs 5000",
+        "demo -o out --quiet",
+    ):
         for number in (signal.SIGTERM, signal.SIGINT):
-            yield Case(
-                f"{name} and {number.name}", lambda a=arguments, n=number: _signalled(a, n), "ok"
-            )
+            case = lambda a=line, n=number: _signalled(a, n)  # noqa: E731
+            yield Case(f"{line} and {number.name}", case, "ok")
 
 
 def cases() -> Iterator[Case]:

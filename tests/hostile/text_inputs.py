@@ -306,7 +306,6 @@ NOT_TEXTS = {
     "encoders.fit_static_encoder": "guarantees.distill calls it",
     "encoders.ExternalEncoder.fit": "learns nothing and looks at nothing",
     "encoders.RemoteEncoder.encode": "needs a server; EncoderMixin.encode calls it",
-    "guarantees.ContinuationCertificate.made_again": "called by verify",
     "text.as_sentences": "its callers look at the elements",
     "text.iter_chunks": "a Source",
     "words.Pieces.numbers": "texts that Vocabulary.encode has looked at",

@@ -44,7 +44,7 @@ class TextClassifier(ClassifierMixin, LinearText):
         Vectors for the dense part (or the folder they are in, or "english" for those that are
         installed), or anything that `pacsent.encoders.as_encoder` takes: a method of pacsent, an
         object with `encode`, a function. Those of a list are put side by side. None: n-grams only,
-        which costs accuracy where labels are few; `pacsent classify train` takes "english" by
+        which costs accuracy where labels are few; `pacsent train` takes "english" by
         default.
     method : str, default="Average"
         Which of `METHODS` makes sentence vectors from word vectors. Where they come with an encoder

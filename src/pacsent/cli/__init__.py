@@ -5,12 +5,12 @@ command is named, and heavy modules inside the commands, so that `pacsent --help
 """
 
 import os
+import signal
 import sys
-import warnings
 
 import click
 
-from pacsent.cli.command_line import cli, end_on_sigterm, one_line_warning, status_of
+from pacsent.cli.command_line import Terminated, cli, status_of
 
 __all__ = ["cli", "main"]
 
@@ -23,8 +23,11 @@ def main():
     a mistake of the user (a TypeError, say) is a bug and keeps its traceback.
     """
     _open_closed_streams()
-    warnings.showwarning = one_line_warning
-    end_on_sigterm()
+
+    def terminate(number, frame):
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
     try:
         status = cli.main(standalone_mode=False)
         sys.stdout.flush()
@@ -35,13 +38,12 @@ def main():
     except click.ClickException as error:
         error.show()
         raise SystemExit(error.exit_code) from None
-    except BrokenPipeError:  # the reader of our output went away (| head)
-        _drop_output()
-        raise SystemExit(0) from None
     except OSError as error:  # the output could not be written to the end
-        _drop_output()
-        print(f"Error: {error}", file=sys.stderr)
-        raise SystemExit(1) from None
+        is_pipe = isinstance(error, BrokenPipeError)  # its reader went away (| head)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # drops what is buffered
+        if not is_pipe:
+            print(f"Error: {error}", file=sys.stderr)
+        raise SystemExit(0 if is_pipe else 1) from None
     raise SystemExit(status if isinstance(status, int) else 0)
 
 
@@ -54,10 +56,3 @@ def _open_closed_streams():
                 os.dup2(opened, number)
                 os.close(opened)
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
-
-
-def _drop_output():
-    """Discard what is still in the buffer, which Python would complain about at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)

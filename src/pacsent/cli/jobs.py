@@ -1,4 +1,4 @@
-"""From texts to vectors or classes: what `embed` and `classify predict` share.
+"""From texts to vectors or classes: what `embed` and `predict` share.
 
 One file or stdin is worked on in this process, many files by `pacsent.scale`.
 """
@@ -7,50 +7,39 @@ import os
 
 import click
 
-from pacsent.cli.command_line import (
-    PATH,
-    encoder_option,
-    json_option,
-    n_jobs_option,
-    option,
-    overwrite_option,
-    quiet_option,
-)
+from pacsent.cli import params
+from pacsent.cli.inputs import say
 from pacsent.cli.printing import counted, echo_json
-from pacsent.cli.text_inputs import say, text_options
 
 
 def job_options(command):
     """The options of files to files."""
     for decorate in (
-        quiet_option,
-        lambda c: json_option(c, "Print a JSON object for each text; with -o, one about the file."),
-        overwrite_option,
-        option(
-            "--ray",
-            "Many files: work on the Ray cluster at this address, or `local`.",
-            metavar="ADDRESS",
+        params.quiet,
+        lambda c: params.as_json(
+            c, "Print a JSON object for each text; with -o, one about the file."
         ),
-        option(
+        params.overwrite,
+        params.option(
             "--on-error",
             "Report bad rows and files and continue (exit status 1 at the end), or stop at the "
             "first.  [default: stop for one file, report for many]",
             click.Choice(["report", "stop"]),
         ),
-        option(
+        params.option(
             "--keep-columns",
             "Input column to keep in the output; may be repeated, '*' keeps all.",
             multiple=True,
             metavar="COLUMN",
         ),
-        text_options,
-        n_jobs_option,
-        encoder_option,
-        option(
+        params.text_columns,
+        params.n_jobs,
+        params.model_encoder,
+        params.option(
             "-o --output",
             "A file that ends in .csv, .tsv, .jsonl or .parquet (embed: or .npy); for many files a "
             "folder or URL.  [default: tab-separated values on stdout]",
-            PATH,
+            params.PATH,
         ),
         click.argument("sources", nargs=-1, metavar="[TEXTS]..."),
     ):
@@ -67,11 +56,9 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
     output, quiet = options["output"], options["quiet"]
     if output == "-":
         output = None
-    if _is_many(sources, output, options):
-        from pacsent.scale import on_ray
+    if _is_many(sources, output):
         from pacsent.scale.shard_runner import run
 
-        address = options["ray"]
         manifest = run(
             job,
             sources,
@@ -82,7 +69,6 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
             n_jobs=options["n_jobs"],
             overwrite=options["overwrite"],
             verbose=not quiet,
-            engine=address and on_ray(None if address == "local" else address),
         )
     else:
         path = sources[0] if sources else "-"
@@ -118,7 +104,7 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
         click.get_current_context().exit(1)
 
 
-def _is_many(sources, output, options: dict) -> bool:
+def _is_many(sources, output) -> bool:
     """Whether to go file by file: many or remote sources, or a folder as output."""
     from pacsent.scale import is_url
 
@@ -129,16 +115,12 @@ def _is_many(sources, output, options: dict) -> bool:
         is_url(s) or os.path.isdir(s) or (not os.path.exists(s) and set("*?[") & set(s))
         for s in sources
     )
-    if not (has_many or is_folder or options["ray"]):
+    if not (has_many or is_folder):
         return False
-    if "-" in sources or not sources:
-        raise click.UsageError("Many files need files, folders or URLs as sources, not stdin.")
     if output is None or (has_many and not is_folder and os.path.splitext(output)[1]):
         raise click.UsageError(
             f"Many files need a folder to write to: -o FOLDER. Got {output or 'stdout'}."
         )
-    if options["input_format"] is not None:
-        raise click.UsageError("--input-format is for one file. Many files have their suffixes.")
     return True
 
 
@@ -161,12 +143,11 @@ def _run_one(job, path, output, options: dict, cells):
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="-o") from None
     check_output(output, [job.model, path], overwrite=options["overwrite"])
-    opened = job.open_classifier() if cells else job.open_encoder()
-    if cells and (rule := opened[1]) is not None:
-        for reason in filter(None, (rule.no_sets, rule.no_answers)):
-            click.echo(f"Warning: {reason}", err=True)
-        if rule.statement and not rule.no_answers:
-            say(quiet)(rule.statement)
+    opened = job.open()
+    for reason in job.caveats(opened):
+        click.echo(f"Warning: {reason}", err=True)
+    if cells and opened[1] is not None and opened[1].statement and not opened[1].no_answers:
+        say(quiet)(opened[1].statement)
     compute = job.load(opened)
     table = TextTable(path, kind=options["input_format"], text_column=options["text_column"])
     if not keep and cells and output is not None and table.kind != "text":

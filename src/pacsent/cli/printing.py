@@ -1,19 +1,15 @@
-"""What commands print: one JSON document for scripts, or tables that fit the terminal."""
+"""What commands print: one JSON document for scripts, or text."""
 
-import io
 import json
-import os
-import shutil
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
 
-def echo_json(found: Any) -> None:
+def echo_json(data: Any) -> None:
     """One JSON document on stdout; nan and inf, which JSON does not know, are null."""
-    click.echo(json.dumps(_plain(found), allow_nan=False, ensure_ascii=False))
+    click.echo(json.dumps(_plain(data), allow_nan=False, ensure_ascii=False))
 
 
 def show(data: Any, text: Any, as_json: bool) -> None:
@@ -68,46 +64,23 @@ def counted(n: int, unit: str) -> str:
     return f"{n:,} {unit}" + ("" if n == 1 else "s")
 
 
-def terminal_width() -> int | None:
-    """Columns of the terminal; None where stdout is no terminal and COLUMNS is not set."""
-    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
-        return max(shutil.get_terminal_size()[0], 20)
-    return None
-
-
-def table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, width: int | None = None
-) -> str:
-    """Cells in columns. Columns that do not fit the width go below, with the first one repeated.
-
-    The first `left` columns are flush left, the others flush right; `width` is that of the
-    terminal, None for no limit.
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
+    """Cells in columns, the first `left` flush left, the others flush right.
 
     >>> print(table(["kind", "n", "risk"], [["A", "10", "0.25"], ["B", "200", "0.3"]]))
     kind    n  risk
     A      10  0.25
     B     200   0.3
     """
-    from rich.console import Console
-    from rich.table import Table
+    from rich.cells import cell_len  # columns of the terminal: two for a Chinese character
 
-    widths = [max(len(line[i]) for line in (header, *rows)) for i in range(len(header))]
-    blocks, used = [[0]], widths[0]
-    for i in range(1, len(widths)):
-        if width is not None and used + 2 + widths[i] > width and len(blocks[-1]) > 1:
-            blocks.append([0])
-            used = widths[0]
-        blocks[-1].append(i)
-        used += 2 + widths[i]
-    drawn = []
-    for block in blocks:
-        made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-        for i in block:
-            side: Any = "left" if i < left else "right"
-            made.add_column(header[i], justify=side, no_wrap=True)
-        for row in rows:
-            made.add_row(*(row[i] for i in block))
-        file = io.StringIO()
-        Console(file=file, width=10_000, color_system=None, markup=False, emoji=False).print(made)
-        drawn.append("\n".join(line.rstrip() for line in file.getvalue().rstrip("\n").split("\n")))
-    return "\n\n".join(drawn)
+    widths = [max(map(cell_len, column)) for column in zip(header, *rows)]
+    lines = []
+    for row in (header, *rows):
+        padding = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths)]
+        cells = [
+            cell + space if i < left else space + cell
+            for i, (cell, space) in enumerate(zip(row, padding))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)

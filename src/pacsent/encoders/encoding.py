@@ -82,8 +82,7 @@ class EncodingReport:
         """Warn of empty sentences and of few known words; raise with on_empty="error"."""
         if self.n_empty and on_empty == "warn":
             warnings.warn(
-                f"{self._message(vocabulary)}: mean 0, variance nan. Drop them, or pass "
-                "on_empty='ignore'.",
+                f"{self._message(vocabulary)}: mean 0, variance nan. Drop them.",
                 EmptySentenceWarning,
                 stacklevel=stacklevel,
             )

@@ -324,7 +324,7 @@ def _checked_encoder(encoder, options) -> Any:
     if encoder.word_vectors.output_vectors is None:
         raise ValueError(
             "The word vectors must have an output table to be certified. Got input vectors only "
-            "instead. Train with pacsent train, or convert a model that kept both."
+            "instead. Train with pacsent vectors train, or convert a model that kept both."
         )
     return encoder
 

@@ -251,7 +251,7 @@ def write(results: Sequence[dict], out: str | os.PathLike, run: dict | None = No
     """
     if not results:
         raise ValueError(
-            "The report needs results. Got an empty folder instead. Run pacsent reproduce first."
+            "The report needs results. Got an empty folder. Run pacsent paper reproduce first."
         )
     folder = Path(out)
     charts = figures(results, TITLES)

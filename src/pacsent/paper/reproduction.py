@@ -310,7 +310,7 @@ def read_results(folder: str | os.PathLike) -> list[dict]:
         if missing:
             raise ValueError(
                 f"{path} must contain {', '.join(missing)}: the file is damaged. Delete it; "
-                "pacsent reproduce makes it again."
+                "pacsent paper reproduce makes it again."
             )
         results.append(content)
     return sorted(results, key=lambda r: (r["kind"], order.get(r["row"], 99), r.get("dataset", "")))

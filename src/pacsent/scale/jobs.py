@@ -4,7 +4,6 @@ A job is a few settings that are sent to other processes and machines. `load` op
 memory-mapped, and returns a function of texts and a mask of bad rows (empty texts) to a `Batch`.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -47,6 +46,10 @@ class _Job:
             digest = checksum_of_json({"encoder": self.model})
         return {**fields, "model_digest": digest, "command": self.command}
 
+    def caveats(self, opened: Any) -> list[str]:
+        """Return reasons why guarantees are missing; `opened` is what `open` returned."""
+        return []
+
 
 @dataclass(frozen=True)
 class Embed(_Job):
@@ -72,7 +75,7 @@ class Embed(_Job):
     command = "embed"
     batch_size = 1 << 13  # texts
 
-    def open_encoder(self) -> Any:
+    def open(self) -> Any:
         """Return the fitted method, its parameters set and checked."""
         from pacsent.encoders.external_encoders import open_any
         from pacsent.encoders.methods import as_vectorizer
@@ -91,16 +94,12 @@ class Embed(_Job):
             encoder._validate_params()
         return encoder
 
-    def check(self) -> None:
-        """Raise an error, before any file is read, if the model or parameters cannot be used."""
-        self.open_encoder()
-
     def load(self, encoder: Any = None) -> Callable[..., Batch]:
         """Return a thread-safe function from a list or an Arrow column of texts to a `Batch`.
 
-        `encoder` is what `open_encoder` returned, if that was called before.
+        `encoder` is what `open` returned, if that was called before.
         """
-        encoder = encoder or self.open_encoder()
+        encoder = encoder or self.open()
         if not hasattr(encoder, "word_vectors"):
 
             def embed_externally(texts, is_bad=None) -> Batch:
@@ -145,10 +144,10 @@ class Predict(_Job):
     delta: float = 0.05
     encoder: str | None = None
 
-    command = "classify predict"
+    command = "predict"
     batch_size = 1 << 12  # texts
 
-    def open_classifier(self) -> tuple[Any, Any]:
+    def open(self) -> tuple[Any, Any]:
         """Return the classifier, and the rule for its answers; None if it is multi-label."""
         from pacsent.guarantees import AnswerRule
 
@@ -156,7 +155,7 @@ class Predict(_Job):
         if not hasattr(classifier, "predict_proba"):
             raise ValueError(
                 f"{self.model} must hold a classifier. It holds {type(classifier).__name__} "
-                "instead. Train one: pacsent classify train."
+                "instead. Train one: pacsent train DATA -o MODEL."
             )
         getattr(classifier, "estimator_", classifier).set_params(n_jobs=1)
         if getattr(classifier, "targets_", "classes") == "classes":
@@ -165,18 +164,17 @@ class Predict(_Job):
             raise ValueError("error is for models that give one class to each text. Leave it out.")
         return classifier, None
 
-    def check(self) -> None:
-        """Raise an error if the model is no classifier; warn of guarantees it cannot give."""
-        _, rule = self.open_classifier()
-        for reason in filter(None, (rule.no_sets, rule.no_answers) if rule else ()):
-            warnings.warn(reason, UserWarning, stacklevel=3)
+    def caveats(self, opened: tuple[Any, Any]) -> list[str]:
+        """Return reasons why there are no prediction sets, or why every text abstains."""
+        rule = opened[1]
+        return [] if rule is None else list(filter(None, (rule.no_sets, rule.no_answers)))
 
     def load(self, opened: tuple[Any, Any] | None = None) -> Callable[..., Batch]:
         """Return a thread-safe function from a list or an Arrow column of texts to a `Batch`.
 
-        `opened` is what `open_classifier` returned, if that was called before.
+        `opened` is what `open` returned, if that was called before.
         """
-        classifier, rule = opened or self.open_classifier()
+        classifier, rule = opened or self.open()
         names = np.array([str(name) for name in classifier.classes_], dtype=object)
 
         def assign_labels(strings: list[str]) -> dict[str, pa.Array]:  # the likeliest first

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 import pacsent
-from pacsent.files import check_output
 from pacsent.scale import stores
 from pacsent.scale.shard_writer import Record
 
@@ -35,26 +34,6 @@ class Manifest:
         self.failed: dict[str, str] = {}
         self.ignored: list[str] = []
         self._saved_at = 0.0
-
-    @classmethod
-    def of_file(
-        cls, target: Any, settings: dict, shards: list[stores.Shard], *, overwrite: bool
-    ) -> "Manifest":
-        """Start a manifest for a target that is a file: only that file is written."""
-        if len(shards) != 1:
-            raise ValueError(
-                f"The target of {len(shards):,} files must be a folder, which gets an "
-                f"output for each. Got the file {target} instead. Name a folder."
-            )
-        if not stores.is_url(target):
-            check_output(target, [shards[0].source], overwrite=overwrite)
-        elif not overwrite and stores.file_size(target) is not None:
-            raise FileExistsError(
-                f"{target} exists. Choose another name, or pass overwrite=True to replace it."
-            )
-        manifest = cls(target, settings)
-        manifest.path = None
-        return manifest
 
     @classmethod
     def of_folder(
@@ -90,8 +69,6 @@ class Manifest:
 
     def output_of(self, shard: stores.Shard) -> str:
         """Return the location of a shard's output."""
-        if self.path is None:
-            return self.target
         return f"{self.target}/{shard.name}.{self.settings['format']}"
 
     def is_finished(self, shard: stores.Shard) -> bool:

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -44,8 +45,7 @@ def embed_shards(
         gs://, hf://). Parquet, JSON lines, CSV and TSV with a header, lines of text; all but
         Parquet may be compressed (.gz, .bz2, .xz, .zst).
     target : str or path
-        The folder that gets an output for each input, and manifest.json. For one input also the
-        name of the output file, ending in .parquet, .jsonl, .csv or .tsv, without a manifest.
+        The folder that gets an output for each input, and manifest.json.
     method, params, encoder
         As of `scale.Embed`.
     text_column : str, optional
@@ -100,7 +100,7 @@ def run(
     *,
     text_column: str | None = None,
     keep_columns: Iterable[str] = (),
-    format: str | None = None,
+    format: str = "parquet",
     on_error: str = "report",
     n_jobs: int | None = None,
     overwrite: bool = False,
@@ -109,17 +109,14 @@ def run(
 ) -> Manifest:
     """Process all files that are not finished yet, and return the manifest.
 
-    `format` is "parquet", "jsonl", "csv" or "tsv"; None takes the suffix of a target that is a
-    file, and "parquet" for a folder. `on_error` "report" gives a bad row its place with an empty
-    text, and a bad file no output; the manifest names both, and the others are processed. With
-    "stop" the first one ends the run. `overwrite` replaces outputs that another model or other
-    settings have made. `engine` runs the tasks instead of the cores of this machine: `on_ray()`.
+    `format` is "parquet", "jsonl", "csv" or "tsv". `on_error` "report" gives a bad row its place
+    with an empty text, and a bad file no output; the manifest names both, and the others are
+    processed. With "stop" the first one ends the run. `overwrite` replaces outputs that another
+    model or other settings have made. `engine` runs the tasks instead of the cores of this machine:
+    `on_ray()`.
     """
-    suffix = os.path.splitext(str(target))[1].lower().removeprefix(".")
-    to_file = suffix in FORMATS and not os.path.isdir(target)
-    format = format or (suffix if to_file else "parquet")
     for name, value, allowed in (
-        ("format", format, (suffix,) if to_file else FORMATS),
+        ("format", format, FORMATS),
         ("on_error", on_error, ("report", "stop")),
     ):
         if value not in allowed:
@@ -129,13 +126,13 @@ def run(
     all_shards, ignored = stores.list_shards(sources)
     _check_apart([*sources, job.model], all_shards, target)
     settings = {**job.settings(), "columns": [text_column, *keep_columns], "format": format}
-    start = Manifest.of_file if to_file else Manifest.of_folder
-    manifest = start(target, settings, all_shards, overwrite=overwrite)
+    manifest = Manifest.of_folder(target, settings, all_shards, overwrite=overwrite)
     manifest.ignored = ignored
     shards = [shard for shard in all_shards if not manifest.is_finished(shard)]
     shards.sort(key=lambda shard: -shard.size)  # a large file that starts last is waited for
     if shards:
-        job.check()
+        for reason in job.caveats(job.open()):  # a model that cannot be used is noticed first
+            warnings.warn(reason, UserWarning, stacklevel=3)
         manifest.save()  # before any output: a run that is killed can be resumed
     options = (format, text_column, keep_columns, on_error, 1)
     tasks = [ShardTask(job, shard, manifest.output_of(shard), *options) for shard in shards]

@@ -119,14 +119,14 @@ def read_config(path: Path) -> dict:
     if not path.is_dir():
         raise ValueError(
             f"{path} must be a folder written by pacsent. It is a file. Read files of other "
-            "programs with pacsent.words.formats.read or `pacsent convert`."
+            "programs with pacsent.words.formats.read or `pacsent model convert`."
         )
     try:
         raw = (path / CONFIG).read_bytes()
     except FileNotFoundError:
         raise FileNotFoundError(
             f"{path} is not a model of pacsent: it has no {CONFIG}. Read vectors of other programs "
-            "with pacsent.words.formats.read or `pacsent convert`."
+            "with pacsent.words.formats.read or `pacsent model convert`."
         ) from None
     damaged = (
         f"{path / CONFIG} must be the description of a pacsent model (JSON with format_version and "

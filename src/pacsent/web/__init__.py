@@ -8,7 +8,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "annotators": ["agreement"],
         "application": ["create_app"],
         "labelling": ["Labelling"],
-        "model_sources": ["ModelSources", "open_models"],
+        "model_sources": ["ModelSource", "open_models"],
         "served_model": ["ServedModel"],
         "server": ["serve"],
         "settings": ["ServerSettings", "read_keys"],

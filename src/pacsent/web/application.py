@@ -40,8 +40,6 @@ class ModelRegistry:
 
     def __init__(self, models: Sequence[ServedModel]):
         self.models = {model.name: model for model in models}
-        if len(self.models) < len(models):
-            raise ValueError("Models must have different names. Give them as --model NAME=FOLDER.")
 
     def get(self, name: str) -> ServedModel:
         if name not in self.models:

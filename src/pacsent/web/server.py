@@ -21,7 +21,7 @@ from uvicorn.supervisors import Multiprocess
 from pacsent.web.application import create_app
 from pacsent.web.logs import LOG_CONFIG, LOGGER
 from pacsent.web.metrics import FOLDER_VARIABLE
-from pacsent.web.model_sources import ModelSources, open_models
+from pacsent.web.model_sources import ModelSource, open_models
 from pacsent.web.settings import ServerSettings
 
 _GRACE_SECONDS = 10  # for requests under way when the server stops
@@ -31,7 +31,7 @@ _STARTUP_FAILURE = 3  # exit status after which uvicorn does not start a worker 
 
 
 def serve(
-    sources: Sequence[ModelSources],
+    sources: Sequence[ModelSource],
     settings: ServerSettings,
     host: str = "127.0.0.1",
     port: int = 8000,
@@ -83,7 +83,7 @@ def serve(
     LOGGER.info("stopped")
 
 
-def _create_worker_app(sources: tuple[ModelSources, ...], settings: ServerSettings) -> Any:
+def _create_worker_app(sources: tuple[ModelSource, ...], settings: ServerSettings) -> Any:
     warnings.simplefilter("ignore")  # a worker is a process of the server
     try:
         models = open_models(sources, settings.error, settings.delta)

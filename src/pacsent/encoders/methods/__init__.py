@@ -125,5 +125,5 @@ def as_vectorizer(
         return made if made.learns_from_text else made.fit([])
     made = make(method or DEFAULT, opened)
     if fitted and made.learns_from_text:
-        raise ValueError(f"{method} learns from text first. Run: pacsent fit {method}")
+        raise ValueError(f"{method} learns from text first. Run: pacsent vectors fit {method}")
     return made.fit([]) if fitted else made

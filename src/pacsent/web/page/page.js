@@ -99,7 +99,7 @@ async function showCertificates() {
     shown.append(made("h3", subject), made("p", first), more);
     return shown;
   }));
-  if (!certificates.length) $("certificates").replaceChildren(made("p", "There are none. Start the server with --certificate FILE, or serve a classifier that was fitted with a holdout.", "quiet"));
+  if (!certificates.length) $("certificates").replaceChildren(made("p", "There are none. Serve a classifier that was trained with a calibration set.", "quiet"));
 }
 
 function later(work) {
@@ -117,9 +117,9 @@ function showText() {
 
 async function start() {
   try {
-    const {data: [model]} = await ask("/v1/models");
-    about = model.pacsent;
-    const parts = [`model ${model.id}`, about.method && `method ${about.method}`, about.dimensions && `${about.dimensions} dimensions`, about.words && `${about.words.toLocaleString("en")} words`, about.classes && `${about.classes.length} classes`, about.texts !== undefined && `${about.texts.toLocaleString("en")} texts`];
+    const {data} = await ask("/v1/models");
+    about = Object.assign({}, ...data.map(model => model.pacsent).reverse()); // the first that has a part answers
+    const parts = [`model ${data.map(model => model.id).join(", ")}`, about.method && `method ${about.method}`, about.dimensions && `${about.dimensions} dimensions`, about.words && `${about.words.toLocaleString("en")} words`, about.classes && `${about.classes.length} classes`, about.texts !== undefined && `${about.texts.toLocaleString("en")} texts`];
     $("about").textContent = parts.filter(Boolean).join(" · ");
     $("key-form").hidden = true;
     $("classes").hidden = !about.classes;

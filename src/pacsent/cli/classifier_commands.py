@@ -1,0 +1,252 @@
+"""Commands about classifiers: train, predict, compare, explain, report, monitor."""
+
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from pacsent.cli import inputs, params
+from pacsent.cli.command_line import cli
+from pacsent.cli.jobs import job_options, run_job
+from pacsent.cli.printing import echo_json, show, write_text
+
+
+@cli.command()
+@params.data
+@params.output("Folder of the model.")
+@params.label_columns
+@params.column(
+    "group",
+    "Column of the group (book, author, day) that a text is from. The texts of a group are held "
+    "out together, for new texts of other groups.",
+)
+@params.encoder
+@params.option("--method", "How word vectors become sentence vectors.", default="Average")
+@params.option("--ngrams", "Longest n-gram.  [default: by the texts]", click.IntRange(1, 8))
+@params.option(
+    "--calibration-size",
+    "Fraction of the labels to hold out as a calibration set.  [default: by their number]",
+    params.PROBABILITY,
+)
+@params.flag("--no-calibration", "Train on all labels; the model has no guarantee.")
+@params.delta
+@params.n_candidates
+@params.flag("--balanced", "Give every class the same weight.")
+@params.random_state
+@params.n_jobs
+@params.outputs
+def train(data, output, encoder, ngrams, overwrite, as_json, **options):
+    """Train a classifier on DATA and save it as a folder.
+
+    DATA is a table with the columns `text` and `label`, or lines of LABEL<TAB>TEXT (- for stdin). A
+    random part is held out as a calibration set, and the guarantee that follows from it is printed.
+    Example: pacsent train labelled.csv -o model
+    """
+    from pacsent.classify import TextClassifier
+    from pacsent.guarantees import CertifiedClassifier
+    from pacsent.storage import check_place, save
+
+    is_multilabel, quiet = options["label_separator"] is not None, options["quiet"]
+    no_calibration = options["no_calibration"]
+    if no_calibration and options["n_candidates"] > 1:
+        raise click.UsageError(
+            "--n-candidates cannot be used with --no-calibration. Leave one out."
+        )
+    check_place(output, [data, encoder], overwrite=overwrite)
+    texts, labels, groups = inputs.read_labelled(data, options)
+    inputs.say(quiet)(f"{len(texts):,} texts; fitting ...")
+    classifier = model = TextClassifier(
+        encoder,
+        method=options["method"],
+        ngrams=(1, ngrams) if ngrams else "auto",
+        class_weight="balanced" if options["balanced"] else None,
+        n_jobs=options["n_jobs"],
+        random_state=options["random_state"] or 0,
+    )
+    if not no_calibration:
+        names = ("delta", "n_candidates", "random_state")
+        how = {name: options[name] for name in names}
+        holdout = options["calibration_size"] or "auto"
+        classifier = CertifiedClassifier(model, holdout=holdout, **how)
+    classifier.fit(texts, labels, groups=groups)
+    save(classifier, output, overwrite=overwrite)
+    model = getattr(classifier, "estimator_", classifier)
+    chosen = {k: v for k, v in model.selection_.items() if k != "candidates"}
+    result = {"model": str(output), "classes": classifier.classes_.tolist(), "chosen": chosen}
+    unit = "labels, exact match" if is_multilabel else "classes, accuracy"
+    line = (
+        f"{output}: {len(model.ngrams_):,} n-grams, {classifier.classes_.size} {unit} "
+        f"{chosen['accuracy']:.4f} on training texts left out ({chosen['selection']})"
+    )
+    if no_calibration:
+        inputs.say(quiet)("No guarantee: no labels were held out.")
+    else:
+        result["certificate"] = classifier.certificate_.to_dict()
+        line += f"\n{classifier.certificate_}"
+    show(result, line, as_json)
+
+
+def _join(names) -> str:
+    """Names between commas; one with a comma or a quotation mark is quoted."""
+    return ",".join(
+        '"' + name.replace('"', '""') + '"' if set(name) & set(',"') else name
+        for name in names or ()
+    )
+
+
+_CELLS = {
+    "label": lambda name: name or "",
+    "probability": lambda value: "" if value is None else f"{value:.4f}",
+    "set": _join,
+    "abstained": lambda value: {None: "", True: "yes", False: "no"}[value],
+    "labels": _join,
+    "probabilities": lambda values: ",".join(f"{value:.4f}" for value in values or ()),
+}
+
+
+@cli.command()
+@params.model
+@params.option(
+    "--error",
+    "Error rate to guarantee for answers and sets.  [default: chosen]",
+    params.PROBABILITY,
+)
+@params.delta
+@job_options
+def predict(model, sources, error, delta, **options):
+    """Predict the class or the labels of every text of TEXTS.
+
+    TEXTS is a file with one text per line, a table, or stdin when left out; many files as in
+    `pacsent embed`. Writes label, probability, set and abstained, or labels and probabilities; an
+    output file also has the columns of the input. Example: pacsent predict model new.csv -o out.csv
+    """
+    from pacsent.scale import Predict
+
+    run_job(Predict(model, error, delta, inputs.given_encoder()), sources, options, _CELLS)
+
+
+@cli.command()
+@click.argument("a", type=params.ModelPath())
+@click.argument("b", type=params.ModelPath())
+@params.data
+@params.label_columns
+@params.delta
+@params.overlap
+@params.model_encoder
+@params.as_json
+@params.quiet
+def compare(a, b, data, as_json, **options):
+    """Bound the difference in error rate of the classifiers A and B.
+
+    DATA is as in `pacsent train`; neither model must have been trained on it. Example: pacsent
+    compare old new labelled.csv
+    """
+    from pacsent.guarantees import compare
+
+    first, second = (inputs.open_model(path, "a classifier") for path in (a, b))
+    texts, labels, _ = inputs.read_labelled(data, options, first)
+    del options["quiet"]
+    result = compare(first, second, texts, labels, **options)
+    low, high = result.bounds
+    numbers = {"n": result.n, "difference": result.difference, "low": low, "high": high}
+    show({**numbers, "delta": result.delta}, str(result), as_json)
+
+
+@cli.command()
+@params.model
+@click.argument("text")
+@params.option("--label", "The class to explain.  [default: the likeliest]")
+@params.option("-k", "Words to list.", params.POSITIVE, 10)
+@params.option("--html page", "Also write this as a page.", params.PATH)
+@params.model_encoder
+@params.overwrite
+@params.as_json
+def explain(model, text, label, k, page, overwrite, as_json):
+    """Show what each word of TEXT adds to the answer of MODEL.
+
+    Example: pacsent explain model "a dull film"
+    """
+    from rich.console import Console
+
+    from pacsent.files import check_output
+
+    check_output(page, [model], overwrite=overwrite)
+    classifier = inputs.open_model(model, "a classifier")
+    classifier = getattr(classifier, "estimator_", classifier)
+    label = None if label is None else inputs.class_of(classifier, label)
+    result = classifier.explain(text, label)
+    if page:
+        write_text(page, result.to_html(k))
+    if as_json:
+        names = ("label", "probability", "words", "ngrams", "vector_rest", "rest")
+        names += ("from_ngrams", "from_characters", "from_vectors")
+        echo_json({name: getattr(result, name) for name in names})
+        return
+    Console(soft_wrap=True, highlight=False).print(result.to_terminal())
+    click.echo(
+        f"{result.label} (probability {result.probability:.3f}, decision {result.decision:+.3f})"
+    )
+    for word, value in result.rows(k):
+        click.echo(f"  {value:+.3f}  {word}")
+
+
+@cli.command()
+@params.model
+@params.texts
+@params.text_columns
+@params.option("--alpha", "Probability of a false alarm at any time.", params.PROBABILITY, 0.05)
+@params.random_state
+@params.model_encoder
+@params.as_json
+@params.quiet
+def monitor(model, texts, alpha, random_state, as_json, **options):
+    """Read TEXTS and stop once they differ from the calibration set.
+
+    The calibration set is the part that `pacsent train` held out. Exit status 1 on an alarm.
+    Example: tail -f log | pacsent monitor model -
+    """
+    from pacsent.guarantees import StreamWatcher
+
+    classifier = inputs.open_model(model, "a classifier")
+    watcher = StreamWatcher(classifier, alpha=alpha, seed=random_state)
+    stream = inputs.read_texts(texts, options, progress=True)
+    while (batch := list(islice(stream, 64))) and not watcher.update(batch):
+        pass
+    names = ("alarm", "alarm_at", "n_seen", "capital")
+    show({name: getattr(watcher, name) for name in names}, str(watcher), as_json)
+    if watcher.alarm:
+        click.get_current_context().exit(1)
+
+
+@cli.command()
+@params.model
+@params.data
+@params.output("The page, FILE.html.")
+@params.label_columns
+@params.flag("--curve", "Also estimate how many more labels are needed.")
+@params.flag("--audit", "Also list labels of DATA that are probably wrong, and duplicates.")
+@params.model_encoder
+@params.outputs
+def report(model, data, output, curve, audit, overwrite, as_json, **options):
+    """Write a page about MODEL on DATA, labelled texts new to it.
+
+    Confusion matrix, precision, recall and F1 with intervals, calibration, risk against coverage
+    and words of each class. Example: pacsent report model new.csv -o report.html
+    """
+    from sklearn.base import clone
+
+    from pacsent import classify as tools
+    from pacsent.classify.diagnostics import report
+    from pacsent.files import check_output
+
+    check_output(output, [data, model], overwrite=overwrite)
+    classifier = inputs.open_model(model, "a classifier")
+    texts, labels, _ = inputs.read_labelled(data, options, classifier)
+    unfitted = clone(getattr(classifier, "estimator_", classifier))
+    line = tools.learning_curve(texts, labels, model=unfitted) if curve else None
+    audited = tools.audit(texts, labels, model=unfitted) if audit else None
+    result = report(classifier, texts, labels, curve=line, audit=audited)
+    write_text(output, result.to_html(f"Report of {Path(model).name}"))
+    sections = [str(section) for section in (result, line, audited) if section is not None]
+    show({"page": output, **result.to_dict()}, "\n".join(sections), as_json)
+    inputs.say(options["quiet"])(f"wrote  {output}")

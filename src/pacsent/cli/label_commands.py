@@ -1,0 +1,130 @@
+"""Commands about labels: label, audit."""
+
+import contextlib
+import socket
+import webbrowser
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from pacsent.cli import inputs, params
+from pacsent.cli.command_line import cli
+from pacsent.cli.printing import counted, show
+from pacsent.optional import install_hint
+
+
+@cli.command()
+@click.argument("texts", type=params.FILE)
+@params.option("--labels", "The classes, with commas.", required=True, metavar="A,B,...")
+@params.option(
+    "-o --output",
+    "Folder of the journal and the results.  [default: TEXTS without its suffix, and -labels]",
+    click.Path(file_okay=False),
+)
+@params.option("--goal", "Certified error rate at which to stop, such as 0.1.", params.PROBABILITY)
+@params.delta
+@params.option(
+    "--judging", "Fraction of texts drawn at random, which evaluate.", params.PROBABILITY, 0.5
+)
+@params.option(
+    "--annotator annotators",
+    "Who labels; may be repeated, and each gets a URL.",
+    multiple=True,
+    metavar="NAME",
+)
+@params.encoder
+@params.text_columns
+@params.option("--host", "Address to listen on; 0.0.0.0 for other machines.", default="127.0.0.1")
+@params.option("--port", "Port to listen on; 0 chooses a free one.", click.IntRange(0, 65535), 8001)
+@params.flag("--no-browser", "Print the URL and open no browser.")
+@params.random_state
+@params.as_json
+@params.quiet
+def label(texts, labels, output, annotators, host, port, no_browser, as_json, quiet, **options):
+    """Label TEXTS until an error rate is certified.
+
+    Opens a page that shows one text at a time: keys 1 to 9 answer, s skips, u undoes; the same
+    command resumes. Ctrl-C ends it and writes the table with the column label, the classifier and
+    its certificate. Example: pacsent label texts.csv --labels yes,no --goal 0.1
+    """
+    try:
+        import uvicorn
+
+        from pacsent.web import Labelling
+        from pacsent.web.label_server import label_app
+    except ImportError as error:
+        raise ImportError(
+            f"The page needs {error.name}, which is not installed. {install_hint('serve')}"
+        ) from None
+    from pacsent.text.result_files import write
+    from pacsent.text.tables import output_names
+
+    table, rows, columns = inputs.read_columns(texts, options | {"quiet": quiet})
+    names, messages = output_names(list(columns), ["label", "stream"], table.name)
+    for message in messages:
+        click.echo(f"Warning: {message}", err=True)
+    place = Path(output or f"{Path(texts).with_suffix('')}-labels")
+    path = place / ("labels.csv" if table.kind == "text" else f"labels.{table.kind}")
+    annotators = tuple(dict.fromkeys(annotators)) or ("",)
+    settings = {k: options[k] for k in ("goal", "delta", "judging", "random_state")}
+    with Labelling(
+        rows, labels.split(","), place, words=options["encoder"], **settings
+    ) as labelling:
+
+        def write_results() -> list[str]:
+            certificate, answers = labelling.save(), labelling.labels()
+            evaluates = set(labelling.streams.judging)
+            streams = ["judge" if row in evaluates else "teach" for row in range(len(rows))]
+            results = {
+                **({names[name]: values for name, values in columns.items()} or {"text": rows}),
+                "label": [answers.get(row) for row in range(len(rows))],
+                "stream": [streams[row] if row in answers else None for row in range(len(rows))],
+            }
+            write([results], path, overwrite=True)
+            lines = [f"{path}: {counted(len(answers), 'label')}."]
+            if certificate is None:
+                reason = "it needs 20 labels of texts that teach, of two classes."
+                return [*lines, f"No classifier yet: {reason}"]
+            return [*lines, f"{labelling.folder / 'model'}: {certificate.sentence()}"]
+
+        try:
+            listening = socket.create_server((host, port))
+        except OSError as error:
+            raise OSError(
+                f"port {port} of {host} must be free ({error.strerror}). Choose another with "
+                "--port, or 0 for any."
+            ) from None
+        host, port = listening.getsockname()[:2]
+        for annotator in annotators:
+            name = f"&who={quote(annotator)}" if annotator else ""
+            url = f"http://{host}:{port}/?key={labelling.key}{name}"
+            click.echo(f"Label at {url}" + (f" ({annotator})" if annotator else ""), err=True)
+            if not no_browser and annotator == annotators[0]:
+                webbrowser.open(url)
+        inputs.say(quiet)("Ctrl-C ends, and writes the results.")
+        app = label_app(labelling, annotators, write_results)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run(sockets=[listening])
+        lines = write_results()
+        show({"folder": str(place), **labelling.status()}, "\n".join(lines), as_json)
+
+
+@cli.command()
+@params.data
+@params.label_columns
+@params.encoder
+@params.fixed_random_state
+@params.as_json
+@params.quiet
+def audit(data, encoder, random_state, as_json, **options):
+    """List labels of DATA that are probably wrong, and duplicates.
+
+    DATA is as in `pacsent train`. Example: pacsent audit labelled.csv
+    """
+    from pacsent.classify import TextClassifier, audit
+
+    texts, labels, _ = inputs.read_labelled(data, options)
+    result = audit(texts, labels, model=TextClassifier(encoder), random_state=random_state)
+    show(result.to_dict(), str(result), as_json)

@@ -1,0 +1,278 @@
+"""Commands about models: distill, serve, demo, model convert, export, push."""
+
+import re
+from functools import partial
+from pathlib import Path
+
+import click
+
+from pacsent.cli import inputs, params
+from pacsent.cli.command_line import cli
+from pacsent.cli.printing import counted, echo_json, show
+from pacsent.optional import install_hint
+
+
+@cli.command()
+@params.texts
+@params.output("Folder of the student.")
+@params.option(
+    "--vectors", "The teacher's vectors of TEXTS: a .npy file with one row per text.", params.FILE
+)
+@params.option(
+    "--encoder", "The teacher: a model, or the URL of an embedding server.", metavar="PATH|URL"
+)
+@params.text_columns
+@params.option("--n-words", "Words with a vector.", params.POSITIVE, 60_000)
+@params.option(
+    "--n-subwords", "Subwords that other words are composed of.", params.NON_NEGATIVE, 5_000
+)
+@params.normalise
+@params.option("--n-epochs", "Passes over the texts.", params.NON_NEGATIVE, 3)
+@params.delta
+@params.fixed_random_state
+@params.option(
+    "--checkpoint-dir",
+    "Folder for the state after each pass; the same command resumes from it.",
+    click.Path(file_okay=False),
+)
+@params.device
+@params.outputs
+def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
+    """Distil an encoder into a static model on TEXTS.
+
+    The guarantee on the cosines to the teacher is measured on a tenth of the texts that is held
+    out. Example: pacsent distill texts.txt --vectors teacher.npy -o student
+    """
+    import numpy as np
+
+    from pacsent.guarantees import FidelityCertificate, distill
+    from pacsent.storage import check_place, save
+
+    if (vectors is None) == (encoder is None):
+        raise click.UsageError("Give the teacher by --vectors or by --encoder, one of them.")
+    check_place(output, [texts, vectors], overwrite=overwrite)
+    rows = list(inputs.read_texts(texts, options))
+    teacher = encoder
+    if vectors is not None:
+        try:
+            teacher = np.load(vectors, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            message = f"{vectors} is no .npy file of numbers ({error})."
+            raise click.BadParameter(message, param_hint="--vectors") from None
+    student = distill(teacher, rows, verbose=not options.pop("quiet"), **options)
+    save(student, output, overwrite=overwrite)
+    words = student.word_vectors
+    if note := words.training.get("normalise"):
+        click.echo(note, err=True)
+    n_words = counted(words.n_words, "word")
+    click.echo(f"wrote  {output}: {n_words}, {words.n_dims} dimensions", err=True)
+    certificate = FidelityCertificate.from_json(student.certificate_)
+    show({"model": output, "certificate": certificate.to_dict()}, str(certificate), as_json)
+
+
+class ServedModelPath(params.ModelPath):
+    """[NAME=]MODEL, as a pair of name and path."""
+
+    name = "model"
+
+    def convert(self, value, param, ctx):
+        name, path = re.fullmatch(r"(?:([\w.-]+)=)?(.*)", value).groups()
+        return name, super().convert(path, param, ctx)
+
+
+@cli.command()
+@click.argument(
+    "models",
+    metavar="[NAME=]MODEL...",
+    type=ServedModelPath(encoders=True, file_okay=False),
+    nargs=-1,
+    required=True,
+)
+@params.model_encoder
+@params.option("--host", "Address to listen on; 0.0.0.0 for all networks.", default="127.0.0.1")
+@params.option("--port", "Port to listen on; 0 chooses a free one.", click.IntRange(0, 65535), 8000)
+@params.method
+@params.option(
+    "--error",
+    "/classify abstains so that at most this fraction of its answers is wrong.  [default: the "
+    "smallest that answers half of the calibration texts]",
+    params.PROBABILITY,
+)
+@params.option("--workers", "Processes; they share the memory of the models.", params.POSITIVE, 1)
+@params.option(
+    "--api-key-file", "API keys, one per line; without it no key is required.", params.FILE
+)
+@params.option(
+    "--allow-origin origins",
+    "Web pages from there may call the server; * for all.",
+    multiple=True,
+    metavar="ORIGIN",
+)
+@params.option("--max-body", "Largest number of bytes in a request.", params.POSITIVE, 8 << 20)
+@params.option(
+    "--timeout", "Seconds for a request; its work stops then.", click.FloatRange(min=0.1), 30.0
+)
+@partial(params.as_json, help="Print one JSON object at the start: address, workers and model.")
+def serve(models, host, port, method, workers, api_key_file, as_json, **options):
+    """Serve each MODEL over HTTP: encoders, classifiers, indexes.
+
+    The endpoints are OpenAI's /v1/embeddings, reranking, classes, search and certificates; the page
+    / shows them, /docs documents the API. A request names its model; without a name the first that
+    can answer does. SIGHUP opens the models again. Example: pacsent serve english --port 8000
+    """
+    try:
+        from pacsent.web import ModelSource, ServerSettings, read_keys, serve
+    except ImportError as error:
+        raise ImportError(
+            f"The server needs {error.name}, which is not installed. {install_hint('serve')}"
+        ) from None
+    keys = read_keys(api_key_file) if api_key_file else ()
+    encoder = inputs.given_encoder()
+    sources = [ModelSource(path, name, method, encoder) for name, path in models]
+    settings = ServerSettings(keys=keys, **options)
+    serve(sources, settings, host, port, workers, echo_json if as_json else None)
+
+
+@cli.command()
+@params.option("-o --output", "Folder to write.", default="demo")
+@params.fixed_random_state
+@params.n_jobs
+@params.outputs
+def demo(output, random_state, n_jobs, overwrite, as_json, quiet):
+    """Show a support team's job on 500 labelled texts.
+
+    Trains, certifies, abstains, explains, searches and detects drift. Example: pacsent demo -o demo
+    """
+    from pacsent.files import check_output
+    from pacsent.maths.rounding import rounded_up
+    from pacsent.paper import demo as demonstration
+
+    check_output(output, overwrite=overwrite, folder=True)
+    numbers = demonstration.run(
+        output, random_state=random_state, n_jobs=n_jobs, say=inputs.say(quiet)
+    )
+    page = Path(output) / "index.html"
+    show(
+        {"report": page, **numbers},
+        f"Error at most {rounded_up(numbers['certified_error'], 3)} with 95% confidence; "
+        f"measured on {numbers['n_new']:,} new messages: {numbers['test_error']:.3f}",
+        as_json,
+    )
+    inputs.say(quiet)(f"\nReport: {page}")
+
+
+@cli.group("model")
+def model_group():
+    """Convert models, export them to other libraries, share them."""
+
+
+@model_group.command()
+@click.argument("source", type=params.ModelPath())
+@click.argument("destination", type=params.PATH)
+@params.option("--to", "word2vec-text, word2vec-binary or pacsent. By the name when left out.")
+@params.option("--counts", "`word count` lines that belong to SOURCE.", params.PATH)
+@params.option(
+    "--normalise",
+    "How text is tokenised.",
+    click.Choice(["paper", "unicode", "jieba", "janome", "pythainlp"]),
+)
+@params.option(
+    "--trained-on",
+    "Texts that SOURCE was trained on, to check certificates for overlap; may be repeated.",
+    metavar="TEXTS",
+    multiple=True,
+)
+@params.option("--n-words", "Keep the first, most frequent words.", params.POSITIVE)
+@params.option("--dims n_dims", "Keep this number of dimensions, by a rotation.", params.POSITIVE)
+@params.option("--bits", "Bits per number, quantised.", click.Choice([8, 4, 2, 1]))
+@params.outputs
+def convert(source, destination, to, counts, normalise, trained_on, overwrite, **options):
+    """Convert word vectors from one format to another.
+
+    Reads word2vec text and binary (with context_SOURCE as output table), fastText .bin, GloVe,
+    static embeddings and pacsent's folder; writes word2vec (.txt, .vec, .bin) or pacsent's folder
+    (no suffix). Example: pacsent model convert GoogleNews.bin words --bits 8
+    """
+    from pacsent.text.reading import check_input
+    from pacsent.words import compress, formats
+
+    if to is not None and to not in formats.WRITABLE:
+        raise click.BadParameter(f"one of {', '.join(formats.WRITABLE)}", param_hint="--to")
+    format = formats.detect(source)  # a mistake in SOURCE comes first
+    to = to or formats.format_of_name(destination)
+    if to != "pacsent" and (options["bits"] is not None or trained_on):
+        raise click.UsageError("Only pacsent's own folder keeps these options: --to pacsent.")
+    for text in trained_on:
+        check_input(text)
+    # Before a large file is read for nothing.
+    context = Path(source).with_name(formats.CONTEXT + Path(source).name)
+    formats.check_targets(destination, to, [source, counts, context], overwrite=overwrite)
+    verbose, as_json = not options.pop("quiet"), options.pop("as_json")
+    words = formats.read(source, format=format, counts=counts, normalise=normalise, verbose=verbose)
+    if trained_on:
+        columns = {"text_column": None, "input_format": None, "quiet": not verbose}
+        words = words.trained_on(
+            t for name in trained_on for t in inputs.read_texts(name, dict(columns))
+        )
+    if any(value is not None for value in options.values()):
+        words = compress(words, **options)
+    written = formats.write(words, destination, format=to, overwrite=overwrite, verbose=verbose)
+    sizes = {"n_words": words.n_words, "n_dims": words.n_dims}
+    summary = sizes | {
+        "dtype": words.tables["input"].precision,
+        "tables": list(words.tables),
+        "counts_known": words.counts is not None,
+        "subwords": None if words.subwords is None else len(words.subwords.vectors),
+    }
+    tables = "input and output tables" if len(words.tables) == 2 else "input table only"
+    known = "known" if words.counts is not None else "unknown"
+    lines = [
+        f"read   {source}: {formats.FORMATS[format]}, {words.n_words:,} words, "
+        f"{words.n_dims} dimensions, {summary['dtype']}, {tables}, counts {known}",
+        *(f"wrote  {path}" for path in written),
+    ]
+    if to != "pacsent" and summary["subwords"]:
+        lines.append("note   this format keeps no subword vectors: unknown words will have none")
+    data = {"source": source, "format": format, **summary, "to": to, "written": written}
+    show(data, "\n".join(lines), as_json)
+
+
+@model_group.command()
+@click.argument("model", type=params.ModelPath(file_okay=False))
+@click.argument("directory", type=params.PATH)
+@params.method
+@params.overwrite
+@params.as_json
+def export(model, directory, method, overwrite, as_json):
+    """Write MODEL for sentence-transformers or model2vec.
+
+    For methods that are the mean of one row for each word: SIF-sum, SIF, uSIF, both, Average.
+    Example: pacsent model export english folder
+    """
+    from pacsent.encoders.export import export as write
+    from pacsent.encoders.methods import DEFAULT
+
+    vectorizer = inputs.open_vectorizer(model, method, default=DEFAULT)
+    write(vectorizer, directory, overwrite=overwrite)
+    click.echo(f"wrote  {directory}: for sentence-transformers", err=True)
+    if as_json:
+        about = {"model": model, "method": vectorizer.method_name, "directory": directory}
+        echo_json(about)
+
+
+@model_group.command()
+@click.argument("model", type=params.ModelPath(file_okay=False))
+@click.argument("repo")
+@params.option("--message", "Message of the commit.")
+@params.flag("--private", "Make a new repository private.")
+@params.as_json
+def push(model, repo, message, private, as_json):
+    """Upload MODEL to the Hugging Face hub as OWNER/NAME.
+
+    It is opened as hf://owner/name. Needs the extra `hub`; log in with: hf auth login
+    """
+    from pacsent.storage import load
+    from pacsent.storage.sharing import push_to_hub
+
+    address = push_to_hub(load(model), repo, message=message, private=private or None)
+    show({"model": model, "repo": repo, "commit": address}, address, as_json)

@@ -1,0 +1,178 @@
+"""Commands about the paper's experiments: paper reproduce, evaluate, certify, bound."""
+
+from pathlib import Path
+
+import click
+
+from pacsent.cli import inputs, params
+from pacsent.cli.command_line import cli
+from pacsent.cli.printing import show, show_certificate, table
+
+
+@cli.group()
+def paper():
+    """Repeat the experiments of Nozawa and Sato (2019)."""
+
+
+_data_option = params.option(
+    "--data", "Folder of the datasets.  [default: $PACSENT_DATA]", params.PATH
+)
+
+
+@paper.command()
+@click.argument("method", metavar="METHOD|ENCODER")
+@click.argument("dataset")
+@params.option("--words", "The word vectors of METHOD.", params.ModelPath())
+@_data_option
+@params.text_columns
+@params.column("label", "Column of the label.  [default: label]")
+@params.seeds
+@params.n_jobs
+@params.as_json
+@params.quiet
+def evaluate(method, dataset, words, data, seeds, n_jobs, as_json, quiet, **options):
+    """Score vectors on DATASET by the paper's protocol.
+
+    METHOD is a row of the paper's table or a method, and needs --words; ENCODER is a folder or URL.
+    DATASET is a benchmark dataset or your own file as in `pacsent train`. Example: pacsent paper
+    evaluate PB-L2 reviews.csv --words english
+    """
+    from pacsent.encoders import as_encoder
+    from pacsent.paper import benchmark_datasets as datasets
+    from pacsent.paper import evaluation
+
+    if Path(dataset).is_file():
+        kind = options.pop("input_format")
+        loaded = datasets.read_labelled(dataset, kind=kind, report=inputs.say(quiet), **options)
+    else:
+        loaded = datasets.load(dataset, data)
+        if not isinstance(loaded, datasets.Dataset):
+            raise click.UsageError(f"{dataset} has pairs: see pacsent paper reproduce.")
+    result = evaluation.evaluate(
+        as_encoder(method) if words is None else method,
+        loaded,
+        None if words is None else datasets.load_word_vectors(words),
+        seeds=range(seeds),
+        n_jobs=n_jobs,
+        verbose=not quiet,
+    )
+    click.echo(result.to_json().rstrip("\n") if as_json else str(result))
+
+
+@paper.command()
+@_data_option
+@params.option("--words", "The word vectors.", params.ModelPath(), required=True)
+@params.output("Folder to write.")
+@params.option("--only", "Rows, datasets or kinds, separated by commas: PB-L2,imdb.")
+@params.seeds
+@params.flag("--quick", "Use a small grid and one seed, to try the whole run.")
+@params.n_jobs
+@params.as_json
+@params.quiet
+def reproduce(data, words, output, only, seeds, as_json, quiet, **options):
+    """Run the paper's experiments again.
+
+    Prints the paper's table next to ours. OUT/index.html is the report, OUT/results has each
+    result; a run that was interrupted continues. Example: pacsent paper reproduce --words words
+    -o out
+    """
+    from pacsent.paper import benchmark_datasets as datasets
+    from pacsent.paper import figures, report, reproduction
+
+    folder = datasets.data_folder(data)
+    figures.require_altair()
+    run = reproduction.reproduce(
+        folder,
+        datasets.load_word_vectors(words),
+        output,
+        only=only.split(",") if only else None,
+        seeds=range(seeds),
+        report=None if quiet else inputs.say(quiet),
+        **options,
+    )
+    results = reproduction.read_results(Path(output) / "results")
+    if not results:
+        raise ValueError(f"No result could be made. {' '.join(run['skipped'].values())}")
+    page = Path(output) / "index.html"
+    report.write(results, output, reproduction.last_run(output) or run)
+    click.echo(f"Report: {page}", err=True)
+    data = {"output": output, "report": page, "run": run, "results": results}
+    show(data, table(*report.accuracy_table(results)), as_json)
+
+
+@paper.command()
+@params.option("--risk", "Empirical risk.", click.FloatRange(0, 1), required=True)
+@params.option("--kl", "KL(Q||P) in nats.", click.FloatRange(min=0), required=True)
+@params.option("--n", "Independent examples.", params.POSITIVE, required=True)
+@params.delta
+@params.as_json
+def bound(risk, kl, n, delta, as_json):
+    """Compute all PAC-Bayes bounds for given numbers.
+
+    Example: pacsent paper bound --risk 0.1 --kl 5 --n 200
+    """
+    from pacsent.maths import bounds
+    from pacsent.maths.rounding import rounded_up
+
+    rows = bounds.compare(risk, kl, n, delta)
+    data = {
+        "empirical_risk": risk,
+        "kl": kl,
+        "n": n,
+        "delta": delta,
+        "bounds": [{"bound": row.name, "value": row.value, "note": row.note} for row in rows],
+    }
+    lines = [f"risk {risk:g} on n = {n:,}, KL {kl:g} nats, delta {delta:g}"]
+    lines += [f"{rounded_up(row.value, 6)}  {row.name}: {row.note}" for row in rows]
+    show(data, "\n".join(lines), as_json)
+
+
+@paper.command()
+@click.argument("model")
+@params.texts
+@params.output("Also write the certificate as JSON.", required=False)
+@params.text_columns
+@params.option(
+    "--kind",
+    "continuation: what follows in new documents. The kinds of the paper: A: further words of "
+    "these documents, if words were independent. B: new documents, for w-PB-neg. C: squared loss.",
+    click.Choice(["continuation", "A", "B", "C"]),
+    "continuation",
+)
+@params.method
+@params.model_encoder
+@params.delta
+@params.n_candidates
+@params.option(
+    "--split", "Fraction of the documents (A, C: words) to train on.", params.PROBABILITY
+)
+@params.overlap
+@params.random_state
+@params.outputs
+def certify(model, texts, output, kind, method, overwrite, as_json, **options):
+    """Certify how well vectors recognise words that follow.
+
+    TEXTS has one document per line, or is a table; the word vectors of MODEL must not have been
+    trained on it. Example: pacsent paper certify english notes.txt -o certificate.json
+    """
+    from pacsent import certify_encoder, paper
+    from pacsent.files import check_output
+
+    functions = {
+        "continuation": certify_encoder,
+        "A": paper.certify_words,
+        "B": paper.certify_documents,
+        "C": paper.certify_squared_loss,
+    }
+    check_output(output, [model, texts], overwrite=overwrite)
+    documents = inputs.read_texts(texts, options)
+    verbose = not options.pop("quiet")
+    vectorizer = inputs.open_vectorizer(model, method, default="PB-L2", fitted=False)
+    if vectorizer.learns_from_text:
+        inputs.say(not verbose)(
+            f"certify: {vectorizer.method_name} is fitted again on a part of {texts} that is not "
+            "certified; what it learned before is not used."
+        )
+    settings = {name: value for name, value in options.items() if value is not None}
+    certificate = functions[kind](vectorizer, list(documents), verbose=verbose, **settings)
+    show_certificate(certificate, output, as_json)

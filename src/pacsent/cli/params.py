@@ -1,0 +1,168 @@
+"""Options and arguments that mean the same in every command."""
+
+import os
+
+import click
+
+from pacsent.cli.command_line import MISTAKES, Mistake
+
+POSITIVE, NON_NEGATIVE = click.IntRange(min=1), click.IntRange(min=0)
+PATH = click.Path()
+FILE = click.Path(exists=True, dir_okay=False)
+PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
+_FORMATS = {"lines": "text", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
+
+
+class ModelPath(click.Path):
+    """A path that exists, or the name of a model that comes with the package (english).
+
+    With `encoders`, also the URL of an encoder or a folder of sentence-transformers.
+    """
+
+    def __init__(self, encoders: bool = False, **how):
+        super().__init__(exists=True, **how)
+        self.encoders = encoders
+
+    def convert(self, value, param, ctx):
+        from pacsent.storage import is_model_name, place
+
+        if self.encoders and value is not None and not is_model_name(value):
+            return value  # a URL, or a folder of sentence-transformers
+        try:
+            path = os.fspath(place(value))
+        except MISTAKES as error:  # hf://owner/name is fetched here
+            raise Mistake(error) from error
+        return super().convert(path, param, ctx)
+
+
+class EncoderOrNone(ModelPath):
+    """Word vectors or an encoder, or none."""
+
+    def convert(self, value, param, ctx):
+        return None if value in (None, "none") else super().convert(value, param, ctx)
+
+
+class TextsPath(click.Path):
+    """A file of texts that exists, or - for stdin."""
+
+    name = "texts"
+
+    def __init__(self):
+        super().__init__(exists=True, allow_dash=True, dir_okay=False)
+
+
+def option(names: str, help: str, type=None, default=None, **how):
+    """click.option with its names between spaces, then help, type and default."""
+    if default is not None:
+        how["default"] = default
+    return click.option(*names.split(), help=help, type=type, **how)
+
+
+def flag(names: str, help: str, **how):
+    """An option without a value, its names between spaces."""
+    return option(names, help, is_flag=True, **how)
+
+
+def column(role: str, help: str, **how):
+    """An option that names a column of a table."""
+    return option(f"--{role}-column", help, metavar="COLUMN", **how)
+
+
+def output(help: str, *, required: bool = True):
+    """-o, the file or folder to write."""
+    return option("-o --output", help, PATH, required=required)
+
+
+def _keep_encoder(context, parameter, value):
+    context.meta["encoder"] = value
+
+
+model = click.argument("model", type=ModelPath())
+encoder_model = click.argument("model", type=ModelPath(encoders=True, file_okay=False))
+texts = click.argument("texts", type=TextsPath())
+data = click.argument("data", type=TextsPath())
+
+n_jobs = option(
+    "--n-jobs",
+    "Number of threads; -1: all cores, -2: all but one.  [default: all cores]",
+    int,
+)
+device = option(
+    "--device", "cpu, cuda, or cuda:1 for one of several GPUs.", default="cpu", metavar="NAME"
+)
+random_state = option("--random-state", "Seed.  [default: drawn]", NON_NEGATIVE)
+fixed_random_state = option("--random-state", "Seed.", NON_NEGATIVE, 0)
+seeds = option("--seeds", "Number of random seeds.", POSITIVE, 3)
+delta = option("--delta", "Probability that the guarantee fails.", PROBABILITY, 0.05)
+n_candidates = option(
+    "--n-candidates",
+    "Number of models or settings that were compared on these texts, this one included; the bound "
+    "is corrected for it.",
+    POSITIVE,
+    1,
+)
+overlap = option(
+    "--overlap",
+    "What to do with texts that were trained on.",
+    click.Choice(["refuse", "drop"]),
+    "refuse",
+)
+method = option(
+    "--method",
+    "The method, where MODEL holds word vectors.  [default: its encoder of sentences, or SIF-sum]",
+)
+model_encoder = option(
+    "--encoder",
+    "The external encoder that MODEL was made with.",
+    metavar="PATH|URL",
+    callback=_keep_encoder,
+    expose_value=False,
+)
+encoder = option(
+    "--encoder",
+    "How texts become vectors: english, a folder of word vectors or of an encoder, a URL, or none "
+    "for n-grams alone.",
+    EncoderOrNone(encoders=True),
+    "english",
+)
+quiet = flag("--quiet", "Print no progress on stderr.")
+overwrite = flag("--overwrite", "Overwrite existing output (input files are never overwritten).")
+normalise = option(
+    "--normalise",
+    "How text becomes words. auto: paper for text in the letters a-z, else unicode.",
+    click.Choice(["auto", "paper", "unicode", "jieba", "janome", "pythainlp"]),
+    "auto",
+)
+
+
+def as_json(command, help="Print one JSON object, for scripts."):
+    """--json, with another `help` where results are streamed."""
+    return flag("--json as_json", help)(command)
+
+
+def outputs(command):
+    """--overwrite, --json and --quiet, for commands that write."""
+    return overwrite(as_json(quiet(command)))
+
+
+def text_columns(command):
+    """--text-column and --input-format, for every command that takes texts."""
+    text = column("text", "Column of the text in a table.  [default: text, or the only column]")
+    form = option(
+        "--input-format",
+        "Format of the input, for stdin and unusual names.  [default: by the file name]",
+        click.Choice(list(_FORMATS)),
+        callback=lambda context, parameter, value: _FORMATS.get(value),
+    )
+    return text(form(command))
+
+
+def label_columns(command):
+    """The options of labelled texts: those of texts, --label-column and --label-separator."""
+    label = column("label", "Column of the label.  [default: label]")
+    separator = option(
+        "--label-separator",
+        "Text between the labels of a cell, such as ',': every text may have several labels.",
+        metavar="TEXT",
+    )
+    return text_columns(label(separator(command)))

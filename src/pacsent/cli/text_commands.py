@@ -1,0 +1,234 @@
+"""Commands about texts and their vectors: embed, index, search, rerank, cluster, map."""
+
+import contextlib
+import json
+
+import click
+
+from pacsent.cli import inputs, params
+from pacsent.cli.command_line import cli
+from pacsent.cli.jobs import job_options, run_job
+from pacsent.cli.printing import counted, echo_json, show_lines
+
+
+def _compare_options(command):
+    """The options of commands that compare texts by the vectors of a model."""
+    return params.text_columns(params.method(params.quiet(params.as_json(command))))
+
+
+@cli.command()
+@params.encoder_model
+@params.method
+@params.option(
+    "--pairs",
+    "Print the cosine of each text with the text of the same row in this file instead.",
+    params.TextsPath(),
+)
+@job_options
+def embed(model, method, pairs, sources, **options):
+    """Turn TEXTS into sentence vectors.
+
+    TEXTS is a file with one text per line, a table, or stdin when left out; many files, folders,
+    globs and URLs are worked on file by file, and the same command resumes. Writes the columns
+    `mean` and `variance`. Example: pacsent embed english notes.txt -o vectors.npy
+    """
+    from pacsent.scale import Embed
+
+    if pairs is None:
+        if method is not None:
+            inputs.open_vectorizer(model, method)
+        run_job(Embed(model, method, {}, inputs.given_encoder()), sources, options)
+        return
+    import numpy as np
+
+    from pacsent.maths.arrays import unit_rows
+
+    if len(sources) > 1 or options["output"]:
+        raise click.UsageError("--pairs compares two files, and prints the cosines.")
+    vectorizer = inputs.open_vectorizer(model, method)
+    paths = (sources[0] if sources else "-", pairs)
+    first, second = (list(inputs.read_texts(path, dict(options))) for path in paths)
+    if len(first) != len(second):
+        raise ValueError(
+            "The two files must have the same number of texts. Got "
+            f"{len(first):,} and {len(second):,} instead."
+        )
+    left, right = (unit_rows(vectorizer.transform(texts)) for texts in (first, second))
+    cosines = np.clip(np.einsum("ij,ij->i", left, right), -1, 1)  # rounding adds a last digit
+    show_lines({"cosines": cosines}, [(f"{c:.4f}",) for c in cosines], options["as_json"])
+
+
+@cli.command()
+@params.encoder_model
+@params.texts
+@params.output("Folder of the index.")
+@params.flag("--lexical/--no-lexical", "Find texts by their words as well (BM25).", default=True)
+@params.flag("--chunk", "Cut texts into passages of whole sentences.")
+@params.option(
+    "--column columns",
+    "Keep this column of the table, for --where; may be repeated.",
+    multiple=True,
+    metavar="COLUMN",
+)
+@params.text_columns
+@params.method
+@params.outputs
+def index(model, texts, output, method, overwrite, as_json, lexical, chunk, columns, **options):
+    """Index TEXTS by their vectors, for `pacsent search`.
+
+    Example: pacsent index english notes.txt -o notes
+    """
+    from pacsent.search.index import Index
+    from pacsent.storage import check_place, save
+    from pacsent.words import WordVectors
+
+    check_place(output, [model, texts], overwrite=overwrite)
+    encoder = inputs.open_model(model) if method is None else None
+    if not isinstance(encoder, WordVectors):
+        encoder = inputs.open_vectorizer(model, method)
+    made = Index(encoder, lexical=lexical, chunk=chunk)
+    if columns:
+        _, rows, metadata = inputs.read_columns(texts, options, columns)
+        made.add(rows, metadata=metadata)
+    else:
+        made.add(inputs.read_texts(texts, options, progress=True))
+    save(made, output, overwrite=overwrite)
+    click.echo(f"wrote  {output}: {counted(len(made), 'text')}", err=True)
+    if as_json:
+        echo_json({"index": output, "texts": len(made)})
+
+
+@cli.command()
+@click.argument("index", type=params.ModelPath(file_okay=False))
+@click.argument("query", nargs=-1, required=True)
+@params.option("-k", "Texts to find.", params.POSITIVE, 10)
+@params.option(
+    "--where conditions",
+    "Only texts with this value; may be repeated.",
+    multiple=True,
+    metavar="COLUMN=VALUE",
+)
+@params.option(
+    "--guarantee",
+    "As many texts as find the right one for this fraction of queries; needs `pacsent certify "
+    "INDEX QUERIES --overwrite`.",
+    params.PROBABILITY,
+)
+@params.model_encoder
+@params.as_json
+def search(index, query, k, conditions, guarantee, as_json):
+    """Find the texts of INDEX nearest to each QUERY.
+
+    Prints score, number and text, the best first. Example: pacsent search notes "a red wine"
+    """
+    opened = inputs.open_model(index, "an index")
+    filters: dict[str, list] = {}
+    for condition in conditions:
+        column, equals, value = condition.partition("=")
+        if not (column and equals):
+            raise click.BadParameter(
+                f"It must be COLUMN=VALUE. Got {condition!r} instead.", param_hint="--where"
+            )
+        filters[column] = [value]
+        with contextlib.suppress(ValueError):  # a number also matches its text
+            filters[column].append(json.loads(value))
+    opened.engine = "exact"  # a few queries do not repay the preparation of a faster engine
+    n_hits = min(k, max(len(opened), 1))
+    answers = opened.search(list(query), n_hits, where=filters or None, guarantee=guarantee)
+    show_lines(
+        {"results": [[hit._asdict() for hit in hits] for hits in answers]},
+        [(f"{hit.score:.4f}", hit.id, hit.text) for hits in answers for hit in hits],
+        as_json,
+    )
+    if guarantee is not None and not as_json:
+        for text, hits in zip(query, answers):
+            if not hits:
+                click.echo(f"Nothing here answers {text!r}.", err=True)
+        click.echo(answers[0].statement, err=True)
+
+
+@cli.command()
+@params.encoder_model
+@click.argument("query")
+@params.texts
+@params.option("-k", "Texts to print.  [default: all]", params.POSITIVE)
+@_compare_options
+def rerank(model, query, texts, k, method, as_json, **options):
+    """Order TEXTS by how well they answer QUERY.
+
+    Prints a score from 0 to 1, the row and the text. Example: pacsent rerank english "wine" a.txt
+    """
+    from pacsent.search import rerank
+
+    rows = list(inputs.read_texts(texts, options, progress=True))
+    results = rerank(query, rows, inputs.open_vectorizer(model, method), k)
+    show_lines(
+        {"results": [vars(result) for result in results]},
+        [(f"{result.score:.4f}", result.index, result.text) for result in results],
+        as_json,
+    )
+
+
+@cli.command()
+@params.encoder_model
+@params.texts
+@params.option("-k", "Number of clusters.  [default: by the number of texts]", params.POSITIVE)
+@_compare_options
+def cluster(model, texts, k, method, as_json, **options):
+    """Group TEXTS by meaning and name the groups.
+
+    Prints the group, its size, its words and its most typical text; --json has the group of every
+    text as well. Example: pacsent cluster english notes.txt -k 8
+    """
+    from pacsent.search import clusters
+
+    rows = list(inputs.read_texts(texts, options, progress=True))
+    groups = clusters(rows, k, encoder=inputs.open_vectorizer(model, method))
+    columns = zip(groups.sizes, groups.words, groups.examples)
+    show_lines(
+        groups._asdict(),
+        [
+            (group, size, ", ".join(words), rows[row] if row >= 0 else "")
+            for group, (size, words, row) in enumerate(columns)
+        ],
+        as_json,
+    )
+
+
+@cli.command("map")
+@params.encoder_model
+@params.texts
+@params.output("The page, FILE.html.")
+@params.method
+@params.model_encoder
+@params.text_columns
+@params.column("label", "Column of the class, for the colours.")
+@params.option(
+    "-k",
+    "Clusters, named by their words; 0 for none.  [default: by the number of texts]",
+    params.NON_NEGATIVE,
+)
+@params.outputs
+def map_(model, texts, output, method, k, overwrite, as_json, **options):
+    """Draw a map of TEXTS by the vectors of MODEL.
+
+    One page to pan, zoom, search and click. The size of a point is the variance of its posterior,
+    its colour the class. Example: pacsent map english notes.txt -o map.html
+    """
+    from pacsent.files import check_output
+    from pacsent.web import make_map, write_html
+
+    check_output(output, [texts], overwrite=overwrite)
+    labels = None
+    if options["label_column"] is not None:
+        rows, labels, _ = inputs.read_labelled(texts, options)
+    else:
+        rows = list(inputs.read_texts(texts, options))
+    vectorizer = inputs.open_vectorizer(model, method)
+    if hasattr(vectorizer, "on_empty"):
+        vectorizer.set_params(on_empty="ignore")
+    n_groups = 0 if k is None and len(rows) < 30 else k
+    write_html(make_map(vectorizer, rows, labels, n_groups=n_groups), output)
+    inputs.say(options["quiet"])(f"wrote  {output}: {counted(len(rows), 'text')}")
+    if as_json:
+        echo_json({"texts": len(rows), "page": output})

@@ -1,0 +1,236 @@
+"""Commands about word vectors: vectors clean, train, fit, neighbours."""
+
+import contextlib
+import json
+from pathlib import Path
+
+import click
+
+from pacsent.cli import inputs, params
+from pacsent.cli.command_line import cli
+from pacsent.cli.estimator_options import EstimatorCommand
+from pacsent.cli.printing import counted, echo_json, show, table
+
+
+@cli.group()
+def vectors():
+    """Train and fit word vectors, show neighbours."""
+
+
+@vectors.command()
+@click.argument("paths", metavar="INPUT...", nargs=-1, required=True)
+@params.output("File to write.  [default: standard output]", required=False)
+@params.flag("--wiki", "INPUT is a MediaWiki dump: keep its visible text only, on one line.")
+@params.option(
+    "--normalise",
+    "paper: a-z only, digits spelled. unicode: words in any script, NFKC and case folded.",
+    click.Choice(["paper", "unicode"]),
+    "paper",
+)
+@params.n_jobs
+@params.outputs
+def clean(paths, output, as_json, quiet, **options):
+    """Clean text files as the paper does.
+
+    Each INPUT is a plain file, a .gz, .bz2, .xz or .zst archive, or - for stdin. Lines stay lines.
+    Example: pacsent vectors clean corpus.txt.gz -o clean.txt
+    """
+    from pacsent.text.cleaning import clean_files
+
+    if as_json and output in (None, "-"):
+        raise click.UsageError(
+            "--json prints what was written to a file, but the text itself is on stdout. Name the "
+            "file: -o OUT."
+        )
+    n_bytes = clean_files(paths, output, verbose=not quiet, **options)
+    if as_json:
+        echo_json({"inputs": paths, "output": output, "bytes": n_bytes})
+
+
+def _skipgram() -> list[type]:
+    from pacsent.words import SkipGram
+
+    return [SkipGram]
+
+
+@vectors.command(cls=EstimatorCommand, estimators=_skipgram, without=("checkpoint_dir", "verbose"))
+@click.argument("texts", nargs=-1, required=True, type=params.TextsPath())
+@params.output("Folder to write the word vectors to.")
+@params.text_columns
+@params.option(
+    "--subwords",
+    "Learn N subwords from the text first, and train on these: no word is unknown.",
+    click.IntRange(2),
+    metavar="N",
+)
+@params.n_jobs
+@params.device
+@params.outputs
+@click.pass_context
+def train(context, texts, output, subwords, overwrite, as_json, quiet, **options):
+    """Train word vectors on TEXTS (Skip-gram).
+
+    TEXTS is one or more files with one document per line, tables, or - for stdin. The folder
+    DIR.training beside the --output folder DIR has the checkpoints, from which the same command
+    resumes. Example: pacsent vectors train corpus.txt -o words
+    """
+    from pacsent.storage import check_place, save
+    from pacsent.text.tables import kind_of
+    from pacsent.words.pieces import train_pieces
+    from pacsent.words.skipgram import CHECKPOINT, SkipGram, forget
+
+    is_typed = {
+        name: context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        for name in options
+    }
+    if subwords is not None:
+        if is_typed["normalise"]:
+            raise click.UsageError("--subwords reads text in its own way: leave out --normalise.")
+        if "-" in texts:
+            raise click.UsageError("--subwords reads the text twice. Save stdin to a file first.")
+        if not is_typed["min_count"]:
+            options["min_count"] = 1  # a subword that is omitted makes words unknown
+    folder = Path(output)
+    work = folder.with_name(folder.name + ".training")
+    check_place(folder, texts, overwrite=overwrite)
+    settings = None  # those of a training that was interrupted
+    if (work / CHECKPOINT).exists():
+        with open(work / CHECKPOINT, "rb") as file:
+            settings = json.loads(file.readline())["settings"]
+        changed = [n for n, typed in is_typed.items() if typed and settings.get(n) != options[n]]
+        if changed := [name for name in changed if name in settings]:
+            raise ValueError(
+                f"{work} holds an unfinished training with another {', '.join(changed)}. Give the "
+                "same to resume it, or delete it."
+            )
+    columns = {name: options.pop(name) for name in ("text_column", "input_format")}
+
+    def documents():
+        return (
+            text for path in texts for text in inputs.read_texts(path, {**columns, "quiet": quiet})
+        )
+
+    kinds = {columns["input_format"] or kind_of(Path(name).name)[0] or "text" for name in texts}
+    source = documents()
+    if kinds == {"text"} and columns["text_column"] is None:  # SkipGram reads lines in parallel
+        source = "-" if texts == ("-",) else [Path(name) for name in texts]
+    try:
+        if settings is not None:
+            model = SkipGram.resume(work, n_jobs=options["n_jobs"], verbose=not quiet)
+        else:
+            if subwords is not None:
+                options["normalise"] = train_pieces(documents(), subwords, verbose=not quiet)
+            model = SkipGram(**options, checkpoint_dir=work, verbose=not quiet).fit(source)
+        save(model.word_vectors_, folder, overwrite=overwrite)
+    except BaseException as error:
+        if not (work / CHECKPOINT).exists():
+            with contextlib.suppress(OSError):
+                work.rmdir()  # there is nothing to resume
+        elif isinstance(error, KeyboardInterrupt):
+            click.echo("The same command resumes.", err=True)
+        raise
+    forget(work)
+    words = model.word_vectors_
+    if note := words.training.get("normalise"):
+        click.echo(note, err=True)
+    losses = ", ".join(f"{loss:.4f}" for loss in model.loss_)
+    show(
+        {
+            "n_words": words.n_words,
+            "n_dims": words.n_dims,
+            "n_tokens": words.vocabulary.n_tokens,
+            "loss": model.loss_,
+            "normalise": words.vocabulary.normalise_name,
+            "output": str(folder),
+        },
+        f"wrote {folder}: {words.n_words:,} words, {words.n_dims} dimensions, both tables\n"
+        f"loss of a pair, by epoch: {losses} nats",
+        as_json,
+    )
+
+
+def _methods() -> list[type]:
+    from pacsent.encoders.methods import ESTIMATORS
+
+    return list(ESTIMATORS.values())
+
+
+@vectors.command(cls=EstimatorCommand, estimators=_methods, without=("word_vectors", "swap_roles"))
+@click.argument("method")
+@click.argument("words", type=params.ModelPath())
+@params.texts
+@params.output("Folder of the model.")
+@params.text_columns
+@params.n_jobs
+@params.outputs
+def fit(method, words, texts, output, overwrite, as_json, **options):
+    """Fit a METHOD for sentence vectors on TEXTS.
+
+    WORDS is word vectors: a folder, a file that `pacsent model convert` reads, or english. An
+    option that is left out has the method's own default. Example: pacsent vectors fit PB-L2 english
+    notes.txt -o model
+    """
+    from pacsent.encoders.methods import make
+    from pacsent.storage import check_place, save
+    from pacsent.words import formats
+
+    check_place(output, [words, texts], overwrite=overwrite)
+    sentences = inputs.read_texts(texts, options, progress=True)
+    verbose = not options.pop("quiet")
+    settings = {name: value for name, value in options.items() if value is not None}
+    opened = formats.read(words, verbose=verbose)
+    try:
+        known = make(method, opened).get_params(deep=False)
+        for name in settings:
+            if name not in known:
+                raise click.UsageError(f"{method} takes no --{name.replace('_', '-')}.")
+        if "verbose" in known:
+            settings["verbose"] = verbose
+        vectorizer = make(method, opened, **settings)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    vectorizer.fit(sentences)
+    save(vectorizer, output, overwrite=overwrite)
+    n, n_empty = vectorizer.n_sentences_, vectorizer.n_empty_
+    counts = {"n_sentences": n, "n_empty": n_empty, "coverage": vectorizer.coverage_}
+    show(
+        {"method": method, "words": str(words), "output": str(output), **counts},
+        f"wrote  {output}: {method}, {counted(n, 'sentence')}, "
+        f"{100 * vectorizer.coverage_:.1f} % of words known, {n_empty:,} without a known word",
+        as_json,
+    )
+
+
+@vectors.command()
+@params.model
+@click.argument("word", nargs=-1, required=True)
+@params.option("-k", "Neighbours.", params.POSITIVE, 10)
+@params.as_json
+@params.quiet
+def neighbours(model, word, k, as_json, quiet):
+    """Show the nearest words of each WORD.
+
+    Within one of the two tables, neighbours are used in the same way; across the tables, they occur
+    near the WORD. Example: pacsent vectors neighbours english paris
+    """
+    from pacsent.words import formats
+
+    opened = formats.read(model, verbose=not quiet)
+    ways = [("input", "input"), ("output", "output"), ("input", "output"), ("output", "input")]
+    if opened.output_vectors is None:
+        ways = ways[:1]
+    nearest = {
+        name: {
+            f"{own} -> {among}": opened.most_similar(name, k, table=own, among=among)
+            for own, among in ways
+        }
+        for name in word
+    }
+    blocks = []
+    for name, columns in nearest.items():
+        rows = [
+            ["", *(f"{neighbour[:18]:<18} {cosine:.3f}" for neighbour, cosine in row)]
+            for row in zip(*columns.values())
+        ]
+        blocks += [name, table(["", *columns], rows, left=5)]
+    show({"model": model, "neighbours": nearest}, "\n".join(blocks), as_json)

@@ -1,0 +1,466 @@
+"""The command line: every command once with --json, options, mistakes, streams, and tables that fit
+the terminal. Commands with much of their own are tested in test_cli_classify, test_serve, ..."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import pacsent
+from helpers import all_commands
+from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make, save
+from pacsent.cli import cli
+from pacsent.cli.command_line import FAMILIES
+from pacsent.cli.printing import echo_json, table
+
+COMMANDS = all_commands()
+SOURCES = Path(pacsent.__file__).parent
+
+
+def invoke(line, **how):
+    """A command in this process; the line is a string, or a list of arguments."""
+    arguments = line.split() if isinstance(line, str) else list(map(str, line))
+    return CliRunner().invoke(cli, arguments, **how)
+
+
+def program(*arguments, shell="", **how):
+    """The program itself, by a shell: `shell` is what follows the arguments there."""
+    line = " ".join([sys.executable, "-m", "pacsent", *map(str, arguments), shell])
+    return subprocess.run(line, shell=True, capture_output=True, text=True, timeout=120, **how)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Word vectors, a method, a classifier, an index, a certificate and texts."""
+    folder = tmp_path_factory.mktemp("cli")
+    rng = np.random.default_rng(0)
+    words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(40)]
+    texts = [" ".join(rng.choice(words[:30] if n % 2 else words[10:], 12)) for n in range(80)]
+    labels = ["odd" if n % 2 else "even" for n in range(80)]
+    (folder / "t.txt").write_text("\n".join(texts) + "\n")
+    (folder / "long.txt").write_text("\n".join(texts * 40) + "\n")
+    (folder / "one.txt").write_text("wab\n")
+    rows = (f"{text[:20]},{n}\n" for n, text in enumerate(texts))
+    (folder / "q.csv").write_text("text,answer\n" + "".join(rows))
+    (folder / "l.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(labels, texts)))
+    (folder / "fresh.tsv").write_text("odd\tw1 wac w3 w4\neven\tw38 w39 w37\n" * 30)
+    tables = rng.standard_normal((2, 40, 4), dtype=np.float32)
+    vectors = WordVectors(Vocabulary(words, range(100, 60, -1)), *tables)
+    save(vectors, folder / "words")
+    save(make("PB-L2", vectors).fit(texts), folder / "model")
+    classifier = CertifiedClassifier(TextClassifier(n_jobs=1), holdout=0.5, random_state=0)
+    save(classifier.fit(texts, labels), folder / "classifier")
+    return folder
+
+
+@pytest.fixture
+def here(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    return folder
+
+
+# ------------------------------------------------------------------------------------------------
+# --json: stdout is one document, or JSON lines
+# ------------------------------------------------------------------------------------------------
+
+RUNS = {
+    "train": "train l.tsv -o c2 --overwrite --quiet",
+    "predict": "predict classifier t.txt -o p.tsv --overwrite --quiet",
+    "compare": "compare classifier classifier fresh.tsv --quiet",
+    "explain": "explain classifier wab",
+    "report": "report classifier fresh.tsv -o report.html --overwrite --quiet",
+    "monitor": "monitor classifier t.txt --random-state 0 --quiet",
+    "certify": "certify classifier fresh.tsv --quiet",
+    "verify": "verify c.json --quiet",
+    "audit": "audit l.tsv --encoder none --quiet",
+    "embed": "embed model t.txt -o vectors.npy --overwrite --quiet",
+    "index": "index model t.txt -o index --overwrite --quiet",
+    "search": "search index wab -k 2",
+    "rerank": "rerank model wab t.txt -k 2 --quiet",
+    "cluster": "cluster model t.txt -k 3 --quiet",
+    "map": "map model t.txt -o map.html --overwrite --quiet",
+    "distill": "distill t.txt --encoder words -o student --n-subwords 20 --quiet",
+    "model convert": "model convert words out.txt --quiet",
+    "model export": "model export words exported --method Average",
+    "vectors clean": "vectors clean t.txt -o clean.txt --quiet",
+    "vectors train": "vectors train t.txt -o new --n-dims 3 --n-epochs 1 --min-count 1 "
+    "--random-state 0 --quiet",
+    "vectors fit": "vectors fit PB-L2 words t.txt -o fitted --quiet",
+    "vectors neighbours": "vectors neighbours words wab -k 2",
+    "paper bound": "paper bound --risk 0.1 --kl 5 --n 200",
+    "paper certify": "paper certify model t.txt -o c.json --overwrite --random-state 0 --quiet",
+    "paper evaluate": "paper evaluate Average l.tsv --words words --seeds 1 --quiet",
+}
+# These end when they are told to, take minutes, or leave the machine: they have tests of their own.
+ELSEWHERE = {"serve", "demo", "label", "model push", "paper reproduce"}
+FIRST = {"search": "index", "verify": "paper certify", "certify an index": "index"}
+ALSO = {
+    "certify an index": "certify index q.csv -k 2 --quiet",
+    "embed pairs": "embed model t.txt --pairs t.txt --quiet",
+}
+
+
+def test_every_command_is_run_here_or_has_tests_of_its_own():
+    assert set(RUNS) | ELSEWHERE == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", [*RUNS, *ALSO])
+def test_stdout_is_one_json_document(name, here):
+    if name in FIRST:
+        invoke(RUNS[FIRST[name]])
+    done = invoke(f"{(RUNS | ALSO)[name]} --json")
+    assert done.exit_code in (0, 1), done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.output
+    result = json.loads(done.stdout, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert isinstance(result, dict) and result
+
+
+@pytest.mark.parametrize(
+    ("line", "keys"),
+    [
+        ("embed model t.txt", {"mean", "variance"}),
+        ("embed model - --keep-columns text", {"text", "mean", "variance"}),
+        ("predict classifier t.txt", {"label", "probability", "set", "abstained"}),
+    ],
+)
+def test_what_is_streamed_is_json_lines(line, keys, here):
+    done = invoke(f"{line} --quiet --json", input="w1 wac\nzzz\n")
+    assert done.exit_code == 0, done.output
+    rows = [json.loads(row) for row in done.stdout.splitlines()]
+    assert rows and all(set(row) == keys for row in rows)
+    if "--keep-columns" in line:
+        assert rows[1]["variance"] is None and rows[1]["text"] == "zzz"
+
+
+def test_many_files_give_one_document_about_all(here):
+    Path("many").mkdir()
+    for name in ("a", "b"):
+        Path("many", f"{name}.jsonl").write_text('{"text": "wab wac"}\n')
+    done = invoke("embed model many -o vectors/ --n-jobs 1 --quiet --json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["rows"] == 2 and json.loads(done.stdout)["failed"] == {}
+
+
+def test_what_json_has_no_number_for_is_null(capsys):
+    echo_json({"a": float("nan"), "b": [np.float32(0.5), np.inf], "c": Path("x"), "d": np.int64(3)})
+    assert json.loads(capsys.readouterr().out) == {"a": None, "b": [0.5, None], "c": "x", "d": 3}
+
+
+def test_push_demo_and_reproduce_report_what_they_made(here, tmp_path, monkeypatch):
+    import pacsent.storage.sharing
+    from pacsent.paper import benchmark_datasets as datasets
+    from pacsent.paper import demo, report, reproduction
+
+    def set_result(module, name, result):
+        monkeypatch.setattr(module, name, lambda *a, **k: result)
+
+    set_result(pacsent.storage.sharing, "push_to_hub", "https://hub/commit/1")
+    done = invoke("model push model me/model --json")
+    assert json.loads(done.stdout)["commit"] == "https://hub/commit/1"
+    set_result(demo, "run", {"certified_error": 0.2, "test_error": 0.1, "n_new": 100})
+    result = json.loads(invoke(["demo", "-o", tmp_path / "d", "--quiet", "--json"]).stdout)
+    assert result["report"].endswith("index.html") and result["test_error"] == 0.1
+    run = {"n_done": 1, "n_kept": 0, "seconds": 1.0, "peak_memory_bytes": 1, "skipped": {}}
+    row = {"kind": "classification", "row": "Average", "dataset": "subj", "accuracy": 0.9}
+    row |= {"label": "Average", "sd": 0.0, "scores": [], "paper": None}
+    set_result(datasets, "data_folder", tmp_path)
+    set_result(reproduction, "reproduce", run)
+    set_result(reproduction, "read_results", [row])
+    set_result(report, "write", None)
+    done = invoke(["paper", "reproduce", "--words", "words", "-o", tmp_path, "--quiet", "--json"])
+    result = json.loads(done.stdout)
+    assert result["results"] == [row] and result["run"]["n_done"] == 1
+
+
+@pytest.mark.slow
+def test_the_server_says_on_stdout_where_it_listens(folder):
+    command = [sys.executable, "-m", "pacsent", "serve", str(folder / "model"), "--port", "0"]
+    server = subprocess.Popen(
+        [*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        started = json.loads(server.stdout.readline())
+        assert started["address"].startswith("http://127.0.0.1:") and started["model"] == "model"
+        with urllib.request.urlopen(started["address"] + "/health", timeout=60) as response:
+            assert json.load(response) == {"status": "ok"}  # and it handles signals from now on
+    finally:
+        server.send_signal(signal.SIGTERM)
+        output = server.communicate(timeout=30)[0]
+    assert output == "" and server.returncode == 0
+
+
+# ------------------------------------------------------------------------------------------------
+# Tables and help
+# ------------------------------------------------------------------------------------------------
+
+
+def test_help_fits_the_terminal():
+    for columns in (60, 80):
+        settings = {**os.environ, "COLUMNS": str(columns)}
+        shown = program("vectors", "train", "--help", env=settings).stdout
+        assert shown and max(map(len, shown.splitlines())) <= columns, shown
+
+
+def test_columns_of_a_table_are_aligned_in_any_script():
+    rows = [["東京", "0.25"], ["wine", "10"]]
+    assert table(["word", "n"], rows) == "word     n\n東京  0.25\nwine    10"
+
+
+def test_hits_are_one_line_each_and_a_huge_number_of_them_is_fine(tmp_path, toy_word_vectors):
+    save(toy_word_vectors, tmp_path / "words")
+    rows = ["good\nfilm", "quiet\ta\\b film", "film"]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
+    where = [tmp_path / "words", tmp_path / "t.jsonl", "-o", tmp_path / "i"]
+    assert invoke(["index", *where, "--method", "Average", "--quiet"]).exit_code == 0
+    done = invoke(["search", tmp_path / "i", "film", "-k", 2**31])
+    assert done.exit_code == 0
+    lines = sorted(line.split("\t")[2] for line in done.stdout.splitlines())
+    assert lines == ["film", "good\\nfilm", "quiet\\ta\\\\b film"]
+
+
+# ------------------------------------------------------------------------------------------------
+# Streams
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "shell", "status", "stderr"),
+    [
+        ("embed model long.txt --quiet", ">&- 2>&-", 0, ""),
+        ("embed model --quiet", "< long.txt | head -1", 0, ""),
+        ("embed model long.txt --quiet", "> /dev/full", 1, "No space left"),
+        ("embed model", "<&-", 1, "Error: standard input must hold text. Got an empty file"),
+    ],
+)
+def test_streams_that_are_closed_or_full(folder, line, shell, status, stderr):
+    done = program(*line.split(), shell=shell, cwd=folder)
+    assert (done.returncode, stderr in done.stderr) == (status, True)
+    assert done.stderr.count("\n") == bool(stderr)
+
+
+@pytest.mark.slow
+def test_a_reader_that_has_enough_is_no_mistake(folder):
+    # `set -o pipefail` of careful scripts ends them where a program ends with another status
+    line = (
+        f"set -o pipefail; {sys.executable} -m pacsent rerank model wab long.txt --quiet | head -1"
+    )
+    done = subprocess.run(
+        ["/bin/bash", "-c", line], capture_output=True, text=True, timeout=120, cwd=folder
+    )
+    assert done.stdout.count("\n") == 1
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_a_closed_stderr_leaves_the_output_as_it_is(folder):
+    runs = [program("embed", "model", "t.txt", shell=s, cwd=folder) for s in ("", "2>&-")]
+    assert runs[0].stdout == runs[1].stdout
+
+
+# ------------------------------------------------------------------------------------------------
+# Mistakes, bugs, warnings
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "status"),
+    [
+        ("vectors fit PB-L2 words t.txt -o x --lam -1", "'lam' parameter", 2),
+        ("vectors fit PB-L2 words t.txt -o x --alpha 1", "alpha must be", 2),
+        ("vectors train t.txt -o x --device tpu", "'device' parameter of SkipGram", 2),
+        ("vectors train t.txt -o x --min-count 99999", "more text. (Here: --min-count.)", 1),
+        ("vectors train t.txt -o x --n-dims 0", "'n_dims' parameter of SkipGram", 2),
+        ("vectors train t.txt -o x --n-dims many", "'many' is not a valid int", 2),
+        ("vectors clean t.txt --json", "Name the file: -o OUT", 2),
+        ("embed model t.txt --n-jobs 0", "n_jobs must be a number of threads", 1),
+        ("embed model t.txt --pairs one.txt", "the same number of texts. Got 80 and 1", 1),
+        ("paper evaluate PB-L2 subj --words words --seeds 0", "--seeds", 2),
+        ("paper reproduce --words words -o x --seeds 0", "--seeds", 2),
+        ("trian l.tsv -o x", "No such command 'trian'. Did you mean 'train'?", 2),
+        ("train q.csv -o x", "(Here: --text-column, --label-column.)", 1),
+        ("train l.tsv -o x --no-calibration --n-candidates 2", "Leave one out", 2),
+        ("certify classifier", "Give MODEL and DATA", 2),
+        ("certify classifier fresh.tsv --prediction-column p", "are for a table alone", 2),
+        ("certify words t.txt", "words must hold a classifier. It holds a WordVectors", 1),
+        ("certify a b c", "Give MODEL and DATA", 2),
+        ("search words wab", "words must hold an index. It holds a WordVectors", 1),
+    ],
+)
+def test_mistakes_are_one_line_that_names_options(here, line, message, status):
+    done = invoke(line)
+    assert done.exit_code == status, done.output
+    assert message in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("Error: ")
+
+
+def test_a_bug_is_not_told_as_a_mistake(folder):
+    code = (
+        "import sys; from pacsent.encoders.sentence_vectorizer import SentenceVectorizer as S; "
+        "S.prepared = None; from pacsent.cli import main; sys.argv[0] = 'pacsent'; main()"
+    )
+    command = [sys.executable, "-c", code, "embed", "model", "t.txt"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+    assert done.returncode == 1 and "Traceback" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "content", [b"[]", "café".encode("latin-1"), "{}".encode("utf-16")], ids=str
+)
+def test_verify_names_the_file_that_is_no_certificate(tmp_path, content):
+    (tmp_path / "c.json").write_bytes(content)
+    done = invoke(["verify", tmp_path / "c.json"])
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"Error: {tmp_path / 'c.json'} must be a certificate")
+
+
+def test_a_model_on_the_hub_without_the_extra_is_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    done = invoke("embed hf://owner/name")
+    assert done.exit_code == 1
+    assert done.stderr == (
+        "Error: hf:// needs huggingface_hub, which is not installed. Run: pip install "
+        "'pacsent[hub]' (in a checkout: pip install '.[hub]')\n"
+    )
+    own = [p.name for p in SOURCES.rglob("*.py") if "pip install 'pacsent" in p.read_text("utf-8")]
+    assert own == ["optional.py"]  # which names the checkout in every message
+
+
+def test_certify_passes_warnings_on_and_says_that_it_fits_again(tmp_path, rng, monkeypatch):
+    words = [f"w{chr(97 + i)}" for i in range(20)]
+    tables = rng.normal(size=(2, 20, 3)).astype(np.float32)
+    vectors = WordVectors(Vocabulary(words, range(100, 80, -1), normalise="unicode"), *tables)
+    texts = [" ".join(rng.choice(words, 12)) for _ in range(40)]
+    vectorizer = make("PB-IDF-L2", vectors).fit(texts[:20])
+    save(vectorizer, tmp_path / "model")
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps({"body": t}) + "\n" for t in texts[20:]))
+    original = type(vectorizer).fit
+
+    def fit(self, X, y=None):
+        warnings.warn("the solver gave up on 3 sentences", UserWarning, stacklevel=2)
+        return original(self, X, y)
+
+    monkeypatch.setattr(type(vectorizer), "fit", fit)
+    where = [tmp_path / "model", tmp_path / "t.jsonl", "--text-column", "body"]
+    done = invoke(["paper", "certify", *where])
+    assert done.exit_code == 0, done.output
+    assert "Warning: the solver gave up on 3 sentences" in done.stderr
+    assert "PB-IDF-L2 is fitted again on a part of" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_warning_advises_only_what_can_be_typed(tmp_path, toy_word_vectors):
+    save(toy_word_vectors, tmp_path / "words")
+    text = tmp_path / "text"
+    text.write_text("zzzz\nqqqq\n")
+    done = program("embed", tmp_path / "words", text, "--pairs", text, "--method", "Average")
+    assert done.returncode == 0
+    assert "2 of 2 sentences hold no known word" in done.stderr
+    assert "Drop them." in done.stderr and "on_empty" not in done.stderr
+
+
+def test_work_that_says_nothing_is_still_told_about(monkeypatch, capsys):
+    import time
+
+    from pacsent import progress
+
+    monkeypatch.setattr(progress, "PLAIN_EVERY", 0.5)
+    with progress.bar("solving", total=3, unit="settings"):
+        time.sleep(1.6)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("solving: 0 settings, 0 %, ") and "nan" not in lines[0]
+
+
+def test_no_bound_is_printed_to_nearest():
+    """0.25004 printed as 0.2500 is no bound any more: `rounded_up` writes it."""
+    wrong = re.compile(r"\{[^{}]*(bound|promised|guarantee)[^{}]*:\.\d[fg%]\}")
+    assert not [path.name for path in SOURCES.rglob("*.py") if wrong.search(path.read_text())]
+
+
+# ------------------------------------------------------------------------------------------------
+# Commands and options
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_mean_the_same_everywhere(name):
+    options = {flag: option for option in COMMANDS[name].params for flag in option.opts}
+    assert options["--json"].is_flag and "JSON object" in options["--json"].help
+    assert ("for each text" in options["--json"].help) == (name in ("embed", "predict"))
+    # One sum, one query, a folder that is written or sent, one text, and a server are short.
+    short = {"paper bound", "search", "model export", "model push", "explain", "serve"}
+    assert "--quiet" in options or name in short
+    assert not {"--threads", "--n-threads", "--words-column"} & set(options)
+    assert ("--device" in options) == (name in ("vectors train", "distill"))
+    if "--n-jobs" in options:
+        assert options["--n-jobs"].type is click.INT  # -1 and -2 as in scikit-learn
+
+
+def test_every_command_is_in_the_family_of_its_module():
+    for module, family in FAMILIES.items():
+        import_module(f"pacsent.cli.{module}")
+        names = {n for n, c in cli.commands.items() if c.callback.__module__.endswith(module)}
+        assert names == set(family.commands)
+    shown = invoke("--help").output
+    places = [shown.index(f"\n{family.title}:") for family in FAMILIES.values()]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        (["--help"], set(FAMILIES)),
+        (["--version"], set()),
+        (["embed", "--help"], {"text_commands"}),
+        (["model", "export", "--help"], {"model_commands"}),
+    ],
+)
+def test_help_imports_no_library_and_only_the_module_of_its_command(arguments, files):
+    code = (
+        "import sys; from pacsent.cli import cli\n"
+        f"cli.main({arguments}, standalone_mode=False)\n"
+        "print('', *sys.modules, sep='\\n')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = set(done.stdout.split())
+    assert not modules & {"numpy", "scipy", "sklearn", "numba", "rich", "pyarrow"}
+    assert {file for file in FAMILIES if f"pacsent.cli.{file}" in modules} == files
+
+
+@pytest.mark.parametrize("group", ["", "model", "vectors", "paper"])
+def test_summaries_fit_eighty_columns_whole(group, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = invoke(f"{group} --help", terminal_width=80).output
+    assert "..." not in shown.partition("\n\n")[2]
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_the_shell_completes_options():
+    environment = {**os.environ, "_PACSENT_COMPLETE": "bash_complete"}
+    environment |= {"COMP_WORDS": "pacsent embed --keep", "COMP_CWORD": "2"}
+    code = "import sys; sys.argv[0] = 'pacsent'; from pacsent.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert "--keep-columns" in done.stdout
+
+
+def test_every_command_that_takes_texts_reads_tables():
+    """A new command is put here, or has the options of texts, and hostile/command_lines runs it."""
+    from hostile.command_lines import taking_texts
+
+    without = {"search", "explain", "serve", "demo", "paper bound", "paper reproduce"}
+    without |= {name for name in COMMANDS if name.startswith(("model ", "vectors "))}
+    without -= {"vectors train", "vectors fit"}
+    assert set(COMMANDS) - without == {name for name, _ in taking_texts()}
