@@ -185,20 +185,15 @@ def test_distillation_resumes_to_the_same_student(tmp_path, texts, student, monk
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_student_is_saved_with_its_certificate(student, texts, tmp_path):
+def test_a_student_is_saved_and_works_where_an_encoder_does(student, texts, tmp_path):
     opened = load(save(student, tmp_path / "model"))
-    assert isinstance(opened, StaticEncoder)
+    assert isinstance(opened, StaticEncoder) and opened.certificate_ == student.certificate_
     assert (opened.encode(texts) == student.encode(texts)).all()
     assert_allclose(opened.posterior(texts[:9])[1], student.posterior(texts[:9])[1], rtol=1e-5)
-    assert opened.certificate_ == student.certificate_
-
-
-def test_a_student_works_where_an_encoder_does(student, texts, tmp_path):
     index = Index(student)
     index.add(texts[:200])
-    assert index.search(texts[7], k=1)[0].text == texts[7]
-    opened = load(save(index, tmp_path / "index"))
-    assert opened.search(texts[7], k=1)[0].text == texts[7]
+    for searched in (index, load(save(index, tmp_path / "index"))):
+        assert searched.search(texts[7], k=1)[0].text == texts[7]
     assert student.similarity([texts[0]], [texts[0]])[0, 0] == pytest.approx(1, abs=1e-5)
 
 
@@ -243,20 +238,14 @@ def test_vectors_that_are_none_are_refused_by_row(texts, change, message):
         ({"delta": 1}, "delta must be strictly between"),
         ({"holdout": 1.5}, "holdout must be strictly between"),
         ({"device": "tpu"}, "device must be 'cpu', 'cuda'"),
+        ({"texts": ["a b"] * 3}, "texts must be at least 10"),
+        ({"texts": ["!" * n for n in range(1, 41)]}, "texts must have words that occur twice"),
+        ({"texts": ["a b"] * 40}, "holdout must leave different texts"),
     ],
 )
 def test_wrong_options_are_refused(texts, how, message):
     with pytest.raises(ValueError, match=message):
-        distill(teacher, texts[:60], **how)
-
-
-def test_too_few_texts_and_texts_without_words_are_refused():
-    with pytest.raises(ValueError, match="texts must be at least 10"):
-        distill(teacher, ["a b"] * 3)
-    with pytest.raises(ValueError, match="texts must have words that occur twice"):
-        distill(np.ones((40, 3)), ["!" * n for n in range(1, 41)])
-    with pytest.raises(ValueError, match="holdout must leave different texts"):
-        distill(np.ones((40, 3)), ["a b"] * 40)
+        distill(teacher, **{"texts": texts[:60], **how})
 
 
 # ---- the certificate -----------------------------------------------------------------------------

@@ -197,7 +197,7 @@ class Certificate(ABC):
         if not _same(stated, value, tolerance):
             raise ValueError(
                 f"{name} must be {value!r}, computed from its parts. Got {stated!r} instead. This "
-                "certificate was changed, or made by another formula."
+                "certificate was changed, or is about other texts or another model."
             )
 
     # ---- files -------------------------------------------------------------------------------
