@@ -10,10 +10,16 @@ from numpy.typing import ArrayLike
 from pacsent.classify.inputs import counted
 from pacsent.guarantees.certificate import CountCertificate
 from pacsent.guarantees.delta import divide_delta
-from pacsent.guarantees.error_bounds import unseen
+from pacsent.guarantees.error_bounds import unseen, unseen_rows
 from pacsent.guarantees.estimators import predict_any, samples_for
-from pacsent.guarantees.independence import dependent_clusters, one_row_per_cluster
-from pacsent.guarantees.samples import n_samples, row_fingerprints, select_rows
+from pacsent.guarantees.independence import (
+    NOT_SEARCHED,
+    as_seed,
+    dependent_clusters,
+    finds_near_duplicates,
+    one_row_per_cluster,
+)
+from pacsent.guarantees.samples import select_rows
 from pacsent.maths.binomial import mcnemar, two_sided_limits
 from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import rounded_down, rounded_up
@@ -42,7 +48,9 @@ class AgreementCertificate(CountCertificate):
         "classifier was fitted or chosen on these texts."
     )
 
-    provenance: str = "not used for fitting"
+    needs_texts: ClassVar[tuple[str, ...]] = (*CountCertificate.needs_texts, "seed")
+
+    seed: int | None = None  # draws one text of each near-duplicate cluster
 
     @property
     def agreement_bound(self) -> float:
@@ -57,7 +65,15 @@ class AgreementCertificate(CountCertificate):
         )
 
 
-def certify_agreement(a: Any, b: Any, texts: Any, *, delta: float = 0.05) -> AgreementCertificate:
+def certify_agreement(
+    a: Any,
+    b: Any,
+    texts: Any,
+    *,
+    delta: float = 0.05,
+    overlap: str = "refuse",
+    random_state: int | None = None,
+) -> AgreementCertificate:
     """Certify how often two classifiers give the same answer.
 
     For a classifier with a teacher's vectors and one with its student's: how seldom the fast one
@@ -67,25 +83,31 @@ def certify_agreement(a: Any, b: Any, texts: Any, *, delta: float = 0.05) -> Agr
     ----------
     a, b : objects with `predict`
     texts : iterable of str
-        That neither was fitted or chosen on. Labels are not needed; copies are used once.
+        That neither was fitted or chosen on. Labels are not needed; of near-duplicates one counts.
     delta : float, default=0.05
         Probability that the guarantee fails.
+    overlap : {"refuse", "drop"}
+        What to do with texts that one of them was fitted on, where this is known.
+    random_state : int or None
+        Seed that draws one of near-duplicates. None draws one; it is recorded.
 
     Examples
     --------
     >>> from pacsent import TextClassifier
     >>> texts, labels = ["a good film", "so good", "a bad film", "really bad"] * 3, [1, 1, 0, 0] * 3
     >>> a, b = (TextClassifier(ngrams=n).fit(texts, labels) for n in ((1, 1), (1, 2)))
-    >>> certificate = certify_agreement(a, b, [f"good {n}" for n in "abcdefghij"])
+    >>> words = "cat sun tea sea fox pot bow hat car map".split()
+    >>> certificate = certify_agreement(a, b, words)
     >>> round(certificate.agreement_bound, 2)
     0.74
     """
     check_probability("delta", delta)
-    texts = as_texts(texts)
+    texts, seed = as_texts(texts), as_seed(random_state)
     if not texts:
         raise ValueError("texts must hold at least one text. Got none instead.")
-    rows = one_row_per_cluster(dependent_clusters(texts, exact=True), seed=None)
-    distinct = [texts[row] for row in rows]
+    rows, provenance = _rows_unseen_by_both(a, b, texts, overlap)
+    clusters = dependent_clusters([texts[row] for row in rows])
+    distinct = [texts[rows[place]] for place in one_row_per_cluster(clusters, seed)]
     answers = [np.asarray(model.predict(distinct)).tolist() for model in (a, b)]
     if {len(labels) for labels in answers} != {len(distinct)}:
         raise ValueError("a and b must answer every text once. Got other numbers of answers.")
@@ -93,8 +115,18 @@ def certify_agreement(a: Any, b: Any, texts: Any, *, delta: float = 0.05) -> Agr
         delta=delta,
         n=len(distinct),
         n_errors=sum(x != y for x, y in zip(*answers)),
-        n_duplicates=len(texts) - len(distinct),
+        n_duplicates=rows.size - len(distinct),
+        provenance=provenance,
+        seed=seed,
     )
+
+
+def _rows_unseen_by_both(a, b, X, overlap) -> tuple[np.ndarray, str]:
+    (rows, note), (other_rows, other_note) = (unseen_rows(model, X, overlap) for model in (a, b))
+    rows = np.intersect1d(rows, other_rows)
+    if not rows.size:
+        raise ValueError("X must hold texts that neither classifier was fitted on. Got none.")
+    return rows, note if note == other_note else f"of a: {note}; of b: {other_note}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,10 +142,16 @@ class SearchCertificate(CountCertificate):
         "the queries and the new ones are drawn independently from one distribution, each with its "
         "right texts, and neither the index, its encoder nor the number of hits was chosen by them."
     )
-    needs_texts: ClassVar[tuple[str, ...]] = (*CountCertificate.needs_texts, "n_hits", "n_texts")
+    needs_texts: ClassVar[tuple[str, ...]] = (
+        *CountCertificate.needs_texts,
+        "n_hits",
+        "n_texts",
+        "seed",
+    )
 
     n_hits: int = 10
     n_texts: int = 0
+    seed: int | None = None  # draws one query of each near-duplicate cluster
 
     def sentence(self) -> str:
         return (
@@ -217,7 +255,9 @@ class Comparison:
     only_a_right: int
     only_b_right: int
     delta: float
-    n_duplicates: int = 0  # copies of the n texts, which were not counted
+    n_duplicates: int = 0  # near-duplicates of the n texts, which were not counted
+    seed: int | None = None  # draws one text of each near-duplicate cluster
+    note: str = ""  # what is not checked
 
     @property
     def difference(self) -> float:
@@ -268,20 +308,26 @@ class Comparison:
                 f"{rounded_up(high)} {observed}: these texts are too few to say which is better."
             )
         if self.n_duplicates:
-            text += (
-                f"\n{self.n_duplicates:,} further texts are copies of these and were not counted."
-            )
-        return text
+            text += f"\n{self.n_duplicates:,} further texts repeat these and were not counted."
+        return f"{text}\nNote: {self.note}." if self.note else text
 
 
 def compare(
-    a: Any, b: Any, X: Any, y: Sequence, *, delta: float = 0.05, overlap: str = "refuse"
+    a: Any,
+    b: Any,
+    X: Any,
+    y: Sequence,
+    *,
+    delta: float = 0.05,
+    overlap: str = "refuse",
+    random_state: int | None = None,
 ) -> Comparison:
     """Bound the difference between the error rates of two classifiers.
 
     Neither may have been fitted on the texts. Of classifiers that give sets of labels, a set is
     right where it is exactly right. Anything that has `predict`, or is a function from
-    rows to labels, can be compared.
+    rows to labels, can be compared. One of each cluster of near-duplicates counts; `random_state`
+    draws it, and is recorded.
 
     Examples
     --------
@@ -295,20 +341,29 @@ def compare(
     True
     """
     check_probability("delta", delta)
+    seed = as_seed(random_state)
     X, y = samples_for(a, X), counted(y)
-    for classifier in (a, b):
-        rows = unseen(classifier, X, y, overlap)
-        X, y = rows.X, select_rows(y if hasattr(y, "shape") else list(y), rows.rows)
-    right = []
-    for classifier in (a, b):
-        rows = unseen(classifier, X, y, overlap)
-        predictions = predict_any(classifier, rows.classes, X).labels
-        if rows.y.ndim == 2:
-            right.append((predictions == rows.y).all(axis=1))
+    labelled = [unseen(classifier, X, y, overlap) for classifier in (a, b)]
+    rows, provenance = _rows_unseen_by_both(a, b, X, overlap)
+    clusters = dependent_clusters(select_rows(X, rows))
+    n_duplicates = rows.size - np.unique(clusters).size
+    rows = np.sort(rows[one_row_per_cluster(clusters, seed)])
+    X, right = select_rows(X, rows), []
+    for classifier, known in zip((a, b), labelled):
+        labels = known.y[np.isin(known.rows, rows)]
+        predictions = predict_any(classifier, known.classes, X).labels
+        if labels.ndim == 2:
+            right.append((predictions == labels).all(axis=1))
         else:
-            right.append(predictions == rows.classes[rows.y])
-    once = np.unique(np.column_stack([row_fingerprints(X), *right]).astype(np.uint64), axis=0)
-    only_a = int((once[:, 1] > once[:, 2]).sum())
-    only_b = int((once[:, 1] < once[:, 2]).sum())
-    n_duplicates = n_samples(X) - len(once)
-    return Comparison(len(once), only_a, only_b, float(delta), n_duplicates)
+            right.append(predictions == known.classes[labels])
+    notes = [provenance] if provenance.startswith("not checked") else []
+    notes += [] if finds_near_duplicates(X) else [NOT_SEARCHED]
+    return Comparison(
+        n=rows.size,
+        only_a_right=int((right[0] & ~right[1]).sum()),
+        only_b_right=int((right[1] & ~right[0]).sum()),
+        delta=float(delta),
+        n_duplicates=n_duplicates,
+        seed=seed,
+        note="; ".join(notes),
+    )

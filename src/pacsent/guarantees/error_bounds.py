@@ -10,7 +10,11 @@ from pacsent.classify.inputs import as_groups, as_labels, counted, positions
 from pacsent.classify.multilabel import known_sets
 from pacsent.guarantees.error_certificate import ErrorCertificate, error_certificate
 from pacsent.guarantees.estimators import classes_of, is_multilabel, predict_any, samples_for
-from pacsent.guarantees.independence import dependent_clusters
+from pacsent.guarantees.independence import (
+    NOT_SEARCHED,
+    dependent_clusters,
+    finds_near_duplicates,
+)
 from pacsent.guarantees.multilabel_certificate import (
     MultilabelCertificate,
     multilabel_certificate,
@@ -106,6 +110,8 @@ def certify_rows(
 ) -> ErrorCertificate | MultilabelCertificate:
     """The certificate of a classifier's predictions for these rows; options of either kind."""
     options |= {"clusters": dependent_clusters(rows.X), "group_of": rows.groups}
+    if not finds_near_duplicates(rows.X):
+        fields["provenance"] += f"; {NOT_SEARCHED}"
     names = rows.classes.tolist()
     if rows.y.ndim == 2:
         fields["digests"] = digests(classifier, rows.X, rows.y, predictions)
@@ -133,11 +139,23 @@ def unseen(
     else:
         y = positions(classes, y, n)
     group_of = as_groups(groups, n)
+    rows, provenance = unseen_rows(classifier, X, overlap)
+    if rows.size < n:
+        X, y = select_rows(X, rows), y[rows]
+        group_of = None if group_of is None else group_of[rows]
+    return LabelledRows(X, y, classes, group_of, provenance, rows)
+
+
+def unseen_rows(classifier: Any, X: Any, overlap: str = "refuse") -> tuple[np.ndarray, str]:
+    """Rows that were not fitted and are no near-duplicates of such, and how this is known.
+
+    Rows that were fitted are refused, or left out with overlap="drop".
+    """
     if overlap not in ("refuse", "drop"):
         raise ValueError(f"overlap must be 'refuse' or 'drop'. Got {overlap!r} instead.")
+    n = n_samples(X)
     if not is_recorded(classifier):
-        provenance = "not checked: the classifier does not record what it was fitted on"
-        return LabelledRows(X, y, classes, group_of, provenance, np.arange(n))
+        return np.arange(n), "not checked: the classifier does not record what it was fitted on"
     exact, near = seen_before(classifier, X)
     if exact.any() and overlap == "refuse":
         raise ValueError(
@@ -151,15 +169,12 @@ def unseen(
             f"A guarantee needs texts the classifier has not seen. All {n:,} were fitted, or "
             f"{int(near.sum()):,} of them are near-duplicates of texts that were. Give other texts."
         )
-    provenance = "checked, none was fitted, and none is a near-duplicate of a text that was"
-    if rows.size < n:
-        omitted = {"texts": exact, "near-duplicates of texts": near}
-        left_out = [
-            f"{int(mask.sum()):,} {what} that were fitted"
-            for what, mask in omitted.items()
-            if mask.any()
-        ]
-        provenance = f"{' and '.join(left_out)} are left out; the guarantee is about others"
-        X, y = select_rows(X, rows), y[rows]
-        group_of = None if group_of is None else group_of[rows]
-    return LabelledRows(X, y, classes, group_of, provenance, rows)
+    if rows.size == n:
+        return rows, "checked, none was fitted, and none is a near-duplicate of a text that was"
+    omitted = {"texts": exact, "near-duplicates of texts": near}
+    left_out = [
+        f"{int(mask.sum()):,} {what} that were fitted"
+        for what, mask in omitted.items()
+        if mask.any()
+    ]
+    return rows, f"{' and '.join(left_out)} are left out; the guarantee is about others"

@@ -15,6 +15,8 @@ from pacsent.guarantees.samples import is_texts, n_samples, row_fingerprints, te
 from pacsent.maths.checks import check_count, is_number
 from pacsent.text.near_duplicates import text_units
 
+# What a certificate says about rows of numbers and of tables with several columns.
+NOT_SEARCHED = "equal rows count once, but near-duplicates are searched for among texts only"
 # With fewer groups held out, no bound on the mean over groups is below one half.
 MIN_HELD_OUT_GROUPS = 8
 # The fraction held out, by the number of clusters up to which it is used: the one with the smallest
@@ -29,12 +31,12 @@ def as_seed(random_state: Any) -> int:
     return check_count("random_state", random_state, 0)
 
 
-def dependent_clusters(X: Any, *, exact: bool = False, n_rows: int | None = None) -> np.ndarray:
+def dependent_clusters(X: Any, *, n_rows: int | None = None) -> np.ndarray:
     """The cluster of each text, or of each row of an array, a sparse matrix or a table, (n,).
 
     Texts are in one cluster where they are the same but for spacing, capitals and marks, or where
-    the cosine of their words' tf-idf is at least `near_duplicates.NEAR`. Rows, and texts with
-    `exact`, are where they are equal. Clusters are numbered as they come.
+    the cosine of their words' tf-idf is at least `near_duplicates.NEAR`. Rows are where they are
+    equal (`finds_near_duplicates`). Clusters are numbered as they come.
 
     Examples
     --------
@@ -48,10 +50,15 @@ def dependent_clusters(X: Any, *, exact: bool = False, n_rows: int | None = None
         raise ValueError(
             f"texts must be one for each of the {n_rows:,} labels. Got {n_samples(X):,} instead."
         )
-    if is_texts(X) and not exact:
+    if finds_near_duplicates(X):
         return text_units(X)
     _, first, clusters = np.unique(row_fingerprints(X), return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[clusters]
+
+
+def finds_near_duplicates(X: Any) -> bool:
+    """Whether near-duplicates are searched for: among texts, not among rows of numbers."""
+    return is_texts(text_column(X))
 
 
 def one_row_per_cluster(clusters: np.ndarray, seed: int | None) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pacsent.storage import State
-from pacsent.text.near_duplicates import near_known
+from pacsent.text.near_duplicates import KnownTexts
 from pacsent.text.ngrams import fingerprints
 from pacsent.text.texts import as_sentences, as_texts
 
@@ -75,20 +75,21 @@ def seen_before(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     None is where the model does not record what it was fitted on (`is_recorded`).
     """
     exact = near = np.zeros(n_samples(X), bool)
-    known, known_sketches = _recorded(model, "fingerprints"), _recorded(model, "sketches")
+    known, known_sketches = recorded(model, "fingerprints"), recorded(model, "sketches")
     if known is not None:
         exact = np.isin(row_fingerprints(X), known)
     if known_sketches is not None and is_texts(text_column(X)):
-        near = near_known(text_column(X), known_sketches) & ~exact
+        near = KnownTexts(known_sketches).are_near(text_column(X)) & ~exact
     return exact, near
 
 
 def is_recorded(model: Any) -> bool:
     """Whether a model, or the one inside a certified one, records what it was fitted on."""
-    return _recorded(model, "fingerprints") is not None
+    return recorded(model, "fingerprints") is not None
 
 
-def _recorded(model, what):
+def recorded(model: Any, what: str) -> np.ndarray | None:
+    """The "fingerprints" or "sketches" of what a model, or the one inside, was fitted on."""
     own = getattr(model, f"training_{what}_", None)
     return getattr(getattr(model, "estimator_", None), f"training_{what}_", own)
 

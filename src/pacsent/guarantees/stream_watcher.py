@@ -13,7 +13,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify.inputs import positions
+from pacsent.guarantees.independence import dependent_clusters, one_row_per_cluster
+from pacsent.guarantees.samples import recorded, row_fingerprints
 from pacsent.maths.checks import check_probability
+from pacsent.text.near_duplicates import KnownTexts, sketches
 from pacsent.text.ngrams import word_hashes
 from pacsent.text.texts import as_texts
 
@@ -24,6 +27,7 @@ _WORD = re.compile(rf"(?=\w)[{_WHOLE}]|[^\W{_WHOLE}]+")
 _SLOPES = np.array([-0.9, -0.45, 0.0, 0.45, 0.9])  # bets that are linear in the p-value
 _ENDS = (0.25, 0.1)  # bets that p-values below these, or above 1 minus these, are rare
 _TAIL_DENSITY = 0.1  # of p-values there, if the bet is right
+_N_REMEMBERED = 1000  # texts of the stream whose near-duplicates are recognised
 _MIXING_FRACTION = 0.005  # of the capital, spread over all bets before every text
 
 
@@ -69,6 +73,10 @@ class StreamWatcher:
     independent and uniform, and the capital of a bet against that is a martingale: the chance that
     it ever reaches r / alpha is at most alpha / r (Ville), for r quantities alpha in all.
 
+    Of near-duplicates there is one calibration text, and none is a near-duplicate of a text that
+    was fitted. So texts of the stream that repeat a fitted text, or an earlier one, are not
+    compared.
+
     Parameters
     ----------
     classifier : CertifiedClassifier
@@ -85,6 +93,8 @@ class StreamWatcher:
         1 / alpha.
     alarm_at : int or None
         Number of the text that raised the alarm.
+    n_seen, n_repeated : int
+        Texts of the stream, and those among them that were not compared.
     changes : list of Change
         The quantities whose own capital reached r / alpha: "not changed" is refuted for each, with
         probability alpha of an error anywhere.
@@ -110,13 +120,17 @@ class StreamWatcher:
             )
         self.classifier = classifier
         self.alpha = alpha
-        self.n_seen = 0
+        self.n_seen = self.n_repeated = 0
         self.alarm_at: int | None = None
         self.changes: list[Change] = []
         self._calibration = classifier.calibration_
         self._rng = np.random.default_rng(seed)
         self._kind: tuple[bool, bool] | None = None  # with labels, with monitors
         self._capitals = np.empty((0, 0))  # (n_quantities, n_bets); each starts with 1 in all
+        fitted = recorded(classifier, "sketches")
+        self._fitted = KnownTexts(sketches([]) if fitted is None else fitted)
+        self._fingerprints: set[int] = set()  # of texts that were compared
+        self._sketches = sketches([])  # of the last of them
 
     @property
     def capital(self) -> float:
@@ -126,22 +140,44 @@ class StreamWatcher:
     def alarm(self) -> bool:
         return self.alarm_at is not None
 
-    def update(self, texts: Iterable[str], labels: Sequence | None = None) -> bool:
-        """Look at the next texts (with their labels, where known); whether there is an alarm."""
+    def update(
+        self,
+        texts: Iterable[str],
+        labels: Sequence | None = None,
+        log_proba: np.ndarray | None = None,
+    ) -> bool:
+        """Look at the next texts (with their labels, where known); whether there is an alarm.
+
+        `log_proba` are the classifier's for these texts, if they are known already.
+        """
         texts = as_texts(texts, "texts")
         y = None if labels is None else positions(self.classifier.classes_, labels, len(texts))
+        if log_proba is None:
+            log_proba = self.classifier.predict_log_proba(texts)
         monitors = None
         if self._calibration.monitors is not None:
             monitors = monitors_of(self.classifier, texts)
-        return self.see(self.classifier.predict_log_proba(texts), y, monitors)
+        is_first = np.zeros(len(texts), bool)
+        is_first[one_row_per_cluster(dependent_clusters(texts), None)] = True
+        keys = row_fingerprints(texts)
+        is_first &= [key not in self._fingerprints for key in keys.tolist()]
+        is_first &= ~self._fitted.are_near(texts) & ~KnownTexts(self._sketches).are_near(texts)
+        self._fingerprints.update(keys[is_first].tolist())
+        compared = [text for text, is_kept in zip(texts, is_first) if is_kept]
+        self._sketches = np.vstack([self._sketches, sketches(compared)])[-_N_REMEMBERED:]
+        return self.see(log_proba, y, monitors, is_first)
 
     def see(
         self,
         log_proba: np.ndarray,
         y: np.ndarray | None = None,
         monitors: np.ndarray | None = None,
+        is_first: np.ndarray | None = None,
     ) -> bool:
-        """`update` on arrays; y are positions in `classes_`, monitors those of `monitors_of`."""
+        """`update` on arrays; y are positions in `classes_`, monitors those of `monitors_of`.
+
+        `is_first` says which texts do not repeat an earlier one; all by default.
+        """
         kind = y is not None, monitors is not None
         if self._kind is None:
             self._start(kind)
@@ -151,8 +187,12 @@ class StreamWatcher:
                 "watcher."
             )
         named = {change.name for change in self.changes}
-        for row in self._quantities(log_proba, y, monitors):
+        is_compared = np.ones(len(log_proba), bool) if is_first is None else is_first
+        for row, compared in zip(self._quantities(log_proba, y, monitors), is_compared):
             self.n_seen += 1
+            if not compared:
+                self.n_repeated += 1
+                continue
             self._sums += row
             p = np.empty(row.size)
             for i, (scores, value) in enumerate(zip(self._sorted, row.tolist())):
@@ -169,7 +209,8 @@ class StreamWatcher:
             for i in np.flatnonzero(reached):
                 if self._names[i] not in named:
                     named.add(self._names[i])
-                    means = float(self._before[i]), float(self._sums[i] / self.n_seen)
+                    n_compared = self.n_seen - self.n_repeated
+                    means = float(self._before[i]), float(self._sums[i] / n_compared)
                     self.changes.append(Change(self._names[i], *means))
         return self.alarm
 
@@ -207,9 +248,10 @@ class StreamWatcher:
 
     def __str__(self) -> str:
         if not self.alarm:
+            repeated = f", {self.n_repeated:,} of them repeated" if self.n_repeated else ""
             return (
-                f"No alarm in {self.n_seen:,} texts (capital {self.capital:.3g}, alarm at "
-                f"{1 / self.alpha:g})."
+                f"No alarm in {self.n_seen:,} texts{repeated} (capital {self.capital:.3g}, alarm "
+                f"at {1 / self.alpha:g})."
             )
         what = "; ".join(
             f"{name} (mean {before:.3g} before, {after:.3g} in the stream)"

@@ -11,6 +11,7 @@ import numpy as np
 from pacsent import registry
 from pacsent.encoders import SentenceVectorizer, as_search_encoder
 from pacsent.guarantees import SearchCertificate
+from pacsent.guarantees.independence import as_seed, dependent_clusters, one_row_per_cluster
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import check_count, check_probability, is_count
 from pacsent.search import faiss_index, lexical
@@ -308,7 +309,12 @@ class Index:
     # ---- guarantees ----------------------------------------------------------------------------
 
     def certify(
-        self, queries: Iterable[str], answers: Iterable[int], k: int = 10, delta: float = 0.05
+        self,
+        queries: Iterable[str],
+        answers: Iterable[int],
+        k: int = 10,
+        delta: float = 0.05,
+        random_state: int | None = None,
     ) -> SearchCertificate:
         """Bound how often the right text is not among the first k.
 
@@ -321,6 +327,8 @@ class Index:
         k : int, default=10
         delta : float, default=0.05
             Probability that the guarantee fails.
+        random_state : int, optional
+            Seed that draws one of near-duplicate queries. None draws one; it is recorded.
 
         Returns
         -------
@@ -354,9 +362,10 @@ class Index:
                     f"{(missing or ['none'])[0]} instead."
                 )
         right = [np.array([position_of[number] for number in answer]) for answer in numbers]
-        # Copies of a query are not independent: only the first counts.
-        first = sorted({text: i for i, text in reversed(list(enumerate(queries)))}.values())
-        texts, right = [queries[i] for i in first], [right[i] for i in first]
+        # Near-duplicates are not independent: one of each cluster counts.
+        seed = as_seed(random_state)
+        rows = one_row_per_cluster(dependent_clusters(queries), seed)
+        texts, right = [queries[i] for i in rows], [right[i] for i in rows]
         Q, excluded, owners = self._encode_queries(texts), snapshot.excluded(), snapshot.owners
         ranking = self._ranking(snapshot, excluded)
         missed = [
@@ -370,6 +379,7 @@ class Index:
             n_hits=k,
             n_texts=len(self),
             n_duplicates=len(queries) - len(texts),
+            seed=seed,
         )
         pairs = []
         for text, q, positions in zip(texts, Q, right):

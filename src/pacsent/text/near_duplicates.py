@@ -72,20 +72,22 @@ def _near_components(texts, near):
 def sketches(texts: Sequence[str]) -> np.ndarray:
     """The smallest 64 hashes of each text's words and pairs of words, 0 where it has fewer.
 
-    By these, `near_known` recognises near-duplicates of texts that are not kept themselves.
+    By these, `KnownTexts` recognises near-duplicates of texts that are not kept themselves.
     """
+    out = np.zeros((len(texts), SKETCH), np.uint32)
+    if not len(texts):
+        return out
     grams = NGrams.of(texts, (1, 2))
     X = grams.counts(texts)
     X.sort_indices()  # columns are in the order of their hashes
     steps = np.arange(SKETCH)
     there = steps < np.diff(X.indptr)[:, None]
-    out = np.zeros((len(texts), SKETCH), np.uint32)
     out[there] = grams.hashes[X.indices[(X.indptr[:-1, None] + steps)[there]]] >> np.uint64(32)
     return out
 
 
-def near_known(texts: Sequence[str], known: np.ndarray, near: float = NEAR) -> np.ndarray:
-    """Which texts are near-duplicates of a text of which `sketches` are known, (n,) of bool.
+class KnownTexts:
+    """Recognises near-duplicates of texts of which only `sketches` are known.
 
     The cosine is that of the idf of the words and pairs that are kept; exact for texts that have no
     more than these.
@@ -93,30 +95,35 @@ def near_known(texts: Sequence[str], known: np.ndarray, near: float = NEAR) -> n
     Examples
     --------
     >>> known = sketches(["a dull film with no plot", "so good", "a film without an end"])
-    >>> near_known(["a dull film without any plot", "A dull film with no end"], known)
+    >>> KnownTexts(known).are_near(["a dull film without any plot", "A dull film with no end"])
     array([False,  True])
     """
-    own = sketches(texts)
-    ids, n_texts = np.unique(known[known > 0], return_counts=True)
-    if not ids.size:
-        return np.zeros(len(texts), bool)
-    idf = np.log((1.0 + len(known)) / (1.0 + np.append(n_texts, 0))) + 1.0  # of those, of others
 
-    def table(rows):
-        at = np.minimum(np.searchsorted(ids, rows), ids.size - 1)
-        at = np.where(ids[at] == rows, at, ids.size)
+    def __init__(self, known: np.ndarray):
+        self._ids, n_texts = np.unique(known[known > 0], return_counts=True)
+        # of those, of others
+        self._idf = np.log((1.0 + len(known)) / (1.0 + np.append(n_texts, 0))) + 1.0
+        self._known = self._table(known).T.tocsr() if self._ids.size else None
+
+    def are_near(self, texts: Sequence[str], near: float = NEAR) -> np.ndarray:
+        """Which texts are near-duplicates of a known one, (n,) of bool."""
+        is_near = np.zeros(len(texts), bool)
+        if self._known is None or not len(texts):
+            return is_near
+        own = self._table(sketches(texts))
+        for first in range(0, len(texts), _AT_ONCE):
+            cosines = own[first : first + _AT_ONCE] @ self._known
+            largest = cosines.max(axis=1).toarray().ravel()
+            is_near[first : first + largest.size] = largest >= near - _ROUNDING
+        return is_near
+
+    def _table(self, rows):
+        at = np.minimum(np.searchsorted(self._ids, rows), self._ids.size - 1)
+        at = np.where(self._ids[at] == rows, at, self._ids.size)
         row, place = np.nonzero(rows)
         columns = at[row, place]
-        lengths = np.sqrt(np.bincount(row, idf[columns] ** 2, len(rows)))
-        values = idf[columns] / lengths[row]
-        inside = columns < ids.size
-        shape = len(rows), ids.size
+        lengths = np.sqrt(np.bincount(row, self._idf[columns] ** 2, len(rows)))
+        values = self._idf[columns] / lengths[row]
+        inside = columns < self._ids.size
+        shape = len(rows), self._ids.size
         return sparse.csr_matrix((values[inside], (row[inside], columns[inside])), shape)
-
-    mine, theirs = table(own), table(known).T.tocsr()
-    is_near = np.zeros(len(texts), bool)
-    for first in range(0, len(texts), _AT_ONCE):
-        cosines = mine[first : first + _AT_ONCE] @ theirs
-        largest = cosines.max(axis=1).toarray().ravel()
-        is_near[first : first + largest.size] = largest >= near - _ROUNDING
-    return is_near

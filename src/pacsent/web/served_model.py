@@ -14,7 +14,7 @@ from sklearn.base import clone
 from pacsent.classify import TextClassifier
 from pacsent.encoders import SentenceVectorizer
 from pacsent.guarantees import AnswerRule, Certificate, CertifiedClassifier, SearchCertificate
-from pacsent.guarantees.stream_watcher import StreamWatcher, monitors_of
+from pacsent.guarantees.stream_watcher import StreamWatcher
 from pacsent.search import Index
 from pacsent.text.encoded import Encoded
 
@@ -22,6 +22,7 @@ _WORD = re.compile(r"\w+")
 _SCRIPT_RUNS = re.compile(r"[\x00-\x7f]+|[^\x00-\x7f]+")  # ASCII, and everything else
 _MAX_RULES = 64  # error rates whose thresholds are cached
 _MAX_MONITORED = 20_000  # texts that one drift monitor keeps; then a new one begins
+_MONITORED_AT_ONCE = 64  # texts; near-duplicates are found in blocks
 
 
 class Posteriors(NamedTuple):
@@ -84,6 +85,7 @@ class ServedModel:
         self._rules: dict[tuple[float | None, float], AnswerRule] = {}
         self._drift_lock = threading.Lock()
         self._drift_monitor = self._new_drift_monitor()
+        self._unobserved: list[tuple[str, np.ndarray]] = []
         self._solve: Any = None
         if vectorizer is not None:
             if isinstance(vectorizer, SentenceVectorizer):
@@ -160,9 +162,13 @@ class ServedModel:
         """Show classified texts to the drift monitor; whether this raised an alarm."""
         if self._drift_monitor is None:
             return False
-        monitors = monitors_of(self.classifier, texts)
         with self._drift_lock:  # several threads classify at the same time
-            alarm = self._drift_monitor.see(log_proba, None, monitors)
+            self._unobserved += zip(texts, log_proba)
+            if len(self._unobserved) < _MONITORED_AT_ONCE:
+                return False
+            seen, rows = zip(*self._unobserved)
+            self._unobserved = []
+            alarm = self._drift_monitor.update(seen, log_proba=np.array(rows))
             if alarm or self._drift_monitor.n_seen > _MAX_MONITORED:
                 self._drift_monitor = self._new_drift_monitor()
         return alarm

@@ -1,0 +1,129 @@
+"""Texts that repeat, almost or exactly, are one example everywhere, or the certificate says so."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from pacsent import CertifiedClassifier, Index, TextClassifier
+from pacsent.guarantees import Comparison, StreamWatcher, certify, certify_agreement, compare
+from pacsent.guarantees.stream_watcher import monitors_of
+
+SYLLABLES = ("ba", "ko", "li", "mu", "ne", "po", "ra", "su", "ti", "ze")
+WORDS = np.array([first + second for first in SYLLABLES for second in SYLLABLES])
+
+
+def sentences(rng, n, n_words=12):
+    return [" ".join(rng.choice(WORDS, n_words)) for _ in range(n)]
+
+
+def copies(texts, n):
+    """Each text and n - 1 copies of it with another last word."""
+    return [
+        " ".join([*text.split()[:-1], text.split()[-1] if i == 0 else f"copy{i}"])
+        for text in texts
+        for i in range(n)
+    ]
+
+
+def right(texts):
+    return ["up" if text < "m" else "down" for text in texts]
+
+
+def errs_on(starts):
+    """A classifier that is wrong about texts that start with these words, and their copies."""
+    other = {"up": "down", "down": "up"}
+    return lambda texts: [
+        other[label] if text.split()[0] in starts else label
+        for text, label in zip(texts, right(texts))
+    ]
+
+
+def test_copies_do_not_make_equal_classifiers_differ():
+    rng = np.random.default_rng(0)
+    found, counted_all = [], []
+    for _ in range(60):
+        texts = copies(sentences(rng, 60), 5)
+        a, b = (errs_on(set(rng.choice(WORDS, 25, replace=False))) for _ in range(2))
+        comparison = compare(a, b, texts, right(texts), random_state=0)
+        assert (comparison.n, comparison.n_duplicates) == (60, 240)
+        found.append(comparison.p_value <= 0.05)
+        is_right = [np.equal(model(texts), right(texts)) for model in (a, b)]
+        only = [int((x > y).sum()) for x, y in (is_right, is_right[::-1])]
+        counted_all.append(Comparison(300, *only, 0.05).p_value <= 0.05)
+    assert sum(found) <= 9  # of 60 at 5 %: more with probability below .3 %
+    assert sum(counted_all) > 15  # the simulation can tell
+    assert "240 further texts repeat these" in str(comparison)
+    assert "not checked: the classifier does not record" in str(comparison)
+
+
+def test_agreement_counts_a_cluster_once_and_refuses_fitted_texts():
+    texts = sentences(np.random.default_rng(1), 40)
+    a, b = (type("Model", (), {"predict": lambda self, X: np.zeros(len(X))})() for _ in range(2))
+    certificate = certify_agreement(a, b, copies(texts, 3), random_state=0)
+    assert (certificate.n, certificate.n_duplicates, certificate.seed) == (40, 80, 0)
+    assert "not checked: the classifier does not record" in str(certificate)
+    fitted = TextClassifier(None).fit(texts, ["up", "down"] * 20)
+    with pytest.raises(ValueError, match="40 of these 40 were among the texts it was fitted on"):
+        certify_agreement(fitted, b, texts)
+    others = sentences(np.random.default_rng(2), 30)
+    left = certify_agreement(fitted, fitted, [*others, *copies(texts[:5], 2)], overlap="drop")
+    assert left.n == 30 and "5 texts that were fitted" in left.provenance
+
+
+def test_queries_of_a_cluster_count_once():
+    texts = sentences(np.random.default_rng(3), 30)
+    index = Index(lambda rows: np.ones((len(rows), 2)), lexical=True)
+    index.add(texts)
+    certificate = index.certify(copies(texts, 4), np.repeat(np.arange(30), 4).tolist(), k=3)
+    assert (certificate.n, certificate.n_duplicates) == (30, 90)
+
+
+def test_rows_of_numbers_are_not_searched_and_the_certificate_says_so():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
+    model = CertifiedClassifier(LogisticRegression(), random_state=0).fit(X[:100], y[:100])
+    new, labels = np.vstack([X[100:], X[100:] + 1e-6]), np.tile(y[100:], 2)
+    note = "near-duplicates are searched for among texts only"
+    for made in (
+        model.certificate_,
+        certify(model, new, labels),
+        model.compare(model, new, labels),
+    ):
+        assert note in str(made)
+    texts = sentences(rng, 80)
+    assert note not in str(certify(errs_on(()), texts, ["yes"] * 79 + ["no"]))
+
+
+@pytest.mark.slow
+def test_a_stream_in_which_texts_repeat_raises_few_alarms():
+    """Frequent texts are both fitted and seen again; calibration texts were never fitted."""
+    rng = np.random.default_rng(5)
+    pool = sentences(rng, 500, n_words=6)
+    labels = np.array(right(pool))
+    weights = 1 / np.arange(1, 501)
+    alarms = all_compared = 0
+    for seed in range(3):
+        rows = rng.choice(500, 600, p=weights / weights.sum())
+        texts = [pool[row] for row in rows]
+        model = CertifiedClassifier(TextClassifier(None), random_state=seed)
+        model.fit(texts, labels[rows])
+        for _ in range(10):
+            stream = [pool[row] for row in rng.choice(500, 300, p=weights / weights.sum())]
+            watcher = StreamWatcher(model, seed=seed)
+            alarms += watcher.update(stream)
+            assert watcher.n_seen == 300 and watcher.n_repeated > 100
+            watcher = StreamWatcher(model, seed=seed)
+            all_compared += watcher.see(
+                model.predict_log_proba(stream), None, monitors_of(model, stream)
+            )
+    assert alarms <= 5 and all_compared > 9  # of 30 at 5 %: more than 5 have probability .3 %
+
+
+def test_a_stream_of_other_texts_still_raises_the_alarm():
+    rng = np.random.default_rng(6)
+    texts = sentences(rng, 300)
+    model = CertifiedClassifier(TextClassifier(None), random_state=0).fit(texts, right(texts))
+    watcher = StreamWatcher(model, seed=0)
+    other = [" ".join(f"x{word}" for word in text.split()) for text in sentences(rng, 150)]
+    assert not watcher.update(sentences(rng, 50)) and watcher.update(other)
+    assert watcher.alarm_at > 50
