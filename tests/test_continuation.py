@@ -101,6 +101,19 @@ class TestMeasuring:
         first = rule.losses(some.take(np.arange(1)), np.random.default_rng(0))
         assert_allclose(whole[0], first[0])
 
+    def test_the_baseline_is_what_is_left_without_the_document(self, found, vectorizer, documents):
+        """Words drawn from all documents: the vector knows nothing, the rule which are frequent."""
+        assert found[0].empirical_risk < found[0].shuffled_risk - 0.05
+        ids = np.random.default_rng(0).permutation(documents.ids % 40)  # a fifth of the words
+        mixed = certify_encoder(vectorizer, documents._replace(ids=ids), random_state=0)
+        assert mixed.bound < found[0].bound and mixed.bound > mixed.shuffled_risk
+        assert abs(mixed.empirical_risk - mixed.shuffled_risk) < 0.01
+
+    def test_texts_of_another_language_are_refused(self, vectorizer, documents):
+        unknown = documents._replace(n_unknown=3 * np.diff(documents.offsets))
+        with pytest.raises(ValueError, match=r"at least 50% of their words .* Got 25% instead"):
+            certify_encoder(vectorizer, unknown)
+
     def test_a_method_that_learns_is_fitted_on_documents_set_aside(self, language, documents):
         certificate, measured = measured_too(
             make("PB-IDF-L2", language.words), documents, random_state=0
@@ -266,9 +279,11 @@ class TestWords:
     def test_the_sentence_says_what_is_read_and_which_noise(self, found):
         said = str(found[0])
         assert said.startswith(
-            "Given the first 80 % of a new, similar document, its vector tells words from the rest "
-            "of that document apart from random words. With 95 % confidence the average error is "
-            f"at most {percent(found[0].bound)} (guessing: 50 %)."
+            "No measure of quality: other texts and other vectors have other baselines. Given the "
+            "first 80 % of a new, similar document, its vector tells words from the rest of that "
+            "document apart from random words. With 95 % confidence the average error is at most "
+            f"{percent(found[0].bound)} (guessing: 50 %; these documents with their words shuffled "
+            f"among them: {percent(found[0].shuffled_risk)})."
         )
         assert "their count in the training text of the vectors, to the power 0.75" in said
         assert "on 120 further documents the risk is" in said
@@ -278,7 +293,7 @@ class TestWords:
         html = found[0]._repr_html_()
         bars = (f">{name}</td>" for name in ("guessing", "held out", "certified"))
         rows = ("Scope", "Measured on", "Held out", "Assumption", "Provenance", "Corrections")
-        parts = ("Given the first", "<table", *bars, *(f">{row}</dt>" for row in rows))
+        parts = ("No measure of quality", "<table", *bars, *(f">{row}</dt>" for row in rows))
         places = [html.index(part) for part in parts]
         assert places == sorted(places)
         assert "<script" not in html and "http" not in html

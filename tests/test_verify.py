@@ -36,7 +36,7 @@ COUNTED = {"held_out_risk", "n_held_out", "n_left_out", "n_overlapping", "n_dupl
            "random_state"}  # fmt: skip
 RULE = {"bias", "scale", "shift_norm"}
 NEEDS_TEXTS = {
-    "continuation": COUNTED | RULE,
+    "continuation": COUNTED | RULE | {"shuffled_risk"},
     "error": {"n_duplicates"},
     "anytime error": {"n_duplicates", "n_taught"},
     "A": COUNTED | RULE | {"step", "prior_variance", "n_documents"},

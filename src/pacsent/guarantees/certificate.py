@@ -43,7 +43,7 @@ RANGES: dict[str, tuple[Any, str]] = {
         ("n_left_out n_overlapping n_duplicates n_held_out n_errors n_repeated_errors", _COUNT),
         ("random_state n_groups seed n_collection n_texts n_taught", _COUNT),
         ("bound empirical_risk positive_bound noise_risk step balanced_bound holdout", _FRACTION),
-        ("neighbour_bound micro_f1_bound macro_f1_bound", _FRACTION),
+        ("shuffled_risk micro_f1_bound macro_f1_bound", _FRACTION),
         ("kl noise_margin shift_norm held_out_risk constant_risk", _NONNEGATIVE),
         ("mean_square mean_fourth largest_square", _NONNEGATIVE),
         ("lam prior_variance", _POSITIVE),

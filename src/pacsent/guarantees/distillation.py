@@ -44,7 +44,9 @@ class FidelityCertificate(MeanCertificate):
     needs_texts: ClassVar[tuple[str, ...]] = ("losses", "teacher", "n_duplicates", "provenance")
 
     teacher: str = "the teacher"
-    provenance: str = "held out from distillation"
+    provenance: str = (
+        "held out from distillation; copies count once, near-duplicates are not searched for"
+    )
 
     @property
     def mean_cosine(self) -> float:

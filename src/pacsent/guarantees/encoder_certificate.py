@@ -40,6 +40,9 @@ NOISE_IN_WORDS = (
     "Random words are drawn with probability proportional to their count in the training text of "
     f"the vectors, to the power {NOISE_POWER:g}."
 )
+# Of the words of all documents: the known words of another language are too few, and too easy to
+# tell from random ones, to stand for its documents.
+_MIN_COVERAGE = 0.5
 _N_NEGATIVES = 15  # of vectors that do not record with how many they were trained
 # Fraction of the documents that fits and calibrates the rule, below and from this number on.
 _LARGE_SPLIT, _SMALL_SPLIT, _MANY_DOCUMENTS = 0.3, 0.1, 2000
@@ -389,6 +392,12 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     words = encoder.word_vectors
     words.check_finite()  # a noise word may be one that no text contains
     encoded = words.vocabulary.encode(texts)
+    if encoded.ids.size and encoded.coverage < _MIN_COVERAGE:
+        raise ValueError(
+            f"texts must have at least {_MIN_COVERAGE:.0%} of their words in the vocabulary. Got "
+            f"{encoded.coverage:.0%} instead: a certificate would be about other texts. Use word "
+            "vectors of the language of the texts."
+        )
     is_seen, provenance = _provenance(encoder, encoded)
     if options.overlap == "refuse" and is_seen.any():
         first = ", ".join(map(str, np.flatnonzero(is_seen)[:3]))

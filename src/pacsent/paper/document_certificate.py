@@ -57,8 +57,9 @@ class DocumentCertificate(WordRiskCertificate):
     kind: ClassVar[str] = "B"
     options_class: ClassVar[type[CertifyOptions]] = DocumentOptions
     assumption: ClassVar[str] = (
-        "documents are drawn independently from one distribution; nothing is assumed within a "
-        "document. Word vectors, prior and noise distribution do not depend on them."
+        "documents are drawn independently from one distribution; near-duplicates are not searched "
+        "for; nothing is assumed within a document. Word vectors, prior and noise distribution do "
+        "not depend on them."
     )
     needs_texts: ClassVar[tuple[str, ...]] = (
         *WordRiskCertificate.needs_texts,
