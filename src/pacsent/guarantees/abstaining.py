@@ -1,7 +1,7 @@
 """Answers whose error is guaranteed: texts that are not sure enough are left unanswered.
 
 Thresholds and their order are planned on training texts (predictions by models that were not fitted
-on them) and tested on the calibration texts: Theorem 13 of docs/theory.md. `plan` and
+on them) and tested on the calibration texts: Theorem 14 of docs/theory.md. `plan` and
 `lowest_valid_threshold` work on arrays: the confidence of each answer, and whether it is wrong.
 """
 

@@ -214,7 +214,7 @@ def certify_stream(
         Whether it is wrong on each judging text, in the order in which they were drawn. The first
         of them count, up to the largest of three planned numbers.
     delta : float, default=0.05
-        Probability that the bound of any of eight classifiers is ever false: Theorem 30 of the
+        Probability that the bound of any of eight classifiers is ever false: Theorem 19 of the
         theory page.
     judging : float, default=0.5
         Fraction of all labels that judge.

@@ -1,6 +1,6 @@
 """Watching a stream of texts: an alarm once it is no longer exchangeable with the calibration set.
 
-Several quantities are watched at once, each by a conformal test martingale of its own: Theorem 15
+Several quantities are watched at once, each by a conformal test martingale of its own: Theorem 16
 of docs/theory.md.
 """
 

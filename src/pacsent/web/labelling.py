@@ -2,7 +2,7 @@
 
 Texts drawn at random judge: no model learns from them. The other texts teach: `next_to_label`
 selects among them. The classifier that the bound is about is the last one fitted at a size that was
-fixed beforehand (25, 50, 100, ... teaching labels), on teaching labels alone. By Theorem 30 of the
+fixed beforehand (25, 50, 100, ... teaching labels), on teaching labels alone. By Theorem 19 of the
 theory page the bound is valid for all of them at all times at once.
 """
 
