@@ -40,6 +40,9 @@ class AgreementCertificate(CountCertificate):
 
     The `bound` is one on the fraction of new texts to which they give different answers, as they
     did to `n_errors` of the n texts.
+
+    >>> round(AgreementCertificate.from_parts(delta=0.05, n=10, n_errors=0).agreement_bound, 2)
+    0.74
     """
 
     kind: ClassVar[str] = "agreement"
@@ -97,7 +100,7 @@ def certify_agreement(
     >>> texts, labels = ["a good film", "so good", "a bad film", "really bad"] * 3, [1, 1, 0, 0] * 3
     >>> a, b = (TextClassifier(ngrams=n).fit(texts, labels) for n in ((1, 1), (1, 2)))
     >>> words = "cat sun tea sea fox pot bow hat car map".split()
-    >>> certificate = certify_agreement(a, b, words)
+    >>> certificate = certify_agreement(a, b, [f"good {word}" for word in words])
     >>> round(certificate.agreement_bound, 2)
     0.74
     """
@@ -134,6 +137,9 @@ class SearchCertificate(CountCertificate):
     """Upper bound on how often the right text is not among the first hits.
 
     It was not for `n_errors` of n queries among the first `n_hits` of `n_texts` texts.
+
+    >>> round(SearchCertificate.from_parts(delta=0.05, n=100, n_errors=5).bound, 3)
+    0.102
     """
 
     kind: ClassVar[str] = "search"
@@ -176,6 +182,9 @@ class AnytimeCertificate(CountCertificate):
     fixed beforehand are then independent of all judging texts. Each is judged at three numbers of
     texts that are fixed, too, and all of these bounds hold together: one may stop at any time. This
     classifier learned from `n_taught` labels; `digests` has its SHA-256, where it is known.
+
+    >>> certify_stream([0] * 95, n_taught=100).verify()
+    Verified: the bound follows from its parts. Not checked: n_duplicates, provenance, ...
     """
 
     kind: ClassVar[str] = "anytime error"
@@ -230,7 +239,7 @@ def certify_stream(
     --------
     >>> certificate = certify_stream(([0] * 19 + [1]) * 5, n_taught=100)
     >>> certificate.n, certificate.n_errors, round(certificate.bound, 3)
-    (95, 4, 0.146)
+    (95, 4, 0.138)
     """
     losses = np.asarray(losses, bool)
     planned = [int(look * n_taught * judging / (1.0 - judging)) for look in LOOKS]
@@ -249,7 +258,11 @@ def certify_stream(
 
 @dataclass(frozen=True)
 class Comparison:
-    """Bounds on the difference between the error rates of two classifiers."""
+    """Bounds on the difference between the error rates of two classifiers.
+
+    >>> Comparison(n=100, only_a_right=5, only_b_right=5, delta=0.05).difference
+    0.0
+    """
 
     n: int
     only_a_right: int
