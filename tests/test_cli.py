@@ -53,8 +53,11 @@ def folder(tmp_path_factory):
     (folder / "one.txt").write_text("wab\n")
     rows = (f"{text[:20]},{n}\n" for n, text in enumerate(texts))
     (folder / "q.csv").write_text("text,answer\n" + "".join(rows))
-    (folder / "l.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(labels, texts)))
-    (folder / "fresh.tsv").write_text("odd\tw1 wac w3 w4\neven\tw38 w39 w37\n" * 30)
+    lines = [f"{a}\t{b}\n" for a, b in zip(labels, texts)]
+    (folder / "l.tsv").write_text("".join(["label\ttext\n", *lines]))
+    (folder / "fresh.tsv").write_text(
+        "label\ttext\n" + "odd\tw1 wac w3 w4\neven\tw38 w39 w37\n" * 30
+    )
     tables = rng.standard_normal((2, 40, 4), dtype=np.float32)
     vectors = WordVectors(Vocabulary(words, range(100, 60, -1)), *tables)
     save(vectors, folder / "words")

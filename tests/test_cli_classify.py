@@ -41,7 +41,8 @@ def messages(*arguments, status=1):
 
 
 def write(path, labelled):
-    path.write_text("".join(f"{label}\t{text}\n" for label, text in labelled))
+    lines = [f"{label}\t{text}\n" for label, text in labelled]
+    path.write_text("".join(["label\ttext\n" * (path.suffix == ".tsv"), *lines]))
     return path
 
 
@@ -156,8 +157,8 @@ def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_pat
         ("a.jsonl", '{"text": "x"}\n', "must include label"),
         ("a.jsonl", "no json\n", "must be a JSON object"),
         ("a.jsonl", "", "empty file"),
-        ("a.tsv", "without a tab\n", "label<TAB>text"),
-        ("a.csv", "review,stars\nx,1\n", "with text_column and label_column"),
+        ("a.txt", "without a tab\n", "label<TAB>text"),
+        ("a.csv", "review,stars\nx,1\n", "must include text. Got review, stars"),
         ("a.jsonl", '{"text": "x"}\n', "Name one of them with label_column"),
         ("a.jsonl", '{"body": "x"}\n', "Name one of them with text_column"),
     ],
@@ -268,7 +269,8 @@ def test_the_header_of_a_table_is_no_text(folder, tmp_path):
     told = run("predict", folder / "model", tmp_path / "a.csv").splitlines()
     assert [line.split("\t")[0] for line in told[1:]] == ["yes", "no"]
     # Lines of label<TAB>text: the label is not to be read with the text.
-    told = messages("predict", folder / "model", folder / "new.tsv")
+    (tmp_path / "lines.tsv").write_text("yes\tgood film\nno\tbad film\n")
+    told = messages("predict", folder / "model", tmp_path / "lines.tsv")
     assert "must include text" in told
 
 

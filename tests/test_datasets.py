@@ -146,9 +146,9 @@ def test_lines_of_label_and_text_and_a_csv_read_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("content", "columns", "message"),
     [
-        ("good a film\n", {}, "Line 1 of own.csv must be label<TAB>text"),
+        ("good a film\n", {}, "must include text. Got good a film"),
         ("", {}, "empty file"),
-        ("good\ta\n", {}, "at least two classes"),
+        ("label,text\ngood,a\n", {}, "at least two classes"),
         ("a,b\n1,2\n", {"text_column": "c", "label_column": "a"}, "must include c. Got a, b"),
         ('"a\nx",b\n1,2\n', {"text_column": "c", "label_column": "b"}, "Got a x, b instead"),
         ("a,b\n1,2\n3\n", {"text_column": "b", "label_column": "a"}, "Line 3 of own.csv"),
@@ -235,7 +235,7 @@ def read_table(path, content, **columns):
 def test_a_byte_order_mark_is_no_part_of_a_label_or_a_column(tmp_path):
     # what spreadsheets write as "CSV UTF-8"
     lines = "\ufeffno\tan öde film\r\nyes\ta good film\r\n"
-    assert read_table(tmp_path / "a.tsv", lines)[1] == ["no", "yes"]
+    assert read_table(tmp_path / "a.txt", lines)[1] == ["no", "yes"]
     table = "\ufefflabel,text\r\nno,an öde film\r\nyes,a good film\r\n"
     assert read_table(tmp_path / "a.csv", table, **COLUMNS) == (
         ["an öde film", "a good film"],
@@ -386,16 +386,16 @@ def test_bad_rows_are_reported_in_their_place_where_asked(tmp_path):
 def test_a_labelled_table_with_the_usual_columns_needs_no_names(tmp_path):
     from pacsent.text.tables import read_labelled_texts
 
-    for name, comma in (("a.csv", ","), ("a.tsv", "\t")):
+    for name, comma in (("a.csv", ","), ("a.tsv", "\t"), ("b.csv", ";")):
         (tmp_path / name).write_text(f"label{comma}text\nyes{comma}fine\nno{comma}dull\n")
         said = []
         found = read_labelled_texts(tmp_path / name, report=said.append)
         assert found == (["fine", "dull"], ["yes", "no"], None)
         assert said == [f"Read 2 rows of {name}, column text, label column label."]
-    (tmp_path / "lines.tsv").write_text("yes\tfine\nno\tdull\n")
-    found = read_labelled_texts(tmp_path / "lines.tsv", report=said.append)
+    (tmp_path / "lines.txt").write_text("yes\tfine\nno\tdull\n")
+    found = read_labelled_texts(tmp_path / "lines.txt", report=said.append)
     assert found[:2] == (["fine", "dull"], ["yes", "no"])
-    assert said[-1].startswith("Read 2 lines of label<TAB>text of lines.tsv, without a header: the")
+    assert said[-1] == "Read 2 lines of label<TAB>text of lines.txt."
 
 
 def test_labels_are_kept_as_they_stand_and_what_was_made_of_them_is_said(tmp_path):
@@ -409,8 +409,11 @@ def test_labels_are_kept_as_they_stand_and_what_was_made_of_them_is_said(tmp_pat
     assert read_labelled_texts(tmp_path / "b.jsonl", report=said.append)[1] == ["1", "0"]
     assert "label column label (kept as strings: '1')" in said[-1]
     (tmp_path / "c.tsv").write_text("id\tbody\n1\tgood film\n2\tbad film\n")
-    assert read_labelled_texts(tmp_path / "c.tsv", report=said.append)[1] == ["id", "1", "2"]
-    assert said[-1].endswith("without a header: the first label is 'id'.")
+    with pytest.raises(ValueError, match=r"must include text. Got id, body"):
+        read_labelled_texts(tmp_path / "c.tsv")
+    (tmp_path / "d.xlsx").write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"Save it there as CSV .* read_excel\('d.xlsx'\)"):
+        read_labelled_texts(tmp_path / "d.xlsx", text_column="body")
 
 
 @pytest.mark.parametrize(

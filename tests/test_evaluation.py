@@ -287,7 +287,7 @@ def test_reproduce_without_data_says_so_and_fails(words, tmp_path):
 def test_the_command_scores_ones_own_file(corpus, words, tmp_path):
     save(words, tmp_path / "words")
     lines = [f"{corpus.classes[k]}\t{line}\n" for k, line in zip(corpus.labels, corpus.texts)]
-    (tmp_path / "own.tsv").write_text("".join(lines))
+    (tmp_path / "own.tsv").write_text("".join(["label\ttext\n", *lines]))
     words_of = ("--words", tmp_path / "words", "--seeds", 1, "--json")
     done = command("paper", "evaluate", "Average-0", tmp_path / "own.tsv", *words_of)
     assert done.exit_code == 0, done.output

@@ -19,8 +19,8 @@ from click.testing import CliRunner
 from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make, save, scale
 from pacsent.cli import cli
 from pacsent.scale import stores
+from pacsent.scale.jobs import text_bytes
 from pacsent.text.tables import BATCH
-from pacsent.text.texts import text_bytes
 from pacsent.words import encode_bytes
 
 pytest.importorskip("fsspec")

@@ -55,7 +55,7 @@ REFUSED = {
     "numbers": (lambda: [1, 2], "int '1' in row 0"),
     "array of numbers": (lambda: np.arange(2.0), "float '0.0' in row 0"),
     "a gap": (lambda: ["good", None], "None (a missing value) in row 1"),
-    "nan": (lambda: ["good", float("nan")], "float nan (a missing value) in row 1"),
+    "nan": (lambda: ["good", float("nan")], "nan (a missing value) in row 1"),
     "pandas NA": (lambda: pd.Series(["a", None], dtype="string"), "(a missing value) in row 1"),
     "pyarrow null": (lambda: pa.array(["a", None]), "None (a missing value) in row 1"),
     "token lists": (lambda: [["good", "film"]], "a list in row 0 (rows count from 0) instead"),

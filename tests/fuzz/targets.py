@@ -463,11 +463,11 @@ def clean(folder: Path, wiki: bool) -> None:
 
 
 def read_labelled(folder: Path) -> None:
-    from pacsent import text
+    from pacsent.paper import labelled
 
     path = main_file(folder)
     columns = {} if path.suffix == ".txt" else {"text_column": "text", "label_column": "label"}
-    found = text.read_labelled(path, **columns)
+    found = labelled.read_labelled(path, **columns)
     found.split(0)
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pacsent.paper.generative import GenerativeCorpus, generate
-from pacsent.text.labelled import Dataset, read_labelled
+from pacsent.paper.labelled import Dataset, read_labelled
 from pacsent.text.reading import Source
 from pacsent.words.formats import read
 from pacsent.words.vectors import WordVectors

@@ -17,10 +17,10 @@ from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.paper import method_rows
+from pacsent.paper.labelled import Dataset
 from pacsent.paper.method_rows import ROWS, Features, Row, Texts, features, from_estimator
 from pacsent.progress import bar
 from pacsent.storage import is_model_name
-from pacsent.text.labelled import Dataset
 
 SEEDS = (0, 1, 2)
 N_FOLDS = 5

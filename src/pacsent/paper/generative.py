@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pacsent.text.labelled import Dataset
+from pacsent.paper.labelled import Dataset
 from pacsent.words.vocabulary import Vocabulary
 
 

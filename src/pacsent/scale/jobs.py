@@ -14,7 +14,6 @@ import pyarrow as pa
 from pacsent import storage
 from pacsent.storage.checksums import checksum_of_json
 from pacsent.text.encoded import Encoded
-from pacsent.text.texts import text_bytes
 from pacsent.words import encode_bytes
 
 _ONE_WORD = Encoded(np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int64))
@@ -212,3 +211,23 @@ class Predict(_Job):
             return Batch(columns, n_empty=sum(not text.strip() for text in strings))
 
         return predict
+
+
+def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bytes of a list or an Arrow column of texts, and the bounds of each text.
+
+    An Arrow column of strings is not copied.
+    """
+    if isinstance(texts, list):
+        texts = pa.array(texts, pa.large_string())
+    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+        texts = texts.cast(pa.large_string())
+    if texts.null_count:
+        texts = texts.fill_null("")
+    _, offsets, data = texts.buffers()
+    if offsets is None or len(texts) == 0:
+        return np.zeros(0, np.uint8), np.zeros(len(texts) + 1, np.int64)
+    dtype = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    bounds = np.frombuffer(offsets, dtype)[texts.offset : texts.offset + len(texts) + 1]
+    content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return content, bounds.astype(np.int64)

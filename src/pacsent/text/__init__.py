@@ -7,7 +7,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "cleaning": ["clean_files"],
         "encoded": ["Encoded", "LowCoverageWarning"],
-        "labelled": ["Dataset", "read_labelled"],
         "normalise": ["TOKENISERS", "clean", "tokenise_paper", "tokenise_unicode"],
         "reading": [
             "Source",

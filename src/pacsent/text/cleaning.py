@@ -132,40 +132,35 @@ def _map_processes(function: Callable, arguments: Iterable[tuple], n_jobs: int) 
 
 
 def _clean_texts(sources: Iterable[reading.Source], n_jobs: int, normalise: str) -> Iterator[bytes]:
-    function, cut = {
-        "paper": (_clean_paper, reading.cut_after_letters),
-        "unicode": (_clean_unicode, reading.cut_at_space),
-    }[normalise]
+    cut = reading.cut_after_letters if normalise == "paper" else reading.cut_at_space
     chunks = (
-        (source.name, offset, chunk)
+        (source.name, offset, chunk, normalise)
         for source in sources
         for offset, chunk in reading.iter_chunks(source, cut)
     )
     has_word = False  # whether the line so far has a word: then a space comes before the next one
-    for chunk in _map_processes(function, chunks, n_jobs):
+    for chunk in _map_processes(_clean_chunk, chunks, n_jobs):
         if chunk:
             yield b" " + chunk if has_word and not chunk.startswith(b"\n") else chunk
             has_word = not chunk.endswith(b"\n")
 
 
-def _spell_digits(text: bytes) -> bytes:
-    for digit, name in _DIGITS:
-        text = text.replace(digit, name)
-    return text
-
-
-def _clean_paper(name: str, offset: int, chunk: bytes) -> bytes:
-    words = _NOT_LETTERS_OF_LINE.sub(b" ", _spell_digits(chunk.lower()))
-    return _LINE_END.sub(b"\n", words).strip(b" ")
-
-
-def _clean_unicode(name: str, offset: int, chunk: bytes) -> bytes:
+def _clean_chunk(name: str, offset: int, chunk: bytes, normalise: str) -> bytes:
+    if normalise == "paper":
+        words = _NOT_LETTERS_OF_LINE.sub(b" ", _spell_digits(chunk.lower()))
+        return _LINE_END.sub(b"\n", words).strip(b" ")
     try:
         text = chunk.decode("utf-8")
     except UnicodeDecodeError as error:
         position = offset + error.start
         raise ValueError(reading.not_utf8(name, position, chunk[error.start])) from None
     return "\n".join(" ".join(unicode_words(line)) for line in text.split("\n")).encode()
+
+
+def _spell_digits(text: bytes) -> bytes:
+    for digit, name in _DIGITS:
+        text = text.replace(digit, name)
+    return text
 
 
 def _clean_dumps(sources: Iterable[reading.Source], n_jobs: int) -> Iterator[bytes]:

@@ -62,41 +62,28 @@ class Encoded(NamedTuple):
         dtypes: dict[str, Any] = {"ids": np.int32, "offsets": np.int64, "n_unknown": np.int64}
         for name, dtype in dtypes.items():
             array = np.asarray(getattr(self, name))
-            if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-                raise ValueError(
-                    f"Encoded.{name} must be a flat array of integers. Got {array.dtype} of shape "
-                    f"{array.shape} instead. {_MAKE}"
-                )
+            is_integer = not array.size or array.dtype.kind in "iu"
             limit = np.iinfo(dtype).max
-            if (
-                array.dtype != dtype
-                and array.size
-                and not -limit <= array.min() <= array.max() <= limit
-            ):
+            fits = is_integer and (array.dtype == dtype or abs(array).max(initial=0) <= limit)
+            if array.ndim != 1 or not fits:
                 raise ValueError(
-                    f"Encoded.{name} must fit into {np.dtype(dtype)}. Got {array.max():,} instead. "
-                    f"{_MAKE}"
+                    f"Encoded.{name} must be a flat array of {np.dtype(dtype)}. Got {array.dtype} "
+                    f"of shape {array.shape} instead. {_MAKE}"
                 )
         ids, offsets, n_unknown = (
             np.ascontiguousarray(array, dtype) for array, dtype in zip(self, dtypes.values())
         )
-        if offsets.size == 0 or offsets[0] != 0 or offsets[-1] != ids.size:
-            ends = "none" if offsets.size == 0 else f"{offsets[0]} to {offsets[-1]}"
+        is_cut = offsets.size > 0 and offsets[0] == 0 and offsets[-1] == ids.size
+        if not is_cut or (offsets[1:] < offsets[:-1]).any():
             raise ValueError(
-                f"Encoded.offsets must go from 0 to the number of ids, {ids.size:,}. Got {ends} "
-                f"instead. {_MAKE}"
-            )
-        if (offsets[1:] < offsets[:-1]).any():
-            row = int(np.argmax(offsets[1:] < offsets[:-1]))
-            raise ValueError(
-                f"Encoded.offsets must not fall. Got {offsets[row]} before {offsets[row + 1]} in "
-                f"row {row} instead. {_MAKE}"
+                f"Encoded.offsets must rise from 0 to the number of ids, {ids.size:,}. Got "
+                f"{offsets[:9].tolist()} ... instead. {_MAKE}"
             )
         if n_unknown.size != offsets.size - 1 or (n_unknown.size and n_unknown.min() < 0):
             raise ValueError(
                 "Encoded.n_unknown must have a number of at least 0 for each of the "
-                f"{offsets.size - 1:,} sentences. Got {n_unknown.size:,} numbers instead, or one "
-                f"below 0. {_MAKE}"
+                f"{offsets.size - 1:,} sentences. Got {n_unknown.size:,} numbers, the smallest "
+                f"{n_unknown.min(initial=0)}, instead. {_MAKE}"
             )
         if ids.size and (ids.min() < 0 or ids.max() >= n_words):
             wrong = ids[(ids < 0) | (ids >= n_words)][0]

@@ -54,16 +54,15 @@ def as_bytes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lowered(text):
-    return _FOREIGN_MARKS.sub(_separated, text.replace("’", "'").lower())
+    def separated(match):
+        """Marks as spaces; vowel signs, accents and joiners stay in the word."""
+        word, marks = match.groups()
+        n = 0
+        while word and n < len(marks) and continues(marks[n]):
+            n += 1
+        return word + marks[:n] + " " * (len(marks) - n)
 
-
-def _separated(found):
-    """Marks as spaces, which separate words; vowel signs, accents and joiners stay in the word."""
-    word, marks = found.groups()
-    n = 0
-    while word and n < len(marks) and continues(marks[n]):
-        n += 1
-    return word + marks[:n] + " " * (len(marks) - n)
+    return _FOREIGN_MARKS.sub(separated, text.replace("’", "'").lower())
 
 
 def continues(character: str) -> bool:
@@ -113,12 +112,11 @@ class NGrams:
 
     @cached_property
     def _table(self):
-        """Keys, and their columns."""
         return _lookup(self.hashes)
 
     @property
     def keys(self) -> np.ndarray:
-        """The hashes as a table in which `unknown_shares` looks words up."""
+        """`word_keys` of the hashes."""
         return self._table[0]
 
     def __len__(self) -> int:
@@ -140,12 +138,27 @@ class NGrams:
         settings = _settings(sizes, marks, characters)
         if data.size < _SMALL:  # every thread reads all of the text
             n_threads = 1
-        with ThreadPoolExecutor(n_threads) as pool:
-            parts = list(
-                pool.map(
-                    lambda part: _count(data, bounds, settings, (part, n_threads)), range(n_threads)
+
+        def empty_table(n):
+            return np.zeros(n, np.uint64), np.zeros(n, np.int32), np.zeros(n, np.int32)
+
+        def count(part):
+            """(hashes, number of texts) of the n-grams of one part of all hashes."""
+            room, share = _room(bounds, sizes), (part, n_threads)
+            table, n_used, text = empty_table(_FIRST_SLOTS), 0, 0
+            while text < len(texts):
+                text, n_used = kernels.count_texts(
+                    data, bounds, settings, text, table, n_used, share, room
                 )
-            )
+                if text < len(texts):
+                    larger = empty_table(4 * table[0].size)
+                    kernels.grow(table, larger)
+                    table = larger
+            used = table[0] != 0
+            return table[0][used], table[1][used]
+
+        with ThreadPoolExecutor(n_threads) as pool:
+            parts = list(pool.map(count, range(n_threads)))
         hashes = np.concatenate([part[0] for part in parts])
         n_texts = np.concatenate([part[1] for part in parts])
         kept = n_texts >= min_texts
@@ -183,7 +196,8 @@ class NGrams:
         """Rows of length 1, and how long they were before, (n_texts,)."""
         rows = self.counts(texts, n_threads)
         rows.data = (1.0 + np.log(rows.data)) * self.idf[rows.indices]
-        lengths = np.sqrt(np.bincount(_row_of(rows), rows.data.astype(np.float64) ** 2, len(texts)))
+        row = np.repeat(np.arange(len(texts)), np.diff(rows.indptr))
+        lengths = np.sqrt(np.bincount(row, rows.data.astype(np.float64) ** 2, len(texts)))
         rows.data /= np.repeat(np.maximum(lengths, 1e-30), np.diff(rows.indptr)).astype(np.float32)
         return rows, lengths
 
@@ -268,28 +282,6 @@ def _settings(sizes, marks, characters=False):
     return byte_kinds(marks), int(sizes[0]), int(sizes[1]), int(characters)
 
 
-def _row_of(rows):
-    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-
-
-def _table(n_slots):
-    return np.zeros(n_slots, np.uint64), np.zeros(n_slots, np.int32), np.zeros(n_slots, np.int32)
-
-
-def _count(data, bounds, settings, share):
-    """(hashes, number of texts) of the n-grams of one part of all hashes."""
-    room = _room(bounds, settings[1:3])
-    table, n_used, text = _table(_FIRST_SLOTS), 0, 0
-    while True:
-        text, n_used = kernels.count_texts(data, bounds, settings, text, table, n_used, share, room)
-        if text == bounds.size - 1:
-            used = table[0] != 0
-            return table[0][used], table[1][used]
-        larger = _table(4 * table[0].size)
-        kernels.grow(table, larger)
-        table = larger
-
-
 def unknown_shares(texts: Sequence[str], known: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """The part of each text's words that are in neither of two tables of `word_keys`, (n_texts,).
 
@@ -300,7 +292,9 @@ def unknown_shares(texts: Sequence[str], known: tuple[np.ndarray, np.ndarray]) -
     tokens = _tokens(texts)
     is_unknown = np.ones(tokens.hashes.size, bool)
     for keys in known:
-        is_unknown &= _columns(tokens.hashes, (keys, np.zeros(keys.size, np.int32))) < 0
+        columns = np.empty(is_unknown.size, np.int32)
+        kernels.look_up(tokens.hashes, (keys, np.zeros(keys.size, np.int32)), columns)
+        is_unknown &= columns < 0
     n_words = np.bincount(tokens.text, tokens.is_word, len(texts))
     n_unknown = np.bincount(tokens.text, tokens.is_word & is_unknown, len(texts))
     return n_unknown / np.maximum(n_words, 1)
@@ -312,6 +306,7 @@ def word_keys(hashes: np.ndarray) -> np.ndarray:
 
 
 def _lookup(hashes):
+    """Keys, and the column of each."""
     n_slots = 1024
     while n_slots < 2 * hashes.size:
         n_slots *= 2
@@ -335,7 +330,8 @@ def names(
                 run = kernels.mix_array(run[: last.size] * kernels.ORDER + tokens.hashes[last])
         if size < sizes[0]:
             continue
-        columns = _columns(run, lookup)
+        columns = np.empty(run.size, np.int32)
+        kernels.look_up(run, lookup, columns)
         same_text = tokens.text[: last.size] == tokens.text[last]
         is_new = np.flatnonzero((columns >= 0) & same_text)
         is_new = is_new[places[columns[is_new], 0] < 0]
@@ -381,13 +377,6 @@ def _tokens(texts, marks=MARKS):
     is_word = hashes != kernels.EDGE
     is_word[is_word] = settings[0][data[spans[is_word, 0]]] == kernels.WORD
     return _Tokens(data, hashes, spans, text, begins, is_word)
-
-
-def _columns(hashes, lookup):
-    """The column of each hash in a table, -1 for unknown ones."""
-    out = np.empty(hashes.size, np.int32)
-    kernels.look_up(hashes, lookup, out)
-    return out
 
 
 def _room(bounds, sizes):

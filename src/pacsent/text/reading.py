@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import os
+import string
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -207,12 +208,9 @@ def iter_chunks(
         yield offset, chunk
 
 
-_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
 def cut_after_letters(block: bytes) -> int:
     """Return where the word that the block ends in begins."""
-    return len(block.rstrip(_LETTERS))
+    return len(block.rstrip(string.ascii_letters.encode()))
 
 
 def cut_at_newline(block: bytes) -> int:

@@ -37,6 +37,7 @@ KINDS = {
     ".txt": "text",
     ".text": "text",
 }
+_WORKBOOKS = (".xlsx", ".xls", ".ods")
 BATCH = 1 << 14  # rows
 _BLOCK_BYTES = 1 << 20
 _MAX_CSV_FIELD = 2**31 - 1  # characters of a value; the csv module allows 131,072
@@ -158,12 +159,25 @@ class TextTable:
                 f"{self.name} must be a table to have the column {text_column}. Got lines of text "
                 "instead. Name the format of the file, such as csv, or leave the column out."
             )
+        if self.name.lower().endswith(_WORKBOOKS):
+            raise ValueError(
+                f"{self.name} must be a CSV, JSON lines or Parquet file. Got a spreadsheet's own "
+                "format instead. Save it there as CSV (UTF-8), or with pandas: "
+                f"read_excel({self.name!r}).to_csv('table.csv', index=False)."
+            )
         self._source = Source(path, file)
         if self.kind == "parquet":
             self._open_parquet()
         else:
-            readers = {"text": self._text_rows, "jsonl": self._json_rows}
-            self._rows = readers.get(self.kind, self._csv_rows)()
+            self._rows: Iterator = self._csv_rows()
+            if self.kind == "jsonl":
+                self._rows = self._json_rows()
+            elif self.kind == "text":
+                lines = (
+                    (number, [line.removesuffix("\n").removesuffix("\r")], error)
+                    for number, line, error in self._lines()
+                )
+                self._rows = itertools.chain([(0, ["text"], None)], lines)
             number, names, error = next(self._rows)
             if names is None:
                 raise ValueError(f"{self.place(number)} {error}")
@@ -277,11 +291,6 @@ class TextTable:
         if number == 0:
             raise ValueError(empty_file(self._source.name))
 
-    def _text_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
-        yield 0, ["text"], None
-        for number, line, error in self._lines():
-            yield number, [line.removesuffix("\n").removesuffix("\r")], error
-
     def _csv_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
         encoding_errors: list[str] = []  # in the lines of the current row
 
@@ -292,8 +301,12 @@ class TextTable:
                 yield text
 
         csv.field_size_limit(_MAX_CSV_FIELD)
+        lines = texts()
+        header = next(lines)
         separator = "," if self.kind == "csv" else "\t"
-        reader = csv.reader(texts(), delimiter=separator, strict=True)
+        if self.kind == "csv" and ";" in header and "," not in header:  # as spreadsheets in Europe
+            separator = ";"
+        reader = csv.reader(itertools.chain([header], lines), delimiter=separator, strict=True)
         n_columns = 0  # of the header, which is read first
         while True:
             first = reader.line_num + 1
@@ -324,8 +337,6 @@ class TextTable:
                     error = f"begins a quoted value that holds whole lines of the table. {_QUOTES}"
             yield first, None if error else row, error
             n_columns = n_columns or len(row)
-        if not n_columns:
-            yield 1, [], None
 
     def _json_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
         names: list[str] | None = None
@@ -467,44 +478,38 @@ def read_labelled_texts(
 ) -> tuple[list[str], list[str], list[str] | None]:
     """Return the texts, labels and groups (or None) of a table, or of `label<TAB>text` lines.
 
-    A table is CSV, TSV, JSON lines or Parquet, compressed or not, by its name or by `kind`. Any
-    other file has lines of label<TAB>text, and so does a TSV, or a CSV with tabs, whose first line
-    does not have the columns `text` and `label` while none is named. `group_column` is that of the
-    group (the book, the author, the day) that a text is from. `report` is called with a sentence
-    about what was read.
+    A table is CSV, TSV, JSON lines or Parquet, compressed or not, by its name or by `kind`; any
+    other file has lines of label<TAB>text. `group_column` is that of the group (the book, the
+    author, the day) that a text is from. `report` is called with a sentence about what was read.
     """
-    has_names = (text_column, label_column, group_column) != (None, None, None)
-    table_kind = kind or kind_of(os.path.basename(path))[0] or "text"
-    is_guess = not has_names and kind is None and table_kind in ("csv", "tsv")
-    if is_guess:
-        with Source(path) as source:
-            start = source.read(_BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
-        header = start.decode("utf-8", "replace").strip()
-        names = [name.strip('"') for name in header.split("," if table_kind == "csv" else "\t")]
-        if not {"text", "label"} <= set(names):
-            if table_kind == "csv" and "," in header and "\t" not in header:
-                raise ValueError(
-                    f"The columns of {Path(path).name} must include text and label. Got "
-                    f"{', '.join(names)[:200]} instead. Name its columns with text_column and "
-                    "label_column."
-                )
-            table_kind = "text"
-    if table_kind == "text" and has_names:
-        raise ValueError(
-            f"{Path(path).name} must be a table to have named columns. Got lines of text "
-            "instead. Name the format of the file, such as csv, or leave the columns out."
-        )
-    columns = {"label": label_column or "label", "group": group_column}
+    texts: list[str] = []
+    labels: list[str] = []
     groups = None
-    if table_kind == "text":
+    if (kind or kind_of(os.path.basename(path))[0] or "text") == "text":
+        names = (text_column, label_column, group_column)
+        if any(names) and not str(path).lower().endswith(_WORKBOOKS):
+            raise ValueError(
+                f"{Path(path).name} must be a table to have named columns. Got lines of text "
+                "instead. Name the format of the file, such as csv, or leave the columns out."
+            )
         with TextTable(path, kind="text") as table:
-            texts, labels = _read_labelled_lines(table)
-        sentence = f"Read {len(texts):,} lines of label<TAB>text of {table.name}"
-        if is_guess:  # its header may have other names
-            sentence += f", without a header: the first label is {labels[0][:40]!r}"
-        sentence += "."
+            for rows in table.batches():
+                for number, line in zip(rows.numbers, rows.texts):
+                    label, tab, text = line.partition("\t")
+                    if line.strip() and not (tab and label.strip()):
+                        raise ValueError(
+                            f"{table.place(number)} must be label<TAB>text. Got {line[:40]!r} "
+                            "instead. A table has another name, such as .csv, or a named format."
+                        )
+                    if line.strip():
+                        texts.append(text)
+                        labels.append(label)
+        if not texts:
+            raise ValueError(f"{table.name} must hold labelled text. Got blank lines instead.")
+        sentence = f"Read {len(texts):,} lines of label<TAB>text of {table.name}."
     else:
-        with TextTable(path, kind=table_kind, text_column=text_column or "text") as table:
+        columns = {"label": label_column or "label", "group": group_column}
+        with TextTable(path, kind=kind, text_column=text_column or "text") as table:
             texts, (labels, groups) = _read_columns(table, columns, "labelled text")
         sentence = describe_table(table, len(texts))
     if report is not None:
@@ -517,28 +522,6 @@ def read_labelled_texts(
                     "Remove the spaces from the file if they are one."
                 )
     return texts, labels, groups
-
-
-def _read_labelled_lines(table: TextTable) -> tuple[list[str], list[str]]:
-    """Return the texts and labels of `label<TAB>text` lines; blank lines are skipped."""
-    texts: list[str] = []
-    labels: list[str] = []
-    for rows in table.batches():
-        for number, line in zip(rows.numbers, rows.texts):
-            if not line.strip():
-                continue
-            label, tab, text = line.partition("\t")
-            if not tab or not label.strip():
-                raise ValueError(
-                    f"{table.place(number)} must be label<TAB>text. Got {line[:40]!r} instead. "
-                    "A CSV or TSV has a first line that names its columns: text and label, or "
-                    "others that you name (text_column, label_column)."
-                )
-            texts.append(text)
-            labels.append(label)
-    if not texts:
-        raise ValueError(f"{table.name} must hold labelled text. Got blank lines instead.")
-    return texts, labels
 
 
 class PredictionTable(NamedTuple):
@@ -563,12 +546,6 @@ def read_predictions(
     """Return the labels and predictions of a table, and further columns that are named.
 
     Texts are read if `text_column` is named or the table has a column `text`.
-
-    >>> import pathlib, tempfile
-    >>> table = pathlib.Path(tempfile.mkdtemp(), "answers.csv")
-    >>> _ = table.write_text("label,prediction\\nyes,yes\\nno,yes\\n")
-    >>> read_predictions(table).predictions
-    ['yes', 'yes']
     """
     columns = {
         "label": label_column,
@@ -584,15 +561,9 @@ def read_predictions(
         if text_column is None and "text" in table.names:
             table.choose_text("text")
         texts, values = _read_columns(table, columns, "predictions")
-        labels, predictions, groups = values
     if report is not None:
         report(describe_table(table, len(texts)))
-    return PredictionTable(
-        labels,
-        predictions,
-        groups,
-        texts if table.text_column is not False else None,
-    )
+    return PredictionTable(*values, texts if table.text_column is not False else None)
 
 
 def _read_columns(table: TextTable, columns: dict[str, str | None], contents: str):
@@ -606,29 +577,21 @@ def _read_columns(table: TextTable, columns: dict[str, str | None], contents: st
     for rows in table.batches(list(names.values())):
         texts += as_list(rows.texts)
         for role, name in names.items():
-            cells = as_list(rows.columns[name])
-            if not all(isinstance(cell, str) for cell in cells):
-                notes[role] = f" (kept as strings: {str(cells[0])!r})"
-            for number, cell in zip(rows.numbers, cells):
-                values[role].append(_check_cell(cell, role, table.place(number)))
+            for number, value in zip(rows.numbers, as_list(rows.columns[name])):
+                cell, problem = str(value), None
+                if not isinstance(value, str) and not notes[role]:
+                    notes[role] = f" (kept as strings: {cell!r})"
+                if value is None or value != value or not cell.strip():
+                    problem = f"a {role}. Got none"
+                elif isinstance(value, (list, dict, bytes)):
+                    problem = f"one {role}: a string or a number. Got {cell[:40]}"
+                elif not _is_encodable(cell):
+                    problem = f"a {role} of whole characters. Got {cell!r}"
+                if problem:
+                    raise ValueError(f"{table.place(number)} must have {problem} instead.")
+                values[role].append(cell)
     if not texts:
         raise ValueError(f"{table.name} must hold {contents}. Got no row instead.")
     named = [f"{role} column {name}{notes[role]}" for role, name in names.items()]
     table.note = ", ".join([*([table.note] if table.note else []), *named])
     return texts, [values.get(role) for role in columns]
-
-
-def _check_cell(value: Any, role: str, place: str) -> str:
-    """Return a value as a str, or raise an error of one line if it is none for its role."""
-    cell = str(value)
-    if value is None or value != value or not cell.strip():
-        raise ValueError(
-            f"{place} must have a {role}. Got none instead. Leave the row out, or give it one."
-        )
-    if isinstance(value, (list, dict, bytes)):
-        raise ValueError(
-            f"{place} must have one {role}: a string or a number. Got {cell[:40]} instead."
-        )
-    if not _is_encodable(cell):
-        raise ValueError(f"{place} must have a {role} of whole characters. Got {cell!r} instead.")
-    return cell

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 _MAX_NAMED_COLUMNS = 6  # in a message
 
@@ -27,7 +26,21 @@ def as_texts(X: Any, name: str = "texts") -> list[str]:
     source = as_sentences(X, name)
     texts = source.tolist() if isinstance(source, np.ndarray) else list(source)
     if not set(map(type, texts)) <= {str}:
-        texts = [_as_str(text, row, name) for row, text in enumerate(texts)]
+        for row, text in enumerate(texts):
+            if isinstance(text, str):
+                texts[row] = str.__str__(text)  # numpy's str_ and other subclasses
+                continue
+            is_missing = text is None or type(text).__name__ in ("NAType", "NaTType")
+            step = "Convert it to str or drop it."
+            problem = _show(text)
+            if is_missing or (isinstance(text, float) and text != text):
+                problem, step = f"{text} (a missing value)", "Drop it, or pass ''."
+            elif isinstance(text, list | tuple | np.ndarray):
+                problem, step = f"a {type(text).__name__}", "Join tokens: ' '.join(tokens)."
+            raise TypeError(
+                f"{name} must hold one str per text. Got {problem} in row {row} (rows count from "
+                f"0) instead. {step}"
+            )
     return texts
 
 
@@ -83,49 +96,6 @@ _NOT_TEXTS: dict[Any, str] = {
     (set, frozenset): "a {} instead, which has no order. Pass a list.",
     (bytes, bytearray, memoryview): "{} instead. Decode them with .decode('utf-8').",
 }
-
-
-def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes of a list or an Arrow column of texts, and the bounds of each text.
-
-    An Arrow column of strings is not copied.
-
-    >>> data, bounds = text_bytes(pa.array(["ab", "", "c"]).slice(1))
-    >>> bytes(data[bounds[0] : bounds[-1]]), bounds.tolist()
-    (b'c', [2, 2, 3])
-    """
-    if isinstance(texts, list):
-        texts = pa.array(texts, pa.large_string())
-    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
-        texts = texts.cast(pa.large_string())
-    if texts.null_count:
-        texts = texts.fill_null("")
-    _, offsets, data = texts.buffers()
-    if offsets is None or len(texts) == 0:
-        return np.zeros(0, np.uint8), np.zeros(len(texts) + 1, np.int64)
-    dtype = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-    bounds = np.frombuffer(offsets, dtype)[texts.offset : texts.offset + len(texts) + 1]
-    content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return content, bounds.astype(np.int64)
-
-
-def _as_str(text, row, name) -> str:
-    """Return `text` as a plain str, or raise one line about what is in this row."""
-    if isinstance(text, str):
-        return str.__str__(text)  # numpy's str_ and other subclasses
-    is_missing = text is None or type(text).__name__ in ("NAType", "NaTType")
-    if is_missing or (isinstance(text, float) and text != text):
-        kind = "None" if text is None else f"{type(text).__name__} {text}"
-        problem, step = f"{kind} (a missing value)", "Drop it, or pass ''."
-    elif isinstance(text, list | tuple | np.ndarray):
-        problem, step = f"a {type(text).__name__}", "Join a list of tokens: ' '.join(tokens)."
-    else:
-        problem = _show(text)
-        step = "Decode it." if isinstance(text, bytes) else "Convert it to str or drop it."
-    raise TypeError(
-        f"{name} must hold one str per text. Got {problem} in row {row} (rows count from 0) "
-        f"instead. {step}"
-    )
 
 
 def _show(X) -> str:

@@ -12,13 +12,7 @@ from pacsent.text.texts import as_sentences
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Texts with class labels; a test part where the authors fixed one.
-
-    >>> nothing = [], np.array([], dtype=np.int64)
-    >>> data = Dataset('films', ['good'], np.array([1]), *nothing, ('no', 'yes'), '')
-    >>> data.classes[data.train_labels[0]]
-    'yes'
-    """
+    """Texts with class labels; a test part where the authors fixed one."""
 
     name: str
     train_texts: list[str]
@@ -88,14 +82,11 @@ def read_labelled(
 
     `test` is a second file of the same kind as the test part; without it `split` makes one.
     """
-
-    def read(file: str | Path) -> tuple[list[str], list[str]]:
-        texts, labels, _ = read_labelled_texts(
-            file, text_column=text_column, label_column=label_column, kind=kind, report=report
-        )
-        return texts, labels
-
-    parts = [read(path), ([], []) if test is None else read(test)]
+    columns = {"text_column": text_column, "label_column": label_column}
+    parts = [
+        read_labelled_texts(file, **columns, kind=kind, report=report)[:2] if file else ([], [])
+        for file in (path, test)
+    ]
     classes = tuple(sorted({name for _, names in parts for name in names}))
     if len(classes) < 2:
         raise ValueError(
