@@ -10,19 +10,17 @@ classifiers, with four pairs of scales of n-grams and vectors paid for by a unio
 labels: vectors only, three scales). "Laplace": the posterior of the Gaussian process. "gradient":
 the posterior that minimises the bound, all labels used. "prior from half": the process fitted on
 half of the labels, in three widths, is the prior; the bound is minimised and taken on the other
-half. "recursive": four parts, each posterior the prior of the next. "union": the smallest of the
-five, at delta / 5 each. The vectors are the English model of the package, which by its sources has
-seen none of the texts. Rows of a saved result that this run does not make anew are kept.
+half. "recursive": four parts, each posterior the prior of the next. The vectors are the English
+model of the package, which by its sources has seen none of the texts.
 """
 
-import json
 import warnings
 
 import numpy as np
 
 from classify import draw, in_parallel, load
 from gibbs_linear import Normal, bound, minimise_bound, recursive_bound
-from harness import RESULTS, finish, parser_for
+from harness import finish, parser_for
 from pacsent import CertifiedClassifier, TextClassifier, make
 from pacsent import load as open_model
 from pacsent.maths.binomial import upper_limit
@@ -108,8 +106,8 @@ def certified(roots, signs, delta):
 
 
 def one_draw(task):
-    """The five bounds at one delta, and the number of labels."""
-    name, data, n, seed, delta, words = task
+    """The five bounds, and the number of labels."""
+    name, data, n, seed, words = task
     train, y, _, _ = load(name, data, 0)
     y = (y >= (y.max() + 1) / 2).astype(int)
     rest = np.random.default_rng(seed).permutation(len(train))
@@ -122,19 +120,10 @@ def one_draw(task):
         TextClassifier(words, n_jobs=1), holdout=0.2, random_state=seed
     ).fit(texts, labels)
     kept = model.certificate_
-    held_out = upper_limit(kept.n_errors, kept.n, delta)
-    found = {"held out": held_out, **certified(roots(X, E), signs, delta)}
-    print(name, n, seed, delta, found, flush=True)
+    held_out = upper_limit(kept.n_errors, kept.n, DELTA)
+    found = {"held out": held_out, **certified(roots(X, E), signs, DELTA)}
+    print(name, n, seed, found, flush=True)
     return found, len(texts)
-
-
-def row_of(name, draws):
-    """Means over draws, each a pair: the bounds at delta, and at a share of it."""
-    found = [
-        [*whole.values(), min(share.values())] for (whole, _), (share, _) in draws
-    ]  # fmt: skip
-    means = dict(zip((*METHODS, "union"), np.mean(found, axis=0).tolist()))
-    return {"set": name, "labels": draws[0][0][1], "draws": len(draws), **means}
 
 
 def main():
@@ -150,31 +139,23 @@ def main():
     TextClassifier(words).fit(["good", "bad"] * 10, [0, 1] * 10).predict(["good"])  # compile
     TextClassifier(words, selection="folds").fit(["good", "bad"] * 10, [0, 1] * 10)
     tasks = [
-        (name, str(given.data), n, seed, delta, words)
+        (name, str(given.data), n, seed, words)
         for n in sorted(given.labels, key=lambda n: -(n or np.inf))  # the long ones first
         for name in given.sets
         for seed in range(DRAWS[n])
-        for delta in (DELTA, DELTA / len(METHODS))
     ]
     found = in_parallel(one_draw, tasks, given.jobs)
     rows = []
     for name, n in dict.fromkeys((task[0], task[2]) for task in tasks):
         some = [one for one, task in zip(found, tasks) if (task[0], task[2]) == (name, n)]
-        rows.append(row_of(name, [*zip(some[::2], some[1::2])]))
-    rows = sorted(rows + kept_rows(rows, given.name), key=lambda row: (row["set"], row["labels"]))
+        means = {method: float(np.mean([b[method] for b, _ in some])) for method in METHODS}
+        rows.append({"set": name, "labels": some[0][1], "draws": len(some), **means})
+    rows.sort(key=lambda row: (row["set"], row["labels"]))
     wins = sum(min(r[m] for m in METHODS[1:]) < r["held out"] for r in rows)
     useful = sum(min(r[m] for m in METHODS[1:]) < min(r["held out"], 0.5) for r in rows)
     finish("classify_bounds", rows, title="Certified error by number of labels, delta 0.05",
            summary={"rows where PAC-Bayes is below holding out": wins, "and below 1/2": useful,
                     "of": len(rows)}, save=given.save, name=given.name)  # fmt: skip
-
-
-def kept_rows(rows, name):
-    """Rows of the saved result that this run has nothing newer for."""
-    path = RESULTS / "classify_bounds" / f"{name}.json"
-    old = json.loads(path.read_text())["rows"] if path.exists() else []
-    made = {(row["set"], row["labels"]) for row in rows}
-    return [row for row in old if (row["set"], row["labels"]) not in made and METHODS[4] in row]
 
 
 if __name__ == "__main__":

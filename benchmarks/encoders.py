@@ -1,7 +1,6 @@
-"""Compare encoders: similarity, search, the guarantee about what follows, few labels, speed.
+"""Compare encoders: similarity, search, speed.
 
     python benchmarks/encoders.py [--data FOLDER] [--stored FOLDER] [--save]
-    python benchmarks/encoders.py --part classify|gain|index --processes 16 --save [--draws N]
     python benchmarks/encoders.py --write-texts FOLDER
     python benchmarks/encoders.py --encode minilm|wordllama|use [--minilm FOLDER] --stored FOLDER
 
@@ -12,13 +11,6 @@ texts that this benchmark asks for (NAME.json.xz), --encode the vectors of one e
 Similarity: Pearson correlation of the cosine with the human score on the dev and test parts of
 STS-B. Search: p@10, the share of the ten nearest texts that have the label of a text; 1,000 posts
 against 5,000 others of the training part of 20news, and all passages of the books by their author.
-Guarantee: `certify` on 3,000 documents, half of those that are certified set aside for the linear
-map, a third of all never used and compared with. Classes: TextClassifier with this encoder, 20 to
-1,000 labels, the error that `guarantees.certify` certifies on 1,000 texts and the error on 1,000
-more, the mean of three draws. Gain: accuracy of TextClassifier("english") with 100 labels, classes
-as even as can be, with the distilled vectors beside Average and without them, on 2,000 other texts
-of the training part. Index: p@10 of `Index("english")`, which joins distilled vectors and SIF-sum,
-and of an index of either; other posts in every draw. Only training parts, but for STS-B test.
 Nothing is chosen by these scores.
 """
 
@@ -27,32 +19,25 @@ import importlib
 import json
 import lzma
 import time
-from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from classify import standard_error
 from harness import finish, parser_for
-from pacsent import Index, TextClassifier, certify_encoder, load, make
+from pacsent import load, make
 from pacsent.datasets import load_books
 from pacsent.encoders import as_encoder
 from pacsent.encoders.external_encoders import PROBE, StoredVectors
-from pacsent.guarantees import certify as certify_classifier
 from pacsent.maths.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.storage import PACKAGED
 
-SETS = ("subj", "imdb", "20news", "books")
-N_POOL, N_LEARN, N_QUERIES, N_POSTS = 3000, 1000, 1000, 5000
-N_LABELS, N_DRAWS = (20, 100, 300, 1000), 3
-FIVE, N_GAIN, N_JUDGED = ("subj", "mr", "trec", "20news", "imdb"), 100, 2000
+N_QUERIES, N_POSTS = 1000, 5000
 OTHERS = {"WordLlama": "wordllama", "MiniLM": "minilm", "USE": "use"}
 LONGEST = 3000  # characters of a text that are written: more than any of them reads
 READ = {"use": 600}  # characters that USE gets: it reads 30 long texts a second
-PARTS = ("stsb", "search", "classify", "certify")
+PARTS = ("stsb", "search")
 OWN = ("Average", "PB-L2", "SIF-sum", "distilled")
 
 
@@ -76,19 +61,7 @@ def texts_of(data) -> dict[str, list[str]]:
     pairs = datasets.load("stsb", data)
     asked = {"stsb": [t for side in (pairs.first, pairs.second) for p in ("dev", "test")
                       for t in side[p]]}  # fmt: skip
-    asked["classify"] = [t for name in SETS for t in labelled(name, data)[0][:N_POOL]]
-    asked["search"] = labelled("20news", data)[0][N_POOL:]
-    asked["certify"] = []
-    for name in SETS:
-        heads: list[str] = []
-
-        def listen(texts, heads=heads):
-            heads += texts
-            return np.random.default_rng(0).normal(size=(len(texts), 4))
-
-        guarantee(as_encoder(listen), name, data)
-        asked["certify"] += heads
-    asked["classify"] += PROBE
+    asked["search"] = [t for name in ("20news", "books") for t in labelled(name, data)[0]] + PROBE
     done: set[str] = set()
     for name, texts in asked.items():
         asked[name] = [t for t in dict.fromkeys(t[:LONGEST] for t in texts) if t not in done]
@@ -102,18 +75,6 @@ def write_texts(folder, data):
         with lzma.open(folder / f"{name}.json.xz", "wt", encoding="utf-8") as file:
             json.dump(texts, file)
         print(name, len(texts))
-    pools = {name: labelled(name, data) for name in SETS}
-    pools = {name: (t[:N_POOL], y[:N_POOL].tolist()) for name, (t, y) in pools.items()}
-    with lzma.open(folder / "pools.json.xz", "wt", encoding="utf-8") as file:
-        json.dump(pools, file)
-
-
-@cache
-def pool(name, stored, data):
-    """Texts and labels of a set for its classifiers, from the written texts where they are."""
-    path = stored / "pools.json.xz" if stored else None
-    texts, labels = written(path)[name] if path and path.exists() else labelled(name, data)
-    return texts[:N_POOL], np.asarray(labels)[:N_POOL]
 
 
 def written(path) -> list[str]:
@@ -254,15 +215,6 @@ def precision_at_ten(encoder, name, data):
     return float((labels[first:][near] == labels[:n, None]).mean())
 
 
-def guarantee(encoder, name, data):
-    """The certificate of `certify`, with the risk on documents that nothing used."""
-    texts = labelled(name, data)[0][:N_POOL]
-    how = {"holdout": 1 / 3, "random_state": 0, "n_jobs": 1}
-    if type(encoder).__name__ == "AverageVectorizer":  # its vectors are in the space of the table
-        return certify_encoder(encoder, texts, **how)
-    return certify_encoder(as_encoder(encoder.encode, name="other"), texts, split=0.5, **how)
-
-
 def vector_rows(given):
     rows = []
     for name in names_of(given):
@@ -274,9 +226,6 @@ def vector_rows(given):
             "20news p@10": precision_at_ten(encoder, "20news", given.data),
             "books p@10": precision_at_ten(encoder, "books", given.data),
         }
-        for one in SETS:
-            found = guarantee(encoder, one, given.data)
-            row |= {f"{one} bound": found.bound, f"{one} risk": found.held_out_risk}
         rows.append(row | speed_of(name, encoder, given))
         print(rows[-1], flush=True)
     return rows
@@ -291,95 +240,12 @@ def speed_of(name, encoder, given):
     return {"texts/s": speed, "MB": list(size.values())[name == "distilled"]}
 
 
-def classified(task):
-    """Errors of a classifier with some labels of one set, certified and on other texts."""
-    name, one, n, draw, stored, data = task
-    texts, labels = pool(one, stored, data)
-    every = np.random.default_rng(draw).permutation(len(texts))
-    order, others = np.split(every, [min(N_LEARN, len(texts) // 3)])
-    learn = _at_least_two(order, labels, n)
-    words = "english" if name == "english" else encoder_of(name, stored)
-    given = [texts[i] for i in learn]
-    classifier = TextClassifier(words, n_jobs=1, random_state=draw).fit(given, labels[learn])
-    held, judged = np.array_split(others, 2)
-    known = [rows[np.isin(labels[rows], classifier.classes_)] for rows in (held, judged)]
-    held_out = [texts[i] for i in known[0]]
-    certificate = certify_classifier(classifier, held_out, labels[known[0]], overlap="drop")
-    wrong = 1 - classifier.score([texts[i] for i in known[1]], labels[known[1]])
-    return {"encoder": name, "set": one, "labels": n, "draw": draw, "error": wrong,
-            "certified": certificate.bound}  # fmt: skip
-
-
-def _at_least_two(order, labels, n):
-    """The first n rows, with further ones of classes that would have a single text."""
-    kept = order[:n].tolist()
-    for label in np.unique(labels[kept]):
-        same = [i for i in order.tolist() if labels[i] == label]
-        kept += [i for i in same[:2] if i not in kept]
-    counts = Counter(labels[kept].tolist())
-    return np.array([i for i in kept if counts[labels[i]] > 1])  # tiny data may have no second
-
-
-def class_rows(given):
-    names = ["english", *(name for name in names_of(given) if name != "PB-L2")]
-    tasks = [(name, one, n, draw, given.stored, given.data) for name in names for one in SETS
-             for n in N_LABELS for draw in range(given.draws)]  # fmt: skip
-    tasks.sort(key=lambda task: -task[2])
-    with ProcessPoolExecutor(given.processes) as pool:
-        found = list(pool.map(classified, tasks))
-    rows = []
-    for name in names:
-        for one in SETS:
-            row = {"encoder": name, "set": one}
-            for n in N_LABELS:
-                some = [r for r in found if (r["encoder"], r["set"], r["labels"]) == (name, one, n)]
-                row[f"error, {n} labels"] = float(np.mean([r["error"] for r in some]))
-                row[f"certified, {n}"] = float(np.mean([r["certified"] for r in some]))
-            rows.append(row)
-    return rows, found
-
-
-def found_by(task):
-    """p@10 of an index: the share of hits that have the label of the query, itself left out."""
-    name, one, draw, data = task
-    texts, labels = labelled(one, data, draw)
-    n = len(texts) if one == "books" else min(N_QUERIES, len(texts) // 2)
-    first = 0 if one == "books" else n
-    index = Index(
-        "english" if name == "english" else encoder_of(name, None), engine="exact", lexical=False
-    )
-    index.add(texts[first:])
-    right = []
-    for query, hits in enumerate(index.search(texts[:n], 11)):
-        rows = [first + hit.id for hit in hits if first + hit.id != query][:10]
-        right.append(np.mean(labels[rows] == labels[query]))
-    return float(np.mean(right))
-
-
-def index_rows(given):
-    names = {"distilled and SIF-sum": "english", "distilled": "distilled", "SIF-sum": "SIF-sum"}
-    tasks = [(name, one, draw, given.data) for name in names.values() for one in ("20news", "books")
-             for draw in range(given.draws if one == "20news" else 1)]  # fmt: skip
-    with ProcessPoolExecutor(given.processes) as pool:
-        found = dict(zip(tasks, pool.map(found_by, tasks)))
-    rows = []
-    for shown, name in names.items():
-        news = np.array([score for task, score in found.items() if task[:2] == (name, "20news")])
-        rows.append({"index": shown, "draws": given.draws, "20news p@10": float(news.mean()),
-                     "standard error": standard_error(news),
-                     "books p@10": found[name, "books", 0, given.data]})  # fmt: skip
-    return rows
-
-
 def main():
     parser = parser_for(__doc__, name="two-cores")
-    parser.add_argument("--part", choices=["vectors", "classify", "index"], default="vectors")
     parser.add_argument("--stored", type=Path, help="folder of the written texts and vectors")
     parser.add_argument("--minilm", type=Path, help="folder of all-MiniLM-L6-v2")
     parser.add_argument("--write-texts", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
     parser.add_argument("--encode", choices=list(OTHERS.values()), help=argparse.SUPPRESS)
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--draws", type=int, default=N_DRAWS)
     given = parser.parse_args()
     if given.write_texts:
         write_texts(given.write_texts, given.data)
@@ -387,20 +253,10 @@ def main():
     if given.encode:
         encode_others(given)
         return
-    if given.part == "classify":
-        rows, _ = class_rows(given)
-        shown = {f"{r['encoder']} {r['set']}": r["error, 100 labels"] for r in rows}
-        title = "Errors of TextClassifier with each encoder, and what is certified"
-    elif given.part == "index":
-        rows = index_rows(given)
-        shown = {row["index"]: row["20news p@10"] for row in rows}
-        title = "The texts that an index finds, by its vectors"
-    else:
-        rows = vector_rows(given)
-        shown = {row["encoder"]: row["STS-B test"] for row in rows}
-        title = "Encoders side by side"
-    name = given.name if given.part == "vectors" else f"{given.name}-{given.part}"
-    finish("encoders", rows, title=title, summary=shown, save=given.save, name=name)
+    rows = vector_rows(given)
+    shown = {row["encoder"]: row["STS-B test"] for row in rows}
+    title = "Encoders side by side"
+    finish("encoders", rows, title=title, summary=shown, save=given.save, name=given.name)
 
 
 if __name__ == "__main__":

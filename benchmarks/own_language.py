@@ -1,19 +1,17 @@
-"""Word vectors of a language that has no model: German novels and Japanese books, trained here.
+"""Word vectors of a language that has no model: German novels, trained here.
 
     python own_language.py texts --eltec ELTeC-deu/level1 --out german.txt
-    python own_language.py texts --aozora aozorabunko_text/cards --out japanese.txt
-    python own_language.py train --german german.txt --japanese japanese.txt --save
+    python own_language.py train --german german.txt --save
 
-The texts are public (github.com/COST-ELTeC/ELTeC-deu, github.com/aozorahack/aozorabunko_text) and
-not part of this repository. `train` trains words and 32,000 pieces of words with the defaults of
-`pacsent vectors train`, and looks at neighbours, at words of a dev set that have no vector, and for
-German at STS-B dev (languages/stsb-de-dev.csv.xz of --data): the Spearman correlation of the
-cosines of SIF-sum with the scores. Times are those of the processor, summed over its cores.
+The texts are public (github.com/COST-ELTeC/ELTeC-deu) and not part of this repository. `train`
+trains words and 32,000 pieces of words with the defaults of `pacsent vectors train`, and looks at
+neighbours, at words of a dev set without a vector, and at STS-B dev (languages/stsb-de-dev.csv.xz
+of --data): the Spearman correlation of the cosines of SIF-sum with the scores. Times are those of
+the processor, summed over its cores.
 """
 
 import csv
 import lzma
-import re
 import shutil
 import sys
 import tempfile
@@ -28,10 +26,7 @@ from harness import finish, parser_for
 from pacsent import SkipGram, make
 from pacsent.words import Corpus, train_pieces
 
-ASKED = {
-    "german": ["haus", "könig", "dampfschiff", "traurig", "geigenspielerin"],
-    "japanese": ["東京", "学校", "悲しい", "汽車", "医者"],
-}
+ASKED = ["haus", "könig", "dampfschiff", "traurig", "geigenspielerin"]
 _TEI = "{http://www.tei-c.org/ns/1.0}"
 
 
@@ -43,28 +38,8 @@ def novels(folder: Path):
             yield " ".join("".join(paragraph.itertext()).split())
 
 
-def books(folder: Path, most: int):
-    """The lines of Aozora's books without readings, notes and the colophon."""
-    left = most
-    for path in sorted(folder.rglob("*.txt")):
-        lines = lines_of(path)
-        yield from lines
-        left -= sum(map(len, lines))
-        if left <= 0:
-            return
-
-
-def lines_of(path: Path) -> list[str]:
-    """The lines of a book of Aozora without readings, notes and the colophon."""
-    text = path.read_bytes().decode("cp932", "ignore").replace("\r", "")
-    text = re.sub(r"-{50,}.*?-{50,}", "", text, count=1, flags=re.S)
-    text = re.split(r"\n底本：", text)[0]
-    text = re.sub(r"《[^》]*》|［＃[^］]*］|[｜※]", "", text)
-    return [line.strip() for line in text.split("\n")]
-
-
 def write_texts(given):
-    lines = novels(given.eltec) if given.eltec else books(given.aozora, given.characters)
+    lines = novels(given.eltec)
     n_lines = 0
     with open(given.out, "w", encoding="utf-8") as file:
         for line in filter(None, lines):
@@ -120,40 +95,32 @@ def trained(language, text, n_pieces, given) -> tuple[dict, list[str]]:
         "pieces, core-minutes": (learned - start) / 60,
         "counting, core-minutes": (counted - learned) / 60,
         "training, core-minutes": (done - counted) / 60,
-        "STS-B de dev Spearman": None,
-        "unknown tokens there, %": None,
     }
-    if language == "german":
-        first, second, scores = pairs(given.data, "dev")
-        encoded = words.vocabulary.encode(first + second)
-        row["STS-B de dev Spearman"] = correlation(words, first, second, scores)
-        row["unknown tokens there, %"] = 100 * (1 - encoded.coverage)
-    shown = [neighbours(words, word) for word in ASKED[language]]
+    first, second, scores = pairs(given.data, "dev")
+    encoded = words.vocabulary.encode(first + second)
+    row["STS-B de dev Spearman"] = correlation(words, first, second, scores)
+    row["unknown tokens there, %"] = 100 * (1 - encoded.coverage)
+    shown = [neighbours(words, word) for word in ASKED]
     print(f"{language}, {row['vocabulary']}", *shown, sep="\n  ", file=sys.stderr)
     return row, shown
 
 
 def train(given):
     rows, shown = [], {}
-    for language in ("german", "japanese"):
-        text = getattr(given, language)
-        for n_pieces in (None, given.pieces) if text else ():
-            row, near = trained(language, text, n_pieces, given)
-            rows.append(row)
-            shown[f"{language}, {row['vocabulary']}"] = near
+    for n_pieces in (None, given.pieces) if given.german else ():
+        row, near = trained("german", given.german, n_pieces, given)
+        rows.append(row)
+        shown[f"german, {row['vocabulary']}"] = near
     finish("own_language", rows, summary=shown, save=given.save, name=given.name,
-           title="Word vectors trained on German novels and Japanese books")  # fmt: skip
+           title="Word vectors trained on German novels")  # fmt: skip
 
 
 def main():
     parser = parser_for(__doc__, name="novels")
     parser.add_argument("part", choices=["texts", "train"], nargs="?", default="train")
     parser.add_argument("--eltec", type=Path, help="folder of TEI files")
-    parser.add_argument("--aozora", type=Path, help="folder of Aozora's text files")
-    parser.add_argument("--characters", type=int, default=30_000_000, help="of Aozora, at most")
     parser.add_argument("--out", type=Path, help="file of lines to write")
     parser.add_argument("--german", type=Path, help="file of lines to train on")
-    parser.add_argument("--japanese", type=Path, help="file of lines to train on")
     parser.add_argument("--pieces", type=int, default=32_000)
     parser.add_argument("--dims", type=int, default=100)
     parser.add_argument("--epochs", type=int, default=5)

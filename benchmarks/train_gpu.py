@@ -1,4 +1,4 @@
-"""Skip-gram on one GPU: words per second, quality of both tables, memory, and the traffic floor.
+"""Skip-gram on one GPU: words per second, quality of both tables, and memory.
 
     python benchmarks/train_gpu.py [--data FOLDER] [--baselines] [--save] [--name NAME]
     python benchmarks/train_gpu.py --full-scale --save          # the paper's corpus size
@@ -7,18 +7,13 @@ The text is enwik8, cleaned as the paper does, or `--text`.
 The full-scale run draws 4.5 billion tokens of 2,472,211 words from Zipf's law on the
 device and trains five epochs on them: quality means nothing there, time does. A word is a token of
 the corpus, before sub-sampling.
-
-The floor: what limits the speed is how many rows can be read from and added to the tables in a
-second. Both are measured here by a kernel that does nothing else (row_traffic.cu), and the rows
-that one kept token needs are counted.
 """
 
-import ctypes
 import os
 import tempfile
 import time
 import types
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +29,6 @@ except ImportError:  # --help needs no torch
 
 from pacsent import Corpus, Vocabulary  # noqa: E402
 from pacsent.gpu import require, train_skipgram  # noqa: E402
-from pacsent.gpu.device import Kernel  # noqa: E402
 from pacsent.gpu.skipgram import alias_table  # noqa: E402
 
 BLAZINGTEXT = 5.4e6  # words/s on one GPU, as published (Gupta and Khare, 2017)
@@ -96,52 +90,6 @@ class Quality:
 
 
 # ------------------------------------------------------------------------------------------------
-# the floor
-# ------------------------------------------------------------------------------------------------
-
-
-def traffic(counts, device):
-    """Rows of 300 floats per second that can be read, added, and read and added."""
-    noise = torch.from_numpy(alias_table(counts.astype(float) ** 0.75).view(np.int32)).to(device)
-    table = torch.zeros(len(counts), 320, device=device)
-    sink = torch.zeros(1, device=device)
-    n_blocks, n_rounds = 8 * torch.cuda.get_device_properties(device).multi_processor_count, 2000
-    source = (Path(__file__).parent / "row_traffic.cu").read_text()
-    rates = []
-    for mode in (1, 2, 3):
-        kernel = Kernel(source, "rows", {"MODE": mode}, device)
-        seconds = []
-        for _ in range(4):
-            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            start.record()
-            kernel.launch(
-                n_blocks, 32,
-                [table, noise, ctypes.c_uint32(len(counts)), ctypes.c_int(n_rounds), sink],
-            )  # fmt: skip
-            stop.record()
-            torch.cuda.synchronize()
-            seconds.append(start.elapsed_time(stop) / 1e3)
-        rates.append(16 * n_blocks * n_rounds / sorted(seconds[1:])[1])
-    return rates
-
-
-def rows_per_kept_token(window, n_negatives, n_centres):
-    """Rows read (and as many added) for one centre word inside a document."""
-    spans = []
-    for reach in product(range(1, window + 1), repeat=n_centres):
-        low = min(c - r for c, r in enumerate(reach))
-        high = max(c + r for c, r in enumerate(reach))
-        spans.append(high - low + 1 - (n_centres == 1))
-    return (n_centres + n_negatives + np.mean(spans)) / n_centres
-
-
-def floor_of(report, rates, *, n_negatives, window, n_centres):
-    """(seconds the rows alone would take, rows per second reached)."""
-    rows = report["n_kept"] * rows_per_kept_token(window, n_negatives, n_centres)
-    return rows / rates[2], rows / report["seconds"]
-
-
-# ------------------------------------------------------------------------------------------------
 # corpora
 # ------------------------------------------------------------------------------------------------
 
@@ -168,19 +116,14 @@ def zipf_corpus(n_words, n_tokens, device, seed=0):
     )
 
 
-def run(corpus, name, rates, quality=None, **settings):
+def run(corpus, name, quality=None, **settings):
     """One row of the table."""
     told: dict = {}
-    shape = {"n_negatives": 15, "window": 5, "n_centres": 2} | settings
     started = time.perf_counter()
     input_vectors, output_vectors, losses = train_skipgram(
         corpus, random_state=0, report=told.update, **settings
     )
     wall = time.perf_counter() - started
-    floor, rows = floor_of(
-        told, rates,
-        **{key: shape[key] for key in ("negatives", "n_negatives", "window", "n_centres")},
-    )  # fmt: skip
     row = {
         "run": name,
         "M words/s": round(told["tokens_per_second"] / 1e6, 1),
@@ -189,8 +132,6 @@ def run(corpus, name, rates, quality=None, **settings):
         "with set-up": round(wall, 2),
         "loss": round(losses[-1], 4),
         "GB": round(told["peak_bytes"] / 1e9, 2),
-        "G rows/s": round(float(rows) / 1e9, 3),
-        "x floor": round(float(told["seconds"] / floor), 2),
     }
     scores = [quality(input_vectors), quality(output_vectors)] if quality else [[None] * 3] * 2
     for table, values in zip(("in", "out"), scores):
@@ -231,12 +172,10 @@ def main():
 
 
 def on_text(corpus, arguments, device):
-    rates = traffic(corpus.vocabulary.counts, device)
-    print("G rows/s read, added, both:", [round(rate / 1e9, 3) for rate in rates], flush=True)
     quality = Quality(arguments.data / "words", corpus.vocabulary.words, device)
     train_skipgram(corpus, n_epochs=1)  # compiles, fills caches
     train_skipgram(corpus, n_epochs=1, n_centres=1)
-    common = {"rates": rates, "quality": quality, "n_epochs": arguments.epochs}
+    common = {"quality": quality, "n_epochs": arguments.epochs}
     rows = [
         run(corpus, "shared (2 centre words)", **common),
         run(corpus, "shared (1 centre word)", n_centres=1, **common),
@@ -247,8 +186,6 @@ def on_text(corpus, arguments, device):
         rows.append(run(corpus, f"shared, d={n_dims}", n_dims=n_dims, **common))
     for n_negatives in (5, 10, 20, 30):
         rows.append(run(corpus, f"shared, k={n_negatives}", n_negatives=n_negatives, **common))
-    for row in rows[4:8]:
-        row["G rows/s"] = row["x floor"] = None  # the floor was measured for rows of 300
     if arguments.baselines:
         rows += [{key: baseline.get(key) for key in rows[0]} for baseline in baselines(corpus)]
     return rows
@@ -296,16 +233,14 @@ def at_full_scale(arguments, device):
     corpus = zipf_corpus(PAPER_WORDS, arguments.tokens, device)
     torch.cuda.synchronize()
     print(f"drawn in {time.perf_counter() - started:.1f} s", flush=True)
-    rates = traffic(corpus.vocabulary.counts, device)
-    print("G rows/s read, added, both:", [round(rate / 1e9, 3) for rate in rates], flush=True)
     rows = []
     for n_tokens in (arguments.tokens // 100, arguments.tokens // 10):
         part = types.SimpleNamespace(**vars(corpus))
         part.ids, part.n_tokens = corpus.ids[:n_tokens], n_tokens
         part.offsets = np.append(np.arange(0, n_tokens, 1000), n_tokens)
-        rows.append(run(part, f"Zipf, {n_tokens / 1e6:,.0f} M words, 1 epoch", rates, n_epochs=1))
+        rows.append(run(part, f"Zipf, {n_tokens / 1e6:,.0f} M words, 1 epoch", n_epochs=1))
     name = f"Zipf, {arguments.tokens / 1e6:,.0f} M words, {arguments.epochs} epochs"
-    rows.append(run(corpus, name, rates, n_epochs=arguments.epochs))
+    rows.append(run(corpus, name, n_epochs=arguments.epochs))
     return rows
 
 

@@ -70,8 +70,8 @@ def test_a_benchmark_ends_with_its_json_line(monkeypatch, capsys):
 
 
 # benchmark and arguments -> what it needs besides [dev]; each is run on tiny data. Those of serve
-# are tested with their package, those of the GPU need one, distill the vectors of its teacher, and
-# own_language texts that are not part of the data.
+# are tested with their package, those of the GPU need one, and own_language texts that are not part
+# of the data.
 RUNS = {
     "classify accuracy --sets subj --seeds 1": (),
     "classify few --sets subj --labels 20": (),
@@ -80,8 +80,6 @@ RUNS = {
     "certify": (),
     "guarantees --sets subj --draws 1": (),
     "encoders": (),
-    "encoders --part classify --draws 1": (),
-    "encoders --part index --draws 1": (),
     "cold --rounds 1 --tasks import help": (),
     "encode": ("gensim", "model2vec"),
     "english retrieval": (),
@@ -89,7 +87,7 @@ RUNS = {
     "labels --part stop --draws 1": (),
     "labels --part next --sets subj --draws 1 --processes 1": ("skactiveml",),
     "labels --part wrong --sets subj --draws 1 --processes 1": ("cleanlab",),
-    "languages --labels 20 --sets subj --draws 2 --processes 1": (),
+    "languages --labels 20 --sets german --draws 2 --processes 1": (),
     "multilingual": (),
     "scale --rows 500 --rounds 1": ("pyarrow",),
     "search speed --texts 200": (),
@@ -102,7 +100,7 @@ RUNS = {
     "before_after --rounds 1 --repeat 1": (),
 }
 QUICK = {"table_time"}
-ELSEWHERE = {"serve", "train_gpu", "distill", "own_language"}
+ELSEWHERE = {"serve", "train_gpu", "own_language"}
 
 
 @pytest.fixture(scope="module")
