@@ -224,13 +224,15 @@ TABLE: dict[str, Call] = {
             "decision_function",
         )
     },
-    "classify.LinearText.decision_values": Call(
+    "classify.TextClassifier.decision_values": Call(
         lambda texts: classifier().estimator_.decision_values(texts)
     ),
-    "classify.LinearText.dense_features": Call(
+    "classify.TextClassifier.dense_features": Call(
         lambda texts: classifier().estimator_.dense_features(list(texts))
     ),
-    "classify.LinearText.stream": Call(lambda texts: list(classifier().estimator_.stream(texts))),
+    "classify.TextClassifier.stream": Call(
+        lambda texts: list(classifier().estimator_.stream(texts))
+    ),
     "classify.TextClassifier.score": Call(
         lambda texts: classifier().estimator_.score(texts, LABELS)
     ),

@@ -1,32 +1,46 @@
 """TextClassifier: n-grams and sentence vectors in one linear model, for any number of labels."""
 
+import copy
 import dataclasses
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import islice
+from numbers import Integral
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_expit
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent import registry
 from pacsent.classify import classifier_state, fitting, inputs, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
-from pacsent.classify.explanation import Explanation, explain, features_page
-from pacsent.classify.linear_text import LinearText, fewest_texts
+from pacsent.classify.explanation import Explanation, explain, features_page, named_features
+from pacsent.encoders import SentenceVectorizer, make
+from pacsent.encoders.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
 from pacsent.maths.checks import check_count
 from pacsent.maths.temperature import log_probabilities
-from pacsent.parameter_checks import StrOptions, fit_context
-from pacsent.text.near_duplicates import text_units
-from pacsent.text.ngrams import NGrams, unknown_shares, word_keys
-from pacsent.text.texts import as_texts
-from pacsent.threads import n_threads
+from pacsent.parameter_checks import Interval, StrOptions, fit_context
+from pacsent.storage import State, is_model_name, load
+from pacsent.text.near_duplicates import sketches, text_units
+from pacsent.text.ngrams import NGrams, fingerprints, unknown_shares, word_hashes, word_keys
+from pacsent.text.texts import as_sentences, as_texts
+from pacsent.threads import in_order, n_threads
+from pacsent.words.vectors import WordVectors
+
+_MAX_NAMED = 200  # features per class whose names are kept
+_BATCH_TEXTS = 2048
+# From this number of texts on, an n-gram must occur in two of them.
+_MIN_TEXTS_FOR_PRUNING = 5_000
+# From this number of texts, and characters per text, on, trigrams of words are features.
+_MIN_TEXTS_FOR_TRIGRAMS, _MIN_LENGTH_FOR_TRIGRAMS = 5_000, 600
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class TextClassifier(ClassifierMixin, LinearText):
+@dataclass(eq=False, repr=False)
+class TextClassifier(ClassifierMixin, BaseEstimator):
     """Classify texts by their n-grams and by their sentence vectors, together.
 
     Without `words` it needs no model of the language: a script without spaces between words
@@ -107,18 +121,33 @@ class TextClassifier(ClassifierMixin, LinearText):
     [('film', 'good'), ()]
     """
 
+    words: Any = None
+    _: KW_ONLY
+    method: str = "Average"
+    ngrams: str | tuple[int, int] = "auto"
     weighting: str = "auto"
     selection: str = "auto"
+    Cs: Sequence[float] = fitting.CS
+    dense_scales: Sequence[float] = fitting.DENSE_SCALES
     class_weight: str | dict | None = None
     characters: tuple[int, int] | None = (2, 5)
+    n_jobs: int | None = None
+    random_state: int = 0
 
+    kind: ClassVar[str] = "TextClassifier"
     only_texts: ClassVar[bool] = True  # rows are texts, never arrays or tables of numbers
     _parameter_constraints: ClassVar[dict] = {
-        **LinearText._parameter_constraints,
+        "words": "no_validation",  # by `as_encoder`, which takes anything that encodes texts
+        "method": [str],
+        "ngrams": [tuple, list, StrOptions({"auto"})],
         "weighting": [StrOptions({"auto", *fitting.WEIGHTINGS})],
         "selection": [StrOptions({"auto", "evidence", "folds"})],
+        "Cs": [tuple, list],
+        "dense_scales": [tuple, list],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "characters": [tuple, list, None],
+        "n_jobs": [Integral, None],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
     }
 
     # ---- fitting -------------------------------------------------------------------------------
@@ -145,79 +174,100 @@ class TextClassifier(ClassifierMixin, LinearText):
             The book, the author, the day a text is from, where new texts will be of other groups:
             texts of a group are left out together in cross-validation.
         """
-        return self._fit_anew(X, y, sample_weight, groups)
+        # On a copy that takes the place of self at the end: a rejected fit changes nothing.
+        texts, learned = as_texts(X), [name for name in vars(self) if name.endswith("_")]
+        new = copy.copy(self)
+        for name in learned:
+            delattr(new, name)
+        new._fit(texts, y, sample_weight, groups)
+        for name in learned:
+            delattr(self, name)
+        vars(self).update(vars(new))
+        return self
 
     def _fit(self, texts, labels, sample_weight, groups):
-        candidates = self._candidates(
-            fitting.WEIGHTINGS if self.weighting == "auto" else (self.weighting,)
+        weightings = fitting.WEIGHTINGS if self.weighting == "auto" else (self.weighting,)
+        candidates = fitting.Candidates(
+            inputs.as_scales(self.Cs, "Cs"),
+            inputs.as_scales(self.dense_scales, "dense_scales"),
+            weightings,
         )
         labels = inputs.counted(labels)
         sets = multilabel.label_matrix(labels, len(texts))
-        self.targets_ = "classes"
         if sets is None:
+            self.targets_ = "classes"
             self.classes_, y = inputs.encoded_labels(labels, texts)
             weights = inputs.text_weights(sample_weight, self.class_weight, self.classes_, y)
         else:
-            self._check_for_sets()
+            if self.class_weight is not None or self.selection == "evidence":
+                raise ValueError(
+                    "With several labels a text, class_weight must be None and selection auto or "
+                    f"folds. Got {self.class_weight!r} and {self.selection!r} instead."
+                )
             self.targets_ = "sets" if sets.are_sets else "indicator"
             self.classes_, y = multilabel.encoded_sets(sets)
             weights = inputs.sample_weights(sample_weight, len(texts))
         together = inputs.as_groups(groups, len(texts)), text_units(texts)
-        features = self._features(texts)
-        rows = fitting.Labelled(features.X, features.E, y, self.classes_.size, weights)
-        linear = self._solve(rows, candidates, n_threads(self.n_jobs), *together)
-        if self.characters is not None and self.targets_ == "classes":
-            linear = self._with_characters(texts, rows, linear, candidates, together)
-        self._keep(features, linear)
-        self.inverse_temperature_ = np.atleast_1d(linear.inverse_temperature)
-        self.out_of_fold_ = self.selection_.pop("out_of_fold")
 
-    def _with_characters(self, texts, rows, linear, candidates, together):
-        """`linear` averaged with the same model on n-grams of characters."""
-        threads = n_threads(self.n_jobs)
-        sizes = inputs.as_ngram_sizes(self.characters, "characters")
-        how = {"min_texts": fewest_texts(len(texts)), "n_threads": threads}
-        ngrams = NGrams.of(texts, sizes, characters=True, **how)
-        if len(ngrams) == 0:
-            return linear
-        E = np.zeros((len(texts), 0), np.float32)
-        own = dataclasses.replace(rows, X=ngrams.tf_idf(texts, threads), E=E)
-        candidates = dataclasses.replace(candidates, weightings=("tf-idf",))
-        of_characters = self._solve(own, candidates, threads, *together)
-        unknown = self._unknown_left_out(texts, rows.X, together)
-        combined = fitting.with_characters(linear, of_characters, rows, unknown)
-        if combined.characters is not None:
-            self.characters_ = ngrams
-        return combined
-
-    def _unknown_left_out(self, texts, X, together):
-        """The part of each text's words that no other text and no encoder knows, (n_texts,).
-
-        Other texts are those of other groups, without copies of the text. None where the words of
-        an encoder are not known.
-        """
-        of_vectors = self._encoder_words()
-        if of_vectors is None or self.ngrams_.sizes[0] > 1:
-            return None
-        groups, copies = together
-        units = copies if groups is None else groups
-        columns = X.indices
-        if np.unique(units).size < units.size:
-            cells = np.repeat(units.astype(np.int64), np.diff(X.indptr)) * X.shape[1] + columns
-            columns = np.unique(cells) % X.shape[1]
-        n_units = np.bincount(columns, minlength=X.shape[1])
-        known = word_keys(self.ngrams_.hashes[n_units > 1])
-        return unknown_shares(texts, (known, of_vectors))
-
-    def _check_for_sets(self):
-        if self.class_weight is not None or self.selection == "evidence":
-            name = "class_weight" if self.class_weight is not None else "selection"
+        n_letters = sum(map(len, texts))
+        are_long = n_letters >= _MIN_LENGTH_FOR_TRIGRAMS * len(texts)
+        auto = (1, 3) if are_long and len(texts) >= _MIN_TEXTS_FOR_TRIGRAMS else (1, 2)
+        self.ngrams_ = self._count(texts, inputs.as_ngram_sizes(self.ngrams) or auto)
+        if len(self.ngrams_) == 0:
             raise ValueError(
-                f"{name} must be {'None' if name == 'class_weight' else 'auto or folds'} with "
-                f"several labels a text. Got {getattr(self, name)!r} instead."
+                "texts must hold words. Got no word in any of them instead. Check which column "
+                "holds the text."
             )
+        X, lengths = self.ngrams_.tf_idf_and_lengths(texts, n_threads(self.n_jobs))
+        # Vectors are centred and scaled to a mean square of 1.
+        self.vectorizer_ = self._make_vectorizer(texts)
+        E = self.dense_features(texts)
+        mean = E.mean(axis=0, dtype=np.float64)
+        E = E - mean.astype(np.float32)
+        scale = np.sqrt(max(float((E.astype(np.float64) ** 2).sum(axis=1).mean()), 1e-30))
+        E = np.ascontiguousarray(E * np.float32(1.0 / scale))
 
-    def _solve(self, rows, candidates, threads, groups, copies):
+        rows = fitting.Labelled(X, E, y, self.classes_.size, weights)
+        linear = self._solve(rows, candidates, *together)
+        self.characters_ = NGrams((1, 1), np.zeros(0), np.zeros(0), characters=True)
+        if self.characters is not None and sets is None:
+            linear = self._with_characters(texts, rows, linear, candidates, together)
+        self._keep(linear, mean, scale)
+        self.selection_["n_texts"] = len(texts)
+        self.named_features_ = named_features(self, texts, float(lengths.mean()), mean, _MAX_NAMED)
+        self.training_fingerprints_ = np.unique(fingerprints(texts))
+        has_all_pairs = self.ngrams_.sizes == (1, 2) and len(texts) < _MIN_TEXTS_FOR_PRUNING
+        self.training_sketches_ = sketches(texts, (self.ngrams_, X) if has_all_pairs else None)
+
+    def _count(self, texts, sizes, characters=False):
+        min_texts = 2 if len(texts) >= _MIN_TEXTS_FOR_PRUNING else 1
+        threads = n_threads(self.n_jobs)
+        return NGrams.of(
+            texts, sizes, min_texts=min_texts, n_threads=threads, characters=characters
+        )
+
+    def _make_vectorizer(self, texts):
+        return None if self.words is None else self._as_encoder(self.words).fit(texts)
+
+    def _as_encoder(self, words):
+        if isinstance(words, list | tuple) and not is_stored(words):
+            return ConcatenatedEncoder([self._as_encoder(part) for part in words])
+        if isinstance(words, str | Path) and is_model_name(words):
+            words = load(words)
+        if isinstance(words, WordVectors):
+            averages = make(self.method, words, on_empty="ignore", n_jobs=self.n_jobs)
+            if words.sentences is None:
+                return averages
+            distilled = clone(words.sentences).set_params(on_empty="ignore", n_jobs=self.n_jobs)
+            if words.counts is None:  # static embeddings of another program
+                return distilled
+            return ConcatenatedEncoder([averages, distilled])
+        if isinstance(words, SentenceVectorizer):
+            return clone(words).set_params(on_empty="ignore")
+        return as_encoder(words)
+
+    def _solve(self, rows, candidates, groups, copies):
+        threads = n_threads(self.n_jobs)
         if self.targets_ != "classes":
             how = candidates, threads, self.random_state, groups, copies
             linear, self.thresholds_, self.min_labels_ = multilabel.fit(rows, *how)
@@ -234,7 +284,116 @@ class TextClassifier(ClassifierMixin, LinearText):
             return fitting.fit_by_evidence(rows, threads, folds if grouped else None)
         return fitting.fit_by_both(rows, candidates, threads, folds, grouped)
 
+    def _with_characters(self, texts, rows, linear, candidates, together):
+        """`linear` averaged with the same model on n-grams of characters."""
+        sizes = inputs.as_ngram_sizes(self.characters, "characters")
+        ngrams = self._count(texts, sizes, characters=True)
+        if len(ngrams) == 0:
+            return linear
+        X = ngrams.tf_idf(texts, n_threads(self.n_jobs))
+        E = np.zeros((len(texts), 0), np.float32)
+        candidates = dataclasses.replace(candidates, weightings=("tf-idf",))
+        of_characters = self._solve(dataclasses.replace(rows, X=X, E=E), candidates, *together)
+
+        # The fraction of each text's words that no text of another group, no text that is not a
+        # copy, and no encoder contains; None if the encoder does not list its words.
+        oov_rates, of_encoder = None, self._encoder_words()
+        if of_encoder is not None and self.ngrams_.sizes[0] == 1:
+            groups, copies = together
+            clusters = copies if groups is None else groups
+            columns, n_columns = rows.X.indices, rows.X.shape[1]
+            if np.unique(clusters).size < clusters.size:
+                cells = np.repeat(clusters.astype(np.int64), np.diff(rows.X.indptr)) * n_columns
+                columns = np.unique(cells + columns) % n_columns
+            n_clusters = np.bincount(columns, minlength=n_columns)
+            known = word_keys(self.ngrams_.hashes[n_clusters > 1])
+            oov_rates = unknown_shares(texts, (known, of_encoder))
+        combined = fitting.with_characters(linear, of_characters, rows, oov_rates)
+        if combined.characters is not None:
+            self.characters_ = ngrams
+        return combined
+
+    def _keep(self, linear, mean, scale):
+        """The weights of the model, for vectors that are neither centred nor scaled."""
+        self.coef_ngrams_ = np.ascontiguousarray(linear.sparse, np.float32)
+        self.coef_dense_ = np.ascontiguousarray(linear.dense / scale, np.float32)
+        self.intercept_ = linear.intercept - mean @ self.coef_dense_.astype(np.float64)
+        self.mean_vector_ = mean
+        k = self.intercept_.size
+        part = linear.characters or fitting.Characters(
+            np.zeros((0, k)), np.zeros(k), fitting.CharacterShare()
+        )
+        self.coef_characters_ = np.ascontiguousarray(part.coef, np.float32)
+        self.intercept_characters_ = np.asarray(part.intercept, np.float64)
+        self.character_share_ = part.share
+        self.inverse_temperature_ = np.atleast_1d(linear.inverse_temperature)
+        self.selection_ = dict(linear.report)
+        self.out_of_fold_ = self.selection_.pop("out_of_fold")
+        parts = self.coef_ngrams_, self.coef_characters_, self.coef_dense_, self.intercept_
+        if not all(np.isfinite(part).all() for part in parts):
+            raise ValueError(
+                "The weights that were fitted must be finite. They are not: sample_weight, "
+                "class_weight, Cs, dense_scales or the word vectors are too large or too small."
+            )
+
     # ---- predicting ----------------------------------------------------------------------------
+
+    def dense_features(self, texts: Sequence[str]) -> np.ndarray:
+        """Vectors of the texts by the sentence encoder, (n, n_dims)."""
+        if self.vectorizer_ is None:
+            return np.zeros((len(texts), 0), np.float32)
+        return np.asarray(self.vectorizer_.transform(texts), np.float32)
+
+    def decision_values(self, texts: Iterable[str]) -> np.ndarray:
+        """Values of the linear model; one column for two classes or numbers, (n, n_columns)."""
+        pieces = list(self.stream(texts))
+        return np.concatenate(pieces) if pieces else np.zeros((0, self.intercept_.size))
+
+    def stream(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
+        """`decision_values` in batches, in constant memory; texts may be a generator."""
+        check_is_fitted(self)
+        texts = as_sentences(texts, "texts")
+
+        def work(batch):
+            values = self.ngrams_.scores(batch, self.coef_ngrams_)
+            values += self.dense_features(batch) @ self.coef_dense_ + self.intercept_
+            shares, other = self._by_characters(batch)
+            values += shares[:, None] * (other - values)
+            return values
+
+        remaining = iter(texts)
+        batches = iter(lambda: as_texts(list(islice(remaining, _BATCH_TEXTS))), [])
+        return in_order(work, batches, self.n_jobs)
+
+    def _by_characters(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The decision values by n-grams of characters, and their share in the decision.
+
+        (n_texts,) and (n_texts, n_columns). The share of a text does not rise with its unknown
+        words where its characters are unknown as well.
+        """
+        share, known = self.character_share_, self._encoder_words()
+        shares = np.full(len(texts), share.least)
+        if share.usual < 1.0 and known is not None:
+            shares = share.of(unknown_shares(texts, (self.ngrams_.keys, known)))
+        values = np.zeros((len(texts), self.intercept_.size))
+        rows = np.flatnonzero(shares)
+        if rows.size:
+            values[rows] = self.characters_.scores([texts[i] for i in rows], self.coef_characters_)
+            shares[rows[~values[rows].any(axis=1)]] = share.least
+        return shares, values + self.intercept_characters_
+
+    def _encoder_words(self) -> np.ndarray | None:
+        """The words that the encoder knows, for `unknown_shares`; None where they are not known."""
+        if not hasattr(self, "_encoder_words_"):
+            encoders = [] if self.vectorizer_ is None else [self.vectorizer_]
+            encoders = getattr(self.vectorizer_, "encoders_", encoders)
+            self._encoder_words_ = None
+            if all(isinstance(encoder, SentenceVectorizer) for encoder in encoders):
+                words = [w for encoder in encoders for w in encoder.word_vectors.vocabulary.words]
+                # subwords are not words
+                hashes = np.unique(word_hashes([w for w in words if not w.startswith("##")]))
+                self._encoder_words_ = word_keys(hashes[hashes > 0])
+        return self._encoder_words_
 
     def decision_function(self, texts: Iterable[str]) -> np.ndarray:
         """Log-odds of the second of two classes, (n,); one value for each of many, (n, k)."""
@@ -327,10 +486,10 @@ class TextClassifier(ClassifierMixin, LinearText):
         """
         check_is_fitted(self)
         check_count("n", n)
-        position = inputs.position(self.classes_, label)
-        if self.intercept_.size > 1:
-            return self._strongest(position, 1, n)
-        return self._strongest(0, 1 if position else -1, n)
+        position, (names, values) = inputs.position(self.classes_, label), self.named_features_
+        weights = values[:, position] if values.shape[1] > 1 else values[:, 0] * (2 * position - 1)
+        order = np.argsort(-weights, kind="stable")[: min(n, _MAX_NAMED)]
+        return [(names[i], float(weights[i])) for i in order if weights[i] > 0]
 
     def top_features_html(self, n: int = 20) -> str:
         """A page with the `top_features` of every class."""
@@ -348,17 +507,26 @@ class TextClassifier(ClassifierMixin, LinearText):
 
     # ---- files ---------------------------------------------------------------------------------
 
-    kind = "TextClassifier"
+    def state(self) -> State:
+        """What `pacsent.save` writes: parameters, what `fit` learned, the vectorizer."""
+        check_is_fitted(self)
+        parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "words"}
+        parts = {} if self.vectorizer_ is None else {"vectorizer": self.vectorizer_}
+        return State({"parameters": parameters}, classifier_state.to_arrays(self), parts)
 
-    def _arrays(self):
-        return classifier_state.to_arrays(self)
-
-    @staticmethod
-    def _attributes(tensors, vectorizer):
-        return classifier_state.from_arrays(tensors, vectorizer)
+    @classmethod
+    def from_state(cls, state: State) -> "TextClassifier":
+        """The inverse of `state`."""
+        vectorizer = state.parts.get("vectorizer")
+        classifier = cls(vectorizer, **state.config["parameters"])
+        classifier._validate_params()
+        vars(classifier).update(classifier_state.from_arrays(state.tensors, vectorizer))
+        return classifier
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
         tags.classifier_tags.multi_label = True
         return tags
 

@@ -9,9 +9,10 @@ fitted and averaged.
 """
 
 import warnings
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import groupby, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,12 +181,10 @@ def is_few(n_texts: int, n_classes: int) -> bool:
 
 
 def fit_by_evidence(rows: Labelled, n_threads: int = 1, folds: "Folds | None" = None) -> Linear:
-    """A Gaussian process for each column, averaged over its scales."""
-    return _process(rows, n_threads, folds)[0]
+    """A Gaussian process for each column, averaged over its scales.
 
-
-def _process(rows, n_threads, folds=None):
-    """The Gaussian process, and its leave-one-out decision values."""
+    Texts are held out one by one, or by `folds`.
+    """
     K_sparse = products(rows.X).astype(np.float64)
     K_dense = (rows.E @ rows.E.T).astype(np.float64)
     grid = scales(len(rows.labels), len(rows.columns), rows.E.shape[1] > 0)
@@ -209,7 +208,7 @@ def _process(rows, n_threads, folds=None):
         "variances": process.best,
         "n_candidates": sum(map(len, grid)),
     }
-    linear = Linear(
+    return Linear(
         (rows.X.T @ process.sparse).astype(np.float32),
         (rows.E.T @ process.dense).astype(np.float32),
         process.intercept,
@@ -217,7 +216,6 @@ def _process(rows, n_threads, folds=None):
         report,
         (judged, process.left_out[judged]),
     )
-    return linear, process.left_out
 
 
 def products(X: sparse.csr_matrix) -> np.ndarray:
@@ -243,9 +241,11 @@ def fit_by_both(
     rows: Labelled, candidates: Candidates, n_threads: int, folds: "Folds", grouped: bool
 ) -> Linear:
     """The mean of the Gaussian process and of the candidates with the least loss on folds."""
-    process, left_out = _process(rows, n_threads, folds if grouped else None)
+    process = fit_by_evidence(rows, n_threads, folds if grouped else None)
+    left_out = np.zeros((len(rows.labels), len(rows.columns)))
+    left_out[process.left_out[0]] = process.left_out[1]
     tried = try_all(rows, candidates, folds, n_threads)
-    shares = least_loss(tried)
+    shares = tried.shares(np.argsort(tried.losses(), kind="stable")[:_MAX_AVERAGED], 1.0)
     solved = fit_mixture(rows, tried.table, shares, n_threads)
     of_folds = tried.values @ shares
     of_process = left_out[tried.tested]
@@ -255,7 +255,7 @@ def fit_by_both(
     report |= {
         "selection": "evidence and folds",
         "n_candidates": process.report["n_candidates"] + len(tried.table),
-        "averaged": _named_shares(tried.table, shares),
+        "averaged": tried.averaged(shares),
     }
     return Linear(
         (process.sparse + np.float32(factor) * solved.sparse) / 2,
@@ -282,13 +282,16 @@ def with_characters(
     factor = np.sqrt(np.mean(values**2) / max(np.mean(other**2), 1e-30))
     other = factor * other
     mixed = [values + share * (other - values) for share in CHARACTER_SHARES]
-    losses = np.stack(
-        [_losses(decisions, rows.labels[which], rows.weights[which]) for decisions in mixed]
-    )
+    labels, weights = rows.labels[which], rows.weights[which]
+    losses = np.empty((len(mixed), labels.size))
+    for at, decisions in enumerate(mixed):
+        inverse_temperature = fit_inverse_temperature(decisions, labels, weights)
+        log_p = log_probabilities(decisions, inverse_temperature)
+        losses[at] = -weights * log_p[np.arange(labels.size), labels]
     at = int(np.argmin(losses.sum(axis=1)))
     gains = losses[0] - losses[at]
     proven = _MIN_STANDARD_ERRORS[int(gains.size >= MIN_FOLD_TEXTS)]
-    is_small = gains.sum() < _MIN_CHARACTER_GAIN * rows.weights[which].sum()
+    is_small = gains.sum() < _MIN_CHARACTER_GAIN * weights.sum()
     if is_small or gains.sum() <= proven * np.sqrt(gains.size) * gains.std():
         at = 0
     share, mean = CharacterShare(float(CHARACTER_SHARES[at])), mixed[at]
@@ -307,12 +310,6 @@ def with_characters(
         return combined
     coef, intercept = characters.sparse * np.float32(factor), factor * characters.intercept
     return replace(combined, characters=Characters(coef, intercept, share))
-
-
-def _losses(values, labels, weights):
-    """Log-loss of each row times its weight, at the best inverse temperature."""
-    scale = np.atleast_1d(fit_inverse_temperature(values, labels, weights))
-    return -weights * log_probabilities(values, scale)[np.arange(labels.size), labels]
 
 
 def _judged(values, rows, which):
@@ -344,14 +341,18 @@ def fit_by_folds(
     """The mean of the candidates with the fewest errors on held-out folds, solved on all rows."""
     part, folds, chosen = selected(rows, rows.labels, seed, groups, copies)
     tried = try_all(part, candidates, folds, n_threads)
-    shares = most_hits(tried)
+    hits = np.array([row["accuracy"] for row in tried.table]) * len(tried.tested)
+    weights = softmax(hits / _WEIGHT_TEMPERATURE)
+    best = np.argsort(-weights, kind="stable")[:_MAX_AVERAGED]
+    best = best[weights[best] > _MIN_WEIGHT * weights.max()]
+    shares = tried.shares(best, weights[best])
     model = fit_mixture(rows, tried.table, shares, n_threads)
     mean = tried.values @ shares
     report = tried.table[int(np.argmax(shares * tried.spread))] | _judged(mean, part, tried.tested)
     report |= {
         "selection": "folds",
         "n_candidates": len(tried.table),
-        "averaged": _named_shares(tried.table, shares),
+        "averaged": tried.averaged(shares),
         "candidates": tried.table,
     }
     return replace(
@@ -397,20 +398,61 @@ def folds_for(
     `copies` has the same number for rows of the same text, which stay together too: a text that
     is also fitted is no held-out text.
     """
-    n_used = int(np.clip(-(-_MAX_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))
     if groups is None:
-        of = np.minimum(_folds(labels, rng, copies), n_used)
+        n_used = int(np.clip(-(-_MAX_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))
+        first, text_of = _distinct_texts(labels, copies)
+        of = np.empty(first.size, np.int64)
+        for c in np.unique(labels):
+            rows = rng.permutation(np.flatnonzero(labels[first] == c))
+            of[rows] = (np.arange(rows.size) + rng.integers(N_FOLDS)) % N_FOLDS
+        of = np.minimum(of[text_of], n_used)
         return Folds(of, n_used, of < n_used)
-    of = _grouped_folds(labels, groups, rng)
+
+    n_groups = np.unique(groups).size
+    if n_groups < 2:
+        raise ValueError(
+            "groups must be at least two. Got one instead. Leave groups out, or add other texts."
+        )
+    from sklearn.model_selection import StratifiedGroupKFold  # a second to import
+
+    n_class_groups = max(np.unique(groups[labels == c]).size for c in np.unique(labels))
+    n_folds, state = min(N_FOLDS, n_groups, n_class_groups), int(rng.integers(2**31))
+    splits = StratifiedGroupKFold(max(n_folds, 2), shuffle=True, random_state=state)
+    of = np.zeros(labels.size, np.int64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of classes smaller than the folds are many
+        for f, (_, tested) in enumerate(splits.split(labels, labels, groups)):
+            of[tested] = f
     # a class that occurs in no other group cannot be learnt, so its rows are not scored
-    known = [np.isin(labels, labels[of != f]) & (of == f) for f in range(N_FOLDS)]
-    judged = np.any(known, axis=0)
+    judged = np.any([np.isin(labels, labels[of != f]) & (of == f) for f in range(N_FOLDS)], axis=0)
     if not judged.any():
         raise ValueError(
             "groups must hold texts of some class in two of them at least. Got every class in one "
             "group instead. Leave groups out, or add texts of other groups."
         )
     return Folds(of, N_FOLDS, judged)
+
+
+def _distinct_texts(labels, copies):
+    """The first row of each text, in order, and the text of each row.
+
+    Every row is its own text where a class would have fewer than two: folds could not hold one
+    out and fit the other.
+    """
+    rows = np.arange(labels.size)
+    if copies is None:
+        return rows, rows
+    first, text_of = np.unique(copies, return_index=True, return_inverse=True)[1:]
+    n_texts = np.bincount(labels[first], minlength=labels.max() + 1)
+    if (n_texts[np.unique(labels)] < 2).any():
+        return rows, rows
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[text_of]
+
+
+def has_many_copies(labels: np.ndarray, copies: np.ndarray) -> bool:
+    """Whether leaving out one row at a time would mostly judge texts that are still fitted."""
+    return _distinct_texts(labels, copies)[0].size < _MIN_DISTINCT_FRACTION * labels.size
 
 
 @dataclass(frozen=True)
@@ -433,8 +475,24 @@ class Tried:
 
     @property
     def spread(self) -> np.ndarray:
-        """Size of each candidate's decision values."""
+        """Root mean square of each candidate's decision values."""
         return np.sqrt(np.mean(np.square(self.values), axis=(0, 1))) + 1e-12
+
+    def shares(self, best: np.ndarray, weights: np.ndarray | float) -> np.ndarray:
+        """Weights of the best candidates, divided by the spread of their decision values."""
+        shares = np.zeros(len(self.table))
+        shares[best] = weights
+        shares /= shares.sum()
+        return shares / self.spread * (shares @ self.spread)
+
+    def averaged(self, shares: np.ndarray) -> list[dict]:
+        """The options of the candidates that have a weight, with it."""
+        keys = ("weighting", "C", "dense_scale")
+        return [
+            {**{key: row[key] for key in keys}, "share": float(share)}
+            for row, share in zip(self.table, shares)
+            if share > 0
+        ]
 
 
 def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int) -> Tried:
@@ -447,46 +505,38 @@ def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int
     own candidates: then all candidates are tried on all folds.
     """
     pairs = candidates.pairs(rows.E.shape[1] > 0)
-    held_out = folds.held_out()
-    solver = _FoldSolver(rows, held_out, growth(rows.X, folds.of), n_threads)
+    held_out, lengths = folds.held_out(), growth(rows.X, folds.of)
     names = list(product(candidates.weightings, range(len(pairs))))
     first = held_out[0][folds.judged[held_out[0]]]
-    done: dict[str, dict[int, np.ndarray]] = {w: {} for w in candidates.solved}  # of the first fold
+    screened: dict = {}  # decision values in the first fold
     if rows.labels.ndim == 1 and len(held_out) > 1 and first.size >= _MIN_SCREENING_TEXTS:
         judged = folds.judged[held_out[0]]
 
         def best(names, n):
-            values = np.stack([_candidate_values(done, *name)[judged] for name in names], axis=2)
+            values = np.stack([_candidate_values(screened, *name)[judged] for name in names], 2)
             tried = Tried([], values, first, rows.labels[first], rows.weights[first])
-            order = np.argsort(tried.losses(), kind="stable")[:n]
-            return [names[at] for at in sorted(order)]
+            return [names[at] for at in np.sort(np.argsort(tried.losses(), kind="stable")[:n])]
 
         leading, *others = candidates.solved
-        solver.solve(done, {leading: range(len(pairs))}, pairs, [0])
-        if leading in candidates.weightings or not others:
-            kept = best([(leading, at) for at in range(len(pairs))], max(2, len(pairs) // 4))
-            chosen = [at for _, at in kept]
-        else:
-            chosen = list(range(len(pairs)))
-        solver.solve(done, dict.fromkeys(others, chosen), pairs, [0])
-        names = best(list(product(candidates.weightings, chosen)), _MAX_AVERAGED)
-        start = 1
-    else:
-        start = 0
-    wanted = {
-        w: sorted({at for name, at in names if name in (w, "both")}) for w in candidates.solved
+        problems = product([leading], range(len(pairs)))
+        screened |= _held_out_values(rows, problems, pairs, held_out[:1], lengths, n_threads)
+        kept = best([(leading, at) for at in range(len(pairs))], max(2, len(pairs) // 4))
+        kept_pairs = [at for _, at in kept]
+        if others:
+            problems = product(others, kept_pairs)
+            screened |= _held_out_values(rows, problems, pairs, held_out[:1], lengths, n_threads)
+        names = best(list(product(candidates.weightings, kept_pairs)), _MAX_AVERAGED)
+    solved = {
+        (part, at)
+        for weighting, at in names
+        for part in (WEIGHTINGS[:2] if weighting == "both" else (weighting,))
     }
-    later: dict[str, dict[int, np.ndarray]] = {w: {} for w in candidates.solved}
-    solver.solve(later, wanted, pairs, list(range(start, len(held_out))))
-    values = {
-        w: {
-            at: np.concatenate([done[w][at], later[w][at]]) if start else later[w][at] for at in ats
-        }
-        for w, ats in wanted.items()
-    }
+    remaining = held_out[1:] if screened else held_out
+    values = _held_out_values(rows, sorted(solved), pairs, remaining, lengths, n_threads)
+    if screened:
+        values = {name: np.concatenate([screened[name], values[name]]) for name in values}
     tested = np.concatenate(held_out)
-    judged = folds.judged[tested]
-    tested = tested[judged]
+    judged, tested = folds.judged[tested], tested[folds.judged[tested]]
     stacked = np.stack([_candidate_values(values, *name)[judged] for name in names], axis=2)
     labels, weights = rows.labels[tested], rows.weights[tested]
     table = []
@@ -504,47 +554,77 @@ def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int
     return Tried(table, stacked, tested, labels, weights)
 
 
-def _candidate_values(solved, weighting, pair):
+def _candidate_values(values, weighting, pair):
     """Decision values of a candidate; those of "both" are the mean of the two others."""
     if weighting == "both":
-        return (solved["tf-idf"][pair] + solved["naive-bayes"][pair]) / 2
-    return solved[weighting][pair]
+        return (values["tf-idf", pair] + values["naive-bayes", pair]) / 2
+    return values[weighting, pair]
 
 
-def most_hits(tried: Tried) -> np.ndarray:
-    """Weights of the candidates by their accuracy: exp(hits / _WEIGHT_TEMPERATURE)."""
-    hits = np.array([row["accuracy"] for row in tried.table]) * len(tried.tested)
-    return _even(tried, _largest(softmax(hits / _WEIGHT_TEMPERATURE)))
+def _held_out_values(rows, problems, pairs, held_out, lengths, n_threads):
+    """Decision values of the rows in each of `held_out` by models of all other rows.
+
+    For each problem (weighting, number of the pair of scales), (n_held_out, n_columns). Under
+    tf-idf all folds, classes and pairs share their features and are solved side by side; naive
+    Bayes' ratios differ by fold and class.
+    """
+    fold_of = np.full(len(rows.labels), len(held_out))
+    new_X, places, start = [], [], 0
+    for f, tested in enumerate(held_out):
+        fold_of[tested] = f
+        X = rows.X[tested]
+        X.data *= np.repeat(lengths[tested].astype(np.float32), np.diff(X.indptr))
+        new_X.append(X)
+        places.append(slice(start, start + tested.size))
+        start += tested.size
+    values = {problem: np.empty((start, len(rows.columns))) for problem in problems}
+    tasks = []
+    for weighting in WEIGHTINGS[:2]:
+        chosen = [pair for name, pair in values if name == weighting]
+        tasks += _tasks(weighting, list(product(range(len(held_out)), rows.columns, chosen)))
+
+    def work(task):
+        weighting, problems = task
+        fold, classes, at = np.array(problems).T
+        X, r = _weighted(rows, weighting, classes[0], np.flatnonzero(fold_of != fold[0]))
+        solution = solve(
+            X,
+            rows.E,
+            rows.labels,
+            pairs[at, 0],
+            pairs[at, 1],
+            positive=classes,
+            left_out=fold,
+            folds=fold_of,
+            text_weights=rows.weights,
+            tol=2e-3,
+            max_epochs=30,
+        )
+        for f in np.unique(fold):
+            mine, X = np.flatnonzero(fold == f), new_X[f]
+            if r is not None:
+                X = sparse.csr_matrix((X.data * r[X.indices], X.indices, X.indptr), X.shape)
+            decisions = solution.take(mine).decisions(X, rows.E[held_out[f]])
+            for i, column in zip(mine, decisions.T):
+                values[weighting, at[i]][places[f], classes[i] - rows.columns[0]] = column
+
+    _in_threads(work, tasks, n_threads)
+    return values
 
 
-def least_loss(tried: Tried) -> np.ndarray:
-    """Equal weights of the candidates with the least loss."""
-    weights = np.zeros(len(tried.table))
-    weights[np.argsort(tried.losses(), kind="stable")[:_MAX_AVERAGED]] = 1.0
-    return _even(tried, weights / weights.sum())
+def _tasks(weighting, problems):
+    """Problems (fold, class, ...) that are solved together, each list with its weighting."""
+    if weighting == "tf-idf":
+        size = _COLUMNS_PER_SOLVE
+        parts = [problems[i : i + size] for i in range(0, len(problems), size)]
+    else:
+        parts = [list(part) for _, part in groupby(problems, lambda problem: problem[:2])]
+    return [(weighting, part) for part in parts]
 
 
-def _largest(weights):
-    """The largest weights, without those that hardly count."""
-    kept = np.argsort(-weights, kind="stable")[:_MAX_AVERAGED]
-    kept = kept[weights[kept] > _MIN_WEIGHT * weights.max()]
-    largest = np.zeros(weights.size)
-    largest[kept] = weights[kept]
-    return largest / largest.sum()
-
-
-def _even(tried, weights):
-    """Weights divided by the size of the decision values, so that each candidate gets its own."""
-    return weights / tried.spread * (weights @ tried.spread)
-
-
-def _named_shares(table, shares):
-    keys = ("weighting", "C", "dense_scale")
-    return [
-        {**{key: row[key] for key in keys}, "share": float(share)}
-        for row, share in zip(table, shares)
-        if share > 0
-    ]
+def _in_threads(work, tasks, n_threads):
+    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(work, tasks))
 
 
 def fit_mixture(
@@ -554,29 +634,23 @@ def fit_mixture(
 
     `shares` is (n_candidates,), or (n_candidates, n_columns) where columns have their own.
     """
-    wanted: dict[str, dict] = {}
-    for row, share in zip(table, shares):
-        if np.any(share > 0):
-            both = row["weighting"] == "both"
-            for weighting in WEIGHTINGS[:2] if both else (row["weighting"],):
-                pairs = wanted.setdefault(weighting, {})
-                pair = row["C"], row["dense_scale"]
-                pairs[pair] = pairs.get(pair, 0.0) + share / (2 if both else 1)
+    n_columns = len(rows.columns)
+    if shares.ndim == 1:
+        shares = np.repeat(shares[:, None], n_columns, axis=1)
+    share_of: dict[tuple, float] = defaultdict(float)
+    for row, of_columns in zip(table, shares):
+        parts = WEIGHTINGS[:2] if row["weighting"] == "both" else (row["weighting"],)
+        for part, (column, share) in product(parts, zip(rows.columns, of_columns)):
+            if share > 0:
+                share_of[part, column, row["C"], row["dense_scale"]] += share / len(parts)
     tasks = []
-    for weighting, pairs in wanted.items():
-        for columns in _together(rows.columns, weighting, len(pairs)):
-            problems = [
-                (column, *pair, weight)
-                for column in columns
-                for pair, share in pairs.items()
-                if (weight := share if np.ndim(share) == 0 else share[column]) > 0
-            ]
-            if problems:
-                tasks.append((weighting, problems))
+    for weighting in WEIGHTINGS[:2]:
+        problems = [(-1, *key[1:], share) for key, share in share_of.items() if key[0] == weighting]
+        tasks += _tasks(weighting, sorted(problems))
 
     def work(task):
         weighting, problems = task
-        classes, Cs, scales, share = (np.array(column) for column in zip(*problems))
+        _, classes, Cs, scales, share = (np.array(values) for values in zip(*problems))
         X, r = _weighted(rows, weighting, classes[0], np.arange(len(rows.labels)))
         solution = solve(
             X,
@@ -589,100 +663,23 @@ def fit_mixture(
             tol=5e-4,
             max_epochs=100,
         )
-        of_class = np.searchsorted(rows.columns, classes)
-        if share.size == 1 and share[0] == 1.0:
-            w, v, b = solution.sparse_weights, solution.dense_weights, solution.intercepts
-        else:
-            sums = np.zeros((share.size, of_class.max() + 1 - of_class[0]), np.float32)
-            sums[np.arange(share.size), of_class - of_class[0]] = share
-            w, v, b = (
-                part @ sums
-                for part in (solution.sparse_weights, solution.dense_weights, solution.intercepts)
-            )
-        return of_class[0], w if r is None else w * r[:, None], v, b
+        sums = np.zeros((classes.size, classes[-1] + 1 - classes[0]), np.float32)
+        sums[np.arange(classes.size), classes - classes[0]] = share
+        w, v, b = (
+            part @ sums
+            for part in (solution.sparse_weights, solution.dense_weights, solution.intercepts)
+        )
+        return classes[0] - rows.columns[0], w if r is None else w * r[:, None], v, b
 
-    columns = len(rows.columns)
-    total = (
-        np.zeros((rows.X.shape[1], columns), np.float32),
-        np.zeros((rows.E.shape[1], columns), np.float32),
-        np.zeros(columns, np.float32),
+    totals = (
+        np.zeros((rows.X.shape[1], n_columns), np.float32),
+        np.zeros((rows.E.shape[1], n_columns), np.float32),
+        np.zeros(n_columns, np.float32),
     )
     for first, *parts in _in_threads(work, tasks, n_threads):
-        for whole, part in zip(total, parts):
-            whole[..., first : first + part.shape[-1]] += part
-    return Linear(total[0], total[1], total[2].astype(np.float64), 1.0)
-
-
-@dataclass(frozen=True)
-class _FoldSolver:
-    """Solves candidates on the rows outside a fold, for decision values of those inside."""
-
-    rows: Labelled
-    held_out: list[np.ndarray]
-    lengths: np.ndarray  # (n,), from `growth`
-    n_threads: int
-
-    def solve(self, out, wanted, pairs, which) -> None:
-        """out[weighting][pair] = decision values of the folds `which`, (n_tested, n_columns).
-
-        Under tf-idf all folds, classes and pairs share their features and are solved side by side;
-        naive Bayes' ratios differ by fold and class.
-        """
-        rows = self.rows
-        fold_of = np.full(len(rows.labels), len(self.held_out))
-        for f in which:
-            fold_of[self.held_out[f]] = f
-        inside = {f: rows.X[self.held_out[f]] for f in which}
-        for f, X in inside.items():
-            lengths = self.lengths[self.held_out[f]].astype(np.float32)
-            X.data *= np.repeat(lengths, np.diff(X.indptr))
-        tasks = []
-        for weighting, chosen in wanted.items():
-            problems = list(product(which, rows.columns, chosen))
-            size = _COLUMNS_PER_SOLVE if weighting == "tf-idf" else max(len(chosen), 1)
-            tasks += [(weighting, problems[i : i + size]) for i in range(0, len(problems), size)]
-
-        def work(task):
-            weighting, problems = task
-            fold, classes, at = np.array(problems).T
-            X, r = _weighted(rows, weighting, classes[0], np.flatnonzero(fold_of != fold[0]))
-            solution = solve(
-                X,
-                rows.E,
-                rows.labels,
-                pairs[at, 0],
-                pairs[at, 1],
-                positive=classes,
-                left_out=fold,
-                folds=fold_of,
-                text_weights=rows.weights,
-                tol=2e-3,
-                max_epochs=30,
-            )
-            parts = {}
-            for f in np.unique(fold):
-                part, new = solution.take(fold == f), inside[f]
-                if r is not None:
-                    new = new.copy()
-                    new.data *= r[new.indices]
-                parts[f] = part.decisions(new, rows.E[self.held_out[f]])
-            return parts
-
-        values = {
-            (w, at): np.empty((sum(self.held_out[f].size for f in which), len(rows.columns)))
-            for w, chosen in wanted.items()
-            for at in chosen
-        }
-        starts = np.cumsum([0, *(self.held_out[f].size for f in which)])
-        place = {f: slice(a, b) for f, a, b in zip(which, starts, starts[1:])}
-        column_of = {c: k for k, c in enumerate(rows.columns)}
-        for (weighting, problems), parts in zip(tasks, _in_threads(work, tasks, self.n_threads)):
-            n_seen = dict.fromkeys(parts, 0)
-            for f, c, at in problems:
-                values[weighting, at][place[f], column_of[c]] = parts[f][:, n_seen[f]]
-                n_seen[f] += 1
-        for (weighting, at), decisions in values.items():
-            out[weighting][at] = decisions
+        for total, part in zip(totals, parts):
+            total[..., first : first + part.shape[-1]] += part
+    return Linear(totals[0], totals[1], totals[2].astype(np.float64), 1.0)
 
 
 def growth(X: sparse.csr_matrix, folds: np.ndarray | None) -> np.ndarray:
@@ -707,17 +704,6 @@ def growth(X: sparse.csr_matrix, folds: np.ndarray | None) -> np.ndarray:
         part.data *= part.data * (n_rows > n_own)[part.indices]
         squares[rows] = part @ np.ones(X.shape[1])
     return 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
-
-
-def _together(classes, weighting, n_pairs):
-    """Classes that are solved together."""
-    size = max(_COLUMNS_PER_SOLVE // n_pairs, 1) if weighting == "tf-idf" else 1
-    return [classes[i : i + size] for i in range(0, len(classes), size)]
-
-
-def _in_threads(work, tasks, n_threads):
-    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(work, tasks))
 
 
 def _weighted(rows, weighting, column, learnt_from):
@@ -747,59 +733,3 @@ def right(decisions: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if labels.ndim == 2:
         return ((decisions > 0) == labels).all(axis=1)
     return predicted(decisions) == labels
-
-
-def _folds(labels, rng, copies=None):
-    """A fold for each row, every class spread over all of them, copies of a text together."""
-    first, text_of = _texts(labels, copies)
-    folds = np.empty(first.size, np.int64)
-    for c in np.unique(labels):
-        rows = rng.permutation(np.flatnonzero(labels[first] == c))
-        folds[rows] = (np.arange(rows.size) + rng.integers(N_FOLDS)) % N_FOLDS
-    return folds[text_of]
-
-
-def _texts(labels, copies):
-    """The first row of each text, in order, and the text of each row.
-
-    Every row is its own text where a class would have fewer than two: folds could not hold one
-    out and fit the other.
-    """
-    each = np.arange(labels.size)
-    if copies is None:
-        return each, each
-    first, text_of = np.unique(copies, return_index=True, return_inverse=True)[1:]
-    n_texts = np.bincount(labels[first], minlength=labels.max() + 1)
-    if (n_texts[np.unique(labels)] < 2).any():
-        return each, each
-    order = np.argsort(first)
-    return first[order], np.argsort(order)[text_of]
-
-
-def has_many_copies(labels: np.ndarray, copies: np.ndarray) -> bool:
-    """Whether leaving out one row at a time would mostly judge texts that are still fitted."""
-    return _texts(labels, copies)[0].size < _MIN_DISTINCT_FRACTION * labels.size
-
-
-def _grouped_folds(labels, groups, rng):
-    """A fold for each row, those of a group together, classes as even as the groups let them."""
-    n_groups = np.unique(groups).size
-    if n_groups < 2:
-        raise ValueError(
-            "groups must be at least two. Got one instead. Leave groups out, or add other texts."
-        )
-    state = int(rng.integers(2**31))
-    n_folds = min(N_FOLDS, n_groups, max(_groups_of_classes(labels, groups)))
-    folds = np.zeros(labels.size, np.int64)
-    from sklearn.model_selection import StratifiedGroupKFold  # a second to import
-
-    splits = StratifiedGroupKFold(max(n_folds, 2), shuffle=True, random_state=state)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of classes smaller than the folds are many
-        for f, (_, tested) in enumerate(splits.split(labels, labels, groups)):
-            folds[tested] = f
-    return folds
-
-
-def _groups_of_classes(labels, groups):
-    return [np.unique(groups[labels == c]).size for c in np.unique(labels)]

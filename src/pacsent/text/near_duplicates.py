@@ -69,16 +69,21 @@ def _near_components(texts, near):
     return connected_components(graph, directed=False)[1]
 
 
-def sketches(texts: Sequence[str]) -> np.ndarray:
+def sketches(
+    texts: Sequence[str], counted: tuple[NGrams, sparse.csr_matrix] | None = None
+) -> np.ndarray:
     """The smallest 64 hashes of each text's words and pairs of words, 0 where it has fewer.
 
     By these, `KnownTexts` recognises near-duplicates of texts that are not kept themselves.
+    `counted` saves counting all words and pairs once more; the indices of its rows get sorted.
     """
     out = np.zeros((len(texts), SKETCH), np.uint32)
     if not len(texts):
         return out
-    grams = NGrams.of(texts, (1, 2))
-    X = grams.counts(texts)
+    if counted is None:
+        grams = NGrams.of(texts, (1, 2))
+        counted = grams, grams.counts(texts)
+    grams, X = counted
     X.sort_indices()  # columns are in the order of their hashes
     steps = np.arange(SKETCH)
     there = steps < np.diff(X.indptr)[:, None]
