@@ -80,6 +80,7 @@ def here(folder, monkeypatch):
 RUNS = {
     "train": "train l.tsv -o c2 --overwrite --quiet",
     "predict": "predict classifier t.txt -o p.tsv --overwrite --quiet",
+    "evaluate": "evaluate classifier fresh.tsv --quiet",
     "compare": "compare classifier classifier fresh.tsv --quiet",
     "explain": "explain classifier wab",
     "report": "report classifier fresh.tsv -o report.html --overwrite --quiet",

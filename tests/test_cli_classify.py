@@ -122,6 +122,19 @@ def test_certify_and_compare(folder, tmp_path):
     assert "With 95 % confidence" in shown
 
 
+def test_evaluate_tells_how_good_a_model_is_and_shows_its_worst_errors(folder):
+    result = json.loads(run("evaluate", folder / "model", folder / "new.tsv", "-k", "3", "--json"))
+    model, labelled = pacsent.load(folder / "model"), rows(300, seed=1)
+    predicted = model.predict([text for _, text in labelled])
+    wrong = [row for row, (label, _) in enumerate(labelled) if label != predicted[row]]
+    assert result["accuracy"] == pytest.approx(1 - len(wrong) / 300)
+    assert len(result["errors"]) == 3 and {error["row"] for error in result["errors"]} <= set(wrong)
+    probabilities = [error["probability"] for error in result["errors"]]
+    assert probabilities == sorted(probabilities, reverse=True)
+    shown = run("evaluate", folder / "model", folder / "new.tsv")
+    assert "precision" in shown and shown.count("predicted") == 5
+
+
 def test_certifying_on_training_texts_fails_in_one_line(folder):
     told = messages("certify", folder / "model", folder / "train.tsv")
     assert "were among the texts it was fitted on" in told

@@ -82,6 +82,9 @@ def test_search_with_filters_and_guarantees(client):
     _, content = post(client, "/search", {"query": "kitten", "where": {"year": 2021}})
     assert [hit["metadata"] for hit in content["results"][0]] == [{"year": 2021}]
     assert "score" in content["results"][0][0]
+    long = {"where": {"year": list(range(2000))}}
+    status, content = post(client, "/search", {"query": "kitten", **long})
+    assert status == 422 and "at most 1,000 values" in content["error"]["message"]
     for wrong in ({"where": {"year": {"~": 1}}}, {"guarantee": 0.9}, {"where": {"a": {}}}):
         status, content = post(client, "/search", {"query": "kitten", **wrong})
         assert status == 422 and content["error"]["param"] == next(iter(wrong))

@@ -17,7 +17,7 @@ from scipy import stats
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import labels as benchmark
-from helpers import Running
+from helpers import KEY, Running
 from pacsent import load
 from pacsent.cli import cli
 from pacsent.guarantees import AnytimeCertificate, certify_stream, read_certificate
@@ -164,6 +164,13 @@ def test_an_unfinished_line_is_dropped_and_a_damaged_one_is_refused(tmp_path):
     journal.write_bytes(whole[:-20] + b"\n" + whole[-20:])
     with pytest.raises(ValueError, match=r"Line 4 of .* must be a JSON object"):
         opened(tmp_path)
+    for line in (b'{"row": 999999, "label": "up"}', b'{"row": 1}', b'{"undo": 3}', b'{"row": "x"}'):
+        journal.write_bytes(whole + line + b"\n")
+        with pytest.raises(ValueError, match=r"Line 5 of .* must be an answer to one of the texts"):
+            opened(tmp_path)
+    journal.write_bytes(b'{"pacsent_labels": 1}\n')
+    with pytest.raises(ValueError, match="must be as in"):
+        opened(tmp_path)
 
 
 def test_other_texts_other_classes_and_a_second_process_are_refused(tmp_path):
@@ -278,9 +285,8 @@ def client(tmp_path):
     from pacsent.web.label_server import label_app
 
     with opened(tmp_path) as labelling:
-        made = TestClient(
-            label_app(labelling, ("", "ann")), headers={"authorization": f"Bearer {labelling.key}"}
-        )
+        app = label_app(labelling, {KEY: "", "k" * 16: "ann"})
+        made = TestClient(app, headers={"authorization": f"Bearer {KEY}"})
         made.labelling = labelling
         yield made
 
@@ -297,15 +303,76 @@ def test_the_page_answers_skips_and_undoes(client):
     assert client.post("/undo", json={"tab": "a"}).json()["status"]["n_labels"] == 1
 
 
+def test_the_key_says_who_answers(client):
+    task = client.post("/next", json={"who": "ann"}).json()["task"]
+    answer = {"row": task["row"], "label": "up", "who": "ben"}
+    ann = {"authorization": f"Bearer {'k' * 16}"}
+    assert client.post("/answer", json=answer, headers=ann).json()["who"] == "ann"
+    assert client.labelling._answers.by_row == {task["row"]: {"ann": "up"}}
+
+
+def test_the_key_of_the_page_does_not_follow_from_the_seed(table):
+    servers = [start(table, "-o", table.with_name(name)) for name in "ab"]
+    keys = [server.key for server in servers]
+    for server in servers:
+        server.end(signal.SIGKILL)
+    assert keys[0] != keys[1] and all(len(key) >= 24 for key in keys)
+
+
+def test_a_closed_tab_does_not_freeze_the_certificate(client):
+    first = client.post("/next", json={"tab": "a"}).json()["task"]
+    assert client.post("/next", json={"tab": "b"}).json()["task"]["row"] != first["row"]
+    client.post("/leave", json={"tab": "a"})
+    assert client.post("/next", json={"tab": "c"}).json()["task"]["row"] == first["row"]
+
+
+def test_the_last_texts_are_shown_although_another_tab_had_them(tmp_path):
+    texts = ["warm sea light", "cold rain room", "sweet tea pot", "dim fox trail"]
+    with Labelling(texts, ["up", "down"], tmp_path, words=None) as labelling:
+        waiting = labelling.next("", "closed tab").row
+        rows = []
+        while (task := labelling.next()) is not None:
+            rows.append(task.row)
+            labelling.answer(task.row, "up")
+        assert sorted(rows) == [0, 1, 2, 3] and rows[-1] == waiting
+        assert labelling.judged_rows() == labelling.streams.judging
+
+
+def test_accuracy_is_not_revealed_by_single_judging_labels(tmp_path):
+    """Else an annotator would learn whether the hidden guess was right."""
+    with opened(tmp_path) as labelling:
+        label(labelling, 55)
+        labelling.wait()
+        revealed = []
+        for _ in range(40):
+            task = labelling.next()
+            labelling.answer(task.row, right(task.text))
+            if task.stream == "judge":
+                revealed.append((labelling.status()["accuracy"], labelling.status()["n_judged"]))
+        assert len(set(revealed)) <= 1 + len(revealed) // 10
+
+
+def test_progress_fills_towards_the_goal(tmp_path):
+    for goal in (0.01, 0.6, None):
+        with opened(tmp_path / str(goal), goal=goal) as labelling:
+            assert labelling.status()["progress"] == 0
+            label(labelling, 60)
+            labelling.wait()
+            status = labelling.status()
+        way = (1 - status["certified_error"]) / (1 - (goal or 0))
+        assert 0 < status["progress"] == pytest.approx(min(1, way))
+        assert (status["progress"] == 1) == status["reached"]
+
+
 def test_the_page_refuses_what_is_wrong(client):
     assert client.post("/next", json={}, headers={"authorization": "Bearer no"}).status_code == 401
     for path, body in (
-        ("/next", {"who": "mallory"}), ("/answer", {"row": "x"}), ("/answer", {"row": 10**9}),
+        ("/answer", {"row": "x"}), ("/answer", {"row": 10**9}),
         ("/answer", {"row": 0, "label": "other"}),
     ):  # fmt: skip
         found = client.post(path, json=body)
         assert found.status_code == 422 and found.json()["error"]["message"]
-    assert client.post("/next", json={"who": "x" * (1 << 17)}).status_code == 413
+    assert client.post("/next", json={"tab": "x" * (1 << 17)}).status_code == 413
     assert client.get("/../../etc/passwd").status_code == 404
     assert client.labelling.labels() == {}
 

@@ -288,8 +288,6 @@ def test_a_bad_file_is_reported_and_the_rest_is_done(folder, tmp_path, model):
 
 
 def test_a_model_that_is_wrong_is_told_before_any_file_is_read(folder, tmp_path, model):
-    with pytest.raises(ValueError, match="takes no lam_mod"):
-        scale.embed_shards(model, [folder], tmp_path / "o", params={"lam_mod": 1})
     with pytest.raises(ValueError, match=r"must hold a classifier\. It holds AverageVectorizer"):
         scale.predict_shards(model, [folder], tmp_path / "o")
 

@@ -1,4 +1,4 @@
-"""Commands about classifiers: train, predict, compare, explain, report, monitor."""
+"""Commands about classifiers: train, predict, evaluate, compare, explain, report, monitor."""
 
 from itertools import islice
 from pathlib import Path
@@ -216,6 +216,41 @@ def monitor(model, texts, alpha, random_state, as_json, **options):
     show({name: getattr(watcher, name) for name in names}, str(watcher), as_json)
     if watcher.alarm:
         click.get_current_context().exit(1)
+
+
+@cli.command()
+@params.model
+@params.data
+@params.label_columns
+@params.option("-k", "Wrong answers to print, the most certain first.", params.NON_NEGATIVE, 5)
+@params.model_encoder
+@params.as_json
+@params.quiet
+def evaluate(model, data, k, as_json, **options):
+    """Print how good MODEL is on DATA, labelled texts new to it.
+
+    Accuracy with its interval, precision, recall and F1 of each class, and wrong answers. `pacsent
+    certify` gives a guarantee, `pacsent report` a page. Example: pacsent evaluate model new.csv
+    """
+    import numpy as np
+
+    from pacsent.classify.diagnostics import report
+
+    classifier = inputs.open_model(model, "a classifier")
+    texts, labels, _ = inputs.read_labelled(data, options, classifier)
+    result = report(classifier, texts, labels)
+    answers, certainty = result.proba.argmax(axis=1), result.proba.max(axis=1)
+    wrong = sorted(np.flatnonzero(answers != result.labels), key=lambda row: -certainty[row])[:k]
+    names = ("row", "label", "prediction", "probability", "text")
+    errors = [
+        dict(
+            zip(names, (row, labels[row], result.classes[answers[row]], certainty[row], texts[row]))
+        )
+        for row in wrong
+    ]
+    form = "Row {row}, {label}, predicted {prediction} ({probability:.2f}): {text}"
+    lines = [form.format_map(error) for error in errors]
+    show({**result.to_dict(), "errors": errors}, "\n".join([str(result), *lines]), as_json)
 
 
 @cli.command()

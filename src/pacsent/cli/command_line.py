@@ -29,7 +29,7 @@ FAMILIES = {
     "classifier_commands": Family(
         "Classifiers",
         "pacsent train labelled.csv -o model",
-        ("train", "predict", "compare", "explain", "report", "monitor"),
+        ("train", "predict", "evaluate", "compare", "explain", "report", "monitor"),
     ),
     "certificate_commands": Family(
         "Guarantees", "pacsent certify model new.csv", ("certify", "verify")

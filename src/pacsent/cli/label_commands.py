@@ -1,10 +1,10 @@
 """Commands about labels: label, audit."""
 
 import contextlib
+import secrets
 import socket
 import webbrowser
 from pathlib import Path
-from urllib.parse import quote
 
 import click
 
@@ -66,7 +66,7 @@ def label(texts, labels, output, annotators, host, port, no_browser, as_json, qu
         click.echo(f"Warning: {message}", err=True)
     place = Path(output or f"{Path(texts).with_suffix('')}-labels")
     path = place / ("labels.csv" if table.kind == "text" else f"labels.{table.kind}")
-    annotators = tuple(dict.fromkeys(annotators)) or ("",)
+    keys = {secrets.token_urlsafe(18): name for name in dict.fromkeys(annotators or [""])}
     settings = {k: options[k] for k in ("goal", "delta", "judging", "random_state")}
     with Labelling(
         rows, labels.split(","), place, words=options["encoder"], **settings
@@ -96,14 +96,13 @@ def label(texts, labels, output, annotators, host, port, no_browser, as_json, qu
                 "--port, or 0 for any."
             ) from None
         host, port = listening.getsockname()[:2]
-        for annotator in annotators:
-            name = f"&who={quote(annotator)}" if annotator else ""
-            url = f"http://{host}:{port}/?key={labelling.key}{name}"
-            click.echo(f"Label at {url}" + (f" ({annotator})" if annotator else ""), err=True)
-            if not no_browser and annotator == annotators[0]:
-                webbrowser.open(url)
+        urls = {f"http://{host}:{port}/?key={key}": name for key, name in keys.items()}
+        for url, name in urls.items():
+            click.echo(f"Label at {url}" + (f" ({name})" if name else ""), err=True)
+        if not no_browser:
+            webbrowser.open(next(iter(urls)))
         inputs.say(quiet)("Ctrl-C ends, and writes the results.")
-        app = label_app(labelling, annotators, write_results)
+        app = label_app(labelling, keys, write_results)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
         with contextlib.suppress(KeyboardInterrupt):
             server.run(sockets=[listening])

@@ -37,7 +37,7 @@ def embed(model, method, pairs, sources, **options):
     if pairs is None:
         if method is not None:
             inputs.open_vectorizer(model, method)
-        run_job(Embed(model, method, {}, inputs.given_encoder()), sources, options)
+        run_job(Embed(model, method, inputs.given_encoder()), sources, options)
         return
     import numpy as np
 

@@ -5,7 +5,7 @@ memory-mapped, and returns a function of texts and a mask of bad rows (empty tex
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,8 +56,8 @@ class Embed(_Job):
 
     `model` is the folder of a fitted method or of word vectors, "english", or an external encoder:
     its URL or a folder of sentence-transformers. `method`, for word vectors, is one that learns
-    nothing from text; by default the sentence encoder that they come with, or SIF-sum. `params` are
-    further parameters of the method. `encoder` is the external encoder that a model was made with.
+    nothing from text; by default the sentence encoder that they come with, or SIF-sum. `encoder` is
+    the external encoder that a model was made with.
 
     Examples
     --------
@@ -68,7 +68,6 @@ class Embed(_Job):
 
     model: str
     method: str | None = None
-    params: dict = field(default_factory=dict)
     encoder: str | None = None
 
     command = "embed"
@@ -84,14 +83,8 @@ class Embed(_Job):
             raise ValueError("method is for word vectors. The model holds a fitted method.")
         encoder = as_vectorizer(opened, self.method, source=self.model)
         known = encoder.get_params(deep=False)
-        for name in self.params:
-            if name not in known:
-                raise ValueError(f"{encoder.method_name} takes no {name}. Leave it out.")
-        params = {"on_empty": "ignore", "n_jobs": 1, "batch_size": self.batch_size, **self.params}
-        encoder.set_params(**{name: value for name, value in params.items() if name in known})
-        if hasattr(encoder, "word_vectors"):
-            encoder._validate_params()
-        return encoder
+        params = {"on_empty": "ignore", "n_jobs": 1, "batch_size": self.batch_size}
+        return encoder.set_params(**{name: v for name, v in params.items() if name in known})
 
     def load(self, encoder: Any = None) -> Callable[..., Batch]:
         """Return a thread-safe function from a list or an Arrow column of texts to a `Batch`.

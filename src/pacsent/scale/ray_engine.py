@@ -17,7 +17,7 @@ class Embedder:
 
     It is what `map_batches` of a Ray Dataset takes. The model, a folder at the same path on every
     machine or "english", is opened, memory-mapped, once per process. `options` are `method` and
-    `params`, as of `scale.Embed`.
+    `encoder`, as of `scale.Embed`.
 
     Examples
     --------
@@ -67,9 +67,9 @@ def on_ray(address: str | None = None) -> Callable:
                     task = running.pop(done)
                     try:
                         result = ray.get(done)
-                    except ray.exceptions.RayTaskError:
-                        raise  # an error in pacsent
                     except ray.exceptions.RayError as error:  # the process or its machine is lost
+                        if isinstance(error, ray.exceptions.RayTaskError):
+                            raise  # an error in pacsent
                         reason = str(error).splitlines()[0]
                         result = RuntimeError(f"it was lost {_MAX_RETRIES + 1} times ({reason})")
                     advance(getattr(result, "rows", 0))

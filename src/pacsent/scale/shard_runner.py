@@ -30,7 +30,6 @@ def embed_shards(
     target: Any,
     *,
     method: str | None = None,
-    params: dict | None = None,
     encoder: str | None = None,
     **options: Any,
 ) -> Manifest:
@@ -46,7 +45,7 @@ def embed_shards(
         Parquet may be compressed (.gz, .bz2, .xz, .zst).
     target : str or path
         The folder that gets an output for each input, and manifest.json.
-    method, params, encoder
+    method, encoder
         As of `scale.Embed`.
     text_column : str, optional
         By default `text`, or the only column of a table that has one.
@@ -65,7 +64,7 @@ def embed_shards(
     >>> manifest.totals()["rows"], manifest.totals()["failed"]
     (2, 0)
     """
-    job = Embed(_model_name(model), method, dict(params or {}), encoder)
+    job = Embed(_model_name(model), method, encoder)
     return run(job, sources, target, **options)
 
 
@@ -86,10 +85,8 @@ def predict_shards(
 
 def _model_name(model: Any) -> str:
     if not isinstance(model, str | os.PathLike):
-        raise TypeError(
-            f"model must be a name, a folder or a URL, which other processes open. Got "
-            f"{type(model).__name__} instead. Save it: pacsent.save(as_encoder(model), folder)."
-        )
+        got = f"Got {type(model).__name__} instead. Save it: pacsent.save(model, folder)."
+        raise TypeError(f"model must be a name, a folder or a URL. {got}")
     return os.fspath(model)
 
 

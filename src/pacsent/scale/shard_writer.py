@@ -1,10 +1,10 @@
 """One shard: read it, compute the results, and write them to a file, complete or not at all."""
 
-import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,27 +92,24 @@ class ShardTask(NamedTuple):
 
 def work_on(task: ShardTask, advance: Callable[[int], None] = lambda n: None) -> Any:
     """Return what `task.work` returns, or the error of its file; other errors are raised."""
-    with warnings.catch_warnings():
-        try:
-            return task.work(advance)
-        except (ValueError, OSError, MemoryError, OverflowError) as error:
-            return error
-        except Exception as error:  # a store has error classes that cannot always be pickled
-            if not (stores.is_url(task.shard.source) or stores.is_url(task.output)):
-                raise
-            return OSError(f"{type(error).__name__}: {error}")
-
-
-_LOADED: dict = {}  # the function of the last job
+    try:
+        return task.work(advance)
+    except (ValueError, OSError, MemoryError, OverflowError) as error:
+        return error
+    except Exception as error:  # a store has error classes that cannot always be pickled
+        if not (stores.is_url(task.shard.source) or stores.is_url(task.output)):
+            raise
+        return OSError(f"{type(error).__name__}: {error}")
 
 
 def load_job(job: Embed | Predict) -> Callable[..., Batch]:
-    """Return `job.load()`, which a process calls once for the same job."""
-    key = json.dumps([job.settings(), job.encoder], sort_keys=True, default=str)
-    if key not in _LOADED:
-        _LOADED.clear()
-        _LOADED[key] = job.load()
-    return _LOADED[key]
+    """Return `job.load()`, which a process calls once for the same job and model."""
+    return _load(job, job.settings()["model_digest"])
+
+
+@lru_cache(maxsize=1)
+def _load(job: Embed | Predict, model_digest: str) -> Callable[..., Batch]:
+    return job.load()
 
 
 def result_batches(

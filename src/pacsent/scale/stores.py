@@ -120,7 +120,6 @@ def _list_entries(source: Any) -> tuple[str, bool, dict[str, dict]]:
 
 
 def _before_wildcards(pattern: str) -> str:
-    """The folder before the first part that has a wildcard."""
     parts = pattern.split("/")
     for number, part in enumerate(parts[:-1]):
         if _WILDCARDS & set(part):

@@ -90,7 +90,7 @@ class Journal:
 
     def _check_head(self, head: dict[str, Any]) -> None:
         for name, value in {"pacsent_labels": FORMAT, **head}.items():
-            if value is not None and self.head.get(name) != value:
+            if name not in self.head or (value is not None and self.head[name] != value):
                 new, old = json.dumps(value)[:60], json.dumps(self.head.get(name))[:60]
                 raise ValueError(
                     f"{name} must be as in {self.path}, which contains labels already. Got {new} "

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
@@ -18,9 +18,8 @@ from pacsent.web.text_map import PAGE_FOLDER
 
 
 class TabRequest(BaseModel):
-    """The annotator and the tab of the browser that a request comes from."""
+    """The tab of the browser that a request comes from."""
 
-    who: str = Field("", max_length=100)
     tab: str = Field("", max_length=100)
 
 
@@ -33,47 +32,49 @@ class AnswerRequest(TabRequest):
 
 def label_app(
     labelling: Labelling,
-    annotators: tuple[str, ...] = ("",),
+    annotators: dict[str, str],
     write_results: Callable[[], list[str]] = list,
 ) -> FastAPI:
     """The application; any ASGI server runs it.
 
-    `write_results` returns what it wrote as a list of lines. Every POST needs the key of the
-    labelling, which is part of the address that is opened.
+    `annotators` are key -> name: every POST needs a key, which is part of the URL that an annotator
+    opens, and says who answers. `write_results` returns what it wrote as a list of lines.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
-    def checked(body: TabRequest, action: Callable[[], object] = int) -> None:
-        try:
-            if body.who not in annotators:
-                names = ", ".join(annotators)
-                raise ValueError(f"who must be one of {names}. Got {body.who!r} instead.")
-            action()
-        except (ValueError, OSError) as error:
-            raise RequestError(507 if isinstance(error, OSError) else 422, str(error)) from None
+    def annotator(request: Request) -> str:  # RequestMiddleware has checked that there is a key
+        return annotators[request.headers["authorization"].split()[1]]
 
-    def next_task(body: TabRequest) -> dict[str, Any]:
-        task = labelling.next(body.who, body.tab)
-        return {"task": task and task._asdict(), "status": labelling.status()}
+    def next_task(who: str, tab: str) -> dict[str, Any]:
+        task = labelling.next(who, tab)
+        return {"task": task and task._asdict(), "status": labelling.status(), "who": who}
 
     @app.post("/next")
-    def next_(body: TabRequest) -> dict[str, Any]:
-        checked(body)
-        return next_task(body)
+    def next_(request: Request, body: TabRequest) -> dict[str, Any]:
+        return next_task(annotator(request), body.tab)
 
     @app.post("/answer")
-    def answer(body: AnswerRequest) -> dict[str, Any]:
-        checked(body, lambda: labelling.answer(body.row, body.label, body.who))
-        return next_task(body)
+    def answer(request: Request, body: AnswerRequest) -> dict[str, Any]:
+        who = annotator(request)
+        try:
+            labelling.answer(body.row, body.label, who)
+        except (ValueError, OSError) as error:
+            raise RequestError(507 if isinstance(error, OSError) else 422, str(error)) from None
+        return next_task(who, body.tab)
 
     @app.post("/undo")
-    def undo(body: TabRequest) -> dict[str, Any]:
-        checked(body, lambda: labelling.undo(body.who, body.tab))
-        return next_task(body)
+    def undo(request: Request, body: TabRequest) -> dict[str, Any]:
+        who = annotator(request)
+        labelling.undo(who, body.tab)
+        return next_task(who, body.tab)
+
+    @app.post("/leave")
+    def leave(request: Request, body: TabRequest) -> dict[str, Any]:
+        labelling.leave(annotator(request), body.tab)
+        return {}
 
     @app.post("/results")
     def results(body: TabRequest) -> dict[str, Any]:
-        checked(body)
         return {"written": write_results()}
 
     @app.get("/")
@@ -82,8 +83,8 @@ def label_app(
 
     app.mount("/page", StaticFiles(directory=PAGE_FOLDER))
     add_error_handlers(app)
-    key = hashlib.sha256(labelling.key.encode()).digest()
+    keys = tuple(hashlib.sha256(key.encode()).digest() for key in annotators)
     # Fitting the models of many labels may take minutes.
-    settings = ServerSettings(keys=(key,), max_body=1 << 16, timeout=3600)
+    settings = ServerSettings(keys=keys, max_body=1 << 16, timeout=3600)
     app.add_middleware(RequestMiddleware, settings=settings)
     return app

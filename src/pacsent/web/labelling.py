@@ -115,15 +115,23 @@ class Labelling:
         clusters = text_clusters(self.texts)
         self._journal = Journal(path, head)
         seed = self._journal.head["seed"]
-        self.key = hashlib.sha256(f"key {seed}".encode()).hexdigest()[:24]
         self.streams = draw_streams(clusters, judging, seed)
         self._judging_fraction = judging
         self._judging_rows = frozenset(self.streams.judging)
         self._lock = threading.RLock()
         self._reserved: dict[str, tuple[int, float]] = {}  # tab -> row that it shows, since when
         self._answers = LabelAnswers(self._judging_rows)
-        for record in self._journal.records:
-            self._answers.apply(record)
+        for number, record in enumerate(self._journal.records, 2):
+            try:
+                if "undo" not in record:
+                    self._check_answer(record["row"], record["label"])
+                self._answers.apply(record)
+            except (ValueError, KeyError, IndexError, TypeError):
+                self._journal.close()
+                raise ValueError(
+                    f"Line {number:,} of {path} must be an answer to one of the texts. Got "
+                    f"{json.dumps(record)[:60]} instead. Restore the file, or delete the line."
+                ) from None
         self._models = LabelModels(self.texts, self.streams, self._answers, self._lock, words)
 
     # ---- texts ---------------------------------------------------------------------------------
@@ -172,17 +180,27 @@ class Labelling:
             first, second = judging, teaching
         else:
             first, second = teaching, judging
-        return next(itertools.chain(first, second), None)
+        # The last texts may be shown by a tab that was closed: they are offered twice.
+        waiting = (row for row in shown if row not in by_row)
+        return next(itertools.chain(first, second, waiting), None)
 
     # ---- answers -------------------------------------------------------------------------------
 
     def answer(self, row: int, label: str | None, who: str = "") -> None:
         """Keep an answer, None for a skip; it is on disk when this returns."""
+        self._check_answer(row, label)
+        self._keep({"row": int(row), "label": label, "who": who, "time": round(time.time(), 3)})
+
+    def _check_answer(self, row: int, label: str | None) -> None:
         if label is not None and label not in self.classes:
             raise ValueError(f"label must be one of {self.classes}. Got {label!r} instead.")
         if not 0 <= row < len(self.texts):
             raise ValueError(f"row must be from 0 to {len(self.texts) - 1:,}. Got {row} instead.")
-        self._keep({"row": int(row), "label": label, "who": who, "time": round(time.time(), 3)})
+
+    def leave(self, who: str = "", tab: str = "") -> None:
+        """The tab was closed: its text is offered to others at once."""
+        with self._lock:
+            self._reserved.pop(f"{who}/{tab}", None)
 
     def undo(self, who: str = "", tab: str = "") -> int | None:
         """Take back the last answer of an annotator; its row, which this tab shows next."""
@@ -256,6 +274,8 @@ class Labelling:
             "n_taught": 0 if certificate is None else certificate.n_taught,
             # labels behind a judging text that another tab shows
             "n_waiting": 0 if certificate is None else n_judge - len(self.judged_rows()),
+            # the part of the way from an error of 1 to the goal, or to 0 without one
+            "progress": 0 if bound is None else min(1, (1 - bound) / (1 - (self.goal or 0))),
             "reached": bool(self.goal and bound is not None and bound <= self.goal),
         }
 

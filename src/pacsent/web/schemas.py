@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 
 _ERROR_TYPES = {
@@ -84,6 +84,7 @@ def json_response(content: Any) -> Response:
     return Response(body, media_type="application/json")
 
 
+_MAX_CONDITIONS = 1000  # values in a filter: each is compared with every text of the index
 _TEXT_FIELDS = ("input", "texts", "a", "b", "query", "documents")
 
 
@@ -158,6 +159,18 @@ class ClassifyRequest(ModelRequest):
     )
 
 
+def _check_conditions(where: dict[str, Any] | None) -> dict[str, Any] | None:
+    values, n = [where], 0
+    while values:
+        value = values.pop()
+        n += 1
+        if isinstance(value, dict | list):
+            values += value.values() if isinstance(value, dict) else value
+        if n + len(values) > _MAX_CONDITIONS:
+            raise ValueError(f"a filter must have at most {_MAX_CONDITIONS:,} values")
+    return where
+
+
 class SearchRequest(ModelRequest):
     """Queries to the index."""
 
@@ -165,7 +178,7 @@ class SearchRequest(ModelRequest):
 
     query: Texts = Field(description="One query or several.")
     k: int = Field(10, ge=1, le=1000, description="The number of hits.")
-    where: dict[str, Any] | None = Field(
+    where: Annotated[dict[str, Any] | None, AfterValidator(_check_conditions)] = Field(
         None, description='Values of the metadata: {"year": 2024}, {"year": {">=": 2020}}.'
     )
     guarantee: float | None = Field(

@@ -1,11 +1,10 @@
 "use strict";
 const $ = id => document.getElementById(id);
-const given = new URLSearchParams(location.search);
-const key = given.get("key") || "", who = given.get("who") || "";
+const key = new URLSearchParams(location.search).get("key") || "";
 // a reload shows the same text again; a second tab gets another one
 let tab = sessionStorage.getItem("tab");
 if (!tab) { tab = [...crypto.getRandomValues(new Uint8Array(8))].map(b => b.toString(16)).join(""); sessionStorage.setItem("tab", tab); }
-let task = null, busy = false, rung = false, classes = [], shown = 0;
+let task = null, who = "", busy = false, rung = false, classes = [], shown = 0;
 const percent = x => (Math.ceil(x * 1000 - 1e-9) / 10).toFixed(1) + "\u00a0%";
 
 function made(name, text, kind) {
@@ -20,7 +19,7 @@ async function ask(path, more) {
   busy = true;
   document.querySelectorAll("button").forEach(b => b.disabled = true);
   try {
-    const answer = await fetch(path, {method: "POST", headers: {"content-type": "application/json", authorization: "Bearer " + key}, body: JSON.stringify({who, tab, ...more})});
+    const answer = await fetch(path, {method: "POST", headers: {"content-type": "application/json", authorization: "Bearer " + key}, body: JSON.stringify({tab, ...more})});
     const found = await answer.json();
     if (!answer.ok) throw new Error(found.error ? found.error.message : "The server answered " + answer.status + ".");
     $("problem").hidden = true;
@@ -36,7 +35,7 @@ async function ask(path, more) {
 
 async function go(path, more) {
   const found = await ask(path, more);
-  if (found) { show(found.task); stand(found.status); document.body.dataset.ready = "yes"; document.body.dataset.n = found.status.n_labels; document.body.dataset.shown = ++shown; }
+  if (found) { who = found.who; show(found.task); stand(found.status); document.body.dataset.ready = "yes"; document.body.dataset.n = found.status.n_labels; document.body.dataset.shown = ++shown; }
 }
 
 function show(next) {
@@ -67,9 +66,7 @@ function stand(status) {
   $("about").textContent = `${status.n_labels.toLocaleString("en")} of ${status.n_texts.toLocaleString("en")} texts labelled` + (who ? ` · ${who}` : "") + (status.n_skipped ? ` · ${status.n_skipped} skipped` : "");
   const bound = status.certified_error, sure = Math.round(100 * (1 - status.delta));
   document.body.classList.toggle("reached", status.reached);
-  $("bar").style.width = 100 * (bound || 0) + "%";
-  $("mark").hidden = status.goal === null;
-  if (status.goal !== null) $("mark").style.left = 100 * status.goal + "%";
+  $("bar").style.width = 100 * status.progress + "%";
   $("goal").textContent = status.reached ? `Stop: at most ${percent(status.goal)} with ${sure} % confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
   $("certified").textContent = bound === null ? (status.first_model > 0 ? `The first classifier is fitted after ${status.first_model} more texts that teach.` : "The first classifier is being fitted.") : `Certified: the error rate is at most ${percent(bound)} with ${sure} % confidence.`;
   $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)} % of ${status.n_judged} judging texts are right.` + (status.n_waiting > 0 ? ` ${status.n_waiting} more count when the judging text that another tab shows is answered.` : "");
@@ -106,4 +103,6 @@ $("results").addEventListener("click", async () => {
   const found = await ask("/results");
   $("written").textContent = found ? found.written.join(" ") : "";
 });
+// another tab may show the text at once; a reload gets it again
+addEventListener("pagehide", () => fetch("/leave", {method: "POST", keepalive: true, headers: {"content-type": "application/json", authorization: "Bearer " + key}, body: JSON.stringify({tab})}));
 go("/next");
