@@ -164,7 +164,12 @@ def test_an_unfinished_line_is_dropped_and_a_damaged_one_is_refused(tmp_path):
     journal.write_bytes(whole[:-20] + b"\n" + whole[-20:])
     with pytest.raises(ValueError, match=r"Line 4 of .* must be a JSON object"):
         opened(tmp_path)
-    for line in (b'{"row": 999999, "label": "up"}', b'{"row": 1}', b'{"undo": 3}', b'{"row": "x"}'):
+    for line in (
+        b'{"row": 999999, "label": "up"}',
+        b'{"row": 1}',
+        b'{"undo": 3, "who": "x"}',
+        b'{"row": "x"}',
+    ):
         journal.write_bytes(whole + line + b"\n")
         with pytest.raises(ValueError, match=r"Line 5 of .* must be an answer to one of the texts"):
             opened(tmp_path)

@@ -231,3 +231,14 @@ def test_words_of_other_scripts_are_unknown_and_in_their_direction(chromium, add
         assert page.evaluate(style) == "rtl"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.problems == []
+
+
+def test_class_names_of_a_report_are_readable_on_a_phone(chromium, tmp_path):
+    names = ["card_payment_fee_charged", "transfer_not_received_by_recipient"]
+    texts = [f"a {k} film number {i}" for i in range(40) for k in ("good", "bad")]
+    classifier = TextClassifier(ngrams=(1, 1)).fit(texts[:60], names * 30)
+    (tmp_path / "report.html").write_text(classifier.report(texts[60:], names * 10).to_html())
+    page = open_page(chromium, (tmp_path / "report.html").as_uri(), width=390)
+    cells = "[...document.querySelectorAll('td.left:first-child')]"
+    assert page.evaluate(f"Math.min(...{cells}.map(cell => cell.offsetWidth))") >= 100
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

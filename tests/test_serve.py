@@ -103,13 +103,6 @@ def test_base64_contains_the_same_numbers_and_dimensions_the_first_ones(client):
     assert np.allclose(short, np.array(full[:7]) / np.linalg.norm(full[:7]), atol=1e-6)
 
 
-def test_raw_length_gives_the_means_themselves(model, vectorizer):
-    _, content = post(client_of(model, unit_length=False), "/v1/embeddings", {"input": TEXTS[0]})
-    assert np.allclose(
-        content["data"][0]["embedding"], vectorizer.transform(TEXTS[:1])[0], atol=1e-7
-    )
-
-
 def test_embed_reports_what_the_model_does_not_know(client, vectorizer):
     text = "a glass of zzqx wine"
     status, content = post(client, "/embed", {"texts": [text, "", "zzqx"]})

@@ -22,6 +22,31 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from pacsent import (
+    CertifiedClassifier,
+    Corpus,
+    Index,
+    SkipGram,
+    TextClassifier,
+    Vocabulary,
+    WordVectors,
+    certify_encoder,
+    distill,
+    guarantees,
+    load,
+    make,
+    paper,
+    save,
+    text,
+)
+from pacsent.encoders import ExternalEncoder, as_encoder, methods
+from pacsent.paper import benchmark_datasets as datasets
+from pacsent.paper import labelled as labelled_texts
+from pacsent.paper import report, reproduction
+from pacsent.registry import MODULES
+from pacsent.words import compress, formats
+from pacsent.words.subwords import Subwords
+
 Tree = dict[str, bytes]
 WORDS = ("film", "good", "quiet", "nil", "café", "joy")
 METHODS = ("Average", "PB-IDF-L2", "SIF", "PB-neg", "w-PB-neg", "PV-DBOW", "PB-01")
@@ -55,18 +80,18 @@ def made(write: Callable[[Path], object]) -> Tree:
         return tree_of(Path(place))
 
 
+def saved(*models) -> list[Tree]:
+    return [made(lambda place, m=m: save(m, place / "m")) for m in models]
+
+
 @cache
 def word_vectors():
-    from pacsent import Vocabulary, WordVectors
-
     rng = np.random.default_rng(1)
     tables = rng.normal(size=(2, len(WORDS), 4)).astype(np.float32)
     return WordVectors(Vocabulary(list(WORDS), [60, 50, 40, 30, 20, 10]), *tables)
 
 
 def word2vec(name: str) -> list[Tree]:
-    from pacsent.words import formats
-
     pair = made(lambda place: formats.write(word_vectors(), place / name))
     return [pair, {name: pair[name]}, {f"{name}.gz": gzip.compress(pair[name], mtime=0)}]
 
@@ -94,8 +119,6 @@ def fasttext() -> list[Tree]:
 
 
 def counts() -> list[Tree]:
-    from pacsent.words import formats
-
     def write(place):
         formats.write(word_vectors(), place / "v.txt")
         vocabulary = word_vectors().vocabulary
@@ -106,39 +129,31 @@ def counts() -> list[Tree]:
 
 
 def model(method: str) -> list[Tree]:
-    from pacsent import make, save
-
     settings = {"n_epochs": 2, "n_jobs": 1} if "PV" in method or "w-" in method else {}
     fitted = make(method, word_vectors(), **settings).fit(TEXTS)
-    return [made(lambda place: save(fitted, place / "m"))]
+    return saved(fitted)
 
 
 def classifier() -> list[Tree]:
-    from pacsent import TextClassifier, make, save
-
     words = make("Average", word_vectors(), n_jobs=1)
     texts, labels = [*TEXTS, "good joy"] * 5, [0, 1, 0, 1, 0, 1] * 5
     one = TextClassifier(words).fit(texts, labels)
     several = TextClassifier().fit(texts, [{"a", "b"} if label else {"c"} for label in labels])
-    return [made(lambda place, m=m: save(m, place / "m")) for m in (one, several)]
+    return saved(one, several)
 
 
 def certified_classifier() -> list[Tree]:
-    from pacsent import CertifiedClassifier, TextClassifier, save
-
     texts = [f"{text} {i}" for i, text in enumerate([*TEXTS, "good joy"] * 20)]
     fitted = CertifiedClassifier(TextClassifier(None), holdout=0.5).fit(
         texts, ["a", "b", "a", "b", "a", "b"] * 20
     )
-    return [made(lambda place: save(fitted, place / "m"))]
+    return saved(fitted)
 
 
 def index() -> list[Tree]:
-    from pacsent import Index, make, save
-
     filled = Index(make("Average", word_vectors(), n_jobs=1).fit(TEXTS))
     filled.add(TEXTS)
-    return [made(lambda place: save(filled, place / "m"))]
+    return saved(filled)
 
 
 def len_of(texts):
@@ -146,60 +161,39 @@ def len_of(texts):
 
 
 def external_encoder() -> list[Tree]:
-    from pacsent import save
-    from pacsent.encoders import ExternalEncoder
-
-    encoder = ExternalEncoder(len_of, name="length")
-    return [made(lambda place: save(encoder, place / "m"))]
+    return saved(ExternalEncoder(len_of, name="length"))
 
 
 def student() -> list[Tree]:
-    from pacsent import distill, save
-
     texts = [f"{a} {b} {c}" for a in WORDS for b in WORDS for c in WORDS[:2]]
-    student = distill(np.random.default_rng(2).normal(size=(len(texts), 4)), texts, n_subwords=3)
-    return [made(lambda place: save(student, place / "m"))]
+    vectors = np.random.default_rng(2).normal(size=(len(texts), 4))
+    return saved(distill(vectors, texts, n_subwords=3))
 
 
 def concatenated_encoder() -> list[Tree]:
-    from pacsent import make, save
-    from pacsent.encoders import as_encoder
-
-    both = as_encoder(
-        [make(name, word_vectors(), n_jobs=1).fit(TEXTS) for name in ("Average", "PB-L2")]
-    )
-    return [made(lambda place: save(both, place / "m"))]
+    parts = [make(name, word_vectors(), n_jobs=1).fit(TEXTS) for name in ("Average", "PB-L2")]
+    return saved(as_encoder(parts))
 
 
 def words_folder() -> list[Tree]:
-    from pacsent import save
-
-    return [made(lambda place: save(word_vectors(), place / "m"))]
+    return saved(word_vectors())
 
 
 def words_folders() -> list[Tree]:
     """Word vectors with every part that they can have."""
-    from pacsent import Vocabulary, WordVectors, save
-    from pacsent.words import compress
-    from pacsent.words.subwords import Subwords
-
     small = word_vectors()
     subwords = Subwords(np.random.default_rng(2).normal(size=(9, 4)).astype(np.float32), 2, 3)
     rng = np.random.default_rng(3)
     large = [f"w{i}" for i in range(10_000)]  # saved with its hash table
-    kinds = [
+    return saved(
         small.replace(subwords=subwords).trained_on([" ".join(WORDS * 5)] * 3),
         compress(small, bits=4),
         WordVectors(Vocabulary(large), rng.normal(size=(10_000, 2)).astype(np.float16)),
-    ]
-    return [made(lambda place, w=words: save(w, place / "m")) for words in kinds]
+    )
 
 
 def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
     """How a folder of every class that `load` can open is made, by the name of the class."""
-    from pacsent.encoders.methods import ESTIMATORS, METHODS, make
-    from pacsent.registry import MODULES
-
     found: dict[str, Callable[[], list[Tree]]] = {
         "WordVectors": words_folders,
         "TextClassifier": classifier,
@@ -209,19 +203,16 @@ def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
         "ConcatenatedEncoder": concatenated_encoder,
         "StaticEncoder": student,
     }
-    for method in METHODS:
+    for method in methods.METHODS:
         found.setdefault(type(make(method, word_vectors())).__name__, lambda m=method: model(m))
     kinds = {name for role, name in MODULES if role == "kind"} - {"SentenceVectorizer"}
-    missing = (set(ESTIMATORS) | kinds) - set(found)
+    missing = (set(methods.ESTIMATORS) | kinds) - set(found)
     assert not missing, f"say how to make a saved {missing}"
     return found
 
 
 def use_any(folder: Path) -> None:
     """Open whatever a folder holds and call all that a user would."""
-    from pacsent import CertifiedClassifier, Index, TextClassifier, WordVectors, load
-    from pacsent.encoders import ExternalEncoder
-
     found = load(folder / "m")
     if isinstance(found, WordVectors):
         use_words(found)
@@ -251,14 +242,10 @@ def use_any(folder: Path) -> None:
 
 
 def corpus() -> list[Tree]:
-    from pacsent import Corpus
-
     return [made(lambda place: Corpus.build(TEXTS * 3, place / "c", min_count=1))]
 
 
 def checkpoint() -> list[Tree]:
-    from pacsent import SkipGram
-
     def write(place):
         SkipGram(
             4, n_epochs=2, min_count=1, subsample=0, n_jobs=1, random_state=0,
@@ -311,8 +298,6 @@ DATASET_FILES = {
 
 
 def archives(name: str) -> list[Tree]:
-    from pacsent.paper import benchmark_datasets as datasets
-
     stem = datasets.DATASETS[name].archives[0]
     files = DATASET_FILES[name]
     seeds = [{f"{stem}/{path}": content for path, content in files.items()}]
@@ -328,12 +313,7 @@ def archives(name: str) -> list[Tree]:
 
 
 def certificates() -> list[Tree]:
-    from pacsent import certify_encoder, make, paper
-    from pacsent.paper import benchmark_datasets as datasets
-
     texts = datasets.generate(60, random_state=0).texts
-    from pacsent import Vocabulary, WordVectors
-
     found = sorted({word for text in texts for word in text.split()})
     rng = np.random.default_rng(0)
     tables = rng.normal(size=(2, len(found), 3)).astype(np.float32)
@@ -366,8 +346,6 @@ def only_finite(array) -> np.ndarray:
 
 
 def use_words(words) -> bytes:
-    from pacsent import make
-
     words.check_finite()
     tables = [t for t in (words.input_vectors, words.output_vectors) if t is not None]
     if max(np.abs(table).max(initial=0) for table in tables) > 1e30:
@@ -385,77 +363,49 @@ def main_file(folder: Path) -> Path:
 
 
 def read_vectors(folder: Path) -> None:
-    from pacsent.words import formats
-
     use_words(formats.read(main_file(folder)))
 
 
-def read_vectors_folder(folder: Path) -> None:
-    from pacsent.words import formats
-
-    use_words(formats.read(folder))
-
-
 def read_with_counts(folder: Path) -> None:
-    from pacsent.words import formats
-
     use_words(formats.read(main_file(folder), counts=folder / "counts"))
 
 
 def read_words_folder(folder: Path) -> bytes:
-    from pacsent import load
-
     words = load(folder / "m")
     return use_words(words) + repr((words.words[:9], words.counts)).encode()
 
 
 def read_model(folder: Path) -> bytes:
-    from pacsent import load
-
-    found = load(folder / "m")
-    means, variances = found.posterior(TEXTS)
+    means, variances = load(folder / "m").posterior(TEXTS)
     known = np.asarray(variances)[np.isfinite(variances)]
     return only_finite(means).tobytes() + known.tobytes()
 
 
 def read_classifier(folder: Path) -> bytes:
-    from pacsent import load
-
     return only_finite(load(folder / "m").predict_proba(TEXTS)).tobytes()
 
 
 def read_index(folder: Path) -> bytes:
-    from pacsent import load
-
     return repr(load(folder / "m").search(["good joy", "film"], k=3)).encode()
 
 
 def read_corpus(folder: Path) -> None:
-    from pacsent import Corpus, SkipGram
-
     found = Corpus.open(folder / "c")
     SkipGram(4, n_epochs=1, min_count=1, subsample=0, n_jobs=1, random_state=0).fit(found)
 
 
 def read_checkpoint(folder: Path) -> None:
-    from pacsent import SkipGram
-
     found = SkipGram.resume(folder / "t", n_jobs=1).word_vectors_
     only_finite(found.input_vectors)
 
 
 def read_text(folder: Path) -> None:
-    from pacsent import text
-    from pacsent.words.corpus import Corpus
-
     for _ in text.stream_texts(folder / "t", kind="text"):
         pass
     Corpus.build(folder / "t", folder / "c", min_count=1, n_jobs=1, overwrite=True)
 
 
 def clean(folder: Path, wiki: bool) -> None:
-    from pacsent import text
-
     text.clean_files([folder / "t"], folder / "out", wiki=wiki, n_jobs=1, overwrite=True)
     written = (folder / "out").read_bytes()
     if set(written) - set(b"abcdefghijklmnopqrstuvwxyz \n"):
@@ -463,17 +413,12 @@ def clean(folder: Path, wiki: bool) -> None:
 
 
 def read_labelled(folder: Path) -> None:
-    from pacsent.paper import labelled
-
     path = main_file(folder)
     columns = {} if path.suffix == ".txt" else {"text_column": "text", "label_column": "label"}
-    found = labelled.read_labelled(path, **columns)
-    found.split(0)
+    labelled_texts.read_labelled(path, **columns).split(0)
 
 
 def read_dataset(name: str, folder: Path) -> None:
-    from pacsent.paper import benchmark_datasets as datasets
-
     entry = datasets.DATASETS[name]
     datasets.DATASETS[name] = replace(entry, facts={}, digest="")
     try:
@@ -483,16 +428,11 @@ def read_dataset(name: str, folder: Path) -> None:
 
 
 def read_certificate(folder: Path) -> None:
-    from pacsent.guarantees import read_certificate
-
-    text = (folder / "c.json").read_text(encoding="utf-8", errors="replace")
-    found = read_certificate(text)
-    str(found)
+    content = (folder / "c.json").read_text(encoding="utf-8", errors="replace")
+    str(guarantees.read_certificate(content))
 
 
 def read_results(folder: Path) -> None:
-    from pacsent.paper import report, reproduction
-
     report.accuracy_table(reproduction.read_results(folder))
 
 

@@ -1,30 +1,35 @@
 """Small things the cases are made from, made once before any child is started."""
 
+import warnings
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-import pacsent
+from pacsent import (
+    CertifiedClassifier,
+    TextClassifier,
+    Vocabulary,
+    WordVectors,
+    encoders,
+    make,
+    save,
+)
 
 WORDS = ["film", "good", "quiet", "nil", "joy", "plot", "slow", "dull"]
 TEXTS = ["good film film", "quiet joy plot", "nil good quiet", "slow dull film", "joy joy", "plot"]
 TEXTS = [*TEXTS, *[f"{a} {b} {a}" for a in WORDS[:4] for b in WORDS[4:]]]
 QUICK = {"w-PB-neg": {"n_epochs": 2}, "PV-DBOW": {"n_epochs": 2}}
-METHODS = tuple(name for name in pacsent.METHODS if not name.startswith("i-"))
+METHODS = tuple(name for name in encoders.methods.METHODS if not name.startswith("i-"))
 
 
 @cache
 def words():
-    from pacsent import Vocabulary, WordVectors
-
     tables = np.random.default_rng(0).normal(0, 0.4, (2, len(WORDS), 6)).astype(np.float32)
     return WordVectors(Vocabulary(WORDS, [800, 400, 300, 200, 100, 50, 20, 10]), *tables)
 
 
 def new(method: str, **settings):
-    from pacsent import make
-
     return make(method, words(), **{"n_jobs": 1, **QUICK.get(method, {}), **settings})
 
 
@@ -41,8 +46,6 @@ def expected(method: str) -> np.ndarray:
 @cache
 def classifier():
     """A small classifier with a calibration set."""
-    from pacsent import CertifiedClassifier, TextClassifier
-
     texts = [f"{a} {b} {a}" for a in ("now", "then") for b in WORDS * 2]
     labels = ["up" if text.startswith("now") else "down" for text in texts]
     numbered = [f"{text} {number}" for number, text in enumerate(texts)]
@@ -52,14 +55,10 @@ def classifier():
 
 
 def write_words(name="words") -> Path:
-    from pacsent import save
-
     return save(words(), name)
 
 
 def write_model(method="PB-L2", name="model") -> Path:
-    from pacsent import save
-
     return save(fitted(method), name)
 
 
@@ -70,8 +69,6 @@ LABELLED = [
 
 
 def write_classifier(name="classifier") -> Path:
-    from pacsent import save
-
     return save(classifier(), name)
 
 
@@ -83,8 +80,6 @@ def write_texts(name="t.txt") -> Path:
 
 def prepare() -> None:
     """Compile and fit everything here, so that the children find it done."""
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for method in METHODS:

@@ -44,9 +44,8 @@ def embeddings(model: ServedModel, body: schemas.EmbeddingsRequest, context: Con
             422, f"dimensions must be from 1 to {model.n_dims}. Got {n_dims}.", "dimensions"
         )
     posteriors = _posteriors(model, body.input, context)
-    vectors = np.ascontiguousarray(posteriors.means[:, :n_dims], dtype=np.float32)
-    if context.settings.unit_length:
-        vectors = unit_rows(vectors)
+    # OpenAI's clients expect vectors of length one.
+    vectors = unit_rows(np.ascontiguousarray(posteriors.means[:, :n_dims], dtype=np.float32))
     rows = list(vectors)
     if body.encoding_format == "base64":
         rows = [base64.b64encode(row.astype("<f4", copy=False)).decode() for row in rows]

@@ -27,7 +27,6 @@ class ServerSettings:
     origins: tuple[str, ...] = ()  # web origins whose pages may call the server; "*" for all
     error: float | None = None  # maximum error rate of answers; None: chosen by `AnswerRule`
     delta: float = 0.05  # probability that this guarantee fails
-    unit_length: bool = True  # of the vectors of /v1/embeddings, as OpenAI's clients expect
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
