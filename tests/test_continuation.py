@@ -196,7 +196,7 @@ class TestProvenance:
         with pytest.raises(ValueError, match="were trained on 60 of the 60 documents"):
             certify_encoder(make("PB-L2", known), list(self.texts[::-1]))
         assert certify_encoder(make("PB-L2", known), others).provenance == "checked"
-        result = CliRunner().invoke(cli, [*command[:2], str(tmp_path / "v.txt"), *texts])
+        result = CliRunner().invoke(cli, [*command[:3], str(tmp_path / "v.txt"), *texts])
         assert result.exit_code == 2 and "Only pacsent's own folder keeps" in result.output
 
     def test_a_corpus_on_disk_leaves_the_same_fingerprint(self, trained, tmp_path):

@@ -240,8 +240,8 @@ class Labelling:
             predictions = certified.model.predict([self.texts[row] for row in new]).tolist()
             certified.predictions.update(zip(new, predictions))
         losses = [certified.predictions[row] != labels[row] for row in rows]
-        about = {"n_taught": certified.n_taught, "judging": self._judging_fraction}
-        return certify_stream(losses, self.delta, **about)
+        taught, judging = certified.n_taught, self._judging_fraction
+        return certify_stream(losses, self.delta, n_taught=taught, judging=judging)
 
     def status(self) -> dict[str, Any]:
         """Counts, the certified error, and the agreement of annotators."""
