@@ -247,7 +247,6 @@ class _WordCounter:
         self.n_words = len(DIGIT_NAMES)
         self.counts = np.zeros(self.n_words, dtype=np.int64)
         self.table = np.zeros((0, 2), dtype=np.uint64)
-        self._piece_ids: np.ndarray | None = None
 
     def _make_room(self, n_words: int, n_bytes: int):
         """Make the arrays and the table large enough for more words."""
@@ -286,16 +285,8 @@ class _WordCounter:
                 )
                 self.n_words = int(at[3])
             return ids[: at[2]], ends[: chunk.n_ends]
-        normalise, is_raw = vocabulary.normalise, isinstance(chunk.data[0], str)
-        if normalise == "unicode" and is_raw:
+        if vocabulary.normalise == "unicode" and isinstance(chunk.data[0], str):
             ids, ends = unicode_ids(chunk.data, self.add_words)
-        elif isinstance(normalise, Pieces) and is_raw:
-            numbers, ends = normalise.numbers(chunk.data)
-            if self._piece_ids is None:  # tokens that never occur are dropped by their count
-                tokens = normalise.token_ids
-                self._piece_ids = np.full(max(tokens.values()) + 1, -1, dtype=np.int32)
-                self._piece_ids[list(tokens.values())] = self.add_words(*joined(list(tokens)))
-            ids = self._piece_ids[numbers]
         else:
             lists = [vocabulary.tokens(document) for document in chunk.data]
             ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))

@@ -229,16 +229,9 @@ class WordVectors(Frozen):
 
         `method` names the caller in the message where the output table is missing.
         """
-        if self.output_vectors is None:
-            raise ValueError(
-                f"{method} needs output vectors, and these word vectors have an input table "
-                "only. Methods that do not: Average with alpha=0, IDF-Average with 1/lambda=0 "
-                "(lam=inf). Train with SkipGram, or read a file that holds both tables "
-                "(FILE with context_FILE, fastText's .bin)."
-            )
-        if swap:
-            return self.output_vectors, self.input_vectors
-        return self.input_vectors, self.output_vectors
+        output_vectors = self._table("output", f"{method} needs output vectors, and these").array
+        tables = self.input_vectors, output_vectors
+        return tables[::-1] if swap else tables
 
     def input(self, word: str) -> np.ndarray:
         """The input vector of a word; of any word, where there are subword vectors or pieces."""
@@ -341,13 +334,15 @@ class WordVectors(Frozen):
         _ = [table.array for table in self.tables.values()], self.subwords
         return self
 
-    def _table(self, name) -> VectorTable:
+    def _table(self, name: str, subject: str = "These") -> VectorTable:
         if name not in ("input", "output"):
             raise ValueError(f"A table must be one of 'input', 'output'. Got {name!r} instead.")
         if name not in self.tables:
             raise ValueError(
-                "These word vectors have an input table only. Train with SkipGram, or read a "
-                "file that holds both tables (FILE with context_FILE, fastText's .bin)."
+                f"{subject} word vectors have an input table only. Train with SkipGram, or read a "
+                "file that holds both tables (FILE with context_FILE, fastText's .bin). Methods "
+                "without output vectors: Average with alpha=0, IDF-Average with 1/lambda=0 "
+                "(lam=inf)."
             )
         return self.tables[name]
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
-from pacsent.maths.checks import is_count
 from pacsent.maths.noise import noise_probabilities
 from pacsent.text.encoded import Encoded
 from pacsent.text.normalise import TOKENISERS
@@ -281,19 +280,14 @@ def _as_counts(counts: ArrayLike, n_words: int) -> np.ndarray:
     """Counts as int64, one for each word; an array from a file stays where it is, unread."""
     array = np.asarray(counts)
     if not (array.dtype == np.int64 and is_memory_mapped(array)):
-        if array.dtype.kind in "iuf":
-            with np.errstate(invalid="ignore"):
-                valid = (array >= 0) & (array % 1 == 0)
-        else:
-            valid = np.array([is_count(value) for value in array.ravel().tolist()], dtype=bool)
-        if not valid.all():
-            value = array.ravel()[np.argmin(valid)]
+        with np.errstate(invalid="ignore"):
+            whole = array.astype(np.int64) if array.dtype.kind in "iuf" else np.full(1, -1)
+        if (whole != array).any() or whole.min(initial=0) < 0:
             raise ValueError(
                 "counts must be whole numbers of at least 0. Got "
-                f"{value.item() if isinstance(value, np.generic) else value!r} instead. Leave "
-                "counts out where they are not known."
+                f"{str(array.tolist())[:60]} instead. Leave counts out where they are not known."
             )
-        array = array.astype(np.int64, copy=False)
+        array = whole
     if array.shape != (n_words,):
         raise ValueError(
             f"counts must have one number for each of the {n_words:,} words. Got an array of shape "
