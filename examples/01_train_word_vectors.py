@@ -11,9 +11,9 @@ from pacsent import SkipGram, save
 from pacsent.paper import benchmark_datasets as datasets
 
 source = sys.argv[1] if len(sys.argv) > 1 else datasets.generate(2000, random_state=0).texts
-trainer = SkipGram(50, window=10, subsample=1e-3, learning_rate=0.05, n_jobs=1, random_state=0).fit(
-    source
-)
+trainer = SkipGram(
+    50, window=10, subsample=1e-3, n_epochs=5, learning_rate=0.05, n_jobs=1, random_state=0
+).fit(source)
 words = trainer.word_vectors_
 print(words)
 print("loss of each epoch:", [round(loss, 3) for loss in trainer.loss_])

@@ -15,7 +15,9 @@ target = datasets.generate(1500, random_state=1)  # the same language, other doc
 train, test = slice(0, 1000), slice(1000, None)
 
 words = (
-    SkipGram(50, window=10, subsample=1e-3, learning_rate=0.05, n_jobs=1, random_state=0)
+    SkipGram(
+        50, window=10, subsample=1e-3, n_epochs=5, learning_rate=0.05, n_jobs=1, random_state=0
+    )
     .fit(source.texts)
     .word_vectors_
 )

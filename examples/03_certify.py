@@ -11,7 +11,9 @@ from pacsent.paper import benchmark_datasets as datasets
 source = datasets.generate(2000, random_state=0)
 target = datasets.generate(1000, random_state=1)
 words = (
-    SkipGram(50, window=10, subsample=1e-3, learning_rate=0.05, n_jobs=1, random_state=0)
+    SkipGram(
+        50, window=10, subsample=1e-3, n_epochs=5, learning_rate=0.05, n_jobs=1, random_state=0
+    )
     .fit(source.texts)
     .word_vectors_
 )

@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -340,6 +342,33 @@ def test_one_worker_and_a_seed_give_the_same_bits(corpus):
     assert_array_equal(first.input_vectors, again.input_vectors)
     assert_array_equal(first.output_vectors, again.output_vectors)
     assert not np.array_equal(first.input_vectors, other.input_vectors)
+
+
+@pytest.fixture(scope="module")
+def short_book(tmp_path_factory):
+    from pacsent.datasets import load_books
+
+    passages = [passage.text for passage in load_books()[:300]]
+    return Corpus.build(passages, tmp_path_factory.mktemp("book") / "corpus")
+
+
+def test_too_few_updates_are_noticed(short_book):
+    settings = {"n_dims": 50, "random_state": 0, "n_jobs": 1}
+    with pytest.warns(UserWarning, match=r"nearly equal \(mean cosine (0.99|1.00)\): 5 epochs"):
+        few = SkipGram(**settings, n_epochs=5).fit(short_book).word_vectors_
+    assert few.most_similar("house", 1)[0][1] > 0.999
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        words = SkipGram(**settings).fit(short_book).word_vectors_
+    assert words.training["n_epochs"] == 200  # of 19,000 words
+    assert words.most_similar("house", 1)[0][1] < 0.9
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "n_epochs"), [(0, 200), (221_000, 46), (1_000_000, 10), (10**9, 5)]
+)
+def test_epochs_follow_the_corpus(n_tokens, n_epochs):
+    assert skipgram_module._auto_epochs(SimpleNamespace(n_tokens=n_tokens)) == n_epochs
 
 
 def test_windows_do_not_cross_documents(tmp_path):

@@ -62,13 +62,28 @@ def estimator_options(estimators: list, without: set[str]) -> list[click.Option]
     return list(options.values())
 
 
+class IntegerOrName(click.ParamType):
+    """An integer, or one of a few names such as "auto"."""
+
+    name = "integer"
+
+    def __init__(self, names: Iterable[str]):
+        self.names = set(names)
+
+    def convert(self, value, param, ctx):
+        return value if value in self.names else click.INT.convert(value, param, ctx)
+
+
 def _option_type(constraints: list):
     """Return the click type of the first constraint that has one; None for other objects."""
     from numbers import Integral, Real
 
     from pacsent.parameter_checks import Interval, StrOptions
 
+    names = [c.options for c in constraints if isinstance(c, StrOptions)]
     for constraint in constraints:
+        if isinstance(constraint, Interval) and constraint.type is Integral and names:
+            return IntegerOrName(names[0])
         if isinstance(constraint, StrOptions):
             return click.Choice(sorted(constraint.options))
         if constraint == "boolean":
