@@ -38,12 +38,11 @@ class _Job:
     def settings(self) -> dict:
         """Return what the results depend on; an encoder with other vectors is rejected anyway."""
         fields = {name: value for name, value in vars(self).items() if name != "encoder"}
+        about = {"encoder": self.model}
         if storage.is_model_name(self.model):
             # The description of a model contains the checksums of its parts.
-            digest = checksum_of_json(storage.read_config(storage.place(self.model)))
-        else:
-            digest = checksum_of_json({"encoder": self.model})
-        return {**fields, "model_digest": digest, "command": self.command}
+            about = storage.read_config(storage.place(self.model))
+        return {**fields, "model_digest": checksum_of_json(about), "command": self.command}
 
     def caveats(self, opened: Any) -> list[str]:
         """Return reasons why guarantees are missing; `opened` is what `open` returned."""
@@ -207,20 +206,13 @@ class Predict(_Job):
 
 
 def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes of a list or an Arrow column of texts, and the bounds of each text.
-
-    An Arrow column of strings is not copied.
-    """
-    if isinstance(texts, list):
-        texts = pa.array(texts, pa.large_string())
-    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
-        texts = texts.cast(pa.large_string())
-    if texts.null_count:
-        texts = texts.fill_null("")
-    _, offsets, data = texts.buffers()
-    if offsets is None or len(texts) == 0:
-        return np.zeros(0, np.uint8), np.zeros(len(texts) + 1, np.int64)
-    dtype = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-    bounds = np.frombuffer(offsets, dtype)[texts.offset : texts.offset + len(texts) + 1]
-    content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return content, bounds.astype(np.int64)
+    """Return the bytes of a list or an Arrow column of texts, which are not copied, and bounds."""
+    column = pa.array(texts) if isinstance(texts, list) else texts
+    column = column.cast(pa.large_string())
+    if column.null_count:
+        column = column.fill_null("")
+    if len(column) == 0:
+        return np.zeros(0, np.uint8), np.zeros(1, np.int64)
+    _, offsets, data = column.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    return np.frombuffer(data or b"", np.uint8), bounds

@@ -152,18 +152,15 @@ def _check_apart(sources: list, shards: list[stores.Shard], target: Any) -> None
     """The target must not be among what is read, or the next run would read its own output."""
 
     def folder(location):
-        if stores.is_url(location):
-            return str(location).rstrip("/") + "/"
-        return os.path.realpath(location) + os.sep
+        return (location if stores.is_url(location) else os.path.realpath(location)).rstrip(
+            "/"
+        ) + "/"
 
     folders = [s for s in sources if stores.is_url(s) or os.path.isdir(s)]
     if any(folder(shard.source).startswith(folder(target)) for shard in shards) or any(
         folder(target).startswith(folder(source)) for source in folders
     ):
-        raise ValueError(
-            f"The target must be outside of the sources, which are never overwritten. Got "
-            f"{target} instead. Choose another folder."
-        )
+        raise ValueError(f"The target must be outside of the sources. Got {target} instead.")
 
 
 def run_locally(

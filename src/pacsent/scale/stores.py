@@ -98,22 +98,14 @@ def _list_entries(source: Any) -> tuple[str, bool, dict[str, dict]]:
     """Return the source's folder or file, whether it is a file, and entries by the path below."""
     store, path = filesystem(source)
     root, path, is_file = str(source).rstrip("/"), path.rstrip("/"), False
-    try:
-        if _WILDCARDS & set(path) and not store.exists(path):
-            entries = store.glob(path, detail=True)
-            root, path = _before_wildcards(root), _before_wildcards(path)
-        else:
-            entries = store.find(path, detail=True)
-            is_file = list(entries) == [path]
-    except OSError as error:
-        raise type(error)(
-            f"The source must be a location that can be listed. Got {source} instead ({error})."
-        ) from None
+    if _WILDCARDS & set(path) and not store.exists(path):
+        entries = store.glob(path, detail=True)
+        root, path = _before_wildcards(root), _before_wildcards(path)
+    else:
+        entries = store.find(path, detail=True)
+        is_file = list(entries) == [path]
     if not entries:
-        raise FileNotFoundError(
-            f"The source must be a file, a folder or a glob that finds files. Got {source} "
-            "instead. Check its name."
-        )
+        raise FileNotFoundError(f"No file was found at {source}. Check the name.")
     if is_file:
         return root, True, {posixpath.basename(path): entries[path]}
     return root, False, {full[len(path) :].lstrip("/"): entry for full, entry in entries.items()}
