@@ -35,20 +35,10 @@ def test_like_texts_lie_together():
 
 
 def test_a_map_is_one_file_with_every_text(tmp_path):
-    (tmp_path / "texts.tsv").write_text("text\tkind\n" + "\n".join(
-        f"{text}\t{kind}" for text, kind in zip(TEXTS, KINDS)
-    ))  # fmt: skip
-    done = run(
-        "map",
-        "english",
-        tmp_path / "texts.tsv",
-        "--text-column",
-        "text",
-        "--label-column",
-        "kind",
-        "-o",
-        tmp_path / "map.html",
-    )
+    lines = [f"{text}\t{kind}" for text, kind in zip(TEXTS, KINDS)]
+    (tmp_path / "texts.tsv").write_text("\n".join(["text\tkind", *lines]))
+    columns = ("--text-column", "text", "--label-column", "kind")
+    done = run("map", "english", tmp_path / "texts.tsv", *columns, "-o", tmp_path / "map.html")
     assert done.exit_code == 0, done.output
     page = (tmp_path / "map.html").read_text()
     assert not re.search(r"(src|href)\s*=\s*[\"']|https?://(?!www\.w3)", page)

@@ -141,7 +141,7 @@ def _vocabulary(method):
         encoded = getattr(words().vocabulary, method)(texts)
         return encoded.toarray() if method == "count" else encoded
 
-    return Call(run, tokens=True)
+    return run
 
 
 def _vectorizer(method):
@@ -151,153 +151,132 @@ def _vectorizer(method):
             return vectors.n_sentences_
         return [means for means, _ in vectors] if method == "stream" else vectors
 
-    return Call(run, tokens=True)
+    return run
 
 
-TABLE: dict[str, Call] = {
-    "text.as_texts": Call(as_texts),
+def _methods(prefix: str, model: Callable, *names: str) -> dict[str, Callable]:
+    """Methods that take texts alone."""
+    return {
+        f"{prefix}.{name}": lambda texts, name=name: getattr(model(), name)(texts) for name in names
+    }
+
+
+def _plain():
+    return classifier().estimator_
+
+
+_TEXTS_ALONE: dict[str, Callable] = {
+    "text.as_texts": as_texts,
+    "encoders.AnyEncoder.posterior": lambda texts: external().posterior(texts)[0],
+    "encoders.AnyEncoder.stream": lambda texts: [v for v, _ in external().stream(texts)],
+    "search.Index.add": _added,
+    "search.Index.search": lambda texts: [
+        [hit.id for hit in hits] for hits in _index().search(texts, k=3)
+    ],
+    "search.Index.update": _updated,
+    "search.Index.certify": lambda texts: str(
+        _index(lexical=True).certify(texts, range(len(TEXTS)), k=2)
+    ),
+    "search.rerank": lambda texts: [r.text for r in search.rerank(TEXTS[3], texts, average())],
+    "search.clusters": lambda texts: search.clusters(texts, 3, encoder=average()).labels,
+    "guarantees.distill": lambda texts: _distilled(texts).encode(OTHERS),
+    "guarantees.certify_student": lambda texts: str(
+        guarantees.certify_student(_student(), texts, _lengths(TEXTS))
+    ),
+    "guarantees.certify_agreement": lambda texts: (
+        guarantees.certify_agreement(_plain(), _plain(), texts).n
+    ),
+    "classify.TextClassifier.fit": lambda texts: (
+        pacsent.TextClassifier().fit(texts, LABELS).predict_proba(OTHERS)
+    ),
+    **_methods(
+        "classify.TextClassifier",
+        _plain,
+        *("predict", "predict_proba", "predict_log_proba", "predict_with_scores"),
+        *("decision_function", "decision_values"),
+    ),
+    "classify.TextClassifier.dense_features": lambda texts: _plain().dense_features(list(texts)),
+    "classify.TextClassifier.stream": lambda texts: list(_plain().stream(texts)),
+    "classify.TextClassifier.score": lambda texts: _plain().score(texts, LABELS),
+    "classify.TextClassifier.report": lambda texts: _plain().report(texts, LABELS).to_dict(),
+    "classify.next_to_label": lambda texts: classify.next_to_label(_plain(), texts, 5),
+    "classify.suspicious_labels": lambda texts: classify.suspicious_labels(
+        texts, LABELS, model=_bayes()
+    ),
+    "classify.learning_curve": lambda texts: str(
+        classify.learning_curve(texts, LABELS, model=_bayes())
+    ),
+    "classify.audit": lambda texts: classify.audit(texts, LABELS, model=_bayes()).to_dict(),
+    **_methods(
+        "guarantees.CertifiedClassifier",
+        classifier,
+        *("predict_with_scores", "predict", "predict_proba", "predict_log_proba"),
+    ),
+    "guarantees.CertifiedClassifier.report": lambda texts: (
+        classifier().report(texts, LABELS).to_dict()
+    ),
+    "guarantees.CertifiedClassifier.fit": lambda texts: (
+        clone(classifier()).fit(texts, LABELS).predict_proba(OTHERS)
+    ),
+    "guarantees.CertifiedClassifier.predict_set": lambda texts: classifier().predict_set(
+        texts, error=0.3
+    ),
+    "guarantees.CertifiedClassifier.certify": lambda texts: (
+        classifier().certify(texts, LABELS).sentence()
+    ),
+    "guarantees.CertifiedClassifier.calibrate": lambda texts: (
+        classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
+    ),
+    "guarantees.certify": lambda texts: guarantees.certify(classifier(), texts, LABELS).sentence(),
+    "guarantees.HeldOutCertificate.verify": lambda texts: guarantees.certify_predictions(
+        LABELS, LABELS, texts=TEXTS
+    ).verify(LABELS, texts, LABELS),
+    "guarantees.compare": lambda texts: str(
+        guarantees.compare(classifier(), classifier(0.4), texts, LABELS, overlap="drop")
+    ),
+    "guarantees.StreamWatcher.update": _watched,
+    "guarantees.ClassThresholds.predict": lambda texts: (
+        classifier().tune_thresholds(recall=0.6).predict(texts)
+    ),
+    "guarantees.Abstaining.predict": lambda texts: list(
+        classifier().abstain(error=0.3).predict(texts)
+    ),
+    "web.make_map": lambda texts: web.make_map(average(), texts).places,
+}
+_OR_TOKENS: dict[str, Callable] = {
     **{f"words.Vocabulary.{name}": _vocabulary(name) for name in ("encode", "count", "digest")},
-    "words.WordVectors.trained_on": Call(
-        lambda texts: words().trained_on(texts).fingerprint.documents, tokens=True
+    "words.WordVectors.trained_on": lambda texts: words().trained_on(texts).fingerprint.documents,
+    "words.Corpus.build": lambda texts: (
+        pacsent.Corpus.build(texts, "corpus", min_count=1, overwrite=True).digest
     ),
-    "words.Corpus.build": Call(
-        lambda texts: pacsent.Corpus.build(texts, "corpus", min_count=1, overwrite=True).digest,
-        True,
-    ),
-    "words.SkipGram.fit": Call(_skipgram, tokens=True),
+    "words.SkipGram.fit": _skipgram,
     **{
         f"encoders.SentenceVectorizer.{name}": _vectorizer(name)
         for name in ("fit", "fit_transform", "posterior", "stream")
     },
     **{f"encoders.EncoderMixin.{name}": _vectorizer(name) for name in ("encode", "transform")},
-    "encoders.AnyEncoder.posterior": Call(lambda texts: external().posterior(texts)[0]),
-    "encoders.AnyEncoder.stream": Call(lambda texts: [v for v, _ in external().stream(texts)]),
-    "encoders.SentenceVectorizer.sample": Call(
-        lambda texts: average().sample(texts, random_state=0), tokens=True
+    "encoders.SentenceVectorizer.sample": lambda texts: average().sample(texts, random_state=0),
+    "guarantees.certify_encoder": lambda texts: str(
+        pacsent.certify_encoder(new("PB-L2"), texts, random_state=0)
     ),
-    "search.Index.add": Call(_added),
-    "search.Index.search": Call(
-        lambda texts: [[hit.id for hit in hits] for hits in _index().search(texts, k=3)]
-    ),
-    "search.Index.update": Call(_updated),
-    "search.Index.certify": Call(
-        lambda texts: str(_index(lexical=True).certify(texts, range(len(TEXTS)), k=2))
-    ),
-    "search.rerank": Call(
-        lambda texts: [ranked.text for ranked in search.rerank(TEXTS[3], texts, average())]
-    ),
-    "search.clusters": Call(lambda texts: search.clusters(texts, 3, encoder=average()).labels),
-    "guarantees.certify_encoder": Call(
-        lambda texts: str(pacsent.certify_encoder(new("PB-L2"), texts, random_state=0)), True
-    ),
-    "guarantees.EncoderCertificate.verify": Call(
-        lambda texts: pacsent.certify_encoder(new("PB-L2"), TEXTS, random_state=0).verify(
-            texts, new("PB-L2")
-        ),
-        tokens=True,
-    ),
+    "guarantees.EncoderCertificate.verify": lambda texts: pacsent.certify_encoder(
+        new("PB-L2"), TEXTS, random_state=0
+    ).verify(texts, new("PB-L2")),
     **{
-        f"paper.{name}": Call(
-            lambda texts, name=name: _certified_as_in_the_paper(name, texts), True
-        )
+        f"paper.{name}": lambda texts, name=name: _certified_as_in_the_paper(name, texts)
         for name in ("certify_words", "certify_documents", "certify_squared_loss")
     },
-    "guarantees.distill": Call(lambda texts: _distilled(texts).encode(OTHERS)),
-    "guarantees.certify_student": Call(
-        lambda texts: str(guarantees.certify_student(_student(), texts, _lengths(TEXTS)))
+}
+_ANY_ROWS: dict[str, Callable] = {
+    "guarantees.certify_predictions": lambda texts: str(
+        guarantees.certify_predictions(LABELS, LABELS, texts=texts, random_state=0)
     ),
-    "guarantees.certify_agreement": Call(
-        lambda texts: guarantees.certify_agreement(*[classifier().estimator_] * 2, texts).n
-    ),
-    "classify.TextClassifier.fit": Call(
-        lambda texts: pacsent.TextClassifier().fit(texts, LABELS).predict_proba(OTHERS)
-    ),
-    **{
-        f"classify.TextClassifier.{name}": Call(
-            lambda texts, name=name: getattr(classifier().estimator_, name)(texts)
-        )
-        for name in (
-            "predict",
-            "predict_proba",
-            "predict_log_proba",
-            "predict_with_scores",
-            "decision_function",
-        )
-    },
-    "classify.TextClassifier.decision_values": Call(
-        lambda texts: classifier().estimator_.decision_values(texts)
-    ),
-    "classify.TextClassifier.dense_features": Call(
-        lambda texts: classifier().estimator_.dense_features(list(texts))
-    ),
-    "classify.TextClassifier.stream": Call(
-        lambda texts: list(classifier().estimator_.stream(texts))
-    ),
-    "classify.TextClassifier.score": Call(
-        lambda texts: classifier().estimator_.score(texts, LABELS)
-    ),
-    "classify.TextClassifier.report": Call(
-        lambda texts: classifier().estimator_.report(texts, LABELS).to_dict()
-    ),
-    "guarantees.CertifiedClassifier.report": Call(
-        lambda texts: classifier().report(texts, LABELS).to_dict()
-    ),
-    "classify.next_to_label": Call(
-        lambda texts: classify.next_to_label(classifier().estimator_, texts, 5)
-    ),
-    "classify.suspicious_labels": Call(
-        lambda texts: classify.suspicious_labels(texts, LABELS, model=_bayes())
-    ),
-    "classify.learning_curve": Call(
-        lambda texts: str(classify.learning_curve(texts, LABELS, model=_bayes()))
-    ),
-    "classify.audit": Call(lambda texts: classify.audit(texts, LABELS, model=_bayes()).to_dict()),
-    "guarantees.CertifiedClassifier.fit": Call(
-        lambda texts: clone(classifier()).fit(texts, LABELS).predict_proba(OTHERS)
-    ),
-    **{
-        f"guarantees.CertifiedClassifier.{name}": Call(
-            lambda texts, name=name: getattr(classifier(), name)(texts)
-        )
-        for name in ("predict_with_scores", "predict", "predict_proba", "predict_log_proba")
-    },
-    "guarantees.CertifiedClassifier.predict_set": Call(
-        lambda texts: classifier().predict_set(texts, error=0.3)
-    ),
-    "guarantees.CertifiedClassifier.certify": Call(
-        lambda texts: classifier().certify(texts, LABELS).sentence()
-    ),
-    "guarantees.CertifiedClassifier.calibrate": Call(
-        lambda texts: classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
-    ),
-    "guarantees.certify": Call(
-        lambda texts: guarantees.certify(classifier(), texts, LABELS).sentence()
-    ),
-    "guarantees.certify_predictions": Call(
-        lambda texts: str(
-            guarantees.certify_predictions(LABELS, LABELS, texts=texts, random_state=0)
-        ),
-        rows=True,
-    ),
-    "guarantees.certify_predictions of sets": Call(_certified_labels, rows=True),
-    "guarantees.HeldOutCertificate.verify": Call(
-        lambda texts: guarantees.certify_predictions(LABELS, LABELS, texts=TEXTS).verify(
-            LABELS, texts, LABELS
-        )
-    ),
-    "guarantees.compare": Call(
-        lambda texts: str(
-            guarantees.compare(classifier(), classifier(0.4), texts, LABELS, overlap="drop")
-        )
-    ),
-    "guarantees.StreamWatcher.update": Call(_watched),
-    "guarantees.ClassThresholds.predict": Call(
-        lambda texts: classifier().tune_thresholds(recall=0.6).predict(texts)
-    ),
-    "guarantees.Abstaining.predict": Call(
-        lambda texts: list(classifier().abstain(error=0.3).predict(texts))
-    ),
-    "web.make_map": Call(lambda texts: web.make_map(average(), texts).places),
+    "guarantees.certify_predictions of sets": _certified_labels,
+}
+TABLE = {
+    **{name: Call(run) for name, run in _TEXTS_ALONE.items()},
+    **{name: Call(run, tokens=True) for name, run in _OR_TOKENS.items()},
+    **{name: Call(run, rows=True) for name, run in _ANY_ROWS.items()},
 }
 
 NOT_TEXTS = {
@@ -308,6 +287,7 @@ NOT_TEXTS = {
     "encoders.fit_static_encoder": "guarantees.distill calls it",
     "encoders.ExternalEncoder.fit": "learns nothing and looks at nothing",
     "encoders.RemoteEncoder.encode": "needs a server; EncoderMixin.encode calls it",
+    "encoders.RemoteEncoder.request": "needs a server; encode calls it",
     "text.as_sentences": "its callers look at the elements",
     "text.iter_chunks": "a Source",
     "words.Pieces.numbers": "texts that Vocabulary.encode has looked at",
