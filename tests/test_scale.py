@@ -105,7 +105,7 @@ def test_every_kind_gives_the_vectors_of_the_library_bit_for_bit(kind, tmp_path,
     )
     totals = manifest.totals()
     assert (totals["rows"], totals["empty"], totals["bad_rows"]) == (6, 2, 0)
-    assert totals["known"] == 9 and totals["unknown"] == 3
+    assert totals["known"] == 9 and totals["unknown"] == 4
     if keep_columns:
         kept = pq.read_table(tmp_path / "out" / "part.parquet")["n"].to_pylist()
         assert list(map(int, kept)) == list(range(6))

@@ -91,7 +91,7 @@ def export(vectorizer: Any, path: str | os.PathLike, *, overwrite: bool = False)
         "dimensions. The vector of a text is the mean of the rows of its known words.\n"
         "Text is read as letters a-z, digits spelled; unknown words are dropped.\n"
     )
-    with replacing_folder(path, needed=table.nbytes) as folder:
+    with replacing_folder(path) as folder:
         write_tensors(folder / "model.safetensors", {"embedding.weight": table})
         for name, content in contents.items():
             (folder / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
