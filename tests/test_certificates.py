@@ -412,7 +412,7 @@ class TestGuarantee:
     def test_it_is_kept_in_many_replicates(self, kind, setting):
         """A thousand of each are a benchmark: benchmarks/simulate.py."""
         coverage = simulation.simulate(kind, setting, 30, random_state=1)
-        assert coverage.holds, coverage
+        assert coverage.rate <= coverage.delta, coverage
         if setting == "memorising":
             assert coverage.paper_violations == 30
 

@@ -101,7 +101,7 @@ def test_the_page_is_one_file_that_needs_no_network(results, written):
     assert (written.parent / "table.tex").read_text().startswith(r"\begin{tabular}")
     kinds = [figure.kind for figure in figures.figures(results, report.TITLES)]
     assert markup.count("data-chart=") == len(kinds)
-    assert {"accuracy", "few-labels", "lam", "certificate"} == set(kinds)
+    assert {"accuracy", "few-labels", "lam"} == set(kinds)
 
 
 def test_figures_for_papers_are_drawn_as_vectors(written):
@@ -109,7 +109,7 @@ def test_figures_for_papers_are_drawn_as_vectors(written):
     plots = written.parent / "plots"
     names = {path.name for path in plots.iterdir()}
     stems = {name.rpartition(".")[0] for name in names}
-    assert {"few-labels-20news", "lam-20news", "accuracy-subj", "certificate"} <= stems
+    assert {"few-labels-20news", "lam-20news", "accuracy-subj"} <= stems
     assert {f"{stem}.pdf" for stem in stems} <= names
     assert "Average" in (plots / "accuracy-20news.svg").read_text()
 

@@ -40,12 +40,6 @@ def accuracy_interval(result: dict) -> tuple[float, float]:
     return (center - width) / (1 + z * z / n), (center + width) / (1 + z * z / n)
 
 
-def realized_risk(result: dict) -> float | None:
-    """The true risk of a certificate if it is known, otherwise the held-out risk."""
-    true_risk = result.get("true_risk")
-    return result.get("held_out_risk") if true_risk is None else true_risk
-
-
 @cache
 def chart_runtime() -> str:
     """JavaScript that draws the charts, for a page that works offline."""
@@ -107,10 +101,6 @@ def figures(results: Sequence[dict], titles: dict[str, str]) -> list[Figure]:
         caption = f"{titles.get(name, name)}: accuracy against the number of labels, ± sd of draws"
         spec = _line_chart(points, "labels", "accuracy")
         charts.append(Figure("few-labels", name, caption, spec))
-    certificates = [r for of_dataset in by_kind.get("certificate", {}).values() for r in of_dataset]
-    if shown := [r for r in certificates if realized_risk(r) is not None]:
-        caption = "Guaranteed and realised risk; the dashed line is guessing."
-        charts.append(Figure("certificate", "", caption, _certificate_chart(shown, titles)))
     return charts
 
 
@@ -183,32 +173,3 @@ def _line_chart(values, x_name, y_name) -> dict:
     if "low" in values[0]:
         chart += base.mark_rule(strokeWidth=1).encode(y="low:Q", y2="high:Q")
     return _specification(alt, chart, 340)
-
-
-def _certificate_chart(results, titles) -> dict:
-    import altair as alt
-
-    values = [
-        {
-            "method": f"{r['label']}, {titles.get(r['dataset'], r['dataset'])}",
-            "realised": round(risk, 4),
-            "guaranteed": round(r["risk_bound"], 4),
-        }
-        for r in results
-        if (risk := realized_risk(r)) is not None
-    ]
-    base = _filtered(alt, values)
-    y = alt.Y("method:N", sort=None, axis=alt.Axis(title=None, labelLimit=180))
-    lines = base.mark_rule(color="#888", strokeWidth=2).encode(
-        y=y, x=alt.X("realised:Q", title="risk", scale=alt.Scale(zero=False)), x2="guaranteed:Q"
-    )
-    points = base.transform_fold(["realised", "guaranteed"], as_=["what", "risk"])
-    points = points.mark_point(filled=True, size=80, opacity=1).encode(
-        y=y,
-        x="risk:Q",
-        tooltip=["method:N", "realised:Q", "guaranteed:Q"],
-        color=alt.Color("what:N", scale=alt.Scale(range=_COLORS), legend=_legend(alt, 2)),
-    )
-    guessing = alt.Chart(alt.Data(values=[{"guessing": 0.5}]))
-    rule = guessing.mark_rule(strokeDash=[4, 4], color="#888").encode(x="guessing:Q")
-    return _specification(alt, lines + points + rule, alt.Step(30))

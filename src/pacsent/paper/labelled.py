@@ -35,24 +35,18 @@ class Dataset:
                     f"{len(texts):,} and {len(labels):,} instead."
                 )
 
-    def __repr__(self) -> str:
-        return (
-            f"Dataset({self.name!r}, {len(self.train_texts):,} train, "
-            f"{len(self.test_texts):,} test, {len(self.classes)} classes)"
-        )
-
     @property
     def has_fixed_split(self) -> bool:
         return len(self.test_texts) > 0
 
-    def split(self, seed: int = 0, test_size: float = 0.2) -> "Dataset":
+    def split(self, seed: int = 0) -> "Dataset":
         """The authors' split where there is one, else a random one (80/20), a function of `seed`.
 
         The parts keep the order of the file, so that a part depends on its members only.
         """
         if self.has_fixed_split:
             return self
-        train, test = self.split_rows(seed, test_size)
+        train, test = self.split_rows(seed)
         return replace(
             self,
             train_texts=[self.train_texts[i] for i in train],
@@ -61,10 +55,10 @@ class Dataset:
             test_labels=self.train_labels[test],
         )
 
-    def split_rows(self, seed: int = 0, test_size: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
+    def split_rows(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Rows of the training and the test part of `split(seed)`, for a dataset without one."""
         n_documents = len(self.train_texts)
-        n_test = round(n_documents * test_size)
+        n_test = round(0.2 * n_documents)
         order = np.random.default_rng([seed, 80_20]).permutation(n_documents)
         return np.sort(order[n_test:]), np.sort(order[:n_test])
 

@@ -10,12 +10,7 @@ from pacsent.files import replacing
 from pacsent.maths.rounding import percent, rounded_up
 from pacsent.optional import install_hint
 from pacsent.paper.evaluation import score_text
-from pacsent.paper.figures import (
-    accuracy_interval,
-    chart_runtime,
-    figures,
-    realized_risk,
-)
+from pacsent.paper.figures import accuracy_interval, chart_runtime, figures
 from pacsent.paper.method_rows import PAPER_DATASETS, ROWS
 from pacsent.text.pages import render
 
@@ -143,15 +138,10 @@ def certificate_table(results: Sequence[dict]) -> ReportTable:
     return ReportTable(header, rows)
 
 
-def time_table(results: Sequence[dict]) -> ReportTable:
-    """Run times in seconds."""
-    steps = {"fit": "fit", "encode": "encode", "search": "grid", "final": "final fit"}
-    rows = [
-        [r["label"], TITLES.get(r["dataset"], r["dataset"])]
-        + [f"{r['seconds'].get(step, 0.0):.1f}" for step in steps]
-        for r in _of_kind(results, "classification")
-    ]
-    return ReportTable(["method", "dataset", *steps.values()], rows)
+def realized_risk(result: dict) -> float | None:
+    """The true risk of a certificate if it is known, otherwise the held-out risk."""
+    true_risk = result.get("true_risk")
+    return result.get("held_out_risk") if true_risk is None else true_risk
 
 
 def is_tied(result: dict, best: dict) -> bool:
@@ -322,7 +312,6 @@ def _page(results, charts, run) -> str:
             "certificate": certificate_table(results),
             "few-labels": few_label_table(results),
             "similarity": similarity_table(results),
-            "times": time_table(results),
         },
         figures=charts,
         charts=[chart.spec for chart in charts],

@@ -88,13 +88,8 @@ class Coverage:
     def rate(self) -> float:
         return self.n_violations / self.n_replicates
 
-    @property
-    def holds(self) -> bool:
-        """Whether the observed rate is at most delta."""
-        return self.rate <= self.delta
-
     def to_dict(self) -> dict:
-        return {**asdict(self), "rate": self.rate, "holds": self.holds}
+        return {**asdict(self), "rate": self.rate, "holds": self.rate <= self.delta}
 
 
 class Language:
