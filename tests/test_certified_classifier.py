@@ -1,10 +1,14 @@
 """CertifiedClassifier: guarantees around anybody's classifier, on texts, arrays and tables."""
 
+import json
 import pickle
+import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from scipy import sparse, stats
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.feature_extraction import DictVectorizer
@@ -19,8 +23,19 @@ from sklearn.svm import SVC, LinearSVC
 
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier
-from pacsent.guarantees import certify, compare
+from pacsent.cli import cli
+from pacsent.guarantees import (
+    AnswerRule,
+    TextCheck,
+    certify,
+    certify_predictions,
+    compare,
+    control_risk,
+)
+from pacsent.guarantees.abstaining import draw_uniform
+from pacsent.guarantees.calibration_set import Calibration
 from pacsent.guarantees.samples import as_samples, row_fingerprints, select_rows
+from pacsent.maths.means import mean_is_below
 
 DELTA = 0.1
 
@@ -356,6 +371,187 @@ def test_two_classifiers_of_any_kind_are_compared(on_texts):
     low, high = compare(on_texts, bad, texts, labels).bounds
     assert 0 < low < high
     assert compare(on_texts, on_texts, texts, labels).difference == 0
+
+
+def test_the_best_of_many_candidates_is_corrected_for_by_sets_and_abstention():
+    X, y = rows_of(400)
+    one, many = (
+        CertifiedClassifier(LogisticRegression(), n_candidates=n, random_state=0).fit(X, y)
+        for n in (1, 50)
+    )
+    assert many.set_thresholds(error=0.2)[0] < one.set_thresholds(error=0.2)[0]
+    assert many.set_thresholds(error=0.2)[0] == one.set_thresholds(error=0.2, delta=0.001)[0]
+    assert many.abstain(error=0.4).threshold == one.abstain(error=0.4, delta=0.001).threshold
+    precision, strict = {"precision": 0.8, "recall": 0.6}, {"delta": 0.001}
+    assert many.tune_thresholds(**precision).thresholds == (
+        one.tune_thresholds(**precision, **strict).thresholds
+    )
+    assert "chosen from 50 errors and candidates" in str(many.abstain(error=0.4))
+
+
+def test_the_rules_of_the_shell_and_the_server_honour_joint_and_candidates():
+    texts, labels = texts_of(300)
+    given = {"joint": True, "n_candidates": 4, "random_state": 0}
+    plain, both = (
+        CertifiedClassifier(TextClassifier(), **options).fit(texts, labels)
+        for options in ({"random_state": 0}, given)
+    )
+    rule, level = AnswerRule(both, error=0.35, delta=0.06), 0.06 / 3 / 4
+    expected = plain.set_thresholds(error=0.35, delta=level)
+    assert rule.set_thresholds.tolist() == expected.tolist()
+    assert rule.threshold == plain.abstain(error=0.35, delta=level).threshold
+    assert rule.statement.startswith("With 98 % confidence")
+
+
+def test_files_sorted_by_label_do_not_break_bounds_that_depend_on_the_order():
+    """Rows with many labels last: in the order of the file, bets see the easy rows first."""
+    rng = np.random.default_rng(0)
+    n_labels = np.sort(rng.integers(1, 5, 400))
+    has = np.arange(4) < n_labels[:, None]
+    proba = np.where(has & (n_labels < 3)[:, None], 0.9, 0.1)  # half of the texts are missed
+    found = [control_risk(has, proba, false_negatives=0.3).threshold for _ in range(5)]
+    assert all(threshold is None or threshold <= 0.1 for threshold in found)
+    assert mean_is_below((has & (proba < 0.5)).mean(axis=1), 0.3, 0.05)  # the file's order
+    assigned = np.where((n_labels < 3)[:, None], has, ~has)
+    micro = 2 * (has & assigned).sum() / (has.sum() + assigned.sum())
+    assert certify_predictions(has, assigned).micro_f1_bound < micro
+    texts = [f"w{i} x{i} y{i} z{i}" for i in range(400)]
+    row_of = {text: row for row, text in enumerate(texts)}
+
+    def labels_of(rows):
+        return has[[row_of[text] for text in rows]].astype(int)
+
+    certified = CertifiedClassifier(labels_of, classes=range(4), random_state=0)
+    certified.fit(texts, has.astype(int))
+    n_right = np.array(certified.certificate_.matches)[:, 1]
+    assert abs(np.corrcoef(np.arange(400), n_right)[0, 1]) < 0.2
+
+
+def test_the_random_number_of_abstention_is_not_made_of_confidences():
+    """With constant confidences a hash of them is one number for every calibration set."""
+
+    def constant(X):
+        return np.tile([0.9, 0.1], (len(X), 1))
+
+    rng, n_answered = np.random.default_rng(0), 0
+    for seed in range(300):
+        y = (rng.random(69) < 0.1).astype(int)  # 52 of them are tested, a tenth is wrong
+        certified = CertifiedClassifier(constant, classes=[0, 1], delta=DELTA, random_state=seed)
+        certified.fit(rng.random((69, 1)), y)
+        n_answered += certified.abstain(error=0.0999).coverage > 0
+    assert n_answered <= stats.binom.isf(1e-4, 300, DELTA)
+    with_seeds = [draw_uniform(SimpleNamespace(seed_=seed), 52) for seed in range(500)]
+    assert stats.kstest(with_seeds, "uniform").pvalue > 0.01
+
+
+def test_labels_spelled_otherwise_and_columns_in_another_order_are_noticed():
+    texts, labels = texts_of(60)
+    right = ["yes" if text.startswith("good") else "no" for text in texts]
+    for wrong in ([label.upper() for label in right], [f" {label}" for label in right]):
+        with pytest.raises(ValueError, match="must be spelled as the classes"):
+            CertifiedClassifier(lambda rows, wrong=wrong: wrong).fit(texts, labels)
+    numbers = [str(int(label == "yes")) for label in right]
+    with pytest.raises(ValueError, match=r"'0' \(str\) for 0 \(int\)|'1' \(str\) for 1 \(int\)"):
+        CertifiedClassifier(lambda rows: numbers).fit(texts, (labels == "yes").astype(int))
+    proba = np.where(np.array(right)[:, None] == ["yes", "no"], 0.9, 0.1)
+    table = pd.DataFrame(proba, columns=["yes", "no"])
+    named = CertifiedClassifier(lambda rows: table, classes=["no", "yes"]).fit(texts, labels)
+    assert named.certificate_.error == np.mean(np.array(right) != labels)
+
+
+def test_votes_of_pairs_of_classes_are_no_scores_of_classes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    pairs = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo"))
+    certified = CertifiedClassifier(pairs, random_state=0).fit(X, y)
+    assert certified.certificate_.bound < 0.2 and certified.calibration_.log_proba is None
+    with pytest.raises(ValueError, match="gives labels alone"):
+        certified.predict_set(X)
+
+
+@pytest.mark.parametrize("weights", [np.ones(600), -np.ones(300), ["x"] * 300])
+def test_weights_must_be_one_for_each_row(weights):
+    with pytest.raises(ValueError, match="sample_weight must be one number of at least 0 for each"):
+        CertifiedClassifier(LogisticRegression()).fit(*rows_of(300), weights)
+
+
+def test_equal_rows_are_recognised_in_any_container(on_rows):
+    X, y = rows_of(400)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    for rows in (X.tolist(), list(X), frame, sparse.csr_array(X), np.asfortranarray(X)):
+        assert np.array_equal(row_fingerprints(rows), row_fingerprints(X))
+    with pytest.raises(ValueError, match="280 of these 400"):
+        certify(on_rows, frame, y)
+
+
+# ---- texts that are not like the calibration set -------------------------------------------------
+
+
+def reviews(n, seed, words=("good", "nice", "bad", "poor")):
+    """Texts in which no word is unique, sorted by label; and labels."""
+    rng = np.random.default_rng(seed)
+    n_good = rng.binomial(n, 0.5)
+    texts = []
+    for row in range(n):
+        last = words[rng.integers(2) + 2 * (row >= n_good)]
+        texts.append(" ".join([*(f"film{k}" for k in rng.integers(40, size=6)), last]))
+    return texts, ["yes"] * n_good + ["no"] * (n - n_good)
+
+
+@pytest.fixture(scope="module")
+def on_reviews():
+    return CertifiedClassifier(TextClassifier(), holdout=0.4, random_state=0).fit(*reviews(300, 0))
+
+
+def test_texts_are_compared_with_the_calibration_set_in_any_order(on_reviews):
+    same = [on_reviews.compare_with_calibration(reviews(200, seed)[0]) for seed in range(1, 21)]
+    assert sum(comparison.differs for comparison in same) <= 2  # although they are sorted
+    assert "no difference found in 200 texts (a shift" in next(c for c in same if not c.differs)[1]
+    other = [f"the market fell by {i} points in the third quarter" for i in range(60)]
+    differs, message, n = on_reviews.compare_with_calibration(other)
+    assert differs and n == 60 and "These texts differ" in message and "unknown words" in message
+    few = on_reviews.compare_with_calibration(other[:4])
+    assert few.differs is None and "too few" in few.message
+    many = on_reviews.compare_with_calibration(reviews(2500, 30)[0])
+    assert many.n == 2000
+
+
+def test_a_shift_that_would_be_found_is_found():
+    rng = np.random.default_rng(0)
+
+    def check(values, calibration, seed):
+        classifier = TextClassifier()
+        classifier.classes_, classifier.seed_ = np.arange(2), seed
+        known = np.log(np.column_stack([calibration, 1 - calibration]))
+        classifier.calibration_ = Calibration(known, np.zeros(len(known), int))
+        compared = TextCheck(classifier)
+        compared.add(list(range(values.size)), np.log(np.column_stack([values, 1 - values])))
+        return compared.result()
+
+    n_found = 0
+    for seed in range(20):
+        calibration = rng.random(120)
+        message = check(rng.random(150), calibration, seed).message
+        shift = int(re.search(r"by (\d+) percentiles", message)[1]) / 100
+        n_found += check(shift + (1 - shift) * rng.random(150), calibration, seed).differs
+    assert n_found > 12 and 0.1 <= shift <= 0.4
+
+
+def test_predict_in_the_shell_states_the_comparison(on_reviews, tmp_path):
+    pacsent.save(on_reviews, tmp_path / "model")
+    other = [f"the market fell by {i} points in the third quarter" for i in range(60)]
+    for name, texts, status in (("same", reviews(100, 8)[0], 0), ("other", other, 3)):
+        (tmp_path / f"{name}.txt").write_text("\n".join(texts))
+        paths = [str(tmp_path / part) for part in ("model", f"{name}.txt", f"{name}.csv")]
+        command = ["classify", "predict", paths[0], paths[1], "-o", paths[2], "--json"]
+        done = CliRunner().invoke(cli, command)
+        assert done.exit_code == status, done.output
+        comparison = json.loads(done.stdout)["comparison"]
+        assert comparison["differs"] is (status == 3)
+        assert comparison["message"] in done.stderr
+        assert ("With 95 % confidence" in done.stderr) is (status == 0)
+        assert re.search(r"It answers \d+ of these 100 texts", done.stderr) or status == 3
 
 
 # ---- scikit-learn and files --------------------------------------------------------------------

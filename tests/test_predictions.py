@@ -53,6 +53,7 @@ def test_numbers_by_hand():
     alone = certify_predictions(labels, answers, delta=0.06)
     assert alone.bound == binomial.upper_limit(7, 100, 0.06)
     assert certify_predictions(labels, answers, recall=["no"]).balanced_bound is None
+    assert "(7 of 100 given texts were wrong: 0.0700; always answering yes: 0.4000)" in str(alone)
     several = certify_predictions(labels, answers, n_candidates=5)
     assert several.bound == binomial.upper_limit(7, 100, 0.01)
 
@@ -293,6 +294,10 @@ def test_a_table_is_certified_in_the_shell(table, tmp_path):
     assert certificate.verify() and set(certificate.class_bounds) == set(CLASSES)
     assert json.loads(out.read_text()) == json.loads(found.stdout)
     assert run(table, "--prediction-column", "answer", "-o", out).exit_code == 1  # it exists
+    same = run(table, "--prediction-column", "label")
+    assert same.exit_code == 2 and "must be different columns" in same.stderr
+    batch = run(table, "--prediction-column", "answer", "--batch-size", 200)
+    assert "on this batch of 200 texts" in batch.stdout
     groups = run(table, "--prediction-column", "answer", "--group-column", "author")
     assert "texts of new groups" in groups.stdout and "12 given groups" in groups.stdout
 

@@ -9,7 +9,7 @@ from pacsent.cli.command_line import cli
 from pacsent.cli.printing import show, show_certificate
 
 # Options of the form of `certify` that has no model.
-_PREDICTION_OPTIONS = ("prediction_column", "classes")
+_PREDICTION_OPTIONS = ("prediction_column", "classes", "batch_size")
 
 
 @cli.command()
@@ -22,6 +22,11 @@ _PREDICTION_OPTIONS = ("prediction_column", "classes")
     "--classes",
     "All classes of the predictions.  [default: those of the labels]",
     metavar="A,B,...",
+)
+@params.option(
+    "--batch-size",
+    "Without MODEL: DATA is a random part of this many texts, whose error rate is bounded.",
+    params.POSITIVE,
 )
 @params.column("answer", "MODEL is an index: column with the number of the right text.")
 @params.option("-k", "MODEL is an index: hits among which the answer is.", params.POSITIVE, 10)
@@ -53,7 +58,7 @@ def certify(paths, output, as_json, overwrite, **options):
         certificate = _certify_predictions(data, options)
     else:
         if any(options[name] for name in _PREDICTION_OPTIONS):
-            raise click.UsageError("--prediction-column and --classes are for a table alone.")
+            raise click.UsageError("--prediction-column, --classes and --batch-size are for a table alone.")
         path = params.ModelPath().convert(models[0], None, None)
         model = inputs.open_model(path)
         if hasattr(model, "search"):
@@ -78,7 +83,10 @@ def _certify_classifier(model, data, options: dict):
 def _certify_predictions(data, options: dict):
     from pacsent.guarantees import certify_predictions
 
+    if options["prediction_column"] == (options["label_column"] or "label"):
+        raise click.UsageError("--label-column and --prediction-column must be different columns.")
     rows, classes = _read_predictions(data, options), options["classes"]
+    names = ("batch_size", "delta", "n_candidates", "random_state")
     return certify_predictions(
         rows.labels,
         rows.predictions,
@@ -86,7 +94,7 @@ def _certify_predictions(data, options: dict):
         groups=rows.groups,
         classes=[name.strip() for name in classes.split(",")] if classes else None,
         recall="all" if options["per_class"] else (),
-        **{name: options[name] for name in ("delta", "n_candidates", "random_state")},
+        **{name: options[name] for name in names},
     )
 
 

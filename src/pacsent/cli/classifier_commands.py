@@ -118,7 +118,9 @@ def predict(model, sources, error, delta, **options):
 
     TEXTS is a file with one text per line, a table, or stdin when left out; many files as in
     `pacsent embed`. Writes label, probability, set and abstained, or labels and probabilities; an
-    output file also has the columns of the input. Example: pacsent predict model new.csv -o out.csv
+    output file also has the columns of the input. The texts of one file are compared with the
+    calibration set of the model: exit status 3 if they differ, without a guarantee. Example:
+    pacsent predict model new.csv -o out.csv
     """
     from pacsent.scale import Predict
 

@@ -50,10 +50,12 @@ def job_options(command):
 def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
     """Compute and write the results, and report on stderr; exit status 1 for bad rows and files.
 
+    The status is 3 if texts differ from the calibration set of the model.
+
     `cells` format the columns of predictions as text; their output has all columns of the input
     unless some are named. Without it the results are vectors.
     """
-    output, quiet = options["output"], options["quiet"]
+    output, quiet, comparison = options["output"], options["quiet"], None
     if output == "-":
         output = None
     if _is_many(sources, output):
@@ -74,10 +76,12 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
         path = sources[0] if sources else "-"
         if path != "-" and not os.path.exists(path):
             raise click.BadParameter(f"Path {path!r} does not exist.", param_hint="TEXTS")
-        manifest = _run_one(job, path, output, options, cells)
+        manifest, comparison = _run_one(job, path, output, options, cells)
     totals = manifest.totals()
     if options["as_json"] and output is not None:
         about = {"model": job.model, "output": output, "manifest": manifest.path}
+        if comparison is not None:
+            about["comparison"] = comparison._asdict()
         echo_json({**about, **totals, "failed": manifest.failed})
     coverage = totals["coverage"]
     files = f" of {counted(totals['files'], 'file')}" if manifest.path else ""
@@ -102,6 +106,8 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
         click.echo(f"Failed: {'' if error.startswith(source) else f'{source}: '}{error}", err=True)
     if manifest.failed or totals["bad_rows"]:
         click.get_current_context().exit(1)
+    if comparison is not None and comparison.differs:
+        click.get_current_context().exit(3)
 
 
 def _is_many(sources, output) -> bool:
@@ -146,8 +152,6 @@ def _run_one(job, path, output, options: dict, cells):
     opened = job.open()
     for reason in job.caveats(opened):
         click.echo(f"Warning: {reason}", err=True)
-    if cells and opened[1] is not None and opened[1].statement and not opened[1].no_answers:
-        say(quiet)(opened[1].statement)
     compute = job.load(opened)
     table = TextTable(path, kind=options["input_format"], text_column=options["text_column"])
     if not keep and cells and output is not None and table.kind != "text":
@@ -179,7 +183,16 @@ def _run_one(job, path, output, options: dict, cells):
             )
         result_files.write(batches, output, overwrite=options["overwrite"], suffix=suffix)
     say(quiet)(describe_table(table, record.rows))
+    comparison = None
+    if cells and opened[1] is not None and opened[1].check is not None:
+        rule = opened[1]
+        comparison = rule.check.result()
+        if comparison.differs:
+            click.echo(f"Warning: {comparison.message}", err=True)
+        elif not rule.no_answers:
+            shown = f"{rule.check.n_answered:,} of these {counted(rule.check.n_rows, 'text')}"
+            say(quiet)(f"{rule.statement} It answers {shown}. {comparison.message}")
     manifest = Manifest(output, {})
     manifest.path = None
     manifest.files[table.name] = record
-    return manifest
+    return manifest, comparison

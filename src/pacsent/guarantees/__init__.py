@@ -25,6 +25,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "multilabel_certificate": ["MultilabelCertificate"],
         "predictions": ["certify_predictions"],
         "stream_watcher": ["Change", "StreamWatcher"],
+        "text_check": ["TextCheck", "TextComparison"],
         "thresholds": ["ClassThresholds", "LabelThreshold", "control_risk"],
     },
 )

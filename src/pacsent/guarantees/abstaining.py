@@ -14,6 +14,7 @@ from scipy import stats
 
 from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration, confidences
 from pacsent.guarantees.delta import confidence, divide_delta
+from pacsent.guarantees.text_check import TextCheck
 from pacsent.maths.binomial import chance_to_pass, n_needed, passes
 from pacsent.maths.checks import check_probability
 
@@ -228,18 +229,8 @@ class AnswerRule:
     With error=None the error of answers is that of `abstain`, and that of prediction sets 0.05 or
     the smallest larger round one that the number of calibration texts allows, which needs no
     correction. Without a calibration set there is no guarantee, and `error` must be None.
-    `statement` is what is guaranteed; `no_sets` and `no_answers` why something is not.
-
-    Examples
-    --------
-    >>> from pacsent import CertifiedClassifier, TextClassifier
-    >>> texts = [f"a {('good', 'bad')[n % 2]} film, number {n}" for n in range(80)]
-    >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
-    >>> rule = AnswerRule(classifier.fit(texts, ["up", "down"] * 40))
-    >>> rule.error, rule.set_error
-    (0.15, 0.1)
-    >>> rule.of_log_proba(classifier.predict_log_proba(["a good film"])).abstained.tolist()
-    [False]
+    `statement` is what is guaranteed; `no_sets` and `no_answers` why something is not; `check`
+    compares texts with the calibration set.
     """
 
     error: float | None = None
@@ -249,6 +240,7 @@ class AnswerRule:
     no_sets: str | None = None
     no_answers: str | None = None
     statement: str | None = None
+    check: TextCheck | None = None
 
     def __init__(self, classifier: Any, *, error: float | None = None, delta: float = 0.05):
         self.delta = delta
@@ -265,6 +257,7 @@ class AnswerRule:
                     f"{error:g} instead. Train with holdout='auto' (CertifiedClassifier)."
                 )
             return
+        self.check = TextCheck(classifier)
         rule = classifier.abstain(error=error, delta=delta)
         self.error, self.threshold = rule.error, rule.threshold
         self.no_answers, self.statement = rule.no_answers, str(rule)
@@ -283,11 +276,15 @@ class AnswerRule:
             f"class for at most {100 * error:g} % of texts."
         )
 
-    def of_log_proba(self, log_proba: np.ndarray) -> Answered:
-        """Answers from logarithms of class probabilities."""
+    def of_log_proba(self, log_proba: np.ndarray, texts: list[str] | None = None) -> Answered:
+        """Answers from logarithms of class probabilities; `check` compares texts that are given."""
         inside = abstained = None
         if self.threshold is not None:
             abstained = ~(confidences(self._classifier, log_proba) >= self.threshold)
+            if texts is not None and self.check is not None:
+                rows = [row for row, text in enumerate(texts) if text.strip()]
+                kept = [texts[row] for row in rows]
+                self.check.add(kept, log_proba[rows], int((~abstained[rows]).sum()))
         if self.set_thresholds is not None:
             inside = log_proba >= self.set_thresholds
         best = log_proba.argmax(axis=1)

@@ -31,6 +31,7 @@ from pacsent.guarantees.error_certificate import ErrorCertificate
 from pacsent.guarantees.held_out_certificate import HeldOutCertificate
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
 from pacsent.guarantees.stream_watcher import MONITORS, monitors_of
+from pacsent.guarantees.text_check import TextCheck, TextComparison
 from pacsent.maths.checks import check_count, check_probability
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, checked_tensor
@@ -331,6 +332,17 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         """How it does on labelled texts that it was not fitted on: see `TextClassifier.report`."""
         check_is_fitted(self)
         return report(self, X, y)
+
+    def compare_with_calibration(self, X: Any) -> TextComparison:
+        """Whether new rows are like the calibration set, as every guarantee about them assumes.
+
+        `differs` is True where they are not: no guarantee applies to them. It is wrong for one in
+        a hundred sets of rows that are like it.
+        """
+        check = TextCheck(self)
+        X = estimators.samples_for(self, X)
+        check.add(X, self.predict_log_proba(X))
+        return check.result()
 
     def predict_set(
         self, X: Any, *, error: float = 0.05, delta: float | None = None, per_class: bool = False

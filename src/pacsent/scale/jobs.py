@@ -183,7 +183,7 @@ class Predict(_Job):
             }
 
         def answer(strings: list[str]) -> dict[str, pa.Array]:
-            answers = rule.of_log_proba(classifier.predict_log_proba(strings))
+            answers = rule.of_log_proba(classifier.predict_log_proba(strings), strings)
             missing = [None] * len(strings)
             sets = missing if answers.inside is None else [names[row] for row in answers.inside]
             abstained = missing if answers.abstained is None else answers.abstained

@@ -147,7 +147,7 @@ def classify(model: ServedModel, body: schemas.ClassifyRequest, context: Context
                 result |= _explanation(model, text, settings.max_explained_tokens)
             results.append(result)
     names = ("error", "set_error", "delta", "statement", "no_sets", "no_answers")
-    guarantee = {name: getattr(rule, name) for name in names}
+    guarantee = {name: getattr(rule, name) for name in names} | {"comparison": model.comparison}
     return {"model": model.name, "guarantee": guarantee, "results": results}
 
 
