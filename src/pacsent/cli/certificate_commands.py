@@ -58,7 +58,8 @@ def certify(paths, output, as_json, overwrite, **options):
         certificate = _certify_predictions(data, options)
     else:
         if any(options[name] for name in _PREDICTION_OPTIONS):
-            raise click.UsageError("--prediction-column, --classes and --batch-size are for a table alone.")
+            names = "--prediction-column, --classes and --batch-size"
+            raise click.UsageError(f"{names} are for a table alone.")
         path = params.ModelPath().convert(models[0], None, None)
         model = inputs.open_model(path)
         if hasattr(model, "search"):

@@ -24,8 +24,8 @@ class TextComparison(NamedTuple):
 class TextCheck:
     """Compares texts with the calibration set of a classifier, in a random order.
 
-    The test is that of `StreamWatcher`, for texts that repeat no fitted or earlier one. A file may be sorted, so a random sample of the texts is
-    kept until `result`, and is tested in a random order.
+    The test is that of `StreamWatcher`, on texts that repeat no fitted or earlier one. A file may
+    be sorted, so a random sample of the texts is kept until `result`, in a random order.
     """
 
     def __init__(self, classifier: Any):
