@@ -125,17 +125,15 @@ def classify(model: ServedModel, body: schemas.ClassifyRequest, context: Context
         log_proba = model.classifier.predict_log_proba(texts)
         if model.observe(texts, log_proba):
             metrics.DRIFT_ALARMS.inc()
-        answers = rule.of_log_proba(log_proba)
+        best, probability, inside, abstained = rule.of_log_proba(log_proba)
         for row, text in enumerate(texts):
             if not text.strip():
                 empty = ("label", "probability", "set", "abstained", "explanation")
-                note = {"note": "The text is empty. It has no class."}
-                results.append(dict.fromkeys(empty) | note)
+                results.append(dict.fromkeys(empty) | {"note": "The text is empty: no class."})
                 continue
-            inside, abstained = answers.inside, answers.abstained
             result: Content = {
-                "label": labels[answers.best[row]],
-                "probability": float(answers.probability[row]),
+                "label": labels[best[row]],
+                "probability": float(probability[row]),
                 "set": None,
                 "abstained": None if abstained is None else bool(abstained[row]),
             }

@@ -86,7 +86,7 @@ class ServedModel:
         self._drift_lock = threading.Lock()
         self._drift_monitor = self._new_drift_monitor()
         self._unobserved: list[tuple[str, np.ndarray]] = []
-        self.comparison: dict[str, Any] = {"differs": None, "message": None}
+        self.comparison: dict[str, Any] = {}
         self._solve: Any = None
         if vectorizer is not None:
             if isinstance(vectorizer, SentenceVectorizer):
@@ -167,16 +167,10 @@ class ServedModel:
             self._unobserved += zip(texts, log_proba)
             if len(self._unobserved) < _MONITORED_AT_ONCE:
                 return False
-            seen, rows = zip(*self._unobserved)
-            self._unobserved = []
+            (seen, rows), self._unobserved = zip(*self._unobserved), []
             alarm = self._drift_monitor.update(seen, log_proba=np.array(rows))
-            if alarm:  # stated until the model is loaded again
-                names = ", ".join(change.name for change in self._drift_monitor.changes)
-                message = f"These texts differ ({names}): no guarantee."
-                self.comparison = {"differs": True, "message": message}
-            elif not self.comparison["differs"]:
-                message = f"No difference found in the last {self._drift_monitor.n_seen:,} texts."
-                self.comparison = {"differs": False, "message": message}
+            if not self.comparison.get("differs"):  # an alarm is stated until the next load
+                self.comparison = {"differs": alarm, "message": str(self._drift_monitor)}
             if alarm or self._drift_monitor.n_seen > _MAX_MONITORED:
                 self._drift_monitor = self._new_drift_monitor()
         return alarm
