@@ -17,6 +17,7 @@ from pacsent.storage import read_tensors, write_tensors
 from pacsent.words import formats
 
 WORDS = ["the", "film", "one", "nine", "a", "good", "s", "it"]
+EYE = np.eye(2, dtype="f4")
 TEXTS = ["The GOOD film!", "It's 19 films; naïve?", "", "unknown things", "a a a film"]
 
 
@@ -170,21 +171,13 @@ def test_tokens_keep_their_numbers_and_their_unknown_token_in_sentence_transform
 @pytest.mark.parametrize(
     "vocab, tensors, message",
     [
-        ({"a": 5}, {"embeddings": np.eye(2, dtype="f4")}, "must hold a row for every token"),
-        ({"a": -1}, {"embeddings": np.eye(2, dtype="f4")}, "must be a tokenizer with its tokens"),
-        ({"a": "x"}, {"embeddings": np.eye(2, dtype="f4")}, "must be a tokenizer with its tokens"),
-        ({"a": 0}, {"other": np.eye(2, dtype="f4")}, "must hold a table named embeddings"),
-        ({"[UNK]": 0}, {"embeddings": np.eye(2, dtype="f4")}, "must hold tokens"),
-        (
-            {"a": 0},
-            {"embeddings": np.eye(2, dtype="f4"), "mapping": np.array([7, 0])},
-            "mapping must name rows",
-        ),
-        (
-            {"a": 0},
-            {"embeddings": np.eye(2, dtype="f4"), "weights": np.ones(3)},
-            "weights must have one number",
-        ),
+        ({"a": 5}, {"embeddings": EYE}, "must hold a row for every token"),
+        ({"a": -1}, {"embeddings": EYE}, "must be a tokenizer with its tokens"),
+        ({"a": "x"}, {"embeddings": EYE}, "must be a tokenizer with its tokens"),
+        ({"a": 0}, {"other": EYE}, "must hold a table named embeddings"),
+        ({"[UNK]": 0}, {"embeddings": EYE}, "must hold tokens"),
+        ({"a": 0}, {"embeddings": EYE, "mapping": np.array([7, 0])}, "mapping must name rows"),
+        ({"a": 0}, {"embeddings": EYE, "weights": np.ones(3)}, "weights must have one number"),
         ({"a": 0}, {"embeddings": np.full((1, 2), np.nan, "f4")}, "finite"),
     ],
 )
@@ -192,11 +185,8 @@ def test_a_damaged_static_folder_is_refused_in_one_line(vocab, tensors, message,
     folder = static(tmp_path / "m", vocab, **tensors)
     with pytest.raises(ValueError, match=message):
         formats.read(folder)
-
-
-@pytest.mark.parametrize("config", ["[]", "{", '{"max_length": 0}', '{"max_length": "x"}'])
-def test_a_damaged_config_of_model2vec_is_refused_in_one_line(config, tmp_path):
-    folder = static(tmp_path / "m", {"a": 0}, embeddings=np.eye(1, dtype="f4"))
-    (folder / "config.json").write_text(config)
-    with pytest.raises(ValueError, match=r"config.json must hold|max_length must be an integer"):
-        formats.read(folder)
+    folder = static(tmp_path / "n", {"a": 0}, embeddings=np.eye(1, dtype="f4"))
+    for config in ("[]", "{", '{"max_length": 0}', '{"max_length": "x"}'):
+        (folder / "config.json").write_text(config)
+        with pytest.raises(ValueError, match=r"config.json must hold|max_length must be an integ"):
+            formats.read(folder)

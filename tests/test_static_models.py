@@ -47,27 +47,23 @@ def trained(kind):
     """A small tokenizer of a kind, trained here."""
     library = pytest.importorskip("tokenizers", reason="the extra [subwords] is not installed")
     special = ["[UNK]", "[PAD]"]
-    if kind == "WordPiece":
-        tokenizer = library.Tokenizer(library.models.WordPiece(unk_token="[UNK]"))
-        tokenizer.normalizer = library.normalizers.BertNormalizer()
-        tokenizer.pre_tokenizer = library.pre_tokenizers.BertPreTokenizer()
-        trainer = library.trainers.WordPieceTrainer(vocab_size=220, special_tokens=special)
-    elif kind == "BPE":
-        tokenizer = library.Tokenizer(library.models.BPE())
-        tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel()
-        alphabet = library.pre_tokenizers.ByteLevel.alphabet()
-        trainer = library.trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet)
-    elif kind == "Unigram":
-        tokenizer = library.Tokenizer(library.models.Unigram())
-        tokenizer.pre_tokenizer = library.pre_tokenizers.Metaspace()
-        trainer = library.trainers.UnigramTrainer(
-            vocab_size=300, special_tokens=["[UNK]", "[PAD]"], unk_token="[UNK]"
-        )
+    splitters = library.pre_tokenizers
+    splitter, model, options = {
+        "WordPiece": (splitters.BertPreTokenizer(), {"unk_token": "[UNK]"}, {"vocab_size": 220}),
+        "BPE": (splitters.ByteLevel(), {}, {"vocab_size": 400}),
+        "Unigram": (splitters.Metaspace(), {}, {"vocab_size": 300, "unk_token": "[UNK]"}),
+        "WordLevel": (splitters.Whitespace(), {"unk_token": "[UNK]"}, {}),
+    }[kind]
+    if kind == "BPE":
+        options["initial_alphabet"] = splitters.ByteLevel.alphabet()
     else:
-        tokenizer = library.Tokenizer(library.models.WordLevel(unk_token="[UNK]"))
-        tokenizer.pre_tokenizer = library.pre_tokenizers.Whitespace()
-        trainer = library.trainers.WordLevelTrainer(special_tokens=special)
-    tokenizer.train_from_iterator(CORPUS, trainer)
+        options["special_tokens"] = special
+    tokenizer = library.Tokenizer(getattr(library.models, kind)(**model))
+    tokenizer.pre_tokenizer = splitter
+    if kind == "WordPiece":
+        tokenizer.normalizer = library.normalizers.BertNormalizer()
+    trainer = {"BPE": "Bpe"}.get(kind, kind) + "Trainer"
+    tokenizer.train_from_iterator(CORPUS, getattr(library.trainers, trainer)(**options))
     if kind != "BPE":
         tokenizer.post_processor = library.processors.TemplateProcessing(
             single="[PAD] $A [PAD]", special_tokens=[("[PAD]", tokenizer.token_to_id("[PAD]"))]
@@ -158,9 +154,7 @@ def test_other_modules_are_left_to_sentence_transformers(tmp_path):
         modules = [{"type": f"sentence_transformers.models.{kind}"} for kind in types]
         (tmp_path / "modules.json").write_text(json.dumps(modules))
         assert is_model_name(tmp_path) == ours
-    (tmp_path / "modules.json").write_text(
-        '[{"type": "sentence_transformers.models.StaticEmbedding"}]'
-    )
+    (tmp_path / "modules.json").write_text(json.dumps([{"type": "StaticEmbedding"}]))
     settings = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
     (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(settings))
     assert not is_model_name(tmp_path)
@@ -217,14 +211,6 @@ def test_classifier_index_and_commands_take_the_folder(folder, tmp_path):
     np.testing.assert_allclose(found, pacsent.load(folder).encode(texts[:6]), atol=1e-6)
 
 
-@needs_library
-def test_the_server_takes_the_folder(folder):
-    from pacsent.web import ServedModel
-
-    model = ServedModel("potion", pacsent.encoders.as_encoder(folder))
-    assert model.n_tokens(["the dog"]) >= 2
-
-
 # ---- pieces learned here -------------------------------------------------------------------------
 
 
@@ -233,6 +219,7 @@ def test_pieces_are_learned_and_no_word_is_unknown():
     pytest.importorskip("tokenizers")
     pieces = train_pieces(CORPUS, 200)
     assert pieces("Don't FILM") == pieces("don’t film,")  # as normalise="unicode" reads text
+    assert "".join(pieces("the \ud800 dog")) == "▁the▁dog"  # half a character is no reason to stop
     tokens = list(pieces.token_ids)
     vocabulary = Vocabulary(tokens, normalise=pieces)
     encoded = vocabulary.encode(["filmliebhaber warten", "今天好天"])
@@ -247,13 +234,6 @@ def test_pieces_are_learned_and_no_word_is_unknown():
     for wrong in ("one text", [1, 2], [None], None):
         with pytest.raises((TypeError, ValueError), match="Got"):
             train_pieces(wrong, 50)
-
-
-@needs_library
-def test_half_a_character_is_no_reason_to_stop():
-    pytest.importorskip("tokenizers")
-    pieces = train_pieces(CORPUS, 200)
-    assert "".join(pieces("the \ud800 dog")) == "▁the▁dog"
 
 
 @needs_library
@@ -279,11 +259,6 @@ def test_skip_gram_is_trained_on_pieces(tmp_path):
     assert 450 < words.n_words < 500 and words.output_vectors is not None
     assert words.vocabulary.encode(["Xylophonquietschen"]).n_unknown.sum() == 0
     assert words.training["normalise"] == "pieces of words, 500 learned"
-    vectorizer = pacsent.make("SIF-sum", words).fit([])
-    assert vectorizer.transform(["the house", "Xylophonquietschen"]).any(axis=1).all()
-    unseen = [text for _, _, text in pacsent.datasets.load_books()][1500:1560]
-    certificate = pacsent.certify_encoder(pacsent.make("Average", words).fit([]), unseen)
-    assert 0 < certificate.measured_risk < 1
     # a word of one piece is that piece, a word of several their mean
     for word in ("the", "in"):  # "in" is the end of a word as well
         row = words.vocabulary.id_of(f"▁{word}")
