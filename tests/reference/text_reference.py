@@ -8,4 +8,5 @@ from pacsent.text.normalise import tokenise_paper
 def count_dropped(text: str) -> int:
     """Parts between spaces of which no token remains, although they are words or symbols."""
     lost = [part for part in text.split() if not tokenise_paper(part)]
-    return sum(bool({unicodedata.category(c)[0] for c in part} & set("LNS")) for part in lost)
+    beyond = [[c for c in part if c > "\xbf" and not "\u2000" <= c <= "\u206f"] for part in lost]
+    return sum(any(unicodedata.category(c)[0] in "LNS" for c in part) for part in beyond)

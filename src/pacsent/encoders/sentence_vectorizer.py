@@ -203,10 +203,10 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEsti
         several threads may call it at once. Change no parameter while it is in use.
         """
         self._check_ready()
-        posterior = self._prepared()
+        posterior, n_dims, dtype = self._prepared(), self._n_features_out, self._dtype
 
         def solve(encoded: Encoded):
-            means = np.empty((encoded.n_sentences, self._n_features_out), self._dtype)
+            means = np.empty((encoded.n_sentences, n_dims), dtype)
             variances, _ = posterior(encoded, means)
             clear_empty(means, variances, encoded)
             return means, variances

@@ -27,7 +27,8 @@ _MAX_BATCH_TEXTS = 1 << 16
 # without compiled code: importing numba takes longer than they do.
 _MAX_DICT_CHARACTERS, _MAX_DICT_WORDS = 1 << 12, 1 << 18
 _MAX_SPLIT_BYTES = 64  # longer unknown words are not split into subwords
-_ASCII_WORD = re.compile("[A-Za-z0-9]")
+_NO_ASCII_WORD = re.compile(r"(?<!\S)[^\sA-Za-z0-9]+(?!\S)")  # between spaces
+_BEYOND_PUNCTUATION = re.compile("[^\x00-\xbf\u2000-\u206f]")
 
 
 class TextBatch(NamedTuple):
@@ -77,29 +78,39 @@ def encode_bytes(vocabulary: "Vocabulary", data: np.ndarray, bounds: np.ndarray)
         return vocabulary.encode(texts, n_jobs=1)
     encoded = _encode_paper(vocabulary, frozen(data[bounds[0] : bounds[-1]]), bounds - bounds[0])
     places = np.flatnonzero(data[: bounds[-1]] >= 128)  # bytes that are not ASCII
-    for row in np.unique(np.searchsorted(bounds, places[places >= bounds[0]], "right") - 1):
-        text = data[bounds[row] : bounds[row + 1]].tobytes().decode("utf-8", "replace")
-        encoded.n_unknown[row] += _count_dropped(text)
+    rows = np.unique(np.searchsorted(bounds, places[places >= bounds[0]], "right") - 1)
+    texts = [data[bounds[r] : bounds[r + 1]].tobytes().decode("utf-8", "replace") for r in rows]
+    encoded.n_unknown[rows] += count_dropped(texts)
     return encoded
 
 
-def _count_dropped(text: str) -> int:
-    """Words and symbols of which normalise="paper" keeps nothing: they are unknown tokens.
+def count_dropped(texts: list[str]) -> np.ndarray:
+    """Words and symbols of each text of which normalise="paper" keeps nothing: unknown tokens.
 
-    >>> _count_dropped("good 電影 \N{GRINNING FACE} - naïve")
-    2
+    >>> count_dropped(["good film", "good 電影 \N{GRINNING FACE} - naïve"])
+    array([0, 2])
     """
-    if text.isascii():
-        return 0
-    parts = [part for part in text.split() if not _ASCII_WORD.search(part)]
-    return sum(any(unicodedata.category(c)[0] in "LNS" for c in part) for part in parts)
+    n_dropped = np.zeros(len(texts), dtype=np.int64)
+    if all(map(str.isascii, texts)):
+        return n_dropped
+    rows = np.flatnonzero(~np.fromiter(map(str.isascii, texts), bool, len(texts)))
+    # Most of these have nothing beyond ASCII but punctuation, and are passed over quickly.
+    others = [texts[row] for row in rows.tolist()]
+    codes = np.frombuffer("".join(others).encode("utf-16-le", "surrogatepass"), dtype="<u2")
+    places = np.flatnonzero((codes > 0xBF) & ((codes < 0x2000) | (codes > 0x206F)))
+    ends = np.cumsum(np.fromiter(map(len, others), np.int64, len(others)))
+    if ends[-1] == codes.size:  # one code per character
+        rows = rows[np.unique(np.searchsorted(ends, places, "right"))]
+    for row in rows.tolist():
+        parts = map(_BEYOND_PUNCTUATION.findall, _NO_ASCII_WORD.findall(texts[row]))
+        n_dropped[row] = sum(any(unicodedata.category(c)[0] in "LNS" for c in p) for p in parts)
+    return n_dropped
 
 
 def _encode_batch(vocabulary: "Vocabulary", batch: TextBatch) -> Encoded:
     encoded = _encode_tokens(vocabulary, batch)
     if batch.raw and vocabulary.normalise == "paper":
-        n_dropped = np.fromiter(map(_count_dropped, batch.sentences), np.int64)
-        encoded = encoded._replace(n_unknown=encoded.n_unknown + n_dropped)
+        encoded = encoded._replace(n_unknown=encoded.n_unknown + count_dropped(batch.sentences))
     return encoded
 
 
