@@ -234,11 +234,10 @@ def find(name: str, data: str | Path | None = None, entry: Entry | None = None) 
     entry = _entry(name) if entry is None else entry
     folder = data_folder(data)
     places = [folder / "datasets", folder]
-    for place in places:
-        for stem in entry.archives:
-            for suffix in SUFFIXES:
-                if (place / f"{stem}{suffix}").is_file():
-                    return place / f"{stem}{suffix}"
+    archives = [f"{stem}{suffix}" for stem in entry.archives for suffix in SUFFIXES]
+    for path in (place / name for place in places for name in archives):
+        if path.is_file():
+            return path
     for place in places:
         for stem in entry.archives:
             if (place / stem).is_dir():

@@ -35,21 +35,8 @@ def run(
 ) -> dict[str, Any]:
     """Train, certify and check a classifier on Banking77; write `out`/index.html.
 
-    Parameters
-    ----------
-    out : path
-        Folder for the page.
-    random_state : int, default=0
-        Seed of the sample of labelled messages.
-    n_jobs : int, optional
-        Threads; None uses all cores.
-    say : callable
-        Is called with each line of progress.
-
-    Returns
-    -------
-    dict
-        The numbers on the page.
+    Returns the numbers on the page. `random_state` draws the labelled messages; `say` is called
+    with each line of progress.
     """
     started = time.perf_counter()
     (labelled_texts, labels), (new_texts, truth), other_texts = _samples(random_state)

@@ -64,17 +64,12 @@ class GibbsOptions(CertifyOptions):
 
 
 def steps(posterior: Any) -> tuple[float, ...]:
-    """How far from the prior to the method's posterior a search may go, as fractions of the way.
-
-    >>> steps('prior'), steps('vectorizer')
-    ((0.0,), (1.0,))
-    """
-    if isinstance(posterior, tuple) or (isinstance(posterior, str) and posterior == "vectorizer"):
+    """How far from the prior to the method's posterior a search may go, as fractions of the way."""
+    known = {"prior": (0.0,), "vectorizer": (1.0,), "auto": STEPS}
+    if isinstance(posterior, tuple):
         return (1.0,)
-    if posterior == "prior":
-        return (0.0,)
-    if posterior == "auto":
-        return STEPS
+    if isinstance(posterior, str) and posterior in known:
+        return known[posterior]
     raise ValueError(
         "posterior must be 'auto', 'prior', 'vectorizer' or a pair (means, variances). "
         f"Got {posterior!r} instead."

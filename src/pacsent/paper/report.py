@@ -174,26 +174,6 @@ def findings(results: Sequence[dict]) -> list[str]:
     if leaders:
         sentences.append(f"Best accuracy on {'; on '.join(leaders)}.")
 
-    curves = _of_kind(results, "few-labels")
-    parts = []
-    for baseline in (r for r in curves if r["row"] == "tf-idf"):
-        n = min(point["n_labels"] for point in baseline["curve"])
-        accuracy = {
-            r["label"]: point["accuracy"]
-            for r in curves
-            for point in r["curve"]
-            if r["dataset"] == baseline["dataset"] and point["n_labels"] == n
-        }
-        best_label = max(accuracy, key=lambda label: accuracy[label])
-        lead = 100 * (accuracy[best_label] - accuracy[baseline["label"]])
-        title = TITLES.get(baseline["dataset"], baseline["dataset"])
-        parts.append(
-            f"on {title} {best_label} is best"
-            + (f", {lead:.1f} points ahead of {baseline['label']}" if lead > 0 else "")
-        )
-    if parts:
-        sentences.append(f"With {n:,} labels, {'; '.join(parts)}.")
-
     certificates = _of_kind(results, "certificate")
     if certificates:
         best = min(certificates, key=lambda r: r["risk_bound"])
@@ -223,21 +203,9 @@ def findings(results: Sequence[dict]) -> list[str]:
 
 
 def write(results: Sequence[dict], out: str | os.PathLike, run: dict | None = None) -> Path:
-    """Write index.html, table.md, table.tex and, with Altair, plots/*.svg and *.pdf.
+    """Write index.html, table.md, table.tex and, with Altair, plots/*.svg and *.pdf; the page.
 
-    Parameters
-    ----------
-    results : list of dict
-        From `reproduction.read_results`.
-    out : path
-        The folder.
-    run : dict, optional
-        From `reproduction.reproduce`: time and memory.
-
-    Returns
-    -------
-    Path
-        The page.
+    `results` are those of `reproduction.read_results`, `run` what `reproduction.reproduce` returns.
     """
     if not results:
         raise ValueError(

@@ -231,7 +231,17 @@ class _Run:
         }
         write_json(self.results / task.file, content)
         self.n_done += 1
-        self.say(_one_line(content))
+        if task.kind == "classification":
+            found = evaluation.score_text(content)
+        elif task.kind == "similarity":
+            found = f"Spearman {content['spearman']:.4f}"
+        elif task.kind == "few-labels":
+            found = ", ".join(f"{p['n_labels']}: {p['accuracy']:.4f}" for p in content["curve"])
+        else:
+            held_out = content["held_out_risk"]
+            found = f"at most {rounded_up(content['risk_bound'], 4)}, held out {held_out:.4f}"
+        seconds = content["provenance"]["wall_seconds"]
+        self.say(f"{content['label']} on {content['dataset']}, {task.kind}: {found} ({seconds} s)")
 
     def summary(self) -> dict:
         peak_memory = 0
@@ -314,17 +324,3 @@ def read_results(folder: str | os.PathLike) -> list[dict]:
             )
         results.append(content)
     return sorted(results, key=lambda r: (r["kind"], order.get(r["row"], 99), r.get("dataset", "")))
-
-
-def _one_line(content: dict) -> str:
-    where = f"{content['label']} on {content['dataset']}"
-    if content["kind"] == "classification":
-        seconds = sum(content["seconds"].values())
-        return f"{where}: {evaluation.score_text(content)} ({seconds:.0f} s)"
-    if content["kind"] == "similarity":
-        return f"{where}: Spearman {content['spearman']:.4f}"
-    if content["kind"] == "few-labels":
-        accuracies = ", ".join(f"{p['n_labels']}: {p['accuracy']:.4f}" for p in content["curve"])
-        return f"{where}, few labels: {accuracies}"
-    bound = rounded_up(content["risk_bound"], 4)
-    return f"{where}: certificate {bound}, held out {content['held_out_risk']:.4f}"
