@@ -383,12 +383,7 @@ def run_row(
 
 
 def draw_labelled(labels: np.ndarray, n_labels: int, seed: int) -> np.ndarray:
-    """Rows of a draw of n_labels examples, every class in proportion and at least five times.
-
-    >>> import numpy as np
-    >>> len(draw_labelled(np.array([0, 1] * 50), n_labels=20, seed=0))
-    20
-    """
+    """Rows of a draw of n_labels examples, every class in proportion and at least five times."""
     rng = np.random.default_rng([seed, n_labels, 7])
     classes, counts = np.unique(labels, return_counts=True)
     share = np.maximum(N_FOLDS, np.floor(n_labels * counts / counts.sum())).astype(int)
