@@ -37,9 +37,8 @@ _ZERO, _ONE, _HALF = np.float32(0.0), np.float32(1.0), np.float32(0.5)
 _LIMIT, _PART = np.float32(30.0), np.float32(1.0 / 512.0)
 _THIRD, _FOURTH, _FIFTH = (np.float32(1.0 / n) for n in (6, 24, 120))
 _TINY = np.float32(1e-30)
-_VECTORS = {
-    "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"},
-}  # fmt: skip
+_FASTMATH = {"contract", "reassoc", "nsz"}
+_VECTORS = {"nogil": True, "error_model": "numpy", "fastmath": _FASTMATH}
 
 
 @njit(**_VECTORS, forceinline=True)
@@ -76,7 +75,7 @@ def epoch(features, order, cells, weights, work):
     indptr, indices, data, dense, dense_rows = features
     n_columns, intercept = weights.shape[1], weights.shape[0] - 1
     n_wide, whole = n_columns // 16 * 16, (0, dense.shape[1])
-    variances, moved, z, rest, low, high = work[0], work[1], work[2], work[3], work[4], work[5]
+    variances, moved, z, constant, low, high = work[0], work[1], work[2], work[3], work[4], work[5]
     for c in range(n_columns):
         moved[c] = _ZERO
     for i in order:
@@ -91,16 +90,16 @@ def epoch(features, order, cells, weights, work):
             add_products_8(z, n_wide, weights, indices, data, sparse)
             add_products_8(z, n_wide, weights, dense_rows, vector, whole)
         for c in range(n_columns):
-            rest[c] = sign[c] * z[c] - q[c] * dual[c]
-            low[c], high[c] = -rest[c] - q[c] * C[c], -rest[c]
-        for step in range(_STEPS):  # to the root of u + rest + qC / (1 + exp(-u))
+            constant[c] = sign[c] * z[c] - q[c] * dual[c]
+            low[c], high[c] = -constant[c] - q[c] * C[c], -constant[c]
+        for step in range(_STEPS):  # to the root of u + constant + qC / (1 + exp(-u))
             far = _ZERO
             for c in range(n_columns):
                 u, middle = logit[c], _HALF * (low[c] + high[c])
                 u = u if u >= low[c] else middle
                 u = u if u <= high[c] else middle
                 e, qC = _ONE + _exp_minus(u), q[c] * C[c]
-                above = (u + rest[c]) * e + qC  # has the sign of the function
+                above = (u + constant[c]) * e + qC  # has the sign of the function
                 by = above * e / (e * e + qC * (e - _ONE))
                 high[c] = u if above > _ZERO else high[c]
                 low[c] = low[c] if above > _ZERO else u

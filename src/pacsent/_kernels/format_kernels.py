@@ -23,8 +23,8 @@ def parse_lines(text, rows, word_ends, line_ends):
     last digit. rows[i] = [np.float32(float(x)) for x in line.split(b" ")[1:]] for all others.
     """
     n_dims = rows.shape[1]
-    one = np.empty(1, dtype=np.float64)
-    bits = one.view(np.int64)
+    number = np.empty(1, dtype=np.float64)
+    bits = number.view(np.int64)
     place, n_odd = 0, 0
     for i in range(rows.shape[0]):
         start = place
@@ -88,7 +88,7 @@ def parse_lines(text, rows, word_ends, line_ends):
                 value = mantissa / _POWERS[-power] if power < 0 else mantissa * _POWERS[power]
                 # two roundings at most: off by two in the last place of float64, which shows in
                 # float32 only near the middle between two of its numbers
-                one[0] = value
+                number[0] = value
                 if abs((bits[0] & _TAIL) - _HALF) <= 2 and mantissa >= 9007199254740992:
                     good = False
                     break

@@ -108,10 +108,10 @@ def _fused(builder, total, x, y):
 
 def _zeros_in_registers(builder, vector, n):
     zero = ir.Constant(vector, [0.0] * vector.count)
-    held = [cgutils.alloca_once_value(builder, zero) for _ in range(n)]
-    for one in held:
-        builder.store(zero, one)
-    return held
+    registers = [cgutils.alloca_once_value(builder, zero) for _ in range(n)]
+    for register in registers:
+        builder.store(zero, register)
+    return registers
 
 
 def _lane_sums(builder, vectors):
@@ -140,7 +140,7 @@ def _store_sums(builder, tile, sums, S, at):
     spare = ir.Constant(ir.VectorType(_FLOAT, tile.width), [0.0] * tile.width)
     lanes = []
     for r in range(n_x):
-        lanes += [builder.load(one) for one in sums[r * n_y : (r + 1) * n_y]]
+        lanes += [builder.load(register) for register in sums[r * n_y : (r + 1) * n_y]]
         lanes += [spare] * (in_a_row - n_y)
     n_columns = builder.extract_value(S.shape, 1)
     rows_at_once = tile.width // in_a_row
@@ -233,8 +233,8 @@ def _score_tile(tile):
                     builder.store(y_c, at_place(Y, row, place), align=4)
             for r, row in enumerate(first_x):
                 x = load(X, row, place)
-                for one, y_c in zip(sums[r * n_y :], y):
-                    builder.store(_fused(builder, builder.load(one), x, y_c), one)
+                for register, y_c in zip(sums[r * n_y :], y):
+                    builder.store(_fused(builder, builder.load(register), x, y_c), register)
         _store_sums(builder, tile, sums, S, at)
 
     return scores, scores_and_copies
@@ -303,13 +303,13 @@ def _row_tile(n_rows, tile):
                 with cgutils.for_range(builder, n, intp=_INDEX) as loop:
                     x = [builder.load(at, align=4) for at in vectors_of(X.data, loop.index)]
                     for r, g in enumerate(factors(loop.index)):
-                        for one, x_v in zip(sums[r * n_vectors :], x):
-                            builder.store(_fused(builder, builder.load(one), g, x_v), one)
+                        for register, x_v in zip(sums[r * n_vectors :], x):
+                            builder.store(_fused(builder, builder.load(register), g, x_v), register)
                 # one row after the other: two of them may be the same
                 for r, number in enumerate(numbers):
                     row = builder.load(builder.gep(rows.data, [number]))
-                    for one, at in zip(sums[r * n_vectors :], vectors_of(table.data, row)):
-                        total = builder.fadd(builder.load(at, align=4), builder.load(one))
+                    for register, at in zip(sums[r * n_vectors :], vectors_of(table.data, row)):
+                        total = builder.fadd(builder.load(at, align=4), builder.load(register))
                         builder.store(total, at, align=4)
 
             step = tile.width * most_vectors
@@ -382,11 +382,11 @@ def _column_tile(width, outer):
                 nothing = ir.Constant(vector, ir.Undefined)
                 value = builder.insert_element(nothing, value, ir.IntType(32)(0))
                 value = _shuffle(builder, value, nothing, [0] * width)
-                entry, held = builder.load(at, align=4), builder.load(kept)
+                entry, small_part = builder.load(at, align=4), builder.load(kept)
                 if outer:
-                    builder.store(_fused(builder, entry, value, held), at, align=4)
+                    builder.store(_fused(builder, entry, value, small_part), at, align=4)
                 else:
-                    builder.store(_fused(builder, held, value, entry), kept)
+                    builder.store(_fused(builder, small_part, value, entry), kept)
             if not outer:
                 builder.store(builder.load(kept), place, align=4)
             return context.get_dummy_value()
@@ -398,10 +398,10 @@ def _column_tile(width, outer):
 
 if config.DISABLE_JIT:
     add_products_16, add_products_8 = (
-        lambda s, c, *rest, w=w: _add_products_plainly(s, c, w, *rest) for w in (16, 8)
+        lambda s, c, *more, w=w: _add_products_plainly(s, c, w, *more) for w in (16, 8)
     )
     add_outer_16, add_outer_8 = (
-        lambda f, c, *rest, w=w: _add_outer_plainly(f, c, w, *rest) for w in (16, 8)
+        lambda f, c, *more, w=w: _add_outer_plainly(f, c, w, *more) for w in (16, 8)
     )
 else:
     add_products_16, add_products_8 = (_column_tile(width, outer=False) for width in (16, 8))
@@ -465,30 +465,30 @@ def _sum_tile(n_rows, weighted, tile):
             ahead = [begin(row_of(_AHEAD + r)) for r in range(n_rows)]
             factors = []
             if weighted:
-                given = [builder.load(builder.gep(weights.data, [row])) for row in rows]
-                factors = [_as_real(builder, number, real) for number in given]
+                loaded = [builder.load(builder.gep(weights.data, [row])) for row in rows]
+                factors = [_as_real(builder, number, real) for number in loaded]
 
             def numbers(r, column, n):
                 at = builder.gep(begins[r], [column])
                 at = builder.bitcast(at, ir.VectorType(entry, n).as_pointer())
                 vector = ir.VectorType(real, n)
-                found = _as_real(builder, builder.load(at, align=entry_size), vector)
+                values = _as_real(builder, builder.load(at, align=entry_size), vector)
                 if not weighted:
-                    return found
+                    return values
                 spread = ir.Constant(vector, ir.Undefined)
                 spread = builder.insert_element(spread, factors[r], ir.IntType(32)(0))
-                return builder.fmul(_shuffle(builder, spread, spread, [0] * n), found)
+                return builder.fmul(_shuffle(builder, spread, spread, [0] * n), values)
 
             def add_columns(column, n):
                 vector = ir.VectorType(real, n).as_pointer()
                 at = builder.bitcast(builder.gep(total.data, [column]), vector)
-                found = builder.load(at, align=4)
+                sums = builder.load(at, align=4)
                 for r in range(0, n_rows, 4):
                     four = [numbers(k, column, n) for k in range(r, min(r + 4, n_rows))]
                     while len(four) > 1:  # neighbours, then pairs
                         four = [builder.fadd(x, y) for x, y in zip(four[0::2], four[1::2])]
-                    found = builder.fadd(found, four[0])
-                builder.store(found, at, align=4)
+                    sums = builder.fadd(sums, four[0])
+                builder.store(sums, at, align=4)
 
             def add_line(column, n_in_line):
                 for row in ahead:
@@ -565,7 +565,7 @@ def _byte_classes_plainly(data, start):
     block = data[start : start + 64]
     letter = block | np.uint8(32)
     classes = (letter >= 97) & (letter <= 122), (block >= 48) & (block <= 57)
-    return tuple(np.packbits(found, bitorder="little").view(np.uint64)[0] for found in classes)
+    return tuple(np.packbits(mask, bitorder="little").view(np.uint64)[0] for mask in classes)
 
 
 @_compiled(_byte_classes_plainly)
@@ -579,14 +579,14 @@ def byte_classes(typing_context, data, start):
         at = builder.bitcast(builder.gep(base, [arguments[1]]), block.as_pointer())
         block_bytes = builder.load(at, align=1)
 
-        def within(found, first, n):  # as unsigned numbers, what is below `first` becomes large
-            past = builder.sub(found, ir.Constant(block, [first] * 64))
+        def within(values, first, n):  # as unsigned numbers, what is below `first` becomes large
+            past = builder.sub(values, ir.Constant(block, [first] * 64))
             inside = builder.icmp_unsigned("<", past, ir.Constant(block, [n] * 64))
             return builder.bitcast(inside, _INDEX)
 
         letters = within(builder.or_(block_bytes, ir.Constant(block, [32] * 64)), 97, 26)
-        found = letters, within(block_bytes, 48, 10)
-        return context.make_tuple(builder, pair, found)
+        masks = letters, within(block_bytes, 48, 10)
+        return context.make_tuple(builder, pair, masks)
 
     return pair(data, types.intp), codegen
 

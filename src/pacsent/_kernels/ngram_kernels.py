@@ -266,12 +266,12 @@ def find_grams(data, start, stop, settings, lookup, room):
     """
     _, low, high, _ = settings
     keys, columns = lookup
-    hashes, spans, grams, found = room
+    hashes, spans, grams, gram_columns = room
     n_tokens = _hash_units(data, start, stop, settings, hashes, spans)
     n = hash_grams(hashes, n_tokens, low, high, grams)
     for j in range(n):
         slot = _slot(keys, grams[j])
-        found[j] = columns[slot] if keys[slot] == grams[j] else -1
+        gram_columns[j] = columns[slot] if keys[slot] == grams[j] else -1
     return n_tokens, n
 
 
@@ -283,13 +283,13 @@ def count_grams(data, bounds, settings, lookup, place, room, out):
     Rows are in the order of first occurrence. Returns the number of entries.
     """
     indices, counts, ends = out
-    found = room[3]
+    gram_columns = room[3]
     n = np.int64(0)
     for s in range(bounds.size - 1):
         _, n_grams = find_grams(data, bounds[s], bounds[s + 1], settings, lookup, room)
         begin = n
         for j in range(n_grams):
-            column = found[j]
+            column = gram_columns[j]
             if column < 0:
                 continue
             at = place[column]
@@ -313,18 +313,18 @@ def add_scores(data, bounds, settings, lookup, weights, room, scratch, out):
     (int32) for each column, and room for the scores of one text.
     """
     idf, coef = weights
-    found = room[3]
+    gram_columns = room[3]
     counts, score = scratch
     n_outputs = coef.shape[1]
     for s in range(bounds.size - 1):
         _, n = find_grams(data, bounds[s], bounds[s + 1], settings, lookup, room)
         for j in range(n):
-            if found[j] >= 0:
-                counts[found[j]] += 1
+            if gram_columns[j] >= 0:
+                counts[gram_columns[j]] += 1
         score[:] = 0.0
         squares = 0.0
         for j in range(n):
-            column = found[j]
+            column = gram_columns[j]
             if column < 0 or counts[column] == 0:
                 continue
             value = idf[column]

@@ -79,14 +79,14 @@ def noise_error_terms32(scores, bias, inverse_sd, inverse_norms, p_noise, out):
     off by at most 8e-7, most of it from the exponential. Sums are in float64.
     """
     noise, grad_rho = out
-    one = np.float32(1.0)
+    unit = np.float32(1.0)
     for s in range(scores.shape[0]):
         row, by = scores[s], np.float32(inverse_sd[s])
         total, slope = 0.0, 0.0
         for u in range(row.size):
             scale = by * inverse_norms[u]
             z = (row[u] + bias) * scale
-            t = one / (one + np.float32(0.2316419) * abs(z))
+            t = unit / (unit + np.float32(0.2316419) * abs(z))
             density = np.float32(0.3989422804) * power_of_two32(np.float32(-0.7213475204) * z * z)
             p = np.float32(1.330274429)
             p = p * t + np.float32(-1.821255978)
@@ -95,7 +95,7 @@ def noise_error_terms32(scores, bias, inverse_sd, inverse_norms, p_noise, out):
             p = p * t + np.float32(0.319381530)
             upper = density * t * p
             density *= p_noise[u]
-            total += np.float64(p_noise[u] * (one - upper if z >= np.float32(0.0) else upper))
+            total += np.float64(p_noise[u] * (unit - upper if z >= np.float32(0.0) else upper))
             slope -= np.float64(density * z)
             row[u] = density * scale
         noise[s] = total

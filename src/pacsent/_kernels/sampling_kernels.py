@@ -243,6 +243,7 @@ def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
     nu = sample[0]
     size = 512
     buffer = np.empty((3, size), np.float32)
+    expected = buffer[0], buffer[1]
     trace[:] = 0.0
     error[:] = 0.0
     begin = np.int64(0)
@@ -255,9 +256,8 @@ def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
             var = _F(var_Q[s])
             d = shifts[s, begin:end]
             expected_sigmoids32(these[0], d, var, lengths, fits, buffer)
-            spread, squares = _subtract_control(
-                d, low[s, begin:end], _F(var_Q[s] - var_0), these, own, (buffer[0], buffer[1])
-            )
+            shift = _F(var_Q[s] - var_0)
+            spread, squares = _subtract_control(d, low[s, begin:end], shift, these, own, expected)
             trace[s] += spread
             error[s] += squares
         begin = end
@@ -297,8 +297,8 @@ def _log32(u):
     p = p * m + _F(0.20000714)
     p = p * m + _F(-0.24999994)
     p = p * m + _F(0.33333331)
-    rest = m - _F(0.5) * m * m + p * m * m * m
-    return np.float32(whole) * _F(0.6931471805599453) + rest
+    fraction = m - _F(0.5) * m * m + p * m * m * m
+    return np.float32(whole) * _F(0.6931471805599453) + fraction
 
 
 @njit(**_FLAGS)
@@ -380,14 +380,6 @@ def _scores_4(h, A, picked, scores):
         a2 += h[d] * r2[d]
         a3 += h[d] * r3[d]
     scores[0], scores[1], scores[2], scores[3] = a0, a1, a2, a3
-
-
-@njit(**_FLAGS)
-def _sigmoid_scores_4(h, A, picked, errors):
-    """Into errors: sigmoid(h.row) of the four rows of A that are picked."""
-    _scores_4(h, A, picked, errors)
-    for k in range(4):
-        errors[k] = _sigmoid(errors[k])
 
 
 @njit(**_FLAGS)
@@ -605,9 +597,9 @@ def _own_gradient(s, sentences, A, lengths, h, g):
     trace = 0.0
     for j in range(begin, whole, 4):
         fetch_rows(A, indices, j + 4, j + 8)
-        _sigmoid_scores_4(h, A, indices[j:], errors)
+        _scores_4(h, A, indices[j:], errors)
         for k in range(4):
-            p, share = errors[k], shares[j + k]
+            p, share = np.float32(_sigmoid(errors[k])), shares[j + k]
             trace += share * p * (1.0 - p) * lengths[indices[j + k]]
             errors[k] = share * (p - 1.0)
         _add_rows_4(A, indices[j:], errors, g)

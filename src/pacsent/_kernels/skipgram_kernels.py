@@ -189,8 +189,8 @@ def _gradients_of_few(S, weights, learning_rate):
         sigmoid = _sigmoid(z)
         S[j] = learning_rate * weight * sigmoid
         # softplus(z) = max(z, 0) - log sigmoid(|z|), which neither overflows nor cancels
-        rest = _minus_log_1_minus(min(sigmoid, _ONE - sigmoid))
-        loss += abs(weight) * (max(z, _ZERO) + rest)
+        log_part = _minus_log_1_minus(min(sigmoid, _ONE - sigmoid))
+        loss += abs(weight) * (max(z, _ZERO) + log_part)
     return loss
 
 

@@ -155,12 +155,12 @@ def find_words(data, starts, words):
 
     Equivalent to: [index.get(word, -1) for word in words].
     """
-    found = np.empty(starts.size - 1, dtype=np.int32)
-    for i in range(found.size):
+    ids = np.empty(starts.size - 1, dtype=np.int32)
+    for i in range(ids.size):
         key = _key(data, starts[i], starts[i + 1])
         slot = _find(key, data, starts[i], starts[i + 1], np.uint8(0), words)
-        found[i] = np.int64(words[0][slot, 1]) - 1
-    return found
+        ids[i] = np.int64(words[0][slot, 1]) - 1
+    return ids
 
 
 def places_and_keys():
@@ -205,7 +205,7 @@ def _words(data, start, last, starts, ends):
     """
     stop = min(start + _PIECE, last)
     n = n_ended = np.int64(0)
-    one = np.uint64(1)
+    bit = np.uint64(1)
     letter_before = digit_before = np.uint64(0)
     for i in range(start, stop, 64):
         if i + 64 <= data.size:
@@ -213,11 +213,11 @@ def _words(data, start, last, starts, ends):
         else:
             letters, digits = _end_classes(data, i)
         if stop - i < 64:
-            inside = (one << np.uint64(stop - i)) - one
+            inside = (bit << np.uint64(stop - i)) - bit
             letters, digits = letters & inside, digits & inside
-        before = (letters << one) | letter_before
+        before = (letters << bit) | letter_before
         n = _places((letters & ~before) | digits, i, starts, n)
-        ended = (before & ~letters) | (digits << one) | digit_before
+        ended = (before & ~letters) | (digits << bit) | digit_before
         n_ended = _places(ended, i, ends, n_ended)
         letter_before, digit_before = letters >> np.uint64(63), digits >> np.uint64(63)
     if n_ended < n:
@@ -454,6 +454,6 @@ def renumber(ids, ends, final):
         if new >= 0:
             ids[n] = new
             n += 1
-    for rest in range(s, ends.size):
-        ends[rest] = n
+    for after in range(s, ends.size):
+        ends[after] = n
     return n
