@@ -127,17 +127,6 @@ def test_separable_data_and_large_C_stay_finite(rng):
     assert_array_equal(regressions.predict(X, coef, intercept), y)
 
 
-def test_bad_input_is_refused(rng):
-    X, y = problem(rng, 3)
-    with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[600, 599\]"):
-        regressions.fit(X, y[:-1], 1.0, n_classes=3)
-    with pytest.raises(ValueError, match="every class from 0 to n_classes - 1 = 3"):
-        regressions.fit(X, y, 1.0, n_classes=4)
-    X[3, 3] = np.nan
-    with pytest.raises(ValueError, match="Input X contains NaN"):
-        regressions.fit(X, y, 1.0, n_classes=3)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["subj", "20news"])
 def test_real_features_give_scikit_learns_objective_and_test_accuracy(data_dir, name):
@@ -159,11 +148,6 @@ def test_real_features_give_scikit_learns_objective_and_test_accuracy(data_dir, 
     their_objective = objective(train, y, *theirs, C, n_classes=n_classes)
     assert_allclose(ours, their_objective, rtol=1e-6)
     assert_array_equal(regressions.predict(test, coef, intercept), model.predict(test))
-
-
-# ------------------------------------------------------------------------------------------------
-# Features that repeat each other, and problems that are not solved
-# ------------------------------------------------------------------------------------------------
 
 
 def repeated(rng, scale):

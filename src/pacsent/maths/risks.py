@@ -77,28 +77,13 @@ def gibbs_risk(
 
         R+ = mean_w Phi(-z_w),  R- = sum_u p_noise(u) Phi(z_u),  z_w = (mu.A_w + bias)/(sd |A_w|)
 
-    Parameters
-    ----------
-    mu, var_Q : arrays, shape (n_sentences, n_dims) and (n_sentences,)
-    counts : sparse matrix, shape (n_sentences, n_words)
-        The tokens that R+ averages over; rows may be empty (R+ is then 0).
-    A_hat : array, shape (n_words, n_dims)
-    p_noise : array, shape (n_words,), or (n_noise,) with `noise_words`
-    bias : float, default=0
-        ln(n_negatives) undoes the offset of Skip-gram's scores.
-    weights : (float, float), default=(0.5, 0.5)
-        Of R+ and R-; `paper_weights(k)` are the paper's.
-    noise_words : array of int, or None
-        Only these words as noise, with chances `p_noise`: a sample, or the words that count.
-    norms, noise_table : arrays, or None
-        Lengths of the rows of `A_hat`, and the noise words' rows, where they are at hand already. A
-        float32 `noise_table` has R- and its gradient computed in single precision, to about 2e-7.
-    gradients : bool, default=False
-        Also the gradients of `risk` by mu and by rho = ln var_Q.
-
-    Notes
-    -----
-    For large vocabularies `noise_risk` gives R- alone, many times faster.
+    R+ averages over the tokens of `counts`, (n_sentences, n_words), and is 0 for an empty row. A
+    `bias` of ln(n_negatives) undoes the offset of Skip-gram's scores; `weights` are those of R+ and
+    R- in `risk`. With `noise_words` only these are noise, with probabilities `p_noise`. `norms` are
+    the lengths of the rows of `A_hat` and `noise_table` the noise words' rows, where they are at
+    hand already; a float32 `noise_table` has R- and its gradient computed in single precision, to
+    about 1e-6. With `gradients`, also those of `risk` by mu and by rho = ln var_Q. `noise_risk` is
+    R- alone, many times faster.
     """
     from pacsent._kernels.risk_kernels import own_words
 
