@@ -1,12 +1,13 @@
 """Bounds on the mean of losses in [0, 1]: by hand, by properties, and by counting failures."""
 
-import mpmath
+import itertools
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent.maths import means
-from pacsent.maths.means import MEAN_BOUNDS, bets, betting, chernoff, maurer_pontil
+from pacsent.maths.means import bets, betting, log_wealth
 
 POPULATIONS = {
     "documents": lambda rng, n: np.clip(rng.normal(0.27, 0.04, n), 0, 1),
@@ -17,35 +18,29 @@ POPULATIONS = {
 MEANS = {"documents": 0.27, "beta": 2 / 7, "coins": 0.3, "rare": 0.02}
 
 
-def test_chernoff_by_high_precision():
-    losses = np.array([0.0, 0.25, 0.5, 1.0] * 10)
-    q, c = mpmath.mpf("0.4375"), mpmath.log(20) / 40
-    root = mpmath.findroot(
-        lambda p: q * mpmath.log(q / p) + (1 - q) * mpmath.log((1 - q) / (1 - p)) - c, 0.65
-    )
-    found = chernoff(losses, 0.05)
-    assert float(root) <= found <= float(root) + 1e-10
-
-
-def test_maurer_pontil_by_hand():
-    losses = np.array([0.2, 0.4])
-    by_hand = 0.3 + np.sqrt(2 * 0.02 * np.log(40) / 2) + 7 * np.log(40) / 3
-    assert maurer_pontil(losses, 0.05) == min(1.0, by_hand)
-    many = np.tile(losses, 1000)
-    variance = 0.01 * 2000 / 1999
-    by_hand = 0.3 + np.sqrt(2 * variance * np.log(40) / 2000) + 7 * np.log(40) / (3 * 1999)
-    assert_allclose(maurer_pontil(many, 0.05), by_hand, rtol=1e-11)
+@pytest.mark.parametrize("m", [0.1, 0.5, 0.8])
+def test_the_wealth_is_a_test_martingale(m):
+    """Over all sequences of 8 losses of 0 or 1 with the mean m, its expectation is 1."""
+    total = 0.0
+    for losses in itertools.product((0.0, 1.0), repeat=8):
+        probability = np.prod(np.where(losses, m, 1 - m))
+        total += probability * np.exp(log_wealth(np.array(losses), np.array([m]), np.log(20)))[0]
+    assert_allclose(total, 1.0, rtol=1e-12)
 
 
 def test_betting_is_the_edge_of_what_the_wealth_allows(rng):
     losses = rng.beta(2, 5, 300)
     found = betting(losses, 0.05)
-    placed = bets(losses, 0.05)
-    assert placed.log_wealth(found).max() >= np.log(20)
-    assert placed.log_wealth(found - 1e-9).max() < np.log(20)
+    above, below = np.arange(1, 10_000)[::-1] / 10_000, np.array([found - 1e-4])
+    above = above[above >= found]
+    assert (log_wealth(losses, above, np.log(20)) >= np.log(20) - 1e-9).all()
+    assert log_wealth(losses, below, np.log(20)) < np.log(20)
+    stream = bets(losses, 0.05, anytime=True)
+    edge = betting(losses, 0.05, anytime=True)
+    assert stream.log_wealth(edge).max() >= np.log(20) > stream.log_wealth(edge - 1e-9).max()
 
 
-def test_wealth_grows_with_the_mean_so_that_the_kept_means_are_an_interval(rng):
+def test_wealth_of_plug_in_bets_grows_with_the_mean(rng):
     placed = bets(rng.random(200), 0.05)
     wealth = [placed.log_wealth(m) for m in np.linspace(0.01, 1.0, 100)]
     assert (np.diff(wealth, axis=0) >= -1e-12).all()
@@ -53,18 +48,18 @@ def test_wealth_grows_with_the_mean_so_that_the_kept_means_are_an_interval(rng):
 
 def test_bets_do_not_know_the_loss_they_are_placed_on(rng):
     losses = rng.random(50)
-    for anytime in (False, True):
-        before = bets(losses, 0.05, anytime=anytime).sizes
-        changed = losses.copy()
-        changed[30:] = 1 - changed[30:]
-        after = bets(changed, 0.05, anytime=anytime).sizes
-        np.testing.assert_array_equal(before[:31], after[:31])
-        assert (before[31:] != after[31:]).any()
+    changed = np.where(np.arange(50) < 30, losses, 1 - losses)
+    for sizes in (
+        means._variances_before,
+        lambda x: bets(x, 0.05).sizes,
+        lambda x: bets(x, 0.05, anytime=True).sizes,
+    ):
+        assert_array_equal(sizes(losses)[:31], sizes(changed)[:31])
+        assert (sizes(losses)[31:] != sizes(changed)[31:]).any()
 
 
-@pytest.mark.parametrize("name", MEAN_BOUNDS)
-def test_a_bound_is_never_below_the_mean_and_shrinks_with_n(name, rng):
-    bound = MEAN_BOUNDS[name]
+@pytest.mark.parametrize("bound", [betting, means.differing_means])
+def test_a_bound_is_never_below_the_mean_and_shrinks_with_n(bound, rng):
     losses = rng.beta(2, 5, 100)
     assert losses.mean() <= bound(losses, 0.05) <= 1
     assert bound(np.tile(losses, 10), 0.05) < bound(losses, 0.05) + 1e-9
@@ -73,27 +68,31 @@ def test_a_bound_is_never_below_the_mean_and_shrinks_with_n(name, rng):
 
 
 @pytest.mark.filterwarnings("ignore:The bound")
+def test_bets_aimed_at_the_missing_wealth_are_tighter_than_plug_in_bets():
+    rng, bounds = np.random.default_rng(0), []
+    for _ in range(150):
+        losses = (rng.random(100) < 0.1).astype(float)
+        placed = bets(losses, 0.05)
+        plug_in = means._smallest_excluded(lambda m, p=placed: p.log_wealth(m).max(), np.log(20))
+        bounds.append((betting(losses, 0.05), plug_in))
+    aimed, plug_in = np.mean(bounds, axis=0)
+    assert aimed < 0.178 and aimed < plug_in - 0.002
+
+
+@pytest.mark.filterwarnings("ignore:The bound")
 @pytest.mark.parametrize("name", POPULATIONS)
 @pytest.mark.slow
 def test_the_bounds_fail_no_more_often_than_they_may(name):
     rng = np.random.default_rng(3)
-    failures = dict.fromkeys(MEAN_BOUNDS, 0)
-    for _ in range(600):
-        losses = POPULATIONS[name](rng, 100)
-        for bound in failures:
-            failures[bound] += MEAN_BOUNDS[bound](losses, 0.1) < MEANS[name]
-    assert max(failures.values()) <= 60 + 3 * np.sqrt(600 * 0.09)  # three deviations
+    failures = sum(betting(POPULATIONS[name](rng, 100), 0.1) < MEANS[name] for _ in range(600))
+    assert failures <= 60 + 3 * np.sqrt(600 * 0.09)  # three deviations
 
 
 @pytest.mark.filterwarnings("ignore:The bound")
 def test_a_bettor_who_knows_the_loss_breaks_the_promise(monkeypatch):
     """The test above would notice bets that look ahead."""
-
-    def peeking(losses, delta, **_):
-        sizes = np.where(np.asarray(losses) < 0.3, 1.0, 0.0)
-        return means.Bets(np.asarray(losses), sizes)
-
-    monkeypatch.setattr(means, "bets", peeking)
+    peeking = lambda losses: np.where(losses < 0.3, 0.01, 1e9)  # noqa: E731
+    monkeypatch.setattr(means, "_variances_before", peeking)
     rng = np.random.default_rng(3)
     failures = sum(betting(POPULATIONS["coins"](rng, 100), 0.1) < 0.3 for _ in range(100))
     assert failures > 50
@@ -112,9 +111,9 @@ def test_mistakes_are_named():
     with pytest.raises(ValueError, match=r"losses must be in \[0, 1\]. Got 1.5 instead"):
         betting([0.5, 1.5], 0.05)
     with pytest.raises(ValueError, match=r"losses must be in \[0, 1\]. Got nan instead"):
-        chernoff([np.nan], 0.05)
+        betting([np.nan], 0.05)
     with pytest.raises(ValueError, match=r"at least one number. Got shape \(0,\)"):
-        maurer_pontil([], 0.05)
+        betting([], 0.05)
     with pytest.raises(ValueError, match=r"strictly between 0 and 1. Got 0 instead"):
         betting([0.5], 0)
 

@@ -15,7 +15,7 @@ from pacsent.guarantees.held_out_certificate import HeldOutCertificate
 from pacsent.guarantees.independence import as_seed, cluster_means, independent_rows
 from pacsent.maths.binomial import batch_limit, upper_limit
 from pacsent.maths.checks import check_count, check_probability, is_count
-from pacsent.maths.means import BOLD, betting
+from pacsent.maths.means import betting
 from pacsent.maths.rounding import rounded_down, rounded_up
 
 
@@ -226,7 +226,7 @@ def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
 
     def bound(name, n, n_errors, delta):
         if name in losses:
-            return betting(unpack_losses(losses[name]), delta, cap=BOLD)
+            return betting(unpack_losses(losses[name]), delta)
         if parts.get("batch_size"):
             return batch_limit(n_errors, n, parts["batch_size"], delta)
         return upper_limit(n_errors, n, delta)

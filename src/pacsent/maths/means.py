@@ -1,11 +1,15 @@
-"""Upper bounds on the mean of independent losses in [0, 1] that nothing was fitted on.
+"""Upper bounds on the mean of losses in [0, 1] that nothing was fitted on, by betting.
 
-Each holds by itself with probability 1 - delta; taking the smaller of two costs delta/2 each. All
-are rounded up. They differ in what they assume: `maurer_pontil` one distribution, `betting` one
-mean (also given the losses before), `chernoff` independent losses, whose means may differ: it
-bounds their average. `differing_means` bounds the average of means that may depend on the past.
-`betting` does not: where means differ, its bound is about none of them, and often below their
-average. Last come a test of one mean and a lower bound on a ratio of two, by the same bets.
+A bettor against a mean m places bets b_i >= 0, known before X_i, and has after t losses the wealth
+
+    K_t(m) = prod over i <= t of (1 + b_i (m - X_i)),   b_i <= cap / (1 - m),  cap < 1
+
+which is a nonnegative supermartingale if every loss has a mean of at least m given those before.
+By Ville's inequality it ever reaches 1/delta with probability at most delta; m is then ruled out.
+
+`betting` assumes one mean, also given the losses before; where means differ, its bound is about
+none of them. `differing_means` bounds the average of means that may depend on the past. All are
+rounded up. Last come a test of one mean and a lower bound on a ratio of two, by the same bets.
 """
 
 import warnings
@@ -15,11 +19,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacsent.maths import bounds
+from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import rounded_up
 
-_CAP = 0.5  # of the largest bet that cannot lose everything, in certificates of encoders
-BOLD = 0.9  # the same for few losses, where it gives smaller bounds
+# Largest fraction of the wealth that one loss may cost: with a known number of losses, where the
+# last bets are bold, and without.
+_BOLD_CAP, _CAP = 0.9, 0.5
+
+# `betting` tests the multiples of 1 / _N_MEANS, this many side by side.
+_N_MEANS, _BLOCK = 10_000, 512
+
 _ROUNDING = 1e-12  # relative; a float64 sum of a million logarithms is off by less
 
 
@@ -29,104 +38,98 @@ def _checked(losses, delta) -> np.ndarray:
         raise ValueError(
             f"losses must be a list of at least one number. Got shape {losses.shape} instead."
         )
-    if not ((losses >= 0) & (losses <= 1)).all():  # also refuses nan
-        wrong = losses[~((losses >= 0) & (losses <= 1))][0]
-        raise ValueError(f"losses must be in [0, 1]. Got {wrong} instead. Rescale them.")
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be strictly between 0 and 1. Got {delta} instead.")
+    inside = (losses >= 0) & (losses <= 1)  # also excludes nan
+    if not inside.all():
+        raise ValueError(f"losses must be in [0, 1]. Got {losses[~inside][0]} instead. Rescale.")
+    check_probability("delta", delta)
     return losses
 
 
-def chernoff(losses: ArrayLike, delta: float) -> float:
-    """Chernoff's bound in its kl form: kl_inverse(mean, ln(1/delta) / n).
-
-    No term in n but this one: the price of sqrt(n) is for posteriors that look at the sample.
-
-    >>> round(chernoff([0.0] * 100, 0.05), 6) == round(1 - 0.05 ** (1 / 100), 6)
-    True
-    """
-    losses = _checked(losses, delta)
-    mean = min(1.0, float(losses.mean()) * (1 + _ROUNDING))
-    return float(bounds.kl_inverse(mean, -np.log(delta) / losses.size * (1 + _ROUNDING)))
-
-
-def maurer_pontil(losses: ArrayLike, delta: float) -> float:
-    """Empirical Bernstein bound of Maurer and Pontil (2009): small where losses vary little.
-
-    mean + sqrt(2 V ln(2/delta) / n) + 7 ln(2/delta) / (3 (n - 1)),   V the unbiased variance
-
-    >>> import numpy as np
-    >>> losses = np.tile([0.2, 0.3], 500)
-    >>> round(maurer_pontil(losses, 0.05), 4)
-    0.2629
-    """
-    losses = _checked(losses, delta)
-    n = losses.size
-    if n < 2:
-        return 1.0
-    price = np.log(2 / delta)
-    bound = losses.mean() + np.sqrt(2 * losses.var(ddof=1) * price / n) + 7 * price / (3 * (n - 1))
-    return min(1.0, float(bound) * (1 + _ROUNDING))
+def _variances_before(losses):
+    """The variance of the losses before each, as if one of 1/2 and a variance of 1/4 came first."""
+    t = np.arange(1, losses.size + 1, dtype=float)
+    means = (0.5 + np.cumsum(losses)) / (t + 1)
+    variances = (0.25 + np.cumsum((losses - means) ** 2)) / (t + 1)
+    return np.concatenate([[0.25], variances[:-1]])
 
 
 class Bets(NamedTuple):
-    """What a bettor against the mean decides before each loss, from the losses before it."""
+    """Bets that depend on the mean that is tested by their cap only."""
 
     losses: np.ndarray  # (n,), in the order in which they are looked at
-    sizes: np.ndarray  # (n,), predictable; the cap depends on the mean that is tested
-    cap: float = _CAP
+    sizes: np.ndarray  # (n,), predictable
 
     def log_wealth(self, mean: float) -> np.ndarray:
-        """ln K_t(mean) for t = 1..n; K is a supermartingale if the losses' mean is >= `mean`."""
-        bets = np.minimum(self.sizes, self.cap / (1.0 - mean)) if mean < 1 else self.sizes
+        """ln K_t(mean) for t = 1..n; every factor grows with the mean."""
+        bets = np.minimum(self.sizes, _CAP / (1.0 - mean)) if mean < 1 else self.sizes
         return np.cumsum(np.log1p(bets * (mean - self.losses)))
 
 
-def bets(losses: ArrayLike, delta: float, *, anytime: bool = False, cap: float = _CAP) -> Bets:
+def bets(losses: ArrayLike, delta: float, *, anytime: bool = False) -> Bets:
     """Plug-in bets of Waudby-Smith and Ramdas (2024): sqrt(2 ln(1/delta) / (variance so far * n)).
 
     With `anytime` the end is not known: t ln(1 + t) takes the place of n.
     """
     losses = _checked(losses, delta)
     t = np.arange(1, losses.size + 1, dtype=float)
-    # as if one loss of 1/2 and a variance of 1/4 had been seen before the first
-    means = (0.5 + np.cumsum(losses)) / (t + 1)
-    variances = (0.25 + np.cumsum((losses - means) ** 2)) / (t + 1)
-    before = np.concatenate([[0.25], variances[:-1]])
     horizon = t * np.log1p(t) if anytime else float(losses.size)
-    return Bets(losses, np.sqrt(2 * np.log(1 / delta) / (before * horizon)), cap)
+    return Bets(losses, np.sqrt(2 * np.log(1 / delta) / (_variances_before(losses) * horizon)))
 
 
-def betting(losses: ArrayLike, delta: float, *, anytime: bool = False, cap: float = _CAP) -> float:
-    """Betting bound: the smallest mean that a bettor against all larger ones has ruined.
+def log_wealth(losses: np.ndarray, means: np.ndarray, needed: float) -> np.ndarray:
+    """ln of the wealth against each mean after all losses, by bets aimed at `needed`.
 
-        K_t(m) = prod over i <= t of (1 + b_i(m) (m - X_i)),   b_i known before X_i
-        bound = the largest m with max over t of K_t(m) < 1/delta
+        b_i = sqrt(2 (needed - ln K_{i-1}) / (variance so far * losses to come))
 
-    By far the tightest of the three where losses vary little. By Ville's inequality it holds at all
-    times at once, so a stream may be watched; `anytime` chooses bets that do not know the end. The
-    order of the losses must have been fixed without looking at them, and so must `cap`, the largest
-    share of the wealth that one loss may cost.
+    After STaR-Bets (Voracek and Orabona, 2025): the plug-in bet for the log-wealth that is still
+    missing and the losses that are left. Nothing is bet once the goal is reached.
+    """
+    n = losses.size
+    scales = np.sqrt(2.0 / (_variances_before(losses) * np.arange(n, 0, -1)))
+    wealth, largest = np.zeros_like(means), _BOLD_CAP / (1.0 - means)
+    for i, (loss, scale) in enumerate(zip(losses.tolist(), scales.tolist())):
+        sizes = np.minimum(scale * np.sqrt(np.maximum(needed - wealth, 0.0)), largest)
+        wealth += np.log1p(sizes * (means - loss))
+        if i % 8 == 7 and wealth.min() >= needed:
+            break
+    return wealth
+
+
+def betting(losses: ArrayLike, delta: float, *, anytime: bool = False) -> float:
+    """Upper bound on the mean: the smallest that a bettor against it and all larger ones ruled out.
+
+    The means tested are the multiples of 0.0001, from above, until one is not ruled out. If the
+    bound is below the mean, then so is the largest tested mean that is at most it, and that was
+    ruled out: whatever the order of the others, the probability is at most delta.
+
+    The number of losses is known and the bets aim at it (`log_wealth`); with `anytime` they do not
+    know the end, and the bound holds at all times at once, so that a stream may be watched. The
+    order of the losses must have been fixed without looking at them.
 
     As it takes the best moment of the past, the bound can be below the mean of all the losses, most
     easily with `anytime`. It is still right if every loss has one mean; but it is also what losses
     give whose mean rose, about which it says nothing. Therefore it warns. `differing_means` bounds
     the average of all means.
 
-    Every factor grows with m: for a bet that does not depend on m this is plain; for one at its cap
-    c/(1-m) the derivative is c (1 - X) / (1-m)^2 >= 0. So what is excluded is an interval that ends
-    at 1, and bisection finds its lower end; the upper end of the last bracket is returned.
-
     >>> losses = 0.27 + 0.04 * np.cos(np.arange(400.0))
-    >>> 0.27 < betting(losses, 0.05) < maurer_pontil(losses, 0.05) < chernoff(losses, 0.05)
-    True
+    >>> betting(losses, 0.05)
+    0.2767
     """
-    placed = bets(losses, delta, anytime=anytime, cap=cap)
-    n, mean = placed.losses.size, float(placed.losses.mean())
-    bound = _smallest_excluded(
-        lambda m: float(placed.log_wealth(m).max()),
-        -np.log(delta) * (1 + _ROUNDING) + 4 * n * np.finfo(float).eps,
-    )
+    losses = _checked(losses, delta)
+    needed = -np.log(delta) * (1 + _ROUNDING) + 4 * losses.size * np.finfo(float).eps
+    if anytime:
+        placed = bets(losses, delta, anytime=True)
+        bound = _smallest_excluded(lambda m: float(placed.log_wealth(m).max()), needed)
+    else:
+        bound = 1.0
+        for start in range(_N_MEANS - 1, 0, -_BLOCK):
+            means = np.arange(start, max(start - _BLOCK, 0), -1) / _N_MEANS
+            kept = np.flatnonzero(log_wealth(losses, means, needed) < needed)
+            n_excluded = kept[0] if kept.size else means.size
+            bound = float(means[n_excluded - 1]) if n_excluded else bound
+            if kept.size:
+                break
+    mean = float(losses.mean())
     if bound < mean:
         warnings.warn(
             f"The bound {rounded_up(bound)} is below the mean {mean:.4g} of the losses that it was "
@@ -182,8 +185,6 @@ def _smallest_excluded(log_wealth: Callable[[float], float], needed: float) -> f
 def mean_is_below(losses: np.ndarray, mean: float, delta: float) -> bool:
     """Whether losses in [0, 1] rule out all means of `mean` and above, at level delta.
 
-    The test behind `betting`: the bound is below `mean` exactly where this is true.
-
     >>> bool(mean_is_below(np.zeros(100), 0.1, 0.05)), bool(mean_is_below(np.zeros(20), 0.1, 0.05))
     (True, False)
     """
@@ -232,10 +233,3 @@ def ratio_at_least(part: np.ndarray, whole: np.ndarray, largest: float, delta: f
         middle = 0.5 * (low + high)
         low, high = (middle, high) if ruled_out(middle) else (low, middle)
     return low
-
-
-MEAN_BOUNDS: dict[str, Callable] = {
-    "betting": betting,
-    "maurer-pontil": maurer_pontil,
-    "chernoff": chernoff,
-}

@@ -315,10 +315,10 @@ def grid_search(
     """Cross-validated accuracy for every C, all folds of all repeats in one go.
 
     X is an array or a CSR matrix of shape (n_rows, n_features), `y` are the classes 0 to
-    n_classes - 1, each of which occurs, and `folds`, (n_repeats, n_rows), the fold that leaves a row out. `Cs` are
-    inverse penalties, ascending; `start` are solutions for similar features and the same Cs (a
-    neighbouring lam). An objective may stay above its minimum by `tol`, relative to C * n_rows *
-    entropy of the class. Warns (ConvergenceWarning) where problems were not solved;
+    n_classes - 1, each of which occurs, and `folds`, (n_repeats, n_rows), the fold that leaves a
+    row out. `Cs` are inverse penalties, ascending; `start` are solutions for similar features and
+    the same Cs (a neighbouring lam). An objective may stay above its minimum by `tol`, relative to
+    C * n_rows * entropy of the class. Warns (ConvergenceWarning) where problems were not solved;
     `GridResult.converged` says which.
     """
     y = np.asarray(y)
