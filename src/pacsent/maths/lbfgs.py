@@ -5,6 +5,7 @@ work shrinks with it.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,7 +92,7 @@ def minimise(
         minima.norm[rows[fell]] = np.abs(g[fell]).max(axis=1, initial=0.0)
 
         used = [pair for pair in pairs if pair[2].any()]
-        direction = -two_loop(g, used, lambda q, rows=rows: precondition(rows, q))
+        direction = -two_loop(g, used, partial(precondition, rows))
         lost = ~(_dot(direction, g) <= 0)
         if lost.any():  # the pairs of these rows mislead, and are forgotten
             for _, _, r in pairs:

@@ -14,6 +14,7 @@ The loss is strictly convex in all mu_v and rho_v together.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -130,7 +131,7 @@ def train(
             by_sentence = n_tokens[order], weights[order], stiffness[order], order, m
             sentences = rows.indptr, rows.indices, rows.data, *by_sentence
             schedule = now, eta, block, 1.0 / n_threads
-            common = sentences, A, (D, z, clock), (rates, widths, c), table, schedule
+            common: Any = sentences, A, (D, z, clock), (rates, widths, c), table, schedule
             work = [
                 pool.submit(word_sgd, begins[t::n_threads].copy(), *common, (states[t], lines[t]))
                 for t in range(n_threads)
