@@ -15,7 +15,7 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent.maths.binomial import two_sided_limits
-from pacsent.maths.means import bets, betting
+from pacsent.maths.means import differing_means
 from pacsent.paper import simulate, simulation
 from pacsent.threads import n_threads
 
@@ -69,8 +69,9 @@ def stream_row(n_streams):
     for _ in range(n_streams):
         stream = population.encoded.take(rng.integers(0, 1000, N_STREAM))
         losses = rule.losses(stream, rng)
-        broken += bool(bets(losses, 0.05, anytime=True).log_wealth(truth).max() >= np.log(20))
-        ends.append(betting(losses, 0.05, anytime=True))
+        path = [differing_means(losses[:t], 0.05) for t in range(1, N_STREAM + 1)]
+        broken += min(path) < truth
+        ends.append(path[-1])
     low, high = two_sided_limits(broken, n_streams, 0.05)
     return {
         "kind": "continuation, watched",

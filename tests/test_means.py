@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent.maths import means
-from pacsent.maths.means import bets, betting, log_wealth
+from pacsent.maths.means import betting, log_wealth, mean_is_below
 
 POPULATIONS = {
     "documents": lambda rng, n: np.clip(rng.normal(0.27, 0.04, n), 0, 1),
@@ -35,27 +35,14 @@ def test_betting_is_the_edge_of_what_the_wealth_allows(rng):
     above = above[above >= found]
     assert (log_wealth(losses, above, np.log(20)) >= np.log(20) - 1e-9).all()
     assert log_wealth(losses, below, np.log(20)) < np.log(20)
-    stream = bets(losses, 0.05, anytime=True)
-    edge = betting(losses, 0.05, anytime=True)
-    assert stream.log_wealth(edge).max() >= np.log(20) > stream.log_wealth(edge - 1e-9).max()
-
-
-def test_wealth_of_plug_in_bets_grows_with_the_mean(rng):
-    placed = bets(rng.random(200), 0.05)
-    wealth = [placed.log_wealth(m) for m in np.linspace(0.01, 1.0, 100)]
-    assert (np.diff(wealth, axis=0) >= -1e-12).all()
 
 
 def test_bets_do_not_know_the_loss_they_are_placed_on(rng):
     losses = rng.random(50)
     changed = np.where(np.arange(50) < 30, losses, 1 - losses)
-    for sizes in (
-        means._variances_before,
-        lambda x: bets(x, 0.05).sizes,
-        lambda x: bets(x, 0.05, anytime=True).sizes,
-    ):
-        assert_array_equal(sizes(losses)[:31], sizes(changed)[:31])
-        assert (sizes(losses)[31:] != sizes(changed)[31:]).any()
+    before, after = means._variances_before(losses), means._variances_before(changed)
+    assert_array_equal(before[:31], after[:31])
+    assert (before[31:] != after[31:]).any()
 
 
 @pytest.mark.parametrize("bound", [betting, means.differing_means])
@@ -72,8 +59,8 @@ def test_bets_aimed_at_the_missing_wealth_are_tighter_than_plug_in_bets():
     rng, bounds = np.random.default_rng(0), []
     for _ in range(150):
         losses = (rng.random(100) < 0.1).astype(float)
-        placed = bets(losses, 0.05)
-        plug_in = means._smallest_excluded(lambda m, p=placed: p.log_wealth(m).max(), np.log(20))
+        tested = np.arange(1, 1000) / 1000
+        plug_in = tested[[mean_is_below(losses, m, 0.05) for m in tested]][0]
         bounds.append((betting(losses, 0.05), plug_in))
     aimed, plug_in = np.mean(bounds, axis=0)
     assert aimed < 0.178 and aimed < plug_in - 0.002
@@ -96,15 +83,6 @@ def test_a_bettor_who_knows_the_loss_breaks_the_promise(monkeypatch):
     rng = np.random.default_rng(3)
     failures = sum(betting(POPULATIONS["coins"](rng, 100), 0.1) < 0.3 for _ in range(100))
     assert failures > 50
-
-
-@pytest.mark.slow
-def test_a_stream_may_be_watched_after_every_loss():
-    """The wealth at the true mean is the bound of some moment below it."""
-    rng = np.random.default_rng(5)
-    streams = [bets(POPULATIONS["beta"](rng, 200), 0.1, anytime=True) for _ in range(300)]
-    broken = sum(stream.log_wealth(MEANS["beta"]).max() >= np.log(10) for stream in streams)
-    assert broken <= 30 + 3 * np.sqrt(300 * 0.09)
 
 
 def test_mistakes_are_named():
@@ -163,5 +141,5 @@ def test_differing_means_by_the_formula_of_one_lambda(monkeypatch):
 def test_a_bound_below_the_mean_of_its_losses_is_explained():
     losses = np.repeat([0.0, 1.0], [150, 60])
     with pytest.warns(UserWarning, match=r"is below the mean 0.2857 .* differing_means"):
-        assert betting(losses, 0.05, anytime=True) < losses.mean()
+        assert betting(losses, 0.05) < losses.mean()
     assert means.differing_means(losses, 0.05) > losses.mean()

@@ -52,15 +52,16 @@ def random_words(rng, n_words=60, n_dims=5, scale=0.8, dtype=np.float64):
     return WordVectors(Vocabulary(names, counts), *tables.astype(dtype))
 
 
+def counts_and_priors(words, X, swap=False):
+    """Word counts of sentences, and the means of their priors."""
+    counts = words.vocabulary.count(X)
+    return counts, counts @ words.roles(swap=swap)[1] / counts.sum(axis=1).A1[:, None]
+
+
 def random_sentences(rng, words, lengths):
     p = words.vocabulary.counts / words.vocabulary.counts.sum()
     names = np.array(words.vocabulary.words)
     return [names[rng.choice(words.n_words, n, p=p)].tolist() for n in lengths]
-
-
-# ------------------------------------------------------------------------------------------------
-# PB-neg: objectives
-# ------------------------------------------------------------------------------------------------
 
 
 def test_expected_objective_and_gradients_are_the_golden_ones(example):
@@ -77,11 +78,6 @@ def test_expected_objective_and_gradients_are_the_golden_ones(example):
         for name in ("data", "mean_penalty", "var_penalty", "total", "grad_mu", "grad_rho"):
             assert_allclose(getattr(found, name)[s], row[name], rtol=1e-10, atol=1e-10)
         assert_allclose(found.trace[s], row["trace_H"], rtol=1e-10)
-
-
-# ------------------------------------------------------------------------------------------------
-# PB-neg: the exact solver
-# ------------------------------------------------------------------------------------------------
 
 
 def test_exact_solver_finds_the_golden_optima(example):
@@ -112,8 +108,7 @@ def test_exact_solver_agrees_with_a_blind_minimiser(rng, lam):
     X = random_sentences(rng, words, [1, 30])
     vectorizer = PBNegVectorizer(words, lam=lam, tol=1e-9, swap_roles=True).fit(X)
     means, variances = vectorizer.posterior(X)
-    counts = words.vocabulary.count(X)
-    m = (counts @ words.input_vectors) / counts.sum(axis=1).A1[:, None]
+    counts, m = counts_and_priors(words, X, swap=True)
     noise = vectorizer.noise_counts_**0.75 / np.sum(vectorizer.noise_counts_**0.75)
 
     for s in range(len(X)):
@@ -131,8 +126,7 @@ def test_exact_solver_agrees_with_a_blind_minimiser(rng, lam):
 
 def test_gradients_of_the_expected_objective_are_finite_differences(rng):
     words = random_words(rng)
-    counts = words.vocabulary.count(random_sentences(rng, words, [3, 20]))
-    m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
+    counts, m = counts_and_priors(words, random_sentences(rng, words, [3, 20]))
     mu, rho = rng.standard_normal((2, words.n_dims)), np.array([-1.0, 0.3])
     noise = words.vocabulary.noise_probabilities(0.75)
 
@@ -153,8 +147,7 @@ def test_gradients_of_the_expected_objective_are_finite_differences(rng):
 def test_the_objective_never_rises(rng):
     words = random_words(rng, scale=2.0)  # long vectors: far from quadratic
     X = random_sentences(rng, words, [1, 2, 5, 15, 60])
-    counts = words.vocabulary.count(X)
-    m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
+    counts, m = counts_and_priors(words, X)
     p = words.vocabulary.noise_probabilities(0.75)
     noise = pb_neg_objective.noise_of(words.vocabulary.counts, words.roles(), m.mean(axis=0))
     before = np.full(len(X), np.inf)
@@ -232,11 +225,6 @@ def test_training_text_without_a_known_word_is_refused(rng):
         PBNegVectorizer(random_words(rng), on_empty="ignore").fit([["zzz"], []])
 
 
-# ------------------------------------------------------------------------------------------------
-# PB-neg: a sample of the noise words
-# ------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def large():
     """A problem that may be sampled, with topics and mostly negative scores, as Skip-gram has."""
@@ -258,24 +246,29 @@ def large():
     return words, X
 
 
+def solved_fast(words, X, texts, tol=1e-3, **settings):
+    """(fitted fast solver, means, relative errors of mu - m) where both solvers agree to 2 tol."""
+    fast = PBNegVectorizer(words, tol=tol, batch_size=64, **settings).fit(X)
+    means, variances = fast.posterior(texts)
+    assert fast.n_unconverged_ == 0
+    exact = PBNegVectorizer(words, tol=1e-8, **settings).fit(X)
+    assert exact.noise_sample_ is None
+    wanted = exact.posterior(texts)
+    _, m = counts_and_priors(words, texts)
+    error = np.linalg.norm(means - wanted[0], axis=1) / np.linalg.norm(wanted[0] - m, axis=1)
+    assert error.max() < 2 * tol
+    assert_allclose(variances, wanted[1], rtol=2 * tol)
+    return fast, means, error
+
+
 @pytest.mark.parametrize("tol", [1e-3, 1e-2])
 def test_a_sample_of_the_noise_words_is_as_good_as_it_says(large, tol):
     words, X = large
-    fast = PBNegVectorizer(words, tol=tol, batch_size=64).fit(X)
-    means, variances = fast.posterior(X[:40])
-    exact = PBNegVectorizer(words, tol=1e-8).fit(X)
-    assert not exact.sample_words_.size
-    wanted = exact.posterior(X[:40])
-    counts = words.vocabulary.count(X[:40])
-    m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
-    error = np.linalg.norm(means - wanted[0], axis=1) / np.linalg.norm(wanted[0] - m, axis=1)
+    fast, means, error = solved_fast(words, X, X[:40], tol)
     assert np.median(error) < tol
-    assert error.max() < 2 * tol
-    assert_allclose(variances, wanted[1], rtol=tol)
-    assert fast.n_unconverged_ == 0
     if tol == 1e-2:
         sampled = fast.error_ > 0
-        assert fast.sample_words_.size < 2000
+        assert len(fast.noise_sample_[0]) < 2000
         assert sampled.mean() > 0.5
         assert np.median(error[sampled]) < 2 * np.median(fast.error_[sampled])
         assert np.median(fast.error_[sampled]) < tol
@@ -290,13 +283,26 @@ def test_a_sample_of_the_noise_words_is_as_good_as_it_says(large, tol):
 @pytest.mark.parametrize("n_fitted", [1, 20, 200])
 def test_few_or_many_training_texts_are_solved_to_the_same_tolerance(large, n_fitted):
     words, X = large
-    fast, exact = (PBNegVectorizer(words, tol=tol).fit(X[:n_fitted]) for tol in (1e-3, 1e-8))
     texts = [x[:n] for x, n in zip(X, (1, 2, 3, 5, 10, 20, 60, 300))]  # phrases to documents
-    means, wanted = fast.transform(texts), exact.transform(texts)
-    m = exact._problem(words.vocabulary.encode(texts))[2]
-    error = np.linalg.norm(means - wanted, axis=1) / np.linalg.norm(wanted - m, axis=1)
-    assert error.max() < 2e-3
-    assert fast.n_unconverged_ == 0
+    solved_fast(words, X[:n_fitted], texts)
+
+
+def test_long_documents_are_solved_in_few_evaluations(large):
+    """log var_Q of a long document has few digits left in single precision: that is no error."""
+    words, X = large
+    long = [[w for x in X[i : i + 100] for w in x] * 3 for i in range(0, 100, 20)]
+    assert min(map(len, long)) > 30_000
+    fast, _, error = solved_fast(words, X, long)
+    assert fast.n_iter_.max() < 25 and error.max() < 1e-3
+
+
+@pytest.mark.parametrize("lam", [2.0, 20.0])
+def test_sentences_far_from_the_centre_are_solved_in_single_precision(large, monkeypatch, lam):
+    """With a large weight of the data no sample says enough: all noise words at every step do."""
+    words, X = large
+    monkeypatch.setattr(pb_neg_sampled, "solve", None)  # double precision: sixty times as slow
+    fast, _, _ = solved_fast(words, X, X[:40], lam=lam, lam_mode="per-token")
+    assert (fast.error_ == 0).sum() > (5 if lam == 20.0 else -1)  # solved with all noise words
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
@@ -304,8 +310,7 @@ def test_few_or_many_training_texts_are_solved_to_the_same_tolerance(large, n_fi
 def test_a_sentence_that_counts_as_solved_is_within_its_tolerance(rng, lam, tol):
     words = random_words(rng, n_words=60, n_dims=8, scale=0.5)
     X = random_sentences(rng, words, [3, 8, 20, 60])
-    counts = words.vocabulary.count(X)
-    m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
+    counts, m = counts_and_priors(words, X)
     noise = words.vocabulary.count(X).sum(axis=0).A1 ** 0.75
     kappa = counts.sum(axis=1).A1 / lam
     for max_iter in (4, 200):
@@ -331,40 +336,6 @@ def test_the_double_path_forms_prior_means_in_double_precision(rng):
     m = (counts @ single.output_vectors.astype(float)) / counts.sum(axis=1).A1[:, None]
     vectorizer = PBNegVectorizer(single, tol=1e-9).fit(X)
     assert_allclose(vectorizer._problem(words.vocabulary.encode(X))[2], m, rtol=1e-14)
-
-
-def test_long_documents_are_solved_in_few_evaluations(large):
-    """log var_Q of a long document has few digits left in single precision: that is no error."""
-    words, X = large
-    long = [[w for x in X[i : i + 100] for w in x] * 3 for i in range(0, 100, 20)]
-    fast = PBNegVectorizer(words).fit(X)
-    means, variances = fast.posterior(long)
-    assert min(map(len, long)) > 30_000
-    assert fast.n_iter_.max() < 25
-    wanted = PBNegVectorizer(words, tol=1e-8).fit(X).posterior(long)
-    counts = words.vocabulary.count(long)
-    m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
-    error = np.linalg.norm(means - wanted[0], axis=1) / np.linalg.norm(wanted[0] - m, axis=1)
-    assert error.max() < 1e-3
-    assert_allclose(variances, wanted[1], rtol=1e-3)
-
-
-@pytest.mark.parametrize("lam", [2.0, 20.0])
-def test_sentences_far_from_the_centre_are_solved_in_single_precision(large, monkeypatch, lam):
-    """With a large weight of the data no sample says enough: all noise words at every step do."""
-    words, X = large
-    settings = {"lam": lam, "lam_mode": "per-token"}
-    fast = PBNegVectorizer(words, **settings).fit(X)
-    monkeypatch.setattr(pb_neg_sampled, "solve", None)  # double precision: sixty times as slow
-    means, variances = fast.posterior(X[:40])
-    assert (fast.error_ == 0).sum() > (5 if lam == 20.0 else -1)  # solved with all noise words
-    wanted = PBNegVectorizer(words, tol=1e-8, **settings).fit(X).posterior(X[:40])
-    counts = words.vocabulary.count(X[:40])
-    m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
-    error = np.linalg.norm(means - wanted[0], axis=1) / np.linalg.norm(wanted[0] - m, axis=1)
-    assert error.max() < 2e-3
-    assert_allclose(variances, wanted[1], rtol=2e-3)
-    assert fast.n_unconverged_ == 0
 
 
 def test_inclusion_probabilities_add_up_and_stop_at_one(rng):
@@ -454,11 +425,6 @@ def test_alias_table_draws_the_probabilities_it_was_given(rng):
     found = np.bincount(np.arange(300), weights=keep, minlength=300)
     found += np.bincount(other, weights=1.0 - keep, minlength=300)
     assert_allclose(found / 300, p / p.sum(), atol=1e-12)
-
-
-# ------------------------------------------------------------------------------------------------
-# w-PB-neg
-# ------------------------------------------------------------------------------------------------
 
 
 def test_the_golden_optima_of_words_are_minima(example):
@@ -575,20 +541,10 @@ def test_noise_gradients_are_unbiased_and_a_straight_line_quietens_them(word_pro
         assert_allclose(np.mean(traces, axis=0), exact_trace, rtol=0.02)
         spread[name] = np.var(drawn, axis=0).sum()
     assert spread["line"] < 0.5 * spread["none"]
-
-
-def test_the_line_that_quietens_is_the_one_through_the_last_draws(word_problem):
-    from pacsent._kernels.sampling_kernels import _noise_gradients
-
-    _, A, _, _, noise = word_problem
-    H = np.float32(np.random.default_rng(3).normal(size=(4, A.shape[1])))
-    table = noise_table(A, noise)
-    line, G, trace = np.array([0.5, 0.0]), np.empty(H.shape, np.float32), np.empty(4)
-    _noise_gradients(H, 20_000, A, table, (np.array([7], dtype=np.uint64), line), G, trace)
-    scores = H @ A.T
-    slope, level = np.polyfit(
-        scores.ravel(), (1 / (1 + np.exp(-scores))).ravel(), 1, w=np.tile(np.sqrt(noise), 4)
-    )
+    line = np.array([0.5, 0.0])  # becomes the one through the last draws
+    _noise_gradients(H, 20_000, A, table, (state, line), G, trace)
+    weights = np.tile(np.sqrt(noise), 4)
+    slope, level = np.polyfit((H @ A.T).ravel(), sigmoid.ravel(), 1, w=weights)
     assert_allclose(line, [level, slope], rtol=0.02)
 
 
@@ -613,18 +569,22 @@ def test_normal_numbers_of_a_kernel_are_normal(size):
         assert abs(np.corrcoef(x**2, y**2)[0, 1]) < 5 / np.sqrt(len(x))
 
 
+def kernel_sentences(counts, weights, n_dims):
+    """What `word_sgd` takes, with prior means of 0 and sentences that are not stiff."""
+    n = counts.shape[0]
+    n_tokens = counts.sum(axis=1).A1.astype(np.int64)
+    shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
+    by_sentence = n_tokens, weights, np.zeros(n), np.arange(n), np.zeros((n, n_dims), np.float32)
+    return counts.indptr, counts.indices, shares, *by_sentence
+
+
 def test_lazy_words_equal_words_caught_up_after_every_step(word_problem):
     from pacsent._kernels.sampling_kernels import apply_lazy_decay, word_sgd
 
     counts, A, _, var_P, noise = word_problem
-    n_tokens = counts.sum(axis=1).A1.astype(np.int64)
-    shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
     prior = (1.0 / var_P, var_P, 3.0)
     order = np.arange(counts.shape[0])
-    sentences = (
-        counts.indptr, counts.indices, shares, n_tokens, np.ones(order.size), np.zeros(order.size),
-        order, np.zeros((order.size, A.shape[1]), np.float32),
-    )  # fmt: skip
+    sentences = kernel_sentences(counts, np.ones(order.size), A.shape[1])
     ends = []
     for lazy in (True, False):
         D, z, clock = np.zeros(A.shape, np.float32), np.ones(len(A)), np.zeros(len(A))
@@ -646,12 +606,7 @@ def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
 
     counts, A, _, var_P, noise = word_problem
     n = counts.shape[0]
-    n_tokens = counts.sum(axis=1).A1.astype(np.int64)
-    shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
-    sentences = (
-        counts.indptr, counts.indices, shares, n_tokens, np.zeros(n), np.zeros(n),
-        np.arange(n), np.zeros((n, A.shape[1]), np.float32),
-    )  # fmt: skip
+    sentences = kernel_sentences(counts, np.zeros(n), A.shape[1])
     prior = (1.0 / var_P, var_P, 3.0)
     table = noise_table(A, noise)
     D, z, clock = np.ones(A.shape, np.float32), np.ones(len(A)), np.zeros(len(A))
@@ -809,11 +764,6 @@ def test_scaled_prior_variances_have_the_asked_median():
     scaled = w_pb_neg.prior_variances([8, 4, 2, 0], scale=0.1)
     assert_allclose(scaled[:3], [0.05, 0.1, 0.2])
     assert np.isinf(scaled[3])
-
-
-# ------------------------------------------------------------------------------------------------
-# PV-DBOW
-# ------------------------------------------------------------------------------------------------
 
 
 def test_pv_dbow_loss_and_gradients_are_the_golden_ones(example):

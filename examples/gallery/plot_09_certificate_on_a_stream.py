@@ -2,7 +2,7 @@
 A certificate on a stream
 =========================
 
-The certificate is about the words that follow the first 80 % of a document. The bound by betting
+The certificate is about the words that follow the first 80 % of a document. This bound on the mean
 holds after every document at once.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from pacsent import certify_encoder, make
 from pacsent.datasets import load_books
 from pacsent.guarantees.certificate import unpack_losses
-from pacsent.maths.means import betting
+from pacsent.maths.means import differing_means
 
 texts = [passage.text for passage in load_books()]
 texts = [texts[i] for i in np.random.default_rng(0).permutation(len(texts))]
@@ -24,7 +24,7 @@ print(certificate)
 
 losses = unpack_losses(certificate.losses)
 times = np.unique(np.geomspace(1, len(losses), 60).astype(int))
-path = [betting(losses[:t], certificate.delta, anytime=True) for t in times]
+path = [differing_means(losses[:t], certificate.delta) for t in times]
 figure, axis = plt.subplots(figsize=(7, 3.6))
 axis.semilogx(times, path, label="certified, at all times at once")
 axis.semilogx(times, [losses[:t].mean() for t in times], label="mean so far")

@@ -13,8 +13,6 @@ rounded up. Last come a test of one mean and a lower bound on a ratio of two, by
 """
 
 import warnings
-from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,8 +20,8 @@ from numpy.typing import ArrayLike
 from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import rounded_up
 
-# Largest fraction of the wealth that one loss may cost: with a known number of losses, where the
-# last bets are bold, and without.
+# Largest fraction of the wealth that one loss may cost: where bets aim at the wealth that is still
+# missing, the last of which are bold, and elsewhere.
 _BOLD_CAP, _CAP = 0.9, 0.5
 
 # `betting` tests the multiples of 1 / _N_MEANS, this many side by side.
@@ -53,29 +51,6 @@ def _variances_before(losses):
     return np.concatenate([[0.25], variances[:-1]])
 
 
-class Bets(NamedTuple):
-    """Bets that depend on the mean that is tested by their cap only."""
-
-    losses: np.ndarray  # (n,), in the order in which they are looked at
-    sizes: np.ndarray  # (n,), predictable
-
-    def log_wealth(self, mean: float) -> np.ndarray:
-        """ln K_t(mean) for t = 1..n; every factor grows with the mean."""
-        bets = np.minimum(self.sizes, _CAP / (1.0 - mean)) if mean < 1 else self.sizes
-        return np.cumsum(np.log1p(bets * (mean - self.losses)))
-
-
-def bets(losses: ArrayLike, delta: float, *, anytime: bool = False) -> Bets:
-    """Plug-in bets of Waudby-Smith and Ramdas (2024): sqrt(2 ln(1/delta) / (variance so far * n)).
-
-    With `anytime` the end is not known: t ln(1 + t) takes the place of n.
-    """
-    losses = _checked(losses, delta)
-    t = np.arange(1, losses.size + 1, dtype=float)
-    horizon = t * np.log1p(t) if anytime else float(losses.size)
-    return Bets(losses, np.sqrt(2 * np.log(1 / delta) / (_variances_before(losses) * horizon)))
-
-
 def log_wealth(losses: np.ndarray, means: np.ndarray, needed: float) -> np.ndarray:
     """ln of the wealth against each mean after all losses, by bets aimed at `needed`.
 
@@ -95,19 +70,15 @@ def log_wealth(losses: np.ndarray, means: np.ndarray, needed: float) -> np.ndarr
     return wealth
 
 
-def betting(losses: ArrayLike, delta: float, *, anytime: bool = False) -> float:
+def betting(losses: ArrayLike, delta: float) -> float:
     """Upper bound on the mean: the smallest that a bettor against it and all larger ones ruled out.
 
     The means tested are the multiples of 0.0001, from above, until one is not ruled out. If the
     bound is below the mean, then so is the largest tested mean that is at most it, and that was
     ruled out: whatever the order of the others, the probability is at most delta.
 
-    The number of losses is known and the bets aim at it (`log_wealth`); with `anytime` they do not
-    know the end, and the bound holds at all times at once, so that a stream may be watched. The
-    order of the losses must have been fixed without looking at them.
-
-    As it takes the best moment of the past, the bound can be below the mean of all the losses, most
-    easily with `anytime`. It is still right if every loss has one mean; but it is also what losses
+    The order of the losses must have been fixed without looking at them. The bound can be below the
+    mean of all the losses. It is still right if every loss has one mean; but it is also what losses
     give whose mean rose, about which it says nothing. Therefore it warns. `differing_means` bounds
     the average of all means.
 
@@ -117,18 +88,14 @@ def betting(losses: ArrayLike, delta: float, *, anytime: bool = False) -> float:
     """
     losses = _checked(losses, delta)
     needed = -np.log(delta) * (1 + _ROUNDING) + 4 * losses.size * np.finfo(float).eps
-    if anytime:
-        placed = bets(losses, delta, anytime=True)
-        bound = _smallest_excluded(lambda m: float(placed.log_wealth(m).max()), needed)
-    else:
-        bound = 1.0
-        for start in range(_N_MEANS - 1, 0, -_BLOCK):
-            means = np.arange(start, max(start - _BLOCK, 0), -1) / _N_MEANS
-            kept = np.flatnonzero(log_wealth(losses, means, needed) < needed)
-            n_excluded = kept[0] if kept.size else means.size
-            bound = float(means[n_excluded - 1]) if n_excluded else bound
-            if kept.size:
-                break
+    bound = 1.0
+    for start in range(_N_MEANS - 1, 0, -_BLOCK):
+        means = np.arange(start, max(start - _BLOCK, 0), -1) / _N_MEANS
+        kept = np.flatnonzero(log_wealth(losses, means, needed) < needed)
+        n_excluded = kept[0] if kept.size else means.size
+        bound = float(means[n_excluded - 1]) if n_excluded else bound
+        if kept.size:
+            break
     mean = float(losses.mean())
     if bound < mean:
         warnings.warn(
@@ -162,23 +129,12 @@ def differing_means(losses: ArrayLike, delta: float) -> float:
     n, total = losses.size, float(losses.sum())
     gain = -np.expm1(-_TILTS)
 
-    def log_wealth(m):
-        logs = -_TILTS * total - n * np.log1p(-m * gain)
-        return float(np.logaddexp.reduce(logs)) - np.log(_TILTS.size)
-
-    return _smallest_excluded(log_wealth, -np.log(delta) * (1 + _ROUNDING) + _ROUNDING * n)
-
-
-def _smallest_excluded(log_wealth: Callable[[float], float], needed: float) -> float:
-    """The smallest mean whose wealth, which grows with it, is at least `needed`; 1 if none is."""
-    low, high = 0.0, 1.0
-    if log_wealth(1.0) < needed:
-        return 1.0
+    needed, low, high = -np.log(delta) * (1 + _ROUNDING) + _ROUNDING * n, 0.0, 1.0
     while high - low > 1e-12:
         middle = 0.5 * (low + high)
-        if middle <= low or middle >= high:
-            break
-        low, high = (low, middle) if log_wealth(middle) >= needed else (middle, high)
+        logs = -_TILTS * total - n * np.log1p(-middle * gain)
+        excluded = np.logaddexp.reduce(logs) - np.log(_TILTS.size) >= needed
+        low, high = (low, middle) if excluded else (middle, high)
     return high
 
 
@@ -190,7 +146,10 @@ def mean_is_below(losses: np.ndarray, mean: float, delta: float) -> bool:
     """
     if not losses.size:
         return False
-    return bool(bets(losses, delta).log_wealth(mean).max() >= -np.log(delta) + 1e-9)
+    # Plug-in bets (Waudby-Smith and Ramdas, 2024), which cost one pass of vector operations.
+    sizes = np.sqrt(2 * np.log(1 / delta) / (_variances_before(losses) * losses.size))
+    wealth = np.cumsum(np.log1p(np.minimum(sizes, _CAP / (1.0 - mean)) * (mean - losses)))
+    return bool(wealth.max() >= -np.log(delta) + 1e-9)
 
 
 def ratio_at_least(part: np.ndarray, whole: np.ndarray, largest: float, delta: float) -> float:
