@@ -15,7 +15,7 @@ from pacsent import Vocabulary, WordVectors, make
 from pacsent._kernels import sampling_kernels
 from pacsent.encoders import PBNegVectorizer, PVDBOWVectorizer, WordPBNegVectorizer
 from pacsent.encoders.methods.sampled_methods import learning_rates
-from pacsent.maths import pb_neg_objective, pb_neg_sampled
+from pacsent.maths import pb_neg_objective
 from pacsent.maths import w_pb_neg_objective as w_pb_neg
 from pacsent.maths.logistic import gaussian_logistic
 from pacsent.maths.noise import alias
@@ -300,7 +300,7 @@ def test_long_documents_are_solved_in_few_evaluations(large):
 def test_sentences_far_from_the_centre_are_solved_in_single_precision(large, monkeypatch, lam):
     """With a large weight of the data no sample says enough: all noise words at every step do."""
     words, X = large
-    monkeypatch.setattr(pb_neg_sampled, "solve", None)  # double precision: sixty times as slow
+    monkeypatch.setattr(pb_neg_objective, "solve", None)  # double precision: sixty times as slow
     fast, _, _ = solved_fast(words, X, X[:40], lam=lam, lam_mode="per-token")
     assert (fast.error_ == 0).sum() > (5 if lam == 20.0 else -1)  # solved with all noise words
 
@@ -341,12 +341,12 @@ def test_the_double_path_forms_prior_means_in_double_precision(rng):
 def test_inclusion_probabilities_add_up_and_stop_at_one(rng):
     importance = rng.pareto(0.7, 500)
     for size in (5, 50, 400):
-        p = pb_neg_sampled.inclusion_probabilities(importance, size)
+        p = pb_neg_objective.inclusion_probabilities(importance, size)
         assert_allclose(p.sum(), size)
         assert p.max() <= 1.0
         free = p < 1.0
         assert_allclose(p[free] / importance[free], (p[free] / importance[free])[0])
-    assert_allclose(pb_neg_sampled.inclusion_probabilities([0.0, 1.0, 2.0], 5), [0.0, 1.0, 1.0])
+    assert_allclose(pb_neg_objective.inclusion_probabilities([0.0, 1.0, 2.0], 5), [0.0, 1.0, 1.0])
 
 
 @pytest.mark.parametrize("var_Q", [0.001, 0.05, 2.0])
@@ -363,7 +363,7 @@ def test_sampled_kernel_is_its_numpy_line(rng, var_Q):
     out, trace, error = shifts.astype(np.float32), np.empty(3), np.empty(3)
     sampled_noise_terms(
         out, low.astype(np.float32), var.astype(np.float32), (np.float32(0.6 * var_Q), single),
-        np.float32([nu, w, e]), pb_neg_sampled.sigmoid_fits(), trace, error,
+        np.float32([nu, w, e]), pb_neg_objective.sigmoid_fits(), trace, error,
     )  # fmt: skip
     _, f1, f2 = gaussian_logistic(a + shifts, var[:, None] * nu)
     D = (var - 0.6 * var_Q)[:, None]
@@ -384,7 +384,7 @@ def test_slopes_of_own_words_are_their_numpy_lines(rng, var_Q, dtype):
     shares, var = rng.uniform(0.1, 0.5, 33), np.float32([1.3 * var_Q, var_Q])
     rows, grad, trace = np.array([1, 0]), np.ones((2, 7), np.float32), np.ones(2)
     own_slopes(
-        (rows, indptr, indices, shares), (A, nu), mu, var, pb_neg_sampled.sigmoid_fits(),
+        (rows, indptr, indices, shares), (A, nu), mu, var, pb_neg_objective.sigmoid_fits(),
         grad, trace,
     )  # fmt: skip
     for s, row in enumerate(rows):

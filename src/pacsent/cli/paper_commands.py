@@ -120,10 +120,10 @@ def bound(risk, kl, n, delta, as_json):
         "kl": kl,
         "n": n,
         "delta": delta,
-        "bounds": [{"bound": row.name, "value": row.value, "note": row.note} for row in rows],
+        "bounds": [{"bound": name, "value": value, "note": note} for name, value, note in rows],
     }
     lines = [f"risk {risk:g} on n = {n:,}, KL {kl:g} nats, delta {delta:g}"]
-    lines += [f"{rounded_up(row.value, 6)}  {row.name}: {row.note}" for row in rows]
+    lines += [f"{rounded_up(value, 6)}  {name}: {note}" for name, value, note in rows]
     show(data, "\n".join(lines), as_json)
 
 

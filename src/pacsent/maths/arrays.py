@@ -1,21 +1,10 @@
 """Small things about arrays that several formulas share."""
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 Numbers = float | np.ndarray  # one, or one for each row
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: the step of splitmix64
-
-
-class Tokens(Protocol):
-    """Word ids of sentences one after the other; sentence s is ids[offsets[s]:offsets[s + 1]]."""
-
-    @property
-    def ids(self) -> np.ndarray: ...
-    @property
-    def offsets(self) -> np.ndarray: ...
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:

@@ -6,8 +6,7 @@ seen, and the probability `delta` of failure. Arrays broadcast. The inputs are t
 result is rounded up, never below the value of the formula, and clipped to 1 unless `clip=False`.
 
 Every formula is a sum, product or quotient of positive terms (no cancellation), so its relative
-error is a few units in the last place, and the result is then widened by more than that (`_up`).
-The kl inverse is solved for an inflated right-hand side and its answer is checked by evaluation.
+error is a few units in the last place, by more than which the result is widened (`_up`).
 """
 
 import math
@@ -253,10 +252,6 @@ def squared_loss_complexity(
 
     -ln(1 - x)/x grows with x, so the sum is at most that of x_s times -ln(1 - largest)/largest.
     Infinite where the largest x_s is not below 1.
-
-    >>> near = squared_loss_complexity(10.0, 100, 0.05, 0.01, 2, Distances(1.0, 1.0, 5.0))
-    >>> round(near, 4)
-    3.0508
     """
     scale = lam**2 * variance / n
     largest = scale * distances[2] / n
@@ -271,10 +266,7 @@ def squared_loss_complexity(
 def binomial_tail(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:
     """The test-set bound, for comparison: one classifier fixed beforehand, errors counted.
 
-        sup {p : P(Binomial(n, p) <= n_errors) >= delta}        (Clopper-Pearson, one-sided)
-
-    >>> round(binomial_tail(20, 200, 0.05), 4)
-    0.142
+    sup {p : P(Binomial(n, p) <= n_errors) >= delta}        (Clopper-Pearson, one-sided)
     """
     n, delta = _sample_size(n), _failure_probability(delta)
     rule = "a whole number between 0 and n"
@@ -294,36 +286,23 @@ def binomial_tail(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:
     return _finish(np.where(all_wrong, 1.0, _up(p, 2)), clip=True)
 
 
-class NamedBound(NamedTuple):
-    """A bound, its value, and what it requires."""
+def compare(empirical_risk: float, kl: float, n: int, delta: float) -> list[tuple[str, float, str]]:
+    """(name, value, what it requires) of all bounds of this module on the same numbers.
 
-    name: str
-    value: float
-    note: str
-
-
-def compare(
-    empirical_risk: float, kl: float, n: int, delta: float, *, lam: float | None = None
-) -> list[NamedBound]:
-    """All bounds of this module on the same numbers, smallest assumptions first.
-
-    `lam` is for `catoni`; None takes n, a guess that has to be made before the sample is seen.
-
-    >>> [(bound.name, round(bound.value, 3)) for bound in compare(0.1, 5.0, 200, 0.05)][:2]
+    >>> [(name, round(value, 3)) for name, value, _ in compare(0.1, 5.0, 200, 0.05)][:2]
     [('kl inverse, xi(n)', 0.226), ('kl inverse, 2 sqrt(n) (Maurer)', 0.229)]
     """
     numbers = empirical_risk, kl, n, delta
     xi, sqrt = maurer(*numbers, constant="xi"), maurer(*numbers)
     n_errors = int(np.ceil(empirical_risk * n - 1e-9))
-    lam = lam if lam is not None else float(n)
     free = "lambda-free, any posterior"
     grid_note = f"lambda chosen afterwards among {GRID.size}, delta/{GRID.size} each"
     fixed_note = "lambda must be fixed before the sample is seen"
     tail_note = f"one classifier fixed beforehand, {n_errors:,} errors; kl not used"
     return [
-        NamedBound("kl inverse, xi(n)", xi, free),
-        NamedBound("kl inverse, 2 sqrt(n) (Maurer)", sqrt, free),
-        NamedBound("Catoni over a grid", catoni_over_grid(*numbers), grid_note),
-        NamedBound(f"Catoni, lambda = {lam:g}", catoni(*numbers, lam=lam), fixed_note),
-        NamedBound("test set (binomial tail)", binomial_tail(n_errors, n, delta), tail_note),
+        ("kl inverse, xi(n)", xi, free),
+        ("kl inverse, 2 sqrt(n) (Maurer)", sqrt, free),
+        ("Catoni over a grid", catoni_over_grid(*numbers), grid_note),
+        (f"Catoni, lambda = {n:g}", catoni(*numbers, lam=n), fixed_note),
+        ("test set (binomial tail)", binomial_tail(n_errors, n, delta), tail_note),
     ]

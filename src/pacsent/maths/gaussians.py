@@ -14,17 +14,10 @@ def l2_coefficients(known: Any, weight: Numbers, precision: Numbers, lam: Number
         mu = c_A * sum_w beta_w A_w + c_B * sum_w p_w B_w
         c_A = 1 / (weight + precision/lam),  c_B = c_A / lam,  var_Q = 1 / (lam*weight + precision)
 
-    Parameters
-    ----------
-    known : array of bool, shape (n_sentences,)
-        Whether a sentence has a token. The others get 0, 0 and nan.
-    weight, precision : array, shape (n_sentences,)
-        Sums over the tokens of beta_w and of p_w.
-    lam : float or array, shape (n_sentences,)
-        Weight of the data; `inf` leaves the prior out.
+    `weight` and `precision` are the sums over a sentence's tokens of beta_w and of p_w; `lam` is
+    the weight of the data, `inf` leaves the prior out. A sentence without a token, for which
+    `known` is false, gets 0, 0 and nan. All have the shape (n_sentences,).
 
-    Examples
-    --------
     >>> [float(x) for x in l2_coefficients(True, 1.0, 2.0, lam=2.0)]  # PB-L2 of two words
     [0.5, 0.25, 0.25]
     """
@@ -35,9 +28,8 @@ def l2_coefficients(known: Any, weight: Numbers, precision: Numbers, lam: Number
         inv_lam = np.where(np.isinf(lam), 0.0, 1.0 / lam)
         c_A = np.where(known, 1.0 / (weight + precision * inv_lam), 0.0)
         c_B = c_A * inv_lam
-        # (lam*weight + precision)^-1, written so that lam = inf gives 0
-        var_Q = np.where(known, c_B, np.nan)
-    return c_A, c_B, var_Q
+    # var_Q = (lam*weight + precision)^-1, written so that lam = inf gives 0
+    return c_A, c_B, np.where(known, c_B, np.nan)
 
 
 def l2_lam(

@@ -1,7 +1,6 @@
 """L-BFGS for many problems side by side, each with its own step.
 
-A problem is a row. All rows still worked on are evaluated together; what is solved leaves, and the
-work shrinks with it.
+A problem is a row. All rows still worked on are evaluated together; what is solved leaves.
 """
 
 from collections.abc import Callable
@@ -14,14 +13,8 @@ Evaluate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | Non
 Precondition = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Pair = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-# Pairs of steps and changes of the gradient that are kept.
-_MEMORY = 6
-
-# Fraction of the predicted decrease that a step must reach.
-_MIN_DECREASE = 1e-4
-
-# Fractions of its length to which a step that went too far is cut: the least and the most.
-_MIN_CUT, _MAX_CUT = 0.1, 0.7
+# A step must reach this fraction of the predicted decrease, or is cut to a fraction between these.
+_MIN_DECREASE, _MIN_CUT, _MAX_CUT = 1e-4, 0.1, 0.7
 
 
 class Minima(NamedTuple):
@@ -40,7 +33,7 @@ def minimise(
     is_solved: Callable[..., np.ndarray],
     *,
     max_iter: int,
-    memory: int = _MEMORY,
+    memory: int = 6,
     limit: Callable[[np.ndarray], Any] | None = None,
     last_step: bool = False,
     noise: float = 0.0,

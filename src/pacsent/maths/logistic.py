@@ -19,9 +19,6 @@ from pacsent.maths.arrays import Numbers
 # Beyond the last variance too many would be needed, and a series takes over.
 _NODES = ((0.01, 8), (0.09, 12), (0.25, 20), (1.0, 32))
 
-# Terms of the alternating series; its error falls as 5.8^-n.
-_N_TERMS = 24
-
 # Variances that `sigmoid_fits` covers: 0.1 * 2^(j/2), up to 18,000.
 _FIT_FROM, _N_FITS = 0.1, 34
 
@@ -37,7 +34,7 @@ def gauss_hermite(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @lru_cache
-def alternating_weights(n_terms: int = _N_TERMS) -> np.ndarray:
+def alternating_weights(n_terms: int = 24) -> np.ndarray:
     """Weights c_k with sum_k (-1)^k t_k = sum_k c_k t_k to 5.8^-n for a moment sequence t.
 
     Cohen, Villegas and Zagier (2000), Convergence acceleration of alternating series, algorithm 1.

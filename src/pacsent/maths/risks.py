@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import ndtr
 
-from pacsent.maths.arrays import Numbers, Tokens
+from pacsent.maths.arrays import Numbers
 
 # Largest slope of Phi, rounded up.
 _MAX_SLOPE = 0.3990
@@ -37,11 +37,7 @@ class GibbsRisk(NamedTuple):
 
 
 def paper_weights(n_negatives: int) -> tuple[float, float]:
-    """Weights of R+ and R- in the paper's task, where a word is true with chance 1/(k + 1).
-
-    >>> paper_weights(15)
-    (0.0625, 0.9375)
-    """
+    """Weights of R+ and R- in the paper's task, where a word is true with chance 1/(k + 1)."""
     return 1.0 / (n_negatives + 1), n_negatives / (n_negatives + 1)
 
 
@@ -146,7 +142,7 @@ def _fine_table() -> np.ndarray:
     return np.column_stack([ndtr(nodes), slopes])
 
 
-def word_scores(mu: np.ndarray, encoded: Tokens, A_hat: np.ndarray) -> np.ndarray:
+def word_scores(mu: np.ndarray, encoded: Any, A_hat: np.ndarray) -> np.ndarray:
     """mu_s.A_w of each token of `encoded`, (n_tokens,), in float64."""
     from pacsent._kernels.risk_kernels import token_scores
 
@@ -157,7 +153,7 @@ def word_scores(mu: np.ndarray, encoded: Tokens, A_hat: np.ndarray) -> np.ndarra
 
 
 def token_errors(
-    mu: np.ndarray, var_Q: np.ndarray, encoded: Tokens, A_hat: np.ndarray, *, bias: float = 0.0
+    mu: np.ndarray, var_Q: np.ndarray, encoded: Any, A_hat: np.ndarray, *, bias: float = 0.0
 ) -> np.ndarray:
     """Chance to be wrong about each token of `encoded`, (n_tokens,), in float64."""
     scores = word_scores(mu, encoded, A_hat)
@@ -172,12 +168,7 @@ def token_margin(mu: np.ndarray, var_Q: np.ndarray) -> np.ndarray:
 
 
 def row_norms(table: np.ndarray) -> np.ndarray:
-    """Euclidean norms of the rows in float64, a block at a time.
-
-    >>> import numpy as np
-    >>> row_norms(np.array([[3.0, 4.0], [0.0, 1.0]]))
-    array([5., 1.])
-    """
+    """Euclidean norms of the rows in float64, a block at a time."""
     norms = np.empty(table.shape[0])
     for start in range(0, table.shape[0], 8192):
         block = np.asarray(table[start : start + 8192], dtype=float)

@@ -48,7 +48,6 @@ def fit_inverse_temperature(
 
     The decision values must come from a model that was not fitted on these texts.
     """
-
     low, high = np.exp([_LOWEST, _HIGHEST])
     if _slope_and_curvature(decisions, labels, weights, high)[0] <= 0:  # as where all are right
         return float(high)

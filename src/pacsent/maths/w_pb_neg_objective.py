@@ -33,9 +33,6 @@ def prior_variances(counts: ArrayLike, scale: float | None = None) -> np.ndarray
 
     T/count, T the number of tokens: the paper's, under which frequent words are held tighter. Or,
     with a `scale`, scale * (median p)/p, p = count/T: the same shape at a size of one's choice.
-
-    >>> prior_variances([3, 1, 0])
-    array([1.33333333, 4.        ,        inf])
     """
     counts = np.asarray(counts, dtype=float)
     with np.errstate(divide="ignore"):

@@ -1,8 +1,4 @@
-"""Weights of words by their frequency, and linear maps that damp what all words share.
-
-Formulas only. `p` is the share of each word in the source corpus, `q` the distribution under which
-moments of a table are taken.
-"""
+"""Weights of words by their frequency p, and linear maps that damp what all words share."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,10 +62,7 @@ def main_directions(second: np.ndarray, n_directions: int) -> tuple[np.ndarray, 
 
 
 def main_plane(vectors: np.ndarray) -> np.ndarray:
-    """Coordinates on the first two principal components of the vectors, (n, 2).
-
-    A single vector has the coordinates (0, 0).
-    """
+    """Coordinates on the first two principal components, (n, 2); (0, 0) of a single vector."""
     X = np.asarray(vectors, dtype=np.float32)
     coordinates = np.zeros((len(X), 2))
     if len(X):

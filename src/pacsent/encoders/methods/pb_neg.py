@@ -12,8 +12,14 @@ from sklearn.utils import check_random_state
 from pacsent.encoders.fitted_state import WORD_IDS, Learned
 from pacsent.encoders.methods.sampled_methods import MINIMISED, POSITIVE, NegativeSampling
 from pacsent.encoders.sentence_vectorizer import Name
-from pacsent.maths.pb_neg_objective import noise_of, solve, squared_lengths
-from pacsent.maths.pb_neg_sampled import draw_sample, sample_of, solve_sampled
+from pacsent.maths.pb_neg_objective import (
+    draw_sample,
+    noise_of,
+    sample_of,
+    solve,
+    solve_sampled,
+    squared_lengths,
+)
 from pacsent.parameter_checks import StrOptions
 from pacsent.text.encoded import Encoded
 from pacsent.threads import one_blas_thread
