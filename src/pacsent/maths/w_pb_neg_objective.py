@@ -128,13 +128,12 @@ def train(
             by_sentence = n_tokens[order], weights[order], stiffness[order], order, m
             sentences = rows.indptr, rows.indices, rows.data, *by_sentence
             schedule = now, eta, block, 1.0 / n_threads
-            common: Any = sentences, A, (D, z, clock), (rates, widths, c), table, schedule
-            work = [
-                pool.submit(word_sgd, begins[t::n_threads].copy(), *common, (states[t], lines[t]))
+            common = sentences, A, (D, z, clock), (rates, widths, c), table, schedule
+            parts: list[Any] = [
+                (begins[t::n_threads].copy(), *common, (states[t], lines[t]))
                 for t in range(n_threads)
             ]
-            for future in work:
-                future.result()
+            list(pool.map(lambda part: word_sgd(*part), parts))
             now += eta * n_sentences
             if callback is not None:
                 callback(epoch)
