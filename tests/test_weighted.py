@@ -151,18 +151,6 @@ def test_sif_is_certified_like_every_method(words, texts):
     assert 0 < certify_encoder(make("SIF", words), texts * 5).bound <= 1
 
 
-def test_a_damped_table_has_no_shared_direction_left():
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(4000, 6)) + np.array([5, 0, 0, 0, 0, 0])
-    q = np.full(len(X), 1 / len(X))
-    D = formulas.damping(*formulas.moments(X, q), aperture=10.0)
-    second = (X @ D).T @ (X @ D) / len(X)
-    before = np.linalg.eigvalsh(X.T @ X / len(X))
-    after = np.linalg.eigvalsh(second)
-    assert before[-1] / before[0] > 20 and after[-1] / after[0] < 30
-    assert abs(np.linalg.eigh(second)[1][0, -1]) < 0.1  # the shared one is now the weakest
-
-
 @pytest.mark.slow
 def test_the_frozen_recipe_reaches_its_goals_on_real_similarity(data_dir):
     from scipy.stats import pearsonr, spearmanr
