@@ -1,11 +1,15 @@
 import json
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
 from click.testing import CliRunner
+from pyarrow import parquet
 
 import pacsent
 from pacsent.cli import cli
+from pacsent.scale import predict_shards
 
 
 def rows(n, seed=0, topic="film"):
@@ -83,8 +87,6 @@ def test_training_without_a_hold_out_says_that_nothing_is_guaranteed(folder, tmp
 
 
 def test_every_kind_of_table_trains_the_same_model(tmp_path):
-    import pandas
-
     frame = pandas.DataFrame(rows(100), columns=["label", "text"])
     write(tmp_path / "train.tsv", rows(100))
     frame.to_csv(tmp_path / "train.csv", index=False)
@@ -268,10 +270,7 @@ def test_predictions_say_why_every_row_abstains_and_what_is_reachable(tmp_path):
     result = CliRunner().invoke(cli, [*asked, "--error", "0.05"], input="good nice\n")
     assert "50 calibration texts cannot guarantee an error of 0.05" in result.stderr
     assert result.stdout.splitlines()[1].endswith("\tyes")
-    pytest.importorskip("pyarrow")
     (tmp_path / "t.txt").write_text("good nice\n")
-    from pacsent.scale import predict_shards
-
     with pytest.warns(UserWarning, match="50 calibration texts cannot guarantee an error of 0.05"):
         source, target = str(tmp_path / "t.txt"), str(tmp_path / "out")
         predict_shards(str(tmp_path / "m"), [source], target, error=0.05)
@@ -303,38 +302,34 @@ def test_the_certificate_of_a_classifier_is_verified(folder, tmp_path):
         assert result.stderr.startswith("Error: ") and result.stderr.count("\n") == 1
 
 
-def test_one_table_gives_one_table_with_every_column(folder, tmp_path):
-    import pandas
+READERS = {
+    "csv": pandas.read_csv,
+    "tsv": lambda path: pandas.read_csv(path, sep="\t"),
+    "jsonl": lambda path: pandas.read_json(path, lines=True),
+    "parquet": pandas.read_parquet,
+}
 
+
+def test_one_table_gives_one_table_with_every_column(folder, tmp_path):
     frame = pandas.DataFrame(
         {"id": [7, 8], "text": ["good, nice film1", "bad\tfilm2"], "label": ["TRUE-0", "TRUE-1"]}
     )
     frame.to_csv(tmp_path / "in.csv", index=False)
     for name in ("out.csv", "out.tsv", "out.jsonl", "out.parquet"):
-        done = CliRunner().invoke(
-            cli, ["predict", str(folder / "model"), str(tmp_path / "in.csv"),
-                  "-o", str(tmp_path / name), "--error", "0.2"],
-        )  # fmt: skip
+        paths = [str(folder / "model"), str(tmp_path / "in.csv"), "-o", str(tmp_path / name)]
+        done = CliRunner().invoke(cli, ["predict", *paths, "--error", "0.2"])
         assert done.exit_code == 0, done.output
         assert "The column label of in.csv is named input_label in the output" in done.stderr
         assert "Read 2 rows of in.csv, column text." in done.stderr
-        path = tmp_path / name
-        found = {
-            "csv": pandas.read_csv, "tsv": lambda p: pandas.read_csv(p, sep="\t"),
-            "jsonl": lambda p: pandas.read_json(p, lines=True), "parquet": pandas.read_parquet,
-        }[name[4:]](path)  # fmt: skip
-        assert list(found.columns) == [
-            "id", "text", "input_label", "label", "probability", "set", "abstained",
-        ]  # fmt: skip
+        found = READERS[name[4:]](tmp_path / name)
+        columns = ["id", "text", "input_label", "label", "probability", "set", "abstained"]
+        assert list(found.columns) == columns
         assert found["text"].tolist() == frame["text"].tolist()
         assert found["input_label"].tolist() == ["TRUE-0", "TRUE-1"]
         assert found["label"].tolist() == ["yes", "no"]
 
 
 def test_types_of_kept_columns_stay_in_parquet(folder, tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
     kept = {"n": pyarrow.array([1, None], pyarrow.int16()), "text": ["good", "bad"]}
     parquet.write_table(pyarrow.table(kept), tmp_path / "in.parquet")
     run("predict", folder / "model", tmp_path / "in.parquet", "-o", tmp_path / "out.parquet")
@@ -393,12 +388,10 @@ def test_an_error_rate_without_a_calibration_set_is_refused(plain, tmp_path, man
     result = CliRunner().invoke(cli, [*asked, *(["-o", f"{tmp_path}/out/"] if many else [])])
     assert result.exit_code == 1 and not result.stdout
     assert "error must be left out for a classifier without a calibration set" in result.stderr
-    assert "Train with holdout='auto'" in result.stderr
+    assert "as `pacsent train` does" in result.stderr
 
 
 def test_many_tables_keep_every_column_too(plain, tmp_path):
-    import pandas
-
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("id,text,label\n7,good film1,x\n8,bad film2,y\n")
     tables = (tmp_path / "a.csv", tmp_path / "b.csv")
@@ -409,15 +402,11 @@ def test_many_tables_keep_every_column_too(plain, tmp_path):
 
 
 def test_bad_rows_have_no_answer(folder, tmp_path):
-    import pandas
-
     texts = ["good film1", None, "bad film2"]
     pandas.DataFrame({"text": texts}).to_parquet(tmp_path / "a.parquet")
     for output in ("out/", "a.csv"):
-        run(
-            "predict", folder / "model", tmp_path / "a.parquet", "-o", f"{tmp_path}/{output}",
-            "--on-error", "report", status=1,
-        )  # fmt: skip
+        paths = (folder / "model", tmp_path / "a.parquet", "-o", f"{tmp_path}/{output}")
+        run("predict", *paths, "--on-error", "report", status=1)
     many, one = pandas.read_parquet(tmp_path / "out/a.parquet"), pandas.read_csv(tmp_path / "a.csv")
     for found in (many, one):
         answers = found[["label", "probability", "set", "abstained"]]

@@ -254,7 +254,7 @@ class AnswerRule:
             if error is not None:
                 raise ValueError(
                     "error must be left out for a classifier without a calibration set. Got "
-                    f"{error:g} instead. Train with holdout='auto' (CertifiedClassifier)."
+                    f"{error:g} instead. Fit a CertifiedClassifier, as `pacsent train` does."
                 )
             return
         self.check = TextCheck(classifier)

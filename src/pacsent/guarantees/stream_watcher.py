@@ -116,7 +116,7 @@ class StreamWatcher:
         if not hasattr(classifier, "calibration_"):
             raise ValueError(
                 "This needs labelled texts that nothing was fitted on, and the classifier has "
-                "none. Train with holdout='auto' (CertifiedClassifier)."
+                "none. Fit a CertifiedClassifier, as `pacsent train` does."
             )
         self.classifier = classifier
         self.alpha = alpha
