@@ -171,18 +171,6 @@ def test_a_table_alone_is_read_by_its_column_and_gives_one_file(run, model, tmp_
     assert_array_equal(np.array([row[1:-1] for row in rows], np.float32), expected)
 
 
-def test_a_column_that_embed_writes_itself_is_renamed(run, model, tmp_path):
-    (tmp_path / "a.csv").write_text("text,mean,variance\ngood,M,V\n")
-    done = run(
-        "embed", model, tmp_path / "a.csv", "-o", tmp_path / "v.jsonl", "--keep-columns", "*"
-    )
-    assert done.exit_code == 0, done.output
-    assert "The column mean of a.csv is named input_mean in the output" in done.stderr
-    row = json.loads((tmp_path / "v.jsonl").read_text())
-    assert list(row) == ["text", "input_mean", "input_variance", "mean", "variance"]
-    assert (row["input_mean"], row["input_variance"]) == ("M", "V")
-
-
 def test_one_sentence_is_not_plural(run, model):
     done = run("embed", model, "-", input="good film\n")
     assert "1 row, " in done.stderr and "Read 1 line of standard input." in done.stderr

@@ -16,47 +16,27 @@ PARTS = {
 COLUMNS = ("cases", "ok", "refused", "wrong", "seconds")
 
 
-def progress_line(part: str, n_cases: int):
-    """A function that says on stderr how far a part is: in place on a terminal, else every 100."""
-    terminal, begun = sys.stderr.isatty(), time.monotonic()
-
-    def say(number: int, case: running.Case, counts: Counter) -> None:
-        if terminal or number % 100 == 0 or number == n_cases:
-            line = f"{part}: {number} of {n_cases} cases, {running.n_wrong(counts)} wrong"
-            line = f"{line}, {time.monotonic() - begun:.0f} s"
-            end = "\n" if number == n_cases or not terminal else ""
-            print(f"\r{line:<70}" if terminal else line, end=end, file=sys.stderr, flush=True)
-
-    return say
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=list(PARTS), help="one part only")
     parser.add_argument("--like", default="", help="cases whose name holds this")
     parser.add_argument("--every", type=int, default=1, help="only every so many cases")
     options = parser.parse_args()
+    parts = list(PARTS) if options.part is None else [options.part]
     material.prepare()
-    if options.part in (None, "python"):
+    if "python" in parts:
         text_inputs.prepare()
-    if options.part in (None, "server"):
+    if "server" in parts:
         server_requests.app()
     total: Counter = Counter()
-    rows = {}
-    for part in PARTS if options.part is None else [options.part]:
+    print("{:<10}{:>8}{:>8}{:>9}{:>8}{:>9}".format("part", *COLUMNS))
+    for part in parts:
         cases = [case for case in PARTS[part]() if options.like in case.name][:: options.every]
         begun = time.monotonic()
-        found = running.run_all(
-            cases,
-            tell=lambda text: print(text, flush=True),
-            progress=progress_line(part, len(cases)),
-        )
-        row = {"cases": len(cases), "wrong": running.n_wrong(found)}
-        row["seconds"] = round(time.monotonic() - begun)
-        total.update({**found, **row})
-        rows[part] = found + Counter(row)
-    print("{:<10}{:>8}{:>8}{:>9}{:>8}{:>9}".format("part", *COLUMNS))
-    for part, counts in {**rows, "all": total}.items():
+        counts = running.run_all(cases, tell=lambda text: print(text, flush=True))
+        counts["cases"], counts["wrong"] = len(cases), running.n_wrong(counts)
+        counts["seconds"] = round(time.monotonic() - begun)
+        total += counts
         print("{:<10}{:>8}{:>8}{:>9}{:>8}{:>9}".format(part, *map(counts.__getitem__, COLUMNS)))
     print(json.dumps({name: total[name] for name in (*COLUMNS, *running.BAD)}))
     return total["wrong"] > 0

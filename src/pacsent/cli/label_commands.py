@@ -52,6 +52,7 @@ def label(texts, labels, output, annotators, host, port, no_browser, as_json, qu
         import uvicorn
 
         from pacsent.web import Labelling
+        from pacsent.web.label_answers import SIZES
         from pacsent.web.label_server import label_app
     except ImportError as error:
         raise ImportError(
@@ -84,7 +85,7 @@ def label(texts, labels, output, annotators, host, port, no_browser, as_json, qu
             write([results], path, overwrite=True)
             lines = [f"{path}: {counted(len(answers), 'label')}."]
             if certificate is None:
-                reason = "it needs 20 labels of texts that teach, of two classes."
+                reason = f"it needs {SIZES[0]} labels of texts that teach, of two classes."
                 return [*lines, f"No classifier yet: {reason}"]
             return [*lines, f"{labelling.folder / 'model'}: {certificate.sentence()}"]
 
