@@ -190,7 +190,7 @@ _MORE = {
 
 def taking_texts() -> Iterator[tuple[str, list]]:
     """Every command that takes texts, as a command line with TABLE in place of a file."""
-    classifiers = ("predict", "explain", "report", "monitor")
+    classifiers = ("predict", "evaluate", "explain", "report", "monitor")
     for name, one in all_commands().items():
         if all(option.name != "text_column" for option in one.params):
             continue
