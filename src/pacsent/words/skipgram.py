@@ -342,19 +342,19 @@ class SkipGram(BaseEstimator):
             )
         self.loss_ = losses
         self._warn_if_nearly_equal(vectors[0], corpus, settings["n_epochs"])
-        training: dict = {"method": "skip-gram with negative sampling"}
+        about: dict = {"method": "skip-gram with negative sampling"}
         normalise = corpus.vocabulary.normalise
         if isinstance(normalise, Pieces):
-            training["normalise"] = f"pieces of words, {len(normalise.token_ids):,} learned"
+            about["normalise"] = f"pieces of words, {len(normalise.token_ids):,} learned"
         elif corpus.chosen:
-            training["normalise"] = corpus.chosen
+            about["normalise"] = corpus.chosen
         # The digest and the fingerprint tell a certificate whether its texts were trained on.
         self.word_vectors_ = WordVectors(
             corpus.vocabulary,
             *vectors,
             corpus_digest=corpus.digest,
             fingerprint=Fingerprint.of(corpus.vocabulary, corpus),
-            training=training | record | {"loss": losses[-1]},
+            training=about | record | {"loss": losses[-1]},
         )
 
     def _warn_if_nearly_equal(self, vectors: np.ndarray, corpus: Corpus, n_epochs: int) -> None:
@@ -567,7 +567,7 @@ class ChunkTraining:
         self.words_done, self.sums = state["words_done"], np.array(state["sums"])
         with open(folder / CHECKPOINT, "rb") as file:
             file.readline()
-            n_bytes = [file.readinto(memoryview(table).cast("B")) for table in (self.I, self.O)]
+            n_bytes = [file.readinto(table.data.cast("B")) for table in (self.I, self.O)]
         is_finite = all(
             np.isfinite(table[rows]).all()
             for table in (self.I, self.O)

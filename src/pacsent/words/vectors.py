@@ -92,7 +92,8 @@ class WordVectors(Frozen):
         if output_vectors is not None:
             self.tables["output"] = VectorTable("output_vectors", output_vectors, vocabulary)
         for name, part in (("output_vectors", output_vectors), ("subwords", subwords)):
-            width = self.n_dims if part is None else getattr(part, "vectors", part).shape[1]
+            table: Any = part.vectors if isinstance(part, Subwords) else part
+            width = self.n_dims if table is None else table.shape[1]
             if width != self.n_dims:
                 raise ValueError(
                     f"{name} must be as wide as input_vectors ({self.n_dims:,} dimensions). Got "
@@ -257,9 +258,9 @@ class WordVectors(Frozen):
             raise ValueError(f"n must be a positive integer. Got {n!r} instead.")
         if isinstance(query, str):
             vector = self._vector(query, table)
-            itself = self._rows(query) if table == among else []
+            itself = self._rows(query) if table == among else np.zeros(0, int)
         else:
-            vector, itself = np.asarray(query), []
+            vector, itself = np.asarray(query), np.zeros(0, int)
             if vector.shape != (self.n_dims,):
                 raise ValueError(
                     f"The query must be a word or a vector of {self.n_dims} numbers. "
@@ -376,7 +377,7 @@ class WordVectors(Frozen):
         """What `pacsent.save` writes."""
         self.check_finite()
         vocabulary, normalise = self.vocabulary, self.vocabulary.normalise
-        parameters = {
+        parameters: dict[str, Any] = {
             "normalise": vocabulary.normalise_name or normalise,  # a function is rejected by `save`
             "unknown": vocabulary.unknown,
         }
