@@ -43,7 +43,7 @@ MAY_SKIP = {
 LONGEST_FIRST = [
     "test_sklearn_api.py", "test_report.py", "test_skipgram.py", "test_fuzz.py", "test_serve.py",
     "test_classify.py", "test_guarantees.py", "test_negative_sampling.py", "test_kinds.py",
-    "test_external_encoders.py", "test_cli_json.py", "test_cli_classify.py", "test_certificates.py",
+    "test_external_encoders.py", "test_cli.py", "test_cli_classify.py", "test_certificates.py",
 ]  # fmt: skip
 
 
