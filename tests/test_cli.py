@@ -293,7 +293,7 @@ def test_a_closed_stderr_leaves_the_output_as_it_is(folder):
         ("paper evaluate PB-L2 subj --words words --seeds 0", "--seeds", 2),
         ("paper reproduce --words words -o x --seeds 0", "--seeds", 2),
         ("trian l.tsv -o x", "No such command 'trian'. Did you mean 'train'?", 2),
-        ("train q.csv -o x", "(Here: --text-column, --label-column.)", 1),
+        ("train q.csv -o x", "(Here: --label-column.)", 1),
         ("train l.tsv -o x --no-calibration --n-candidates 2", "Leave one out", 2),
         ("certify classifier", "Give MODEL and DATA", 2),
         ("certify classifier fresh.tsv --prediction-column p", "are for a table alone", 2),

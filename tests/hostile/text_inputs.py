@@ -39,8 +39,7 @@ def _word(i, j):
 
 
 TEXTS = [
-    f"{' '.join(SHORT[i % 20 :][:3])} " + " ".join(_word(i, j) for j in range(20))
-    for i in range(66)
+    f"{' '.join(SHORT[i % 20 :][:3])} " + " ".join(_word(i, j) for j in range(6)) for i in range(66)
 ]
 LABELS = ["up", "down"] * (len(TEXTS) // 2)
 OTHERS = [text.replace("own", "other") for text in TEXTS]
