@@ -486,7 +486,7 @@ class WordVectors(Frozen):
 
     def check_contents(self) -> str:
         """Read every number and every word; a summary for `pacsent verify`."""
-        self.check_finite()
+        _ = self.check_finite(), self.counts
         self.vocabulary.table.check()
         return f"{self.n_words:,} words found, all numbers finite"
 
