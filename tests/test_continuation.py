@@ -289,15 +289,6 @@ class TestWords:
         assert "on 120 further documents the risk is" in said
         assert f"(seed {found[0].random_state})" in said
 
-    def test_the_picture_has_the_three_bars(self, found):
-        html = found[0]._repr_html_()
-        bars = (f">{name}</td>" for name in ("guessing", "held out", "certified"))
-        rows = ("Scope", "Measured on", "Held out", "Assumption", "Provenance", "Corrections")
-        parts = ("No measure of quality", "<table", *bars, *(f">{row}</dt>" for row in rows))
-        places = [html.index(part) for part in parts]
-        assert places == sorted(places)
-        assert "<script" not in html and "http" not in html
-
 
 class TestRefusals:
     @pytest.mark.parametrize("kind", [certify_encoder, certify_words])

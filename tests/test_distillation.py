@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
-import pacsent
 from pacsent import Index, distill, load, save
 from pacsent._kernels.teaching_kernels import adam_step
 from pacsent.cli import cli
@@ -195,15 +194,6 @@ def test_a_student_is_saved_and_works_where_an_encoder_does(student, texts, tmp_
     for searched in (index, load(save(index, tmp_path / "index"))):
         assert searched.search(texts[7], k=1)[0].text == texts[7]
     assert student.similarity([texts[0]], [texts[0]])[0, 0] == pytest.approx(1, abs=1e-5)
-
-
-def test_a_student_is_certified_as_any_encoder(student, texts):
-    """What follows repeats what was read, so a vector of the words is far below guessing."""
-    documents = [f"{text} {text}" for text in texts]
-    found = pacsent.certify_encoder(student, documents, split=0.5, random_state=0)
-    assert "distilled" in found.encoder and found.verify()
-    assert found.empirical_risk < found.bound < 0.5
-    assert found.n == len(documents) - len(documents) // 2
 
 
 def test_a_compressed_student_keeps_the_cosines(student, texts, tmp_path):

@@ -15,9 +15,7 @@ from pacsent import Index, TextClassifier, make
 from pacsent.cli import cli
 from pacsent.encoders import ExternalEncoder, RemoteEncoder, as_encoder
 from pacsent.encoders import remote_encoder as remote
-from pacsent.guarantees.encoder_certificate import MappedEncoder
 from pacsent.paper.benchmark_datasets import Dataset
-from pacsent.paper.simulation import SETTINGS, Language
 from pacsent.scale import Embed, embed_shards
 from pacsent.web import ModelSource, open_models
 
@@ -302,42 +300,6 @@ def test_options_of_a_remote_encoder_are_checked(url, options, message):
         RemoteEncoder(url, **options)
 
 
-def test_a_useful_encoder_is_certified_below_guessing_and_a_useless_one_is_not():
-    language = Language(SETTINGS["topics"])
-    texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 12))
-    words = language.words
-    rows = dict(zip(words.words, words.output_vectors))
-    turned = np.random.default_rng(1).normal(size=(words.n_dims, words.n_dims))
-
-    def average(texts):  # in other coordinates than those of the table
-        return (
-            np.array([np.mean([rows[w] for w in text.split()], axis=0) for text in texts]) @ turned
-        )
-
-    good = MappedEncoder(average, words)
-    found = pacsent.certify_encoder(good, texts, random_state=0, split=0.3)
-    assert found.bound < 0.4
-    assert found.provenance == "unknown" and "average" in found.encoder
-    assert found.verify(texts, good)
-    useless = MappedEncoder(ExternalEncoder(lambda t: np.ones((len(t), 3))), words)
-    # a constant vector still knows which words are frequent
-    assert (
-        pacsent.certify_encoder(useless, texts, random_state=0, split=0.3).bound
-        > found.bound + 0.03
-    )
-
-
-def test_a_function_is_certified_with_the_english_table():
-    texts = [
-        f"the {a} man drank a glass of {b} with the {c} in the evening"
-        for a in ("old", "young", "poor", "rich", "tall", "small")
-        for b in ("wine", "beer", "water", "milk", "tea")
-        for c in ("cat", "dog")
-    ]
-    found = pacsent.certify_encoder(letters, texts, random_state=0, split=0.5)
-    assert "letters" in found.encoder and found.n == 30 and found.verify()
-
-
 @pytest.fixture
 def url(server, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -448,7 +410,6 @@ def test_every_command_that_opens_a_model_takes_its_encoder(url, tmp_path):
         ["search", "@index", "zebra", "-k", "1"],
         ["embed", "@letters", "@texts.txt"],
         ["embed", "@letters", "@texts.txt", "-o", "@vectors/"],
-        ["paper", "certify", "@letters", "@long.txt", "--split", "0.5"],
     ):
         code, output = run(*words)
         assert code == 1 and "made with the encoder letters" in output, output

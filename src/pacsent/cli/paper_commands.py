@@ -140,7 +140,6 @@ def bound(risk, kl, n, delta, as_json):
     "continuation",
 )
 @params.method
-@params.model_encoder
 @params.delta
 @params.n_candidates
 @params.option(

@@ -73,7 +73,6 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEsti
     names: ClassVar[Mapping[str, Name]] = {}
     learned: ClassVar[Mapping[str, Learned]] = {}  # what `fit` sets and `pacsent.save` writes
     in_table_space: ClassVar[bool] = True  # whether products with rows of the tables mean something
-    is_distilled: ClassVar[bool] = False  # whether the vectors are those of another encoder
     learns_from_text: ClassVar[bool] = False  # whether `fit` reads more than the parameters
     swap_roles = False  # a parameter of methods with the constraint ROLES
 

@@ -53,7 +53,6 @@ class StaticEncoder(ClosedForm):
     """
 
     kind = "StaticEncoder"
-    is_distilled: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict] = {
         **SentenceVectorizer._parameter_constraints,
         "teacher": [str],

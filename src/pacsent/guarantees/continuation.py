@@ -82,9 +82,6 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
             f"them: {percent(self.shuffled_risk)})."
         )
 
-    def parts(self) -> str:
-        return "; bound on the mean: betting"
-
 
 def certify_encoder(
     encoder: Any,
@@ -107,9 +104,8 @@ def certify_encoder(
     Parameters
     ----------
     encoder : encoder
-        Gives the documents' vectors: an estimator of this package, which need not be fitted, or any
-        encoder that `pacsent.encoders.as_encoder` takes, whose vectors a linear map takes into the
-        word table of the English model (`MappedEncoder`).
+        Gives the documents' vectors: one of the methods of this package, which need not be fitted,
+        with word vectors that have an output table.
     texts : iterable of str or of token lists, or Encoded
         The documents to certify. The word vectors must not have been trained on them.
     delta : float, default=0.05

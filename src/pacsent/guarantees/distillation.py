@@ -68,12 +68,6 @@ class FidelityCertificate(MeanCertificate):
         observed = f"average cosine {self.mean_cosine:.4f} on {self.n:,} held-out texts."
         return [("Teacher", f"{self.teacher}."), ("Observed", observed)]
 
-    def bars(self) -> list[tuple[str, float, str]]:
-        return [
-            ("cosine", max(0.0, self.mean_cosine), f"{self.mean_cosine:.4f}"),
-            ("certified", max(0.0, self.cosine_bound), rounded_down(self.cosine_bound)),
-        ]
-
 
 def distill(
     teacher: Any,

@@ -4,7 +4,6 @@
 copies. Each kind then measures on the `Sample` that it returns.
 """
 
-import copy
 import hashlib
 import itertools
 import math
@@ -16,21 +15,17 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
+from sklearn.base import clone, is_classifier
 
 from pacsent.encoders import EmptySentenceWarning
-from pacsent.encoders.external_encoders import as_encoder
-from pacsent.encoders.methods import make
-from pacsent.guarantees.calibration import cut_documents
 from pacsent.guarantees.certificate import Certificate, Verified, unpack_losses
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.error_certificate import candidates
 from pacsent.guarantees.independence import as_seed
 from pacsent.maths.checks import check_count, check_probability, is_number
-from pacsent.maths.rounding import rounded_up
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.words.fingerprint import Fingerprint
-from pacsent.words.vectors import WordVectors, as_word_vectors
+from pacsent.words.vectors import WordVectors
 
 ROUNDING = 1e-12  # relative; sums in float64 are off by less
 READ = 0.8  # fraction of a document, from its start, that makes its vector
@@ -46,14 +41,11 @@ _MIN_COVERAGE = 0.5
 _N_NEGATIVES = 15  # of vectors that do not record with how many they were trained
 # Fraction of the documents that fits and calibrates the rule, below and from this number on.
 _LARGE_SPLIT, _SMALL_SPLIT, _MANY_DOCUMENTS = 0.3, 0.1, 2000
-_ALPHAS = tuple(10.0**k for k in range(-3, 5))  # of the ridge, chosen by leaving one document out
 
 
 @dataclass(frozen=True, kw_only=True)
 class CertifyOptions:
     """Options of every certificate of an encoder: those of `pacsent.certify_encoder`."""
-
-    any_encoder: ClassVar[bool] = True  # whether encoders without word vectors can be certified
 
     delta: float = 0.05
     n_candidates: int = 1
@@ -238,91 +230,6 @@ class EncoderCertificate(Certificate):
             f"only if it does not contain the certified texts. {self.provenance_note}".rstrip()
         )
 
-    def bars(self) -> list[tuple[str, float, str]]:
-        bars = [("guessing", self.trivial_value, f"{self.trivial_value:.4g}")]
-        if self.held_out_risk is not None:
-            bars.append(("held out", self.held_out_risk, f"{self.held_out_risk:.4f}"))
-        return [*bars, ("certified", self.bound, rounded_up(self.bound))]
-
-
-# ---- encoders of other programs -----------------------------------------------------------------
-
-
-class MappedEncoder(TransformerMixin, BaseEstimator):
-    """The vectors of another encoder, mapped linearly into the space of a word table.
-
-    `fit` lets the encoder, anything that `pacsent.encoders.as_encoder` takes, read the first 80 %
-    of each document, and learns by ridge regression the affine map to the average vector of all
-    words of the document. It reads the words that are in the vocabulary, in their order.
-    """
-
-    learns_from_text = True
-
-    def __init__(self, encoder: Any, word_vectors: Any = "english"):
-        self.encoder = encoder
-        self.word_vectors = word_vectors
-
-    def fit(self, X: Encoded, y: Any = None) -> "MappedEncoder":
-        """Learn the map from documents."""
-        documents = X.take(np.flatnonzero(np.diff(X.offsets)))
-        if documents.n_sentences < 2:
-            raise ValueError(
-                "The map needs at least two documents with known words. Got "
-                f"{documents.n_sentences} instead. Set more documents aside: split=0.3."
-            )
-        n_read = np.ceil(READ * np.diff(documents.offsets)).astype(np.int64)
-        head, _ = cut_documents(documents, n_read)
-        average = make("Average", self.word_vectors, on_empty="ignore").fit([])
-        from sklearn.linear_model import RidgeCV  # a second to import
-
-        self.map_ = RidgeCV(_ALPHAS).fit(self._read(head), average.transform(documents))
-        return self
-
-    def transform(self, X: Encoded) -> np.ndarray:
-        """Vectors in the space of the table, (n, n_dims)."""
-        return np.asarray(self.map_.predict(self._read(X)), np.float32)
-
-    def _read(self, encoded: Encoded) -> np.ndarray:
-        """What the encoder makes of the known words, written out."""
-        words, ids = self.word_vectors.words, encoded.ids.tolist()
-        texts = [
-            " ".join(words[i] for i in ids[start:stop])
-            for start, stop in itertools.pairwise(encoded.offsets.tolist())
-        ]
-        return as_encoder(self.encoder).posterior(texts)[0]
-
-
-def _checked_encoder(encoder, options) -> Any:
-    """The encoder, with a map into a word table where it is one of another program."""
-    if hasattr(encoder, "__sklearn_tags__") and is_classifier(encoder):
-        raise TypeError(
-            f"encoder must be a sentence encoder. Got the classifier {type(encoder).__name__} "
-            "instead. Call pacsent.guarantees.certify(classifier, texts, labels)."
-        )
-    is_distilled = getattr(encoder, "is_distilled", False) and options.any_encoder
-    if is_distilled or not hasattr(encoder, "word_vectors"):
-        if not options.any_encoder:
-            raise TypeError(
-                "encoder must be a sentence encoder with word vectors, or a list of some. Got "
-                f"{type(encoder).__name__} instead. Make one: make('PB-L2', words)."
-            )
-        encoder = MappedEncoder(as_encoder(encoder))
-    if isinstance(encoder, MappedEncoder):  # a copy: one that was fitted stays so
-        words = as_word_vectors(encoder.word_vectors)
-        encoder = copy.copy(encoder).set_params(word_vectors=words)
-    if not getattr(encoder, "in_table_space", True):
-        raise ValueError(
-            "The vectors must be in the coordinates of the word table to be certified. Got "
-            f"{type(encoder).__name__} instead, whose are not. Certify SIF, Average, PB-L2 or "
-            "another method of the paper."
-        )
-    if encoder.word_vectors.output_vectors is None:
-        raise ValueError(
-            "The word vectors must have an output table to be certified. Got input vectors only "
-            "instead. Train with pacsent vectors train, or convert a model that kept both."
-        )
-    return encoder
-
 
 # ---- the sample ---------------------------------------------------------------------------------
 
@@ -387,7 +294,23 @@ def vectors_of(encoder: Any, encoded: Encoded) -> np.ndarray:
 
 def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     """Check the encoder, encode the texts, and leave out what it has seen and copies."""
-    encoder = _checked_encoder(encoder, options)
+    if not hasattr(encoder, "word_vectors") or is_classifier(encoder):
+        raise TypeError(
+            f"encoder must be a sentence encoder with word vectors. Got {type(encoder).__name__} "
+            "instead. Make one: make('PB-L2', words). For a classifier call "
+            "pacsent.guarantees.certify(classifier, texts, labels)."
+        )
+    if not getattr(encoder, "in_table_space", True):
+        raise ValueError(
+            "The vectors must be in the coordinates of the word table to be certified. Got "
+            f"{type(encoder).__name__} instead, whose are not. Certify SIF, Average, PB-L2 or "
+            "another method of the paper."
+        )
+    if encoder.word_vectors.output_vectors is None:
+        raise ValueError(
+            "The word vectors must have an output table to be certified. Got input vectors only "
+            "instead. Train with pacsent train, or convert a model that kept both."
+        )
     seed = as_seed(options.random_state)
     words = encoder.word_vectors
     words.check_finite()  # a noise word may be one that no text contains
@@ -410,7 +333,7 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     rows = np.flatnonzero(~is_seen)
     rows = rows[_first_copies(encoded.take(rows))]
     parameters = {
-        key: as_encoder(value).method_name if key == "encoder" else repr(value)
+        key: repr(value)
         for key, value in sorted(encoder.get_params(deep=False).items())
         if key not in ("word_vectors", "n_jobs", "batch_size", "on_empty", "verbose")
     }
@@ -465,10 +388,6 @@ def _provenance(encoder, encoded) -> tuple[np.ndarray, dict[str, str]]:
             f"fingerprints; a document of {typical:,} words from the training text is recognised "
             f"with probability {fingerprint.chance_to_notice(typical):.2g}."
         )
-    if isinstance(encoder, MappedEncoder):
-        status = "unknown"
-        name = as_encoder(encoder.encoder).method_name
-        note += f" The encoder {name} has no fingerprint of the training text."
     return is_seen, {"provenance": status, "provenance_note": note}
 
 

@@ -37,7 +37,6 @@ class GibbsOptions(CertifyOptions):
         variance of a word is this (0.01 by default) times median(count)/count(w).
     """
 
-    any_encoder: ClassVar[bool] = False
     prior_needs_tokens: ClassVar[bool] = True
 
     split: float = 0.7
