@@ -304,7 +304,7 @@ def test_the_command_refuses_two_teachers_none_and_other_files(tmp_path, texts):
     rows = CliRunner().invoke(cli, [*start, "--vectors", str(tmp_path / "v.npy")])
     assert rows.exit_code == 1 and "59 rows" in rows.output
     other = CliRunner().invoke(cli, [*start, "--vectors", str(tmp_path / "t.txt")])
-    assert other.exit_code == 1 and "--vectors must be a .npy file" in other.output
+    assert other.exit_code == 2 and "is no .npy file" in other.output
     assert not (tmp_path / "m").exists()
 
 
