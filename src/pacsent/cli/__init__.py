@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from pacsent.cli.command_line import Terminated, cli, status_of
+from pacsent.cli.command_line import Terminated, cli
 
 __all__ = ["cli", "main"]
 
@@ -31,10 +31,12 @@ def main():
     try:
         status = cli.main(standalone_mode=False)
         sys.stdout.flush()
-    except click.exceptions.Abort as error:  # click's name for Ctrl-C
-        raise SystemExit(status_of(error.__cause__)) from None
-    except KeyboardInterrupt as error:
-        raise SystemExit(status_of(error)) from None
+    except (click.exceptions.Abort, KeyboardInterrupt) as error:
+        # Abort is click's name for Ctrl-C. The statuses are those that shells have.
+        is_terminated = isinstance(error.__cause__ or error, Terminated)
+        print("Terminated." if is_terminated else "Interrupted.", file=sys.stderr)
+        number = signal.SIGTERM if is_terminated else signal.SIGINT
+        raise SystemExit(128 + number) from None
     except click.ClickException as error:
         error.show()
         raise SystemExit(error.exit_code) from None

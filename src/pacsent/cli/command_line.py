@@ -2,8 +2,6 @@
 
 import os
 import re
-import signal
-import sys
 import warnings
 from functools import cache
 from importlib import import_module
@@ -153,10 +151,3 @@ def cli():
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM, which ends a command as Ctrl-C does: checkpoints written, half files removed."""
-
-
-def status_of(interruption: BaseException | None) -> int:
-    """Say how a command was ended from outside; the exit status that shells have for it."""
-    terminated = isinstance(interruption, Terminated)
-    print("Terminated." if terminated else "Interrupted.", file=sys.stderr)
-    return 128 + (signal.SIGTERM if terminated else signal.SIGINT)

@@ -90,11 +90,8 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
     see = f"; see {manifest.path}" if manifest.path else ""
     say(quiet)(f"{counted(totals['rows'], 'row')}{files}{known}, {empty}{see}")
     if coverage is not None and coverage < 0.5:
-        click.echo(
-            f"Warning: Only {100 * coverage:.0f} % of the words are known. The text is likely in "
-            "another language or of another kind than the vocabulary.",
-            err=True,
-        )
+        why = "The text is likely in another language or of another kind than the vocabulary."
+        click.echo(f"Warning: Only {100 * coverage:.0f} % of the words are known. {why}", err=True)
     for record in manifest.files.values():
         for text in record.warnings:
             click.echo(f"Warning: {record.source}: {text}", err=True)
@@ -169,16 +166,10 @@ def _run_one(job, path, output, options: dict, cells):
             advance=shown.advance,
         )
         if suffix == "plain":
-            batches = (
-                {name: values for name, values in batch.items() if name != "variance"}
-                for batch in batches
-            )
+            batches = ({k: v for k, v in batch.items() if k != "variance"} for batch in batches)
         elif cells and suffix not in (".jsonl", ".parquet"):
             batches = (
-                {
-                    name: [cells[name](v) for v in as_list(values)] if name in cells else values
-                    for name, values in batch.items()
-                }
+                {k: list(map(cells[k], as_list(v))) if k in cells else v for k, v in batch.items()}
                 for batch in batches
             )
         result_files.write(batches, output, overwrite=options["overwrite"], suffix=suffix)

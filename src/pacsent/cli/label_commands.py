@@ -11,7 +11,7 @@ import click
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.printing import counted, show
-from pacsent.optional import install_hint
+from pacsent.optional import import_optional
 
 
 @cli.command()
@@ -48,18 +48,12 @@ def label(texts, labels, output, annotators, host, port, no_browser, as_json, qu
     command resumes. Ctrl-C ends it and writes the table with the column label, the classifier and
     its certificate. Example: pacsent label texts.csv --labels yes,no --goal 0.1
     """
-    try:
-        import uvicorn
-
-        from pacsent.web import Labelling
-        from pacsent.web.label_answers import SIZES
-        from pacsent.web.label_server import label_app
-    except ImportError as error:
-        raise ImportError(
-            f"The page needs {error.name}, which is not installed. {install_hint('serve')}"
-        ) from None
+    uvicorn = import_optional("uvicorn", "The page needs uvicorn", "serve")
     from pacsent.text.result_files import write
     from pacsent.text.tables import output_names
+    from pacsent.web import Labelling
+    from pacsent.web.label_answers import SIZES
+    from pacsent.web.label_server import label_app
 
     table, rows, columns = inputs.read_columns(texts, options | {"quiet": quiet})
     names, messages = output_names(list(columns), ["label", "stream"], table.name)

@@ -9,7 +9,7 @@ import click
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.printing import counted, echo_json, show
-from pacsent.optional import install_hint
+from pacsent.optional import import_optional
 
 
 @cli.command()
@@ -70,24 +70,8 @@ def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
     show({"model": output, "certificate": certificate.to_dict()}, str(certificate), as_json)
 
 
-class ServedModelPath(params.ModelPath):
-    """[NAME=]MODEL, as a pair of name and path."""
-
-    name = "model"
-
-    def convert(self, value, param, ctx):
-        name, path = re.fullmatch(r"(?:([\w.-]+)=)?(.*)", value).groups()
-        return name, super().convert(path, param, ctx)
-
-
 @cli.command()
-@click.argument(
-    "models",
-    metavar="[NAME=]MODEL...",
-    type=ServedModelPath(encoders=True, file_okay=False),
-    nargs=-1,
-    required=True,
-)
+@click.argument("models", metavar="[NAME=]MODEL...", nargs=-1, required=True)
 @params.model_encoder
 @params.option("--host", "Address to listen on; 0.0.0.0 for all networks.", default="127.0.0.1")
 @params.option("--port", "Port to listen on; 0 chooses a free one.", click.IntRange(0, 65535), 8000)
@@ -120,15 +104,15 @@ def serve(models, host, port, method, workers, api_key_file, as_json, **options)
     / shows them, /docs documents the API. A request names its model; without a name the first that
     can answer does. SIGHUP opens the models again. Example: pacsent serve english --port 8000
     """
-    try:
-        from pacsent.web import ModelSource, ServerSettings, read_keys, serve
-    except ImportError as error:
-        raise ImportError(
-            f"The server needs {error.name}, which is not installed. {install_hint('serve')}"
-        ) from None
+    import_optional("fastapi", "The server needs FastAPI", "serve")
+    from pacsent.web import ModelSource, ServerSettings, read_keys, serve
+
     keys = read_keys(api_key_file) if api_key_file else ()
-    encoder = inputs.given_encoder()
-    sources = [ModelSource(path, name, method, encoder) for name, path in models]
+    sources = []
+    for model in models:
+        name, path = re.fullmatch(r"(?:([\w.-]+)=)?(.*)", model).groups()
+        path = params.ModelPath(encoders=True, file_okay=False).convert(path, None, None)
+        sources.append(ModelSource(path, name, method, inputs.given_encoder()))
     settings = ServerSettings(keys=keys, **options)
     serve(sources, settings, host, port, workers, echo_json if as_json else None)
 
