@@ -34,13 +34,13 @@ def as_seed(random_state: Any) -> int:
 def dependent_clusters(X: Any, *, n_rows: int | None = None) -> np.ndarray:
     """The cluster of each text, or of each row of an array, a sparse matrix or a table, (n,).
 
-    Texts are in one cluster where they are the same but for spacing, capitals and marks, or where
-    the cosine of their words' tf-idf is at least `near_duplicates.NEAR`. Rows are where they are
+    Texts are in one cluster if they are near-duplicates (`text_units`): at most a quarter of the
+    words differ from those of the cluster's first text. Rows are if they are
     equal (`finds_near_duplicates`). Clusters are numbered as they come.
 
     Examples
     --------
-    >>> dependent_clusters(["a dull film with no plot", "a dull film without plot", "so good"])
+    >>> dependent_clusters(["a dull film with no plot", "a dull film with a plot", "so good"])
     array([0, 0, 1])
     >>> dependent_clusters(np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]))
     array([0, 0, 1])

@@ -9,9 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pacsent.guarantees.delta import divide_delta
 from pacsent.maths.binomial import n_needed, rank_for_sets
 from pacsent.maths.checks import check_probability
+
+# Fractions of the error and of delta for the floor, below which no text answers a query. The other
+# part decides how many hits there are. Chosen by simulation with 500 queries.
+_FLOOR_ERROR, _FLOOR_DELTA = 0.15, 0.2
 
 
 class CalibrationQueries(NamedTuple):
@@ -36,8 +39,9 @@ class ThresholdRule(NamedTuple):
     def of(cls, queries: CalibrationQueries, guarantee: float, delta: float) -> "ThresholdRule":
         """The narrowest rule that finds the right text for this fraction of queries.
 
-        Half of the queries that it may miss are for hits that are too few, half for queries that
-        are taken for ones without an answer; each half has half of delta.
+        Of the queries that it may miss, 15 % may be taken for ones without an answer, with 20 % of
+        delta, the others for hits that are too few. If there are too few queries for such a floor,
+        it is -inf, and every query is for hits.
 
         >>> rng = np.random.default_rng(0)
         >>> best = rng.normal(3, 1, 500)
@@ -47,30 +51,37 @@ class ThresholdRule(NamedTuple):
         """
         check_probability("guarantee", guarantee)
         check_probability("delta", delta)
-        error, each = (1 - guarantee) / 2, divide_delta(delta, 2)
-        n, k = queries.best.size, rank_for_sets(queries.best.size, error, each)
-        sure = f"{100 * (1 - delta):g} %"
-        if k is None:
-            raise ValueError(
-                f"guarantee must be smaller for {n:,} queries. Got {guarantee:g} instead. With "
-                f"{sure} confidence it needs {n_needed(error, each):,} queries with answers."
-            )
+        n, sure = queries.best.size, f"{100 * (1 - delta):g} %"
         finite = np.isfinite(queries.right)
         gaps = np.full(n, np.inf)
         gaps[finite] = queries.best[finite] - queries.right[finite]
-        width, floor = float(np.sort(gaps)[k - 1]), -float(np.sort(-queries.best)[k - 1])
-        if not (np.isfinite(width) and np.isfinite(floor)):
+        floor_error, floor_delta = _FLOOR_ERROR * (1 - guarantee), _FLOOR_DELTA * delta
+        floor_rank = rank_for_sets(n, floor_error, floor_delta)
+        if floor_rank is None:  # by the number of queries alone, so that no data choose
+            floor_error = floor_delta = 0.0
+        error, width_delta = 1 - guarantee - floor_error, delta - floor_delta
+        width_rank = rank_for_sets(n, error, width_delta)
+        if width_rank is None:
+            raise ValueError(
+                f"guarantee must be smaller for {n:,} queries. Got {guarantee:g} instead. With "
+                f"{sure} confidence it needs {n_needed(error, width_delta):,} queries with answers."
+            )
+        width = float(np.sort(gaps)[width_rank - 1])
+        statement = (
+            f"With {sure} confidence, the right text is among the hits for at least "
+            f"{100 * guarantee:g} % of new queries that have one"
+        )
+        if floor_rank is None:
+            floor, statement = -np.inf, f"{statement}."
+        else:
+            floor = -float(np.sort(-queries.best)[floor_rank - 1])
+            statement += f", and at most {100 * floor_error:g} % of them are answered with nothing."
+        if not np.isfinite(width) or (floor_rank is not None and not np.isfinite(floor)):
             raise ValueError(
                 f"guarantee must be smaller: {n - int(finite.sum()):,} of {n:,} queries cannot "
                 f"find their right text at all. Got {guarantee:g} instead."
             )
-        return cls(
-            width,
-            floor,
-            f"With {sure} confidence, the right text is among the hits for at least "
-            f"{100 * guarantee:g} % of new queries that have one, and at most {100 * error:g} % of "
-            "them are answered with nothing.",
-        )
+        return cls(width, floor, statement)
 
     def threshold(self, scores: np.ndarray) -> float:
         """The smallest score of a hit; inf where there is none."""

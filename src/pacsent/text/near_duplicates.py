@@ -1,72 +1,61 @@
-"""Texts that repeat each other, word for word or almost, as units that belong together."""
+"""Near-duplicates: texts that repeat each other, word for word or almost."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
-from pacsent.text.ngrams import NGrams, fingerprints
+from pacsent._kernels.edit_kernels import cluster_by_edits
+from pacsent.text.ngrams import NGrams, fingerprints, word_sequences
 
-NEAR = 0.5  # cosine of tf-idf from which on texts are near-duplicates
-_REST = 0.4  # length of a text's frequent features, which are compared last
+NEAR = 0.5  # cosine of tf-idf from which on a text is a near-duplicate of a known one
 _ROUNDING = 1e-6
 SKETCH = 64  # words and pairs of words of a text that are kept: those with the smallest hashes
 _AT_ONCE = 256  # texts that are compared with all known ones together
 
 
-def text_units(texts: Sequence[str], near: float | None = NEAR) -> np.ndarray:
-    """The number of the unit that each text belongs to, (n_texts,).
+def text_units(texts: Sequence[str]) -> np.ndarray:
+    """The number of the near-duplicate cluster that each text belongs to, (n_texts,).
 
-    Two texts are in one unit where their words are the same, where the cosine of their tf-idf
-    (words and pairs of words) is at least `near`, or where such pairs of texts link them. None: the
-    same words only. With one word changed, 96 to 100 % of the questions of TREC and the sentences
-    of MR and SUBJ are found; 0.3 to 8 % of these sets repeat another text by this rule.
-
-    Every pair is compared: by Cauchy and Schwarz one with a cosine of `near` has near - _REST of it
-    in the rarest features of either text, so that frequent ones matter for few pairs.
+    A text joins the nearest earlier text that represents a cluster, if the words to insert, delete
+    or replace are at most a quarter of the longer text, or a text that joined so and differs in one
+    word; otherwise it represents a new cluster. There are no chains of texts that are each near the
+    next. Case, spacing and punctuation do not count. Texts of fewer than four words
+    are near-duplicates if their words are the same. Every text is compared with every
+    representative that can be near. Paraphrases, and copies of which more than a quarter was
+    rewritten, are not found.
 
     Examples
     --------
     >>> texts = ["a dull film with no plot", "A dull  film with no plot", "a dull film with no end"]
     >>> text_units([*texts, "so good"])
     array([0, 0, 0, 1])
-    >>> text_units([*texts, "so good"], near=None)
-    array([0, 0, 1, 2])
     """
     _, first, of_text = np.unique(fingerprints(texts), return_index=True, return_inverse=True)
-    if near is not None and first.size > 1:
-        of_text = _near_components([texts[i] for i in first], near)[of_text]
-    # numbered as they come
-    _, first, of_text = np.unique(of_text, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[of_text]
-
-
-def _near_components(texts, near):
-    """Components of the graph that links texts with a cosine of at least `near`."""
-    grams = NGrams.of(texts, (1, 2))
-    X = grams.tf_idf(texts).astype(float)
-    X = X[:, np.argsort(-grams.idf, kind="stable")]  # the rarest first
-    X.sort_indices()
-    # The rarest features of each row: the others together have at most the length `rest`.
-    rest = min(_REST, near)
-    row = np.repeat(np.arange(len(texts)), np.diff(X.indptr))
-    squares = np.concatenate([[0.0], np.cumsum(X.data**2)])
-    rarest = X.copy()
-    rarest.data[squares[X.indptr[1:]][row] - squares[:-1] <= rest**2] = 0.0
-    rarest.eliminate_zeros()
-    transposed = X.T.tocsr()
-    edges = []
-    for start in range(0, len(texts), _AT_ONCE):
-        partial = (rarest[start : start + _AT_ONCE] @ transposed).tocoo()
-        i, j = partial.row + start, partial.col
-        candidate = (partial.data >= near - rest - _ROUNDING) & (j < i)
-        i, j = i[candidate], j[candidate]
-        cosine = np.asarray(X[i].multiply(X[j]).sum(axis=1)).ravel()
-        edges.append(np.column_stack([i, j])[cosine >= near - _ROUNDING])
-    i, j = np.concatenate(edges).T
-    graph = sparse.csr_matrix((np.ones(i.size, bool), (i, j)), (len(texts), len(texts)))
-    return connected_components(graph, directed=False)[1]
+    order = np.argsort(first)  # as they come: the first of a cluster represents it
+    hashes, starts = word_sequences([texts[i] for i in first[order]])
+    text = np.repeat(np.arange(order.size), np.diff(starts))
+    _, word, n_uses = np.unique(hashes, return_inverse=True, return_counts=True)
+    # The second use of a word in a text is another word, so that common words can be counted.
+    by_use = np.lexsort((np.arange(word.size), word, text))
+    is_new = np.ones(word.size, bool)
+    is_new[1:] = (np.diff(word[by_use]) != 0) | (np.diff(text[by_use]) != 0)
+    run = np.flatnonzero(is_new)
+    use = np.empty(word.size, np.int64)
+    use[by_use] = np.arange(word.size) - np.repeat(run, np.diff(np.append(run, word.size)))
+    # The rarest words of each text, as many as two near texts must share some of.
+    by_rarity = np.lexsort((use, word, n_uses[word], text))
+    n_words = np.diff(starts)
+    n_rare = np.minimum(n_words, n_words // 4 + 1 + n_words // 6)
+    is_rare = np.arange(word.size) - np.repeat(starts[:-1], n_words) < np.repeat(n_rare, n_words)
+    rows = by_rarity[is_rare]
+    _, rare, n_texts = np.unique(
+        word[rows] * (use.max(initial=0) + 1) + use[rows], return_inverse=True, return_counts=True
+    )
+    bounds = [np.concatenate([[0], np.cumsum(counts)]) for counts in (n_rare, n_texts)]
+    clusters = cluster_by_edits(word, starts, rare, *bounds) if order.size > 1 else np.arange(1)
+    _, number = np.unique(clusters, return_inverse=True)
+    return number[np.argsort(order)][of_text] if len(texts) else np.empty(0, np.int64)
 
 
 def sketches(

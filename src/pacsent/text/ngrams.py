@@ -82,6 +82,13 @@ def fingerprints(texts: Sequence[str]) -> np.ndarray:
     return out
 
 
+def word_sequences(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Hashes of the words of all texts in order, without marks, and the bounds of each text."""
+    tokens = _tokens(texts)
+    n_words = np.bincount(tokens.text, tokens.is_word, len(texts)).astype(np.int64)
+    return tokens.hashes[tokens.is_word], np.concatenate([[0], np.cumsum(n_words)])
+
+
 class NGrams:
     """The n-grams of training texts, each a column; texts to rows of tf-idf.
 
