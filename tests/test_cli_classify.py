@@ -159,7 +159,9 @@ def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_pat
     texts = tmp_path / "texts.txt"
     texts.write_text("".join(f"{text}\n" for _, text in rows(300, seed=4)))
     assert "No alarm" in run("monitor", folder / "model", texts, "--alpha", "1e-6")
-    texts.write_text("word film\n" * 300)
+    words = [f"town{i}" for i in range(300)]  # repeated texts would count once
+    other = np.random.default_rng(0).choice(words, (300, 7))
+    texts.write_text("".join(" ".join(row) + "\n" for row in other))
     found = json.loads(
         run("monitor", folder / "model", texts, "--alpha", "1e-6", "--json", status=1)
     )

@@ -220,6 +220,9 @@ _TEXTS_ALONE: dict[str, Callable] = {
     "guarantees.CertifiedClassifier.predict_set": lambda texts: classifier().predict_set(
         texts, error=0.3
     ),
+    "guarantees.CertifiedClassifier.compare_with_calibration": lambda texts: (
+        classifier().compare_with_calibration(texts)
+    ),
     "guarantees.CertifiedClassifier.certify": lambda texts: (
         classifier().certify(texts, LABELS).sentence()
     ),
@@ -283,6 +286,8 @@ NOT_TEXTS = {
         f"web.ServedModel.{name}": "texts of a request, which its schema has checked"
         for name in ("n_tokens", "observe", "posteriors")
     },
+    "guarantees.TextCheck.add": "texts that Predict has read, and their probabilities",
+    "guarantees.AnswerRule.of_log_proba": "probabilities, and texts that Predict has read",
     "encoders.fit_static_encoder": "guarantees.distill calls it",
     "encoders.ExternalEncoder.fit": "learns nothing and looks at nothing",
     "encoders.RemoteEncoder.encode": "needs a server; EncoderMixin.encode calls it",
