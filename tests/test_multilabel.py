@@ -8,7 +8,7 @@ from sklearn.metrics import f1_score
 
 import pacsent
 from pacsent import TextClassifier
-from pacsent.classify.multilabel import best_threshold, label_matrix, rarest
+from pacsent.classify.multilabel import best_threshold, label_matrix
 from pacsent.guarantees import MultilabelCertificate, certify_predictions, control_risk
 from pacsent.guarantees.thresholds import GRID
 from pacsent.maths.means import mean_is_below, ratio_at_least
@@ -164,11 +164,6 @@ def test_the_threshold_is_that_of_the_best_f1():
     given = proba >= best
     mine = (has + proba)[given].sum() / (given.sum() + (has + proba).sum() / 2)
     assert mine >= max(expected) - 1e-9
-
-
-def test_folds_are_even_in_the_rarest_label():
-    has = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0]], bool)
-    assert rarest(has).tolist() == [1, 0, 3]
 
 
 # ---- guarantees ----------------------------------------------------------------------------------

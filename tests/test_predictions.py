@@ -58,20 +58,15 @@ def test_numbers_by_hand():
     assert several.bound == binomial.upper_limit(7, 100, 0.01)
 
 
-def test_it_is_kept_printed_and_drawn():
-    rng = np.random.default_rng(0)
-    labels, answers = drawn(rng, 200)
-    for given in (
-        {"recall": "all", "precision": "all"},
-        {"groups": np.arange(200) // 10, "recall": "all", "precision": "all"},
-        {"groups": np.arange(200) // 50},
-    ):
-        found = certify_predictions(named(labels), named(answers), **given)
-        assert found.verify()
-        again = ErrorCertificate.from_json(found.to_json())
-        assert again == found and again.verify()
-        assert str(found).startswith("With 95 % confidence, the error rate on")
-        assert "certified</td>" in found._repr_html_()
+@pytest.mark.parametrize("group_size", [None, 10, 50])
+def test_it_is_kept_printed_and_drawn(group_size):
+    labels, answers = map(named, drawn(np.random.default_rng(0), 200))
+    groups = group_size and np.arange(200) // group_size
+    found = certify_predictions(labels, answers, groups=groups, recall="all", precision="all")
+    again = ErrorCertificate.from_json(found.to_json())
+    assert again == found and again.verify()
+    assert str(found).startswith("With 95 % confidence, the error rate on")
+    assert "certified</td>" in found._repr_html_()
 
 
 def test_changed_numbers_are_refused():

@@ -492,8 +492,10 @@ def test_alarms_are_counted_when_texts_change(client):
     before = counted("alarms_total")
     for i in range(8):  # all different: a text that repeats is compared once
         texts = [f"qa{60 * i + j}x zb{7 * j + i}y wc{i * j}z" for j in range(60)]
-        post(client, "/classify", {"texts": texts})
+        _, content = post(client, "/classify", {"texts": texts})
     assert counted("alarms_total") > before
+    comparison = content["guarantee"]["comparison"]
+    assert comparison["differs"] is True and "Guarantees do not apply" in comparison["message"]
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,8 @@ def lowest_valid_threshold(
     """Position of the lowest threshold that may be used; None where none may.
 
     Fixed-sequence testing: thresholds pass in their order up to the first that fails. With
-    probability 1 - delta over the calibration texts, none that passes has a larger rate of wrong
-    answers than `error`. Tests are randomised by `uniform`, a number from [0, 1) that is drawn
-    independently of texts and labels: they pass at level delta exactly, where counts alone would
-    waste a part of it.
+    probability 1 - delta, none that passes has a larger rate of wrong answers than `error`. Tests
+    are randomised by `uniform`, drawn from [0, 1) independently of texts and labels.
     """
     failed = ~passes(*accepted(thresholds, confidence, wrong), error, delta, uniform)
     n_passed = int(np.argmax(failed)) if failed.any() else failed.size
@@ -100,11 +98,9 @@ class Abstaining:
     n : int
         Number of calibration texts.
     n_choices : int
-        Errors and candidates that this one was chosen from by the calibration texts, which share
-        `delta`.
+        Errors and candidates that this one was chosen from, which share `delta`.
     no_answers : str or None
-        Why it abstains from every text, and what the calibration texts do guarantee; None where it
-        answers.
+        Why it abstains from every text, and what the calibration texts do guarantee.
 
     Examples
     --------
@@ -162,8 +158,7 @@ def abstain(
     """The lowest threshold that passes the test of `lowest_valid_threshold`.
 
     With error=None the error is the smallest of `ROUND_ERRORS` with which at least half of the
-    calibration texts are answered; where there is none, the one that answers most. As it is chosen
-    by looking at these texts, each of the errors gets an equal share of delta (union bound).
+    calibration texts are answered, or the one that answers most; each gets its part of delta.
     """
     check_probability("delta", delta)
     if error is not None:

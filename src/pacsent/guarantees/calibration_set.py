@@ -36,11 +36,7 @@ class Calibration:
 
 
 def confidences(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
-    """The probability of each likeliest class, (n,); -1 for a text without any known feature.
-
-    Such texts are never answered, on the calibration set neither, so that a guarantee is about the
-    texts that are answered.
-    """
+    """The probability of each likeliest class, (n,); -1, never answered, without known features."""
     confidence = np.exp(log_proba.max(axis=1))
     model = getattr(classifier, "estimator_", classifier)
     if hasattr(model, "has_no_features"):

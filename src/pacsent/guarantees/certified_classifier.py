@@ -80,9 +80,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     certificate_ : ErrorCertificate or MultilabelCertificate
     calibration_ : Calibration
     out_of_fold_ : OutOfFold or None
-        Probabilities that plan abstention: those of a TextClassifier for its training texts by
-        classifiers fitted on other folds; of any other model a quarter of the calibration set,
-        which abstention is then not tested on. None for labels alone.
+        Plans abstention: out-of-fold probabilities of a TextClassifier, or of any other model for
+        a quarter of the calibration set, which abstention is then not tested on.
 
     Examples
     --------
@@ -137,14 +136,13 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : texts, or any array or table that the estimator takes
-            Copies of a row, and texts that are near-duplicates, stay on one side and count once.
+            Copies and near-duplicates stay on one side and count once.
         y : one label, or set of labels, for each row
         sample_weight : array, optional
             How much each row counts in fitting. The guarantee counts every row once.
         groups : array, one for each row, optional
             The book, the author, the day a text is from. Whole groups are held out and the
-            guarantee is for new groups; where there are too few groups for this, it is not, and the
-            certificate says so.
+            guarantee is for new groups, unless the certificate states that there are too few.
         """
         fitted = copy.copy(self)
         for name in [name for name in vars(self) if name.endswith("_")]:
@@ -166,9 +164,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         """Certify the fitted estimator by labelled texts that nothing was fitted on.
 
         They replace the calibration set. With a fitted estimator (`prefit`) or a function, no `fit`
-        is needed before. `overlap` says what to do with texts that were fitted, where this is
-        known: "refuse" them, or "drop" them. Near-duplicates of texts that were fitted are always
-        left out, and the certificate names their number.
+        is needed before. Texts that were fitted, where this is known, are rejected, or left out
+        with overlap="drop"; near-duplicates of them are left out.
         """
         self._validate_params()
         calibrated = copy.copy(self)
@@ -299,10 +296,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         return estimators.predict_any(self.estimator_, self.classes_, X, of_sets)
 
     def predict_with_scores(self, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """(labels, logarithms of probabilities where there are any) in one pass.
-
-        Multi-label: an indicator matrix.
-        """
+        """(labels or an indicator matrix, log-probabilities where there are any) in one pass."""
         return tuple(self._predict_any(X))
 
     def predict(self, X: Any) -> np.ndarray | list[tuple]:
@@ -322,9 +316,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- guarantees ----------------------------------------------------------------------------
 
-    def certify(
-        self, X: Any, y: Sequence, **settings: Any
-    ) -> ErrorCertificate | MultilabelCertificate:
+    def certify(self, X: Any, y: Sequence, **settings: Any) -> HeldOutCertificate:
         """Bound the error rate by other held-out texts: `pacsent.guarantees.certify`."""
         return error_bounds.certify(self, X, y, **settings)
 
@@ -334,11 +326,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         return report(self, X, y)
 
     def compare_with_calibration(self, X: Any) -> TextComparison:
-        """Whether new rows are like the calibration set, as every guarantee about them assumes.
-
-        `differs` is True where they are not: no guarantee applies to them. It is wrong for one in
-        a hundred sets of rows that are like it.
-        """
+        """Whether new rows are like the calibration set, as every guarantee about them assumes."""
         check = TextCheck(self)
         X = estimators.samples_for(self, X)
         check.add(X, self.predict_log_proba(X))
@@ -458,10 +446,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     # ---- files ---------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """What `pacsent.save` writes, for a TextClassifier: it, its certificate, its calibration.
-
-        Others are saved in their own way (joblib, skops, ONNX), with `certificate_.to_json()`.
-        """
+        """What `pacsent.save` writes: a TextClassifier, its certificate and its calibration set."""
         check_is_fitted(self)
         if not hasattr(self.estimator_, "state"):
             raise TypeError(
@@ -484,11 +469,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def from_state(cls, state: State) -> "CertifiedClassifier":
-        """The inverse of `state`.
-
-        The arrays may have been written by somebody else: all shapes agree, all numbers are finite
-        and in their range, and the certificate must follow from its parts.
-        """
+        """The inverse of `state`, for arrays that anybody may have written: all are checked."""
         tensors, estimator = state.tensors, state.parts["estimator"]
         if not hasattr(estimator, "out_of_fold_"):
             raise ValueError("its estimator is no TextClassifier")

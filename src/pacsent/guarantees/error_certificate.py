@@ -23,10 +23,9 @@ from pacsent.maths.rounding import rounded_down, rounded_up
 class ErrorCertificate(HeldOutCertificate, CountCertificate):
     """Upper bounds on how often one classifier, or whoever predicted, is wrong on new texts.
 
-    `n` is the number of independent examples: near-duplicate clusters, of each of which one text is
-    drawn by the seed, or groups. All bounds of a certificate hold together with probability
-    1 - delta: where there is more than `bound`, it has half of delta, and all others share the
-    other half.
+    `n` counts independent examples: near-duplicate clusters, of each of which one text is drawn by
+    the seed, or groups. All bounds hold together with probability 1 - delta: where there is more
+    than `bound`, it has half of delta, and all others share the other half.
 
     Attributes
     ----------
@@ -144,31 +143,30 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     # ---- words -------------------------------------------------------------------------------
 
     def sentence(self) -> str:
-        confidence, bound = f"With {self.confidence} confidence", rounded_up(self.bound)
-        is_known = not self.provenance.startswith(("not checked", "given"))
-        kind, guess = "held-out" if is_known else "given", ""
-        for name, (n, n_errors) in self.guess_counts.items():
-            guess = f"; always answering {name}: {n_errors / n:.4f}"
-        counts = f"({self.n_errors:,} of {self.n:,} {kind} texts were wrong: {self.error:.4f}"
+        where = {
+            "texts": "new texts",
+            "groups": "texts of new groups, as a mean over groups,",
+            "same groups": f"new texts of the same {self.n_groups:,} groups",
+        }[self.scope]
+        note, is_checked = "", not self.provenance.startswith(("not checked", "given"))
+        kind = "held-out" if is_checked else "given"
+        counts = f"{self.n_errors:,} of {self.n:,} {kind} texts were wrong: {self.error:.4f}"
         if self.scope == "groups":
-            n_texts = self.n + self.n_duplicates
-            return (
-                f"{confidence}, the error rate on texts of new groups, as a mean over groups, is "
-                f"at most {bound} (the mean over {self.n:,} {kind} groups is {self.error:.4f}; "
-                f"{self.n_errors:,} of their {n_texts:,} texts were wrong{guess})."
+            counts = (
+                f"the mean over {self.n:,} {kind} groups is {self.error:.4f}; {self.n_errors:,} of "
+                f"their {self.n + self.n_duplicates:,} texts were wrong"
             )
-        if self.scope == "same groups":
-            return (
-                f"{confidence}, the error rate on new texts of the same {self.n_groups:,} groups "
-                f"is at most {bound} {counts}{guess}). This is NOT a guarantee for new groups: "
-                "there are too few groups to hold any of them out."
-            )
-        if self.batch_size is not None:
-            return (
-                f"{confidence}, the error rate on this batch of {self.batch_size:,} texts is at "
-                f"most {bound}, if the labelled ones were drawn from it at random {counts}{guess})."
-            )
-        return f"{confidence}, the error rate on new texts is at most {bound} {counts}{guess})."
+        elif self.scope == "same groups":
+            note = " This is NOT a guarantee for new groups: there are too few to hold any out."
+        elif self.batch_size is not None:
+            where = f"this batch of {self.batch_size:,} texts"
+            note = " This holds if the labelled texts were drawn from the batch at random."
+        for name, (n, n_errors) in self.guess_counts.items():
+            counts += f"; always answering {name}: {n_errors / n:.4f}"
+        return (
+            f"With {self.confidence} confidence, the error rate on {where} is at most "
+            f"{rounded_up(self.bound)} ({counts}).{note}"
+        )
 
     def repeated(self) -> str:
         if not self.n_duplicates or self.scope == "groups":
@@ -180,33 +178,19 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         )
 
     def details(self) -> list[tuple[str, str]]:
-        rows = []
-        if self.class_bounds:
-            bounds = "; ".join(
-                f"{name} at most {rounded_up(bound)} ({wrong:,} of {n:,})"
-                for (name, bound), (n, wrong) in zip(
-                    self.class_bounds.items(), self.class_counts.values()
-                )
-            )
-            mean = ""
-            if self.balanced_bound is not None:
-                mean = f" The mean over classes is at most {rounded_up(self.balanced_bound)}."
-            rows.append(("Classes", f"{bounds}.{mean}"))
-        if self.answer_bounds:
-            bounds = "; ".join(
-                f"{name} is right for at least {rounded_down(1 - bound)} ({n - wrong:,} of {n:,})"
-                for (name, bound), (n, wrong) in zip(
-                    self.answer_bounds.items(), self.answer_counts.values()
-                )
-            )
-            rows.append(("Precision", f"{bounds}."))
-        if rows:
-            text = (
-                f"all of this holds together with {self.confidence} confidence; half of delta is "
-                "for the error rate, half for the rest."
-            )
-            rows.append(("Joint", text))
-        return rows
+        classes, answers = [], []
+        for name, (n, n_wrong) in self.class_counts.items():
+            bound = rounded_up(self.class_bounds[name])
+            classes.append(f"{name} at most {bound} ({n_wrong:,} of {n:,})")
+        for name, (n, n_wrong) in self.answer_counts.items():
+            bound = rounded_down(1 - self.answer_bounds[name])
+            answers.append(f"{name} is right for at least {bound} ({n - n_wrong:,} of {n:,})")
+        if self.balanced_bound is not None:
+            classes.append(f"the mean over classes at most {rounded_up(self.balanced_bound)}")
+        together = [f"all of this holds together with {self.confidence} confidence"]
+        lists = {"Classes": classes, "Precision": answers}
+        lists["Joint"] = together if classes or answers else []
+        return [(title, f"{'; '.join(texts)}.") for title, texts in lists.items() if texts]
 
 
 def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
@@ -255,15 +239,8 @@ def count_errors(
 ) -> dict[str, Any]:
     """Counts and losses: the fields of `ErrorCertificate` that its bounds are computed from.
 
-    Parameters
-    ----------
-    labels, predictions : list
-    seed : int
-        Draws one text of each cluster, and the order of losses.
-    clusters, group_of : array of int, optional
-        Of each text: `independence.dependent_clusters`, and the number of its group.
-    recall, precision : classes
-        Those whose texts, and whose predictions, are counted by themselves.
+    The seed draws one text of each cluster, and the order of losses of groups. Texts of the classes
+    in `recall`, and predictions of those in `precision`, are counted by themselves.
     """
     rows, parts = independent_rows(len(labels), clusters, group_of, seed)
     losses, grouped = {}, parts["scope"] == "groups"
@@ -305,11 +282,7 @@ def error_certificate(
     fields: dict[str, Any] | None = None,
     **counted: Any,
 ) -> ErrorCertificate:
-    """The certificate of predictions: `counted` are arguments of `count_errors`.
-
-    `fields` are further ones: provenance, holdout, digests, scope and n_groups. Without a seed one
-    is drawn.
-    """
+    """The certificate of predictions; `counted` are arguments of `count_errors`."""
     seed = as_seed(seed)
     parts = count_errors(labels, predictions, seed=seed, **counted)
     return ErrorCertificate.from_parts(

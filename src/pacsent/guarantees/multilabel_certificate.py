@@ -113,20 +113,21 @@ class MultilabelCertificate(HeldOutCertificate):
     def _check(self) -> None:
         super()._check()
         counts, pairs = list(self.label_counts.values()), self.matches
-        shapes = [(counts, 3, len(counts)), (pairs, 2, self.n)]
-        for (rows, width, n), name in zip(shapes, ("label_counts", "matches")):
-            if len(rows) != n or not all(
+        for name, rows, width in (("label_counts", counts, 3), ("matches", pairs, 2)):
+            if not rows or not all(
                 isinstance(row, list | tuple) and len(row) == width and all(map(is_count, row))
                 for row in rows
             ):
                 self._refuse(name, f"{width} counts in each row")
-        if not counts or any(sum(row) > self.n for row in counts):
-            self._refuse("label_counts", "[right, given wrongly, missed] for each label")
-        if any(not right <= union <= len(counts) for right, union in pairs):
-            self._refuse("matches", "[right, given or right] for each text")
+        if any(sum(row) > self.n for row in counts):
+            self._refuse("label_counts", f"at most {self.n} texts for each label")
         totals = [sum(row[0] for row in counts), sum(map(sum, counts))]
-        if totals != [sum(right for right, _ in pairs), sum(union for _, union in pairs)]:
-            self._refuse("matches", "pairs that add up to label_counts")
+        if (
+            len(pairs) != self.n
+            or any(not right <= union <= len(counts) for right, union in pairs)
+            or totals != [sum(right for right, _ in pairs), sum(union for _, union in pairs)]
+        ):
+            self._refuse("matches", "pairs for each text that add up to label_counts")
 
     def sentence(self) -> str:
         new_texts = {

@@ -19,14 +19,7 @@ _NO_EFFECT = ("n_jobs", "batch_size", "verbose")  # parameters that decide nothi
 
 
 def as_samples(X: Any, *, only_texts: bool = False) -> Any:
-    """X with rows that can be counted and taken: a list of texts, an array, a table, a list.
-
-    Parameters
-    ----------
-    X : texts, array, sparse matrix, DataFrame, or iterable of objects
-    only_texts : bool
-        Whether the classifier takes texts alone.
-    """
+    """X with rows that can be counted and selected: a list of texts, an array, a table, a list."""
     if only_texts:
         return as_texts(X, "X")
     if hasattr(X, "tocsr"):

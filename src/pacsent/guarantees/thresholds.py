@@ -145,8 +145,7 @@ def for_precision(
 ) -> float | None:
     """The lowest threshold at which a fraction `precision` of texts like these is of the class.
 
-    Tested as the thresholds of abstention are: `planned` are probabilities, and whether the text is
-    of another class, of texts that are not tested on.
+    `planned` are probabilities, and whether the text is of another class, of other texts.
     """
     error = 1.0 - precision
     thresholds = plan(*planned, proba.size, error, delta)
@@ -224,12 +223,11 @@ def control_risk(
 ) -> LabelThreshold:
     """The threshold on label probabilities that misses few labels, or gives few wrong ones.
 
-    A text's loss is the fraction of its labels below the threshold (0 where it has none), which
-    rises with the threshold: thresholds are tested from the lowest up to the first that fails. Or
-    it is the fraction of the labels given to it that are wrong, where texts that get none are not
-    counted. This may rise or fall with the threshold, so tests begin at four places, each with
-    delta / 4, and go down from each to the first that fails. Tests bet on the losses in a random
-    order.
+    A text's loss is the fraction of its labels that are missed, which rises with the threshold:
+    thresholds are tested from the lowest up to the first that fails. Or it is the fraction of the
+    labels given to it that are wrong, over texts that get any. This may rise or fall, so tests
+    begin at four places, each with delta / 4, and go down to the first that fails. Tests bet on the
+    losses in a random order.
 
     Parameters
     ----------

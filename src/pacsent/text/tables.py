@@ -563,7 +563,9 @@ def read_predictions(
         texts, values = _read_columns(table, columns, "predictions")
     if report is not None:
         report(describe_table(table, len(texts)))
-    return PredictionTable(*values, texts if table.text_column is not False else None)
+    labels, predictions, groups = values
+    with_texts = table.text_column is not False
+    return PredictionTable(labels, predictions, groups, texts if with_texts else None)
 
 
 def _read_columns(table: TextTable, columns: dict[str, str | None], contents: str):
