@@ -198,7 +198,7 @@ def _document_risks(sample: Sample, words: _Words, scale, shift, documents: Enco
     positive = np.bincount(np.repeat(np.arange(n.size), n), errors, n.size) / n
     positive = np.minimum(1.0, positive + token_margin(means, variances))
     # the margin of noise_risk allows for this rounding of the means
-    how = {"bias": sample.bias, "n_jobs": n_threads(None)}
+    how: dict[str, Any] = {"bias": sample.bias, "n_jobs": n_threads(None)}
     single = means.astype(np.float32)
     noise, margin = noise_risk(single, variances, sample.A_hat, sample.p_noise, **how)
     risk = 0.5 * positive + 0.5 * np.minimum(1.0, noise + margin)
@@ -248,7 +248,7 @@ def _word_posteriors(sample: Sample, documents: Encoded, scale, shift) -> _Words
     halves = token_parts.split_tokens(documents.take(rows), 0.5, 0.0, rng)
     counts = sample.words.vocabulary.count(halves.sample)
     noise_words = rng.choice(sample.p_noise.size, 400, p=sample.p_noise)
-    noise = {"noise_words": noise_words, "bias": sample.bias}
+    noise: dict[str, Any] = {"noise_words": noise_words, "bias": sample.bias}
     kl = float((((mu_w - B_hat) ** 2).sum(axis=1) / (2 * prior_var)).sum())
     best = (math.inf, 0.0)
     for t in token_parts.STEPS:

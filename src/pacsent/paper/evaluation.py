@@ -330,7 +330,9 @@ def run_row(
     """
     extract = extract or prepared.features
     lams, seeds, dataset = protocol.lams, protocol.seeds, prepared.dataset
-    scores, curves, details = [], [], {}
+    scores: list[Score] = []
+    curves: list[dict] = []
+    details: dict = {}
     seconds = dict.fromkeys(("fit", "encode", "search", "final"), 0.0)
     # Seeds that share a split are solved together.
     for group in [tuple(seeds)] if dataset.has_fixed_split else [(seed,) for seed in seeds]:
@@ -346,7 +348,7 @@ def run_row(
         curves.append(curve)
         seconds = {key: value + spent[key] for key, value in seconds.items()}
         if not details:
-            if source.train is not None:
+            if source.test is not None:
                 details["coverage"] = round(source.test.coverage, 5)
                 details["mean_tokens"] = round(float(np.diff(source.test.offsets).mean()), 2)
             details["n_features"] = int(made[lams.index(scores[0].lam)].train.shape[1])

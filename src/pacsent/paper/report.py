@@ -219,9 +219,9 @@ def write(results: Sequence[dict], out: str | os.PathLike, run: dict | None = No
         spec = {**chart.spec, "width": _FILE_WIDTH, "background": "white"}
         stem = "-".join(part for part in (chart.kind, chart.dataset) if part)
         drawn = vl_convert.vegalite_to_svg(spec).encode(), vl_convert.vegalite_to_pdf(spec)
-        for suffix, content in zip((".svg", ".pdf"), drawn):
+        for suffix, image in zip((".svg", ".pdf"), drawn):
             with replacing(folder / "plots" / f"{stem}{suffix}", parents=True) as file:
-                file.write(content)
+                file.write(image)
     table = accuracy_table(results)
     for name, content in (
         ("table.md", format_table(table, "md") + "\n"),

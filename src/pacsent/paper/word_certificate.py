@@ -158,7 +158,7 @@ def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
         kl = kl * (1 + 1e-10) + 1e-13 * mu.size * float(not np.array_equal(var_Q, var_P))
     weight = parts.n_sample / n
     with bar("noise", total=len(mu), unit="documents", enabled=options.verbose) as progress:
-        how = {"n_jobs": n_threads(None), "progress": progress}
+        how: dict[str, Any] = {"n_jobs": n_threads(None), "progress": progress}
         noise, margin = noise_risk(mu, var_Q, sample.A_hat, sample.p_noise, bias=sample.bias, **how)
     held_out = {}
     n_rest = np.diff(parts.rest.offsets)
