@@ -291,7 +291,6 @@ NOT_TEXTS = {
     "encoders.fit_static_encoder": "guarantees.distill calls it",
     "encoders.ExternalEncoder.fit": "learns nothing and looks at nothing",
     "encoders.RemoteEncoder.encode": "needs a server; EncoderMixin.encode calls it",
-    "encoders.RemoteEncoder.request": "as RemoteEncoder.encode",
     "encoders.RemoteEncoder.request": "needs a server; encode calls it",
     "text.as_sentences": "its callers look at the elements",
     "text.iter_chunks": "a Source",
