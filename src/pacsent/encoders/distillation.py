@@ -91,8 +91,7 @@ def fit_static_encoder(
             if encoder is not None:  # its vectors of single words, weighted by SIF
                 of_words = encoder.encode([word.removeprefix(MARK) for word in vocabulary.words])
                 prior = unit_rows(np.nan_to_num(np.asarray(of_words, dtype=np.float32)))
-                counts = vocabulary.require_counts("distillation")
-                p = counts / max(1, counts.sum())
+                p = vocabulary.require_counts("distillation") / max(1, encoded.ids.size)
                 prior *= (_SIF_FREQUENCY / (_SIF_FREQUENCY + p))[:, None].astype(np.float32)
             means, variances = fit_table(encoded, targets, prior, options)
             refinement = Refinement(np.float32(START_SCALE) * means, len(targets), options)
