@@ -401,7 +401,7 @@ def _first_copies(encoded) -> np.ndarray:
     first_row: dict[bytes, int] = {}
     rows = []
     for row, (start, stop) in enumerate(itertools.pairwise(encoded.offsets.tolist())):
-        digest = hashlib.blake2b(ids[start:stop], digest_size=16).digest()
+        digest = hashlib.blake2b(ids[start:stop].tobytes(), digest_size=16).digest()
         if stop - start < 2 or first_row.setdefault(digest, row) == row:
             rows.append(row)
     return np.array(rows, dtype=np.int64)

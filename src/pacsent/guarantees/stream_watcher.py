@@ -206,12 +206,12 @@ class StreamWatcher:
             reached = self._capitals.sum(axis=1) / row.size >= 1.0 / self.alpha
             if reached.any() and not self.alarm:
                 self.alarm_at = self.n_seen
-            for i in np.flatnonzero(reached):
+            means = self._sums / (self.n_seen - self.n_repeated)
+            for i in np.flatnonzero(reached).tolist():
                 if self._names[i] not in named:
                     named.add(self._names[i])
-                    n_compared = self.n_seen - self.n_repeated
-                    means = float(self._before[i]), float(self._sums[i] / n_compared)
-                    self.changes.append(Change(self._names[i], *means))
+                    change = Change(self._names[i], float(self._before[i]), float(means[i]))
+                    self.changes.append(change)
         return self.alarm
 
     def _start(self, kind):
