@@ -383,7 +383,11 @@ def test_always_abstaining_says_what_is_reachable_and_how_many_labels_are_missin
 @pytest.mark.filterwarnings("ignore::pacsent.text.encoded.LowCoverageWarning")
 @pytest.mark.parametrize("words", [None, "vectors"])
 def test_it_abstains_where_it_can_read_nothing(words):
-    texts = [f"a {word} film number {n}" for n in range(40) for word in ("good", "good", "bad")]
+    texts = [
+        f"a {word} film {n} x{word[0]}{n} y{word[0]}{n}"
+        for n in range(40)
+        for word in ("good", "good", "bad")
+    ]
     labels = ["up", "up", "down"] * 40
     if words:
         vectors = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)

@@ -40,7 +40,11 @@ def vectorizer():
 @pytest.fixture(scope="module")
 def classifier():
     good, bad = "a good and lovely film number", "a bad and boring film number"
-    texts = [f"{kind} {i} {'wine' if i % 3 else 'cat'}" for i in range(150) for kind in (good, bad)]
+    texts = [
+        f"{kind} {i} {'wine' if i % 3 else 'cat'} x{kind[2]}{i} y{kind[2]}{i} z{kind[2]}{i}"
+        for i in range(150)
+        for kind in (good, bad)
+    ]  # none is near another
     labels = ["yes", "no"] * 150
     return CertifiedClassifier(TextClassifier(ngrams=(1, 1)), holdout=0.4, random_state=0).fit(
         texts, labels

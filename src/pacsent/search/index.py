@@ -359,7 +359,7 @@ class Index:
             if missing or not answer:
                 raise ValueError(
                     "answers must be numbers of texts in the index. Got "
-                    f"{(missing or ['none'])[0]} instead."
+                    f"{missing[0] if missing else 'none'} instead."
                 )
         right = [np.array([position_of[number] for number in answer]) for answer in numbers]
         # Near-duplicates are not independent: one of each cluster counts.
