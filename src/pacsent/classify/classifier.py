@@ -182,7 +182,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         new._fit(texts, y, sample_weight, groups)
         for name in learned:
             delattr(self, name)
-        vars(self).update(vars(new))
+        self.__dict__.update(vars(new))
         return self
 
     def _fit(self, texts, labels, sample_weight, groups):
@@ -520,7 +520,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         vectorizer = state.parts.get("vectorizer")
         classifier = cls(vectorizer, **state.config["parameters"])
         classifier._validate_params()
-        vars(classifier).update(classifier_state.from_arrays(state.tensors, vectorizer))
+        classifier.__dict__.update(classifier_state.from_arrays(state.tensors, vectorizer))
         return classifier
 
     def __sklearn_tags__(self):
