@@ -350,7 +350,7 @@ def speed(name, given, words):
     order = np.random.default_rng(5).permutation(len(train))
     train, y = [train[i] for i in order], y[order]
     candidates = {"Cs": (1.0, 6.0, 36.0, 216.0), "ngrams": (1, 2), "weighting": "tf-idf"}
-    for model in (TextClassifier(selection="folds", **candidates), TextClassifier(words)):
+    for model in (TextClassifier(None, selection="folds", **candidates), TextClassifier(words)):
         model.fit(train[:10_000], y[:10_000]).predict(test[:10])  # compiled, for large sets too
     clock = time.process_time
     times = {}
@@ -362,7 +362,7 @@ def speed(name, given, words):
         return done
 
     mine = timed(
-        "fit", lambda: TextClassifier(selection="folds", **candidates).fit(train, y)
+        "fit", lambda: TextClassifier(None, selection="folds", **candidates).fit(train, y)
     )  # fmt: skip
     found = timed("predict", lambda: mine.predict(test))
     if not given.quick:

@@ -4,7 +4,7 @@
         [--processes 16] [--data FOLDER] [--save]
 
 FOLDER holds languages/ (default: PACSENT_DATA). "with characters" is TextClassifier's default,
-"words" the same model without its characters, which answers as TextClassifier(characters=None)
+"words" the same model without characters, which answers as TextClassifier(None, characters=None)
 does, "char_wb" scikit-learn's tf-idf of characters 2 to 5 inside words with a logistic regression,
 its C by cross-validation. All get the same labels, as many of each class, and answer the same
 texts: at most 2,000 of the test part.

@@ -301,7 +301,9 @@ def test_texts_that_were_fitted_cannot_calibrate(on_texts, on_rows):
     X, y = rows_of(400)
     with pytest.raises(ValueError, match=r"280 of these 400"):
         certify(on_rows, X, y)
-    certified = CertifiedClassifier(TextClassifier(), holdout=0.5).fit(texts[:100], labels[:100])
+    certified = CertifiedClassifier(TextClassifier(None), holdout=0.5).fit(
+        texts[:100], labels[:100]
+    )
     again = CertifiedClassifier(certified.estimator_, prefit=True)
     with pytest.raises(ValueError, match=r"50 of these 100"):
         again.calibrate(texts[:100], labels[:100])
@@ -351,7 +353,7 @@ def test_the_rules_of_the_shell_and_the_server_honour_joint_and_candidates():
     texts, labels = texts_of(300)
     given = {"joint": True, "n_candidates": 4, "random_state": 0}
     plain, both = (
-        CertifiedClassifier(TextClassifier(), **options).fit(texts, labels)
+        CertifiedClassifier(TextClassifier(None), **options).fit(texts, labels)
         for options in ({"random_state": 0}, given)
     )
     rule, level = AnswerRule(both, error=0.35, delta=0.06), 0.06 / 3 / 4
@@ -467,7 +469,9 @@ def market(n):
 
 @pytest.fixture(scope="module")
 def on_reviews():
-    return CertifiedClassifier(TextClassifier(), holdout=0.4, random_state=0).fit(*reviews(300, 0))
+    return CertifiedClassifier(TextClassifier(None), holdout=0.4, random_state=0).fit(
+        *reviews(300, 0)
+    )
 
 
 def test_texts_are_compared_with_the_calibration_set_in_any_order(on_reviews):
@@ -487,7 +491,7 @@ def test_a_shift_that_would_be_found_is_found():
     rng = np.random.default_rng(0)
 
     def check(values, calibration, seed):
-        classifier = TextClassifier()
+        classifier = TextClassifier(None)
         classifier.classes_, classifier.seed_ = np.arange(2), seed
         known = np.log(np.column_stack([calibration, 1 - calibration]))
         classifier.calibration_ = Calibration(known, np.zeros(len(known), int))
@@ -535,7 +539,7 @@ def test_it_is_a_scikit_learn_classifier(on_texts):
 
 
 def test_a_certified_text_classifier_is_saved_whole(tmp_path):
-    certified = CertifiedClassifier(TextClassifier(), random_state=3).fit(*texts_of(100))
+    certified = CertifiedClassifier(TextClassifier(None), random_state=3).fit(*texts_of(100))
     pacsent.save(certified, tmp_path / "model")
     back = pacsent.load(tmp_path / "model")
     new = texts_of(20, 1)[0]
@@ -654,7 +658,7 @@ def labelled(n, seed=0, noise=0.05):
 
 @pytest.fixture(scope="module")
 def on_sets():
-    return CertifiedClassifier(TextClassifier(), random_state=0).fit(*labelled(300))
+    return CertifiedClassifier(TextClassifier(None), random_state=0).fit(*labelled(300))
 
 
 def test_sets_of_labels_are_certified_by_themselves(on_sets, tmp_path):
@@ -711,7 +715,7 @@ def test_sets_of_other_estimators_and_of_matrices_are_certified():
 
 def test_near_duplicates_of_fitted_texts_are_left_out_and_named():
     texts, y = texts_of(200)
-    model = TextClassifier().fit(texts, y)
+    model = TextClassifier(None).fit(texts, y)
     changed = [text.replace("film", "movie") for text in texts[:60]]
     fresh, true = texts_of(150, seed=1)
     fresh = [text + " indeed" for text in fresh]

@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make
 from pacsent.classify import classifier_state, fitting
+from pacsent.datasets import load_banking
 from pacsent.guarantees.stream_watcher import monitors_of
 from pacsent.text.ngrams import NGrams
 
@@ -67,7 +68,7 @@ def test_few_labels_lean_on_the_vectors_and_many_speak_for_themselves(words):
     few, labels = reviews(16, seed=3)
     new, right = reviews(500, seed=4)
     with_words = TextClassifier(words).fit(few, labels).score(new, right)
-    without = TextClassifier().fit(few, labels).score(new, right)
+    without = TextClassifier(None).fit(few, labels).score(new, right)
     assert with_words > without + 0.05
 
 
@@ -100,10 +101,10 @@ def test_streaming_takes_a_generator(words):
 def test_it_works_in_scikit_learns_tools(words):
     texts, labels = reviews(90)
     assert clone(TextClassifier(words, ngrams=(1, 1))).ngrams == (1, 1)
-    assert cross_val_score(TextClassifier(), texts, labels, cv=3).mean() > 0.6
+    assert cross_val_score(TextClassifier(None), texts, labels, cv=3).mean() > 0.6
     search = GridSearchCV(TextClassifier(words), {"ngrams": [(1, 1), (1, 2)]}, cv=2)
     assert search.fit(texts, labels).best_score_ > 0.7
-    assert make_pipeline(TextClassifier()).fit(texts, labels).predict(texts[:2]).shape == (2,)
+    assert make_pipeline(TextClassifier(None)).fit(texts, labels).predict(texts[:2]).shape == (2,)
 
 
 def test_weights_count_texts(words):
@@ -121,7 +122,7 @@ def test_weights_count_texts(words):
 
 REFUSALS = [
     (["a b", "c d"], [1, 1], "at least two classes"),
-    (["a b", "c d", "e f"], [0, 0, 1], "at least two texts"),
+    (["a b", "c d", "e f"], [0, 0, 1], "at least two texts each"),
     (["", " ", "", ""], [0, 0, 1, 1], "must hold words"),
     (["a", "b", "c", "d"], [0, 1, 0], "one for each of the 4 texts"),
     (["a", "b", "c", "d"], [0.0, 1.0, np.nan, 1.0], "all be known"),
@@ -138,12 +139,58 @@ REFUSALS = [
 @pytest.mark.parametrize(("texts", "labels", "message"), REFUSALS)
 def test_what_cannot_be_learnt_is_refused_in_one_line(texts, labels, message):
     with pytest.raises((ValueError, TypeError), match=message) as caught:
-        TextClassifier().fit(texts, labels)
+        TextClassifier(None).fit(texts, labels)
     assert "\n" not in str(caught.value)
 
 
+def test_emoji_decide_where_words_do_not(words):
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(OTHER, 8)) + sign for sign in "😀😡" * 60]
+    for encoder, characters in ((None, None), (None, (2, 5)), (words, (2, 5))):
+        classifier = TextClassifier(encoder, characters=characters)
+        classifier.fit(texts[:60], ["up", "down"] * 30)
+        assert classifier.score(texts[60:], ["up", "down"] * 30) > 0.95
+    assert classifier.top_features("up", 1)[0][0].endswith("😀")
+
+
+def test_a_class_with_one_text_is_left_out_with_a_note():
+    texts, labels = reviews(60)
+    extra = [*texts[:30], "a lonely text", *texts[30:]], [*labels[:30], "one", *labels[30:]]
+    weights, groups = np.ones(61), np.arange(61) % 12
+    with pytest.warns(UserWarning, match="1 of 3 classes have one text and are left out: one"):
+        found = TextClassifier(None).fit(*extra, weights, groups)
+    alone = TextClassifier(None).fit(texts, labels, weights[:60], np.delete(groups, 30))
+    assert found.classes_.tolist() == ["bad", "good"]
+    assert np.array_equal(found.decision_function(texts), alone.decision_function(texts))
+    few_texts, few_labels = load_banking()
+    rows = np.random.default_rng(0).permutation(len(few_texts))[:300]
+    with pytest.warns(UserWarning, match="classes have one text"):
+        classifier = TextClassifier(None, characters=None, selection="folds", Cs=(30,))
+        classifier.fit([few_texts[i] for i in rows], [few_labels[i] for i in rows])
+    assert 50 < classifier.classes_.size < 77
+
+
+def test_labels_that_differ_in_case_or_spaces_only_are_named():
+    texts, labels = reviews(60)
+    mixed = [label.upper() if i < 10 else label for i, label in enumerate(labels)]
+    with pytest.warns(UserWarning, match="'BAD' and 'bad' differ in case or spaces only"):
+        TextClassifier(None, characters=None).fit(texts, mixed)
+
+
+@pytest.mark.filterwarnings("error")
+def test_batches_of_texts_in_another_language_are_predicted_without_warnings():
+    classifier = TextClassifier().fit(*reviews(60))
+    assert classifier.predict(["你好吗"] * 2500).size == 2500
+
+
+def test_the_default_encoder_is_that_of_a_certified_classifier():
+    texts, labels = reviews(60)
+    certified = CertifiedClassifier(random_state=0).fit(texts, labels)
+    assert TextClassifier().words == certified.estimator_.words == "english"
+
+
 def test_scoring_an_unseen_label_is_refused():
-    classifier = TextClassifier().fit(["a b", "a c", "d e", "d f"], list("xxyy"))
+    classifier = TextClassifier(None).fit(["a b", "a c", "d e", "d f"], list("xxyy"))
     with pytest.raises(ValueError, match="among the classes of training"):
         classifier.score(["a"], ["z"])
 
@@ -208,7 +255,7 @@ def test_a_saved_classifier_comes_back_the_same(words, tmp_path, with_words):
 
 def test_a_truncated_classifier_is_refused_everywhere(words, tmp_path):
     texts, labels = reviews(60)
-    pacsent.save(TextClassifier().fit(texts, labels), tmp_path / "model")
+    pacsent.save(TextClassifier(None).fit(texts, labels), tmp_path / "model")
     tensors = tmp_path / "model" / "model.safetensors"
     whole = tensors.read_bytes()
     for size in (0, 7, 50, len(whole) // 2, len(whole) - 1):
@@ -323,12 +370,12 @@ def test_nothing_is_predicted_before_fit(method):
     from sklearn.exceptions import NotFittedError
 
     with pytest.raises(NotFittedError, match="not fitted yet"):
-        getattr(TextClassifier(), method)(["good"])
+        getattr(TextClassifier(None), method)(["good"])
 
 
 def test_promises_of_grouped_texts_say_that_they_are_about_these_groups():
     texts = [f"{'good' if i % 2 else 'bad'} film {i}" for i in range(60)]
-    classifier = CertifiedClassifier(TextClassifier(), holdout=0.3)
+    classifier = CertifiedClassifier(TextClassifier(None), holdout=0.3)
     classifier.fit(texts, [i % 2 for i in range(60)], groups=[i % 5 for i in range(60)])
     assert "NOT a guarantee for new groups" in str(classifier.certificate_)
 
@@ -356,7 +403,7 @@ LABELS = {
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_survive_fitting_and_saving(kind, tmp_path):
     one, other = LABELS[kind]
-    classifier = TextClassifier().fit(
+    classifier = TextClassifier(None).fit(
         ["good film", "so good", "bad meal", "so bad"], [one] * 2 + [other] * 2
     )
     pacsent.save(classifier, tmp_path / "model")
@@ -395,16 +442,16 @@ def test_labels_that_would_not_survive_are_refused(kind):
     elif isinstance(labels, (np.ndarray, pd.api.extensions.ExtensionArray)):
         labels = labels.repeat(2)
     with pytest.raises((ValueError, TypeError), match=message) as caught:
-        TextClassifier().fit(["good film", "so good", "bad meal", "so bad"], labels)
+        TextClassifier(None).fit(["good film", "so good", "bad meal", "so bad"], labels)
     assert "\n" not in str(caught.value)
 
 
 def test_labels_and_texts_may_be_columns_and_generators():
     texts, labels = reviews(60)
-    right = TextClassifier().fit(texts, labels).decision_function(texts)
+    right = TextClassifier(None).fit(texts, labels).decision_function(texts)
     for make_labels in (pd.Series, pd.Categorical, iter, lambda y: pd.DataFrame({"y": y})):
         for make_texts in (pd.Series, tuple, iter, lambda x: pd.DataFrame({"x": x})):
-            found = TextClassifier().fit(make_texts(texts), make_labels(labels.tolist()))
+            found = TextClassifier(None).fit(make_texts(texts), make_labels(labels.tolist()))
             assert np.array_equal(found.decision_function(make_texts(texts)), right)
 
 
@@ -442,7 +489,7 @@ WRONG = [
 @pytest.mark.parametrize(("parameters", "how", "message"), WRONG)
 def test_wrong_options_are_refused_and_change_nothing(parameters, how, message):
     texts, labels = reviews(60)
-    classifier = TextClassifier(**parameters)
+    classifier = TextClassifier(None, **parameters)
     before = dict(vars(classifier))
     with pytest.raises((ValueError, TypeError), match=message):
         classifier.fit(texts, labels, **how)
@@ -451,7 +498,7 @@ def test_wrong_options_are_refused_and_change_nothing(parameters, how, message):
 
 def test_a_refused_fit_leaves_a_fitted_classifier_as_it_was():
     texts, labels = reviews(60)
-    classifier = CertifiedClassifier(TextClassifier(), holdout=0.3, random_state=0).fit(
+    classifier = CertifiedClassifier(TextClassifier(None), holdout=0.3, random_state=0).fit(
         texts, labels
     )
     before = dict(vars(classifier))
@@ -463,14 +510,14 @@ def test_a_refused_fit_leaves_a_fitted_classifier_as_it_was():
 
 def test_a_new_fit_forgets_the_last_one():
     texts, labels = reviews(60)
-    certified = CertifiedClassifier(TextClassifier(), random_state=0).fit(texts, labels)
+    certified = CertifiedClassifier(TextClassifier(None), random_state=0).fit(texts, labels)
     certified.set_params(estimator=lambda rows: rows, prefit=True).fit(labels, labels)
     assert certified.out_of_fold_ is None and certified.certificate_.n_errors == 0
 
 
 @pytest.mark.parametrize("n", [-1, 0, 1.5, True, "x"])
 def test_the_number_of_top_features_is_checked(n):
-    classifier = TextClassifier().fit(*reviews(60))
+    classifier = TextClassifier(None).fit(*reviews(60))
     with pytest.raises(ValueError, match="n must be an integer of at least 1"):
         classifier.top_features("good", n)
 
@@ -711,7 +758,7 @@ def chinese(n, seed=0):
 @pytest.mark.parametrize("n", [40, 150, 1200])
 def test_texts_without_spaces_are_learnt_without_a_model_of_the_language(n):
     texts, labels = chinese(n)
-    classifier = TextClassifier().fit(texts, labels)
+    classifier = TextClassifier(None).fit(texts, labels)
     new, right = chinese(100, seed=1)
     assert classifier.score(new, right) > 0.95
     found = classifier.explain("今天的饭味道好", "good")
@@ -735,8 +782,8 @@ def inflected(n, seed=0):
 @pytest.mark.parametrize("n", [40, 120, 1500])
 def test_characters_are_used_where_texts_left_out_say_so(n):
     new, right = inflected(200, seed=1)
-    with_them = TextClassifier().fit(*inflected(n))
-    without = TextClassifier(characters=None).fit(*inflected(n))
+    with_them = TextClassifier(None).fit(*inflected(n))
+    without = TextClassifier(None, characters=None).fit(*inflected(n))
     assert with_them.selection_["character_share"] >= 0.25
     assert with_them.score(new, right) > 0.95 > without.score(new, right)
     assert len(without.characters_) == 0 and "character_share" not in without.selection_
@@ -786,11 +833,11 @@ def test_misspelt_words_are_known_by_their_characters(n, n_classes, tmp_path):
     labels = np.where(np.arange(n) < n // 3, 2, labels) if n_classes == 3 else labels
     if n_classes == 3:
         texts = [f"{t} {'nevertheless' if y == 2 else 'town'}" for t, y in zip(texts, labels)]
-    model = TextClassifier().fit(texts, labels)
+    model = TextClassifier(None).fit(texts, labels)
     new, right = long_words(200, seed=1)
     new = [f"{text} town" for text in new] if n_classes == 3 else new
     wrong = misspelt(new)
-    without = TextClassifier(characters=None).fit(texts, labels)
+    without = TextClassifier(None, characters=None).fit(texts, labels)
     assert model.score(wrong, right) > without.score(wrong, right) + 0.2
     assert model.score(new, right) >= without.score(new, right)
     shares = model._by_characters(wrong)[0]
@@ -852,7 +899,7 @@ def test_words_that_an_encoder_has_or_a_copy_of_the_text_are_told_apart(words):
 
 
 def test_a_saved_share_is_checked(tmp_path):
-    model = TextClassifier().fit(*long_words(40))
+    model = TextClassifier(None).fit(*long_words(40))
     for share in ([0.5, 1.5], [-0.1, 0.2], [0.5]):
         arrays = classifier_state.to_arrays(model) | {"characters.share": np.array(share)}
         with pytest.raises(ValueError, match=r"characters\.share must"):
@@ -861,14 +908,14 @@ def test_a_saved_share_is_checked(tmp_path):
 
 def test_top_features_count_the_characters_of_a_word():
     texts, labels = inflected(300)
-    classifier = TextClassifier().fit(texts, labels)
+    classifier = TextClassifier(None).fit(texts, labels)
     for label, ending in ((0, "ung"), (1, "heit")):
         assert all(name.endswith(ending) for name, _ in classifier.top_features(label, 20))
 
 
 def test_a_mark_never_cuts_a_character():
     texts, labels = ["สวัสดีครับ", "แย่มาก"] * 20, ["good", "bad"] * 20
-    classifier = TextClassifier().fit(texts, labels)
+    classifier = TextClassifier(None).fit(texts, labels)
     text = "สวัสดีครับ 1️⃣ cafe\u0301"
     pieces = [piece for piece, _, _ in classifier.explain(text).pieces()]
     assert "".join(pieces) == text
@@ -876,7 +923,7 @@ def test_a_mark_never_cuts_a_character():
 
 
 def test_a_watcher_knows_the_words_of_a_script_without_spaces():
-    classifier = TextClassifier().fit(*chinese(60))
+    classifier = TextClassifier(None).fit(*chinese(60))
     found = monitors_of(classifier, ["味道好", "味道xyz糟"])
     assert found[:, 0].tolist() == [3, 4]
     assert found[:, 1].tolist() == [0.0, 0.5]

@@ -62,7 +62,7 @@ def folder(tmp_path_factory):
     vectors = WordVectors(Vocabulary(words, range(100, 60, -1)), *tables)
     save(vectors, folder / "words")
     save(make("PB-L2", vectors).fit(texts), folder / "model")
-    classifier = CertifiedClassifier(TextClassifier(n_jobs=1), holdout=0.5, random_state=0)
+    classifier = CertifiedClassifier(TextClassifier(None, n_jobs=1), holdout=0.5, random_state=0)
     save(classifier.fit(texts, labels), folder / "classifier")
     return folder
 

@@ -233,7 +233,7 @@ def test_comparisons_of_many_that_are_not_paid_for_are_noticed():
 
 def fixed(calibration):
     """A calibrated classifier without texts."""
-    classifier = TextClassifier()
+    classifier = TextClassifier(None)
     classifier.classes_, classifier.calibration_ = np.arange(3), calibration
     return classifier
 
@@ -322,7 +322,9 @@ def texts_of(n, seed, topic="film"):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return CertifiedClassifier(TextClassifier(), holdout=0.4, random_state=0).fit(*texts_of(300, 0))
+    return CertifiedClassifier(TextClassifier(None), holdout=0.4, random_state=0).fit(
+        *texts_of(300, 0)
+    )
 
 
 def test_fit_holds_back_and_certifies(fitted):
@@ -348,7 +350,7 @@ def test_label_sets_say_how_many_labels_are_missing(fitted):
 
 
 def test_promises_need_a_part_held_back():
-    classifier = TextClassifier().fit(*texts_of(40, 0))
+    classifier = TextClassifier(None).fit(*texts_of(40, 0))
     with pytest.raises(ValueError, match="holdout='auto'"):
         StreamWatcher(classifier)
 
@@ -356,7 +358,7 @@ def test_promises_need_a_part_held_back():
 def test_comparison_says_what_is_certain(fitted):
     texts, labels = texts_of(800, 3)
     rng = np.random.default_rng(0)
-    worse = TextClassifier().fit(texts_of(200, 4)[0], rng.choice(["yes", "no"], 200))
+    worse = TextClassifier(None).fit(texts_of(200, 4)[0], rng.choice(["yes", "no"], 200))
     found = compare(fitted, worse, texts, labels)
     assert "a errs less than b" in str(found)
     assert "too few to say" in str(compare(fitted, fitted, texts, labels))
@@ -440,7 +442,7 @@ def test_rules_of_answers_state_what_they_guarantee(fitted):
     strict = AnswerRule(fitted, error=0.01)
     assert strict.no_answers and "179 are missing" in strict.no_sets
     assert strict.of_log_proba(fitted.predict_log_proba(texts)).abstained.all()
-    plain = AnswerRule(TextClassifier().fit(*texts_of(40, 0)))
+    plain = AnswerRule(TextClassifier(None).fit(*texts_of(40, 0)))
     assert plain.statement is plain.no_sets is plain.no_answers is None
     assert plain.of_log_proba(np.array([[0.5, 0.5]])).abstained is None
 
@@ -448,7 +450,7 @@ def test_rules_of_answers_state_what_they_guarantee(fitted):
 def test_copies_are_on_one_side_of_the_split_and_counted_once():
     texts, labels = texts_of(60, 22)
     texts, labels = [*texts, *(t.upper() for t in texts), *texts], np.tile(labels, 3)
-    classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=1)
+    classifier = CertifiedClassifier(TextClassifier(None), holdout=0.5, random_state=1)
     classifier.fit(texts, labels)
     certificate = classifier.certificate_
     assert certificate.n - certificate.n_errors <= 30
@@ -509,7 +511,7 @@ def test_a_watcher_reads_generators_and_tables_once(fitted):
 def test_copies_do_not_make_probabilities_overconfident(selection):
     (texts, labels), (new, _) = texts_of(200, 0), texts_of(200, 1)
     once, thrice = (
-        TextClassifier(selection=selection).fit(texts * n, np.tile(labels, n)) for n in (1, 3)
+        TextClassifier(None, selection=selection).fit(texts * n, np.tile(labels, n)) for n in (1, 3)
     )
     sure = [found.predict_proba(new).max(axis=1).mean() for found in (once, thrice)]
     assert abs(sure[0] - sure[1]) < 0.05

@@ -31,7 +31,7 @@ LABELS = ["up", "down"] * 36
 
 @pytest.fixture(scope="module")
 def model():
-    return TextClassifier().fit(TEXTS[:48], LABELS[:48])
+    return TextClassifier(None).fit(TEXTS[:48], LABELS[:48])
 
 
 # ---- next_to_label -------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def test_near_duplicates_are_chosen_once(model):
     assert all(row >= 10 for row in next_to_label(model, texts, 6, labelled=same[:1]))
 
 
-@pytest.mark.parametrize("start", [None, TextClassifier()])
+@pytest.mark.parametrize("start", [None, TextClassifier(None)])
 def test_without_labels_every_cluster_has_one(start):
     topics = [[f"{NOUNS[3 * t]} {NOUNS[3 * t + 1]} {NOUNS[3 * t + 2]} {n}" for n in range(15)]
               for t in range(4)]  # fmt: skip
@@ -81,7 +81,7 @@ def test_flipped_labels_are_the_most_suspicious():
     flipped = [3, 20, 41, 66]
     for row in flipped:
         labels[row] = {"up": "down", "down": "up"}[labels[row]]
-    found = suspicious_labels(TEXTS, labels, model=TextClassifier())
+    found = suspicious_labels(TEXTS, labels, model=TextClassifier(None))
     assert {one.row for one in found[:4]} == set(flipped)
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert found[0].suggested == LABELS[found[0].row] and "probability" in found[0].reason
@@ -89,14 +89,14 @@ def test_flipped_labels_are_the_most_suspicious():
 
 def test_a_near_duplicate_with_another_label_is_named():
     texts, labels = [*TEXTS, TEXTS[0] + "!"], [*LABELS, "down"]
-    found = {one.row: one for one in suspicious_labels(texts, labels, model=TextClassifier())}
+    found = {one.row: one for one in suspicious_labels(texts, labels, model=TextClassifier(None))}
     assert "near-duplicate" in found[len(TEXTS)].reason
     assert found[len(TEXTS)].suggested == "up"
 
 
 def test_labels_that_cannot_be_judged_are_refused_in_one_line():
     with pytest.raises(ValueError, match="at least two"):
-        suspicious_labels(["a b"] * 4, ["x", "x", "y", "y"], model=TextClassifier())
+        suspicious_labels(["a b"] * 4, ["x", "x", "y", "y"], model=TextClassifier(None))
 
 
 # ---- learning_curve ------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def test_the_posterior_finds_the_curve_that_errors_come_from(rng):
 
 
 def test_a_curve_of_texts():
-    curve = learning_curve(TEXTS, LABELS, model=TextClassifier())
+    curve = learning_curve(TEXTS, LABELS, model=TextClassifier(None))
     low, middle, high = curve.error_at(len(TEXTS))
     assert 0 <= low <= middle <= high < 0.5 and "hold out" in str(curve)
     assert {"low", "measured"} <= {key for point in curve.points() for key in point}
@@ -186,13 +186,13 @@ def test_a_report_is_one_page_without_script(model):
 
 
 def test_a_certified_classifier_reports_too():
-    certified = CertifiedClassifier(TextClassifier(), random_state=0).fit(TEXTS, LABELS)
+    certified = CertifiedClassifier(TextClassifier(None), random_state=0).fit(TEXTS, LABELS)
     assert certified.report(TEXTS[:10], LABELS[:10]).n == 10
 
 
 def test_an_audit_finds_copies_and_empty_texts_and_is_a_section_of_the_report(model):
     texts = [*TEXTS, TEXTS[0], TEXTS[1] + " <img>", "?!", "film"]
-    found = audit(texts, [*LABELS, "up", "down", "up", "down"], model=TextClassifier())
+    found = audit(texts, [*LABELS, "up", "down", "up", "down"], model=TextClassifier(None))
     n = len(TEXTS)
     assert found.duplicates == [[0, n]] and [1, n + 1] in found.near_duplicates
     assert found.empty == [n + 2] and found.counts == {"down": 38, "up": 38}

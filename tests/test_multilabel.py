@@ -34,7 +34,7 @@ def labelled(n, seed=0):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return TextClassifier(n_jobs=1).fit(*labelled(300))
+    return TextClassifier(None, n_jobs=1).fit(*labelled(300))
 
 
 # ---- what is taken -------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def test_sets_lists_tuples_arrays_and_matrices_are_the_same():
 def test_ambiguous_or_impossible_labels_are_refused_in_one_line(labels, message):
     texts = ["one film", "two dishes", "three goals", "four films"]
     with pytest.raises(ValueError, match=message) as caught:
-        TextClassifier().fit(texts, labels)
+        TextClassifier(None).fit(texts, labels)
     assert "\n" not in str(caught.value)
 
 
@@ -86,7 +86,7 @@ def test_options_for_one_class_a_text_are_refused():
     texts, labels = labelled(40)
     for options in ({"class_weight": "balanced"}, {"selection": "evidence"}):
         with pytest.raises(ValueError, match="several labels a text"):
-            TextClassifier(**options).fit(texts, labels)
+            TextClassifier(None, **options).fit(texts, labels)
 
 
 # ---- fitting and predicting ----------------------------------------------------------------------
@@ -112,13 +112,13 @@ def test_every_text_gets_a_label_where_all_training_texts_have_one(fitted):
     assert all(fitted.predict(["nothing known here", ""]))
     texts, labels = labelled(60)
     labels[3] = set()
-    assert TextClassifier(n_jobs=1).fit(texts, labels).min_labels_ == 0
+    assert TextClassifier(None, n_jobs=1).fit(texts, labels).min_labels_ == 0
 
 
 def test_a_matrix_gives_a_matrix_in_the_order_of_its_columns():
     texts, labels = labelled(80)
     frame = pd.DataFrame({name: [name in one for one in labels] for name in ("sport", "film")})
-    classifier = TextClassifier(n_jobs=1).fit(texts, frame)
+    classifier = TextClassifier(None, n_jobs=1).fit(texts, frame)
     assert classifier.classes_.tolist() == ["sport", "film"]
     found = classifier.predict(["goal team match", "film actor scene"])
     assert found.tolist() == [[1, 0], [0, 1]]
@@ -149,7 +149,7 @@ def test_groups_and_weights_are_taken():
     texts, labels = labelled(80)
     groups = np.arange(80) % 8
     weights = np.ones(80)
-    classifier = TextClassifier(n_jobs=1).fit(texts, labels, weights, groups)
+    classifier = TextClassifier(None, n_jobs=1).fit(texts, labels, weights, groups)
     assert classifier.score(texts, labels) > 0.9
 
 

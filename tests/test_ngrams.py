@@ -143,10 +143,26 @@ def test_a_script_without_spaces_gives_characters():
     assert [text[a:b] for a, b in found.spans] == wanted
 
 
-def test_signs_of_vowels_and_accents_stay_in_their_words_and_emoji_separate():
-    text = "नमस्ते दुनिया cafe\u0301 ❤️ok"
+def test_signs_of_vowels_and_accents_stay_in_their_words_and_symbols_are_tokens():
+    text = "नमस्ते दुनिया cafe\u0301 ❤️ok😀😡 5€ £3→★ x² …"
     found = NGrams.of([text], (1, 1)).occurrences(text)
-    assert [text[a:b] for a, b in found.spans] == ["नमस्ते", "दुनिया", "cafe\u0301", "ok"]
+    words = [
+        "नमस्ते",
+        "दुनिया",
+        "cafe\u0301",
+        "❤",
+        "ok",
+        "😀",
+        "😡",
+        "5",
+        "€",
+        "£",
+        "3",
+        "→",
+        "★",
+        "x²",
+    ]
+    assert [text[a:b] for a, b in found.spans] == words
 
 
 def test_values_of_characters_are_shared_by_characters_and_not_by_edges():

@@ -39,7 +39,7 @@ def address(tmp_path_factory):
         for k in ("good lovely", "bad boring")
     ]
     classifier = CertifiedClassifier(
-        TextClassifier(ngrams=(1, 1)), holdout=0.4, random_state=0
+        TextClassifier(None, ngrams=(1, 1)), holdout=0.4, random_state=0
     ).fit(texts, ["yes", "no"] * 150)
     save(classifier, folder / "classifier")
     (folder / "keys").write_text(KEY + "\n")
@@ -186,7 +186,7 @@ def test_the_map_shows_a_whole_text_after_a_click(chromium, tmp_path):
 @pytest.mark.parametrize("text", HOSTILE[:5])
 def test_a_hostile_text_is_only_text_in_an_explanation(chromium, tmp_path, text):
     texts = [f"a {k} film {i} x{k[0]}{i} y{k[0]}{i}" for i in range(40) for k in ("good", "bad")]
-    classifier = TextClassifier(ngrams=(1, 1)).fit(texts, ["</h1><script>", "@DATA@"] * 40)
+    classifier = TextClassifier(None, ngrams=(1, 1)).fit(texts, ["</h1><script>", "@DATA@"] * 40)
     page_ = classifier.explain(text).to_html()
     (tmp_path / "why.html").write_text(page_, encoding="utf-8")
     page = open_page(chromium, (tmp_path / "why.html").as_uri())
@@ -240,7 +240,7 @@ def test_words_of_other_scripts_are_unknown_and_in_their_direction(chromium, add
 def test_class_names_of_a_report_are_readable_on_a_phone(chromium, tmp_path):
     names = ["card_payment_fee_charged", "transfer_not_received_by_recipient"]
     texts = [f"a {k} film {i} x{k[0]}{i} y{k[0]}{i}" for i in range(40) for k in ("good", "bad")]
-    classifier = TextClassifier(ngrams=(1, 1)).fit(texts[:60], names * 30)
+    classifier = TextClassifier(None, ngrams=(1, 1)).fit(texts[:60], names * 30)
     (tmp_path / "report.html").write_text(classifier.report(texts[60:], names * 10).to_html())
     page = open_page(chromium, (tmp_path / "report.html").as_uri(), width=390)
     cells = "[...document.querySelectorAll('td.left:first-child')]"

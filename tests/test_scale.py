@@ -485,7 +485,9 @@ def test_the_command_needs_a_folder_for_many_and_files_for_tables(tmp_path, mode
 def test_classes_of_many_files_are_those_of_one(tmp_path):
     texts = [f"{word} film {n}" for word in ("good", "bad") for n in range(40)]
     labels = ["yes"] * 40 + ["no"] * 40
-    classifier = CertifiedClassifier(TextClassifier(random_state=0), holdout=0.5).fit(texts, labels)
+    classifier = CertifiedClassifier(TextClassifier(None, random_state=0), holdout=0.5).fit(
+        texts, labels
+    )
     save(classifier, tmp_path / "model")
     folder = tmp_path / "in"
     folder.mkdir()

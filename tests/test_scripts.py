@@ -34,7 +34,7 @@ CLUSTERS = "[...new Intl.Segmenter().segment({})].map(one => one.segment)"
 @pytest.fixture(scope="module")
 def classifier():
     texts = [*TEXTS.values(), *BAD] * 8
-    return TextClassifier().fit(texts, (["جيد"] * 5 + ["悪い"] * 5) * 8)
+    return TextClassifier(None).fit(texts, (["جيد"] * 5 + ["悪い"] * 5) * 8)
 
 
 def shown(chromium, path, width=360):

@@ -46,9 +46,9 @@ def classifier():
         for kind in (good, bad)
     ]  # none is near another
     labels = ["yes", "no"] * 150
-    return CertifiedClassifier(TextClassifier(ngrams=(1, 1)), holdout=0.4, random_state=0).fit(
-        texts, labels
-    )
+    return CertifiedClassifier(
+        TextClassifier(None, ngrams=(1, 1)), holdout=0.4, random_state=0
+    ).fit(texts, labels)
 
 
 @pytest.fixture(scope="module")

@@ -151,7 +151,7 @@ def test_the_share_follows_the_number_of_units():
 
 
 def certified(texts, labels, seed):
-    model = CertifiedClassifier(TextClassifier(), holdout=0.4, random_state=seed)
+    model = CertifiedClassifier(TextClassifier(None), holdout=0.4, random_state=seed)
     return model.fit(texts, labels)
 
 
@@ -175,7 +175,7 @@ def test_every_text_twice_does_not_break_the_bound(how):
         # the negative control: rows drawn one by one, as if they were independent
         order = rng.permutation(120)
         held, rest = order[:48], order[48:]
-        naive = TextClassifier().fit([both[i] for i in rest], y[rest])
+        naive = TextClassifier(None).fit([both[i] for i in rest], y[rest])
         wrong = int((naive.predict([both[i] for i in held]) != y[held]).sum())
         by_rows += np.mean(naive.predict(new) != expected) > upper_limit(wrong, 48, 0.05)
     assert broken == 0
@@ -187,7 +187,7 @@ def test_near_duplicates_stay_in_one_fold():
     rng = np.random.default_rng(3)
     texts, labels = drawn(rng, 100, noise=0.5)
     texts += [changed(rng, text) for text in texts]
-    model = TextClassifier(selection="folds", Cs=(6.0,), weighting="tf-idf")
+    model = TextClassifier(None, selection="folds", Cs=(6.0,), weighting="tf-idf")
     model.fit(texts, np.tile(labels, 2))
     found = model.out_of_fold_
     assert np.mean(found.log_proba.argmax(axis=1) == found.labels) < 0.65
@@ -200,14 +200,14 @@ def test_a_guarantee_for_new_groups_and_one_that_is_not():
     groups = np.repeat(np.arange(40), 8)
     texts = [f"{t} author{g} writes{g}" for g, t in zip(groups, drawn(rng, 320)[0])]
     labels = np.array(["no", "yes"])[of_group[groups]]
-    model = CertifiedClassifier(TextClassifier(), holdout=0.4, random_state=0)
+    model = CertifiedClassifier(TextClassifier(None), holdout=0.4, random_state=0)
     new_groups = copy.copy(model).fit(texts, labels, groups=groups).certificate_
     same = copy.copy(model).fit(texts, labels).certificate_
     assert (new_groups.scope, new_groups.n) == ("groups", 16)
     assert "texts of new groups" in new_groups.sentence()
     assert same.bound < 0.1 < 0.4 < new_groups.bound
     # 10 of 20 groups would be enough, 4 are not: texts of all groups are held out
-    few = CertifiedClassifier(TextClassifier(), holdout=0.2, random_state=0)
+    few = CertifiedClassifier(TextClassifier(None), holdout=0.2, random_state=0)
     few.fit(texts, labels, groups=groups // 2)
     assert (few.certificate_.scope, few.certificate_.n_groups) == ("same groups", 20)
     assert "NOT a guarantee for new groups" in few.certificate_.sentence()
@@ -223,7 +223,11 @@ def test_a_guarantee_for_new_groups_and_one_that_is_not():
 @pytest.fixture(scope="module")
 def fitted():
     texts, labels = drawn(np.random.default_rng(7), 160)
-    return CertifiedClassifier(TextClassifier(), random_state=3).fit(texts, labels), texts, labels
+    return (
+        CertifiedClassifier(TextClassifier(None), random_state=3).fit(texts, labels),
+        texts,
+        labels,
+    )
 
 
 def test_a_certificate_is_checked_with_its_model_and_texts(fitted):
@@ -248,7 +252,7 @@ def test_what_is_not_the_certified_model_or_text_is_refused(fitted):
         setattr(negated.estimator_, name, -getattr(negated.estimator_, name))
     nudged = copy.deepcopy(model)
     nudged.estimator_.intercept_ = nudged.estimator_.intercept_ * (1 + 1e-9)
-    other = CertifiedClassifier(TextClassifier(), random_state=4).fit(texts, labels)
+    other = CertifiedClassifier(TextClassifier(None), random_state=4).fit(texts, labels)
     fewer = dataclasses.replace(certificate, n_errors=0, bound=upper_limit(0, certificate.n, 0.05))
     assert fewer.verify()  # it is not impossible by itself
     for stated, given, message in (

@@ -138,7 +138,7 @@ def classifier() -> list[Tree]:
     words = make("Average", word_vectors(), n_jobs=1)
     texts, labels = [*TEXTS, "good joy"] * 5, [0, 1, 0, 1, 0, 1] * 5
     one = TextClassifier(words).fit(texts, labels)
-    several = TextClassifier().fit(texts, [{"a", "b"} if label else {"c"} for label in labels])
+    several = TextClassifier(None).fit(texts, [{"a", "b"} if label else {"c"} for label in labels])
     return saved(one, several)
 
 

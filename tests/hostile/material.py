@@ -49,7 +49,7 @@ def classifier():
     texts = [f"{a} {b} {a}" for a in ("now", "then") for b in WORDS * 2]
     labels = ["up" if text.startswith("now") else "down" for text in texts]
     numbered = [f"{text} {number}" for number, text in enumerate(texts)]
-    return CertifiedClassifier(TextClassifier(n_jobs=1), holdout=0.4, random_state=0).fit(
+    return CertifiedClassifier(TextClassifier(None, n_jobs=1), holdout=0.4, random_state=0).fit(
         numbered, labels
     )
 

@@ -61,7 +61,7 @@ class Call:
 @cache
 def classifier(holdout=0.5):
     certified = pacsent.CertifiedClassifier(
-        pacsent.TextClassifier(), holdout=holdout, random_state=0
+        pacsent.TextClassifier(None), holdout=holdout, random_state=0
     )
     return certified.fit(OTHERS, LABELS)
 
@@ -186,7 +186,7 @@ _TEXTS_ALONE: dict[str, Callable] = {
         guarantees.certify_agreement(_plain(), _plain(), texts).n
     ),
     "classify.TextClassifier.fit": lambda texts: (
-        pacsent.TextClassifier().fit(texts, LABELS).predict_proba(OTHERS)
+        pacsent.TextClassifier(None).fit(texts, LABELS).predict_proba(OTHERS)
     ),
     **_methods(
         "classify.TextClassifier",

@@ -1,9 +1,9 @@
 """Kernels on bytes: n-grams of words or of characters as 64-bit hashes, counted and looked up.
 
 A token is a run of word bytes, lower-cased, an apostrophe between two of them included, or a single
-mark such as "!", or a single character of a script that is written without spaces. Where n-grams
-are of characters, every character of such a run is a token, and an edge stands between two runs. An
-n-gram is known by a hash of its tokens' hashes: among ten million n-grams two
+mark such as "!", or a single emoji, symbol or character of a script written without spaces. Where
+n-grams are of characters, every character of such a run is a token, and an edge stands between two
+runs. An n-gram is known by a hash of its tokens' hashes: among ten million n-grams two
 share one with probability 3e-6. A table is an array of keys (0 for a free slot), its size a
 power of two, open addressing with linear probing; what belongs to a key stands at the same
 place of other arrays.
@@ -35,20 +35,38 @@ _mixed = njit(nogil=True)(mix_array)
 
 
 @njit(nogil=True)
-def _is_whole(data, i, stop):
-    """Whether a character of three bytes begins here that is a token by itself.
+def _whole_size(data, i, stop):
+    """Bytes of the character that begins here if it is a token by itself, else 0.
 
     Han, kana and bopomofo (U+3005 to U+312F, U+3400 to U+9FFF), Thai and Lao, Burmese, Khmer:
-    their words are written without spaces.
+    their words are written without spaces. Signs of currencies (U+00A2 to U+00A5, U+20A0 to
+    U+20CF), symbols (U+2190 to U+2BFF) and emoji (U+1F000 to U+1FAFF), as in `ngrams.SYMBOLS`.
     """
-    if i + 2 >= stop or data[i] < 0xE0 or data[i] > 0xE9:
-        return False
+    if i + 1 >= stop or data[i] < 0xC2:
+        return 0
     lead, next_ = data[i], data[i + 1]
-    if lead >= 0xE3:
-        return lead > 0xE3 or next_ <= 0x84 or next_ >= 0x90
-    if lead == 0xE0:
-        return 0xB8 <= next_ <= 0xBB
-    return lead == 0xE1 and (0x80 <= next_ <= 0x82 or 0x9E <= next_ <= 0x9F)
+    if lead == 0xC2:
+        return 2 if 0xA2 <= next_ <= 0xA5 else 0
+    if i + 2 >= stop or lead < 0xE0:
+        return 0
+    if lead == 0xF0:
+        return 4 if next_ == 0x9F and data[i + 2] <= 0xAB else 0
+    if lead > 0xE9:
+        return 0
+    is_whole = lead > 0xE3
+    if lead == 0xE3:
+        is_whole = next_ <= 0x84 or next_ >= 0x90
+    elif lead == 0xE2:
+        is_whole = 0x87 <= next_ <= 0xAF or (
+            (next_ == 0x86 and data[i + 2] >= 0x90)
+            or (next_ == 0x82 and data[i + 2] >= 0xA0)
+            or (next_ == 0x83 and data[i + 2] <= 0x8F)
+        )
+    elif lead == 0xE1:
+        is_whole = 0x80 <= next_ <= 0x82 or 0x9E <= next_ <= 0x9F
+    elif lead == 0xE0:
+        is_whole = 0xB8 <= next_ <= 0xBB
+    return 3 if is_whole else 0
 
 
 @njit(cache=True, nogil=True)
@@ -73,12 +91,12 @@ def hash_tokens(data, start, stop, kinds, hashes, spans):
         if kind == MARK:
             h = (h ^ np.uint64(data[i])) * FNV_PRIME
             i += 1
-        elif _is_whole(data, i, stop):
-            for _ in range(3):
+        elif _whole_size(data, i, stop) > 0:
+            for _ in range(_whole_size(data, i, stop)):
                 h = (h ^ np.uint64(data[i])) * FNV_PRIME
                 i += 1
         else:
-            while i < stop and _goes_on(data, i, stop, kinds) and not _is_whole(data, i, stop):
+            while i < stop and _goes_on(data, i, stop, kinds) and not _whole_size(data, i, stop):
                 h = (h ^ np.uint64(_lower(data[i]))) * FNV_PRIME
                 i += 1
         hashes[n] = _mixed(h)

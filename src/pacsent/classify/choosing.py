@@ -1,6 +1,6 @@
 """`next_to_label`: which texts to label next, so that few labels teach much."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -50,8 +50,8 @@ def next_to_label(
     --------
     >>> from pacsent import TextClassifier
     >>> from pacsent.classify import next_to_label
-    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> model = TextClassifier().fit(texts, ["up", "down"] * 40)
+    >>> texts = [f"{word} film{n} plot{n}" for n in range(40) for word in ("good", "bad")]
+    >>> model = TextClassifier(None).fit(texts, ["up", "down"] * 40)
     >>> new = ["a good film", "neither this nor that", "a bad film"]
     >>> next_to_label(model, new, 1)
     array([1])
@@ -63,28 +63,19 @@ def next_to_label(
     if not n:
         return np.zeros(0, np.int64)
     if hasattr(model, "classes_"):
-        margins = _margins(model.predict_proba(texts))
+        largest = np.sort(model.predict_proba(texts), axis=1)
+        margins = largest[:, -1] - largest[:, -2]
         pool = np.argsort(margins, kind="stable")[: _UNSURE * n]
         weights = 1.0 - margins[pool] + 1e-6
     else:
         pool = np.sort(rng.permutation(len(texts))[: max(_POOL, _UNSURE * n)])
         weights = np.ones(pool.size)
-    first = _first_of_units([texts[i] for i in pool], labelled)
+    # Texts that repeat no earlier one and none that is labelled.
+    _, first = np.unique(text_units([*labelled, *(texts[i] for i in pool)]), return_index=True)
+    first = np.sort(first[first >= len(labelled)]) - len(labelled)
     if first.size >= n:
         pool, weights = pool[first], weights[first]
     return pool[_spread(_vectors(model, [texts[i] for i in pool]), weights, n, rng)]
-
-
-def _margins(proba: np.ndarray) -> np.ndarray:
-    largest = np.sort(proba, axis=1)
-    return largest[:, -1] - largest[:, -2]
-
-
-def _first_of_units(texts: Sequence[str], labelled: Sequence[str]) -> np.ndarray:
-    """Positions of texts that repeat no earlier one and none that is labelled."""
-    units = text_units([*labelled, *texts])
-    _, first = np.unique(units, return_index=True)
-    return np.sort(first[first >= len(labelled)]) - len(labelled)
 
 
 def _vectors(model: Any, texts: list[str]) -> np.ndarray:

@@ -43,7 +43,7 @@ _MIN_TEXTS_FOR_TRIGRAMS, _MIN_LENGTH_FOR_TRIGRAMS = 5_000, 600
 class TextClassifier(ClassifierMixin, BaseEstimator):
     """Classify texts by their n-grams and by their sentence vectors, together.
 
-    Without `words` it needs no model of the language: a script without spaces between words
+    With `words=None` it needs no model of the language: a script without spaces between words
     (Chinese, Japanese, Thai) gives n-grams of characters.
 
     One linear model on the tf-idf of n-grams, unweighted or weighted by naive Bayes' log-ratios,
@@ -54,12 +54,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    words : WordVectors, encoder, path, URL, a list of these, or None, default=None
+    words : WordVectors, encoder, path, URL, a list of these, or None, default="english"
         Vectors for the dense part (or the folder they are in, or "english" for those that are
         installed), or anything that `pacsent.encoders.as_encoder` takes: a method of pacsent, an
         object with `encode`, a function. Those of a list are put side by side. None: n-grams only,
-        which costs accuracy where labels are few; `pacsent train` takes "english" by
-        default.
+        for texts in other languages; it costs accuracy where labels are few.
     method : str, default="Average"
         Which of `METHODS` makes sentence vectors from word vectors. Where they come with an encoder
         of sentences, as "english" does, its vectors are put beside these.
@@ -111,17 +110,17 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     Texts of a language without word vectors:
 
     >>> reviews = ["味道很好", "很好吃", "太难吃了", "不新鲜"] * 3
-    >>> TextClassifier().fit(reviews, ["good", "good", "bad", "bad"] * 3).predict(["真好吃"])
+    >>> TextClassifier(None).fit(reviews, ["good", "good", "bad", "bad"] * 3).predict(["真好吃"])
     array(['good'], dtype='<U4')
 
     Several labels a text:
 
     >>> labels = [{"good", "film"}, {"good"}, {"film"}, set()] * 3
-    >>> TextClassifier().fit(texts, labels).predict(["a good film", "really bad"])
+    >>> TextClassifier(None).fit(texts, labels).predict(["a good film", "really bad"])
     [('film', 'good'), ()]
     """
 
-    words: Any = None
+    words: Any = "english"
     _: KW_ONLY
     method: str = "Average"
     ngrams: str | tuple[int, int] = "auto"
@@ -196,8 +195,15 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         sets = multilabel.label_matrix(labels, len(texts))
         if sets is None:
             self.targets_ = "classes"
-            self.classes_, y = inputs.encoded_labels(labels, texts)
-            weights = inputs.text_weights(sample_weight, self.class_weight, self.classes_, y)
+            classes, y = inputs.encoded_labels(labels, texts)
+            weights = inputs.sample_weights(sample_weight, len(texts))
+            groups = inputs.as_groups(groups, len(texts))
+            rows = inputs.learnable_rows(classes, y)
+            texts, weights = [texts[row] for row in rows], weights[rows]
+            groups = None if groups is None else groups[rows]
+            known, y = np.unique(y[rows], return_inverse=True)
+            self.classes_ = classes[known]
+            weights = inputs.class_weighted(weights, self.class_weight, self.classes_, y)
         else:
             if self.class_weight is not None or self.selection == "evidence":
                 raise ValueError(
@@ -207,7 +213,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             self.targets_ = "sets" if sets.are_sets else "indicator"
             self.classes_, y = multilabel.encoded_sets(sets)
             weights = inputs.sample_weights(sample_weight, len(texts))
-        together = inputs.as_groups(groups, len(texts)), text_units(texts)
+            groups = inputs.as_groups(groups, len(texts))
+        together = groups, text_units(texts)
 
         n_letters = sum(map(len, texts))
         are_long = n_letters >= _MIN_LENGTH_FOR_TRIGRAMS * len(texts)

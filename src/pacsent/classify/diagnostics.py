@@ -255,8 +255,8 @@ def report(
     --------
     >>> from pacsent import TextClassifier
     >>> from pacsent.classify.diagnostics import report
-    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> model = TextClassifier().fit(texts[:60], ["up", "down"] * 30)
+    >>> texts = [f"{word} film{n} plot{n}" for n in range(40) for word in ("good", "bad")]
+    >>> model = TextClassifier(None).fit(texts[:60], ["up", "down"] * 30)
     >>> found = report(model, texts[60:], ["up", "down"] * 10)
     >>> found.accuracy, found.confusion.tolist()
     (1.0, [[10, 0], [0, 10]])

@@ -49,8 +49,8 @@ class Explanation:
     Examples
     --------
     >>> from pacsent import TextClassifier
-    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> classifier = TextClassifier().fit(texts, ["up", "down"] * 40)
+    >>> texts = [f"{word} film{n} plot{n}" for n in range(40) for word in ("good", "bad")]
+    >>> classifier = TextClassifier(None).fit(texts, ["up", "down"] * 40)
     >>> explanation = classifier.explain("a good film")
     >>> bool(explanation.decision > 0), explanation.label, explanation.by_word(1)[0][0]
     (True, 'up', 'good')

@@ -1,6 +1,7 @@
 """Checks of what users pass to a classifier: labels, groups, weights and options."""
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -130,13 +131,33 @@ def encoded_labels(labels: Any, texts: Sequence) -> tuple[np.ndarray, np.ndarray
         )
     classes = as_classes(names)
     y = positions(classes, values)
-    rare = classes[np.bincount(y) < 2]
-    if rare.size:
+    if (np.bincount(y) >= 2).sum() < 2:
         raise ValueError(
-            f"Every class must have at least two texts. Got one of {few(rare)} instead. Add "
-            "texts, or leave the class out."
+            "Two classes must have at least two texts each. Got one text of "
+            f"{few(classes[np.bincount(y) < 2])} instead. Add texts."
         )
+    alike: dict = {}
+    for name in names:
+        other = alike.setdefault(str(name).strip().casefold(), name)
+        if other is not name:
+            warnings.warn(
+                f"labels {other!r} and {name!r} differ in case or spaces only and are two classes. "
+                "Write them alike if they are one.",
+                stacklevel=2,
+            )
     return classes, y
+
+
+def learnable_rows(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Rows of classes with at least two texts: no other one can be learnt and checked."""
+    counts = np.bincount(y, minlength=classes.size)
+    if (counts < 2).any():
+        warnings.warn(
+            f"{(counts < 2).sum():,} of {classes.size:,} classes have one text and are left out: "
+            f"{few(classes[counts < 2])}. They will not be predicted. Add texts of them.",
+            stacklevel=2,
+        )
+    return np.flatnonzero(counts[y] >= 2)
 
 
 def as_classes(names: list) -> np.ndarray:
@@ -227,13 +248,20 @@ def counted(values: Any) -> Any:
 # ------------------------------------------------------------------------------------------------
 
 
-def text_weights(
-    sample_weight: Any, class_weight: Any, classes: np.ndarray, y: np.ndarray
+def class_weighted(
+    weights: np.ndarray, class_weight: Any, classes: np.ndarray, y: np.ndarray
 ) -> np.ndarray:
-    """How much each text counts: its own weight times that of its class, (n_texts,)."""
-    weights = sample_weights(sample_weight, y.size)
+    """The weight of each text times that of its class, (n_texts,)."""
     if isinstance(class_weight, dict):
-        weights = weights * _class_weights(class_weight, classes)[y]
+        factors = np.ones(classes.size)
+        for label, weight in class_weight.items():
+            if not (_is_number(weight) and 0 <= weight < math.inf):
+                raise ValueError(
+                    "class_weight must give each class a finite number of at least 0. Got "
+                    f"{weight!r} for {label!s} instead."
+                )
+            factors[position(classes, label)] = weight
+        weights = weights * factors[y]
     elif class_weight is not None:  # "balanced"
         weights = weights * (y.size / (classes.size * np.bincount(y, minlength=classes.size)))[y]
     total = np.bincount(y, weights, classes.size)
@@ -266,18 +294,6 @@ def sample_weights(sample_weight: Any, n_texts: int) -> np.ndarray:
             "sample_weight must leave a positive and finite weight to some text. Got only zeros "
             "instead."
         )
-    return weights
-
-
-def _class_weights(class_weight, classes):
-    weights = np.ones(classes.size)
-    for label, weight in class_weight.items():
-        if not (_is_number(weight) and 0 <= weight < math.inf):
-            raise ValueError(
-                "class_weight must give each class a finite number of at least 0. Got "
-                f"{weight!r} for {label!s} instead."
-            )
-        weights[position(classes, label)] = weight
     return weights
 
 

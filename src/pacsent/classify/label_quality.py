@@ -93,10 +93,10 @@ def suspicious_labels(
     --------
     >>> from pacsent import TextClassifier
     >>> from pacsent.classify import suspicious_labels
-    >>> texts = [f"a {word} film, number {n}" for n in range(30) for word in ("good", "bad")]
+    >>> texts = [f"{word} film{n} plot{n}" for n in range(30) for word in ("good", "bad")]
     >>> labels = ["up", "down"] * 30
     >>> labels[7] = "up"
-    >>> first = suspicious_labels(texts, labels, model=TextClassifier())[0]
+    >>> first = suspicious_labels(texts, labels, model=TextClassifier(None))[0]
     >>> first.row, first.suggested
     (7, 'down')
     """
@@ -250,8 +250,8 @@ def audit(
     Examples
     --------
     >>> from pacsent import TextClassifier
-    >>> texts = [f"a {word} film, number {n}" for n in range(30) for word in ("good", "bad")]
-    >>> result = audit([*texts, texts[0]], ["up", "down"] * 30 + ["up"], model=TextClassifier())
+    >>> texts = [f"{word} film{n} plot{n}" for n in range(30) for word in ("good", "bad")]
+    >>> result = audit([*texts, texts[0]], ["up", "down"] * 30 + ["up"], model=TextClassifier(None))
     >>> result.duplicates, result.counts
     ([[0, 60]], {'down': 30, 'up': 31})
     """
@@ -419,7 +419,7 @@ def learning_curve(
     >>> from pacsent import TextClassifier
     >>> from pacsent.classify import learning_curve
     >>> texts = [f"film {n} is {w} {n % 7}" for n in range(40) for w in ("good", "bad")]
-    >>> curve = learning_curve(texts, ["up", "down"] * 40, model=TextClassifier())
+    >>> curve = learning_curve(texts, ["up", "down"] * 40, model=TextClassifier(None))
     >>> low, middle, high = curve.error_at(160)
     >>> low <= middle <= high
     True

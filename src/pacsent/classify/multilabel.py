@@ -13,6 +13,7 @@ from scipy.special import expit, log_expit, logit
 from pacsent.classify import fitting
 from pacsent.classify.inputs import as_classes, as_column, as_labels, few
 
+_COUNT_RULE = "labels must be one for each of the {:,} texts."
 _SETS = (set, frozenset, list, tuple, np.ndarray)
 _AVERAGED = 4  # candidates that are averaged for each label
 _COMMON = np.arange(2, 61) / 100  # thresholds for all labels that are tried
@@ -54,9 +55,19 @@ def label_matrix(labels: Any, n_texts: int) -> LabelMatrix | None:
             "labels must be one label for each text, or one set of labels for each text. Got both "
             f"instead ({values[row]!r} in row {row:,}). Turn single labels into sets: {{label}}."
         )
-    _check_count(len(values), n_texts)
+    if len(values) != n_texts:
+        raise ValueError(f"{_COUNT_RULE.format(n_texts)} Got {len(values):,} instead.")
     sets = [value.tolist() if isinstance(value, np.ndarray) else list(value) for value in values]
-    _refuse_ambiguous(values, sets)
+    if (
+        not any(isinstance(value, (set, frozenset)) for value in values)
+        and len(set(map(len, sets))) == 1
+        and len(sets[0]) > 1
+        and all(type(x) in (int, bool, float) and x in (0, 1) for row in sets for x in row)
+    ):
+        raise ValueError(
+            "labels must be clear. Got lists of 0 and 1 that are all of one length, which may be "
+            "sets of labels or rows of an indicator matrix. Pass sets, or np.array(labels)."
+        )
     flat = as_labels([label for label_set in sets for label in label_set])
     names = sorted(set(flat))
     place = {name: at for at, name in enumerate(names)}
@@ -81,34 +92,12 @@ def _indicator(labels, columns, n_texts):
             f"{matrix[row, column]!s} in row {row:,} instead. Pass one column, or one set of "
             "labels for each text."
         )
-    _check_count(len(matrix), n_texts)
+    if len(matrix) != n_texts:
+        raise ValueError(f"{_COUNT_RULE.format(n_texts)} Got {len(matrix):,} instead.")
     names = as_labels(columns, name="names of labels") if columns else None
     if names and len(set(names)) < len(names):
         raise ValueError(f"Columns of labels must have different names. Got {few(names)} instead.")
     return LabelMatrix(names, numbers == 1, False)
-
-
-def _check_count(n, n_texts):
-    if n != n_texts:
-        raise ValueError(
-            f"labels must be one for each of the {n_texts:,} texts. Got {n:,} instead."
-        )
-
-
-def _refuse_ambiguous(values, sets):
-    """Lists of 0 and 1 that are all of one length may be sets of labels or rows of a matrix."""
-    unordered = any(isinstance(value, (set, frozenset)) for value in values)
-    if unordered or len({len(label_set) for label_set in sets}) > 1 or len(sets[0]) < 2:
-        return
-    if all(
-        type(label) in (int, bool, float) and label in (0, 1)
-        for label_set in sets
-        for label in label_set
-    ):
-        raise ValueError(
-            "labels must be clear. Got lists of 0 and 1 that are all of one length, which may be "
-            "sets of labels or rows of an indicator matrix. Pass sets, or np.array(labels)."
-        )
 
 
 def encoded_sets(labels: LabelMatrix) -> tuple[np.ndarray, np.ndarray]:

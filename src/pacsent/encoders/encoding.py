@@ -79,7 +79,7 @@ class EncodingReport:
         return self.n_known / n_tokens if n_tokens else float("nan")
 
     def warn(self, on_empty: str, vocabulary: Vocabulary, stacklevel: int) -> None:
-        """Warn of empty sentences and of few known words; raise with on_empty="error"."""
+        """Warn of empty sentences and of few known words unless they are ignored; or raise."""
         if self.n_empty and on_empty == "warn":
             warnings.warn(
                 f"{self._message(vocabulary)}: mean 0, variance nan. Drop them.",
@@ -87,7 +87,8 @@ class EncodingReport:
                 stacklevel=stacklevel,
             )
         self.check_empty(on_empty, vocabulary)
-        warn_low_coverage(vocabulary, self.n_known, self.n_unknown, stacklevel + 1)
+        if on_empty != "ignore":
+            warn_low_coverage(vocabulary, self.n_known, self.n_unknown, stacklevel + 1)
 
     def check_empty(self, on_empty: str, vocabulary: Vocabulary) -> None:
         """Raise ValueError if there are empty sentences and on_empty="error"."""

@@ -98,7 +98,7 @@ def certify_agreement(
     --------
     >>> from pacsent import TextClassifier
     >>> texts, labels = ["a good film", "so good", "a bad film", "really bad"] * 3, [1, 1, 0, 0] * 3
-    >>> a, b = (TextClassifier(ngrams=n).fit(texts, labels) for n in ((1, 1), (1, 2)))
+    >>> a, b = (TextClassifier(None, ngrams=n).fit(texts, labels) for n in ((1, 1), (1, 2)))
     >>> words = "cat sun tea sea fox pot bow hat car map".split()
     >>> certificate = certify_agreement(a, b, [f"good {word}" for word in words])
     >>> round(certificate.agreement_bound, 2)
@@ -346,8 +346,8 @@ def compare(
     --------
     >>> from pacsent import TextClassifier
     >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> a = TextClassifier().fit(texts, ["up", "down"] * 40)
-    >>> b = TextClassifier().fit([text[::-1] for text in texts], ["up", "down"] * 40)
+    >>> a = TextClassifier(None).fit(texts, ["up", "down"] * 40)
+    >>> b = TextClassifier(None).fit([text[::-1] for text in texts], ["up", "down"] * 40)
     >>> fresh = [f"{n} {word} films" for n in range(60) for word in ("good", "bad")]
     >>> low, high = compare(a, b, fresh, ["up", "down"] * 60).bounds
     >>> low <= high

@@ -103,7 +103,7 @@ class StreamWatcher:
     --------
     >>> from pacsent import CertifiedClassifier, TextClassifier
     >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> classifier = CertifiedClassifier(TextClassifier(), holdout=0.5, random_state=0)
+    >>> classifier = CertifiedClassifier(TextClassifier(None), holdout=0.5, random_state=0)
     >>> _ = classifier.fit(texts, ["up", "down"] * 40)
     >>> watcher = StreamWatcher(classifier, seed=0)
     >>> watcher.update(["a good film, number 7"])

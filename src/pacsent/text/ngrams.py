@@ -14,7 +14,9 @@ from pacsent._kernels import ngram_kernels as kernels
 from pacsent.maths.arrays import frozen
 
 MARKS = '!?,.-:;()"'
-_FOREIGN_MARKS = re.compile(r"(\w?)([^\x00-\x7f\w]+)")
+# Signs of currencies, symbols and emoji: tokens by themselves, as in `kernels.hash_tokens`.
+SYMBOLS = "\xa2-\xa5\u20a0-\u20cf\u2190-\u2bff\U0001f000-\U0001faff"
+_FOREIGN_MARKS = re.compile(rf"(\w?)([^\x00-\x7f\w{SYMBOLS}]+)")
 _JOINING = "\u200c\u200d\u0e33\u0eb3"  # joiners, and the vowels am of Thai and Lao
 _FIRST_SLOTS = 1 << 16
 _SMALL = 1 << 22  # bytes that one thread counts as fast as several
@@ -34,8 +36,8 @@ def byte_kinds(marks: str = MARKS) -> np.ndarray:
 def as_bytes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """All texts one after the other as UTF-8, and where each begins.
 
-    Letters beyond ASCII are lower-cased here, marks beyond ASCII become spaces (a curly
-    apostrophe a straight one); the kernels do the same for ASCII.
+    Letters beyond ASCII are lower-cased here, marks beyond ASCII that are no symbols become spaces
+    (a curly apostrophe a straight one); the kernels do the same for ASCII.
     """
     joined = "".join(texts)
     if joined.isascii():
@@ -369,7 +371,7 @@ class _Tokens(NamedTuple):
     spans: np.ndarray  # (n_tokens, 2), in the data
     text: np.ndarray  # (n_tokens,), of which text
     begins: np.ndarray  # (n_texts + 1,)
-    is_word: np.ndarray  # (n_tokens,), neither an edge nor a mark
+    is_word: np.ndarray  # (n_tokens,), neither an edge nor a mark nor a symbol
 
 
 def _tokens(texts, marks=MARKS):
@@ -382,7 +384,11 @@ def _tokens(texts, marks=MARKS):
     hashes, spans = hashes[: begins[-1]], spans[: begins[-1]]
     text = np.repeat(np.arange(len(texts)), np.diff(begins))
     is_word = hashes != kernels.EDGE
-    is_word[is_word] = settings[0][data[spans[is_word, 0]]] == kernels.WORD
+    starts = spans[is_word, 0]
+    lead, second = data[starts], data[np.minimum(starts + 1, data.size - 1)]
+    is_symbol = (lead == 0xE2) | (lead == 0xF0) & (second == 0x9F)
+    is_symbol |= (lead == 0xC2) & (second >= 0xA2) & (second <= 0xA5)
+    is_word[is_word] = (settings[0][lead] == kernels.WORD) & ~is_symbol
     return _Tokens(data, hashes, spans, text, begins, is_word)
 
 
