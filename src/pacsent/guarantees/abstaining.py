@@ -185,7 +185,8 @@ def abstain(
     if error is None:
         rules = [lowest(round_error, level, _DEFAULT_COVERAGE) for round_error in ROUND_ERRORS]
         coverage, error, threshold = max(rules, key=lambda rule: min(rule[0], _DEFAULT_COVERAGE))
-        error, larger = (error if coverage else ROUND_ERRORS[-1]), ()
+        error = error if coverage else ROUND_ERRORS[-1]
+        larger: tuple[float, ...] = ()
     else:
         coverage, error, threshold = lowest(float(error), level)
         larger = tuple(e for e in ROUND_ERRORS if e > error)

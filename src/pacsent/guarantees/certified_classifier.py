@@ -155,7 +155,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             fitted._calibrate(X, y, groups, "refuse")
         else:
             fitted._fit(X, y, sample_weight, groups)
-        self.__dict__ = vars(fitted)  # at the end, so that a failed fit changes nothing
+        self.__dict__ = fitted.__dict__  # at the end, so that a failed fit changes nothing
         return self
 
     def calibrate(
@@ -170,7 +170,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         self._validate_params()
         calibrated = copy.copy(self)
         calibrated._calibrate(X, y, groups, overlap)
-        self.__dict__ = vars(calibrated)
+        self.__dict__ = calibrated.__dict__
         return self
 
     def _is_fitted_already(self) -> bool:

@@ -215,14 +215,14 @@ def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
             return batch_limit(n_errors, n, parts["batch_size"], delta)
         return upper_limit(n_errors, n, delta)
 
-    class_bounds = {c: bound(f"class {c}", *pair, each) for c, pair in class_counts.items()}
+    class_bounds = {c: bound(f"class {c}", n, k, each) for c, (n, k) in class_counts.items()}
     has_all = class_bounds and sum(n for n, _ in class_counts.values()) == n_texts
     return {
         "bound": bound("error", parts["n"], parts["n_errors"], first),
         "class_bounds": class_bounds,
         "balanced_bound": float(np.mean(list(class_bounds.values()))) if has_all else None,
         "answer_bounds": {
-            c: bound(f"answer {c}", *pair, each) for c, pair in answer_counts.items()
+            c: bound(f"answer {c}", n, k, each) for c, (n, k) in answer_counts.items()
         },
     }
 

@@ -87,7 +87,8 @@ class MultilabelCertificate(HeldOutCertificate):
             union = right + false + missed
             jaccard[name] = max(lower_limit(right, union, each), 0.0) if union else 0.0
         f1 = {name: 2 * j / (1 + j) for name, j in jaccard.items()}
-        micro = ratio_at_least(*np.array(self.matches).T, len(self.label_counts), delta)
+        right, union = np.array(self.matches).T
+        micro = ratio_at_least(right, union, len(self.label_counts), delta)
         return {
             "bound": upper_limit(self.n_errors, self.n, delta),
             "label_bounds": errors,

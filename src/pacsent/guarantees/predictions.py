@@ -118,7 +118,7 @@ def certify_predictions(
     if len(set(names)) != len(names) or not names:
         raise ValueError(f"classes must be all different, at least one. Got {few(names)} instead.")
     names = as_classes(names).tolist()
-    chosen = {}
+    chosen: dict[str, Any] = {}
     for what, values in (("recall", recall), ("precision", precision)):
         if isinstance(values, str):
             values = names if values == "all" else [values]

@@ -42,7 +42,7 @@ class TextCheck:
             self.n_answered += n_answered
             keys = self._rng.random(n_samples(X))
             limit = self._sample[-1][0] if len(self._sample) >= _MAX_COMPARED else 1.0
-            rows = np.flatnonzero(keys < limit)
+            rows = np.flatnonzero(keys < limit).tolist()
             self._sample += [(keys[row], log_proba[row], select_rows(X, [row])) for row in rows]
             self._sample = sorted(self._sample, key=lambda item: item[0])[:_MAX_COMPARED]
 

@@ -284,7 +284,7 @@ def control_risk(
     starts = np.searchsorted(GRID, STARTS)
     if planning is not None:
         planned = _shuffled_rows(*planning, classes, seed)
-        losses = [discoveries(*planned, threshold) for threshold in GRID]
+        losses = [discoveries(planned[0], planned[1], threshold) for threshold in GRID]
         means = np.array([x.mean() if x.size >= _MIN_PLANNING_TEXTS else 0.0 for x in losses])
         # the lowest threshold from which on all are below the fraction
         worst = np.maximum.accumulate(means[::-1])[::-1]
