@@ -93,7 +93,7 @@ def test_search_with_filters_and_guarantees(client):
 def test_a_certified_index_reports_its_guarantee(vectorizer):  # noqa: F811
     index = Index(vectorizer)
     index.add([f"text about {w}" for w in WORDS])
-    index.certify([f"a story of {w}" for w in WORDS], range(len(WORDS)), k=3)
+    index.certify([f"{w} story" for w in WORDS], range(len(WORDS)), k=3)
     client = client_of(ServedModel("english", vectorizer, index=index))
     content = post(client, "/search", {"query": "wine", "guarantee": 0.5})[1]
     assert "at least 50 %" in content["guarantee"] and content["nothing"] == [False]
