@@ -44,13 +44,13 @@ units = 1000 * len(lines)
 """,
     "encode, MB/s": """
 texts = real("imdb").test_texts[:10_000] if data else invented(10_000)
-encoder = make("Average", words.astype(np.float32)).fit(texts[:100])
+encoder = make_encoder("Average", words.astype(np.float32)).fit(texts[:100])
 few, all_ = (lambda: encoder.transform(texts[:100])), (lambda: encoder.transform(texts))
 units = sum(len(text.encode()) for text in texts) / 1e6
 """,
     "encode short texts, MB/s": """
 texts = real("subj").train_texts if data else [text[:130] for text in invented(10_000)]
-encoder = make("Average", words.astype(np.float32)).fit(texts[:100])
+encoder = make_encoder("Average", words.astype(np.float32)).fit(texts[:100])
 few, all_ = (lambda: encoder.transform(texts[:100])), (lambda: encoder.transform(texts))
 units = sum(len(text.encode()) for text in texts) / 1e6
 """,
@@ -58,28 +58,28 @@ units = sum(len(text.encode()) for text in texts) / 1e6
 train, texts = invented(3000), invented(3000, seed=1)
 if data:
     train, texts = real("20news").train_texts, real("20news").test_texts[:3000]
-solver = make("PB-neg", words, random_state=0).fit(train)
+solver = make_encoder("PB-neg", words, random_state=0).fit(train)
 few, all_ = (lambda: solver.transform(texts[:100])), (lambda: solver.transform(texts))
 units = len(texts)
 """,
     "PB-neg of short texts, texts/s": """
 texts = [*real("subj").train_texts, *real("subj").test_texts] if data else [
     text[:130] for text in invented(5000)]
-solver = make("PB-neg", words, random_state=0, on_empty="ignore").fit(texts)
+solver = make_encoder("PB-neg", words, random_state=0, on_empty="ignore").fit(texts)
 few, all_ = (lambda: solver.transform(texts[:1024])), (lambda: solver.transform(texts[:4096]))
 units = len(texts[:4096])
 """,
     "PB-neg, lam 8 for each token, texts/s": """
 fitted, texts = (real("imdb").train_texts[::5], real("imdb").test_texts[::100]) if data else (
     invented(2000), invented(250, seed=1))
-solver = make("PB-neg", words, lam=8.0, lam_mode="per-token", random_state=0).fit(fitted)
+solver = make_encoder("PB-neg", words, lam=8.0, lam_mode="per-token", random_state=0).fit(fitted)
 few, all_ = (lambda: solver.transform(texts[:20])), (lambda: solver.transform(texts))
 units = len(texts)
 """,
     "w-PB-neg, texts/s": """
 texts = real("imdb").train_texts[::5] if data else invented(2000)
-few = lambda: make("w-PB-neg", words, random_state=0).fit(texts[:100])
-all_ = lambda: make("w-PB-neg", words, random_state=0).fit(texts)
+few = lambda: make_encoder("w-PB-neg", words, random_state=0).fit(texts[:100])
+all_ = lambda: make_encoder("w-PB-neg", words, random_state=0).fit(texts)
 units = len(texts)
 """,
     "w-PB-neg beyond the caches, texts/s": """
@@ -89,26 +89,26 @@ names, picked = [f"word{i}" for i in range(n)], rng.integers(0, n, (n // 15, 24)
 tables = (0.1 * rng.standard_normal((2, n, 300))).astype(np.float32)
 many = WordVectors(Vocabulary(names, np.full(n, 2)), *tables)
 texts = [[names[i] for i in row] for row in picked]
-few = lambda: make("w-PB-neg", many, random_state=0, n_epochs=1).fit(texts[:100])
-all_ = lambda: make("w-PB-neg", many, random_state=0, n_epochs=20).fit(texts)
+few = lambda: make_encoder("w-PB-neg", many, random_state=0, n_epochs=1).fit(texts[:100])
+all_ = lambda: make_encoder("w-PB-neg", many, random_state=0, n_epochs=20).fit(texts)
 units = 20 * len(texts)
 """,
     "PB-01, texts/s": """
 texts = [*real("subj").train_texts, *real("subj").test_texts] if data else [
     text[:130] for text in invented(5000)]
-solver = make("PB-01", words, random_state=0, on_empty="ignore").fit(texts[:3000])
+solver = make_encoder("PB-01", words, random_state=0, on_empty="ignore").fit(texts[:3000])
 few, all_ = (lambda: solver.transform(texts[-100:])), (lambda: solver.transform(texts[-1024:]))
 units = len(texts[-1024:])
 """,
     "PV-DBOW, texts trained/s": """
 texts = real("imdb").train_texts[::25] if data else invented(1000)
-few = lambda: make("PV-DBOW", words, random_state=0, n_epochs=2).fit(texts[:100])
-all_ = lambda: make("PV-DBOW", words, random_state=0, n_epochs=2).fit(texts)
+few = lambda: make_encoder("PV-DBOW", words, random_state=0, n_epochs=2).fit(texts[:100])
+all_ = lambda: make_encoder("PV-DBOW", words, random_state=0, n_epochs=2).fit(texts)
 units = len(texts)
 """,
     "PV-DBOW, texts inferred/s": """
 texts = real("imdb").test_texts[::10] if data else invented(2500)
-solver = make("PV-DBOW", words, random_state=0, n_epochs=2).fit(texts)
+solver = make_encoder("PV-DBOW", words, random_state=0, n_epochs=2).fit(texts)
 few, all_ = (lambda: solver.transform(texts[:100])), (lambda: solver.transform(texts))
 units = len(texts)
 """,
@@ -154,7 +154,7 @@ from pacsent.maths.regressions import grid_search
 texts, y = labelled(3000)
 if data:
     texts, y = real("20news").train_texts, real("20news").train_labels
-X = make("Average", words, on_empty="ignore").fit(texts).transform(texts)
+X = make_encoder("Average", words, on_empty="ignore").fit(texts).transform(texts)
 y = np.unique(y, return_inverse=True)[1]
 few = lambda: grid_search(X, y, np.arange(y.size) % 5, n_classes=y.max() + 1, Cs=(1.0,))
 all_ = lambda: grid_search(X, y, np.arange(y.size) % 5, n_classes=y.max() + 1)
@@ -208,10 +208,12 @@ import atexit, json, os, shutil, sys, tempfile, time, warnings
 warnings.simplefilter("ignore")
 given = json.loads(sys.argv[1])
 import numpy as np
-from pacsent import Vocabulary, WordVectors, load, make
+from pacsent import Vocabulary, WordVectors, load, make_encoder
 try:
+    from pacsent import make_encoder
     from pacsent.paper import benchmark_datasets as datasets
 except ImportError:  # as at 4870436
+    from pacsent import make as make_encoder
     from pacsent.bench import datasets
 if os.environ.get("PACSENT_TINY") and not given["invented"]:
     sys.path.insert(0, given["benchmarks"])

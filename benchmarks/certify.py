@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import WordVectors, certify_encoder, make
+from pacsent import WordVectors, certify_encoder, make_encoder
 from pacsent.guarantees import continuation
 from pacsent.guarantees.certificate import pack_losses, unpack_losses
 from pacsent.guarantees.encoder_certificate import CertifyOptions, prepare
@@ -62,7 +62,9 @@ def certificates(words, given):
     for name in DATASETS:
         encoded = encoded_texts(words, name, given.data)
         started = time.perf_counter()
-        found = certify_encoder(make("PB-L2", words), encoded, holdout=0.1, random_state=SEED)
+        found = certify_encoder(
+            make_encoder("PB-L2", words), encoded, test_size=0.1, random_state=SEED
+        )
         seconds = time.perf_counter() - started
         found.verify()
         rows.append(
@@ -98,7 +100,9 @@ def what_follows(words, given):
         encoded = encoded.take(np.flatnonzero(np.diff(encoded.offsets) >= 5)[:5000])
         head, tail = continuation.cut(encoded)
         options = GibbsOptions(random_state=SEED)
-        found, gibbs = word_certificate.measure(prepare(make("PB-L2", words), head, options))
+        found, gibbs = word_certificate.measure(
+            prepare(make_encoder("PB-L2", words), head, options)
+        )
         counts = words.vocabulary.count(tail.take(gibbs.parts.rows))
         one = np.zeros(1), np.zeros(1, dtype=np.int64)  # R- is known already: leave it out
         risk = gibbs_risk(
@@ -107,7 +111,9 @@ def what_follows(words, given):
         )  # fmt: skip
         weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
         realised = 0.5 * (weight @ risk.positive + found.noise_risk)
-        default = certify_encoder(make("PB-L2", words), encoded, holdout=0.5, random_state=SEED)
+        default = certify_encoder(
+            make_encoder("PB-L2", words), encoded, test_size=0.5, random_state=SEED
+        )
         rows.append(
             {
                 "dataset": name,
@@ -138,7 +144,7 @@ def splits(words, given):
         encoded = encoded_texts(words, name, given.data)
         # the rule, and one loss a document, by the library; documents set aside are not counted
         options = CertifyOptions(random_state=SEED)
-        _, measured = continuation.measure(prepare(make("PB-L2", words), encoded, options))
+        _, measured = continuation.measure(prepare(make_encoder("PB-L2", words), encoded, options))
         losses = unpack_losses(pack_losses(measured.losses))
         truth = losses.mean()
         rng = np.random.default_rng(SEED)
@@ -186,11 +192,11 @@ def kinds(words, given):
         ("PB-L2", "B", "prior"),
         ("PB-L2", "C", "auto"),
     ):
-        chosen = {"holdout": 0.25 if kind == "A'" else 0.1, "random_state": SEED}
+        chosen = {"test_size": 0.25 if kind == "A'" else 0.1, "random_state": SEED}
         if kind != "continuation":
             chosen["posterior"] = posterior
         options, module = simulation.MEASURED[kind]
-        encoder = make(method, words, on_empty="ignore")
+        encoder = make_encoder(method, words, on_empty="ignore")
         found, _ = module.measure(prepare(encoder, encoded, options(**chosen)))
         found.verify()
         rows.append(

@@ -35,7 +35,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
 from harness import finish, parser_for
-from pacsent import TextClassifier, make
+from pacsent import TextClassifier, make_encoder
 from pacsent import load as open_model
 from pacsent.classify import fitting
 from pacsent.paper import benchmark_datasets as datasets
@@ -125,7 +125,7 @@ def tf_idf(train, y, test, words, seed, groups=None):
 
 
 def average(train, y, test, words, seed, groups=None):
-    vectorizer = make("Average", words, on_empty="ignore").fit(train)
+    vectorizer = make_encoder("Average", words, on_empty="ignore").fit(train)
     X, Z = vectorizer.transform(train), vectorizer.transform(test)
     mean = X.mean(axis=0)
     scale = 1 / np.sqrt(((X - mean) ** 2).sum(axis=1).mean())

@@ -21,7 +21,7 @@ import numpy as np
 from classify import draw, in_parallel, load
 from gibbs_linear import Normal, bound, minimise_bound, recursive_bound
 from harness import finish, parser_for
-from pacsent import CertifiedClassifier, TextClassifier, make
+from pacsent import CertifiedClassifier, TextClassifier, make_encoder
 from pacsent import load as open_model
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.gaussian_process import laplace
@@ -38,7 +38,7 @@ METHODS = ("held out", "Laplace", "gradient", "prior from half", "recursive")
 def features(texts, outside, words):
     """tf-idf and vectors of texts; weights and centre come from other texts, without labels."""
     X = NGrams.of(outside, (1, 2)).tf_idf(texts)
-    vectorizer = make("Average", words, on_empty="ignore").fit(outside)
+    vectorizer = make_encoder("Average", words, on_empty="ignore").fit(outside)
     known = vectorizer.transform(outside).astype(float)
     mean = known.mean(axis=0)
     size = np.sqrt(((known - mean) ** 2).sum(axis=1).mean())
@@ -117,7 +117,7 @@ def one_draw(task):
     signs = np.where(labels == 1, 1.0, -1.0)
     X, E = features(texts, [train[i] for i in outside], words)
     model = CertifiedClassifier(
-        TextClassifier(words, n_jobs=1), holdout=0.2, random_state=seed
+        TextClassifier(words, n_jobs=1), calibration_size=0.2, random_state=seed
     ).fit(texts, labels)
     kept = model.certificate_
     held_out = upper_limit(kept.n_errors, kept.n, DELTA)

@@ -22,7 +22,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import make, text
+from pacsent import make_encoder, text
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.words.vectors import WordVectors
 
@@ -34,7 +34,7 @@ def contestants(words):
     table, vocabulary = words.input_vectors, words.vocabulary
     made = {}
     # anything would do as training text: the plain average learns nothing
-    vectorizer = make("Average", words, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
+    vectorizer = make_encoder("Average", words, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
     made["pacsent"] = vectorizer.transform
 
     index = {word: i for i, word in enumerate(vocabulary.words)}
@@ -130,10 +130,10 @@ def main():
     functions = contestants(words)
     for name, dtype in (("pacsent, float16 table", np.float16),):
         narrow = WordVectors(words.vocabulary, np.asarray(half.input_vectors, dtype=dtype))
-        vectorizer = make("Average", narrow, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
+        vectorizer = make_encoder("Average", narrow, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
         functions[name] = vectorizer.transform
     both = WordVectors(words.vocabulary, words.input_vectors, np.asarray(half.output_vectors))
-    pb = make("PB-L2", both, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
+    pb = make_encoder("PB-L2", both, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
     functions["pacsent PB-L2 (two tables)"] = pb.transform
 
     known = words.vocabulary.index
@@ -170,7 +170,7 @@ def main():
         summary[f"floor {corpus} /s"] = round(speed / n_bytes)
         summary[f"times the floor {corpus}"] = round(speed / n_bytes / rate, 2)
     summary["copy bandwidth GB/s"] = round(speed / 1e9, 1)
-    average = make("Average", words, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
+    average = make_encoder("Average", words, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
     growth = stream_growth(average, corpora["SUBJ"])
     summary["MB grown over 100,000 streamed sentences"] = round(growth, 1)
     summary = {"ratio": min(summary[f"ratio {corpus}"] for corpus in corpora), **summary}

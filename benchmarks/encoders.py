@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import load, make
+from pacsent import load, make_encoder
 from pacsent.datasets import load_books
 from pacsent.encoders import as_encoder
 from pacsent.encoders.external_encoders import PROBE, StoredVectors
@@ -164,7 +164,7 @@ def encode_others(given):
 @cache
 def encoder_of(name, stored):
     if name in ("Average", "PB-L2", "SIF-sum"):
-        return make(name, "english", on_empty="ignore", n_jobs=1).fit([])
+        return make_encoder(name, "english", on_empty="ignore", n_jobs=1).fit([])
     if name == "distilled":
         return load("english").sentences.set_params(on_empty="ignore", n_jobs=1)
     texts, vectors = [], []

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import pearsonr, spearmanr
 
 from harness import finish, parser_for
-from pacsent import load, make
+from pacsent import load, make_encoder
 from pacsent.maths import regressions
 from pacsent.maths.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
@@ -57,7 +57,7 @@ def accuracy(X, y, Z, truth) -> float:
 
 
 def quiet(name, words, **params):
-    return make(name, words, on_empty="ignore", **params)
+    return make_encoder(name, words, on_empty="ignore", **params)
 
 
 # ------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ import target_data
 from harness import finish, parser_for
 from pacsent import CertifiedClassifier, TextClassifier, certify_predictions
 from pacsent.guarantees import (
-    StreamWatcher,
+    DriftMonitor,
     compare,
     control_risk,
 )
@@ -137,7 +137,7 @@ def one_draw(known, other, pool, true, rng):
     wrong = log_proba.argmax(axis=1) != right
     found = {}
     for joint in (False, True):
-        certified = CertifiedClassifier(known, prefit=True, delta=DELTA, joint=joint,
+        certified = CertifiedClassifier(known, prefit=True, delta=DELTA, simultaneous=joint,
                                         random_state=0).calibrate(texts, labels)  # fmt: skip
         three = of_three(certified, log_proba, right, wrong, found)
         if joint:
@@ -153,7 +153,7 @@ def one_draw(known, other, pool, true, rng):
     difference = other_wrong.mean() - wrong.mean()
     found["compare"] = not pair.bounds[0] <= difference <= pair.bounds[1]
     stream = rng.permutation(len(rest))[:300]
-    watcher = StreamWatcher(certified, alpha=DELTA, seed=0)
+    watcher = DriftMonitor(certified, alpha=DELTA, seed=0)
     watcher.see(log_proba[stream])
     found["alarm"] = watcher.alarm
     return found
@@ -163,7 +163,7 @@ def of_three(certified, log_proba, right, wrong, sums):
     sets = log_proba >= certified.set_thresholds(error=ERROR)
     rule, chosen = certified.abstain(error=ERROR), certified.abstain()
     answered = [np.exp(log_proba.max(axis=1)) >= one.threshold for one in (rule, chosen)]
-    if not certified.joint:
+    if not certified.simultaneous:
         sums["answered"] = answered[0].mean()
         some = wrong[answered[1]]
         sums["abstaining with its own error"] = bool(some.size and some.mean() > chosen.error)

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from harness import finish, parser_for
-from pacsent import SkipGram, make
+from pacsent import SkipGram, make_encoder
 from pacsent.words import Corpus, train_pieces
 
 ASKED = ["haus", "könig", "dampfschiff", "traurig", "geigenspielerin"]
@@ -56,7 +56,7 @@ def pairs(data: Path, part: str):
 
 
 def correlation(words, first, second, scores) -> float:
-    method = make("SIF-sum", words, on_empty="ignore").fit([])
+    method = make_encoder("SIF-sum", words, on_empty="ignore").fit([])
     A, B = (method.transform(texts).astype(float) for texts in (first, second))
     norms = np.linalg.norm(A, axis=1) * np.linalg.norm(B, axis=1)
     return 100 * spearmanr((A * B).sum(axis=1) / np.maximum(norms, 1e-30), scores)[0]

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness import finish, parser_for
-from pacsent import make, save, scale
+from pacsent import make_encoder, save, scale
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.scale import stores
 from pacsent.scale.shard_writer import ShardTask
@@ -41,7 +41,7 @@ def model_in(folder: Path, data: Path):
     """The table of encode.py, Average, saved."""
     half = datasets.load_word_vectors(data / "vectors")
     words = WordVectors(half.vocabulary, np.asarray(half.input_vectors, dtype=np.float32))
-    vectorizer = make("Average", words, n_jobs=2, on_empty="ignore").fit(["the"])
+    vectorizer = make_encoder("Average", words, n_jobs=2, on_empty="ignore").fit(["the"])
     save(vectorizer, folder / "model")
     return vectorizer
 

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from harness import finish, parser_for, wikipedia
-from pacsent import Index, make
+from pacsent import Index, make_encoder
 from pacsent.datasets import load_books
 from pacsent.maths.binomial import upper_limit
 from pacsent.paper import benchmark_datasets as datasets
@@ -206,7 +206,7 @@ def main():
     parser.add_argument("--texts", type=int, default=1_000_000, help="speed: passages")
     parser.add_argument("--draws", type=int, default=2000, help="guarantee: repetitions")
     options = parser.parse_args()
-    encoder = make("SIF-sum", "english", on_empty="ignore").fit([])
+    encoder = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
     part = {"speed": speed, "guarantee": guarantee}[options.part]
     rows, title, summary = part(options, encoder)
     finish("search", rows, title=title, summary=summary, save=options.save,

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent import make
+from pacsent import make_encoder
 from pacsent.datasets import load_books
 from pacsent.encoders.export import export
 
@@ -138,7 +138,7 @@ def speed(options):
     many = _json({"input": texts})
     small = _json({"input": [SHORT]})
     with tempfile.TemporaryDirectory() as place:
-        folder = export(make("SIF-sum", "english").fit([]), Path(place) / "model2vec")
+        folder = export(make_encoder("SIF-sum", "english").fit([]), Path(place) / "model2vec")
         ports = free_port(), free_port(), free_port()
         baselines = [sys.executable, str(Path(__file__).parent / "baselines" / "handlers.py")]
         serve = [sys.executable, "-m", "pacsent", "serve", "english", "--port"]

@@ -7,7 +7,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from pacsent import METHODS, SkipGram, make
+from pacsent import SkipGram, make_encoder
+from pacsent.encoders import METHODS
 from pacsent.paper import benchmark_datasets as datasets
 
 source = datasets.generate(2000, random_state=0)  # to train words on
@@ -23,11 +24,13 @@ words = (
 )
 print("methods:", ", ".join(METHODS))
 for method in ("Average", "PB-L2", "PB-neg"):
-    classifier = make_pipeline(make(method, words), LogisticRegression(C=100, max_iter=1000))
+    classifier = make_pipeline(
+        make_encoder(method, words), LogisticRegression(C=100, max_iter=1000)
+    )
     classifier.fit(target.texts[train], target.labels[train])
     print(f"{method:8} accuracy {classifier.score(target.texts[test], target.labels[test]):.3f}")
 
-means, variances = make("PB-neg", words, lam=8.0).fit(target.texts).posterior(target.texts)
+means, variances = make_encoder("PB-neg", words, lam=8.0).fit(target.texts).posterior(target.texts)
 lengths = np.array([len(text.split()) for text in target.texts])
 for low, high in ((0, 30), (30, 60), (60, 10_000)):
     some = (lengths >= low) & (lengths < high)

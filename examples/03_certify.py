@@ -5,7 +5,7 @@
 The texts come from the paper's generative model, so that the example needs no file.
 """
 
-from pacsent import SkipGram, certify_encoder, make
+from pacsent import SkipGram, certify_encoder, make_encoder
 from pacsent.paper import benchmark_datasets as datasets
 
 source = datasets.generate(2000, random_state=0)
@@ -18,6 +18,8 @@ words = (
     .word_vectors_
 )
 
-certificate = certify_encoder(make("PB-neg", words), target.texts, delta=0.05, random_state=0)
+certificate = certify_encoder(
+    make_encoder("PB-neg", words), target.texts, delta=0.05, random_state=0
+)
 print(certificate)
 print("recomputed from its parts:", certificate.verify())

@@ -3,7 +3,7 @@
 For each method: test accuracy, the certified risk, and the risk on documents that were held out.
 """
 
-from pacsent import SkipGram, certify_encoder, evaluate, make
+from pacsent import SkipGram, certify_encoder, evaluate, make_encoder
 from pacsent.paper import generate
 
 settings = {"n_topics": 4, "n_words": 500, "topic_share": 0.5}
@@ -20,7 +20,9 @@ for method in ("Average", "PB-L2", "PB-neg"):
     if method == "Average":
         print(f"{method:10} {result.accuracy:8.3f}")
         continue
-    certificate = certify_encoder(make(method, words), target.texts, holdout=0.2, random_state=0)
+    certificate = certify_encoder(
+        make_encoder(method, words), target.texts, test_size=0.2, random_state=0
+    )
     print(
         f"{method:10} {result.accuracy:8.3f} {certificate.bound:9.3f} "
         f"{certificate.held_out_risk:8.3f}"

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
-from pacsent.encoders.methods import make
+from pacsent.encoders.methods import make_encoder
 from pacsent.encoders.methods.closed_forms import AverageVectorizer, IDFVectorizer
 from pacsent.guarantees import read_certificate
 from pacsent.guarantees.calibration import encode_ids
@@ -68,8 +68,8 @@ def vectorizer(language):
 
 @pytest.fixture(scope="module", params=KINDS)
 def certificate(request, vectorizer, documents):
-    holdout = 0.25 if request.param == "B" else 0.1  # B counts documents: enough of them
-    return certify(vectorizer, documents, request.param, holdout=holdout)
+    calibration_size = 0.25 if request.param == "B" else 0.1  # B counts documents: enough of them
+    return certify(vectorizer, documents, request.param, calibration_size=calibration_size)
 
 
 class TestEveryKind:
@@ -141,7 +141,7 @@ class TestWords:
     @pytest.mark.usefixtures("uncalibrated")
     def test_any_posterior_may_be_certified_against_the_exact_kl(self, vectorizer, documents):
         means, variances = vectorizer.fit(documents).posterior(documents)
-        learned = make("PB-neg", vectorizer.word_vectors, n_negatives=5).fit(documents)
+        learned = make_encoder("PB-neg", vectorizer.word_vectors, n_negatives=5).fit(documents)
         for posterior in ((means, variances), learned.posterior(documents)):
             certificate, gibbs = certify(
                 vectorizer, documents, posterior=posterior, return_posterior=True
@@ -202,8 +202,8 @@ class TestWords:
 
 class TestDocuments:
     def test_word_posteriors_learned_from_the_documents(self, language, documents):
-        learned = make("w-PB-neg", language.words, prior_variance=0.01, n_negatives=5, n_epochs=3,
-                       n_jobs=1)  # fmt: skip
+        settings = {"prior_variance": 0.01, "n_negatives": 5, "n_epochs": 3, "n_jobs": 1}
+        learned = make_encoder("w-PB-neg", language.words, **settings)
         stay = certify(learned, documents, "B", posterior="prior")
         auto = certify(learned, documents, "B")
         assert (stay.posterior, stay.kl) == ("prior", 0.0)
@@ -317,8 +317,8 @@ class TestRefusals:
             *(({"delta": delta}, r"delta must be strictly between 0 and 1. Got")
               for delta in (0.0, 1.0, "0.05")),
             ({"random_state": -1}, "random_state must be an integer of at least 0"),
-            ({"split": 0.9, "holdout": 0.2}, "split and holdout must be shares"),
-            ({"holdout": "some"}, "split and holdout must be shares"),
+            ({"split": 0.9, "calibration_size": 0.2}, "split and calibration_size must be shares"),
+            ({"calibration_size": "some"}, "split and calibration_size must be shares"),
             ({"n_candidates": 0}, "n_candidates must be an integer of at least 1"),
             ({"n_candidates": True}, "n_candidates must be an integer of at least 1. Got True"),
             ({"overlap": "keep"}, "overlap must be 'refuse' or 'drop'"),

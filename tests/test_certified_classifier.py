@@ -191,11 +191,13 @@ def test_weights_and_groups_reach_an_estimator_that_takes_them():
         CertifiedClassifier(pipeline()).fit(*texts_of(40), [1.0] * 40)
 
 
-@pytest.mark.parametrize(("holdout", "scope"), [(0.2, "same groups"), (0.5, "groups")])
-def test_a_guarantee_for_new_groups_needs_whole_groups_held_out(holdout, scope):
+@pytest.mark.parametrize(("calibration_size", "scope"), [(0.2, "same groups"), (0.5, "groups")])
+def test_a_guarantee_for_new_groups_needs_whole_groups_held_out(calibration_size, scope):
     X, y = rows_of(400)
     groups = np.arange(400) % 20
-    certified = CertifiedClassifier(LogisticRegression(), holdout=holdout, random_state=0)
+    certified = CertifiedClassifier(
+        LogisticRegression(), calibration_size=calibration_size, random_state=0
+    )
     certificate = certified.fit(X, y, groups=groups).certificate_
     assert certificate.scope == scope and certificate.verify()
     assert certificate.n == (80 if scope == "same groups" else 10)
@@ -222,7 +224,7 @@ WRONG = {
     "a missing text": (lambda X, y: ([None, *X[1:]], y), "row 0"),
     "too few to fit": (
         lambda X, y: (X, ["a", "a", *["b"] * 58]),
-        "holdout must leave at least two",
+        "calibration_size must leave at least two",
     ),
     "groups missing": (lambda X, y: (X, y, None, [1]), "groups must be one for each"),
 }
@@ -241,8 +243,9 @@ def test_wrong_data_is_refused_and_changes_nothing(name, on_texts):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"holdout": 1.0}, "holdout"), ({"holdout": "some"}, "holdout"), ({"delta": 0}, "delta"),
-        ({"n_candidates": 0}, "n_candidates"), ({"joint": "x"}, "joint"),
+        ({"calibration_size": 1.0}, "calibration_size"), ({"delta": 0}, "delta"),
+        ({"calibration_size": "some"}, "calibration_size"),
+        ({"n_candidates": 0}, "n_candidates"), ({"simultaneous": "x"}, "simultaneous"),
         ({"random_state": -1}, "random_state"), ({"prefit": 2}, "prefit"),
     ],
 )  # fmt: skip
@@ -301,7 +304,7 @@ def test_texts_that_were_fitted_cannot_calibrate(on_texts, on_rows):
     X, y = rows_of(400)
     with pytest.raises(ValueError, match=r"280 of these 400"):
         certify(on_rows, X, y)
-    certified = CertifiedClassifier(TextClassifier(None), holdout=0.5).fit(
+    certified = CertifiedClassifier(TextClassifier(None), calibration_size=0.5).fit(
         texts[:100], labels[:100]
     )
     again = CertifiedClassifier(certified.estimator_, prefit=True)
@@ -314,8 +317,8 @@ def test_texts_that_were_fitted_cannot_calibrate(on_texts, on_rows):
 
 def test_copies_of_rows_stay_together_and_count_once():
     X, y = rows_of(150)
-    once = CertifiedClassifier(LogisticRegression(), holdout=0.4, random_state=0).fit(X, y)
-    thrice = CertifiedClassifier(LogisticRegression(), holdout=0.4, random_state=0)
+    once = CertifiedClassifier(LogisticRegression(), calibration_size=0.4, random_state=0).fit(X, y)
+    thrice = CertifiedClassifier(LogisticRegression(), calibration_size=0.4, random_state=0)
     thrice.fit(np.tile(X, (3, 1)), np.tile(y, 3))
     assert once.certificate_.n == 60
     assert thrice.certificate_.bound >= 0.9 * once.certificate_.bound
@@ -335,7 +338,7 @@ def test_the_best_of_many_candidates_is_corrected_for_by_sets_and_abstention():
         CertifiedClassifier(LogisticRegression(), n_candidates=n, random_state=0).fit(X, y)
         for n in (1, 50)
     )
-    joint = CertifiedClassifier(LogisticRegression(), joint=True, random_state=0).fit(X, y)
+    joint = CertifiedClassifier(LogisticRegression(), simultaneous=True, random_state=0).fit(X, y)
     assert joint.certificate_.delta == joint.abstain(error=0.2).delta == pytest.approx(0.05 / 3)
     assert min(joint.certificate_.bound, many.certificate_.bound) > one.certificate_.bound
     levels = [each.set_thresholds(error=0.2)[0] for each in (joint, many, one)]
@@ -351,7 +354,7 @@ def test_the_best_of_many_candidates_is_corrected_for_by_sets_and_abstention():
 
 def test_the_rules_of_the_shell_and_the_server_honour_joint_and_candidates():
     texts, labels = texts_of(300)
-    given = {"joint": True, "n_candidates": 4, "random_state": 0}
+    given = {"simultaneous": True, "n_candidates": 4, "random_state": 0}
     plain, both = (
         CertifiedClassifier(TextClassifier(None), **options).fit(texts, labels)
         for options in ({"random_state": 0}, given)
@@ -469,7 +472,7 @@ def market(n):
 
 @pytest.fixture(scope="module")
 def on_reviews():
-    return CertifiedClassifier(TextClassifier(None), holdout=0.4, random_state=0).fit(
+    return CertifiedClassifier(TextClassifier(None), calibration_size=0.4, random_state=0).fit(
         *reviews(300, 0)
     )
 
@@ -663,7 +666,7 @@ def on_sets():
 
 def test_sets_of_labels_are_certified_by_themselves(on_sets, tmp_path):
     found = on_sets.certificate_
-    assert found.kind == "multilabel" and found.n == 120 and found.holdout == 0.4
+    assert found.kind == "multilabel" and found.n == 120 and found.calibration_size == 0.4
     texts, sets = labelled(400, seed=1)
     has = np.array([[label in some for label in LABELS] for some in sets])
     given = on_sets.predict_with_scores(texts)[0]

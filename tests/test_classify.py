@@ -18,10 +18,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import pacsent
-from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make
+from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make_encoder
 from pacsent.classify import classifier_state, fitting
 from pacsent.datasets import load_banking
-from pacsent.guarantees.stream_watcher import monitors_of
+from pacsent.guarantees.drift_monitor import monitors_of
 from pacsent.text.ngrams import NGrams
 
 GOOD = ["good", "great", "fine", "lovely", "superb", "brilliant", "moving", "warm"]
@@ -238,7 +238,7 @@ def test_top_features_are_the_words_of_the_class(words):
 def test_a_saved_classifier_comes_back_the_same(words, tmp_path, with_words):
     texts, labels = reviews(200, n_classes=3)
     classifier = CertifiedClassifier(
-        TextClassifier(words if with_words else None), holdout=0.3
+        TextClassifier(words if with_words else None), calibration_size=0.3
     ).fit(texts, labels)
     pacsent.save(classifier, tmp_path / "model")
     back = pacsent.load(tmp_path / "model")
@@ -312,7 +312,7 @@ def test_a_mixture_is_the_sum_of_its_parts(words):
 
 def fitting_rows(words, texts, y):
     X = NGrams.of(texts, (1, 2)).tf_idf(texts)
-    E = make("Average", words).fit(texts).transform(texts).astype(np.float32)
+    E = make_encoder("Average", words).fit(texts).transform(texts).astype(np.float32)
     return fitting.Labelled(X, E, y, 3, np.ones(y.size))
 
 
@@ -375,7 +375,7 @@ def test_nothing_is_predicted_before_fit(method):
 
 def test_promises_of_grouped_texts_say_that_they_are_about_these_groups():
     texts = [f"{'good' if i % 2 else 'bad'} film {i}" for i in range(60)]
-    classifier = CertifiedClassifier(TextClassifier(None), holdout=0.3)
+    classifier = CertifiedClassifier(TextClassifier(None), calibration_size=0.3)
     classifier.fit(texts, [i % 2 for i in range(60)], groups=[i % 5 for i in range(60)])
     assert "NOT a guarantee for new groups" in str(classifier.certificate_)
 
@@ -498,9 +498,9 @@ def test_wrong_options_are_refused_and_change_nothing(parameters, how, message):
 
 def test_a_refused_fit_leaves_a_fitted_classifier_as_it_was():
     texts, labels = reviews(60)
-    classifier = CertifiedClassifier(TextClassifier(None), holdout=0.3, random_state=0).fit(
-        texts, labels
-    )
+    classifier = CertifiedClassifier(
+        TextClassifier(None), calibration_size=0.3, random_state=0
+    ).fit(texts, labels)
     before = dict(vars(classifier))
     for wrong in ([" "] * 20, ["p", "q"] * 10), (["a b"] * 3, ["p", "q", "q"]), ({"a", "b"}, "pq"):
         with pytest.raises((ValueError, TypeError)):
@@ -604,7 +604,9 @@ CRAFTED_CERTIFIED = {
 
 @pytest.fixture(scope="module")
 def held_out(words):
-    return CertifiedClassifier(TextClassifier(words), holdout=0.3, random_state=0).fit(*reviews(90))
+    return CertifiedClassifier(TextClassifier(words), calibration_size=0.3, random_state=0).fit(
+        *reviews(90)
+    )
 
 
 @pytest.mark.parametrize("kind", [*CRAFTED, *CRAFTED_CERTIFIED])
@@ -698,7 +700,7 @@ def test_the_listing_shows_what_words_add_through_vectors_too(words):
 
 
 def test_what_no_word_adds_is_one_row(words):
-    classifier = TextClassifier(make("PB-L2", words)).fit(*reviews(100))
+    classifier = TextClassifier(make_encoder("PB-L2", words)).fit(*reviews(100))
     found = classifier.explain("a good film", "good")
     assert found.vector_rest == pytest.approx(found.from_vectors) != 0
     assert "in no single word" in str(found) and "in no single word" in found.to_html()

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 import pacsent
 from helpers import all_commands
-from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make, save
+from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make_encoder, save
 from pacsent.cli import cli
 from pacsent.cli.command_line import FAMILIES
 from pacsent.cli.printing import echo_json, table
@@ -61,8 +61,10 @@ def folder(tmp_path_factory):
     tables = rng.standard_normal((2, 40, 4), dtype=np.float32)
     vectors = WordVectors(Vocabulary(words, range(100, 60, -1)), *tables)
     save(vectors, folder / "words")
-    save(make("PB-L2", vectors).fit(texts), folder / "model")
-    classifier = CertifiedClassifier(TextClassifier(None, n_jobs=1), holdout=0.5, random_state=0)
+    save(make_encoder("PB-L2", vectors).fit(texts), folder / "model")
+    classifier = CertifiedClassifier(
+        TextClassifier(None, n_jobs=1), calibration_size=0.5, random_state=0
+    )
     save(classifier.fit(texts, labels), folder / "classifier")
     return folder
 
@@ -346,7 +348,7 @@ def test_certify_passes_warnings_on_and_says_that_it_fits_again(tmp_path, rng, m
     tables = rng.normal(size=(2, 20, 3)).astype(np.float32)
     vectors = WordVectors(Vocabulary(words, range(100, 80, -1), normalise="unicode"), *tables)
     texts = [" ".join(rng.choice(words, 12)) for _ in range(40)]
-    vectorizer = make("PB-IDF-L2", vectors).fit(texts[:20])
+    vectorizer = make_encoder("PB-IDF-L2", vectors).fit(texts[:20])
     save(vectorizer, tmp_path / "model")
     (tmp_path / "t.jsonl").write_text("".join(json.dumps({"body": t}) + "\n" for t in texts[20:]))
     original = type(vectorizer).fit

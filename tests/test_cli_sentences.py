@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pacsent import load, make, save
+from pacsent import load, make_encoder, save
 from pacsent.cli import cli
 
 
@@ -38,7 +38,7 @@ def model(files, run):
 def test_fit_writes_a_model_that_loads(model, toy_word_vectors, tiny_corpus):
     loaded = load(model)
     assert (loaded.lam, loaded.alpha, loaded.swap_roles) == (2.0, None, False)
-    expected = make("PB-L2", toy_word_vectors, lam=2.0, on_empty="ignore").fit_transform(
+    expected = make_encoder("PB-L2", toy_word_vectors, lam=2.0, on_empty="ignore").fit_transform(
         tiny_corpus
     )
     assert_allclose(loaded.set_params(on_empty="ignore").transform(tiny_corpus), expected)
@@ -133,7 +133,7 @@ def test_embed_takes_word_vectors_for_methods_that_learn_nothing_from_text(files
 
 def test_a_method_for_a_model_that_has_one_is_refused(tmp_path, toy_word_vectors):
 
-    save(make("PB-L2", toy_word_vectors).fit(["good film"]), tmp_path / "model")
+    save(make_encoder("PB-L2", toy_word_vectors).fit(["good film"]), tmp_path / "model")
     (tmp_path / "t.txt").write_text("good film\n" * 20)
     arguments = [
         "paper",

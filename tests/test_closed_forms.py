@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pacsent import METHODS, Vocabulary, WordVectors, make
-from pacsent.encoders import AverageVectorizer, EmptySentenceWarning, IDFVectorizer
+from pacsent import Vocabulary, WordVectors, make_encoder
+from pacsent.encoders import METHODS, AverageVectorizer, EmptySentenceWarning, IDFVectorizer
 from reference.gaussian_reference import idf_l2_posterior, l2_posterior
 
 INF = float("inf")
@@ -99,7 +99,7 @@ def test_golden_numbers_through_the_estimators(golden):
             settings["lam"] = 1 / row["inv_lambda"] if row["inv_lambda"] else INF
         if name.endswith("Average") and "alpha" in row:
             settings["alpha"] = row["alpha"]
-        means, variances = make(name, words, **settings).fit(X).posterior(X)
+        means, variances = make_encoder(name, words, **settings).fit(X).posterior(X)
         assert_allclose(means[row["sentence"]], row["mu"], rtol=1e-12, atol=1e-14)
         if "var_exact_kl" in row:
             assert_allclose(variances[row["sentence"]], row["var_exact_kl"], rtol=1e-12)
@@ -107,9 +107,9 @@ def test_golden_numbers_through_the_estimators(golden):
 
 def test_three_words_by_hand(toy_word_vectors):
     # film (1, 0), good (.5, .5), twice film: mean of A (5/6, 1/6), mean of B (1/3, 5/6)
-    [mean] = make("Average", toy_word_vectors).fit([""]).transform(["film good film"])
+    [mean] = make_encoder("Average", toy_word_vectors).fit([""]).transform(["film good film"])
     assert_allclose(mean, [5 / 6, 1 / 6], rtol=1e-6)
-    pb = make("PB-L2", toy_word_vectors, lam=1.5).fit([""])  # alpha = 3 / 1.5 = 2
+    pb = make_encoder("PB-L2", toy_word_vectors, lam=1.5).fit([""])  # alpha = 3 / 1.5 = 2
     means, variances = pb.posterior(["film good film"])
     assert_allclose(means[0], [(5 / 6 + 2 / 3) / 3, (1 / 6 + 5 / 3) / 3], rtol=1e-6)
     assert_allclose(variances, 1 / (1.5 * 3))
@@ -117,28 +117,32 @@ def test_three_words_by_hand(toy_word_vectors):
 
 def test_i_average_with_alpha_one_is_average_with_alpha_one(toy_word_vectors, tiny_corpus):
     one, other = (
-        make(name, toy_word_vectors, alpha=1.0).fit_transform(tiny_corpus)
+        make_encoder(name, toy_word_vectors, alpha=1.0).fit_transform(tiny_corpus)
         for name in ("Average", "i-Average")
     )
     assert_allclose(one, other, atol=1e-7)
 
 
 def test_pb_l2_with_infinite_lam_is_average_with_alpha_zero(toy_word_vectors, tiny_corpus):
-    average = make("Average", toy_word_vectors).fit_transform(tiny_corpus)
-    infinite = make("PB-L2", toy_word_vectors, lam=INF).fit_transform(tiny_corpus)
+    average = make_encoder("Average", toy_word_vectors).fit_transform(tiny_corpus)
+    infinite = make_encoder("PB-L2", toy_word_vectors, lam=INF).fit_transform(tiny_corpus)
     assert_array_equal(infinite, average)
     assert_allclose(
-        make("PB-L2", toy_word_vectors, lam=1e9).fit_transform(tiny_corpus), average, atol=1e-7
+        make_encoder("PB-L2", toy_word_vectors, lam=1e9).fit_transform(tiny_corpus),
+        average,
+        atol=1e-7,
     )
 
 
 def test_long_sentences_lean_to_the_prior_unless_lam_is_per_token(toy_word_vectors):
     X = ["film good " * n for n in (1, 1000)]
-    prior = make("i-Average", toy_word_vectors).fit_transform(X)
-    fixed = make("PB-L2", toy_word_vectors, lam=4.0).fit_transform(X)
+    prior = make_encoder("i-Average", toy_word_vectors).fit_transform(X)
+    fixed = make_encoder("PB-L2", toy_word_vectors, lam=4.0).fit_transform(X)
     distances = np.abs(fixed - prior).max(axis=1)
     assert distances[1] < distances[0] / 100
-    per_token = make("PB-L2", toy_word_vectors, lam=4.0, lam_mode="per-token").fit_transform(X)
+    per_token = make_encoder(
+        "PB-L2", toy_word_vectors, lam=4.0, lam_mode="per-token"
+    ).fit_transform(X)
     assert_allclose(per_token[0], per_token[1], rtol=3e-6)
 
 
@@ -148,21 +152,21 @@ def test_vectors_without_an_output_table_work_where_the_prior_is_not_read(rng, t
     for name, settings in (("Average", {}), ("IDF-Average", {}), ("PB-L2", {"lam": INF})):
         texts = random_texts(rng, full)
         assert_array_equal(
-            make(name, bare, **settings).fit_transform(texts),
-            make(name, full, **settings).fit_transform(texts),
+            make_encoder(name, bare, **settings).fit_transform(texts),
+            make_encoder(name, full, **settings).fit_transform(texts),
         )
     for name, settings in (("PB-L2", {}), ("i-Average", {}), ("Average", {"alpha": 1.0})):
         with pytest.raises(ValueError, match=r"needs output vectors.*Average with alpha=0"):
-            make(name, bare, **settings).fit(tiny_corpus)
+            make_encoder(name, bare, **settings).fit(tiny_corpus)
 
 
 def test_a_word_with_no_training_sentence_counts_as_if_it_had_one(toy_word_vectors):
-    vectorizer = make("IDF-Average", toy_word_vectors).fit(["film good", "film"])
+    vectorizer = make_encoder("IDF-Average", toy_word_vectors).fit(["film good", "film"])
     assert_allclose(vectorizer.transform(["quiet"]), [[0, -1]])
 
 
 def test_idf_counts_empty_sentences(toy_word_vectors):
-    vectorizer = make("IDF-Average", toy_word_vectors).fit(["film", "", "zzz"])
+    vectorizer = make_encoder("IDF-Average", toy_word_vectors).fit(["film", "", "zzz"])
     assert_allclose(vectorizer.idf_[0], np.log(3) + 1)
 
 
@@ -184,11 +188,11 @@ def test_methods_are_the_papers_names():
 )
 def test_make_says_what_is_wrong_with_a_name(toy_word_vectors, name, settings, message):
     with pytest.raises(ValueError, match=message):
-        make(name, toy_word_vectors, **settings)
+        make_encoder(name, toy_word_vectors, **settings)
 
 
 def test_stream_yields_batches_and_the_report_at_the_end(toy_word_vectors, tiny_corpus):
-    vectorizer = make("PB-L2", toy_word_vectors, batch_size=4).fit(["film"])
+    vectorizer = make_encoder("PB-L2", toy_word_vectors, batch_size=4).fit(["film"])
     pieces = list(vectorizer.stream(iter(tiny_corpus)))
     assert [len(variances) for _, variances in pieces] == [4, 4, 2]
     assert vectorizer.n_empty_ == 2
@@ -200,7 +204,7 @@ def test_stream_yields_batches_and_the_report_at_the_end(toy_word_vectors, tiny_
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_generator_is_read_in_constant_memory(rng, n_jobs):
     words = random_words(rng, np.float32, n_dims=4)
-    vectorizer = make("Average", words, n_jobs=n_jobs, batch_size=100, on_empty="ignore")
+    vectorizer = make_encoder("Average", words, n_jobs=n_jobs, batch_size=100, on_empty="ignore")
     sentence = " ".join(words.vocabulary.words)
     vectorizer.fit([sentence])
     list(vectorizer.stream(sentence for _ in range(300)))
@@ -221,13 +225,13 @@ def test_an_error_in_the_middle_of_a_generator_comes_through(toy_word_vectors):
         yield from ["film"] * 5
         raise RuntimeError("the disk is gone")
 
-    vectorizer = make("Average", toy_word_vectors, batch_size=2, n_jobs=2).fit(["film"])
+    vectorizer = make_encoder("Average", toy_word_vectors, batch_size=2, n_jobs=2).fit(["film"])
     with pytest.raises(RuntimeError, match="the disk is gone"):
         vectorizer.transform(broken())
 
 
 def test_only_the_first_three_empty_rows_are_named(toy_word_vectors):
-    vectorizer = make("Average", toy_word_vectors, batch_size=2, n_jobs=1).fit(["film"])
+    vectorizer = make_encoder("Average", toy_word_vectors, batch_size=2, n_jobs=1).fit(["film"])
     with pytest.warns(
         EmptySentenceWarning, match=r"5 of 6 sentences .*\(row 1, 2, 3, \.\.\., counted from 0\)"
     ):
@@ -239,7 +243,7 @@ def test_float16_tables_give_the_same_where_the_processor_cannot_widen_them(rng,
 
     words = random_words(rng, np.float16)
     texts = random_texts(rng, words)
-    vectorizer = make("PB-L2", words).fit(texts)
+    vectorizer = make_encoder("PB-L2", words).fit(texts)
     expected = vectorizer.transform(texts)
     monkeypatch.setattr(closed_forms, "HALF_PRECISION", False)
     assert_array_equal(vectorizer.transform(texts), expected)

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pacsent import Corpus, SkipGram, WordVectors, certify_encoder, load, make, save
+from pacsent import Corpus, SkipGram, WordVectors, certify_encoder, load, make_encoder, save
 from pacsent.guarantees import calibration, continuation, read_certificate
 from pacsent.guarantees.certificate import unpack_losses
 from pacsent.guarantees.encoder_certificate import CertifyOptions, prepare
@@ -41,12 +41,12 @@ def documents(language):
 
 @pytest.fixture(scope="module")
 def vectorizer(language):
-    return make("PB-L2", language.words, n_jobs=1)
+    return make_encoder("PB-L2", language.words, n_jobs=1)
 
 
 @pytest.fixture(scope="module")
 def found(vectorizer, documents):
-    return measured_too(vectorizer, documents, holdout=0.2, random_state=3)
+    return measured_too(vectorizer, documents, test_size=0.2, random_state=3)
 
 
 class TestMeasuring:
@@ -59,7 +59,9 @@ class TestMeasuring:
         assert_array_equal(np.diff(head.offsets), np.clip(np.floor(0.8 * n), 1, n - 1))
         first = certified_documents.take([4]).ids
         assert_array_equal(np.concatenate([head.take([4]).ids, tail.take([4]).ids]), first)
-        vectors = rule.scale * make("PB-L2", language.words).fit([]).transform(head) + rule.shift
+        vectors = (
+            rule.scale * make_encoder("PB-L2", language.words).fit([]).transform(head) + rule.shift
+        )
         table = language.words.input_vectors.astype(float)
         for s in range(0, 40, 7):
             following = tail.ids[tail.offsets[s] : tail.offsets[s + 1]]
@@ -88,7 +90,7 @@ class TestMeasuring:
             a, b = documents.offsets[row], documents.offsets[row + 1]
             changed[a:b] = changed[a:b][::-1]
         other = documents._replace(ids=changed)
-        _, again = measured_too(vectorizer, other, holdout=0.2, random_state=3)
+        _, again = measured_too(vectorizer, other, test_size=0.2, random_state=3)
         assert again.rule.scale == measured.rule.scale
         assert_array_equal(again.rule.shift, measured.rule.shift)
         assert not np.array_equal(again.losses, measured.losses)
@@ -116,11 +118,11 @@ class TestMeasuring:
 
     def test_a_method_that_learns_is_fitted_on_documents_set_aside(self, language, documents):
         certificate, measured = measured_too(
-            make("PB-IDF-L2", language.words), documents, random_state=0
+            make_encoder("PB-IDF-L2", language.words), documents, random_state=0
         )
         assert measured.rule.encoder.n_sentences_ != documents.n_sentences
         aside = documents.take(measured.aside)
-        fitted = make("PB-IDF-L2", language.words).fit(aside)
+        fitted = make_encoder("PB-IDF-L2", language.words).fit(aside)
         assert_array_equal(measured.rule.encoder.idf_, fitted.idf_)
         assert certificate.verify()
 
@@ -168,15 +170,15 @@ class TestProvenance:
     def test_passages_of_them_are_refused_or_left_out(self, trained, others):
         mixed = [*others[:40], others[40][:40] + " " + self.texts[7], *others[41:]]
         with pytest.raises(ValueError, match=r"1 of the 60 documents .*document 40"):
-            certify_encoder(make("PB-L2", trained), mixed)
-        certificate = certify_encoder(make("PB-L2", trained), mixed, overlap="drop")
+            certify_encoder(make_encoder("PB-L2", trained), mixed)
+        certificate = certify_encoder(make_encoder("PB-L2", trained), mixed, overlap="drop")
         assert certificate.n_overlapping == 1
         assert "1 documents of the training text are left out" in str(certificate)
 
     def test_other_text_is_certified_as_checked(self, trained, others, tmp_path):
         save(trained, tmp_path / "words")
         for words in (trained, load(tmp_path / "words")):
-            certificate = certify_encoder(make("PB-L2", words), others)
+            certificate = certify_encoder(make_encoder("PB-L2", words), others)
             assert certificate.provenance == "checked"
             assert "Provenance: checked" in str(certificate)
 
@@ -194,8 +196,8 @@ class TestProvenance:
         assert result.exit_code == 0, result.output
         known = load(tmp_path / "known")
         with pytest.raises(ValueError, match="were trained on 60 of the 60 documents"):
-            certify_encoder(make("PB-L2", known), list(self.texts[::-1]))
-        assert certify_encoder(make("PB-L2", known), others).provenance == "checked"
+            certify_encoder(make_encoder("PB-L2", known), list(self.texts[::-1]))
+        assert certify_encoder(make_encoder("PB-L2", known), others).provenance == "checked"
         result = CliRunner().invoke(cli, [*command[:3], str(tmp_path / "v.txt"), *texts])
         assert result.exit_code == 2 and "Only pacsent's own folder keeps" in result.output
 
@@ -227,7 +229,7 @@ class TestDuplicates:
         assert "Provenance: UNKNOWN" in str(again)
 
     def test_other_case_and_unknown_words_make_no_other_text(self, toy_word_vectors):
-        encoder = make("Average", toy_word_vectors)
+        encoder = make_encoder("Average", toy_word_vectors)
         texts = ["good film", "Good film!", "good xyzzy film", "film good", "good"]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -242,7 +244,7 @@ class TestVerify:
         with pytest.raises(ValueError, match="text_digest must be"):
             certificate.verify(documents.take(np.arange(599)), vectorizer)
         with pytest.raises(ValueError, match=r"encoder must be .*Got .* instead"):
-            certificate.verify(documents, make("PB-L2", vectorizer.word_vectors, lam=3.0))
+            certificate.verify(documents, make_encoder("PB-L2", vectorizer.word_vectors, lam=3.0))
         with pytest.raises(ValueError, match="must be given together"):
             certificate.verify(documents)
         forged = dataclasses.replace(certificate, provenance="checked")
@@ -299,12 +301,12 @@ class TestRefusals:
         table = np.array(language.words.input_vectors)
         table[row] = np.nan
         with pytest.raises(ValueError, match=f"Got NaN or infinity in row {row}"):
-            kind(make("PB-L2", language.words.replace(input_vectors=table)), texts)
+            kind(make_encoder("PB-L2", language.words.replace(input_vectors=table)), texts)
 
     def test_kind_b_certifies_what_it_names_or_refuses(self, vectorizer, documents):
         with pytest.raises(ValueError, match="kind 'B' certifies the words' posteriors"):
             certify_documents(vectorizer, documents)
-        found = certify_documents(vectorizer, documents, posterior="prior", holdout=0.2)
+        found = certify_documents(vectorizer, documents, posterior="prior", test_size=0.2)
         assert found.posterior == "prior" and "further documents the risk" in str(found)
 
 

@@ -5,8 +5,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from pacsent import CertifiedClassifier, Index, TextClassifier
-from pacsent.guarantees import Comparison, StreamWatcher, certify, certify_agreement, compare
-from pacsent.guarantees.stream_watcher import monitors_of
+from pacsent.guarantees import Comparison, DriftMonitor, certify, certify_agreement, compare
+from pacsent.guarantees.drift_monitor import monitors_of
 
 SYLLABLES = ("ba", "ko", "li", "mu", "ne", "po", "ra", "su", "ti", "ze")
 WORDS = np.array([first + second for first in SYLLABLES for second in SYLLABLES])
@@ -105,10 +105,10 @@ def test_a_stream_in_which_texts_repeat_raises_few_alarms():
         model.fit(texts, labels[rows])
         for _ in range(10):
             stream = [pool[row] for row in rng.choice(500, 300, p=weights / weights.sum())]
-            watcher = StreamWatcher(model, seed=seed)
+            watcher = DriftMonitor(model, seed=seed)
             alarms += watcher.update(stream)
             assert watcher.n_seen == 300 and watcher.n_repeated > 100
-            watcher = StreamWatcher(model, seed=seed)
+            watcher = DriftMonitor(model, seed=seed)
             all_compared += watcher.see(
                 model.predict_log_proba(stream), None, monitors_of(model, stream)
             )
@@ -119,7 +119,7 @@ def test_a_stream_of_other_texts_still_raises_the_alarm():
     rng = np.random.default_rng(6)
     texts = sentences(rng, 300)
     model = CertifiedClassifier(TextClassifier(None), random_state=0).fit(texts, right(texts))
-    watcher = StreamWatcher(model, seed=0)
+    watcher = DriftMonitor(model, seed=0)
     other = [" ".join(f"x{word}" for word in text.split()) for text in sentences(rng, 150)]
     assert not watcher.update(sentences(rng, 50)) and watcher.update(other)
     assert watcher.alarm_at > 50

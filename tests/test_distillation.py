@@ -226,11 +226,11 @@ def test_vectors_that_are_none_are_refused_by_row(texts, change, message):
         ({"n_words": 0}, "n_words must be an integer of at least 1"),
         ({"n_epochs": -1}, "n_epochs must be an integer of at least 0"),
         ({"delta": 1}, "delta must be strictly between"),
-        ({"holdout": 1.5}, "holdout must be strictly between"),
+        ({"test_size": 1.5}, "test_size must be strictly between"),
         ({"device": "tpu"}, "device must be 'cpu', 'cuda'"),
         ({"texts": ["a b"] * 3}, "texts must be at least 10"),
         ({"texts": ["!" * n for n in range(1, 41)]}, "texts must have words that occur twice"),
-        ({"texts": ["a b"] * 40}, "holdout must leave different texts"),
+        ({"texts": ["a b"] * 40}, "test_size must leave different texts"),
     ],
 )
 def test_wrong_options_are_refused(texts, how, message):
@@ -249,7 +249,7 @@ def test_the_certificate_follows_from_its_parts(student):
     for name, value in {"bound": 0.0, "n": 3}.items():
         with pytest.raises(ValueError, match=name):
             dataclasses.replace(certificate, **{name: value}).verify()
-    assert "average cosine to the teacher is at least 0." in certificate.sentence()
+    assert "average cosine to the teacher is at least 0." in certificate.summary()
 
 
 def test_cosines_by_hand():
@@ -335,7 +335,7 @@ def test_agreement_is_certified_and_copies_count_once():
     p = found.bound
     tail = sum(math.comb(100, k) * p**k * (1 - p) ** (100 - k) for k in range(3))
     assert tail == pytest.approx(0.05, abs=1e-6) and found.verify()
-    assert "at least 0.938" in found.sentence()
+    assert "at least 0.938" in found.summary()
     assert read_certificate(found.to_json()) == found
     with pytest.raises(ValueError, match="at least one text"):
         certify_agreement(_Says(), _Says(), [])

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
-from pacsent import WordVectors, make, save
+from pacsent import WordVectors, make_encoder, save
 from pacsent.cli import cli
 from pacsent.maths.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
@@ -53,7 +53,7 @@ def test_the_choice_is_the_one_grid_search_makes(corpus, words):
     Cs = (1.0, 100.0)
     result = evaluation.evaluate("PB-L2", dataset, words, lams=(0.5, 8.0), seeds=(3,), Cs=Cs)
     part = dataset.split(3)
-    vectors = ("vectors", make("PB-L2", words, on_empty="ignore"))
+    vectors = ("vectors", make_encoder("PB-L2", words, on_empty="ignore"))
     classifier = ("classifier", LogisticRegression(tol=1e-8, max_iter=10_000))
     pipeline = Pipeline([vectors, ("scale", "passthrough"), classifier])
     scales = ["passthrough", Normalizer()]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pacsent import Vocabulary, WordVectors, make
+from pacsent import Vocabulary, WordVectors, make_encoder
 from pacsent.cli import cli
 from pacsent.encoders.export import as_table, export
 from pacsent.storage import read_tensors, write_tensors
@@ -46,7 +46,7 @@ def read_tokens(tokenizer, text):
 
 @pytest.mark.parametrize("name", ["Average", "i-Average", "SIF", "uSIF", "SIF-sum", "concat"])
 def test_the_mean_of_the_exported_rows_is_our_vector(words, name, tmp_path):
-    vectorizer = make(name, words, on_empty="ignore").fit([])
+    vectorizer = make_encoder(name, words, on_empty="ignore").fit([])
     folder = export(vectorizer, tmp_path / "out")
     [table] = read_tensors(folder / "model.safetensors").values()
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
@@ -62,28 +62,31 @@ def test_the_mean_of_the_exported_rows_is_our_vector(words, name, tmp_path):
 
 @pytest.mark.parametrize("name", ["PB-L2", "IDF-Average", "PB-neg"])
 def test_what_is_no_mean_of_rows_is_refused(words, name, tmp_path):
-    vectorizer = make(name, words, on_empty="ignore").fit(["the good film", "a film"])
+    vectorizer = make_encoder(name, words, on_empty="ignore").fit(["the good film", "a film"])
     with pytest.raises(ValueError, match="is not the mean of one row for each word"):
         export(vectorizer, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_pb_l2_with_one_balance_for_every_length_is_a_mean_of_rows(words):
-    assert as_table(make("PB-L2", words, lam_mode="per-token").fit([])).shape == (len(WORDS), 6)
+    assert as_table(make_encoder("PB-L2", words, lam_mode="per-token").fit([])).shape == (
+        len(WORDS),
+        6,
+    )
 
 
 def test_texts_read_in_another_way_cannot_travel(words, tmp_path):
     other = Vocabulary(WORDS, normalise="unicode")
     words = WordVectors(other, words.input_vectors)
     with pytest.raises(ValueError, match="Only a vocabulary with normalise='paper'"):
-        export(make("Average", words).fit([]), tmp_path / "out")
+        export(make_encoder("Average", words).fit([]), tmp_path / "out")
 
 
 def test_a_folder_that_was_not_exported_is_left_alone(words, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     with pytest.raises(ValueError, match="exists"):
-        export(make("Average", words).fit([]), tmp_path / "mine", overwrite=True)
+        export(make_encoder("Average", words).fit([]), tmp_path / "mine", overwrite=True)
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
 
 
@@ -102,7 +105,7 @@ def test_the_command_exports_english(tmp_path):
 def test_the_libraries_give_our_vectors(words, name, tmp_path):
     model2vec = pytest.importorskip("model2vec", reason="the extra [bench] is not installed")
     library = pytest.importorskip("sentence_transformers", reason="the extra [bench] is not there")
-    vectorizer = make(name, words, on_empty="ignore").fit([])
+    vectorizer = make_encoder(name, words, on_empty="ignore").fit([])
     folder = str(export(vectorizer, tmp_path / "out"))
     theirs = library.SentenceTransformer(folder, device="cpu").encode(TEXTS)
     np.testing.assert_allclose(theirs, vectorizer.transform(TEXTS), atol=1e-5)
@@ -115,7 +118,7 @@ def test_the_libraries_give_our_vectors(words, name, tmp_path):
 
 
 def test_an_exported_table_is_read_again(words, tmp_path):
-    vectorizer = make("SIF", words, on_empty="ignore").fit([])
+    vectorizer = make_encoder("SIF", words, on_empty="ignore").fit([])
     folder = export(vectorizer, tmp_path / "out")
     assert formats.detect(folder) == "static"
     again = formats.read(folder)  # without the library: only text needs it
@@ -128,11 +131,11 @@ def test_an_exported_table_is_read_again(words, tmp_path):
 @pytest.mark.extra
 def test_an_exported_folder_gives_the_vectors_of_the_method(words, tmp_path):
     pytest.importorskip("tokenizers", reason="the extra [subwords] is not installed")
-    vectorizer = make("SIF", words, on_empty="ignore").fit([])
+    vectorizer = make_encoder("SIF", words, on_empty="ignore").fit([])
     folder = export(vectorizer, tmp_path / "out")
     done = CliRunner().invoke(cli, ["model", "convert", str(folder), str(tmp_path / "back")])
     assert done.exit_code == 0, done.output
-    average = make("Average", str(tmp_path / "back"), on_empty="ignore").fit([])
+    average = make_encoder("Average", str(tmp_path / "back"), on_empty="ignore").fit([])
     np.testing.assert_allclose(average.transform(TEXTS), vectorizer.transform(TEXTS), atol=1e-5)
 
 

@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 import pacsent
 from http_servers import Handler, running
-from pacsent import Index, TextClassifier, make
+from pacsent import Index, TextClassifier, make_encoder
 from pacsent.cli import cli
 from pacsent.encoders import ExternalEncoder, RemoteEncoder, as_encoder
 from pacsent.encoders import remote_encoder as remote
@@ -467,12 +467,12 @@ class TestEnglish:
     def test_the_table_is_opened_when_it_is_first_used_and_kept_out_of_methods(self, tmp_path):
         english = pacsent.load("english")
         assert not hasattr(english._sentences, "posterior")
-        pacsent.save(make("Average", english).fit([]), tmp_path / "method")
+        pacsent.save(make_encoder("Average", english).fit([]), tmp_path / "method")
         assert pacsent.load(tmp_path / "method").word_vectors.sentences is None
 
     def test_other_words_encode_by_a_method(self):
         words = pacsent.load("english").replace(sentences=None)
-        with pytest.raises(ValueError, match=r"make\('SIF-sum', words\)"):
+        with pytest.raises(ValueError, match=r"make_encoder\('SIF-sum', words\)"):
             words.encode(TEXTS)
         assert as_encoder(words).method_name == "SIF-sum"
 

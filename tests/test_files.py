@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import pacsent
-from pacsent import Vocabulary, WordVectors, files, load, make, save
+from pacsent import Vocabulary, WordVectors, files, load, make_encoder, save
 from pacsent.paper import reproduction
 from pacsent.text import clean_files
 from pacsent.words import formats
@@ -259,7 +259,7 @@ def test_save_replaces_a_model_only_when_told(place):
 
 @pytest.mark.parametrize("words", ["copy", "reference"])
 def test_an_estimator_is_never_saved_over_its_word_vectors(place, words):
-    fitted = make("PB-L2", load(place / "A")).fit(["ax ay"])
+    fitted = make_encoder("PB-L2", load(place / "A")).fit(["ax ay"])
     before = content(place / "A")
     with pytest.raises(ValueError, match="must be none of the inputs"):
         save(fitted, place / "A", words=words, overwrite=True)

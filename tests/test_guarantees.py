@@ -12,7 +12,7 @@ from scipy import stats
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.classify.fitting import CharacterShare, folds_for
-from pacsent.guarantees import AnswerRule, StreamWatcher, certify, compare
+from pacsent.guarantees import AnswerRule, DriftMonitor, certify, compare
 from pacsent.guarantees.abstaining import abstain, accepted
 from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration, set_thresholds
 from pacsent.guarantees.count_certificates import Comparison
@@ -248,7 +248,7 @@ def stream_alarms(rng, labelled, n, twice=False):
             kept = dataclasses.replace(
                 kept, log_proba=_flattered(_flattered(_flattered(kept))).log_proba
             )
-        watcher = StreamWatcher(fixed(kept), alpha=DELTA, seed=int(rng.integers(2**32)))
+        watcher = DriftMonitor(fixed(kept), alpha=DELTA, seed=int(rng.integers(2**32)))
         labels = drawn.labels[100:] if labelled else None
         alarms += watcher.see(drawn.log_proba[100:], labels, monitors[100:])
     return alarms
@@ -273,7 +273,7 @@ def test_a_class_that_is_removed_is_found_and_named(labelled, name):
     rng = np.random.default_rng(9)
     found = named = 0
     for seed in range(20):
-        watcher = StreamWatcher(fixed(population(rng, 300, sharp=1.5)), seed=seed)
+        watcher = DriftMonitor(fixed(population(rng, 300, sharp=1.5)), seed=seed)
         later = population(rng, 450, sharp=1.5)
         left = later.labels != 1
         watcher.see(later.log_proba[left], later.labels[left] if labelled else None)
@@ -287,7 +287,7 @@ def test_a_change_of_length_alone_is_named():
     lengths = np.column_stack([rng.poisson(20, 600), *np.full((2, 600), -1.0)])
     drawn = population(rng, 600)
     kept = Calibration(drawn.log_proba[:300], drawn.labels[:300], monitors=lengths[:300])
-    watcher = StreamWatcher(fixed(kept), seed=0)
+    watcher = DriftMonitor(fixed(kept), seed=0)
     longer = lengths[300:] * [1.5, 1, 1]
     assert watcher.see(drawn.log_proba[300:], None, longer)
     assert [change.name for change in watcher.changes] == ["length in words"]
@@ -296,7 +296,7 @@ def test_a_change_of_length_alone_is_named():
 
 def test_a_stream_that_changes_raises_the_alarm_soon():
     rng = np.random.default_rng(8)
-    watcher = StreamWatcher(fixed(population(rng, 300)), seed=0)
+    watcher = DriftMonitor(fixed(population(rng, 300)), seed=0)
     assert not watcher.see(population(rng, 100).log_proba)
     later = population(rng, 300, sharp=0.5)
     assert watcher.see(later.log_proba)
@@ -322,7 +322,7 @@ def texts_of(n, seed, topic="film"):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return CertifiedClassifier(TextClassifier(None), holdout=0.4, random_state=0).fit(
+    return CertifiedClassifier(TextClassifier(None), calibration_size=0.4, random_state=0).fit(
         *texts_of(300, 0)
     )
 
@@ -351,8 +351,8 @@ def test_label_sets_say_how_many_labels_are_missing(fitted):
 
 def test_promises_need_a_part_held_back():
     classifier = TextClassifier(None).fit(*texts_of(40, 0))
-    with pytest.raises(ValueError, match="holdout='auto'"):
-        StreamWatcher(classifier)
+    with pytest.raises(ValueError, match="calibration_size='auto'"):
+        DriftMonitor(classifier)
 
 
 def test_comparison_says_what_is_certain(fitted):
@@ -395,9 +395,9 @@ def test_it_abstains_where_it_can_read_nothing(words):
         vectors = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
         vocabulary = pacsent.Vocabulary(["good", "bad", "film"], [3, 2, 1])
         words = pacsent.WordVectors(vocabulary, vectors)
-    classifier = CertifiedClassifier(TextClassifier(words), holdout=0.5, random_state=0).fit(
-        texts, labels
-    )
+    classifier = CertifiedClassifier(
+        TextClassifier(words), calibration_size=0.5, random_state=0
+    ).fit(texts, labels)
     unreadable = ["", "我喜欢", "🎉"]
     answering = classifier.abstain(error=0.4)
     answering = dataclasses.replace(answering, threshold=0.0)  # it would answer everything
@@ -450,7 +450,7 @@ def test_rules_of_answers_state_what_they_guarantee(fitted):
 def test_copies_are_on_one_side_of_the_split_and_counted_once():
     texts, labels = texts_of(60, 22)
     texts, labels = [*texts, *(t.upper() for t in texts), *texts], np.tile(labels, 3)
-    classifier = CertifiedClassifier(TextClassifier(None), holdout=0.5, random_state=1)
+    classifier = CertifiedClassifier(TextClassifier(None), calibration_size=0.5, random_state=1)
     classifier.fit(texts, labels)
     certificate = classifier.certificate_
     assert certificate.n - certificate.n_errors <= 30
@@ -490,10 +490,10 @@ def test_comparisons_that_cannot_be_made_are_refused(fitted):
 
 def test_a_watcher_reads_generators_and_tables_once(fitted):
     texts, labels = texts_of(30, 26)
-    whole = StreamWatcher(fitted, seed=0)
+    whole = DriftMonitor(fitted, seed=0)
     whole.update(texts, labels)
     for given in (iter(texts), pd.DataFrame({"text": texts}), np.array(texts)):
-        watcher = StreamWatcher(fitted, seed=0)
+        watcher = DriftMonitor(fitted, seed=0)
         watcher.update(given, labels)
         assert (watcher.n_seen, watcher.capital) == (30, whole.capital)
     with pytest.raises(ValueError, match="single string"):

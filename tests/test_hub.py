@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from http_servers import Handler, running
-from pacsent import Index, Vocabulary, WordVectors, load, make, push_to_hub, save
+from pacsent import Index, Vocabulary, WordVectors, load, make_encoder, push_to_hub, save
 from pacsent.encoders import ExternalEncoder
 from pacsent.storage import PACKAGED, hub
 from pacsent.storage.sharing import model_card
@@ -130,7 +130,7 @@ def words(tmp_path):
 @needs_library
 @pytest.mark.slow
 def test_a_fitted_method_goes_there_and_comes_back(server, elsewhere, words, tmp_path):
-    vectorizer = make("SIF", words).fit([])
+    vectorizer = make_encoder("SIF", words).fit([])
     save(vectorizer, tmp_path / "sif")
     done = elsewhere(
         """
@@ -170,7 +170,7 @@ def test_word_vectors_by_the_command_and_from_the_cache(server, elsewhere, words
     assert server.messages == ["WordVectors, by pacsent 0.1.0"]
     done = elsewhere("", arguments=(*run, "vectors", "neighbours", "hf://ada/words", "film"))
     assert done.returncode == 0 and "good" in done.stdout, done.stderr
-    code = "import pacsent; print(pacsent.make('Average', 'hf://ada/words').fit([]).n_sentences_)"
+    code = "import pacsent; print(pacsent.make_encoder('Average', 'hf://ada/words').fit([]).n_sentences_)"
     assert elsewhere(code).stdout == "0\n"
     n_fetched = len(server.fetched)
     server.files.clear()  # as if the hub were away: what was fetched before is there
@@ -234,7 +234,7 @@ def test_an_address_that_is_none_is_refused_before_anything_is_asked(address):
 
 
 def test_the_card_says_what_the_model_is_and_how_it_is_opened(words, tmp_path):
-    save(make("SIF", words, a=0.002).fit([]), tmp_path / "sif")
+    save(make_encoder("SIF", words, a=0.002).fit([]), tmp_path / "sif")
     card = model_card(tmp_path / "sif", "ada/words")
     assert card.startswith("---\nlibrary_name: pacsent\n")
     assert "# words" in card and "A SIFVectorizer of pacsent" in card

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pacsent import Index, load, make, save
+from pacsent import Index, load, make_encoder, save
 from pacsent.datasets import load_books as books
 from pacsent.search import clusters, lexical, passages, rerank
 from pacsent.search.chunking import sentences
@@ -25,7 +25,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def encoder():
-    return make("SIF-sum", "english", on_empty="ignore").fit([])
+    return make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
 
 
 def by_hand(texts, query):

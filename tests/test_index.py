@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from pacsent import Index, Vocabulary, WordVectors, load, make, save
+from pacsent import Index, Vocabulary, WordVectors, load, make_encoder, save
 from pacsent.cli import cli
 from pacsent.search import ranking
 from pacsent.search.ranking import exact_nearest
@@ -36,7 +36,7 @@ def texts():
 
 @pytest.fixture
 def made(words):
-    return make("Average", words, on_empty="ignore").fit([])
+    return make_encoder("Average", words, on_empty="ignore").fit([])
 
 
 def exact(vectorizer, texts, query, k, left_out=()):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from pacsent import METHODS, Vocabulary, WordVectors, make
+from pacsent import Vocabulary, WordVectors, make_encoder
+from pacsent.encoders import METHODS
 
 N_WORDS, N_DIMS = 300, 12
 NAMES = [name for name in METHODS if not name.startswith("i-")]  # i-: the same, roles swapped
@@ -54,7 +55,7 @@ def blas_threads():
 )
 def test_a_text_has_one_finite_vector_alone_among_others_and_again(words, name, kind):
     X = kinds()[kind]
-    vectorizer = make(name, words).fit(X)
+    vectorizer = make_encoder(name, words).fit(X)
     means = vectorizer.transform(X)
     assert np.isfinite(means).all()
     scale = max(1.0, np.abs(means).max())
@@ -69,7 +70,7 @@ def test_a_text_has_one_finite_vector_alone_among_others_and_again(words, name, 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fitted_estimator_may_be_used_from_many_threads(words, name):
     X = kinds()["sentences"]
-    vectorizer = make(name, words, batch_size=8).fit(X)
+    vectorizer = make_encoder(name, words, batch_size=8).fit(X)
     means, variances = vectorizer.posterior(X)
 
     def use(i):
@@ -87,7 +88,7 @@ def test_the_first_use_after_loading_may_be_from_many_threads(words, name, tmp_p
     from pacsent import load, save
 
     X = kinds()["sentences"][:8]
-    fitted = make(name, words).fit(X)
+    fitted = make_encoder(name, words).fit(X)
     means = fitted.transform(X)
     save(fitted, tmp_path / "model")
     loaded = load(tmp_path / "model")
@@ -99,7 +100,7 @@ def test_the_first_use_after_loading_may_be_from_many_threads(words, name, tmp_p
 @pytest.mark.parametrize("name", NAMES)
 def test_streams_taken_in_turns_give_what_each_gives_alone(words, name):
     X = kinds()["sentences"]
-    vectorizer = make(name, words, batch_size=8, n_jobs=2).fit(X)
+    vectorizer = make_encoder(name, words, batch_size=8, n_jobs=2).fit(X)
     means = vectorizer.transform(X)
     forth, back = vectorizer.stream(X), vectorizer.stream(X[:20:-1])
     pairs = list(zip_longest(forth, back))
@@ -112,7 +113,7 @@ def test_streams_taken_in_turns_give_what_each_gives_alone(words, name):
 @pytest.mark.parametrize("name", ["PB-neg", "PB-01"])
 def test_what_a_stream_needs_of_blas_ends_with_each_batch(words, name, n_jobs):
     X = kinds()["sentences"]
-    one, two = (make(name, words, batch_size=8, n_jobs=n_jobs).fit(X) for _ in range(2))
+    one, two = (make_encoder(name, words, batch_size=8, n_jobs=n_jobs).fit(X) for _ in range(2))
     with threadpool_limits(3, user_api="blas"):
         before = blas_threads()
         first, second = one.stream(X), two.stream(X)

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from browsers import BROWSER
-from pacsent import make
+from pacsent import make_encoder
 from pacsent.cli import cli
 from pacsent.maths.weights import main_plane
 from pacsent.web import TextMap, make_map, write_html
@@ -29,7 +29,9 @@ def test_the_plane_is_that_of_the_largest_singular_values():
 
 
 def test_like_texts_lie_together():
-    places = make_map(make("SIF-sum", "english", on_empty="ignore").fit([]), TEXTS[:4]).places
+    places = make_map(
+        make_encoder("SIF-sum", "english", on_empty="ignore").fit([]), TEXTS[:4]
+    ).places
     apart = np.linalg.norm(places[:, None] - places[None], axis=2)
     assert apart[0, 1] < apart[0, 2] and apart[2, 3] < apart[1, 3]
 
@@ -70,7 +72,7 @@ def test_mistakes_are_reported(tmp_path):
     again = run("map", "english", tmp_path / "texts", "-o", tmp_path / "map.html")
     assert again.exit_code == 1 and "overwrite=True" in again.output
     with pytest.raises(ValueError, match="one for each of the 1 texts"):
-        make_map(make("SIF-sum", "english").fit([]), ["a"], ["x", "y"])
+        make_map(make_encoder("SIF-sum", "english").fit([]), ["a"], ["x", "y"])
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser: run scripts/install-browser")

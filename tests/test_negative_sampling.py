@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from pacsent import Vocabulary, WordVectors, make
+from pacsent import Vocabulary, WordVectors, make_encoder
 from pacsent._kernels import sampling_kernels
 from pacsent.encoders import PBNegVectorizer, PVDBOWVectorizer, WordPBNegVectorizer
 from pacsent.encoders.methods.sampled_methods import learning_rates
@@ -160,7 +160,7 @@ def test_long_sentences_tend_to_the_prior_mean(rng):
 def test_word_order_batch_and_threads_change_nothing(rng, method):
     words = random_words(rng)
     X = random_sentences(rng, words, [1, 5, 9, 30, 12, 7, 3, 28])
-    fitted = make(method, words, n_jobs=1).fit(X)
+    fitted = make_encoder(method, words, n_jobs=1).fit(X)
     expected = fitted.posterior(X)
     shuffled = [list(rng.permutation(S)) for S in X]
     assert_allclose(fitted.transform(shuffled), expected[0], atol=1e-6)
@@ -175,8 +175,8 @@ def test_word_order_batch_and_threads_change_nothing(rng, method):
 def test_what_fit_learned_survives_saving(rng, method):
     words = random_words(rng, dtype=np.float32)
     X = random_sentences(rng, words, [4, 5, 9, 30])
-    fitted = make(method, words, n_jobs=1).fit(X)
-    fresh = make(method, words, n_jobs=1)
+    fitted = make_encoder(method, words, n_jobs=1).fit(X)
+    fresh = make_encoder(method, words, n_jobs=1)
     fresh._restore(fitted._state())
     for found, wanted in zip(fresh.posterior(X), fitted.posterior(X)):
         assert_allclose(found, wanted)
@@ -197,7 +197,7 @@ def test_unconverged_sentences_are_counted_and_warned_about(rng):
 def test_no_penalty_at_all_is_refused(rng, method):
     words = random_words(rng)
     with pytest.raises(ValueError, match=r"'lam' parameter of .* in the range \(0.0, inf\)"):
-        make(method, words, lam=np.inf).fit([["w1"]])
+        make_encoder(method, words, lam=np.inf).fit([["w1"]])
 
 
 def test_training_text_without_a_known_word_is_refused(rng):

@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pacsent import METHODS, Vocabulary, WordVectors, load, make, save
+from pacsent import Vocabulary, WordVectors, load, make_encoder, save
 from pacsent.cli import cli
+from pacsent.encoders import METHODS
 from pacsent.words.vector_table import BITS, compress, pack, rotation
 
 N_WORDS, N_DIMS = 400, 40
@@ -102,7 +103,7 @@ def test_packed_words_are_saved_packed_and_give_the_same_vectors(words, tmp_path
     assert again.digest() == small.digest()
     for name in ("PB-L2", "SIF-sum", "PB-neg"):
         X = [words.words[i : i + 9] for i in range(0, 90, 9)]
-        fitted = make(name, again).fit(X)
+        fitted = make_encoder(name, again).fit(X)
         save(fitted, tmp_path / "model", overwrite=True)
         assert load(tmp_path / "model").word_vectors.packed
         assert_allclose(load(tmp_path / "model").transform(X), fitted.transform(X), atol=1e-5)
@@ -168,7 +169,7 @@ def test_the_english_model_knows_english(english):
 @pytest.mark.parametrize("name", ["Average", "PB-L2", "SIF", "SIF-sum", "concat"])
 def test_methods_take_the_english_model_by_name(name):
     near = ["the cat sat on the mat", "a kitten was sitting on a rug", "shares fell on monday"]
-    a, b, c = make(name, "english").fit_transform(near).astype(float)
+    a, b, c = make_encoder(name, "english").fit_transform(near).astype(float)
     assert a @ b / np.sqrt((a @ a) * (b @ b)) > a @ c / np.sqrt((a @ a) * (c @ c))
 
 

@@ -9,7 +9,7 @@ pytest.importorskip("playwright.sync_api")
 
 from browsers import NEEDS_BROWSER, open_page, until
 from helpers import KEY, serve
-from pacsent import CertifiedClassifier, Index, TextClassifier, make, save
+from pacsent import CertifiedClassifier, Index, TextClassifier, make_encoder, save
 from pacsent.web import make_map, write_html
 from pacsent.web.text_map import PAGE_FOLDER
 
@@ -29,7 +29,7 @@ HOSTILE = [
 def address(tmp_path_factory):
     """A server with an index and a calibrated classifier, which asks for a key."""
     folder = tmp_path_factory.mktemp("page")
-    index = Index(make("SIF-sum", "english", on_empty="ignore"))
+    index = Index(make_encoder("SIF-sum", "english", on_empty="ignore"))
     index.add(TEXTS + [f"{word} number {i}" for i in range(60) for word in ("ship", "tea")])
     index.add(["a good lovely film", "a lovely ship", *HOSTILE[:5]])
     save(index, folder / "index")
@@ -39,7 +39,7 @@ def address(tmp_path_factory):
         for k in ("good lovely", "bad boring")
     ]
     classifier = CertifiedClassifier(
-        TextClassifier(None, ngrams=(1, 1)), holdout=0.4, random_state=0
+        TextClassifier(None, ngrams=(1, 1)), calibration_size=0.4, random_state=0
     ).fit(texts, ["yes", "no"] * 150)
     save(classifier, folder / "classifier")
     (folder / "keys").write_text(KEY + "\n")
@@ -159,7 +159,7 @@ def test_a_hostile_text_is_only_text_on_the_page(chromium, address, text):
 
 
 def test_hostile_texts_titles_and_classes_are_only_text_on_a_map(chromium, tmp_path):
-    vectorizer = make("SIF-sum", "english", on_empty="ignore").fit([])
+    vectorizer = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
     labels = ["<!--<script>", "</script>", "@DATA@", "a", "b", "c"]
     made = make_map(vectorizer, HOSTILE, labels)
     write_html(made, tmp_path / "map.html", title="@DATA@ <script>window.hacked = 1</script>")
@@ -174,7 +174,7 @@ def test_hostile_texts_titles_and_classes_are_only_text_on_a_map(chromium, tmp_p
 
 
 def test_the_map_shows_a_whole_text_after_a_click(chromium, tmp_path):
-    vectorizer = make("SIF-sum", "english", on_empty="ignore").fit([])
+    vectorizer = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
     long = "a long text about wine, " * 100 + "the end"
     write_html(make_map(vectorizer, [long, "a cat"]), tmp_path / "map.html")
     page = open_page(chromium, (tmp_path / "map.html").as_uri())
@@ -197,7 +197,7 @@ def test_a_hostile_text_is_only_text_in_an_explanation(chromium, tmp_path, text)
 
 
 def test_points_are_drawn_around_named_and_exported(chromium, tmp_path):
-    vectorizer = make("SIF-sum", "english", on_empty="ignore").fit([])
+    vectorizer = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
     kinds = ("red wine and beer", "a sleeping cat", "the bank lost money", "zzqx")
     texts = [f'{kind} "{i}", again' for i in range(15) for kind in kinds]
     made = make_map(vectorizer, texts, n_groups=3)

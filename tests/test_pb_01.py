@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pacsent import make
+from pacsent import make_encoder
 from pacsent.maths import pb_01_objective as pb_01
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.risks import gibbs_risk
@@ -67,7 +67,7 @@ def test_the_objective_is_risk_plus_kl_over_lam(problem):
 
 def test_it_ends_where_the_gradient_vanishes_below_the_pb_neg_optimum(language, problem):
     encoded, documents, _ = problem
-    vectorizer = make("PB-01", language.words, lam=2.0, n_negatives=5, tol=1e-4)
+    vectorizer = make_encoder("PB-01", language.words, lam=2.0, n_negatives=5, tol=1e-4)
     mu, var_Q = vectorizer.fit(encoded).posterior(encoded)
     start = vectorizer.start_.posterior(encoded)
 
@@ -121,7 +121,7 @@ def test_a_search_in_single_precision_ends_where_one_in_double_does(problem):
 
 def test_empty_sentences_have_no_posterior(language, problem):
     encoded, *_ = problem
-    vectorizer = make("i-PB-01", language.words, on_empty="ignore").fit(encoded)
+    vectorizer = make_encoder("i-PB-01", language.words, on_empty="ignore").fit(encoded)
     mu, var_Q = vectorizer.posterior([["w1", "w2"], []])
     assert np.isfinite(var_Q[0]) and np.isnan(var_Q[1])
     assert not mu[1].any()
@@ -131,7 +131,7 @@ def test_it_is_saved_and_loaded(language, problem, tmp_path):
     import pacsent
 
     encoded, *_ = problem
-    vectorizer = make("PB-01", language.words).fit(encoded)
+    vectorizer = make_encoder("PB-01", language.words).fit(encoded)
     pacsent.save(vectorizer, tmp_path / "model")
     again = pacsent.load(tmp_path / "model")
     assert_allclose(again.transform(encoded), vectorizer.transform(encoded), atol=1e-6)

@@ -205,11 +205,11 @@ def test_few_groups_are_no_guarantee_for_new_ones():
     found = certify_predictions(["yes"] * 70, answers, groups=groups, classes=["no", "yes"])
     assert found.scope == "same groups"
     assert "This is NOT a guarantee for new groups" in str(found).splitlines()[0]
-    assert "of the same 7 groups" in found.sentence()
+    assert "of the same 7 groups" in found.summary()
     many = certify_predictions(
         ["yes"] * 70, answers, groups=np.arange(70) // 5, classes=["no", "yes"]
     )
-    assert "texts of new groups" in many.sentence() and many.n == 14
+    assert "texts of new groups" in many.summary() and many.n == 14
 
 
 # ---- all bounds together -----------------------------------------------------------------------
@@ -258,7 +258,7 @@ def test_the_bound_of_a_batch_is_exact_smaller_than_that_of_new_texts_and_holds(
         broken += found.bound < 0.2
         too_small += binomial.batch_limit(int(wrong.sum()), 100, 120, DELTA) < 0.2
     assert broken <= allowed() < too_small
-    assert found.verify() and "on this batch of 400 texts" in found.sentence()
+    assert found.verify() and "on this batch of 400 texts" in found.summary()
 
 
 # ---- the shell ---------------------------------------------------------------------------------

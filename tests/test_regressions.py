@@ -130,12 +130,12 @@ def test_separable_data_and_large_C_stay_finite(rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["subj", "20news"])
 def test_real_features_give_scikit_learns_objective_and_test_accuracy(data_dir, name):
-    from pacsent import make
+    from pacsent import make_encoder
     from pacsent.paper import benchmark_datasets as datasets
 
     words = datasets.load_word_vectors(data_dir / "vectors")
     dataset = datasets.load(name, data_dir).split(0)
-    vectorizer = make("Average", words, alpha=0.0, on_empty="ignore")
+    vectorizer = make_encoder("Average", words, alpha=0.0, on_empty="ignore")
     train = vectorizer.fit_transform(dataset.train_texts).astype(np.float64)
     test = vectorizer.transform(dataset.test_texts).astype(np.float64)
     few = slice(None, None, 5 if name == "20news" else 1)  # scikit-learn takes minutes for all

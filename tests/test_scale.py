@@ -16,7 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make, save, scale
+from pacsent import (
+    CertifiedClassifier,
+    TextClassifier,
+    Vocabulary,
+    WordVectors,
+    make_encoder,
+    save,
+    scale,
+)
 from pacsent.cli import cli
 from pacsent.scale import stores
 from pacsent.scale.jobs import text_bytes
@@ -39,7 +47,7 @@ def words():
 @pytest.fixture(scope="module")
 def model(words, tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "average"
-    save(make("Average", words).fit(["a"]), path)
+    save(make_encoder("Average", words).fit(["a"]), path)
     return str(path)
 
 
@@ -49,7 +57,7 @@ def vectors(path):
 
 
 def expected(words, texts):
-    return make("Average", words, on_empty="ignore").fit(["a"]).transform(texts)
+    return make_encoder("Average", words, on_empty="ignore").fit(["a"]).transform(texts)
 
 
 def write_parquet(path, texts, **columns):
@@ -485,9 +493,9 @@ def test_the_command_needs_a_folder_for_many_and_files_for_tables(tmp_path, mode
 def test_classes_of_many_files_are_those_of_one(tmp_path):
     texts = [f"{word} film {n}" for word in ("good", "bad") for n in range(40)]
     labels = ["yes"] * 40 + ["no"] * 40
-    classifier = CertifiedClassifier(TextClassifier(None, random_state=0), holdout=0.5).fit(
-        texts, labels
-    )
+    classifier = CertifiedClassifier(
+        TextClassifier(None, random_state=0), calibration_size=0.5
+    ).fit(texts, labels)
     save(classifier, tmp_path / "model")
     folder = tmp_path / "in"
     folder.mkdir()

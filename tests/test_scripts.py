@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("playwright.sync_api")
 
 from browsers import NEEDS_BROWSER
-from pacsent import TextClassifier, make
+from pacsent import TextClassifier, make_encoder
 from pacsent.web import make_map, write_html
 
 pytestmark = NEEDS_BROWSER
@@ -92,7 +92,7 @@ def test_a_report_and_the_features_name_classes_of_every_script(chromium, classi
 
 def test_a_map_shows_every_script(chromium, tmp_path):
     texts = [*TEXTS.values(), "a glass of red wine", "the cat slept", "shares fell"]
-    vectorizer = make("SIF-sum", "english", on_empty="ignore").fit([])
+    vectorizer = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
     write_html(make_map(vectorizer, texts, ["class", "جيد"] * 4), tmp_path / "map.html")
     page = shown(chromium, tmp_path / "map.html")
     page.wait_for_selector("body[data-ready]", timeout=10_000)
@@ -105,7 +105,7 @@ def test_a_map_shows_every_script(chromium, tmp_path):
 
 
 def test_a_shortened_text_ends_with_a_whole_character(chromium, tmp_path):
-    vectorizer = make("SIF-sum", "english", on_empty="ignore").fit([])
+    vectorizer = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
     write_html(make_map(vectorizer, ["a cat", "a dog"]), tmp_path / "map.html")
     page = shown(chromium, tmp_path / "map.html")
     family = "👩‍👩‍👧‍👦"

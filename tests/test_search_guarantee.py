@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pacsent import Index, load, make, save
+from pacsent import Index, load, make_encoder, save
 from pacsent.datasets import load_books
 from pacsent.guarantees import SearchCertificate
 from pacsent.maths.binomial import upper_limit
@@ -15,7 +15,7 @@ from pacsent.search.chunking import sentences
 @pytest.fixture(scope="module")
 def books():
     """Passages of three books, and an index of them without their first sentences."""
-    index = Index(make("SIF-sum", "english", on_empty="ignore").fit([]))
+    index = Index(make_encoder("SIF-sum", "english", on_empty="ignore").fit([]))
     queries, bodies = [], []
     for text in [passage.text for passage in load_books()]:
         spans = sentences(text)

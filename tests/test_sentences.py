@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from pacsent import METHODS, SkipGram, Vocabulary, certify_encoder, make
-from pacsent.encoders import AverageVectorizer
+from pacsent import SkipGram, Vocabulary, certify_encoder, make_encoder
+from pacsent.encoders import METHODS, AverageVectorizer
 from pacsent.paper import evaluation
 from pacsent.paper.benchmark_datasets import Dataset
 from pacsent.text.encoded import Encoded
@@ -15,7 +15,7 @@ X = ["good film", "quiet film", "film film film", "a good quiet film"]
 
 @pytest.fixture
 def fitted(toy_word_vectors):
-    return make("PB-IDF-L2", toy_word_vectors).fit(X)
+    return make_encoder("PB-IDF-L2", toy_word_vectors).fit(X)
 
 
 def tables(texts):
@@ -72,7 +72,7 @@ def test_every_door_takes_a_table_of_one_column(fitted, toy_word_vectors):
     for kind, table in {**tables(X), **one_dimensional(X)}.items():
         assert_array_equal(fitted.transform(table), expected, err_msg=kind)
     for kind, table in tables(X).items():
-        again = make("PB-IDF-L2", toy_word_vectors).fit(table)
+        again = make_encoder("PB-IDF-L2", toy_word_vectors).fit(table)
         assert_array_equal(again.idf_, fitted.idf_, err_msg=kind)
         assert_array_equal(again.posterior(table)[0], expected, err_msg=kind)
         assert_array_equal(np.vstack([m for m, _ in again.stream(table)]), expected, err_msg=kind)
@@ -125,7 +125,7 @@ def test_there_are_as_many_rows_as_sentences_whatever_the_length_says(toy_word_v
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("method", ["Average", "PB-neg"])
 def test_the_row_that_is_wrong_is_named_exactly(toy_word_vectors, n_jobs, method):
-    vectorizer = make(method, toy_word_vectors, n_jobs=n_jobs, batch_size=500).fit(X)
+    vectorizer = make_encoder(method, toy_word_vectors, n_jobs=n_jobs, batch_size=500).fit(X)
     where = 3_234 if method == "Average" else 1_234
     texts = ["good film"] * where + [float("nan")] + ["quiet"] * 700 + [None]
     for given in (texts, (text for text in texts), [text.split() for text in texts[:where]]
@@ -155,7 +155,7 @@ def test_a_dataset_takes_tables_and_counts_its_labels(toy_word_vectors):
 
 
 def test_coverage_counts_words_and_symbols_that_are_dropped(toy_word_vectors):
-    vectorizer = make("Average", toy_word_vectors, on_empty="ignore").fit(["good film"])
+    vectorizer = make_encoder("Average", toy_word_vectors, on_empty="ignore").fit(["good film"])
     vectorizer.transform(["good film", "電影 !", "\N{GRINNING FACE} — film"])
     assert vectorizer.coverage_ == 3 / 5 and vectorizer.n_empty_ == 1
 
@@ -168,7 +168,7 @@ def test_ids_of_another_vocabulary_are_refused(fitted, toy_word_vectors):
     encoded = other.encode([["good", "film"], ["word3"]])
     with pytest.raises(TypeError, match=r"must be texts. Got an Encoded instead"):
         SkipGram(2, min_count=1).fit(encoded)
-    learners = [make(m, toy_word_vectors) for m in METHODS]
+    learners = [make_encoder(m, toy_word_vectors) for m in METHODS]
     for door in (
         fitted.fit, fitted.transform, fitted.posterior, fitted.stream, fitted.fit_transform,
         toy_word_vectors.vocabulary.encode, toy_word_vectors.vocabulary.count,

@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from fastapi.testclient import TestClient
 
 from helpers import KEY, all_commands, serve
-from pacsent import CertifiedClassifier, Index, TextClassifier, make, save
+from pacsent import CertifiedClassifier, Index, TextClassifier, make_encoder, save
 from pacsent.cli import cli
 from pacsent.paper import certify_words
 from pacsent.web import ServedModel, ServerSettings, create_app, metrics, read_keys
@@ -34,7 +34,7 @@ TEXTS = ["a glass of wine", "the cat slept", "shares fell again", "zzqx", ""]
 
 @pytest.fixture(scope="module")
 def vectorizer():
-    return make("SIF-sum", "english", on_empty="ignore").fit([])
+    return make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def classifier():
     ]  # none is near another
     labels = ["yes", "no"] * 150
     return CertifiedClassifier(
-        TextClassifier(None, ngrams=(1, 1)), holdout=0.4, random_state=0
+        TextClassifier(None, ngrams=(1, 1)), calibration_size=0.4, random_state=0
     ).fit(texts, labels)
 
 
@@ -56,7 +56,7 @@ def model(vectorizer, classifier):
     index = Index(vectorizer)
     index.add(TEXTS[:3])
     words = [f"a film {i} of wine and cats" for i in range(200)]
-    certificate = certify_words(make("Average", "english").fit([]), words)
+    certificate = certify_words(make_encoder("Average", "english").fit([]), words)
     return ServedModel("english", vectorizer, classifier, index, [certificate])
 
 
@@ -197,7 +197,7 @@ def test_a_certificate_that_does_not_follow_from_its_parts_is_not_served(vectori
 
 
 def test_serving_does_not_change_the_models(classifier):
-    vectorizer = make("SIF-sum", "english")
+    vectorizer = make_encoder("SIF-sum", "english")
     before = vectorizer.get_params(), classifier.get_params()
     ServedModel("english", vectorizer, classifier).warm_up()
     assert (vectorizer.get_params(), classifier.get_params()) == before
@@ -579,7 +579,7 @@ def test_a_new_model_is_swapped_in_under_load_and_a_broken_one_rejected(tmp_path
     keys = tmp_path / "keys"
     keys.write_text(KEY + "\n")
     server = serve(folder, "--api-key-file", keys)
-    other = make("Average", "english", on_empty="ignore").fit([])
+    other = make_encoder("Average", "english", on_empty="ignore").fit([])
     old, new = (unit(v, TEXTS[:1])[0] for v in (vectorizer, other))
     seen, stop, wrong = [], threading.Event(), []
 

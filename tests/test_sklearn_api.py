@@ -15,8 +15,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
-from pacsent import METHODS, WordVectors, make
-from pacsent.encoders import EmptySentenceWarning
+from pacsent import WordVectors, make_encoder
+from pacsent.encoders import METHODS, EmptySentenceWarning
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 
 LABELS = [1, 0, 0, 1, 0, 0, 1, 0, 1, 1]
@@ -29,7 +29,7 @@ def method(request):
 
 @pytest.fixture
 def vectorizer(method, toy_word_vectors):
-    made = make(method, toy_word_vectors, n_jobs=1)
+    made = make_encoder(method, toy_word_vectors, n_jobs=1)
     if "random_state" in made.get_params():
         made.set_params(random_state=0)
     return made
@@ -201,7 +201,7 @@ def test_a_column_transformer_keeps_rows_together(toy_word_vectors, tiny_corpus)
     table = pd.DataFrame({"text": tiny_corpus, "row": range(len(tiny_corpus))}).sample(
         frac=1, random_state=0
     )
-    columns = [("vectors", make("Average", toy_word_vectors), "text")]
+    columns = [("vectors", make_encoder("Average", toy_word_vectors), "text")]
     both = ColumnTransformer(columns, remainder="passthrough").set_output(transform="pandas")
     found = both.fit_transform(table)
     assert list(found["remainder__row"]) == list(table["row"])
@@ -292,10 +292,10 @@ def _two_tables(rng):
 @pytest.mark.parametrize("method", METHODS)
 def test_other_word_vectors_after_fit_are_refused_or_taken_but_never_mixed(method, rng):
     X, (old, new) = _two_tables(rng)
-    vectorizer = make(method, old, n_jobs=1).fit(X)
+    vectorizer = make_encoder(method, old, n_jobs=1).fit(X)
     vectorizer.transform(X)
     vectorizer.set_params(word_vectors=new)
-    fresh = make(method, new, n_jobs=1).fit(X).transform(X)
+    fresh = make_encoder(method, new, n_jobs=1).fit(X).transform(X)
     try:
         found = vectorizer.transform(X)
     except ValueError as error:
@@ -310,7 +310,7 @@ def test_equal_word_vectors_after_fit_change_nothing(method, rng):
     import copy
 
     X, (old, _) = _two_tables(rng)
-    vectorizer = make(method, old, n_jobs=1).fit(X)
+    vectorizer = make_encoder(method, old, n_jobs=1).fit(X)
     expected = vectorizer.transform(X)
     vectorizer.set_params(word_vectors=copy.deepcopy(old))
     assert_array_equal(vectorizer.transform(X), expected)
@@ -324,7 +324,7 @@ def test_word_vectors_of_other_words_after_fit_are_refused(method, rng, tmp_path
     from pacsent import Vocabulary, save
 
     X, (old, _) = _two_tables(rng)
-    vectorizer = make(method, old, n_jobs=1).fit(X)
+    vectorizer = make_encoder(method, old, n_jobs=1).fit(X)
     other = Vocabulary([f"x{i}" for i in range(30)], np.arange(30, 0, -1))
     table = np.ones((30, 6), dtype=np.float32)
     vectorizer.set_params(word_vectors=WordVectors(other, table, table))
@@ -337,19 +337,22 @@ def test_word_vectors_of_other_words_after_fit_are_refused(method, rng, tmp_path
 @pytest.mark.parametrize("method", [name for name in METHODS if not name.startswith("i-")])
 def test_parameters_set_after_use_are_those_of_a_fresh_estimator(method, rng):
     X, (words, _) = _two_tables(rng)
-    known = make(method, words).get_params()
+    known = make_encoder(method, words).get_params()
     for name, value in (
         ("n_negatives", 3), ("noise_power", 0.0), ("lam", 4.0), ("prior_variance", 0.3),
         ("n_epochs", 2), ("learning_rate", 0.01), ("tol", 1e-6),
     ):  # fmt: skip
         if name not in known:
             continue
-        used, fresh = make(method, words, n_jobs=1).fit(X), make(method, words, n_jobs=1).fit(X)
+        used, fresh = (
+            make_encoder(method, words, n_jobs=1).fit(X),
+            make_encoder(method, words, n_jobs=1).fit(X),
+        )
         used.transform(X)  # fills what is kept between calls
         used.set_params(**{name: value})
         fresh.set_params(**{name: value})
         assert_array_equal(used.transform(X), fresh.transform(X), err_msg=name)
-    again = make(method, words, n_jobs=1).fit(X)
+    again = make_encoder(method, words, n_jobs=1).fit(X)
     before = again.transform(X)
     again.set_params(n_jobs=2, batch_size=7)
     assert np.abs(again.transform(X) - before).max() < 1e-4
@@ -360,7 +363,7 @@ def test_transform_changes_nothing_of_what_save_writes(method, rng, tmp_path):
     from pacsent import load, save
 
     X, (words, _) = _two_tables(rng)
-    vectorizer = make(method, words, on_empty="ignore").fit(X)
+    vectorizer = make_encoder(method, words, on_empty="ignore").fit(X)
     save(vectorizer, tmp_path / "before")
     vectorizer.transform(["", "zz yy", X[0]])
     assert vectorizer.n_empty_ == 2

@@ -141,7 +141,7 @@ def test_the_share_follows_the_number_of_units():
     shares = [holdout_fraction("auto", n) for n in (20, 100, 600, 1000, 5000, 10**6)]
     assert shares == sorted(shares, reverse=True) and 0.1 <= shares[-1] < shares[0] <= 0.5
     for bad in (0, 1, "half", None, float("nan"), True):
-        with pytest.raises(ValueError, match="holdout must be 'auto' or a share"):
+        with pytest.raises(ValueError, match="calibration_size must be 'auto' or a share"):
             holdout_fraction(bad, 100)
     with pytest.raises(ValueError, match="random_state must be"):
         hold_out(np.arange(9), 0.5, seed=-1)
@@ -151,7 +151,7 @@ def test_the_share_follows_the_number_of_units():
 
 
 def certified(texts, labels, seed):
-    model = CertifiedClassifier(TextClassifier(None), holdout=0.4, random_state=seed)
+    model = CertifiedClassifier(TextClassifier(None), calibration_size=0.4, random_state=seed)
     return model.fit(texts, labels)
 
 
@@ -200,17 +200,17 @@ def test_a_guarantee_for_new_groups_and_one_that_is_not():
     groups = np.repeat(np.arange(40), 8)
     texts = [f"{t} author{g} writes{g}" for g, t in zip(groups, drawn(rng, 320)[0])]
     labels = np.array(["no", "yes"])[of_group[groups]]
-    model = CertifiedClassifier(TextClassifier(None), holdout=0.4, random_state=0)
+    model = CertifiedClassifier(TextClassifier(None), calibration_size=0.4, random_state=0)
     new_groups = copy.copy(model).fit(texts, labels, groups=groups).certificate_
     same = copy.copy(model).fit(texts, labels).certificate_
     assert (new_groups.scope, new_groups.n) == ("groups", 16)
-    assert "texts of new groups" in new_groups.sentence()
+    assert "texts of new groups" in new_groups.summary()
     assert same.bound < 0.1 < 0.4 < new_groups.bound
     # 10 of 20 groups would be enough, 4 are not: texts of all groups are held out
-    few = CertifiedClassifier(TextClassifier(None), holdout=0.2, random_state=0)
+    few = CertifiedClassifier(TextClassifier(None), calibration_size=0.2, random_state=0)
     few.fit(texts, labels, groups=groups // 2)
     assert (few.certificate_.scope, few.certificate_.n_groups) == ("same groups", 20)
-    assert "NOT a guarantee for new groups" in few.certificate_.sentence()
+    assert "NOT a guarantee for new groups" in few.certificate_.summary()
     assert few.certificate_.verify(few, texts, labels, groups=groups // 2)
     again = copy.copy(model).fit(texts, labels, groups=groups)
     assert again.certificate_.verify(again, texts, labels, groups=groups)
@@ -233,7 +233,7 @@ def fitted():
 def test_a_certificate_is_checked_with_its_model_and_texts(fitted):
     model, texts, labels = fitted
     certificate = ErrorCertificate.from_json(model.certificate_.to_json())
-    assert (certificate.seed, certificate.holdout) == (3, 0.4)
+    assert (certificate.seed, certificate.calibration_size) == (3, 0.4)
     assert set(certificate.digests) == {"model", "texts", "labels", "predictions"}
     found = certificate.verify(model, texts, labels)
     assert "the counts follow from the texts and the model" in str(found)

@@ -224,7 +224,7 @@ def test_load_reads_word_vectors_of_other_programs(tmp_path, name):
 
 def test_a_certificate_in_a_folder_is_verified_when_it_is_opened(tmp_path):
     texts = [f"good film {i}" if i % 2 else f"bad book {i}" for i in range(120)]
-    model = pacsent.CertifiedClassifier(pacsent.TextClassifier(None), holdout=0.5).fit(
+    model = pacsent.CertifiedClassifier(pacsent.TextClassifier(None), calibration_size=0.5).fit(
         texts, [i % 2 for i in range(120)]
     )
     save(model, tmp_path / "model")
@@ -611,9 +611,9 @@ def test_word_vectors_and_vocabularies_are_frozen(toy_word_vectors):
 
 @pytest.fixture
 def fitted(toy_word_vectors, tiny_corpus):
-    from pacsent import make
+    from pacsent import make_encoder
 
-    vectorizer = make("PB-IDF-L2", toy_word_vectors, lam=2.5, on_empty="ignore")
+    vectorizer = make_encoder("PB-IDF-L2", toy_word_vectors, lam=2.5, on_empty="ignore")
     return vectorizer.fit(tiny_corpus)
 
 
@@ -632,13 +632,14 @@ def test_a_fitted_estimator_comes_back_as_it_was(tmp_path, fitted, tiny_corpus, 
 
 
 def test_every_method_can_be_saved(tmp_path, toy_word_vectors):
-    from pacsent import METHODS, make
+    from pacsent import make_encoder
+    from pacsent.encoders import METHODS
 
     X = ["good film", "quiet film film", "film good quiet"]
     for method in METHODS:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # three sentences are few
-            vectorizer = make(method, toy_word_vectors).fit(X)
+            vectorizer = make_encoder(method, toy_word_vectors).fit(X)
             save(vectorizer, tmp_path / method)
             again = load(tmp_path / method)
             assert_array_equal(again.transform(X), vectorizer.transform(X), err_msg=method)
@@ -647,10 +648,10 @@ def test_every_method_can_be_saved(tmp_path, toy_word_vectors):
 def test_an_unfitted_estimator_is_refused(tmp_path, toy_word_vectors):
     from sklearn.exceptions import NotFittedError
 
-    from pacsent import make
+    from pacsent import make_encoder
 
     with pytest.raises(NotFittedError, match=r"is not fitted"):
-        save(make("Average", toy_word_vectors), tmp_path / "model")
+        save(make_encoder("Average", toy_word_vectors), tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -679,9 +680,9 @@ def test_a_reference_to_moved_or_changed_vectors_is_noticed(tmp_path, fitted):
 
 
 def test_a_reference_needs_vectors_that_were_saved(tmp_path, tiny_corpus):
-    from pacsent import make
+    from pacsent import make_encoder
 
-    vectorizer = make("Average", made(), on_empty="ignore").fit([["word1"]])
+    vectorizer = make_encoder("Average", made(), on_empty="ignore").fit([["word1"]])
     with pytest.raises(ValueError, match=r"saved to or loaded from a folder"):
         save(vectorizer, tmp_path / "model", words="reference")
 

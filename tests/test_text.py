@@ -631,9 +631,9 @@ def test_the_choice_is_saved_with_the_vectors(tmp_path):
 
 
 def test_zero_vectors_of_another_script_name_the_cause(toy_word_vectors):
-    from pacsent import make
+    from pacsent import make_encoder
     from pacsent.encoders import EmptySentenceWarning
 
-    vectorizer = make("Average", toy_word_vectors).fit(["good film"])
+    vectorizer = make_encoder("Average", toy_word_vectors).fit(["good film"])
     with pytest.warns(EmptySentenceWarning, match="1 of 2 .* reads letters a-z and digits only"):
         vectorizer.transform(["good film", CHINESE])

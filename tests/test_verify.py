@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from pacsent import certify_encoder, make, paper
+from pacsent import certify_encoder, make_encoder, paper
 from pacsent.guarantees import (
     AgreementCertificate,
     ErrorCertificate,
@@ -55,13 +55,13 @@ def made():
     """Texts, encoder and the certificate of each kind."""
     language = Language(SETTINGS["topics"])
     texts, _ = language.draw(np.random.default_rng(5), np.tile(np.arange(60), 5))
-    encoder = make("Average", language.words, n_jobs=1)
+    encoder = make_encoder("Average", language.words, n_jobs=1)
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for kind, function in FUNCTIONS.items():
             options = {"posterior": "prior"} if kind == "B" else {}
-            found[kind] = function(encoder, texts, random_state=0, holdout=0.2, **options)
+            found[kind] = function(encoder, texts, random_state=0, calibration_size=0.2, **options)
     counts = {"up": [120, 20], "down": [80, 16]}
     found["error"] = ErrorCertificate(
         **joint_bounds({"n": 200, "n_errors": 36, "class_counts": counts}, 0.05 / 3), n=200,
@@ -196,7 +196,7 @@ def test_json_keeps_every_number_and_the_page_has_the_sentence(made, kind):
     assert type(certificate).from_json(certificate.to_json()).verify()
     page = certificate._repr_html_()
     assert "certified" in page and "<script" not in page
-    assert certificate.sentence() in html.unescape(page)
+    assert certificate.summary() in html.unescape(page)
 
 
 def test_a_forged_checksum_does_not_make_an_impossible_certificate_possible(made):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from pacsent import Vocabulary, WordVectors, certify_encoder, make
+from pacsent import Vocabulary, WordVectors, certify_encoder, make_encoder
 from pacsent.maths import weights as formulas
 
 N_WORDS, N_DIMS = 200, 8
@@ -35,7 +35,7 @@ def cosine(a, b):
 
 
 def test_sif_is_the_weighted_mean_minus_the_first_direction_of_the_texts(words, texts):
-    found = make("SIF", words, learn_from="texts").fit_transform(texts)
+    found = make_encoder("SIF", words, learn_from="texts").fit_transform(texts)
     weight = 1e-3 / (1e-3 + P)
     means = np.stack(
         [(weight[rows(t), None] * words.input_vectors[rows(t)]).mean(0) for t in texts]
@@ -45,7 +45,7 @@ def test_sif_is_the_weighted_mean_minus_the_first_direction_of_the_texts(words, 
 
 
 def test_usif_takes_its_a_from_the_vocabulary_and_removes_five_directions_by_share(words, texts):
-    vectorizer = make("uSIF", words).fit([])
+    vectorizer = make_encoder("uSIF", words).fit([])
     alpha = np.mean(P > 1 - (1 - 1 / N_WORDS) ** 11)
     a = (1 - alpha) / (alpha * 0.5 * N_WORDS)
     assert_allclose(vectorizer.a_, a)
@@ -63,13 +63,13 @@ def test_usif_takes_its_a_from_the_vocabulary_and_removes_five_directions_by_sha
 def test_directions_of_the_table_are_those_of_sentences_of_independent_words(words):
     rng = np.random.default_rng(5)
     drawn = [rng.choice(WORDS, 11, p=P).tolist() for _ in range(20_000)]
-    table = make("SIF", words).fit([])
-    text = make("SIF", words, learn_from="texts").fit(drawn)
+    table = make_encoder("SIF", words).fit([])
+    text = make_encoder("SIF", words, learn_from="texts").fit(drawn)
     assert abs(table.directions_[0] @ text.directions_[0]) > 0.999
 
 
 def test_sif_sum_is_its_formula(words, texts):
-    vectorizer = make("SIF-sum", words, a=1e-2).fit([])
+    vectorizer = make_encoder("SIF-sum", words, a=1e-2).fit([])
     weight = np.sqrt(1e-2 / (1e-2 + P))
     q = P * weight
     q[np.setdiff1d(np.arange(N_WORDS), formulas.heaviest(q))] = 0
@@ -89,33 +89,37 @@ def test_sif_sum_is_its_formula(words, texts):
 
 
 def test_both_is_the_two_plain_means_side_by_side(words, texts):
-    halves = [make(name, words).fit_transform(texts) for name in ("Average", "i-Average")]
-    assert_allclose(make("concat", words).fit_transform(texts), np.hstack(halves), atol=1e-12)
+    halves = [make_encoder(name, words).fit_transform(texts) for name in ("Average", "i-Average")]
+    assert_allclose(
+        make_encoder("concat", words).fit_transform(texts), np.hstack(halves), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", ["SIF", "uSIF"])
 def test_what_is_fitted_decides_only_where_it_was_asked_to(words, texts, name):
-    one, other = make(name, words).fit(texts), make(name, words).fit(texts[:3])
+    one, other = make_encoder(name, words).fit(texts), make_encoder(name, words).fit(texts[:3])
     assert_allclose(one.transform(texts), other.transform(texts), atol=1e-12)
     assert not hasattr(one, "fingerprint_")
-    one, other = (make(name, words, learn_from="texts").fit(t) for t in (texts, texts[:9]))
+    one, other = (make_encoder(name, words, learn_from="texts").fit(t) for t in (texts, texts[:9]))
     assert np.abs(one.transform(texts) - other.transform(texts)).max() > 1e-3
     assert one.fingerprint_.n_runs != other.fingerprint_.n_runs
     with pytest.raises(ValueError, match="must be fitted on sentences with known words"):
-        make(name, words, learn_from="texts").fit([])
+        make_encoder(name, words, learn_from="texts").fit([])
 
 
 @pytest.mark.parametrize("name", ["SIF", "uSIF", "SIF-sum", "concat"])
 def test_lam_changes_lengths_and_variances_but_no_direction(words, texts, name):
-    plain, _ = make(name, words, lam=np.inf).fit(texts).posterior(texts)
-    means, variances = make(name, words, lam=3.0, prior_variance=0.5).fit(texts).posterior(texts)
+    plain, _ = make_encoder(name, words, lam=np.inf).fit(texts).posterior(texts)
+    means, variances = (
+        make_encoder(name, words, lam=3.0, prior_variance=0.5).fit(texts).posterior(texts)
+    )
     assert_allclose(cosine(means, plain), 1, atol=1e-9)
     assert_allclose(means, plain / (1 + 1 / 1.5), atol=1e-9)
     assert_allclose(variances, 1 / (3 + 2))
 
 
 def test_the_mean_minimises_the_loss_it_is_said_to(words):
-    vectorizer = make("SIF", words, lam=2.0, prior_variance=0.7).fit([])
+    vectorizer = make_encoder("SIF", words, lam=2.0, prior_variance=0.7).fit([])
     [mean], [variance] = vectorizer.posterior([[WORDS[0], WORDS[150], WORDS[3]]])
     some = [0, 150, 3]
     weight, [u] = formulas.sif_weights(P, 1e-3)[some], vectorizer.directions_
@@ -138,17 +142,17 @@ def test_the_mean_minimises_the_loss_it_is_said_to(words):
 def test_words_without_counts_are_refused_with_advice(words, name):
     bare = WordVectors(Vocabulary(WORDS), words.input_vectors, words.output_vectors)
     with pytest.raises(ValueError, match="needs word counts, and this vocabulary has none"):
-        make(name, bare).fit([])
+        make_encoder(name, bare).fit([])
 
 
 @pytest.mark.parametrize("name", ["SIF-sum", "concat"])
 def test_vectors_in_other_coordinates_are_not_certified(words, texts, name):
     with pytest.raises(ValueError, match="must be in the coordinates of the word table"):
-        certify_encoder(make(name, words), texts)
+        certify_encoder(make_encoder(name, words), texts)
 
 
 def test_sif_is_certified_like_every_method(words, texts):
-    assert 0 < certify_encoder(make("SIF", words), texts * 5).bound <= 1
+    assert 0 < certify_encoder(make_encoder("SIF", words), texts * 5).bound <= 1
 
 
 @pytest.mark.slow
@@ -159,7 +163,7 @@ def test_the_frozen_recipe_reaches_its_goals_on_real_similarity(data_dir):
 
     words = datasets.load_word_vectors(data_dir / "vectors")
     pairs = datasets.load("stsb", data_dir / "datasets")
-    vectorizer = make("SIF-sum", words, on_empty="ignore").fit([])
+    vectorizer = make_encoder("SIF-sum", words, on_empty="ignore").fit([])
     first, second = (vectorizer.transform(part["test"]) for part in (pairs.first, pairs.second))
     cosines, scores = np.nan_to_num(cosine(first, second)), pairs.scores["test"]
     assert pearsonr(cosines, scores)[0] >= 0.73 and spearmanr(cosines, scores)[0] >= 0.70

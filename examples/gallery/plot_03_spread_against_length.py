@@ -10,7 +10,7 @@ variance. The more words a text has, the less spread is left. For PB-L2 it is a 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from pacsent import make
+from pacsent import make_encoder
 from pacsent.datasets import load_books
 
 rng = np.random.default_rng(0)
@@ -21,7 +21,7 @@ for passage in load_books()[::10]:
 
 figure, axis = plt.subplots(figsize=(6.5, 4))
 for name, marker in (("PB-L2", "o"), ("PB-neg", "x")):
-    vectorizer = make(name, "english", lam=8.0).fit(texts)
+    vectorizer = make_encoder(name, "english", lam=8.0).fit(texts)
     means, variances = vectorizer.posterior(texts)
     n_known = np.diff(vectorizer.word_vectors.vocabulary.encode(texts).offsets)
     axis.loglog(n_known, np.sqrt(variances), marker, ms=4, alpha=0.6, label=name)
@@ -33,6 +33,6 @@ figure.tight_layout()
 # The spread can be used: ``sample`` draws vectors from the posterior, so that whatever is
 # computed from a vector can be computed many times.
 
-vectorizer = make("PB-L2", "english", lam=8.0).fit(texts)
+vectorizer = make_encoder("PB-L2", "english", lam=8.0).fit(texts)
 draws = vectorizer.sample([texts[0]], n_samples=200, random_state=0)
 print("drawn vectors:", draws.shape)

@@ -12,13 +12,13 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
-from pacsent import make
+from pacsent import make_encoder
 from pacsent.datasets import load_books
 
 shelf = load_books()[::10]
 texts, authors = [p.text for p in shelf], [p.author for p in shelf]
 lams = [0.25, 1.0, 4.0, 16.0]
-prior = make("i-Average", "english").fit_transform(texts)
+prior = make_encoder("i-Average", "english").fit_transform(texts)
 
 
 def accuracy(vectors):
@@ -29,7 +29,7 @@ def accuracy(vectors):
 
 moved, scores = [], []
 for lam in lams:
-    means = make("PB-neg", "english", lam=lam).fit_transform(texts)
+    means = make_encoder("PB-neg", "english", lam=lam).fit_transform(texts)
     moved.append(
         np.linalg.norm(means - prior, axis=1).mean() / np.linalg.norm(prior, axis=1).mean()
     )
@@ -41,7 +41,10 @@ left.set(xlabel="λ", ylabel="distance from the prior mean (relative)")
 right.semilogx(lams, scores, marker="o", label="PB-neg")
 for name, style in (("Average", "--"), ("i-Average", ":")):
     right.axhline(
-        accuracy(make(name, "english").fit_transform(texts)), ls=style, color="gray", label=name
+        accuracy(make_encoder(name, "english").fit_transform(texts)),
+        ls=style,
+        color="gray",
+        label=name,
     )
 right.set(xlabel="λ", ylabel="accuracy, who wrote it (4 folds)")
 right.legend()

@@ -21,9 +21,9 @@ books = load_books()
 order = rng.permutation(len(books))
 texts, authors = [books[i].text for i in order], [books[i].author for i in order]
 
-classifier = CertifiedClassifier(TextClassifier("english"), holdout=0.3, random_state=0).fit(
-    texts[:1800], authors[:1800]
-)
+classifier = CertifiedClassifier(
+    TextClassifier("english"), calibration_size=0.3, random_state=0
+).fit(texts[:1800], authors[:1800])
 print(classifier.certificate_)
 
 # %%

@@ -17,9 +17,9 @@ rng = np.random.default_rng(2)
 shelf = list(load_books())
 order = rng.permutation(len(shelf))
 texts, authors = [shelf[i].text for i in order], [shelf[i].author for i in order]
-classifier = CertifiedClassifier(TextClassifier("english"), holdout=0.3, random_state=0).fit(
-    texts[:2000], authors[:2000]
-)
+classifier = CertifiedClassifier(
+    TextClassifier("english"), calibration_size=0.3, random_state=0
+).fit(texts[:2000], authors[:2000])
 new, truth = texts[2000:], np.array(authors[2000:])
 
 promised, answered, wrong = [0.02, 0.05, 0.1, 0.15, 0.2], [], []

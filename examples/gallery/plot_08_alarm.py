@@ -2,7 +2,7 @@
 An alarm when texts change
 ==========================
 
-Every promise is about texts *like the ones held out*. :class:`pacsent.guarantees.StreamWatcher`
+Every promise is about texts *like the ones held out*. :class:`pacsent.guarantees.DriftMonitor`
 bets against that: as long as new texts are exchangeable with the calibration texts, its capital
 stays small, and the chance that it *ever* passes 20 is at most 5 %. Here the stream is first like
 the training books; after 300 passages it turns to another book of each author.
@@ -13,7 +13,7 @@ import numpy as np
 
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.datasets import load_books
-from pacsent.guarantees import StreamWatcher
+from pacsent.guarantees import DriftMonitor
 
 rng = np.random.default_rng(0)
 shelf = list(load_books())
@@ -29,15 +29,15 @@ known = [known[i] for i in rng.permutation(len(known))]
 other = [other[i] for i in rng.permutation(len(other))]
 
 train, same = known[:1600], known[1600:]
-classifier = CertifiedClassifier(TextClassifier("english"), holdout=0.4, random_state=0).fit(
-    [p.text for p in train], [p.author for p in train]
-)
+classifier = CertifiedClassifier(
+    TextClassifier("english"), calibration_size=0.4, random_state=0
+).fit([p.text for p in train], [p.author for p in train])
 
 # %%
 # Watched with labels: the watcher sees how surprising the true author is.
 
 stream = same[:300] + other[:300]
-watcher = StreamWatcher(classifier, alpha=0.05, seed=0)
+watcher = DriftMonitor(classifier, alpha=0.05, seed=0)
 capital = []
 for passage in stream:
     watcher.update([passage.text], [passage.author])

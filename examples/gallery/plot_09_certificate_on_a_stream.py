@@ -9,14 +9,14 @@ holds after every document at once.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from pacsent import certify_encoder, make
+from pacsent import certify_encoder, make_encoder
 from pacsent.datasets import load_books
 from pacsent.guarantees.certificate import unpack_losses
 from pacsent.maths.means import differing_means
 
 texts = [passage.text for passage in load_books()]
 texts = [texts[i] for i in np.random.default_rng(0).permutation(len(texts))]
-certificate = certify_encoder(make("PB-L2", "english"), texts, random_state=0)
+certificate = certify_encoder(make_encoder("PB-L2", "english"), texts, random_state=0)
 print(certificate)
 
 # %%

@@ -10,11 +10,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.manifold import TSNE
 
-from pacsent import make
+from pacsent import make_encoder
 from pacsent.datasets import load_books
 
 shelf = load_books()[::3]
-vectors = make("SIF-sum", "english").fit_transform([passage.text for passage in shelf])
+vectors = make_encoder("SIF-sum", "english").fit_transform([passage.text for passage in shelf])
 vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
 places = TSNE(init="pca", perplexity=30, random_state=0).fit_transform(vectors)
 

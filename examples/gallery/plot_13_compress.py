@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import pacsent
-from pacsent import make
+from pacsent import make_encoder
 from pacsent.datasets import load_books
 from pacsent.words import compress
 
@@ -23,7 +23,7 @@ def similarities(vectors):
     return (vectors @ vectors.T)[np.triu_indices(len(vectors), 1)]
 
 
-whole = similarities(make("SIF-sum", words).fit_transform(texts))
+whole = similarities(make_encoder("SIF-sum", words).fit_transform(texts))
 dims = [16, 32, 64, 128]
 figure, axis = plt.subplots(figsize=(6.5, 3.8))
 for bits in (8, 4, 1):
@@ -31,7 +31,9 @@ for bits in (8, 4, 1):
     for n_dims in dims:
         small = compress(words, n_words=20_000, n_dims=n_dims, bits=bits)
         kept.append(
-            np.corrcoef(whole, similarities(make("SIF-sum", small).fit_transform(texts)))[0, 1]
+            np.corrcoef(whole, similarities(make_encoder("SIF-sum", small).fit_transform(texts)))[
+                0, 1
+            ]
         )
         sizes.append(2 * 20_000 * n_dims * bits / 8 / 1e6)
     axis.semilogx(sizes, kept, marker="o", label=f"{bits} bits")

@@ -11,8 +11,8 @@ from . import text as text
 from . import web as web
 from . import words as words
 from .classify.classifier import TextClassifier as TextClassifier
-from .encoders.methods import METHODS as METHODS
-from .encoders.methods import make as make
+from .encoders.methods import list_encoders as list_encoders
+from .encoders.methods import make_encoder as make_encoder
 from .guarantees.certified_classifier import CertifiedClassifier as CertifiedClassifier
 from .guarantees.continuation import certify_encoder as certify_encoder
 from .guarantees.distillation import distill as distill

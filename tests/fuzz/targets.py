@@ -34,7 +34,7 @@ from pacsent import (
     distill,
     guarantees,
     load,
-    make,
+    make_encoder,
     paper,
     save,
     text,
@@ -130,12 +130,12 @@ def counts() -> list[Tree]:
 
 def model(method: str) -> list[Tree]:
     settings = {"n_epochs": 2, "n_jobs": 1} if "PV" in method or "w-" in method else {}
-    fitted = make(method, word_vectors(), **settings).fit(TEXTS)
+    fitted = make_encoder(method, word_vectors(), **settings).fit(TEXTS)
     return saved(fitted)
 
 
 def classifier() -> list[Tree]:
-    words = make("Average", word_vectors(), n_jobs=1)
+    words = make_encoder("Average", word_vectors(), n_jobs=1)
     texts, labels = [*TEXTS, "good joy"] * 5, [0, 1, 0, 1, 0, 1] * 5
     one = TextClassifier(words).fit(texts, labels)
     several = TextClassifier(None).fit(texts, [{"a", "b"} if label else {"c"} for label in labels])
@@ -144,14 +144,14 @@ def classifier() -> list[Tree]:
 
 def certified_classifier() -> list[Tree]:
     texts = [f"{text} {i}" for i, text in enumerate([*TEXTS, "good joy"] * 20)]
-    fitted = CertifiedClassifier(TextClassifier(None), holdout=0.5).fit(
+    fitted = CertifiedClassifier(TextClassifier(None), calibration_size=0.5).fit(
         texts, ["a", "b", "a", "b", "a", "b"] * 20
     )
     return saved(fitted)
 
 
 def index() -> list[Tree]:
-    filled = Index(make("Average", word_vectors(), n_jobs=1).fit(TEXTS))
+    filled = Index(make_encoder("Average", word_vectors(), n_jobs=1).fit(TEXTS))
     filled.add(TEXTS)
     return saved(filled)
 
@@ -171,7 +171,9 @@ def student() -> list[Tree]:
 
 
 def concatenated_encoder() -> list[Tree]:
-    parts = [make(name, word_vectors(), n_jobs=1).fit(TEXTS) for name in ("Average", "PB-L2")]
+    parts = [
+        make_encoder(name, word_vectors(), n_jobs=1).fit(TEXTS) for name in ("Average", "PB-L2")
+    ]
     return saved(as_encoder(parts))
 
 
@@ -204,7 +206,9 @@ def saved_classes() -> dict[str, Callable[[], list[Tree]]]:
         "StaticEncoder": student,
     }
     for method in methods.METHODS:
-        found.setdefault(type(make(method, word_vectors())).__name__, lambda m=method: model(m))
+        found.setdefault(
+            type(make_encoder(method, word_vectors())).__name__, lambda m=method: model(m)
+        )
     kinds = {name for role, name in MODULES if role == "kind"} - {"SentenceVectorizer"}
     missing = (set(methods.ESTIMATORS) | kinds) - set(found)
     assert not missing, f"say how to make a saved {missing}"
@@ -319,7 +323,7 @@ def certificates() -> list[Tree]:
     tables = rng.normal(size=(2, len(found), 3)).astype(np.float32)
     words = WordVectors(Vocabulary(found, list(range(len(found), 0, -1))), *tables)
     return [
-        {"c.json": function(make("PB-L2", words), texts).to_json().encode()}
+        {"c.json": function(make_encoder("PB-L2", words), texts).to_json().encode()}
         for function in (certify_encoder, paper.certify_words, paper.certify_squared_loss)
     ]
 
@@ -352,7 +356,7 @@ def use_words(words) -> bytes:
         return b""  # finite, but sums of such numbers are not
     if words.n_words:
         words.most_similar(words.words[0], n=3)
-    vectorizer = make("Average", words, n_jobs=1).fit(TEXTS)
+    vectorizer = make_encoder("Average", words, n_jobs=1).fit(TEXTS)
     return only_finite(vectorizer.transform([*TEXTS, *words.words[:3]])).tobytes()
 
 

@@ -12,7 +12,7 @@ from pacsent import (
     Vocabulary,
     WordVectors,
     encoders,
-    make,
+    make_encoder,
     save,
 )
 
@@ -30,7 +30,7 @@ def words():
 
 
 def new(method: str, **settings):
-    return make(method, words(), **{"n_jobs": 1, **QUICK.get(method, {}), **settings})
+    return make_encoder(method, words(), **{"n_jobs": 1, **QUICK.get(method, {}), **settings})
 
 
 @cache
@@ -49,9 +49,9 @@ def classifier():
     texts = [f"{a} {b} {a}" for a in ("now", "then") for b in WORDS * 2]
     labels = ["up" if text.startswith("now") else "down" for text in texts]
     numbered = [f"{text} {number}" for number, text in enumerate(texts)]
-    return CertifiedClassifier(TextClassifier(None, n_jobs=1), holdout=0.4, random_state=0).fit(
-        numbered, labels
-    )
+    return CertifiedClassifier(
+        TextClassifier(None, n_jobs=1), calibration_size=0.4, random_state=0
+    ).fit(numbered, labels)
 
 
 def write_words(name="words") -> Path:

@@ -111,11 +111,11 @@ def parameters() -> Iterator[Case]:
 
 
 def _words_with(change, counts=(8, 7, 6, 5, 4, 3, 2, 1), names=WORDS):
-    from pacsent import Vocabulary, WordVectors, make
+    from pacsent import Vocabulary, WordVectors, make_encoder
 
     table = np.random.default_rng(0).normal(size=(8, 6)).astype(np.float32)
     words = WordVectors(Vocabulary(list(names), counts), change(table.copy()), table)
-    out = np.asarray(make("Average", words, n_jobs=1).fit(TEXTS).transform(TEXTS))
+    out = np.asarray(make_encoder("Average", words, n_jobs=1).fit(TEXTS).transform(TEXTS))
     return "" if np.isfinite(out).all() else "not finite"
 
 
@@ -220,8 +220,9 @@ def training() -> Iterator[Case]:
 
 def certified() -> Iterator[Case]:
     for name, value in [
-        ("holdout", 0), ("holdout", 1), ("holdout", float("nan")), ("holdout", "x"), ("delta", 0),
-        ("delta", float("nan")), ("classes", 3), ("prefit", "x"), ("n_candidates", 0), ("joint", 2),
+        ("calibration_size", 0), ("calibration_size", 1), ("calibration_size", float("nan")),
+        ("calibration_size", "x"), ("delta", 0), ("delta", float("nan")), ("classes", 3),
+        ("prefit", "x"), ("n_candidates", 0), ("simultaneous", 2),
         ("random_state", -1), ("random_state", 0.5), ("estimator", 3), ("estimator", "english"),
         ("estimator", dict),
     ]:  # fmt: skip

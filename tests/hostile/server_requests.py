@@ -44,7 +44,7 @@ def app():
     texts = [f"{text} {i}" for i in range(6) for text in TEXTS]
     labels = ["up" if "joy" in text else "down" for text in texts]
     classifier = CertifiedClassifier(
-        TextClassifier(None, ngrams=(1, 1)), holdout=0.4, random_state=0
+        TextClassifier(None, ngrams=(1, 1)), calibration_size=0.4, random_state=0
     ).fit(texts, labels)
     model = ServedModel("m", material.new("Average").fit([]), classifier, index).warm_up()
     return create_app(model, ServerSettings(max_tokens=100_000, timeout=20))

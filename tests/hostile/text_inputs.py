@@ -59,9 +59,9 @@ class Call:
 
 
 @cache
-def classifier(holdout=0.5):
+def classifier(calibration_size=0.5):
     certified = pacsent.CertifiedClassifier(
-        pacsent.TextClassifier(None), holdout=holdout, random_state=0
+        pacsent.TextClassifier(None), calibration_size=calibration_size, random_state=0
     )
     return certified.fit(OTHERS, LABELS)
 
@@ -108,7 +108,7 @@ def _certified_as_in_the_paper(name, texts):
 
 
 def _watched(texts):
-    watcher = guarantees.StreamWatcher(classifier(), seed=0)
+    watcher = guarantees.DriftMonitor(classifier(), seed=0)
     watcher.update(texts, LABELS)
     return watcher.capital
 
@@ -224,19 +224,19 @@ _TEXTS_ALONE: dict[str, Callable] = {
         classifier().compare_with_calibration(texts)
     ),
     "guarantees.CertifiedClassifier.certify": lambda texts: (
-        classifier().certify(texts, LABELS).sentence()
+        classifier().certify(texts, LABELS).summary()
     ),
     "guarantees.CertifiedClassifier.calibrate": lambda texts: (
         classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
     ),
-    "guarantees.certify": lambda texts: guarantees.certify(classifier(), texts, LABELS).sentence(),
+    "guarantees.certify": lambda texts: guarantees.certify(classifier(), texts, LABELS).summary(),
     "guarantees.HeldOutCertificate.verify": lambda texts: guarantees.certify_predictions(
         LABELS, LABELS, texts=TEXTS
     ).verify(LABELS, texts, LABELS),
     "guarantees.compare": lambda texts: str(
         guarantees.compare(classifier(), classifier(0.4), texts, LABELS, overlap="drop")
     ),
-    "guarantees.StreamWatcher.update": _watched,
+    "guarantees.DriftMonitor.update": _watched,
     "guarantees.ClassThresholds.predict": lambda texts: (
         classifier().tune_thresholds(recall=0.6).predict(texts)
     ),

@@ -19,7 +19,7 @@ from pacsent import registry
 from pacsent.classify import classifier_state, fitting, inputs, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation, explain, features_page, named_features
-from pacsent.encoders import SentenceVectorizer, make
+from pacsent.encoders import SentenceVectorizer, make_encoder
 from pacsent.encoders.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
 from pacsent.maths.checks import check_count
 from pacsent.maths.temperature import log_probabilities
@@ -262,7 +262,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(words, str | Path) and is_model_name(words):
             words = load(words)
         if isinstance(words, WordVectors):
-            averages = make(self.method, words, on_empty="ignore", n_jobs=self.n_jobs)
+            averages = make_encoder(self.method, words, on_empty="ignore", n_jobs=self.n_jobs)
             if words.sentences is None:
                 return averages
             distilled = clone(words.sentences).set_params(on_empty="ignore", n_jobs=self.n_jobs)

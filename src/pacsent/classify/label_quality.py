@@ -163,7 +163,7 @@ def out_of_fold_log_proba(
                 "texts must hold two classes with at least two different texts each, in every "
                 f"{_FOLDS - 1} of {_FOLDS} folds. Got fewer instead. Add texts."
             )
-        proba = np.asarray(fold_model.predict_proba([texts[i] for i in tested]), np.float64)
+        proba = np.asarray(fold_model.predict_proba([texts[i] for i in tested.tolist()]), np.float64)
         log_p[np.ix_(tested, fold_model.classes_)] = np.log(np.maximum(proba, 1e-9))
     return log_p
 
@@ -449,9 +449,9 @@ def learning_curve(
             "texts must hold two classes with at least two different texts each, in every fold. "
             "Got fewer instead. Add labels."
         )
-    n_folds, sizes, tested, wrong = totals.T
-    curves = _curve_posterior(sizes / n_folds, tested, wrong, len(texts), rng)
-    return LearningCurve(len(texts), sizes / n_folds, tested, wrong, curves)
+    n_folds, sizes, n_tested, n_wrong = totals.T
+    curves = _curve_posterior(sizes / n_folds, n_tested, n_wrong, len(texts), rng)
+    return LearningCurve(len(texts), sizes / n_folds, n_tested, n_wrong, curves)
 
 
 def _curve_posterior(sizes, tested, wrong, n, rng) -> np.ndarray:

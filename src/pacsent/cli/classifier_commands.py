@@ -66,8 +66,8 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
     if not no_calibration:
         names = ("delta", "n_candidates", "random_state")
         how = {name: options[name] for name in names}
-        holdout = options["calibration_size"] or "auto"
-        classifier = CertifiedClassifier(model, holdout=holdout, **how)
+        calibration_size = options["calibration_size"] or "auto"
+        classifier = CertifiedClassifier(model, calibration_size=calibration_size, **how)
     classifier.fit(texts, labels, groups=groups)
     save(classifier, output, overwrite=overwrite)
     model = getattr(classifier, "estimator_", classifier)
@@ -207,10 +207,10 @@ def monitor(model, texts, alpha, random_state, as_json, **options):
     The calibration set is the part that `pacsent train` held out. Exit status 1 on an alarm.
     Example: tail -f log | pacsent monitor model -
     """
-    from pacsent.guarantees import StreamWatcher
+    from pacsent.guarantees import DriftMonitor
 
     classifier = inputs.open_model(model, "a classifier")
-    watcher = StreamWatcher(classifier, alpha=alpha, seed=random_state)
+    watcher = DriftMonitor(classifier, alpha=alpha, seed=random_state)
     stream = inputs.read_texts(texts, options, progress=True)
     while (batch := list(islice(stream, 64))) and not watcher.update(batch):
         pass

@@ -81,7 +81,7 @@ def label(texts, labels, output, annotators, host, port, no_browser, as_json, qu
             if certificate is None:
                 reason = f"it needs {SIZES[0]} labels of texts that teach, of two classes."
                 return [*lines, f"No classifier yet: {reason}"]
-            return [*lines, f"{labelling.folder / 'model'}: {certificate.sentence()}"]
+            return [*lines, f"{labelling.folder / 'model'}: {certificate.summary()}"]
 
         try:
             listening = socket.create_server((host, port))

@@ -170,7 +170,7 @@ def fit(method, words, texts, output, overwrite, as_json, **options):
     option that is left out has the method's own default. Example: pacsent vectors fit PB-L2 english
     notes.txt -o model
     """
-    from pacsent.encoders.methods import make
+    from pacsent.encoders.methods import make_encoder
     from pacsent.storage import check_place, save
     from pacsent.words import formats
 
@@ -180,13 +180,13 @@ def fit(method, words, texts, output, overwrite, as_json, **options):
     settings = {name: value for name, value in options.items() if value is not None}
     opened = formats.read(words, verbose=verbose)
     try:
-        known = make(method, opened).get_params(deep=False)
+        known = make_encoder(method, opened).get_params(deep=False)
         for name in settings:
             if name not in known:
                 raise click.UsageError(f"{method} takes no --{name.replace('_', '-')}.")
         if "verbose" in known:
             settings["verbose"] = verbose
-        vectorizer = make(method, opened, **settings)
+        vectorizer = make_encoder(method, opened, **settings)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     vectorizer.fit(sentences)

@@ -8,7 +8,7 @@ _lazy_getattr, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "distillation": ["checked_vectors", "fit_static_encoder"],
         "external_encoders": ["ExternalEncoder", "as_encoder", "as_search_encoder"],
-        "methods": ["METHODS", "make"],
+        "methods": ["METHODS", "list_encoders", "make_encoder"],
         "remote_encoder": ["RemoteEncoder"],
         "sentence_vectorizer": ["SentenceVectorizer"],
         "static_encoder": ["StaticEncoder"],

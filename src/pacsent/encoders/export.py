@@ -26,9 +26,9 @@ def as_table(vectorizer: Any) -> np.ndarray:
     words, and 200 texts drawn from 1,000 of them are compared.
 
     >>> import numpy as np
-    >>> from pacsent import Vocabulary, WordVectors, make
+    >>> from pacsent import Vocabulary, WordVectors, make_encoder
     >>> words = WordVectors(Vocabulary(["good", "film"]), np.eye(2), -np.eye(2))
-    >>> as_table(make("i-Average", words).fit([]))
+    >>> as_table(make_encoder("i-Average", words).fit([]))
     array([[-1.,  0.],
            [ 0., -1.]])
     """

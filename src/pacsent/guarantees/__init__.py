@@ -24,7 +24,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "held_out_certificate": ["HeldOutCertificate"],
         "multilabel_certificate": ["MultilabelCertificate"],
         "predictions": ["certify_predictions"],
-        "stream_watcher": ["Change", "StreamWatcher"],
+        "drift_monitor": ["Change", "DriftMonitor"],
         "text_check": ["TextCheck", "TextComparison"],
         "thresholds": ["ClassThresholds", "LabelThreshold", "control_risk"],
     },

@@ -106,7 +106,7 @@ class Abstaining:
     --------
     >>> from pacsent import CertifiedClassifier, TextClassifier
     >>> texts = [f"a {('good', 'bad')[n % 2]} film, number {n}" for n in range(80)]
-    >>> classifier = CertifiedClassifier(TextClassifier(None), holdout=0.5, random_state=0)
+    >>> classifier = CertifiedClassifier(TextClassifier(None), calibration_size=0.5, random_state=0)
     >>> _ = classifier.fit(texts, ["up", "down"] * 40)
     >>> careful = classifier.abstain(error=0.3)
     >>> careful.predict(["a good film"])

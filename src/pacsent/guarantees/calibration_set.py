@@ -20,7 +20,7 @@ class Calibration:
     log_proba: Any  # (n, n_classes), or None for a classifier that gives labels alone
     labels: np.ndarray  # (n,); multi-label (n, n_labels) of bool
     planned: np.ndarray | None = None  # (n,) of bool: rows that plan abstention
-    monitors: np.ndarray | None = None  # (n, 3) of `stream_watcher.MONITORS`, where these are texts
+    monitors: np.ndarray | None = None  # (n, 3) of `drift_monitor.MONITORS`, where these are texts
 
     @property
     def wrong(self) -> np.ndarray:

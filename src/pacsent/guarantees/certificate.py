@@ -42,7 +42,10 @@ RANGES: dict[str, tuple[Any, str]] = {
         ("n n_documents n_dims n_neighbours n_hits", _POSITIVE_COUNT),
         ("n_left_out n_overlapping n_duplicates n_held_out n_errors n_repeated_errors", _COUNT),
         ("random_state n_groups seed n_collection n_texts n_taught", _COUNT),
-        ("bound empirical_risk positive_bound noise_risk step balanced_bound holdout", _FRACTION),
+        (
+            "bound empirical_risk positive_bound noise_risk step balanced_bound calibration_size",
+            _FRACTION,
+        ),
         ("shuffled_risk micro_f1_bound macro_f1_bound", _FRACTION),
         ("kl noise_margin shift_norm held_out_risk constant_risk", _NONNEGATIVE),
         ("mean_square mean_fourth largest_square", _NONNEGATIVE),
@@ -242,7 +245,7 @@ class Certificate(ABC):
     # ---- words -------------------------------------------------------------------------------
 
     @abstractmethod
-    def sentence(self) -> str:
+    def summary(self) -> str:
         """The guarantee itself, in one or two sentences."""
 
     def details(self) -> list[tuple[str, str]]:
@@ -289,13 +292,13 @@ class Certificate(ABC):
         return f"a union bound over {self.n_candidates:,} alternatives ({chosen})."
 
     def __str__(self) -> str:
-        return "\n".join([self.sentence(), *(f"{title}: {text}" for title, text in self.rows())])
+        return "\n".join([self.summary(), *(f"{title}: {text}" for title, text in self.rows())])
 
     def _repr_html_(self) -> str:
         bars = self.bars()
         return render(
             "certificate.html",
-            sentence=self.sentence(),
+            sentence=self.summary(),
             bars=bars,
             longest=max(value for _, value, _ in bars) or 1.0,
             rows=self.rows(),

@@ -27,10 +27,10 @@ from pacsent.guarantees import (
 )
 from pacsent.guarantees.calibration_set import Calibration, set_thresholds
 from pacsent.guarantees.delta import divide_delta
+from pacsent.guarantees.drift_monitor import MONITORS, monitors_of
 from pacsent.guarantees.error_certificate import ErrorCertificate
 from pacsent.guarantees.held_out_certificate import HeldOutCertificate
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
-from pacsent.guarantees.stream_watcher import MONITORS, monitors_of
 from pacsent.guarantees.text_check import TextCheck, TextComparison
 from pacsent.maths.checks import check_count, check_probability
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
@@ -57,17 +57,17 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         probabilities where `classes` are given, and a fitted model (`prefit`, or scikit-learn's
         `FrozenEstimator`) are not fitted: all labels are then held-out ones. None takes
         `TextClassifier("english")`.
-    holdout : float or "auto", default="auto"
+    calibration_size : float or "auto", default="auto"
         Share of the labels to hold out. "auto" takes 0.4 up to 300 labels, less with more.
     delta : float, default=0.05
-        Chance that a guarantee is wrong: each by itself, or all together with `joint`.
+        Chance that a guarantee is wrong: each by itself, or all together with `simultaneous`.
     classes : sequence or None, default=None
         The classes in the order of the columns, for a model that has no `classes_`.
     prefit : bool, default=False
         Whether the estimator is fitted already, on other texts than those given here.
     n_candidates : int, default=1
         Number of classifiers, settings or seeds of which this one is kept by its guarantee.
-    joint : bool, default=False
+    simultaneous : bool, default=False
         Whether the error, prediction sets and abstaining hold together: each gets delta / 3.
     random_state : int or None, default=None
         Decides what is held out. None draws a seed, which the certificate records.
@@ -101,23 +101,23 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     estimator: Any = None
     _: KW_ONLY
-    holdout: float | str = "auto"
+    calibration_size: float | str = "auto"
     delta: float = 0.05
     classes: Sequence | None = None
     prefit: bool = False
     n_candidates: int = 1
-    joint: bool = False
+    simultaneous: bool = False
     random_state: int | None = None
 
     kind = "CertifiedClassifier"
     _parameter_constraints: ClassVar[dict] = {
         "estimator": "no_validation",
-        "holdout": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
+        "calibration_size": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
         "delta": [Interval(Real, 0, 1, closed="neither")],
         "classes": ["array-like", None],
         "prefit": ["boolean"],
         "n_candidates": [Interval(Integral, 1, None, closed="left")],
-        "joint": ["boolean"],
+        "simultaneous": ["boolean"],
         "random_state": [Interval(Integral, 0, None, closed="left"), None],
     }
 
@@ -200,7 +200,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         weights = None if sample_weight is None else inputs.sample_weights(sample_weight, n)
         group_of = inputs.as_groups(groups, n)
         clusters = independence.dependent_clusters(X)
-        parts = independence.hold_out(clusters, self.holdout, self.random_state, group_of)
+        parts = independence.hold_out(clusters, self.calibration_size, self.random_state, group_of)
         training, held_out = parts.training_rows, parts.held_out_rows
         if sets is None:
             counts = np.bincount(positions[training], minlength=classes.size)
@@ -209,7 +209,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             counts = np.minimum(has.sum(axis=0), (~has).sum(axis=0))
         if (counts < 2).any():
             raise ValueError(
-                "holdout must leave at least two texts of every class to fit. Class "
+                "calibration_size must leave at least two texts of every class to fit. Class "
                 f"{inputs.few(classes[counts < 2])} has fewer left. Hold out less, or add texts."
             )
         training_X = samples.select_rows(X, training)
@@ -231,7 +231,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         # what recognises the rows that were fitted, and their near-duplicates
         self.training_fingerprints_ = np.unique(samples.row_fingerprints(training_X))
         self.training_sketches_ = sketches(training_X) if samples.is_texts(training_X) else None
-        fields: dict[str, Any] = {"provenance": "held out by fit", "holdout": parts.fraction}
+        fields: dict[str, Any] = {
+            "provenance": "held out by fit",
+            "calibration_size": parts.fraction,
+        }
         if parts.scope == "same groups":
             fields |= {"scope": parts.scope, "n_groups": np.unique(group_of).size}
         new_groups = group_of[held_out] if parts.scope == "groups" else None
@@ -417,7 +420,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     def _delta(self, delta):
         """What one statement has of delta: that of the call, or of the constructor."""
         delta = check_probability("delta", self.delta if delta is None else delta)
-        return divide_delta(delta, _N_JOINT_STATEMENTS if self.joint else 1)
+        return divide_delta(delta, _N_JOINT_STATEMENTS if self.simultaneous else 1)
 
     def _scored_calibration(self, what, any_labels=False):
         check_is_fitted(self)

@@ -72,7 +72,7 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
     def measure_again(self, sample: Sample) -> EncoderCertificate:
         return measure(sample)[0]
 
-    def sentence(self) -> str:
+    def summary(self) -> str:
         return (
             "No measure of quality: other texts and other vectors have other baselines. Given the "
             f"first {100 * READ:g} % of a new, similar document, its vector tells words from the "
@@ -89,7 +89,7 @@ def certify_encoder(
     *,
     delta: float = 0.05,
     n_candidates: int = 1,
-    holdout: float = 0.0,
+    test_size: float = 0.0,
     split: float | None = None,
     overlap: str = "refuse",
     random_state: int | None = None,
@@ -113,7 +113,7 @@ def certify_encoder(
     n_candidates : int, default=1
         How many methods, settings or seeds were tried, this one included, if the best is reported.
         A union bound divides delta by their number.
-    holdout : float, default=0
+    test_size : float, default=0
         Share of the documents that nothing uses, to compare the bound with.
     split : float or None, default=None
         Share of the documents that fits the rule and calibrates it: the vector m becomes
@@ -127,18 +127,18 @@ def certify_encoder(
 
     Examples
     --------
-    >>> from pacsent import make
+    >>> from pacsent import make_encoder
     >>> from pacsent.paper.simulation import SETTINGS, Language
     >>> language = Language(SETTINGS["topics"])
     >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
-    >>> certificate = certify_encoder(make("PB-L2", language.words), texts, random_state=0)
+    >>> certificate = certify_encoder(make_encoder("PB-L2", language.words), texts, random_state=0)
     >>> certificate.bound < 0.5 and bool(certificate.verify())
     True
     """
     options = CertifyOptions(
         delta=delta,
         n_candidates=n_candidates,
-        holdout=holdout,
+        test_size=test_size,
         split=split,
         overlap=overlap,
         random_state=random_state,

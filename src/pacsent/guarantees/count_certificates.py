@@ -60,7 +60,7 @@ class AgreementCertificate(CountCertificate):
         """With probability 1 - delta they agree on at least this fraction of new texts."""
         return 1.0 - self.bound
 
-    def sentence(self) -> str:
+    def summary(self) -> str:
         return (
             f"With {self.confidence} confidence, on new texts from the same distribution both "
             f"classifiers give the same answer in at least {rounded_down(self.agreement_bound)} of "
@@ -159,7 +159,7 @@ class SearchCertificate(CountCertificate):
     n_texts: int = 0
     seed: int | None = None  # draws one query of each near-duplicate cluster
 
-    def sentence(self) -> str:
+    def summary(self) -> str:
         return (
             f"With {self.confidence} confidence, for at least "
             f"{rounded_down(100 * (1 - self.bound), 3)} % of new queries like these the right text "
@@ -200,7 +200,7 @@ class AnytimeCertificate(CountCertificate):
     digests: dict = field(default_factory=dict)
     provenance: str = "judging texts were drawn at random and not learned from"
 
-    def sentence(self) -> str:
+    def summary(self) -> str:
         return (
             f"With {self.confidence} confidence, the error rate of this classifier on new texts is "
             f"at most {rounded_up(self.bound)}."

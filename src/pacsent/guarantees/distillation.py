@@ -32,7 +32,7 @@ class FidelityCertificate(MeanCertificate):
     >>> certificate = measure_fidelity(vectors, vectors + rng.normal(size=(400, 8)) / 4)
     >>> certificate.cosine_bound < certificate.mean_cosine
     True
-    >>> print(certificate.sentence())
+    >>> print(certificate.summary())
     With 95 % confidence, on new texts from the same distribution the average cosine to the ...
     """
 
@@ -58,7 +58,7 @@ class FidelityCertificate(MeanCertificate):
         """With probability 1 - delta the average cosine on new texts is at least this."""
         return 1.0 - 2.0 * self.bound
 
-    def sentence(self) -> str:
+    def summary(self) -> str:
         return (
             f"With {self.confidence} confidence, on new texts from the same distribution the "
             f"average cosine to the teacher is at least {rounded_down(self.cosine_bound)}."
@@ -77,7 +77,7 @@ def distill(
     n_subwords: int = 5_000,
     normalise: str | Callable[[str], list[str]] = "auto",
     n_epochs: int = 3,
-    holdout: float | None = None,
+    test_size: float | None = None,
     delta: float = 0.05,
     random_state: int = 0,
     checkpoint_dir: str | os.PathLike | None = None,
@@ -107,7 +107,7 @@ def distill(
         a-z, else "unicode".
     n_epochs : int, default=3
         Passes over the texts after the exact step. More raise the fraction of neighbours found.
-    holdout : float or None, default=None
+    test_size : float or None, default=None
         Fraction of the texts that the certificate is measured on; by default a tenth, at most
         4,000 texts.
     delta : float, default=0.05
@@ -160,13 +160,13 @@ def distill(
     # Copies of a text are not independent of each other: only the first is used.
     rows = np.sort(list({text: row for row, text in reversed(list(enumerate(texts)))}.values()))
     n_held_out = min(len(rows) // 10, _MAX_HELD_OUT)
-    if holdout is not None:
-        check_probability("holdout", holdout)
-        n_held_out = round(holdout * len(rows))
+    if test_size is not None:
+        check_probability("test_size", test_size)
+        n_held_out = round(test_size * len(rows))
     if not 1 <= n_held_out < len(rows):
         raise ValueError(
-            f"holdout must leave different texts on both sides. Got {len(rows):,} different texts "
-            f"and holdout={holdout!r} instead. Give more texts, or another fraction."
+            f"test_size must leave different texts on both sides. Got {len(rows):,} of them and "
+            f"test_size={test_size!r} instead. Give more texts, or another fraction."
         )
     order = np.random.default_rng([random_state, 1]).permutation(rows)
     held_out, training = order[:n_held_out], np.sort(order[n_held_out:])

@@ -50,7 +50,7 @@ class CertifyOptions:
     delta: float = 0.05
     n_candidates: int = 1
     random_state: int | None = None
-    holdout: float = 0.0
+    test_size: float = 0.0
     split: float | None = None
     overlap: str = "refuse"
     bias: float | None = None
@@ -62,11 +62,11 @@ class CertifyOptions:
         as_seed(self.random_state)
         self._must(self.overlap in ("refuse", "drop"), "overlap", "'refuse' or 'drop'")
         self._must(self.bias is None or is_number(self.bias), "bias", "a finite number")
-        fractions = 0.1 if self.split is None else self.split, self.holdout
+        fractions = 0.1 if self.split is None else self.split, self.test_size
         if not all(is_number(x) and 0 <= x < 1 for x in fractions) or sum(fractions) >= 1:
             raise ValueError(
-                f"split and holdout must be shares with a positive rest. Got {self.split!r} and "
-                f"{self.holdout!r} instead."
+                f"split and test_size must be shares with a positive rest. Got {self.split!r} and "
+                f"{self.test_size!r} instead."
             )
 
     def _must(self, right, name, rule):
@@ -425,11 +425,11 @@ def divided(sample: Sample) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if split is None:
         split = _SMALL_SPLIT if rows.size >= _MANY_DOCUMENTS else _LARGE_SPLIT
     n_aside = max(int(split > 0), int(split * rows.size))
-    n_rest = int(options.holdout * rows.size)
+    n_rest = int(options.test_size * rows.size)
     if n_aside + n_rest >= rows.size:
         raise ValueError(
-            f"split and holdout must leave documents to certify. Got {split} and "
-            f"{options.holdout} of {rows.size} documents instead."
+            f"split and test_size must leave documents to certify. Got {split} and "
+            f"{options.test_size} of {rows.size} documents instead."
         )
     rows = sample.rng.permutation(rows)
     return rows[:n_aside], rows[n_aside : n_aside + n_rest], rows[n_aside + n_rest :]

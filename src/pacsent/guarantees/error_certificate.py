@@ -45,7 +45,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         Of groups: the fraction of errors in each, packed, for every bound.
     batch_size : int or None
         Number of texts of the batch from which the n were drawn: the bound is about these alone.
-    scope, n_groups, seed, holdout, digests : see `HeldOutCertificate`
+    scope, n_groups, seed, calibration_size, digests : see `HeldOutCertificate`
 
     Examples
     --------
@@ -142,7 +142,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
 
     # ---- words -------------------------------------------------------------------------------
 
-    def sentence(self) -> str:
+    def summary(self) -> str:
         where = {
             "texts": "new texts",
             "groups": "texts of new groups, as a mean over groups,",

@@ -28,7 +28,7 @@ class HeldOutCertificate(Certificate):
         Number of groups where scope is "same groups".
     seed : int or None
         Decides which texts were held out, and the order of losses.
-    holdout : float or None
+    calibration_size : float or None
         Fraction that was held out for it.
     digests : dict
         SHA-256 of the model, texts, labels and predictions, as far as they are known.
@@ -37,7 +37,7 @@ class HeldOutCertificate(Certificate):
     needs_texts: ClassVar[tuple[str, ...]] = (
         "n_duplicates",
         "seed",
-        "holdout",
+        "calibration_size",
         "digests",
         "provenance",
     )
@@ -45,7 +45,7 @@ class HeldOutCertificate(Certificate):
     scope: str = "texts"
     n_groups: int = 0
     seed: int | None = None
-    holdout: float | None = None
+    calibration_size: float | None = None
     digests: dict = field(default_factory=dict)
 
     # ---- checks ------------------------------------------------------------------------------
@@ -106,9 +106,9 @@ class HeldOutCertificate(Certificate):
     def _candidate_rows(self, model, X, group_of) -> Iterator[np.ndarray]:
         """Rows that may be those that were certified."""
         yield np.arange(n_samples(X))
-        if self.holdout is not None and self.seed is not None:
+        if self.calibration_size is not None and self.seed is not None:
             clusters = dependent_clusters(X)
-            yield hold_out(clusters, self.holdout, self.seed, group_of).held_out_rows
+            yield hold_out(clusters, self.calibration_size, self.seed, group_of).held_out_rows
         else:
             exact, near = seen_before(model, X)
             yield np.flatnonzero(~(exact | near))
@@ -138,9 +138,9 @@ class HeldOutCertificate(Certificate):
 
     def origin(self) -> str:
         seed = "" if self.seed is None else f" The seed is {self.seed}."
-        if self.holdout is not None:
-            seed = f" A share of {self.holdout:g} was held out.{seed}"
+        if self.calibration_size is not None:
+            seed = f" A share of {self.calibration_size:g} was held out.{seed}"
         return (
             f"{self.provenance}.{seed} Not checked: whether new texts come from the same "
-            "distribution (StreamWatcher does)."
+            "distribution (DriftMonitor does)."
         )

@@ -102,15 +102,16 @@ def independent_rows(
     return rows, {**duplicates, "scope": scope, "n_groups": n_groups}
 
 
-def holdout_fraction(holdout: Any, n_clusters: int) -> float:
-    """The fraction to hold out of `n_clusters`, where `holdout` is a fraction or "auto"."""
-    if isinstance(holdout, str) and holdout == "auto":
+def holdout_fraction(calibration_size: Any, n_clusters: int) -> float:
+    """The fraction of `n_clusters` to hold out; `calibration_size` is a fraction or "auto"."""
+    if isinstance(calibration_size, str) and calibration_size == "auto":
         return next(fraction for most, fraction in HOLDOUT_FRACTIONS if n_clusters <= most)
-    if not is_number(holdout) or not 0 < holdout < 1:
+    if not is_number(calibration_size) or not 0 < calibration_size < 1:
         raise ValueError(
-            f"holdout must be 'auto' or a share strictly between 0 and 1. Got {holdout!r} instead."
+            "calibration_size must be 'auto' or a fraction strictly between 0 and 1. Got "
+            f"{calibration_size!r} instead."
         )
-    return float(holdout)
+    return float(calibration_size)
 
 
 class Split(NamedTuple):
@@ -125,7 +126,7 @@ class Split(NamedTuple):
 
 def hold_out(
     clusters: np.ndarray,
-    holdout: Any = "auto",
+    calibration_size: Any = "auto",
     seed: int | None = None,
     groups: Sequence | np.ndarray | None = None,
 ) -> Split:
@@ -135,7 +136,7 @@ def hold_out(
     ----------
     clusters : array of int
         `dependent_clusters(X)`.
-    holdout : float or "auto"
+    calibration_size : float or "auto"
         Fraction of the clusters, or "auto": by their number.
     seed : int or None
         None draws one from the system; it is returned.
@@ -148,10 +149,12 @@ def hold_out(
     scope, clusters = "texts", np.asarray(clusters)
     if groups is not None:
         n_groups = np.unique(groups).size
-        enough = round(holdout_fraction(holdout, n_groups) * n_groups) >= MIN_HELD_OUT_GROUPS
+        enough = (
+            round(holdout_fraction(calibration_size, n_groups) * n_groups) >= MIN_HELD_OUT_GROUPS
+        )
         scope, clusters = ("groups", np.asarray(groups)) if enough else ("same groups", clusters)
     _, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
-    fraction = holdout_fraction(holdout, first.size)
+    fraction = holdout_fraction(calibration_size, first.size)
     shuffled = np.random.default_rng(seed).permutation(first.size)
     is_held_out = np.zeros(first.size, bool)
     # clusters are numbered as they come, whatever their names

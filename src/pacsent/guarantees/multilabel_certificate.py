@@ -37,7 +37,7 @@ class MultilabelCertificate(HeldOutCertificate):
     matches : list
         Of each text, in the order drawn by the seed: [labels that are right, labels that are given
         or right].
-    scope, n_groups, seed, holdout, digests : see `HeldOutCertificate`
+    scope, n_groups, seed, calibration_size, digests : see `HeldOutCertificate`
 
     Notes
     -----
@@ -130,7 +130,7 @@ class MultilabelCertificate(HeldOutCertificate):
         ):
             self._refuse("matches", "pairs for each text that add up to label_counts")
 
-    def sentence(self) -> str:
+    def summary(self) -> str:
         new_texts = {
             "texts": "new texts",
             "groups": "texts of new groups, one from each,",

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pacsent.guarantees.drift_monitor import DriftMonitor, growth
 from pacsent.guarantees.samples import n_samples, select_rows
-from pacsent.guarantees.stream_watcher import StreamWatcher, growth
 
 _ALPHA = 0.01  # chance of "these texts differ" for texts that do not
 _MAX_COMPARED = 2_000  # texts, drawn at random
@@ -24,7 +24,7 @@ class TextComparison(NamedTuple):
 class TextCheck:
     """Compares texts with the calibration set of a classifier, in a random order.
 
-    The test is that of `StreamWatcher`, on texts that repeat no fitted or earlier one. A file may
+    The test is that of `DriftMonitor`, on texts that repeat no fitted or earlier one. A file may
     be sorted, so a random sample of the texts is kept until `result`, in a random order.
     """
 
@@ -48,7 +48,7 @@ class TextCheck:
 
     def result(self) -> TextComparison:
         """The comparison of all rows so far."""
-        watcher = StreamWatcher(self.classifier, alpha=_ALPHA, seed=self.classifier.seed_)
+        watcher = DriftMonitor(self.classifier, alpha=_ALPHA, seed=self.classifier.seed_)
         are_texts = self.classifier.calibration_.monitors is not None
         if self._sample:
             log_proba = np.array([values for _, values, _ in self._sample])

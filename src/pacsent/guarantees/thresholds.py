@@ -46,7 +46,7 @@ class ClassThresholds:
     --------
     >>> from pacsent import CertifiedClassifier, TextClassifier
     >>> texts = [f"a {word} film, number {n}" for n in range(150) for word in ("good", "bad")]
-    >>> classifier = CertifiedClassifier(TextClassifier(None), holdout=0.5, random_state=0)
+    >>> classifier = CertifiedClassifier(TextClassifier(None), calibration_size=0.5, random_state=0)
     >>> _ = classifier.fit(texts, ["up", "down"] * 150)
     >>> sure = classifier.tune_thresholds(precision=0.8)
     >>> sure.predict(["a good film"])

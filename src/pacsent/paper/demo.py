@@ -12,7 +12,7 @@ import numpy as np
 from pacsent.classify import TextClassifier
 from pacsent.datasets import load_banking
 from pacsent.files import replacing
-from pacsent.guarantees import CertifiedClassifier, StreamWatcher
+from pacsent.guarantees import CertifiedClassifier, DriftMonitor
 from pacsent.maths.rounding import rounded_up
 from pacsent.paper.figures import altair_found, chart_runtime
 from pacsent.search import Index
@@ -150,7 +150,7 @@ def _monitor(classifier, streams, random_state) -> tuple[list[dict], dict[str, i
     evidence: list[dict] = []
     alarms: dict[str, int] = {}
     for name, stream in streams.items():
-        monitor = StreamWatcher(classifier, seed=random_state)
+        monitor = DriftMonitor(classifier, seed=random_state)
         for start in range(0, len(stream), _MONITOR_STEP):
             monitor.update(stream[start : start + _MONITOR_STEP])
             n_read = min(start + _MONITOR_STEP, len(stream))

@@ -37,7 +37,7 @@ from pacsent.words.vocabulary import Vocabulary
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentOptions(GibbsOptions):
-    """Options of kind B: those of `GibbsOptions`; split and holdout count documents."""
+    """Options of kind B: those of `GibbsOptions`; split and test_size count documents."""
 
     prior_needs_tokens: ClassVar[bool] = False
 
@@ -88,7 +88,7 @@ class DocumentCertificate(WordRiskCertificate):
     def measure_again(self, sample: Sample) -> EncoderCertificate:
         return measure(sample)[0]
 
-    def sentence(self) -> str:
+    def summary(self) -> str:
         return (
             f"Certificate B: with {self.confidence} confidence, on a new document from the same "
             "source a classifier that tells one half of the document's words, chosen at random, "

@@ -537,13 +537,13 @@ def similarity(row: Row, pairs: Any, words: Any, *, n_jobs: int | None = None) -
 
 def certificate(row: Row, prepared: "Prepared") -> dict:
     """Continuation certificate of the training texts, a tenth of them held out to check it."""
-    from pacsent.encoders.methods import make
+    from pacsent.encoders.methods import make_encoder
     from pacsent.guarantees import certify_encoder
 
     source, _, _ = prepared.part(0)
     started = time.perf_counter()
-    vectorizer = make(row.method, prepared.words, on_empty="ignore", n_jobs=source.n_jobs)
-    certified = certify_encoder(vectorizer, source.train, holdout=0.1)
+    vectorizer = make_encoder(row.method, prepared.words, on_empty="ignore", n_jobs=source.n_jobs)
+    certified = certify_encoder(vectorizer, source.train, test_size=0.1)
     return {
         **_named("certificate", row),
         "certificate_kind": certified.kind,

@@ -24,7 +24,7 @@ class GibbsOptions(CertifyOptions):
     """Options of the paper's certificates, with those of `CertifyOptions`.
 
     For kinds A and C, `split` is the share of each document's tokens that builds the prior and
-    `holdout` the share that is held out.
+    `test_size` the share that is held out.
 
     Attributes
     ----------

@@ -108,7 +108,7 @@ def features(row: Row, source: Texts, lam: float | None = None, seed: int = 0) -
     """The vectors of one row, at one lam where it has several."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from pacsent.encoders.methods import make
+    from pacsent.encoders.methods import make_encoder
 
     if row.method == "tf-idf":
         vectorizer = TfidfVectorizer(
@@ -117,7 +117,7 @@ def features(row: Row, source: Texts, lam: float | None = None, seed: int = 0) -
         made = from_estimator(vectorizer, source.train_texts, source.test_texts)
         return replace(made, normalised=True)
     params = row.params if lam is None else {**row.params, "lam": lam}
-    method = make(row.method, source.words, **params)
+    method = make_encoder(row.method, source.words, **params)
     extra = {"on_empty": "ignore", "n_jobs": source.n_jobs, "random_state": seed}
     known = method.get_params(deep=False)
     method.set_params(**{key: value for key, value in extra.items() if key in known})

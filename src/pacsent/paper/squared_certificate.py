@@ -96,7 +96,7 @@ class SquaredCertificate(GibbsCertificate):
     def measure_again(self, sample: Sample) -> EncoderCertificate:
         return measure(sample)[0]
 
-    def sentence(self) -> str:
+    def summary(self) -> str:
         return (
             f"Certificate C: with {self.confidence} confidence, half the squared distance between "
             "a document's vector and a further word of it, if words were independent, is at most "
@@ -132,7 +132,7 @@ def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCer
 def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:
     """Certificate C, in squared loss, and the posterior it is about."""
     s, options, encoded = sample, sample.options, sample.encoded
-    parts = token_parts.split_tokens(encoded, options.split, options.holdout, s.rng)
+    parts = token_parts.split_tokens(encoded, options.split, options.test_size, s.rng)
     check_sample(parts.sample.ids.size, encoded)
     n_s = parts.n_sample.astype(float)
     n = int(n_s.sum())

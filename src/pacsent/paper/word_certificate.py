@@ -77,7 +77,7 @@ class WordCertificate(WordRiskCertificate):
     def measure_again(self, sample: Sample) -> EncoderCertificate:
         return measure(sample)[0]
 
-    def sentence(self) -> str:
+    def summary(self) -> str:
         return (
             f"Certificate A: with {self.confidence} confidence, a classifier that tells a further "
             "word of one of these documents, if words were independent, from a random word, by the "
@@ -140,7 +140,7 @@ class _Posterior(NamedTuple):
 def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
     """Certificate A, and the posteriors it is about."""
     options, encoded = sample.options, sample.encoded
-    parts = token_parts.split_tokens(encoded, options.split, options.holdout, sample.rng)
+    parts = token_parts.split_tokens(encoded, options.split, options.test_size, sample.rng)
     check_sample(parts.sample.ids.size, encoded)
     n = int(parts.sample.ids.size)
     price = bounds.ln_xi(n) - math.log(sample.delta_each)

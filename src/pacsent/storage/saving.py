@@ -82,8 +82,8 @@ def save(
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from pacsent import load, make, save
-    >>> vectorizer = make("Average", "english").fit(["a quiet film"])
+    >>> from pacsent import load, make_encoder, save
+    >>> vectorizer = make_encoder("Average", "english").fit(["a quiet film"])
     >>> folder = save(vectorizer, Path(tempfile.mkdtemp()) / "model")
     >>> type(load(folder)).__name__
     'AverageVectorizer'

@@ -61,8 +61,8 @@ def create_app(
 ) -> FastAPI:
     """The application that answers for these models; any ASGI server runs it.
 
-    >>> from pacsent import make
-    >>> app = create_app(ServedModel("english", make("SIF-sum", "english")))
+    >>> from pacsent import make_encoder
+    >>> app = create_app(ServedModel("english", make_encoder("SIF-sum", "english")))
     >>> sorted(path for path in app.openapi()["paths"] if path.startswith("/v1"))
     ['/v1/embeddings', '/v1/models', '/v1/models/{name}', '/v1/rerank']
     """

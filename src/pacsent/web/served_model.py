@@ -14,7 +14,7 @@ from sklearn.base import clone
 from pacsent.classify import TextClassifier
 from pacsent.encoders import SentenceVectorizer
 from pacsent.guarantees import AnswerRule, Certificate, CertifiedClassifier, SearchCertificate
-from pacsent.guarantees.stream_watcher import StreamWatcher
+from pacsent.guarantees.drift_monitor import DriftMonitor
 from pacsent.search import Index
 from pacsent.text.encoded import Encoded
 
@@ -63,8 +63,8 @@ class ServedModel:
 
     Examples
     --------
-    >>> from pacsent import make
-    >>> model = ServedModel("english", make("SIF-sum", "english"))
+    >>> from pacsent import make_encoder
+    >>> model = ServedModel("english", make_encoder("SIF-sum", "english"))
     >>> model.posteriors(["a glass of wine"]).means.shape
     (1, 256)
     """
@@ -155,9 +155,9 @@ class ServedModel:
             self._rules[error, delta] = rule
         return rule
 
-    def _new_drift_monitor(self) -> StreamWatcher | None:
+    def _new_drift_monitor(self) -> DriftMonitor | None:
         calibrated = hasattr(self.classifier, "calibration_")
-        return StreamWatcher(self.classifier, alpha=0.01) if calibrated else None
+        return DriftMonitor(self.classifier, alpha=0.01) if calibrated else None
 
     def observe(self, texts: list[str], log_proba: np.ndarray) -> bool:
         """Show classified texts to the drift monitor; whether this raised an alarm."""

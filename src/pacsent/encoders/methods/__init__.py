@@ -41,7 +41,16 @@ DEFAULT = "SIF-sum"  # of word vectors that come with no encoder of sentences
 ESTIMATORS = {cls.__name__: cls for cls in _CLASSES}  # what a saved folder may name
 
 
-def make(name: str, word_vectors: WordVectors | str, **params: Any) -> SentenceVectorizer:
+def list_encoders() -> list[str]:
+    """Return the names that `make_encoder` accepts.
+
+    >>> "PB-L2" in list_encoders()
+    True
+    """
+    return list(METHODS)
+
+
+def make_encoder(name: str, word_vectors: WordVectors | str, **params: Any) -> SentenceVectorizer:
     """Return the estimator called `name`, one of METHODS: the paper's names and some others.
 
     Parameters
@@ -57,12 +66,12 @@ def make(name: str, word_vectors: WordVectors | str, **params: Any) -> SentenceV
     Examples
     --------
     >>> import numpy as np
-    >>> from pacsent import Vocabulary, WordVectors, make
+    >>> from pacsent import Vocabulary, WordVectors, make_encoder
     >>> words = WordVectors(Vocabulary(["good", "film"]), np.eye(2), -np.eye(2))
-    >>> make("i-PB-L2", words, lam=2.0)
+    >>> make_encoder("i-PB-L2", words, lam=2.0)
     i-PB-L2: AverageVectorizer(lam=2.0, swap_roles=True,
                                word_vectors=WordVectors(n_words=2, n_dims=2))
-    >>> make("SIF-sum", "english").fit_transform(["a glass of wine", "some beer"]).shape
+    >>> make_encoder("SIF-sum", "english").fit_transform(["a glass of wine", "some beer"]).shape
     (2, 256)
     """
     if name not in METHODS:
@@ -123,7 +132,7 @@ def as_vectorizer(
     if method is None and opened.sentences is not None:
         made = clone(opened.sentences)  # with parameters of its own
         return made if made.learns_from_text else made.fit([])
-    made = make(method or DEFAULT, opened)
+    made = make_encoder(method or DEFAULT, opened)
     if fitted and made.learns_from_text:
         raise ValueError(f"{method} learns from text first. Run: pacsent vectors fit {method}")
     return made.fit([]) if fitted else made

@@ -190,8 +190,8 @@ class IDFVectorizer(_SquaredLoss):
 
     Examples
     --------
-    >>> from pacsent import make
-    >>> vectorizer = make("PB-IDF-L2", "english").fit(["a good film", "a quiet film"])
+    >>> from pacsent import make_encoder
+    >>> vectorizer = make_encoder("PB-IDF-L2", "english").fit(["a good film", "a quiet film"])
     >>> vectorizer.transform(["good quiet film"]).shape
     (1, 256)
     """

@@ -64,8 +64,8 @@ class PB01Vectorizer(SentenceVectorizer):
 
     Examples
     --------
-    >>> from pacsent import make
-    >>> vectorizer = make("PB-01", "english").fit(["a good film", "a quiet film"])
+    >>> from pacsent import make_encoder
+    >>> vectorizer = make_encoder("PB-01", "english").fit(["a good film", "a quiet film"])
     >>> vectorizer.transform(["good film"]).shape
     (1, 256)
     """

@@ -96,8 +96,8 @@ class PBNegVectorizer(NegativeSampling):
 
     Examples
     --------
-    >>> from pacsent import make
-    >>> vectorizer = make("PB-neg", "english").fit(["a good film", "a quiet film"])
+    >>> from pacsent import make_encoder
+    >>> vectorizer = make_encoder("PB-neg", "english").fit(["a good film", "a quiet film"])
     >>> means, variances = vectorizer.posterior(["good film"])
     >>> means.shape, vectorizer.n_unconverged_
     ((1, 256), 0)

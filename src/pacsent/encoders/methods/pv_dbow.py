@@ -48,8 +48,8 @@ class PVDBOWVectorizer(NegativeSampling):
 
     Examples
     --------
-    >>> from pacsent import make
-    >>> vectorizer = make("PV-DBOW", "english", n_epochs=2, n_jobs=1)
+    >>> from pacsent import make_encoder
+    >>> vectorizer = make_encoder("PV-DBOW", "english", n_epochs=2, n_jobs=1)
     >>> vectorizer.fit_transform(["a good film", "a quiet film"]).shape
     (2, 256)
     """

@@ -232,9 +232,9 @@ class SIFSumVectorizer(_Weighted):
     Examples
     --------
     >>> import numpy as np
-    >>> from pacsent import Vocabulary, WordVectors, make
+    >>> from pacsent import Vocabulary, WordVectors, make_encoder
     >>> words = WordVectors(Vocabulary(["good", "film"], [1, 3]), np.eye(2), -np.eye(2))
-    >>> make("SIF-sum", words).fit_transform(["a good film"]).shape
+    >>> make_encoder("SIF-sum", words).fit_transform(["a good film"]).shape
     (1, 2)
     """
 
@@ -300,9 +300,9 @@ class ConcatVectorizer(_Weighted):
     Examples
     --------
     >>> import numpy as np
-    >>> from pacsent import Vocabulary, WordVectors, make
+    >>> from pacsent import Vocabulary, WordVectors, make_encoder
     >>> words = WordVectors(Vocabulary(["good", "film"]), np.eye(2), -np.eye(2))
-    >>> make("concat", words).fit_transform(["good film"])
+    >>> make_encoder("concat", words).fit_transform(["good film"])
     array([[ 0.5,  0.5, -0.5, -0.5]])
     """
 

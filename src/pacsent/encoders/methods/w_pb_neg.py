@@ -73,8 +73,8 @@ class WordPBNegVectorizer(NegativeSampling):
 
     Examples
     --------
-    >>> from pacsent import make
-    >>> vectorizer = make("w-PB-neg", "english", n_epochs=2, n_jobs=1)
+    >>> from pacsent import make_encoder
+    >>> vectorizer = make_encoder("w-PB-neg", "english", n_epochs=2, n_jobs=1)
     >>> vectorizer.fit_transform(["a good film", "a quiet film"]).shape
     (2, 256)
     """

@@ -62,7 +62,7 @@ class Change(NamedTuple):
     after: float
 
 
-class StreamWatcher:
+class DriftMonitor:
     """Raises an alarm once a stream of texts is no longer exchangeable with the calibration texts.
 
     Watched are the confidence, the probability of each class, the length, the share of unknown
@@ -103,9 +103,9 @@ class StreamWatcher:
     --------
     >>> from pacsent import CertifiedClassifier, TextClassifier
     >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
-    >>> classifier = CertifiedClassifier(TextClassifier(None), holdout=0.5, random_state=0)
+    >>> classifier = CertifiedClassifier(TextClassifier(None), calibration_size=0.5, random_state=0)
     >>> _ = classifier.fit(texts, ["up", "down"] * 40)
-    >>> watcher = StreamWatcher(classifier, seed=0)
+    >>> watcher = DriftMonitor(classifier, seed=0)
     >>> watcher.update(["a good film, number 7"])
     False
     """
