@@ -6,7 +6,7 @@ keep, and the columns; `as` renames one, and a backslash stands before a comma o
     <!-- from certify/splits where bound=betting: dataset, mean excess as excess -->
     <!-- end -->
 
-Tables that join several files are made by a function of this module: `<!-- numbers: speed -->`.
+Tables that join several files are made by a function of this module: `<!-- numbers: methods -->`.
 """
 
 import argparse
@@ -66,56 +66,6 @@ def columns_of(match: re.Match) -> str:
     )
 
 
-def three_digits(number: float) -> str:
-    """As many digits as a noisy machine allows."""
-    if number < 10:
-        return f"{number:.2g}" if number < 1 else f"{number:.1f}"
-    digits = max(0, len(str(int(number))) - 3)
-    return f"{int(round(number, -digits)):,}"
-
-
-def speed() -> str:
-    """Ours and the fastest baseline, measured in the same run."""
-    rows = []
-    for processor, name in (("AVX-512", "xeon-avx512"), ("ARM", "neoverse-n1")):
-        train = result(f"train/{name}")["summary"]
-        rows.append(
-            [
-                f"train Skip-gram, d=300, k=15, {processor}",
-                f"{three_digits(train['words_per_second'])} words/s",
-                f"gensim, {three_digits(train['gensim_words_per_second'])} words/s",
-                f"{train['ratio']:.1f}",
-            ]
-        )
-    contestants = {row["contestant"]: row for row in result("encode/two-cores")["rows"]}
-    ours = contestants["pacsent"]
-    model2vec = next(row for name, row in contestants.items() if name.startswith("model2vec"))
-    others = [row for name, row in contestants.items() if not name.startswith("pacsent")]
-    for dataset, unit in (("SUBJ", "sentences"), ("IMDb", "reviews")):
-        key = f"{dataset} /s"
-        baseline = max((row for row in others if row[key]), key=lambda row: row[key])
-        rows.append(
-            [
-                f"raw text to sentence means, {dataset}",
-                f"{three_digits(ours[key])} {unit}/s",
-                f"{baseline['contestant']}, {three_digits(baseline[key])}/s; "
-                f"model2vec {three_digits(model2vec[key])}/s",
-                f"{ours[key] / baseline[key]:.1f}",
-            ]
-        )
-    solve = result("solve/two-cores")["summary"]
-    rows.append(
-        [
-            "PB-neg, 20news, within 1e-3 of the optimum",
-            f"{three_digits(solve['documents/s'])} documents/s",
-            "the paper's SGD in PyTorch, "
-            f"{three_digits(solve['PyTorch documents/s'])}/s, which diverges",
-            f"{solve['ratio']:.0f}",
-        ]
-    )
-    return markdown(["job", "pacsent", "fastest baseline", "ratio"], rows)
-
-
 def methods() -> str:
     """Scores of single methods, with what they need and cost."""
     rows = []
@@ -139,7 +89,6 @@ def paper_pairs() -> str:
 
 
 TABLES = {
-    "speed": speed,
     "methods": methods,
     "paper-accuracy": paper_accuracy,
     "paper-pairs": paper_pairs,

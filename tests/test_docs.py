@@ -107,25 +107,17 @@ def test_a_generated_page_is_up_to_date(script):
     assert done.returncode == 0, done.stderr
 
 
-def test_every_number_of_the_readme_is_made_from_a_result_file():
-    """In a section on numbers, nothing but names holds a digit outside the made blocks."""
-    section = (ROOT / "README.md").read_text().split("## Numbers\n")[1].split("\n## ")[0]
-    by_hand = re.sub(r"<!-- (?:numbers:|from) .*?<!-- end -->", "", section, flags=re.S)
-    assert section != by_hand
-    assert not re.findall(r"\d[\d.,]*", by_hand), "write it in docs/make_numbers.py"
-
-
 def test_the_readme_is_a_front_door():
-    """One sentence, one picture, ten lines, one table, where next; the rest is in docs/."""
+    """One tagline, eight lines with output, one table, limits, where next; the rest is in docs/."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 75
-    assert len(re.findall(r"^!\[", text, re.M)) == 1
     assert len(re.findall(r"^\|[-:|]+\|$", text, re.M)) == 1
     [code] = PYTHON_BLOCK.findall(text)
     assert len(code.splitlines()) <= 14
-    first = text.split("\n\n")[1]
-    assert first.count(".") == 1 and first.rstrip().endswith(".")
-    assert "## Where to read next" in text
+    tagline = text.split("\n\n")[1].strip("*")
+    for place in ("docs/index.md", "CITATION.cff", "src/pacsent/__init__.py"):
+        assert tagline.rstrip(".") in (ROOT / place).read_text(encoding="utf-8"), place
+    assert "## When not to use it" in text and "## Where to read next" in text
 
 
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")

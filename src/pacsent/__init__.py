@@ -1,4 +1,4 @@
-"""Sentence vectors, text classification and search, with PAC-Bayes guarantees.
+"""Text classification with error bounds you can verify, on a CPU.
 
 The public names, listed in `__init__.pyi`, are imported when they are first used: `import pacsent`
 loads neither NumPy, numba, scikit-learn nor torch.

@@ -163,7 +163,9 @@ def out_of_fold_log_proba(
                 "texts must hold two classes with at least two different texts each, in every "
                 f"{_FOLDS - 1} of {_FOLDS} folds. Got fewer instead. Add texts."
             )
-        proba = np.asarray(fold_model.predict_proba([texts[i] for i in tested.tolist()]), np.float64)
+        proba = np.asarray(
+            fold_model.predict_proba([texts[i] for i in tested.tolist()]), np.float64
+        )
         log_p[np.ix_(tested, fold_model.classes_)] = np.log(np.maximum(proba, 1e-9))
     return log_p
 

@@ -146,7 +146,7 @@ class _AllCommands(Group):
 )
 @click.version_option(pacsent.__version__, prog_name="pacsent")
 def cli():
-    """Embed, search and classify texts, with error guarantees."""
+    """Text classification with error bounds you can verify, on a CPU."""
 
 
 class Terminated(KeyboardInterrupt):
