@@ -68,8 +68,8 @@ def vectorizer(language):
 
 @pytest.fixture(scope="module", params=KINDS)
 def certificate(request, vectorizer, documents):
-    calibration_size = 0.25 if request.param == "B" else 0.1  # B counts documents: enough of them
-    return certify(vectorizer, documents, request.param, calibration_size=calibration_size)
+    test_size = 0.25 if request.param == "B" else 0.1  # B counts documents: enough of them
+    return certify(vectorizer, documents, request.param, test_size=test_size)
 
 
 class TestEveryKind:
@@ -317,8 +317,8 @@ class TestRefusals:
             *(({"delta": delta}, r"delta must be strictly between 0 and 1. Got")
               for delta in (0.0, 1.0, "0.05")),
             ({"random_state": -1}, "random_state must be an integer of at least 0"),
-            ({"split": 0.9, "calibration_size": 0.2}, "split and calibration_size must be shares"),
-            ({"calibration_size": "some"}, "split and calibration_size must be shares"),
+            ({"split": 0.9, "test_size": 0.2}, "split and test_size must be shares"),
+            ({"test_size": "some"}, "split and test_size must be shares"),
             ({"n_candidates": 0}, "n_candidates must be an integer of at least 1"),
             ({"n_candidates": True}, "n_candidates must be an integer of at least 1. Got True"),
             ({"overlap": "keep"}, "overlap must be 'refuse' or 'drop'"),

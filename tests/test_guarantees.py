@@ -351,7 +351,7 @@ def test_label_sets_say_how_many_labels_are_missing(fitted):
 
 def test_promises_need_a_part_held_back():
     classifier = TextClassifier(None).fit(*texts_of(40, 0))
-    with pytest.raises(ValueError, match="calibration_size='auto'"):
+    with pytest.raises(ValueError, match="labelled texts that nothing was fitted on"):
         DriftMonitor(classifier)
 
 

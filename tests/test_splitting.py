@@ -141,7 +141,7 @@ def test_the_share_follows_the_number_of_units():
     shares = [holdout_fraction("auto", n) for n in (20, 100, 600, 1000, 5000, 10**6)]
     assert shares == sorted(shares, reverse=True) and 0.1 <= shares[-1] < shares[0] <= 0.5
     for bad in (0, 1, "half", None, float("nan"), True):
-        with pytest.raises(ValueError, match="calibration_size must be 'auto' or a share"):
+        with pytest.raises(ValueError, match="calibration_size must be 'auto' or a fraction"):
             holdout_fraction(bad, 100)
     with pytest.raises(ValueError, match="random_state must be"):
         hold_out(np.arange(9), 0.5, seed=-1)

@@ -49,7 +49,7 @@ def test_labels_are_written_with_commas_or_as_lists(place, tags):
 
 WRONG = [
     (["tags.csv", "--label-column", "tags", "--label-separator", ";", "--balanced"],
-     "class_weight must be None with"),
+     "class_weight must be None and selection auto or folds"),
     (["tags.csv", "--label-column", "tags", "--label-separator", ""], "Row 1 must have labels"),
 ]  # fmt: skip
 

@@ -61,7 +61,7 @@ def made():
         warnings.simplefilter("ignore")
         for kind, function in FUNCTIONS.items():
             options = {"posterior": "prior"} if kind == "B" else {}
-            found[kind] = function(encoder, texts, random_state=0, calibration_size=0.2, **options)
+            found[kind] = function(encoder, texts, random_state=0, test_size=0.2, **options)
     counts = {"up": [120, 20], "down": [80, 16]}
     found["error"] = ErrorCertificate(
         **joint_bounds({"n": 200, "n_errors": 36, "class_counts": counts}, 0.05 / 3), n=200,

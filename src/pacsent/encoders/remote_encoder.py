@@ -28,7 +28,7 @@ _MAX_ANSWER_BYTES = 1_000_000
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect is an error: following it would send the key to a host that nobody named."""
+    """A redirect is an error: following it would send the key to a host without consent."""
 
     def redirect_request(self, *arguments):
         return None

@@ -105,7 +105,7 @@ class Abstaining:
     Examples
     --------
     >>> from pacsent import CertifiedClassifier, TextClassifier
-    >>> texts = [f"a {('good', 'bad')[n % 2]} film, number {n}" for n in range(80)]
+    >>> texts = [f"{('good', 'bad')[n % 2]} film {n}" for n in range(80)]
     >>> classifier = CertifiedClassifier(TextClassifier(None), calibration_size=0.5, random_state=0)
     >>> _ = classifier.fit(texts, ["up", "down"] * 40)
     >>> careful = classifier.abstain(error=0.3)

@@ -88,13 +88,13 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     >>> from sklearn.feature_extraction.text import TfidfVectorizer
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline
-    >>> texts = [f"a {word} film, the {n}th" for n in range(99) for word in ("good", "bad")]
+    >>> texts = [f"{word} film {n}" for n in range(99) for word in ("good", "bad")]
     >>> model = make_pipeline(TfidfVectorizer(), LogisticRegression())
     >>> certified = CertifiedClassifier(model, random_state=0).fit(texts, ["up", "down"] * 99)
     >>> certified.predict(["so good", "so bad"]).tolist()
     ['up', 'down']
     >>> certified.certificate_.n, round(certified.certificate_.bound, 3)
-    (40, 0.072)
+    (79, 0.037)
     >>> certified.predict_set(["so good"], error=0.1)
     [['up']]
     """

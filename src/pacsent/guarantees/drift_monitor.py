@@ -102,7 +102,7 @@ class DriftMonitor:
     Examples
     --------
     >>> from pacsent import CertifiedClassifier, TextClassifier
-    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
+    >>> texts = [f"{word} film {n}" for n in range(40) for word in ("good", "bad")]
     >>> classifier = CertifiedClassifier(TextClassifier(None), calibration_size=0.5, random_state=0)
     >>> _ = classifier.fit(texts, ["up", "down"] * 40)
     >>> watcher = DriftMonitor(classifier, seed=0)

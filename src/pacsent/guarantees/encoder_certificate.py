@@ -297,7 +297,7 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     if not hasattr(encoder, "word_vectors") or is_classifier(encoder):
         raise TypeError(
             f"encoder must be a sentence encoder with word vectors. Got {type(encoder).__name__} "
-            "instead. Make one: make('PB-L2', words). For a classifier call "
+            "instead. Make one: make_encoder('PB-L2', words). For a classifier call "
             "pacsent.guarantees.certify(classifier, texts, labels)."
         )
     if not getattr(encoder, "in_table_space", True):

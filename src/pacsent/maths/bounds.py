@@ -163,14 +163,19 @@ def ln_xi(n: Numbers) -> Any:
 
 
 def catoni(
-    empirical_risk: Numbers, kl: Numbers, n: Numbers, delta: Numbers, *, lam: Numbers, clip=True
+    empirical_risk: Numbers,
+    kl: Numbers,
+    n: Numbers,
+    delta: Numbers,
+    *,
+    lam: Numbers,
+    clip: bool = True,
 ) -> Any:
     """Catoni's bound (Theorem 1 of the paper), for a `lam` fixed before the sample is seen.
 
         (1 - exp(-C empirical_risk - (kl + ln(1/delta)) / n)) / (1 - exp(-C)),   C = lam / n
 
-    `lam` is a trade-off of the order of n. Choosing it after looking at the sample voids the bound:
-    use `catoni_over_grid`.
+    A `lam` chosen after looking at the sample voids the bound: use `catoni_over_grid`.
 
     >>> round(catoni(0.1, 5, 200, 0.05, lam=200), 4)
     0.2066

@@ -7,16 +7,14 @@ import numpy as np
 
 def is_count(value: object, least: int = 0) -> bool:
     """Whether a value is an integer of at least `least`; True and False are not."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        return False
-    return bool(value >= least)
+    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return bool(is_integer and value >= least)  # type: ignore[operator]
 
 
 def is_number(value: object) -> bool:
     """Whether a value is a finite real number; True and False are not."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        return False
-    return bool(np.isfinite(float(value)))
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    return bool(is_real and np.isfinite(float(value)))  # type: ignore[arg-type]
 
 
 def check_count(name: str, value: object, least: int = 1) -> int:

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -131,7 +131,7 @@ class SentenceProblems:
     displacement, not mu, because single precision would lose it where mu is close to m.
     """
 
-    def __init__(self, counts, table, m, *, lam, var_P, dtype):
+    def __init__(self, counts: Any, table: tuple, m: Any, *, lam: Any, var_P: float, dtype: Any):
         self.counts, self.dtype = counts, dtype
         self.table = frozen(table[0]), table[1]
         n_tokens = np.add.reduceat(np.append(counts.data, 0.0), counts.indptr[:-1])
@@ -144,7 +144,7 @@ class SentenceProblems:
         self.rounding = 0.0  # of gradients, in single precision
         self.shares = counts.data / np.repeat(self.n_tokens, np.diff(counts.indptr))
 
-    def add_penalty(self, rows, x, grad_h, value, trace):
+    def add_penalty(self, rows: Any, x: Any, grad_h: Any, value: Any, trace: Any) -> tuple:
         """Gradient in (mu, rho) and objective, from those of the data term."""
         away, rho = x[:, :-1], x[:, -1].astype(float)
         pull = self.precision[rows] * np.exp(rho)
@@ -156,7 +156,7 @@ class SentenceProblems:
             value = value + self.c[rows] * (pull - rho)
         return grad, value
 
-    def error_bound(self, rows, x, grad):
+    def error_bound(self, rows: Any, x: np.ndarray, grad: np.ndarray) -> np.ndarray:
         """Upper bound on the relative error of mu - m, or of the variance where that is larger.
 
         The objective is kappa-strongly convex in mu, and its penalty has the second derivative
@@ -665,8 +665,8 @@ def solve_sampled(
     mu, var_Q = np.asarray(m, dtype=float) + x[:, :-1], np.exp(x[:, -1].astype(float))
     rows = np.flatnonzero(~converged)
     if rows.size:
-        settings = {"lam": sentences.lam[rows], "var_P": var_P, "tol": tol, "max_iter": max_iter}
-        noise = sample.in_double(A_hat)
+        noise, lam = sample.in_double(A_hat), sentences.lam[rows]
+        settings: dict[str, Any] = {"lam": lam, "var_P": var_P, "tol": tol, "max_iter": max_iter}
         double = solve(counts[rows], A_hat, m[rows], noise, **settings)
         mu[rows], var_Q[rows], norm[rows] = double.mu, double.var_Q, double.gradient_norm
         converged[rows] = double.converged

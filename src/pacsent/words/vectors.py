@@ -154,7 +154,8 @@ class WordVectors(Frozen):
         if self.sentences is None:
             raise ValueError(
                 "These word vectors must come with a table for sentences to encode texts by "
-                "themselves. They have none. Choose a method: make('SIF-sum', words).fit([])."
+                "themselves. They have none. Choose a method: "
+                "make_encoder('SIF-sum', words).fit([])."
             )
         return self.sentences
 
