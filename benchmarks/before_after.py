@@ -8,9 +8,8 @@ Both trees do the same jobs through the same public names, with all cores unless
 Skip-gram on two million words of enwik8 (300 numbers, one epoch, the vocabulary counted too),
 encode 10,000 texts of IMDb and the sentences of SUBJ by averages (float32), solve PB-neg of 3,000
 documents of 20news, of 4,096 sentences of SUBJ and, with a large weight of the data, of 250 texts
-of IMDb, w-PB-neg of 5,000 texts of IMDb and of texts of 120,000 different words (144 MB a table,
-texts times epochs), PB-01 of 1,024 sentences of SUBJ, two epochs of PV-DBOW on texts of IMDb, and
-5 folds and 20 classes of 20news: 9 penalties on averages, one on tf-idf.
+of IMDb, w-PB-neg of 5,000 texts of IMDb, PB-01 of 1,024 sentences of SUBJ, two epochs of PV-DBOW
+on texts of IMDb, and 5 folds and 20 classes of 20news: 9 penalties on averages.
 On invented texts, in words of the English model: a table of 20,000 rows to Parquet, from CSV and
 from Parquet, on one core; a TextClassifier fitted on 3,000 texts and its answers to 10,000; the
 grid of 9 penalties, 5 folds and 5 classes on 3,000 vectors; and requests of one text to the server,
@@ -82,17 +81,6 @@ few = lambda: make_encoder("w-PB-neg", words, random_state=0).fit(texts[:100])
 all_ = lambda: make_encoder("w-PB-neg", words, random_state=0).fit(texts)
 units = len(texts)
 """,
-    "w-PB-neg beyond the caches, texts/s": """
-from pacsent import Vocabulary, WordVectors
-n = max(1000, 150_000 // given["less"])
-names, picked = [f"word{i}" for i in range(n)], rng.integers(0, n, (n // 15, 24)).tolist()
-tables = (0.1 * rng.standard_normal((2, n, 300))).astype(np.float32)
-many = WordVectors(Vocabulary(names, np.full(n, 2)), *tables)
-texts = [[names[i] for i in row] for row in picked]
-few = lambda: make_encoder("w-PB-neg", many, random_state=0, n_epochs=1).fit(texts[:100])
-all_ = lambda: make_encoder("w-PB-neg", many, random_state=0, n_epochs=20).fit(texts)
-units = 20 * len(texts)
-""",
     "PB-01, texts/s": """
 texts = [*real("subj").train_texts, *real("subj").test_texts] if data else [
     text[:130] for text in invented(5000)]
@@ -104,12 +92,6 @@ units = len(texts[-1024:])
 texts = real("imdb").train_texts[::25] if data else invented(1000)
 few = lambda: make_encoder("PV-DBOW", words, random_state=0, n_epochs=2).fit(texts[:100])
 all_ = lambda: make_encoder("PV-DBOW", words, random_state=0, n_epochs=2).fit(texts)
-units = len(texts)
-""",
-    "PV-DBOW, texts inferred/s": """
-texts = real("imdb").test_texts[::10] if data else invented(2500)
-solver = make_encoder("PV-DBOW", words, random_state=0, n_epochs=2).fit(texts)
-few, all_ = (lambda: solver.transform(texts[:100])), (lambda: solver.transform(texts))
 units = len(texts)
 """,
     "CSV to Parquet, rows/s": """
@@ -159,17 +141,6 @@ y = np.unique(y, return_inverse=True)[1]
 few = lambda: grid_search(X, y, np.arange(y.size) % 5, n_classes=y.max() + 1, Cs=(1.0,))
 all_ = lambda: grid_search(X, y, np.arange(y.size) % 5, n_classes=y.max() + 1)
 units = 9 * 5 * (y.max() + 1)
-""",
-    "logistic grid of tf-idf, problems/s": """
-from pacsent.maths.regressions import grid_search
-from sklearn.feature_extraction.text import TfidfVectorizer
-texts, y = labelled(3000)
-if data:
-    texts, y = real("20news").train_texts[::4], real("20news").train_labels[::4]
-X = TfidfVectorizer(sublinear_tf=True, min_df=2, dtype=np.float32).fit_transform(texts)
-y = np.unique(y, return_inverse=True)[1]
-few = all_ = lambda: grid_search(X, y, np.arange(y.size) % 5, n_classes=y.max() + 1, Cs=(1.0,))
-units = 5 * (y.max() + 1)
 """,
     "HTTP, single texts/s": """
 import http.client, socket, subprocess
