@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from pacsent import registry
 from pacsent.classify import classifier_state, fitting, inputs, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
-from pacsent.classify.explanation import Explanation, explain, features_page, named_features
+from pacsent.classify.explanation import Explanation, explain, named_features
 from pacsent.encoders import SentenceVectorizer, make_encoder
 from pacsent.encoders.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
 from pacsent.maths.checks import check_count
@@ -27,6 +27,7 @@ from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, is_model_name, load
 from pacsent.text.near_duplicates import sketches, text_units
 from pacsent.text.ngrams import NGrams, fingerprints, unknown_shares, word_hashes, word_keys
+from pacsent.text.pages import render
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.threads import in_order, n_threads
 from pacsent.words.vectors import WordVectors
@@ -174,14 +175,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             texts of a group are left out together in cross-validation.
         """
         # On a copy that takes the place of self at the end: a rejected fit changes nothing.
-        texts, learned = as_texts(X), [name for name in vars(self) if name.endswith("_")]
-        new = copy.copy(self)
-        for name in learned:
+        texts, new = as_texts(X), copy.copy(self)
+        for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(new, name)
         new._fit(texts, y, sample_weight, groups)
-        for name in learned:
-            delattr(self, name)
-        self.__dict__.update(vars(new))
+        self.__dict__ = new.__dict__
         return self
 
     def _fit(self, texts, labels, sample_weight, groups):
@@ -194,30 +192,28 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         labels = inputs.counted(labels)
         sets = multilabel.label_matrix(labels, len(texts))
         if sets is None:
-            self.targets_ = "classes"
             classes, y = inputs.encoded_labels(labels, texts)
-            weights = inputs.sample_weights(sample_weight, len(texts))
-            groups = inputs.as_groups(groups, len(texts))
+        elif self.class_weight is not None or self.selection == "evidence":
+            raise ValueError(
+                "With several labels a text, class_weight must be None and selection auto or "
+                f"folds. Got {self.class_weight!r} and {self.selection!r} instead."
+            )
+        else:
+            self.targets_ = "sets" if sets.are_sets else "indicator"
+            self.classes_, y = multilabel.encoded_sets(sets)
+        weights = inputs.sample_weights(sample_weight, len(texts))
+        groups = inputs.as_groups(groups, len(texts))
+        if sets is None:
+            self.targets_ = "classes"
             rows = inputs.learnable_rows(classes, y)
             texts, weights = [texts[row] for row in rows], weights[rows]
             groups = None if groups is None else groups[rows]
             known, y = np.unique(y[rows], return_inverse=True)
             self.classes_ = classes[known]
             weights = inputs.class_weighted(weights, self.class_weight, self.classes_, y)
-        else:
-            if self.class_weight is not None or self.selection == "evidence":
-                raise ValueError(
-                    "With several labels a text, class_weight must be None and selection auto or "
-                    f"folds. Got {self.class_weight!r} and {self.selection!r} instead."
-                )
-            self.targets_ = "sets" if sets.are_sets else "indicator"
-            self.classes_, y = multilabel.encoded_sets(sets)
-            weights = inputs.sample_weights(sample_weight, len(texts))
-            groups = inputs.as_groups(groups, len(texts))
         together = groups, text_units(texts)
 
-        n_letters = sum(map(len, texts))
-        are_long = n_letters >= _MIN_LENGTH_FOR_TRIGRAMS * len(texts)
+        are_long = sum(map(len, texts)) >= _MIN_LENGTH_FOR_TRIGRAMS * len(texts)
         auto = (1, 3) if are_long and len(texts) >= _MIN_TEXTS_FOR_TRIGRAMS else (1, 2)
         self.ngrams_ = self._count(texts, inputs.as_ngram_sizes(self.ngrams) or auto)
         if len(self.ngrams_) == 0:
@@ -248,10 +244,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def _count(self, texts, sizes, characters=False):
         min_texts = 2 if len(texts) >= _MIN_TEXTS_FOR_PRUNING else 1
-        threads = n_threads(self.n_jobs)
-        return NGrams.of(
-            texts, sizes, min_texts=min_texts, n_threads=threads, characters=characters
-        )
+        how = {"min_texts": min_texts, "n_threads": n_threads(self.n_jobs)}
+        return NGrams.of(texts, sizes, characters=characters, **how)
 
     def _make_vectorizer(self, texts):
         return None if self.words is None else self._as_encoder(self.words).fit(texts)
@@ -275,15 +269,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def _solve(self, rows, candidates, groups, copies):
         threads = n_threads(self.n_jobs)
+        how = candidates, threads, self.random_state, groups, copies
         if self.targets_ != "classes":
-            how = candidates, threads, self.random_state, groups, copies
             linear, self.thresholds_, self.min_labels_ = multilabel.fit(rows, *how)
             return linear
         few = fitting.is_few(len(rows.labels), rows.n_classes)
         if self.selection == "folds" or not (few or self.selection == "evidence"):
-            return fitting.fit_by_folds(
-                rows, candidates, threads, self.random_state, groups, copies
-            )
+            return fitting.fit_by_folds(rows, *how)
         rng = np.random.default_rng(self.random_state)
         folds = fitting.folds_for(rows.labels, rng, groups, copies)
         grouped = groups is not None or fitting.has_many_copies(rows.labels, copies)
@@ -327,13 +319,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self.intercept_ = linear.intercept - mean @ self.coef_dense_.astype(np.float64)
         self.mean_vector_ = mean
         k = self.intercept_.size
-        part = linear.characters or fitting.Characters(
-            np.zeros((0, k)), np.zeros(k), fitting.CharacterShare()
-        )
-        self.coef_characters_ = np.ascontiguousarray(part.coef, np.float32)
-        self.intercept_characters_ = np.asarray(part.intercept, np.float64)
-        self.character_share_ = part.share
-        self.inverse_temperature_ = np.atleast_1d(linear.inverse_temperature)
+        no_characters = np.zeros((0, k)), np.zeros(k), fitting.CharacterShare()
+        coef, intercept, self.character_share_ = linear.characters or no_characters
+        self.coef_characters_ = np.ascontiguousarray(coef, np.float32)
+        self.intercept_characters_ = np.asarray(intercept, np.float64)
+        self.inverse_temperature_ = np.array(linear.report.get("inverse_temperature", [1.0]))
         self.selection_ = dict(linear.report)
         self.out_of_fold_ = self.selection_.pop("out_of_fold")
         parts = self.coef_ngrams_, self.coef_characters_, self.coef_dense_, self.intercept_
@@ -359,7 +349,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def stream(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
         """`decision_values` in batches, in constant memory; texts may be a generator."""
         check_is_fitted(self)
-        texts = as_sentences(texts, "texts")
+        texts = iter(as_sentences(texts, "texts"))
 
         def work(batch):
             values = self.ngrams_.scores(batch, self.coef_ngrams_)
@@ -368,8 +358,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             values += shares[:, None] * (other - values)
             return values
 
-        remaining = iter(texts)
-        batches = iter(lambda: as_texts(list(islice(remaining, _BATCH_TEXTS))), [])
+        batches = iter(lambda: as_texts(list(islice(texts, _BATCH_TEXTS))), [])
         return in_order(work, batches, self.n_jobs)
 
     def _by_characters(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -437,8 +426,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
         Their decision values are the intercepts alone.
         """
-        fraction, of_characters = self.character_share_.least, self.intercept_characters_
-        intercept = self.intercept_ + fraction * (of_characters - self.intercept_)
+        more = self.intercept_characters_ - self.intercept_
+        intercept = self.intercept_ + self.character_share_.least * more
         alone = log_probabilities(intercept[None, :], self.inverse_temperature_)
         return np.isclose(log_proba, alone, rtol=1e-12, atol=1e-12).all(axis=1)
 
@@ -500,7 +489,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def top_features_html(self, n: int = 20) -> str:
         """A page with the `top_features` of every class."""
-        return features_page({str(c): self.top_features(c, n) for c in self.classes_.tolist()})
+        features = {str(c): self.top_features(c, n) for c in self.classes_.tolist()}
+        page = {"title": "Features of each class", "explanation": None, "features": features}
+        return render("explanation.html", **page)
 
     def report(self, texts: Iterable[str], labels: Sequence) -> Diagnostics:
         """How it does on labelled texts that it was not fitted on, as numbers and as a page.

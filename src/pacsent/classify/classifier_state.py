@@ -123,11 +123,10 @@ def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
         labels = checked_tensor(state, "out_of_fold.labels", np.uint8, (None, k), low=0, below=2)
         labels = labels.astype(bool)
         learned["thresholds_"] = checked_tensor(state, "thresholds", np.float64, (k,), low=0)
-        if description["min_labels"] not in (0, 1):
-            raise ValueError(
-                f"min_labels must be 0 or 1. Got {description['min_labels']!r} instead"
-            )
-        learned["min_labels_"] = int(description["min_labels"])
+        min_labels = description["min_labels"]
+        if min_labels not in (0, 1):
+            raise ValueError(f"min_labels must be 0 or 1. Got {min_labels!r} instead")
+        learned["min_labels_"] = int(min_labels)
     log_proba = checked_tensor(state, "out_of_fold.log_proba", np.float64, (len(labels), k))
     return learned | {"out_of_fold_": OutOfFold(log_proba, labels)}
 

@@ -81,18 +81,17 @@ class Diagnostics:
             right = int(self.confusion[c, c])
             predicted, are = int(self.confusion[:, c].sum()), int(self.confusion[c].sum())
             either = predicted + are - right
-            rows.append(
-                {
-                    "class": name,
-                    "texts": are,
-                    "precision": right / predicted if predicted else math.nan,
-                    "precision_interval": _limits(right, predicted),
-                    "recall": right / are if are else math.nan,
-                    "recall_interval": _limits(right, are),
-                    "f1": 2 * right / (predicted + are) if predicted + are else math.nan,
-                    "f1_interval": tuple(2 * s / (1 + s) for s in _limits(right, either)),
-                }
-            )
+            row = {
+                "class": name,
+                "texts": are,
+                "precision": right / predicted if predicted else math.nan,
+                "precision_interval": _limits(right, predicted),
+                "recall": right / are if are else math.nan,
+                "recall_interval": _limits(right, are),
+                "f1": 2 * right / (predicted + are) if predicted + are else math.nan,
+                "f1_interval": tuple(2 * s / (1 + s) for s in _limits(right, either)),
+            }
+            rows.append(row)
         return rows
 
     def reliability(self) -> list[tuple[float, float, int]]:
@@ -126,7 +125,7 @@ class Diagnostics:
         return {
             "n": self.n,
             "accuracy": self.accuracy,
-            "accuracy_interval": two_sided_limits(round(self.accuracy * self.n), self.n, _DELTA),
+            "accuracy_interval": _limits(round(self.accuracy * self.n), self.n),
             "ece": self.ece,
             "brier": self.brier,
             "classes": self.classes,
@@ -180,28 +179,24 @@ class Diagnostics:
         if len(self.classes) > _MAX_MATRIX_CLASSES:
             off = self.confusion - np.diag(np.diag(self.confusion))
             pairs = np.dstack(np.unravel_index(np.argsort(-off, axis=None)[:40], off.shape))[0]
-            confusions = [
-                (self.classes[a], self.classes[b], off[a, b]) for a, b in pairs if off[a, b]
-            ]
+            names = self.classes
+            confusions = [(names[a], names[b], off[a, b]) for a, b in pairs if off[a, b]]
         else:
             shares = self.confusion / np.maximum(self.confusion.sum(axis=1, keepdims=True), 1)
             cell_rows = [
                 (name, zip(counts.tolist(), (0.7 * row).tolist()))
                 for name, counts, row in zip(self.classes, self.confusion, shares)
             ]
-        class_rows = [
-            (row["class"], f"{row['texts']:,}")
-            + tuple(
-                "{:.3f} ({:.3f} to {:.3f})".format(row[name], *row[f"{name}_interval"])
-                for name in ("precision", "recall", "f1")
-            )
-            for row in self.per_class()
-        ]
+        class_rows = []
+        for row in self.per_class():
+            values = [(row[key], *row[f"{key}_interval"]) for key in ("precision", "recall", "f1")]
+            shown = ["{:.3f} ({:.3f} to {:.3f})".format(*value) for value in values]
+            class_rows.append((row["class"], f"{row['texts']:,}", *shown))
         page = render(
             "classifier_report.html",
             title=title,
             report=self,
-            interval=two_sided_limits(round(self.accuracy * self.n), self.n, _DELTA),
+            interval=_limits(round(self.accuracy * self.n), self.n),
             figures=self.figures(),
             install_hint=install_hint("report"),
             class_rows=class_rows,
@@ -212,20 +207,16 @@ class Diagnostics:
         )
         return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written
 
-    def _repr_html_(self) -> str:
-        return self.to_html()
+    _repr_html_ = to_html
 
     def __str__(self) -> str:
+        head = f"accuracy {self.accuracy:.4f} on {self.n:,} texts, ECE {self.ece:.4f}, "
         lines = [
-            f"accuracy {self.accuracy:.4f} on {self.n:,} texts, ECE {self.ece:.4f}, "
-            f"Brier {self.brier:.4f}"
+            f"{row['class']}: precision {row['precision']:.3f}, recall {row['recall']:.3f}, "
+            f"F1 {row['f1']:.3f}, {row['texts']:,} texts"
+            for row in self.per_class()
         ]
-        for row in self.per_class():
-            lines.append(
-                f"{row['class']}: precision {row['precision']:.3f}, recall {row['recall']:.3f}, "
-                f"F1 {row['f1']:.3f}, {row['texts']:,} texts"
-            )
-        return "\n".join(lines)
+        return "\n".join([f"{head}Brier {self.brier:.4f}", *lines])
 
 
 def _limits(n_right: int, n: int) -> tuple[float, float]:
@@ -250,16 +241,6 @@ def report(
     labels : array of str or int, one for each text
     curve, audit : LearningCurve, Audit, optional
         From `learning_curve` and `audit`, for sections of the page.
-
-    Examples
-    --------
-    >>> from pacsent import TextClassifier
-    >>> from pacsent.classify.diagnostics import report
-    >>> texts = [f"{word} film{n} plot{n}" for n in range(40) for word in ("good", "bad")]
-    >>> model = TextClassifier(None).fit(texts[:60], ["up", "down"] * 30)
-    >>> found = report(model, texts[60:], ["up", "down"] * 10)
-    >>> found.accuracy, found.confusion.tolist()
-    (1.0, [[10, 0], [0, 10]])
     """
     texts = as_texts(texts)
     if not texts:
@@ -268,8 +249,7 @@ def report(
         raise ValueError("model must have one class a text. Got several labels a text instead.")
     y = inputs.positions(model.classes_, inputs.counted(labels), len(texts))
     proba = np.asarray(model.predict_proba(texts), np.float64)
-    n_classes = model.classes_.size
-    confusion = np.zeros((n_classes, n_classes), np.int64)
+    confusion = np.zeros((model.classes_.size, model.classes_.size), np.int64)
     np.add.at(confusion, (y, proba.argmax(axis=1)), 1)
     inner = getattr(model, "estimator_", model)
     words = {}

@@ -17,8 +17,6 @@ from pacsent.text.pages import render
 if TYPE_CHECKING:
     from rich.text import Text
 
-_NO_WORD = "(the vector, in no single word)"
-_INTERCEPT = "(the intercept)"
 _SAMPLED = 200  # texts whose vectors say how long those of average texts are
 
 
@@ -85,12 +83,11 @@ class Explanation:
         words = self.by_word()
         rows = words[:top]
         if len(words) > len(rows):
-            others = words[len(rows) :]
-            name = f"({len(others):,} other words)"
-            rows.append((name, sum(value for _, value in others)))
+            others = [value for _, value in words[len(rows) :]]
+            rows.append((f"({len(others):,} other words)", sum(others)))
         if abs(self.vector_rest) >= 5e-4:
-            rows.append((_NO_WORD, self.vector_rest))
-        return [*rows, (_INTERCEPT, self.rest)]
+            rows.append(("(the vector, in no single word)", self.vector_rest))
+        return [*rows, ("(the intercept)", self.rest)]
 
     def __str__(self) -> str:
         head = f"{self.label} (probability {self.probability:.3f}, decision {self.decision:+.3f})"
@@ -118,48 +115,66 @@ class Explanation:
             out.append(piece, style=f"bold {style}" if share > 0.5 else style)
         return out
 
-    def _repr_html_(self) -> str:
-        return self.to_html()
-
     def to_html(self, top: int = 20) -> str:
         """A page with the words marked, and a table of the words that add most."""
         page = render("explanation.html", title=str(self.label), explanation=self, top=top)
         return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written
 
-
-def features_page(features: dict[str, list[tuple[str, float]]]) -> str:
-    """A page with the strongest features of each class."""
-    return render(
-        "explanation.html", title="Features of each class", explanation=None, features=features
-    )
-
-
-# ------------------------------------------------------------------------------------------------
-# what words add
-# ------------------------------------------------------------------------------------------------
+    _repr_html_ = to_html
 
 
 def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
     """Take the decision for one class apart; the likeliest class where none is named."""
     log_proba = classifier.predict_log_proba([text])[0]
-    classes = classifier.classes_.tolist()
     at = int(log_proba.argmax()) if label is None else position(classifier.classes_, label)
     is_binary = classifier.intercept_.size == 1
     column, sign = (0, 1.0 if at == 1 else -1.0) if is_binary else (at, 1.0)
     occurrences = classifier.ngrams_.occurrences(text)
     share = float(classifier._by_characters([text])[0][0])
     of_words = sign * (1.0 - share)
-    grams = of_words * _gram_values(
-        classifier.ngrams_, occurrences, classifier.coef_ngrams_[:, column]
-    )
+    coef = classifier.coef_ngrams_[:, column]
+    grams = of_words * _gram_values(classifier.ngrams_, occurrences, coef)
     of_ngrams = occurrences.shared(grams)
-    of_characters = sign * share * _character_values(classifier, text, occurrences.spans, column)
-    vector, dense = _vector_values(classifier, text, occurrences.spans, column)
+
+    # An n-gram of characters is shared by the words of its characters.
+    of_characters = np.zeros(len(occurrences.spans))
+    if len(classifier.characters_) and occurrences.spans:
+        inner, coef = classifier.characters_.occurrences(text), classifier.coef_characters_
+        values = inner.shared(_gram_values(classifier.characters_, inner, coef[:, column]))
+        starts, inside = ([a for a, _ in each.spans] for each in (occurrences, inner))
+        np.add.at(of_characters, np.searchsorted(starts, inside, "right") - 1, values)
+    of_characters *= sign * share
+
+    # The vector, and the part of it that each word adds.
+    vector, dense = 0.0, np.zeros(len(occurrences.spans))
+    if classifier.vectorizer_ is not None:
+        coef = classifier.coef_dense_[:, column].astype(np.float64)
+        numbers = np.asarray(classifier.vectorizer_.transform([text]), np.float64)[0]
+        vector = float(numbers @ coef)
+        for part in _parts(classifier.vectorizer_):
+            whole = part.sums([text])[0]
+            if whole.any():
+                scale = numbers[part.columns] @ whole / (whole @ whole)
+                dense += scale * _row_values(part, text, occurrences.spans, coef[part.columns])
+
     intercepts = of_words * classifier.intercept_ + sign * share * classifier.intercept_characters_
-    spans, words = _clusters(text, occurrences.spans, of_ngrams + of_characters + of_words * dense)
+    values = of_ngrams + of_characters + of_words * dense
+
+    # Words end where a character ends with all its marks.
+    spans: list[tuple[int, int]] = []
+    words: list[float] = []
+    for (start, end), value in zip(occurrences.spans, values.tolist()):
+        while end < len(text) and continues(text[end]):
+            end += 1
+        if spans and start < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+            words[-1] += value
+        else:
+            spans.append((start, end))
+            words.append(value)
     return Explanation(
         text,
-        classes[at],
+        classifier.classes_.tolist()[at],
         float(np.exp(log_proba[at])),
         [(text[a:b], value) for (a, b), value in zip(spans, words)],
         occurrences.named(text, grams),
@@ -170,37 +185,6 @@ def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
         float(intercepts[column]),
         spans,
     )
-
-
-def _clusters(text, spans, values):
-    """Spans that end where a character ends with all its marks, and the sums of their values."""
-    merged: list[tuple[int, int]] = []
-    sums: list[float] = []
-    for (start, end), value in zip(spans, values.tolist()):
-        while end < len(text) and continues(text[end]):
-            end += 1
-        if merged and start < merged[-1][1]:
-            merged[-1] = merged[-1][0], max(end, merged[-1][1])
-            sums[-1] += value
-        else:
-            merged.append((start, end))
-            sums.append(value)
-    return merged, sums
-
-
-def _character_values(classifier, text, spans, column):
-    """What n-grams of characters add, each shared by the words of its characters, (n_spans,)."""
-    out = np.zeros(len(spans))
-    if len(classifier.characters_) and spans:
-        occurrences = classifier.characters_.occurrences(text)
-        grams = _gram_values(
-            classifier.characters_, occurrences, classifier.coef_characters_[:, column]
-        )
-        word = (
-            np.searchsorted([a for a, _ in spans], [a for a, _ in occurrences.spans], "right") - 1
-        )
-        np.add.at(out, word, occurrences.shared(grams))
-    return out
 
 
 def _gram_values(ngrams, occurrences, coef):
@@ -235,28 +219,11 @@ def _parts(vectorizer) -> list[_Part]:
     parts, start = [], 0
     for encoder in getattr(vectorizer, "encoders_", [vectorizer]):
         stop = start + encoder._n_features_out
-        if (
-            isinstance(encoder, SentenceVectorizer)
-            and (table := encoder.summed_table()) is not None
-        ):
+        table = encoder.summed_table() if isinstance(encoder, SentenceVectorizer) else None
+        if table is not None:
             parts.append(_Part(slice(start, stop), encoder.word_vectors.vocabulary, table))
         start = stop
     return parts
-
-
-def _vector_values(classifier, text, spans, column):
-    """(what the sentence vector adds, the part of it that each word adds)."""
-    of_words = np.zeros(len(spans))
-    if classifier.vectorizer_ is None:
-        return 0.0, of_words
-    coef = classifier.coef_dense_[:, column].astype(np.float64)
-    vector = np.asarray(classifier.vectorizer_.transform([text]), np.float64)[0]
-    for part in _parts(classifier.vectorizer_):
-        whole, mine = part.sums([text])[0], vector[part.columns]
-        if whole.any():
-            scale = mine @ whole / (whole @ whole)
-            of_words += scale * _row_values(part, text, spans, coef[part.columns])
-    return float(vector @ coef), of_words
 
 
 def _row_values(part, text, spans, coef) -> np.ndarray:

@@ -34,6 +34,7 @@ from pacsent.threads import one_blas_thread
 CS = (1.0, 6.0, 36.0, 216.0)
 DENSE_SCALES = (0.1, 0.2, 0.4, 0.8)
 WEIGHTINGS = ("tf-idf", "naive-bayes", "both")
+_PARTS = {"tf-idf": WEIGHTINGS[:1], "naive-bayes": WEIGHTINGS[1:2], "both": WEIGHTINGS[:2]}
 N_FOLDS = 5
 
 # The Gaussian process takes columns * texts^3 operations per pair of scales. Up to this product it
@@ -87,20 +88,11 @@ class Labelled:
     n_classes: int
     weights: np.ndarray  # (n,)
 
-    def take(self, rows: np.ndarray) -> "Labelled":
-        weights = self.weights[rows]
-        return Labelled(self.X[rows], self.E[rows], self.labels[rows], self.n_classes, weights)
-
     @property
     def columns(self) -> list[int]:
         """Classes that have a decision value: the second of two, or all."""
         two = self.n_classes == 2 and self.labels.ndim == 1
         return [1] if two else list(range(self.n_classes))
-
-    def positive(self, column: int, rows: np.ndarray) -> np.ndarray:
-        """Which of the rows are of a class, (n_rows,)."""
-        labels = self.labels[rows]
-        return labels[:, column] if labels.ndim == 2 else labels == column
 
 
 class CharacterShare(NamedTuple):
@@ -131,15 +123,11 @@ class Characters(NamedTuple):
 
 @dataclass(frozen=True)
 class Linear:
-    """Decision values are X @ sparse + E @ dense + intercept, calibrated by inverse_temperature.
-
-    With `characters` they are averaged with those of the n-grams of characters.
-    """
+    """Decision values are X @ sparse + E @ dense + intercept, averaged with those of characters."""
 
     sparse: np.ndarray  # (n_features, n_columns)
     dense: np.ndarray  # (n_dims, n_columns)
     intercept: np.ndarray  # (n_columns,)
-    inverse_temperature: Any  # one, or several whose probabilities are averaged
     report: dict = field(default_factory=dict)
     left_out: tuple = ()  # rows, and their decision values by models not fitted on them
     characters: Characters | None = None
@@ -156,18 +144,9 @@ class OutOfFold(NamedTuple):
 class Candidates:
     """What is tried: every C with every scale of the vectors, under every weighting."""
 
-    Cs: tuple[float, ...] = CS
-    dense_scales: tuple[float, ...] = DENSE_SCALES
-    weightings: tuple[str, ...] = WEIGHTINGS
-
-    def pairs(self, has_dense: bool) -> np.ndarray:
-        return np.array(list(product(self.Cs, self.dense_scales if has_dense else (1.0,))))
-
-    @property
-    def solved(self) -> list[str]:
-        """Weightings that are solved; the rest are sums of these."""
-        both = "both" in self.weightings
-        return [w for w in WEIGHTINGS[:2] if both or w in self.weightings]
+    Cs: tuple[float, ...]
+    dense_scales: tuple[float, ...]
+    weightings: tuple[str, ...]
 
 
 def is_few(n_texts: int, n_classes: int) -> bool:
@@ -185,14 +164,12 @@ def fit_by_evidence(rows: Labelled, n_threads: int = 1, folds: "Folds | None" = 
 
     Texts are held out one by one, or by `folds`.
     """
-    K_sparse = products(rows.X).astype(np.float64)
-    K_dense = (rows.E @ rows.E.T).astype(np.float64)
     grid = scales(len(rows.labels), len(rows.columns), rows.E.shape[1] > 0)
     # threads inside matrix products are slow where cores are shared with other work
     with one_blas_thread():
         process = averaged(
-            K_sparse,
-            K_dense,
+            products(rows.X).astype(np.float64),
+            (rows.E @ rows.E.T).astype(np.float64),
             rows.labels,
             grid,
             n_classes=rows.n_classes,
@@ -212,19 +189,13 @@ def fit_by_evidence(rows: Labelled, n_threads: int = 1, folds: "Folds | None" = 
         (rows.X.T @ process.sparse).astype(np.float32),
         (rows.E.T @ process.dense).astype(np.float32),
         process.intercept,
-        report["inverse_temperature"],
         report,
         (judged, process.left_out[judged]),
     )
 
 
 def products(X: sparse.csr_matrix) -> np.ndarray:
-    """X @ X.T as a dense matrix; columns that many rows hold are multiplied as dense ones.
-
-    >>> products(sparse.csr_matrix([[1.0, 0.0, 2.0], [1.0, 3.0, 0.0]]))
-    array([[ 5.,  1.],
-           [ 1., 10.]])
-    """
+    """X @ X.T as a dense matrix; columns that many rows hold are multiplied as dense ones."""
     often = np.bincount(X.indices, minlength=X.shape[1]) > _DENSE_COLUMN_FRACTION * X.shape[0]
     by_column = X.tocsc()
     rare = by_column[:, ~often].tocsr()
@@ -261,7 +232,6 @@ def fit_by_both(
         (process.sparse + np.float32(factor) * solved.sparse) / 2,
         (process.dense + np.float32(factor) * solved.dense) / 2,
         (process.intercept + factor * solved.intercept) / 2,
-        report["inverse_temperature"],
         report,
         (tried.tested, mean),
     )
@@ -285,8 +255,8 @@ def with_characters(
     labels, weights = rows.labels[which], rows.weights[which]
     losses = np.empty((len(mixed), labels.size))
     for at, decisions in enumerate(mixed):
-        inverse_temperature = fit_inverse_temperature(decisions, labels, weights)
-        log_p = log_probabilities(decisions, inverse_temperature)
+        scale = fit_inverse_temperature(decisions, labels, weights)
+        log_p = log_probabilities(decisions, scale)
         losses[at] = -weights * log_p[np.arange(labels.size), labels]
     at = int(np.argmin(losses.sum(axis=1)))
     gains = losses[0] - losses[at]
@@ -300,12 +270,7 @@ def with_characters(
         mean = values + share.of(unknown[which])[:, None] * (other - values)
     report = words.report | _judged(mean, rows, which)
     report |= {"character_share": share.least, "usual_unknown_words": share.usual}
-    combined = replace(
-        words,
-        inverse_temperature=report["inverse_temperature"],
-        report=report,
-        left_out=(which, mean),
-    )
+    combined = replace(words, report=report, left_out=(which, mean))
     if share == CharacterShare():  # characters never count
         return combined
     coef, intercept = characters.sparse * np.float32(factor), factor * characters.intercept
@@ -316,9 +281,8 @@ def _judged(values, rows, which):
     """Inverse temperature, accuracy and probabilities from decision values of held-out texts."""
     labels, weights = rows.labels[which], rows.weights[which]
     scales = inverse_temperatures(values, labels, weights)
-    hits = right(values, labels)
     return {
-        "accuracy": float((weights * hits).sum() / weights.sum()),
+        "accuracy": float((weights * right(values, labels)).sum() / weights.sum()),
         "n_tested": int(labels.size),
         "inverse_temperature": scales.tolist(),
         "out_of_fold": OutOfFold(log_probabilities(values, scales), labels),
@@ -355,12 +319,7 @@ def fit_by_folds(
         "averaged": tried.averaged(shares),
         "candidates": tried.table,
     }
-    return replace(
-        model,
-        inverse_temperature=report["inverse_temperature"],
-        report=report,
-        left_out=(chosen[tried.tested], mean),
-    )
+    return replace(model, report=report, left_out=(chosen[tried.tested], mean))
 
 
 def selected(
@@ -369,9 +328,9 @@ def selected(
     """At most MAX_SELECTION_TEXTS rows, their folds (stratified by `kinds`), and their numbers."""
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.permutation(len(kinds))[:MAX_SELECTION_TEXTS])
-    part = rows.take(chosen) if chosen.size < len(kinds) else rows
+    of_rows = {name: getattr(rows, name)[chosen] for name in ("X", "E", "labels", "weights")}
     chosen_groups = [None if each is None else each[chosen] for each in (groups, copies)]
-    return part, folds_for(kinds[chosen], rng, *chosen_groups), chosen
+    return replace(rows, **of_rows), folds_for(kinds[chosen], rng, *chosen_groups), chosen
 
 
 @dataclass(frozen=True)
@@ -467,11 +426,9 @@ class Tried:
 
     def losses(self) -> np.ndarray:
         """Loss of each candidate at its best inverse temperature, (n_candidates,)."""
-        losses = []
-        for values in np.moveaxis(self.values, 2, 0):
-            sample = values, self.labels, self.weights
-            losses.append(log_loss(*sample, fit_inverse_temperature(*sample)))
-        return np.array(losses)
+        of_candidates = np.moveaxis(self.values, 2, 0)
+        samples = [(values, self.labels, self.weights) for values in of_candidates]
+        return np.array([log_loss(*s, fit_inverse_temperature(*s)) for s in samples])
 
     @property
     def spread(self) -> np.ndarray:
@@ -504,7 +461,8 @@ def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int
     A first fold of few texts could not tell them apart, and several labels per text choose their
     own candidates: then all candidates are tried on all folds.
     """
-    pairs = candidates.pairs(rows.E.shape[1] > 0)
+    dense_scales = candidates.dense_scales if rows.E.shape[1] else (1.0,)
+    pairs = np.array(list(product(candidates.Cs, dense_scales)))
     held_out, lengths = folds.held_out(), growth(rows.X, folds.of)
     names = list(product(candidates.weightings, range(len(pairs))))
     first = held_out[0][folds.judged[held_out[0]]]
@@ -517,20 +475,16 @@ def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int
             tried = Tried([], values, first, rows.labels[first], rows.weights[first])
             return [names[at] for at in np.sort(np.argsort(tried.losses(), kind="stable")[:n])]
 
-        leading, *others = candidates.solved
-        problems = product([leading], range(len(pairs)))
+        tried_parts = {part for w in candidates.weightings for part in _PARTS[w]}
+        leading, *others = [part for part in WEIGHTINGS if part in tried_parts]
+        problems = list(product([leading], range(len(pairs))))
         screened |= _held_out_values(rows, problems, pairs, held_out[:1], lengths, n_threads)
-        kept = best([(leading, at) for at in range(len(pairs))], max(2, len(pairs) // 4))
-        kept_pairs = [at for _, at in kept]
+        kept_pairs = [at for _, at in best(problems, max(2, len(pairs) // 4))]
         if others:
-            problems = product(others, kept_pairs)
+            problems = list(product(others, kept_pairs))
             screened |= _held_out_values(rows, problems, pairs, held_out[:1], lengths, n_threads)
         names = best(list(product(candidates.weightings, kept_pairs)), _MAX_AVERAGED)
-    solved = {
-        (part, at)
-        for weighting, at in names
-        for part in (WEIGHTINGS[:2] if weighting == "both" else (weighting,))
-    }
+    solved = {(part, at) for weighting, at in names for part in _PARTS[weighting]}
     remaining = held_out[1:] if screened else held_out
     values = _held_out_values(rows, sorted(solved), pairs, remaining, lengths, n_threads)
     if screened:
@@ -541,24 +495,20 @@ def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int
     labels, weights = rows.labels[tested], rows.weights[tested]
     table = []
     for at, (weighting, pair) in enumerate(names):
+        C, dense_scale = pairs[pair].tolist()
         hits = right(stacked[:, :, at], labels)
-        table.append(
-            {
-                "weighting": weighting,
-                "C": float(pairs[pair, 0]),
-                "dense_scale": float(pairs[pair, 1]),
-                "accuracy": float((weights * hits).sum() / weights.sum()),
-                "n_errors": int((~hits).sum()),
-            }
-        )
+        measured = {
+            "accuracy": float((weights * hits).sum() / weights.sum()),
+            "n_errors": int((~hits).sum()),
+        }
+        table.append({"weighting": weighting, "C": C, "dense_scale": dense_scale, **measured})
     return Tried(table, stacked, tested, labels, weights)
 
 
 def _candidate_values(values, weighting, pair):
     """Decision values of a candidate; those of "both" are the mean of the two others."""
-    if weighting == "both":
-        return (values["tf-idf", pair] + values["naive-bayes", pair]) / 2
-    return values[weighting, pair]
+    parts = [values[part, pair] for part in _PARTS[weighting]]
+    return sum(parts) / len(parts)
 
 
 def _held_out_values(rows, problems, pairs, held_out, lengths, n_threads):
@@ -586,20 +536,10 @@ def _held_out_values(rows, problems, pairs, held_out, lengths, n_threads):
     def work(task):
         weighting, problems = task
         fold, classes, at = np.array(problems).T
-        X, r = _weighted(rows, weighting, classes[0], np.flatnonzero(fold_of != fold[0]))
-        solution = solve(
-            X,
-            rows.E,
-            rows.labels,
-            pairs[at, 0],
-            pairs[at, 1],
-            positive=classes,
-            left_out=fold,
-            folds=fold_of,
-            text_weights=rows.weights,
-            tol=2e-3,
-            max_epochs=30,
-        )
+        learnt_from = np.flatnonzero(fold_of != fold[0])
+        how = {"left_out": fold, "folds": fold_of, "tol": 2e-3, "max_epochs": 30}
+        Cs, scales = np.ascontiguousarray(pairs[at].T)
+        solution, r = _solved(rows, weighting, classes, learnt_from, Cs, scales, **how)
         for f in np.unique(fold):
             mine, X = np.flatnonzero(fold == f), new_X[f]
             if r is not None:
@@ -639,7 +579,7 @@ def fit_mixture(
         shares = np.repeat(shares[:, None], n_columns, axis=1)
     share_of: dict[tuple, float] = defaultdict(float)
     for row, of_columns in zip(table, shares):
-        parts = WEIGHTINGS[:2] if row["weighting"] == "both" else (row["weighting"],)
+        parts = _PARTS[row["weighting"]]
         for part, (column, share) in product(parts, zip(rows.columns, of_columns)):
             if share > 0:
                 share_of[part, column, row["C"], row["dense_scale"]] += share / len(parts)
@@ -651,35 +591,23 @@ def fit_mixture(
     def work(task):
         weighting, problems = task
         _, classes, Cs, scales, share = (np.array(values) for values in zip(*problems))
-        X, r = _weighted(rows, weighting, classes[0], np.arange(len(rows.labels)))
-        solution = solve(
-            X,
-            rows.E,
-            rows.labels,
-            Cs,
-            scales,
-            positive=classes,
-            text_weights=rows.weights,
-            tol=5e-4,
-            max_epochs=100,
-        )
+        learnt_from = np.arange(len(rows.labels))
+        how = {"tol": 5e-4, "max_epochs": 100}
+        solution, r = _solved(rows, weighting, classes, learnt_from, Cs, scales, **how)
         sums = np.zeros((classes.size, classes[-1] + 1 - classes[0]), np.float32)
         sums[np.arange(classes.size), classes - classes[0]] = share
-        w, v, b = (
-            part @ sums
-            for part in (solution.sparse_weights, solution.dense_weights, solution.intercepts)
-        )
-        return classes[0] - rows.columns[0], w if r is None else w * r[:, None], v, b
+        w = solution.sparse_weights @ sums
+        if r is not None:
+            w *= r[:, None]
+        parts = w, solution.dense_weights @ sums, solution.intercepts @ sums
+        return classes[0] - rows.columns[0], *parts
 
-    totals = (
-        np.zeros((rows.X.shape[1], n_columns), np.float32),
-        np.zeros((rows.E.shape[1], n_columns), np.float32),
-        np.zeros(n_columns, np.float32),
-    )
+    shapes = (rows.X.shape[1], n_columns), (rows.E.shape[1], n_columns), n_columns
+    totals = [np.zeros(shape, np.float32) for shape in shapes]
     for first, *parts in _in_threads(work, tasks, n_threads):
         for total, part in zip(totals, parts):
             total[..., first : first + part.shape[-1]] += part
-    return Linear(totals[0], totals[1], totals[2].astype(np.float64), 1.0)
+    return Linear(totals[0], totals[1], totals[2].astype(np.float64))
 
 
 def growth(X: sparse.csr_matrix, folds: np.ndarray | None) -> np.ndarray:
@@ -706,19 +634,23 @@ def growth(X: sparse.csr_matrix, folds: np.ndarray | None) -> np.ndarray:
     return 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
 
 
-def _weighted(rows, weighting, column, learnt_from):
-    """(X times naive Bayes' ratios, the ratios), or (X, None) under tf-idf."""
-    if weighting == "tf-idf":
-        return rows.X, None
-    r = np.abs(log_ratios(rows.X[learnt_from], rows.positive(column, learnt_from)))
-    data = rows.X.data * r[rows.X.indices].astype(np.float32)
-    # rows keep their mean length, so that C means the same under either weighting
-    of_row = np.repeat(np.arange(len(rows.labels)), np.diff(rows.X.indptr))
-    squares = np.bincount(of_row, data.astype(np.float64) ** 2, len(rows.labels))
-    factor = 1.0 / np.sqrt(max(squares[learnt_from].mean(), 1e-30))
-    data *= np.float32(factor)
-    r = (r * factor).astype(np.float32)
-    return sparse.csr_matrix((data, rows.X.indices, rows.X.indptr), shape=rows.X.shape), r
+def _solved(rows, weighting, classes, learnt_from, Cs, dense_scales, **how):
+    """Regressions, and naive Bayes' ratios that X was multiplied by; None under tf-idf."""
+    X, r = rows.X, None
+    if weighting == "naive-bayes":
+        labels = rows.labels[learnt_from]
+        positive = labels[:, classes[0]] if labels.ndim == 2 else labels == classes[0]
+        r = np.abs(log_ratios(X[learnt_from], positive))
+        data = X.data * r[X.indices].astype(np.float32)
+        # rows keep their mean length, so that C means the same under either weighting
+        of_row = np.repeat(np.arange(len(rows.labels)), np.diff(X.indptr))
+        squares = np.bincount(of_row, data.astype(np.float64) ** 2, len(rows.labels))
+        factor = 1.0 / np.sqrt(max(squares[learnt_from].mean(), 1e-30))
+        data *= np.float32(factor)
+        r = (r * factor).astype(np.float32)
+        X = sparse.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
+    how |= {"positive": classes, "text_weights": rows.weights}
+    return solve(X, rows.E, rows.labels, Cs, dense_scales, **how), r
 
 
 def predicted(decisions: np.ndarray) -> np.ndarray:

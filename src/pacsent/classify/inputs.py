@@ -9,15 +9,20 @@ from typing import Any
 import numpy as np
 
 _LARGEST = 1e6  # of a scale or its inverse: far more, and single precision overflows
-_RULE = "strings, integers, booleans or finite floats, all of one kind"
+# Kinds of labels, and what makes plain values of them.
+_PLAIN: tuple = (
+    (str, str.__str__),
+    ((bool, np.bool_), bool),
+    (Integral, int),
+    ((float, np.floating), float),
+)
 
 
 def as_column(values: Any, name: str) -> list:
     """The values of a list, array, Series, one-column table or iterable, as they are."""
+    rule = f"{name} must be a list, an array or a column."
     if isinstance(values, (str, bytes, Mapping, set, frozenset)):
-        raise TypeError(
-            f"{name} must be a list, an array or a column. Got a {type(values).__name__} instead."
-        )
+        raise TypeError(f"{rule} Got a {type(values).__name__} instead.")
     if hasattr(values, "columns") or hasattr(values, "column_names"):
         columns = list(getattr(values, "column_names", None) or values.columns)
         if len(columns) != 1:
@@ -38,33 +43,15 @@ def as_column(values: Any, name: str) -> list:
     try:
         return list(values)
     except TypeError:
-        raise TypeError(
-            f"{name} must be a list, an array or a column. Got {str(values)[:40]!r} instead."
-        ) from None
-
-
-# ------------------------------------------------------------------------------------------------
-# labels
-# ------------------------------------------------------------------------------------------------
+        raise TypeError(f"{rule} Got {str(values)[:40]!r} instead.") from None
 
 
 def as_labels(labels: Any, n_texts: int | None = None, name: str = "labels") -> list:
     """Labels as a list of str, int, bool or float that are equal to what was passed.
 
-    Parameters
-    ----------
-    labels : list, array, Series, one-column table or iterable
-    n_texts : int or None
-        How many labels there must be.
-    name : str
-        What error messages call them.
+    There must be `n_texts` of them; error messages call them `name`.
     """
-    values = as_column(labels, name)
-    if n_texts is not None and len(values) != n_texts:
-        raise ValueError(
-            f"{name} must be one for each of the {n_texts:,} texts. Got {len(values):,} instead."
-        )
-    _refuse_missing(values, name)
+    values = _known_values(labels, n_texts, name)
     types = set(map(type, values))
     if not types <= {str, int, bool, float}:
         values = [_plain(value, row, name) for row, value in enumerate(values)]
@@ -79,43 +66,44 @@ def as_labels(labels: Any, n_texts: int | None = None, name: str = "labels") -> 
     return values
 
 
-def _refuse_missing(values, name):
-    missing = [row for row, value in enumerate(values) if _is_missing(value)]
+def check_length(values: Any, n_texts: int, name: str) -> None:
+    """Refuse another number of values than of texts."""
+    if len(values) != n_texts:
+        raise ValueError(
+            f"{name} must be one for each of the {n_texts:,} texts. Got {len(values):,} instead."
+        )
+
+
+def _known_values(values, n_texts, name):
+    """A column of `n_texts` values, none of which is None, NaN, NaT or pandas' NA."""
+    values = as_column(values, name)
+    check_length(values, len(values) if n_texts is None else n_texts, name)
+
+    def is_missing(value):
+        try:
+            return value is None or bool(value != value)
+        except (TypeError, ValueError):  # comparisons of pandas' NA
+            return True
+
+    missing = [row for row, value in enumerate(values) if is_missing(value)]
     if missing:
         raise ValueError(
             f"{name} must all be known. Got {len(missing):,} missing ones (NaN or None; first: row "
             f"{missing[0]:,}) instead. Leave those texts out."
         )
-
-
-def _is_missing(value) -> bool:
-    """None, NaN, NaT, and pandas' NA, whose comparison raises."""
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):
-        return True
+    return values
 
 
 def _plain(value, row, name):
     """A label of a subclass (an Enum, a NumPy scalar) as the plain value that is equal to it."""
-    plain: Any = None
-    if isinstance(value, str):
-        plain = str.__str__(value)
-    elif isinstance(value, (bool, np.bool_)):
-        plain = bool(value)
-    elif isinstance(value, Integral):
-        plain = int(value)
-    elif isinstance(value, (float, np.floating)):
-        plain = float(value)
-    if plain is None or plain != value:
-        shown = f"{type(value).__name__} {str(value)[:40]!r}"
-        raise ValueError(
-            f"{name} must be {_RULE}. Got {shown} in row {row:,} instead. Turn them into strings: "
-            f"[str(y) for y in {name}]"
-        )
-    return plain
+    for kinds, make in _PLAIN:
+        if isinstance(value, kinds) and make(value) == value:
+            return make(value)
+    raise ValueError(
+        f"{name} must be strings, integers, booleans or finite floats, all of one kind. Got "
+        f"{type(value).__name__} {str(value)[:40]!r} in row {row:,} instead. Turn them into "
+        f"strings: [str(y) for y in {name}]"
+    )
 
 
 def encoded_labels(labels: Any, texts: Sequence) -> tuple[np.ndarray, np.ndarray]:
@@ -162,17 +150,15 @@ def learnable_rows(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def as_classes(names: list) -> np.ndarray:
     """Different labels as an array that holds each of them exactly."""
-    types = set(map(type, names))
     dtype: Any = None
-    if types <= {int, bool} and int in types:
+    if {int} <= set(map(type, names)) <= {int, bool}:
         dtype = np.int64 if max(names) < 2**63 else np.uint64
     try:
         classes = np.array(names, dtype)
         if classes.dtype.kind == "U":
             "".join(names).encode()
-        survives = classes.tolist() == names and (
-            classes.dtype.kind != "f" or np.isfinite(classes).all()
-        )
+        is_finite = classes.dtype.kind != "f" or np.isfinite(classes).all()
+        survives = is_finite and classes.tolist() == names
     except (OverflowError, UnicodeEncodeError):
         survives = False
     if not survives:
@@ -225,12 +211,7 @@ def as_groups(groups: Any, n_texts: int) -> np.ndarray | None:
     """
     if groups is None:
         return None
-    values = as_column(groups, "groups")
-    if len(values) != n_texts:
-        raise ValueError(
-            f"groups must be one for each of the {n_texts:,} texts. Got {len(values):,} instead."
-        )
-    _refuse_missing(values, "groups")
+    values = _known_values(groups, n_texts, "groups")
     try:
         number = {group: at for at, group in enumerate(dict.fromkeys(values))}
     except TypeError as error:
@@ -241,11 +222,6 @@ def as_groups(groups: Any, n_texts: int) -> np.ndarray | None:
 def counted(values: Any) -> Any:
     """A list of what an iterator gives; anything else as it is."""
     return list(values) if isinstance(values, Iterator) else values
-
-
-# ------------------------------------------------------------------------------------------------
-# weights and options
-# ------------------------------------------------------------------------------------------------
 
 
 def class_weighted(

@@ -156,16 +156,14 @@ def out_of_fold_log_proba(
     folds = (rng.permutation(int(clusters.max()) + 1) % _FOLDS)[clusters]
     log_p = np.full((y.size, int(y.max()) + 1), np.log(1e-9))
     for fold in np.unique(folds):
-        tested = np.flatnonzero(folds == fold)
         fold_model = _fit_others(model, texts, y, np.flatnonzero(folds != fold))
         if fold_model is None:
             raise ValueError(
                 "texts must hold two classes with at least two different texts each, in every "
                 f"{_FOLDS - 1} of {_FOLDS} folds. Got fewer instead. Add texts."
             )
-        proba = np.asarray(
-            fold_model.predict_proba([texts[i] for i in tested.tolist()]), np.float64
-        )
+        tested = np.flatnonzero(folds == fold).tolist()
+        proba = np.asarray(fold_model.predict_proba([texts[i] for i in tested]), np.float64)
         log_p[np.ix_(tested, fold_model.classes_)] = np.log(np.maximum(proba, 1e-9))
     return log_p
 
@@ -216,10 +214,8 @@ class Audit:
         }
 
     def __str__(self) -> str:
-        n_copies, n_near = (
-            sum(len(rows) - 1 for rows in groups)
-            for groups in (self.duplicates, self.near_duplicates)
-        )
+        groups = self.duplicates, self.near_duplicates
+        n_copies, n_near = (sum(map(len, each)) - len(each) for each in groups)
         return (
             f"{len(self.texts):,} texts, {len(self.counts)} classes: {len(self.suspicious):,} "
             f"suspicious labels, {n_copies:,} duplicates, {n_near:,} near-duplicates, "
@@ -266,9 +262,9 @@ def audit(
         for row, value in enumerate(ids.tolist()):
             rows_of[value].append(row)
         groups.append([rows for rows in rows_of.values() if len(rows) > 1])
-    duplicates = groups[0]
+    duplicates, near = groups
     exact = set(map(tuple, duplicates))
-    near = [rows for rows in groups[1] if tuple(rows) not in exact]
+    near = [rows for rows in near if tuple(rows) not in exact]
     empty = [row for row, text in enumerate(texts) if not any(c.isalnum() for c in text)]
     counts = dict(sorted(Counter(names).items(), key=lambda item: str(item[0])))
     unknown = []
@@ -452,25 +448,22 @@ def learning_curve(
             "Got fewer instead. Add labels."
         )
     n_folds, sizes, n_tested, n_wrong = totals.T
-    curves = _curve_posterior(sizes / n_folds, n_tested, n_wrong, len(texts), rng)
-    return LearningCurve(len(texts), sizes / n_folds, n_tested, n_wrong, curves)
+    sizes = sizes / n_folds
 
-
-def _curve_posterior(sizes, tested, wrong, n, rng) -> np.ndarray:
-    """Draws of (error at n, b, c), by the likelihood of the errors on a grid, (_CURVE_DRAWS, 3).
-
-    The prior falls linearly with the ratio c / error at n, from curves that go to 0 to flat ones.
-    """
-    last = (wrong[-1] + 0.5) / (tested[-1] + 1)
-    spread = math.sqrt(last * (1 - last) / tested[-1])
+    # Draws of (error at n, b, c), by the likelihood of the errors on a grid. The prior falls
+    # linearly with the ratio c / error at n, from curves that go to 0 to flat ones.
+    last = (n_wrong[-1] + 0.5) / (n_tested[-1] + 1)
+    spread = math.sqrt(last * (1 - last) / n_tested[-1])
     at_n = np.linspace(max(last - 6 * spread, 1e-4), min(last + 3 * spread, 0.999), 41)
     b, ratio = np.linspace(0.05, 1.0, 20), np.linspace(0.0, 0.95, 20)
     E, B, S = (part.ravel() for part in np.meshgrid(at_n, b, ratio, indexing="ij"))
     C = S * E
-    error = C[:, None] + (E - C)[:, None] * (sizes / n) ** -B[:, None]
+    error = C[:, None] + (E - C)[:, None] * (sizes / len(texts)) ** -B[:, None]
     error = np.clip(error, 1e-6, 1 - 1e-6)
     # Each text is held out at every size: errors at two sizes are about half as much evidence.
-    logs = 0.5 * (wrong * np.log(error) + (tested - wrong) * np.log1p(-error)).sum(axis=1)
+    n_right = n_tested - n_wrong
+    logs = 0.5 * (n_wrong * np.log(error) + n_right * np.log1p(-error)).sum(axis=1)
     weights = np.exp(logs - logs.max()) * (1 - S)
     drawn = rng.choice(E.size, _CURVE_DRAWS, p=weights / weights.sum())
-    return np.stack([E[drawn], B[drawn], C[drawn]], axis=1)
+    curves = np.stack([E[drawn], B[drawn], C[drawn]], axis=1)
+    return LearningCurve(len(texts), sizes, n_tested, n_wrong, curves)

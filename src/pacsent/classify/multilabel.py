@@ -11,9 +11,8 @@ from scipy import sparse
 from scipy.special import expit, log_expit, logit
 
 from pacsent.classify import fitting
-from pacsent.classify.inputs import as_classes, as_column, as_labels, few
+from pacsent.classify.inputs import as_classes, as_column, as_labels, check_length, few
 
-_COUNT_RULE = "labels must be one for each of the {:,} texts."
 _SETS = (set, frozenset, list, tuple, np.ndarray)
 _AVERAGED = 4  # candidates that are averaged for each label
 _COMMON = np.arange(2, 61) / 100  # thresholds for all labels that are tried
@@ -55,8 +54,7 @@ def label_matrix(labels: Any, n_texts: int) -> LabelMatrix | None:
             "labels must be one label for each text, or one set of labels for each text. Got both "
             f"instead ({values[row]!r} in row {row:,}). Turn single labels into sets: {{label}}."
         )
-    if len(values) != n_texts:
-        raise ValueError(f"{_COUNT_RULE.format(n_texts)} Got {len(values):,} instead.")
+    check_length(values, n_texts, "labels")
     sets = [value.tolist() if isinstance(value, np.ndarray) else list(value) for value in values]
     if (
         not any(isinstance(value, (set, frozenset)) for value in values)
@@ -92,8 +90,7 @@ def _indicator(labels, columns, n_texts):
             f"{matrix[row, column]!s} in row {row:,} instead. Pass one column, or one set of "
             "labels for each text."
         )
-    if len(matrix) != n_texts:
-        raise ValueError(f"{_COUNT_RULE.format(n_texts)} Got {len(matrix):,} instead.")
+    check_length(matrix, n_texts, "labels")
     names = as_labels(columns, name="names of labels") if columns else None
     if names and len(set(names)) < len(names):
         raise ValueError(f"Columns of labels must have different names. Got {few(names)} instead.")
@@ -128,13 +125,11 @@ def known_sets(classes: Any, labels: Any, n_texts: int, n_labels: int) -> np.nda
     """
     matrix = label_matrix(labels, n_texts)
     if matrix is None or (matrix.are_sets and classes is None):
+        problem = ". Got one label for each text instead."
+        if matrix is not None:
+            problem = ": sets need classes=, the label of each column. Got none instead."
         raise ValueError(
-            "labels must be one set of labels for each text, or a matrix of 0 and 1"
-            + (
-                ". Got one label for each text instead."
-                if matrix is None
-                else ": sets need classes=, the label of each column. Got none instead."
-            )
+            f"labels must be one set of labels for each text, or a matrix of 0 and 1{problem}"
         )
     if classes is None or matrix.names is None:
         if matrix.has.shape[1] != n_labels:
@@ -155,9 +150,9 @@ def known_sets(classes: Any, labels: Any, n_texts: int, n_labels: int) -> np.nda
             f"labels must be among the known ones ({few(place)}). Got {few(unknown)} instead. "
             "Leave those texts out, or fit again with them."
         )
-    out = np.zeros((n_texts, n_labels), bool)
-    out[:, [place[name] for name in matrix.names]] = matrix.has
-    return out
+    has = np.zeros((n_texts, n_labels), bool)
+    has[:, [place[name] for name in matrix.names]] = matrix.has
+    return has
 
 
 # ------------------------------------------------------------------------------------------------
@@ -177,24 +172,24 @@ def fit(
 
     The candidates with the least loss on texts left out are averaged, for each label its own.
     """
-    part, folds, _ = fitting.selected(rows, rarest(rows.labels), seed, groups, copies)
+    # Folds are kept even by the rarest label of each text; the last number where it has none.
+    counts = np.where(rows.labels, rows.labels.sum(axis=0), len(rows.labels) + 1)
+    rarest = np.where(rows.labels.any(axis=1), counts.argmin(axis=1), rows.n_classes)
+    part, folds, _ = fitting.selected(rows, rarest, seed, groups, copies)
     tried = fitting.try_all(part, candidates, folds, n_threads)
     has, weights = tried.labels, tried.weights
     scaled = [
         [_platt(f, y, weights) for f, y in zip(values.T, has.T)]
         for values in np.moveaxis(tried.values, 2, 0)
     ]
-    losses = np.array(
-        [[loss for loss, _ in candidate] for candidate in scaled]
-    )  # (n_candidates, k)
+    losses = np.array([[loss for loss, _ in candidate] for candidate in scaled])
     shares = np.zeros_like(losses)
     np.put_along_axis(shares, np.argsort(losses, axis=0)[:_AVERAGED], 1.0, axis=0)
     spread = np.sqrt(np.mean(np.square(tried.values), axis=0)).T + 1e-12
     shares = shares / shares.sum(axis=0) / spread
     model = fitting.fit_mixture(rows, tried.table, shares, n_threads)
     values = np.einsum("nkc,ck->nk", tried.values, shares)
-    lines = np.array([_platt(f, y, weights)[1] for f, y in zip(values.T, has.T)])  # (k, 2)
-    slope, shift = lines.T
+    slope, shift = np.array([_platt(f, y, weights)[1] for f, y in zip(values.T, has.T)]).T
     proba = expit(values * slope + shift)
     min_labels = int(rows.labels.any(axis=1).all())
     thresholds = mixed_thresholds(proba, has, weights, min_labels)
@@ -212,7 +207,6 @@ def fit(
         model.sparse * slope.astype(np.float32),
         model.dense * slope.astype(np.float32),
         model.intercept * slope + shift,
-        1.0,
         report,
     )
     return linear, thresholds, min_labels
@@ -238,12 +232,6 @@ def as_given(given: np.ndarray, classes: np.ndarray, targets: str) -> np.ndarray
     return [tuple(classes[row].tolist()) for row in given]
 
 
-def rarest(has: np.ndarray) -> np.ndarray:
-    """The rarest label of each text, by which folds are kept even; the last number where none."""
-    counts = np.where(has, has.sum(axis=0), len(has) + 1)
-    return np.where(has.any(axis=1), counts.argmin(axis=1), has.shape[1])
-
-
 def _platt(f, y, weights):
     """(log-loss, (slope, shift)) of the likeliest sigmoid(slope * f + shift), slope >= 0."""
     scale = max(float(np.sqrt(np.mean(f**2))), 1e-12)
@@ -260,9 +248,8 @@ def _platt(f, y, weights):
 
     from scipy.optimize import minimize  # a quarter of a second to import
 
-    result = minimize(
-        loss, [scale, 0.0], jac=True, method="L-BFGS-B", bounds=[(0, None), (None,) * 2]
-    )
+    bounds = [(0, None), (None, None)]
+    result = minimize(loss, [scale, 0.0], jac=True, method="L-BFGS-B", bounds=bounds)
     return result.fun, (result.x[0] / scale, result.x[1])
 
 
