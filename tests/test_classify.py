@@ -5,7 +5,6 @@ import html
 import http
 import json
 import re
-import shutil
 import unicodedata
 import warnings
 from dataclasses import replace
@@ -14,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
@@ -75,8 +75,7 @@ def test_few_labels_lean_on_the_vectors_and_many_speak_for_themselves(words):
 def test_probabilities_are_calibrated_on_texts_it_has_not_seen(words):
     texts, labels = reviews(1500)
     new, right = reviews(1500, seed=5)
-    for selection in ("folds", "evidence"):
-        n = 1500 if selection == "folds" else 200
+    for selection, n in (("folds", 1500), ("evidence", 200)):
         classifier = TextClassifier(words, selection=selection).fit(texts[:n], labels[:n])
         sure = classifier.predict_proba(new).max(axis=1)
         assert sure.mean() == pytest.approx(classifier.score(new, right), abs=0.04)
@@ -89,13 +88,8 @@ def test_the_model_does_not_depend_on_threads_and_predicts_the_same_in_any_batch
     assert np.array_equal(one.coef_ngrams_, two.coef_ngrams_)
     single = np.concatenate([one.decision_function([text]) for text in texts[:20]])
     assert np.allclose(single, two.decision_function(texts[:20]), atol=1e-5)
-
-
-def test_streaming_takes_a_generator(words):
-    texts, labels = reviews(100)
-    classifier = TextClassifier(words).fit(texts, labels)
-    values = np.concatenate(list(classifier.stream(text for text in texts)))
-    assert np.allclose(values[:, 0], classifier.decision_function(texts))
+    values = np.concatenate(list(one.stream(text for text in texts)))
+    assert np.allclose(values[:, 0], one.decision_function(texts))
 
 
 def test_it_works_in_scikit_learns_tools(words):
@@ -133,6 +127,27 @@ REFUSALS = [
     (["a", "b", "c", "d"], ["x", "x", "y", float("nan")], "Got 1 missing ones"),
     (["a", "b", "c", "d"], pd.Series(["x", "x", "y", pd.NA], dtype="string"), "first: row 3"),
     ([], [], "Got none"),
+]
+# labels that would not survive fitting and saving
+REFUSALS += [
+    (["good film", "so good", "bad meal", "so bad"], labels, message)
+    for labels, message in [
+        ([b"up", b"up", b"down", b"down"], "Got bytes"),
+        ([datetime.date(2020, 1, day) for day in (1, 1, 2, 2)], "Got date"),
+        (np.array(["2020-01-01", "2021-01-01"] * 2, "M8[ns]"), "Got datetime64"),
+        ([decimal.Decimal(n) for n in (1, 1, 2, 2)], "Got Decimal"),
+        ([1j, 1j, 2j, 2j], "Got complex"),
+        (np.array(["2020-01-01", "NaT"] * 2, "M8[ns]"), "all be known"),
+        (pd.array(["up", None] * 2, dtype="string"), "all be known"),
+        (["\ud800", "\ud800", "up", "up"], "valid Unicode"),
+        (["up\0", "up\0", "up", "up"], "null character"),
+        ([np.inf, np.inf, 1.0, 1.0], "finite"),
+        ([2**70, 2**70, 1, 1], "64 bits"),
+        ({"up", "down"}, "Got a set"),
+        ("ud", "Got a str"),
+        (pd.DataFrame({"a": [1, 2], "b": [1, 2]}), "the columns a, b"),
+        (3, "Got '3'"),
+    ]
 ]
 
 
@@ -184,15 +199,8 @@ def test_batches_of_texts_in_another_language_are_predicted_without_warnings():
 
 
 def test_the_default_encoder_is_that_of_a_certified_classifier():
-    texts, labels = reviews(60)
-    certified = CertifiedClassifier(random_state=0).fit(texts, labels)
+    certified = CertifiedClassifier(random_state=0).fit(*reviews(60))
     assert TextClassifier().words == certified.estimator_.words == "english"
-
-
-def test_scoring_an_unseen_label_is_refused():
-    classifier = TextClassifier(None).fit(["a b", "a c", "d e", "d f"], list("xxyy"))
-    with pytest.raises(ValueError, match="among the classes of training"):
-        classifier.score(["a"], ["z"])
 
 
 # ---- explanations ------------------------------------------------------------------------------
@@ -209,16 +217,12 @@ def test_an_explanation_adds_up_to_the_decision(words, n_classes):
     rest = (1 - share) * classifier.intercept_ + share * classifier.intercept_characters_
     for position, label in enumerate(classifier.classes_):
         found = classifier.explain(text, label)
-        expected = values[position] if n_classes > 2 else values[0] * (1 if position else -1)
-        assert found.decision == pytest.approx(expected, abs=5e-6)
-        assert found.rest == pytest.approx(
-            (1 if position or n_classes > 2 else -1) * rest[position if n_classes > 2 else 0],
-            abs=1e-5,
-        )
+        column, sign = (position, 1) if n_classes > 2 else (0, 2 * position - 1)
+        assert found.decision == pytest.approx(sign * values[column], abs=5e-6)
+        assert found.rest == pytest.approx(sign * rest[column], abs=1e-5)
     found = classifier.explain(text)
     assert found.label == classifier.predict([text])[0]
-    strongest = max(found.words, key=lambda item: item[1])[0].lower()
-    assert strongest in {"good", "lovely"}
+    assert max(found.words, key=lambda item: item[1])[0].lower() in {"good", "lovely"}
 
 
 def test_top_features_are_the_words_of_the_class(words):
@@ -229,6 +233,9 @@ def test_top_features_are_the_words_of_the_class(words):
         assert classifier.top_features("bad", 3)[0][0] in BAD
         weights = [weight for _, weight in classifier.top_features("bad", 50)]
         assert weights == sorted(weights, reverse=True)
+    for n in (-1, 0, 1.5, True, "x"):
+        with pytest.raises(ValueError, match="n must be an integer of at least 1"):
+            classifier.top_features("good", n)
 
 
 # ---- files -------------------------------------------------------------------------------------
@@ -253,9 +260,12 @@ def test_a_saved_classifier_comes_back_the_same(words, tmp_path, with_words):
     assert not any(path.suffix in (".pkl", ".joblib") for path in tmp_path.rglob("*"))
 
 
-def test_a_truncated_classifier_is_refused_everywhere(words, tmp_path):
-    texts, labels = reviews(60)
-    pacsent.save(TextClassifier(None).fit(texts, labels), tmp_path / "model")
+def test_a_classifier_without_its_vectorizer_or_truncated_anywhere_is_refused(words, tmp_path):
+    pacsent.save(TextClassifier(words).fit(*reviews(60)), tmp_path / "model")
+    (tmp_path / "model" / "vectorizer").rename(tmp_path / "vectorizer")
+    with pytest.raises(FileNotFoundError, match="vectorizer"):
+        pacsent.load(tmp_path / "model")
+    (tmp_path / "vectorizer").rename(tmp_path / "model" / "vectorizer")
     tensors = tmp_path / "model" / "model.safetensors"
     whole = tensors.read_bytes()
     for size in (0, 7, 50, len(whole) // 2, len(whole) - 1):
@@ -264,39 +274,29 @@ def test_a_truncated_classifier_is_refused_everywhere(words, tmp_path):
             pacsent.load(tmp_path / "model")
 
 
-def test_a_classifier_without_its_vectorizer_is_refused(words, tmp_path):
-    texts, labels = reviews(60)
-    pacsent.save(TextClassifier(words).fit(texts, labels), tmp_path / "model")
-    shutil.rmtree(tmp_path / "model" / "vectorizer")
-    with pytest.raises(FileNotFoundError, match="vectorizer"):
-        pacsent.load(tmp_path / "model")
-
-
-def test_few_and_many_are_told_apart_by_the_work():
-    assert fitting.is_few(368, 2)
-    assert not fitting.is_few(369, 2)
-    assert not fitting.is_few(368, 3)
-
-
 # ---- averaging, and groups -----------------------------------------------------------------------
 
 
 def test_few_labels_average_the_process_and_the_folds(words):
     texts, labels = reviews(120, seed=5)
     both = TextClassifier(words).fit(texts, labels)
-    parts = [TextClassifier(words, selection=s).fit(texts, labels) for s in ("evidence", "folds")]
-    assert [m.selection_["selection"] for m in (both, *parts)] == [
-        "evidence and folds", "evidence", "folds",
-    ]  # fmt: skip
+    assert both.selection_["selection"] == "evidence and folds"
     assert len(both.selection_["averaged"]) == 8
+    for selection in ("evidence", "folds"):
+        alone = TextClassifier(words, selection=selection).fit(texts, labels)
+        assert alone.selection_["selection"] == selection
     fewer = TextClassifier(words).fit(texts[:40], labels[:40])
     assert fewer.selection_["selection"] == "evidence"
+    sizes = [(368, 2), (369, 2), (368, 3)]
+    assert [fitting.is_few(*size) for size in sizes] == [True, False, False]
 
 
 def test_a_mixture_is_the_sum_of_its_parts(words):
     texts, labels = reviews(300, n_classes=3)
     y = np.unique(labels, return_inverse=True)[1]
-    grams = fitting_rows(words, texts, y)
+    X = NGrams.of(texts, (1, 2)).tf_idf(texts)
+    E = make_encoder("Average", words).fit(texts).transform(texts).astype(np.float32)
+    grams = fitting.Labelled(X, E, y, 3, np.ones(y.size))
     table = [
         {"weighting": "tf-idf", "C": 1.0, "dense_scale": 0.2},
         {"weighting": "both", "C": 6.0, "dense_scale": 0.4},
@@ -308,12 +308,6 @@ def test_a_mixture_is_the_sum_of_its_parts(words):
     for part in ("sparse", "dense", "intercept"):
         total = sum(share * getattr(one, part) for share, one in zip(shares, each))
         assert np.allclose(getattr(mixed, part), total, atol=2e-3 * np.abs(total).max())
-
-
-def fitting_rows(words, texts, y):
-    X = NGrams.of(texts, (1, 2)).tf_idf(texts)
-    E = make_encoder("Average", words).fit(texts).transform(texts).astype(np.float32)
-    return fitting.Labelled(X, E, y, 3, np.ones(y.size))
 
 
 def chapters(seed, n=30, n_books=4):
@@ -353,24 +347,14 @@ def test_groups_of_one_class_are_judged_where_they_can_be(words, selection):
     assert fitted.selection_["n_tested"] < len(texts)
 
 
-def test_groups_that_cannot_be_used_are_refused(words):
-    texts, labels, books = chapters(0, n=8)
-    for groups, message in (
-        (books[:-1], "one for each of the 64 texts"),
-        (["one"] * 64, "at least two"),
-        (labels, "some class in two"),
-        (["a", None, *books[2:]], r"groups must all be known. Got 1 .*first: row 1"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            TextClassifier(words).fit(texts, labels, groups=groups)
-
-
-@pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba"])
-def test_nothing_is_predicted_before_fit(method):
-    from sklearn.exceptions import NotFittedError
-
-    with pytest.raises(NotFittedError, match="not fitted yet"):
-        getattr(TextClassifier(None), method)(["good"])
+def test_nothing_is_predicted_before_fit_nor_scored_by_other_classes():
+    model = TextClassifier(None)
+    for method in (model.predict, model.predict_proba, model.predict_log_proba):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            method(["good"])
+    model.fit(["a b", "a c", "d e", "d f"], list("xxyy"))
+    with pytest.raises(ValueError, match="among the classes of training"):
+        model.score(["a"], ["z"])
 
 
 def test_promises_of_grouped_texts_say_that_they_are_about_these_groups():
@@ -403,9 +387,8 @@ LABELS = {
 @pytest.mark.parametrize("kind", LABELS)
 def test_labels_survive_fitting_and_saving(kind, tmp_path):
     one, other = LABELS[kind]
-    classifier = TextClassifier(None).fit(
-        ["good film", "so good", "bad meal", "so bad"], [one] * 2 + [other] * 2
-    )
+    texts = ["good film", "so good", "bad meal", "so bad"]
+    classifier = TextClassifier(None).fit(texts, [one] * 2 + [other] * 2)
     pacsent.save(classifier, tmp_path / "model")
     back = pacsent.load(tmp_path / "model")
     for found in (classifier, back):
@@ -413,37 +396,6 @@ def test_labels_survive_fitting_and_saving(kind, tmp_path):
         assert found.predict(["good", "bad"]).tolist() == [one, other]
         assert found.score(["good", "bad"], [one, other]) == 1
     assert back.classes_.dtype == classifier.classes_.dtype
-
-
-NO_LABELS = {
-    "bytes": ([b"up", b"down"], "Got bytes"),
-    "dates": ([datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)], "Got date"),
-    "an array of dates": (np.array(["2020-01-01", "2021-01-01"], "M8[ns]"), "Got datetime64"),
-    "decimals": ([decimal.Decimal(1), decimal.Decimal(2)], "Got Decimal"),
-    "complex numbers": ([1j, 2j], "Got complex"),
-    "no time": (np.array(["2020-01-01", "NaT"], "M8[ns]"), "all be known"),
-    "pandas' NA": (pd.array(["up", None], dtype="string"), "all be known"),
-    "a lone surrogate": (["\ud800", "up"], "valid Unicode"),
-    "a null character at the end": (["up\0", "up"], "null character"),
-    "infinity": ([np.inf, 1.0], "finite"),
-    "integers of 71 bits": ([2**70, 1], "64 bits"),
-    "a set": ({"up", "down"}, "Got a set"),
-    "one string": ("ud", "Got a str"),
-    "two columns": (pd.DataFrame({"a": [1, 2], "b": [1, 2]}), "the columns a, b"),
-    "a number": (3, "Got '3'"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", NO_LABELS)
-def test_labels_that_would_not_survive_are_refused(kind):
-    labels, message = NO_LABELS[kind]
-    if isinstance(labels, list):
-        labels = [labels[0], labels[0], labels[1], labels[1]]
-    elif isinstance(labels, (np.ndarray, pd.api.extensions.ExtensionArray)):
-        labels = labels.repeat(2)
-    with pytest.raises((ValueError, TypeError), match=message) as caught:
-        TextClassifier(None).fit(["good film", "so good", "bad meal", "so bad"], labels)
-    assert "\n" not in str(caught.value)
 
 
 def test_labels_and_texts_may_be_columns_and_generators():
@@ -483,6 +435,10 @@ WRONG = [
     ({}, {"sample_weight": [1.0] * 59 + [np.nan]}, r"Got nan in row 59"),
     ({}, {"sample_weight": [1.0] * 59}, "Got 59 numbers"),
     ({}, {"sample_weight": ["x"] * 60}, "Got other values"),
+    ({}, {"groups": list(range(59))}, "groups must be one for each of the 60 texts"),
+    ({}, {"groups": ["one"] * 60}, "groups must be at least two"),
+    ({}, {"groups": reviews(60)[1]}, "some class in two"),
+    ({}, {"groups": ["a", None, *"b" * 58]}, r"groups must all be known. Got 1 .*first: row 1"),
 ]  # fmt: skip
 
 
@@ -497,10 +453,8 @@ def test_wrong_options_are_refused_and_change_nothing(parameters, how, message):
 
 
 def test_a_refused_fit_leaves_a_fitted_classifier_as_it_was():
-    texts, labels = reviews(60)
-    classifier = CertifiedClassifier(
-        TextClassifier(None), calibration_size=0.3, random_state=0
-    ).fit(texts, labels)
+    how = {"calibration_size": 0.3, "random_state": 0}
+    classifier = CertifiedClassifier(TextClassifier(None), **how).fit(*reviews(60))
     before = dict(vars(classifier))
     for wrong in ([" "] * 20, ["p", "q"] * 10), (["a b"] * 3, ["p", "q", "q"]), ({"a", "b"}, "pq"):
         with pytest.raises((ValueError, TypeError)):
@@ -513,13 +467,6 @@ def test_a_new_fit_forgets_the_last_one():
     certified = CertifiedClassifier(TextClassifier(None), random_state=0).fit(texts, labels)
     certified.set_params(estimator=lambda rows: rows, prefit=True).fit(labels, labels)
     assert certified.out_of_fold_ is None and certified.certificate_.n_errors == 0
-
-
-@pytest.mark.parametrize("n", [-1, 0, 1.5, True, "x"])
-def test_the_number_of_top_features_is_checked(n):
-    classifier = TextClassifier(None).fit(*reviews(60))
-    with pytest.raises(ValueError, match="n must be an integer of at least 1"):
-        classifier.top_features("good", n)
 
 
 # ---- folders made on purpose -------------------------------------------------------------------
@@ -611,10 +558,8 @@ def held_out(words):
 
 @pytest.mark.parametrize("kind", [*CRAFTED, *CRAFTED_CERTIFIED])
 def test_a_crafted_folder_is_refused_at_loading(kind, held_out, tmp_path):
-    if kind in CRAFTED:
-        resigned(held_out.estimator_, tmp_path / "model", CRAFTED[kind])
-    else:
-        resigned(held_out, tmp_path / "model", CRAFTED_CERTIFIED[kind])
+    crafted = held_out.estimator_ if kind in CRAFTED else held_out
+    resigned(crafted, tmp_path / "model", (CRAFTED | CRAFTED_CERTIFIED)[kind])
     with pytest.raises(ValueError, match="model") as caught:
         pacsent.load(tmp_path / "model")
     assert "\n" not in str(caught.value)
@@ -627,10 +572,6 @@ def test_an_unchanged_folder_made_the_same_way_loads(held_out, tmp_path):
 
 
 # ---- explanations of any text ------------------------------------------------------------------
-
-
-def random_text(rng, alphabet):
-    return "".join(rng.choice(alphabet, rng.integers(1, 40)))
 
 
 ALPHABETS = {
@@ -648,9 +589,8 @@ def normalising(words, request):
     table = np.random.default_rng(0).normal(size=(len(names), 8)).astype(np.float32)
     vectors = WordVectors(Vocabulary(names, normalise=request.param), table, table)
     texts, labels = reviews(60)
-    return TextClassifier(vectors).fit(
-        [*texts, "It it İ é ß Ω", "It 日 é"], [*labels, "good", "bad"]
-    )
+    texts += ["It it İ é ß Ω", "It 日 é"]
+    return TextClassifier(vectors).fit(texts, [*labels, "good", "bad"])
 
 
 @pytest.mark.parametrize("alphabet", ALPHABETS)
@@ -658,7 +598,7 @@ def test_explanations_of_random_texts_add_up(normalising, alphabet):
     rng, classifier = np.random.default_rng(0), normalising
     coef = classifier.coef_dense_[:, 0].astype(float)
     for _ in range(20):
-        text = random_text(rng, ALPHABETS[alphabet])
+        text = "".join(rng.choice(ALPHABETS[alphabet], rng.integers(1, 40)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = classifier.explain(text, "good")
@@ -676,30 +616,21 @@ def test_explanations_of_random_texts_add_up(normalising, alphabet):
         assert found.to_terminal().plain == text
 
 
-def test_a_word_gets_its_own_vector_whatever_the_case_of_others(words):
-    texts, labels = reviews(60)
-    classifier = TextClassifier(words).fit(texts, labels)
+def test_a_word_gets_its_own_vector_whatever_its_case_and_is_listed_with_it(words):
+    classifier = TextClassifier(words).fit(*reviews(100))
     found = classifier.explain("Good good GOOD film")
     names = [name for name, _ in found.by_word()]
     assert sorted(names) == ["film", "good"]
     assert [name for name, _ in found.ngrams].count("good") <= 1
     assert dict(found.by_word())["good"] == pytest.approx(sum(v for _, v in found.words[:3]))
-
-
-def test_the_listing_shows_what_words_add_through_vectors_too(words):
-    classifier = TextClassifier(words).fit(*reviews(100))
     found = classifier.explain("a good film of town people and it was warm", "good")
     listed = dict(found.rows())
     assert sum(listed.values()) == pytest.approx(found.decision, abs=1e-3)
     assert f"{listed['good']:+.3f}  good" in str(found)
     assert f"<td>{listed['good']:+.3f}</td>" in found.to_html()
-    shown = found.to_html(top=2)
-    assert "other words" in shown and sum(dict(found.rows(2)).values()) == pytest.approx(
-        found.decision, abs=1e-3
-    )
-
-
-def test_what_no_word_adds_is_one_row(words):
+    assert "other words" in found.to_html(top=2)
+    assert sum(dict(found.rows(2)).values()) == pytest.approx(found.decision, abs=1e-3)
+    # what no single word adds is one row
     classifier = TextClassifier(make_encoder("PB-L2", words)).fit(*reviews(100))
     found = classifier.explain("a good film", "good")
     assert found.vector_rest == pytest.approx(found.from_vectors) != 0
@@ -747,45 +678,39 @@ def test_a_long_text_is_explained_in_time_that_grows_with_its_length(words):
 KIND, UNKIND = ["味道好", "很喜欢", "送得快"], ["太难吃", "不新鲜", "等很久"]
 
 
-def chinese(n, seed=0):
+def written(write, n, seed=0):
+    """Texts that `write` makes up for random classes."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(2, size=n)
-    pools = [UNKIND, KIND]
-    texts = [
-        "".join([*rng.choice(pools[y], 2), *rng.choice([*"我们今天的饭店菜"], 5)]) for y in labels
-    ]
-    return texts, np.array(["bad", "good"])[labels]
+    return [write(rng, label) for label in labels], labels
+
+
+def chinese(rng, label):
+    words = rng.choice((UNKIND, KIND)[label], 2)
+    return "".join([*words, *rng.choice([*"我们今天的饭店菜"], 5)])
 
 
 @pytest.mark.parametrize("n", [40, 150, 1200])
 def test_texts_without_spaces_are_learnt_without_a_model_of_the_language(n):
-    texts, labels = chinese(n)
-    classifier = TextClassifier(None).fit(texts, labels)
-    new, right = chinese(100, seed=1)
-    assert classifier.score(new, right) > 0.95
-    found = classifier.explain("今天的饭味道好", "good")
+    classifier = TextClassifier(None).fit(*written(chinese, n))
+    assert classifier.score(*written(chinese, 100, seed=1)) > 0.95
+    found = classifier.explain("今天的饭味道好", 1)
     assert "".join(word for word, _ in found.words) == found.text
     values = [value for _, value in found.words]
     assert min(values[-3:]) > max(values[:3])
 
 
-def inflected(n, seed=0):
+def inflected(rng, label):
     """The class is a part of a word that never stands alone."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(2, size=n)
-    letters = [*"abcdefgh"]
-    texts = [
-        " ".join("".join([*rng.choice(letters, 5), ("ung", "heit")[y]]) for _ in range(4))
-        for y in labels
-    ]
-    return texts, labels
+    ending = ("ung", "heit")[label]
+    return " ".join("".join([*rng.choice([*"abcdefgh"], 5), ending]) for _ in range(4))
 
 
 @pytest.mark.parametrize("n", [40, 120, 1500])
 def test_characters_are_used_where_texts_left_out_say_so(n):
-    new, right = inflected(200, seed=1)
-    with_them = TextClassifier(None).fit(*inflected(n))
-    without = TextClassifier(None, characters=None).fit(*inflected(n))
+    new, right = written(inflected, 200, seed=1)
+    with_them = TextClassifier(None).fit(*written(inflected, n))
+    without = TextClassifier(None, characters=None).fit(*written(inflected, n))
     assert with_them.selection_["character_share"] >= 0.25
     assert with_them.score(new, right) > 0.95 > without.score(new, right)
     assert len(without.characters_) == 0 and "character_share" not in without.selection_
@@ -822,21 +747,18 @@ LONG = [
 ]
 
 
-def long_words(n, seed=0):
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(2, size=n)
-    texts = [" ".join([*rng.choice(LONG[y], 2), *rng.choice(OTHER, 6)]) for y in labels]
-    return texts, labels
+def long_words(rng, label):
+    return " ".join([*rng.choice(LONG[label], 2), *rng.choice(OTHER, 6)])
 
 
 @pytest.mark.parametrize(("n", "n_classes"), [(40, 2), (150, 3), (1200, 2)])
 def test_misspelt_words_are_known_by_their_characters(n, n_classes, tmp_path):
-    texts, labels = long_words(n)
-    labels = np.where(np.arange(n) < n // 3, 2, labels) if n_classes == 3 else labels
+    texts, labels = written(long_words, n)
     if n_classes == 3:
+        labels = np.where(np.arange(n) < n // 3, 2, labels)
         texts = [f"{t} {'nevertheless' if y == 2 else 'town'}" for t, y in zip(texts, labels)]
     model = TextClassifier(None).fit(texts, labels)
-    new, right = long_words(200, seed=1)
+    new, right = written(long_words, 200, seed=1)
     new = [f"{text} town" for text in new] if n_classes == 3 else new
     wrong = misspelt(new)
     without = TextClassifier(None, characters=None).fit(texts, labels)
@@ -868,7 +790,7 @@ def test_texts_left_out_get_the_shares_of_their_unknown_words():
     other = 3 * rng.normal(size=(200, 1))  # says nothing
     unknown = np.where(np.arange(200) < 190, 0.1, 0.3)
     some = np.arange(200)
-    zero = np.zeros((4, 1), np.float32), np.zeros((0, 1), np.float32), np.ones(1), 1.0
+    zero = np.zeros((4, 1), np.float32), np.zeros((0, 1), np.float32), np.ones(1)
     words = fitting.Linear(*zero, {}, (some, values))
     characters = fitting.Linear(*zero, {}, (some, other))
     found = fitting.with_characters(words, characters, rows, unknown)
@@ -884,7 +806,7 @@ def test_texts_left_out_get_the_shares_of_their_unknown_words():
 
 
 def test_an_encoder_whose_words_are_not_known_has_one_share_for_all_texts():
-    texts, labels = long_words(60)
+    texts, labels = written(long_words, 60)
     model = TextClassifier(lambda texts: [[len(text)] for text in texts]).fit(texts, labels)
     assert model.character_share_.usual == 1.0
     shares = model._by_characters(misspelt(texts))[0]
@@ -901,7 +823,7 @@ def test_words_that_an_encoder_has_or_a_copy_of_the_text_are_told_apart(words):
 
 
 def test_a_saved_share_is_checked(tmp_path):
-    model = TextClassifier(None).fit(*long_words(40))
+    model = TextClassifier(None).fit(*written(long_words, 40))
     for share in ([0.5, 1.5], [-0.1, 0.2], [0.5]):
         arrays = classifier_state.to_arrays(model) | {"characters.share": np.array(share)}
         with pytest.raises(ValueError, match=r"characters\.share must"):
@@ -909,8 +831,7 @@ def test_a_saved_share_is_checked(tmp_path):
 
 
 def test_top_features_count_the_characters_of_a_word():
-    texts, labels = inflected(300)
-    classifier = TextClassifier(None).fit(texts, labels)
+    classifier = TextClassifier(None).fit(*written(inflected, 300))
     for label, ending in ((0, "ung"), (1, "heit")):
         assert all(name.endswith(ending) for name, _ in classifier.top_features(label, 20))
 
@@ -925,7 +846,7 @@ def test_a_mark_never_cuts_a_character():
 
 
 def test_a_watcher_knows_the_words_of_a_script_without_spaces():
-    classifier = TextClassifier(None).fit(*chinese(60))
+    classifier = TextClassifier(None).fit(*written(chinese, 60))
     found = monitors_of(classifier, ["味道好", "味道xyz糟"])
     assert found[:, 0].tolist() == [3, 4]
     assert found[:, 1].tolist() == [0.0, 0.5]

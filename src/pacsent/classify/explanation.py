@@ -193,8 +193,7 @@ def _gram_values(ngrams, occurrences, coef):
     known = columns >= 0
     different, back, counts = np.unique(columns[known], return_inverse=True, return_counts=True)
     tf_idf = (1.0 + np.log(counts)) * ngrams.idf[different].astype(np.float64)
-    length = np.sqrt((tf_idf**2).sum())
-    values = tf_idf * coef[different] / (length or 1.0)
+    values = tf_idf * coef[different] / (np.sqrt((tf_idf**2).sum()) or 1.0)
     out = np.zeros(columns.size)
     out[known] = (values / counts)[back]
     return out

@@ -255,8 +255,7 @@ def with_characters(
     labels, weights = rows.labels[which], rows.weights[which]
     losses = np.empty((len(mixed), labels.size))
     for at, decisions in enumerate(mixed):
-        scale = fit_inverse_temperature(decisions, labels, weights)
-        log_p = log_probabilities(decisions, scale)
+        log_p = log_probabilities(decisions, fit_inverse_temperature(decisions, labels, weights))
         losses[at] = -weights * log_p[np.arange(labels.size), labels]
     at = int(np.argmin(losses.sum(axis=1)))
     gains = losses[0] - losses[at]

@@ -448,22 +448,25 @@ def learning_curve(
             "Got fewer instead. Add labels."
         )
     n_folds, sizes, n_tested, n_wrong = totals.T
-    sizes = sizes / n_folds
+    curves = _curve_posterior(sizes / n_folds, n_tested, n_wrong, len(texts), rng)
+    return LearningCurve(len(texts), sizes / n_folds, n_tested, n_wrong, curves)
 
-    # Draws of (error at n, b, c), by the likelihood of the errors on a grid. The prior falls
-    # linearly with the ratio c / error at n, from curves that go to 0 to flat ones.
-    last = (n_wrong[-1] + 0.5) / (n_tested[-1] + 1)
-    spread = math.sqrt(last * (1 - last) / n_tested[-1])
+
+def _curve_posterior(sizes, tested, wrong, n, rng) -> np.ndarray:
+    """Draws of (error at n, b, c), by the likelihood of the errors on a grid, (_CURVE_DRAWS, 3).
+
+    The prior falls linearly with the ratio c / error at n, from curves that go to 0 to flat ones.
+    """
+    last = (wrong[-1] + 0.5) / (tested[-1] + 1)
+    spread = math.sqrt(last * (1 - last) / tested[-1])
     at_n = np.linspace(max(last - 6 * spread, 1e-4), min(last + 3 * spread, 0.999), 41)
     b, ratio = np.linspace(0.05, 1.0, 20), np.linspace(0.0, 0.95, 20)
     E, B, S = (part.ravel() for part in np.meshgrid(at_n, b, ratio, indexing="ij"))
     C = S * E
-    error = C[:, None] + (E - C)[:, None] * (sizes / len(texts)) ** -B[:, None]
+    error = C[:, None] + (E - C)[:, None] * (sizes / n) ** -B[:, None]
     error = np.clip(error, 1e-6, 1 - 1e-6)
     # Each text is held out at every size: errors at two sizes are about half as much evidence.
-    n_right = n_tested - n_wrong
-    logs = 0.5 * (n_wrong * np.log(error) + n_right * np.log1p(-error)).sum(axis=1)
+    logs = 0.5 * (wrong * np.log(error) + (tested - wrong) * np.log1p(-error)).sum(axis=1)
     weights = np.exp(logs - logs.max()) * (1 - S)
     drawn = rng.choice(E.size, _CURVE_DRAWS, p=weights / weights.sum())
-    curves = np.stack([E[drawn], B[drawn], C[drawn]], axis=1)
-    return LearningCurve(len(texts), sizes, n_tested, n_wrong, curves)
+    return np.stack([E[drawn], B[drawn], C[drawn]], axis=1)

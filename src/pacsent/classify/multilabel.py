@@ -194,8 +194,7 @@ def fit(
     min_labels = int(rows.labels.any(axis=1).all())
     thresholds = mixed_thresholds(proba, has, weights, min_labels)
     hits = (given_labels(proba, thresholds, min_labels) == has).all(axis=1)
-    best = losses.sum(axis=1).argmin()
-    report = tried.table[best] | {
+    report = tried.table[losses.sum(axis=1).argmin()] | {
         "selection": "folds",
         "n_candidates": len(tried.table),
         "n_tested": len(has),
