@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 from pacsent.encoders.methods import make_encoder
 from pacsent.encoders.methods.closed_forms import AverageVectorizer, IDFVectorizer
 from pacsent.guarantees import read_certificate
-from pacsent.guarantees.calibration import encode_ids
 from pacsent.guarantees.certificate import checksum
+from pacsent.guarantees.continuation import encode_ids
 from pacsent.guarantees.encoder_certificate import prepare
 from pacsent.maths import bounds
 from pacsent.maths.binomial import two_sided_limits

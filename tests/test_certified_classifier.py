@@ -31,8 +31,7 @@ from pacsent.guarantees import (
     certify_predictions,
     control_risk,
 )
-from pacsent.guarantees.abstaining import draw_uniform
-from pacsent.guarantees.calibration_set import Calibration
+from pacsent.guarantees.abstaining import Calibration, draw_uniform
 from pacsent.guarantees.samples import as_samples, row_fingerprints, select_rows
 from pacsent.maths.means import mean_is_below
 

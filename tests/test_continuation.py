@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import Corpus, SkipGram, WordVectors, certify_encoder, load, make_encoder, save
-from pacsent.guarantees import calibration, continuation, read_certificate
+from pacsent.guarantees import continuation, read_certificate
 from pacsent.guarantees.certificate import unpack_losses
 from pacsent.guarantees.encoder_certificate import CertifyOptions, prepare
 from pacsent.maths.means import betting
@@ -396,6 +396,6 @@ def test_the_calibration_ends_at_its_minimum_whatever_the_length_of_vectors():
     found = []
     for length in (0.1, 1.0, 10.0):
         how = A_hat, p_noise, 2.7, np.random.default_rng(0)
-        scale, shift = calibration.calibrate(length * topics, tokens, *how)
+        scale, shift = continuation.calibrate(length * topics, tokens, *how)
         found.append([length * scale, *shift])
     np.testing.assert_allclose(found[1:], [found[0], found[0]], atol=2e-3)

@@ -13,8 +13,13 @@ import pacsent
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.classify.fitting import CharacterShare, folds_for
 from pacsent.guarantees import AnswerRule, DriftMonitor, certify, compare
-from pacsent.guarantees.abstaining import abstain, accepted
-from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration, set_thresholds
+from pacsent.guarantees.abstaining import (
+    ROUND_ERRORS,
+    Calibration,
+    abstain,
+    accepted,
+    set_thresholds,
+)
 from pacsent.guarantees.count_certificates import Comparison
 from pacsent.guarantees.error_certificate import joint_bounds
 from pacsent.maths import binomial

@@ -7,8 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 from pacsent.classify import fitting
-from pacsent.guarantees.abstaining import accepted, lowest_valid_threshold, plan
-from pacsent.guarantees.calibration_set import Calibration
+from pacsent.guarantees.abstaining import Calibration, accepted, lowest_valid_threshold, plan
 from pacsent.guarantees.count_certificates import Comparison
 from pacsent.guarantees.thresholds import class_thresholds, for_precision, for_recall
 from pacsent.maths import binomial, temperature

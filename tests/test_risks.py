@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import ndtr
 
-from pacsent.guarantees.calibration import encode_ids
+from pacsent.guarantees.continuation import encode_ids
 from pacsent.maths import risks
 
 

@@ -16,7 +16,7 @@ from .encoders.methods import make_encoder as make_encoder
 from .guarantees.certified_classifier import CertifiedClassifier as CertifiedClassifier
 from .guarantees.continuation import certify_encoder as certify_encoder
 from .guarantees.distillation import distill as distill
-from .guarantees.predictions import certify_predictions as certify_predictions
+from .guarantees.error_bounds import certify_predictions as certify_predictions
 from .paper.evaluation import evaluate as evaluate
 from .search.index import Index as Index
 from .storage import load as load

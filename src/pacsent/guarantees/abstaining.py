@@ -12,16 +12,79 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from pacsent.guarantees.calibration_set import ROUND_ERRORS, Calibration, confidences
 from pacsent.guarantees.delta import confidence, divide_delta
-from pacsent.guarantees.text_check import TextCheck
-from pacsent.maths.binomial import chance_to_pass, n_needed, passes
+from pacsent.guarantees.drift_monitor import TextCheck
+from pacsent.maths.binomial import chance_to_pass, n_needed, passes, rank_for_sets
 from pacsent.maths.checks import check_probability
 
 _N_THRESHOLDS = 30  # more of them fail by chance, fewer lie too far apart
 # Quantiles of the posterior of an error rate over which the chance to pass is averaged.
 _RATE_QUANTILES = (np.arange(5) + 0.5) / 5
 _DEFAULT_COVERAGE = 0.5  # fraction of the texts that are answered with the default error
+# From which an error is chosen where none is given.
+ROUND_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Log-probabilities and labels of rows that nothing was fitted or chosen on."""
+
+    log_proba: Any  # (n, n_classes), or None for a classifier that gives labels alone
+    labels: np.ndarray  # (n,); multi-label (n, n_labels) of bool
+    planned: np.ndarray | None = None  # (n,) of bool: rows that plan abstention
+    monitors: np.ndarray | None = None  # (n, 3) of `drift_monitor.MONITORS`, where these are texts
+
+    @property
+    def wrong(self) -> np.ndarray:
+        """Which rows' likeliest class is not their label, (n,)."""
+        return self.log_proba.argmax(axis=1) != self.labels
+
+    @property
+    def tested(self) -> "Calibration":
+        """The rows that abstention is tested on: those that did not plan it."""
+        if self.planned is None:
+            return self
+        return Calibration(self.log_proba[~self.planned], self.labels[~self.planned])
+
+
+def confidences(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
+    """The probability of each likeliest class, (n,); -1, never answered, without known features."""
+    confidence = np.exp(log_proba.max(axis=1))
+    model = getattr(classifier, "estimator_", classifier)
+    if hasattr(model, "has_no_features"):
+        confidence[model.has_no_features(log_proba)] = -1.0
+    return confidence
+
+
+def set_thresholds(
+    calibration: Calibration, error: float, delta: float, per_class: bool
+) -> np.ndarray:
+    """Smallest log-probability with which a class enters a prediction set, (n_classes,).
+
+    Scores are -log p, smaller is more plausible; the k-th smallest of the true labels' scores is
+    the threshold (`rank_for_sets`). Per class: only that class's texts, delta shared.
+    """
+    check_probability("delta", delta)
+    check_probability("error", error)
+    n_classes = calibration.log_proba.shape[1]
+    log_proba = calibration.log_proba[np.arange(calibration.labels.size), calibration.labels]
+    parts = {"": np.ones(log_proba.size, bool)}
+    if per_class:
+        delta = divide_delta(delta, n_classes)
+        parts = {f" of class number {c}": calibration.labels == c for c in range(n_classes)}
+    thresholds = []
+    for name, rows in parts.items():
+        scores = np.sort(-log_proba[rows])
+        k = rank_for_sets(scores.size, error, delta)
+        if k is None:
+            needed = n_needed(error, delta)
+            raise ValueError(
+                f"Prediction sets that miss at most {error:g} with confidence {1 - delta:g} need "
+                f"{needed:,} calibration texts{name}. Got {scores.size:,}, so "
+                f"{needed - scores.size:,} are missing. Label more texts, or allow a larger error."
+            )
+        thresholds.append(-scores[k - 1])
+    return np.broadcast_to(thresholds, n_classes).copy()
 
 
 def accepted(
@@ -44,9 +107,7 @@ def plan(
     """Falling thresholds in the order of tests on n calibration texts, chosen by other texts.
 
     The test starts where a threshold most probably passes: stricter ones accept too few texts,
-    others too many that are wrong. Thresholds that answer less than `least` of the texts are left
-    out. `confidence` and `wrong` are of answers to training texts by models that were not fitted on
-    them, (n_planned,).
+    others too many that are wrong. Thresholds that answer less than `least` of them are left out.
     """
     thresholds = np.unique(
         np.quantile(confidence, np.linspace(0.0, 1.0 - least, _N_THRESHOLDS + 1))
@@ -164,10 +225,8 @@ def abstain(
     if error is not None:
         check_probability("error", error)
     planning = classifier.out_of_fold_
-    planned = (
-        np.exp(planning.log_proba.max(axis=1)),
-        planning.log_proba.argmax(axis=1) != planning.labels,
-    )
+    is_wrong = planning.log_proba.argmax(axis=1) != planning.labels
+    planned = np.exp(planning.log_proba.max(axis=1)), is_wrong
     sure = confidences(classifier, calibration.log_proba)
     uniform = draw_uniform(classifier, sure.size)
 

@@ -42,11 +42,8 @@ RANGES: dict[str, tuple[Any, str]] = {
         ("n n_documents n_dims n_neighbours n_hits", _POSITIVE_COUNT),
         ("n_left_out n_overlapping n_duplicates n_held_out n_errors n_repeated_errors", _COUNT),
         ("random_state n_groups seed n_collection n_texts n_taught", _COUNT),
-        (
-            "bound empirical_risk positive_bound noise_risk step balanced_bound calibration_size",
-            _FRACTION,
-        ),
-        ("shuffled_risk micro_f1_bound macro_f1_bound", _FRACTION),
+        ("bound empirical_risk positive_bound noise_risk step balanced_bound", _FRACTION),
+        ("calibration_size shuffled_risk micro_f1_bound macro_f1_bound", _FRACTION),
         ("kl noise_margin shift_norm held_out_risk constant_risk", _NONNEGATIVE),
         ("mean_square mean_fourth largest_square", _NONNEGATIVE),
         ("lam prior_variance", _POSITIVE),
@@ -54,7 +51,6 @@ RANGES: dict[str, tuple[Any, str]] = {
     )
     for name in names.split()
 }
-_NO_FIELDS = ("format_version", "kind", "assumption")  # of a certificate, but of its JSON
 _TYPES: dict[str, Any] = {kind.__name__: kind for kind in (str, int, dict, list, tuple)}
 _TYPES["float"] = float, int
 
@@ -217,9 +213,9 @@ class Certificate(ABC):
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
         """The certificate of `to_dict`. Its kind is that of the class."""
-        values = {k: v for k, v in values.items() if k not in _NO_FIELDS}
+        no_fields = ("format_version", "kind", "assumption")
         try:
-            certificate = cls(**values)
+            certificate = cls(**{k: v for k, v in values.items() if k not in no_fields})
         except TypeError as error:
             raise ValueError(
                 f"The certificate is incomplete or was changed ({error}). Give the file as it was "
@@ -274,13 +270,6 @@ class Certificate(ABC):
         """Where the examples come from."""
         return f"{self.provenance}."
 
-    def bars(self) -> list[tuple[str, float, str]]:
-        """What the picture compares: (name, value, the value in words)."""
-        return [
-            ("observed", self.observed, f"{self.observed:.4f}"),
-            ("certified", self.bound, rounded_up(self.bound)),
-        ]
-
     def corrected_for(self) -> str:
         """The choices that a union bound covers, in words."""
         if self.n_candidates == 1:
@@ -295,12 +284,15 @@ class Certificate(ABC):
         return "\n".join([self.summary(), *(f"{title}: {text}" for title, text in self.rows())])
 
     def _repr_html_(self) -> str:
-        bars = self.bars()
+        bars = [
+            ("observed", self.observed, f"{self.observed:.4f}"),
+            ("certified", self.bound, rounded_up(self.bound)),
+        ]
         return render(
             "certificate.html",
             sentence=self.summary(),
             bars=bars,
-            longest=max(value for _, value, _ in bars) or 1.0,
+            longest=max(self.observed, self.bound) or 1.0,
             rows=self.rows(),
         )
 

@@ -17,21 +17,12 @@ from pacsent import registry
 from pacsent.classify import TextClassifier, inputs, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.fitting import OutOfFold
-from pacsent.guarantees import (
-    abstaining,
-    error_bounds,
-    estimators,
-    independence,
-    samples,
-    thresholds,
-)
-from pacsent.guarantees.calibration_set import Calibration, set_thresholds
+from pacsent.guarantees import abstaining, error_bounds, independence, samples, thresholds
+from pacsent.guarantees.abstaining import Calibration, set_thresholds
 from pacsent.guarantees.delta import divide_delta
-from pacsent.guarantees.drift_monitor import MONITORS, monitors_of
-from pacsent.guarantees.error_certificate import ErrorCertificate
-from pacsent.guarantees.held_out_certificate import HeldOutCertificate
+from pacsent.guarantees.drift_monitor import MONITORS, TextCheck, TextComparison, monitors_of
+from pacsent.guarantees.error_certificate import ErrorCertificate, HeldOutCertificate
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
-from pacsent.guarantees.text_check import TextCheck, TextComparison
 from pacsent.maths.checks import check_count, check_probability
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, checked_tensor
@@ -179,7 +170,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(model, type) or not usable:
             raise TypeError(
                 "estimator must have fit and predict, as in scikit-learn, or be a function from "
-                f"rows to labels. Got {estimators.name_of(model)} instead. Add a classifier as "
+                f"rows to labels. Got {samples.name_of(model)} instead. Add a classifier as "
                 "its last step."
             )
         can_fit = model is None or hasattr(model, "fit")
@@ -197,11 +188,12 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         else:
             self.targets_ = "sets" if sets.are_sets else "indicator"
             classes, positions = multilabel.encoded_sets(sets)
-        weights = None if sample_weight is None else inputs.sample_weights(sample_weight, n)
         group_of = inputs.as_groups(groups, n)
         clusters = independence.dependent_clusters(X)
         parts = independence.hold_out(clusters, self.calibration_size, self.random_state, group_of)
-        training, held_out = parts.training_rows, parts.held_out_rows
+        training, held_out, weights = parts.training_rows, parts.held_out_rows, None
+        if sample_weight is not None:
+            weights = inputs.sample_weights(sample_weight, n)[training]
         if sets is None:
             counts = np.bincount(positions[training], minlength=classes.size)
         else:
@@ -220,14 +212,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             target = samples.select_rows(y if hasattr(y, "shape") else list(y), training)
         else:
             target = positions[training].astype(int)
-        if weights is not None:
-            weights = weights[training]
-        self.estimator_ = estimators.fit_clone(
-            estimator, training_X, target, weights, training_groups
-        )
-        self.classes_ = classes
-        if sets is None:
-            self.classes_ = estimators.classes_of(self.estimator_, None, classes)
+        self.estimator_ = samples.fit_clone(estimator, training_X, target, weights, training_groups)
+        own = sets is None
+        self.classes_ = samples.classes_of(self.estimator_, None, classes) if own else classes
         # what recognises the rows that were fitted, and their near-duplicates
         self.training_fingerprints_ = np.unique(samples.row_fingerprints(training_X))
         self.training_sketches_ = sketches(training_X) if samples.is_texts(training_X) else None
@@ -247,7 +234,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
                 check_is_fitted(self)
             frozen = isinstance(self.estimator, FrozenEstimator)
             self.estimator_ = self.estimator.estimator if frozen else self.estimator
-        X, y = estimators.samples_for(self, X), inputs.counted(y)
+        X, y = samples.samples_for(self, X), inputs.counted(y)
         sets = multilabel.label_matrix(y, samples.n_samples(X))
         if not hasattr(self, "targets_"):
             targets = "classes" if sets is None else "sets" if sets.are_sets else "indicator"
@@ -255,7 +242,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(self, "classes_"):
             names = y if sets is None else sets.names or range(sets.has.shape[1])
             names = inputs.as_labels(names, None if sets else samples.n_samples(X), "y")
-            self.classes_ = estimators.classes_of(self.estimator_, self.classes, names)
+            self.classes_ = samples.classes_of(self.estimator_, self.classes, names)
         rows = error_bounds.unseen(self, X, y, overlap, groups)
         self.seed_ = getattr(self, "seed_", self.random_state)
         self._certify(rows.X, rows.y, rows.groups, {"provenance": rows.provenance})
@@ -294,9 +281,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     def _predict_any(self, X):
         if not hasattr(self, "estimator_"):
             check_is_fitted(self)
-        X = estimators.samples_for(self, X)
-        of_sets = estimators.is_multilabel(self)
-        return estimators.predict_any(self.estimator_, self.classes_, X, of_sets)
+        X = samples.samples_for(self, X)
+        of_sets = samples.is_multilabel(self)
+        return samples.predict_any(self.estimator_, self.classes_, X, of_sets)
 
     def predict_with_scores(self, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """(labels or an indicator matrix, log-probabilities where there are any) in one pass."""
@@ -305,7 +292,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray | list[tuple]:
         """The label, or the labels, that the estimator gives: what the certificate is about."""
         labels = self._predict_any(X).labels
-        if not estimators.is_multilabel(self):
+        if not samples.is_multilabel(self):
             return labels
         return multilabel.as_given(labels, self.classes_, self.targets_)
 
@@ -331,7 +318,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     def compare_with_calibration(self, X: Any) -> TextComparison:
         """Whether new rows are like the calibration set, as every guarantee about them assumes."""
         check = TextCheck(self)
-        X = estimators.samples_for(self, X)
+        X = samples.samples_for(self, X)
         check.add(X, self.predict_log_proba(X))
         return check.result()
 
@@ -400,7 +387,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         For multi-label classifiers: `pacsent.guarantees.control_risk`, planned on out-of-fold
         predictions.
         """
-        if not estimators.is_multilabel(self):
+        if not samples.is_multilabel(self):
             raise ValueError(
                 "control_risk is for several labels a text. Got one class a text instead. Use "
                 "tune_thresholds(precision=, recall=)."
@@ -424,7 +411,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     def _scored_calibration(self, what, any_labels=False):
         check_is_fitted(self)
-        if estimators.is_multilabel(self) and not any_labels:
+        if samples.is_multilabel(self) and not any_labels:
             raise ValueError(
                 f"{what} is for one class a text. Got several labels a text instead. Use "
                 "tune_thresholds(precision=, recall=) or control_risk(false_negatives=)."
@@ -436,7 +423,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         if log_proba is None:
             raise ValueError(
                 f"{what} needs probabilities or decision values. "
-                f"{estimators.name_of(self.estimator_)} gives labels alone. Give a function "
+                f"{samples.name_of(self.estimator_)} gives labels alone. Give a function "
                 "that returns probabilities, with classes=, or another estimator."
             )
         return log_proba
@@ -454,7 +441,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(self.estimator_, "state"):
             raise TypeError(
                 "save() takes a CertifiedClassifier around a TextClassifier. Got one around "
-                f"{estimators.name_of(self.estimator_)} instead. Save the estimator in its own "
+                f"{samples.name_of(self.estimator_)} instead. Save the estimator in its own "
                 "way and certificate_.to_json() beside it; after loading, "
                 "CertifiedClassifier(estimator, prefit=True).calibrate(X, y)."
             )
@@ -480,7 +467,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         made._validate_params()
         made.estimator_, made.classes_ = estimator, estimator.classes_
         made.targets_, made.out_of_fold_ = estimator.targets_, estimator.out_of_fold_
-        n_classes, of_sets = made.classes_.size, estimators.is_multilabel(made)
+        n_classes, of_sets = made.classes_.size, samples.is_multilabel(made)
         described = json.loads(checked_tensor(tensors, "description", np.uint8, (None,)).tobytes())
         kind: type[HeldOutCertificate] = MultilabelCertificate if of_sets else ErrorCertificate
         made.certificate_ = kind.from_dict(described["certificate"])

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
-from pacsent.guarantees import calibration
 from pacsent.guarantees.certificate import MeanCertificate, pack_losses, unpack_losses
 from pacsent.guarantees.encoder_certificate import (
     NOISE_IN_WORDS,
@@ -29,6 +29,74 @@ from pacsent.text.encoded import Encoded
 
 _N_NOISE = 256  # noise words drawn for each document
 _DOCUMENTS_PER_BLOCK = 2048
+_MOST_PAIRS = 40_000  # of each label
+
+
+def encode_ids(ids: np.ndarray, lengths: np.ndarray) -> Encoded:
+    """Token ids and document lengths as `Encoded`."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return Encoded(ids.astype(np.int32), offsets, np.zeros(len(lengths), dtype=np.int64))
+
+
+def some_tokens(
+    encoded: Encoded, most: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """(document, word) of at most `most` tokens, drawn without replacement."""
+    document = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))
+    if document.size <= most:
+        return document, encoded.ids
+    chosen = np.sort(rng.choice(document.size, most, replace=False))
+    return document[chosen], encoded.ids[chosen]
+
+
+def calibrate(
+    means: np.ndarray,
+    tokens: Encoded,
+    A_hat: np.ndarray,
+    p_noise: np.ndarray,
+    bias: float,
+    rng: np.random.Generator,
+) -> tuple[float, np.ndarray]:
+    """Scale a and shift c that make a*mean + c recognise a document's words.
+
+        min  mean log(1 + e^-x) over true words + mean log(1 + e^x) over noise,
+        x = (a mean_s + c).A_w + bias
+
+    A logistic regression on (mean_s.A_w, A_w) with a ridge towards a = 1, c = 0; Newton's method.
+    `means` are vectors of the documents that have not seen `tokens`.
+    """
+    document, word = some_tokens(tokens, _MOST_PAIRS, rng)
+    noise = rng.choice(p_noise.size, document.size, p=p_noise)
+    rows = np.concatenate([document, document])
+    table = np.asarray(A_hat[np.concatenate([word, noise])], dtype=np.float32)
+    own = np.einsum("ij,ij->i", np.asarray(means, dtype=np.float32)[rows], table)
+    features = np.concatenate([own[:, None], table], axis=1)  # (n_pairs, 1 + n_dims)
+    y = np.repeat([1.0, 0.0], document.size)
+    theta = start = np.eye(features.shape[1])[0]
+    signs = (1 - 2 * y).astype(np.float32)
+
+    def loss(theta):
+        x = features @ theta.astype(np.float32) + bias
+        penalty = np.sum((theta - start) ** 2) / 2
+        return float(np.logaddexp(0, signs * x).sum(dtype=float) + penalty)
+
+    value = loss(theta)
+    for _ in range(50):
+        p = expit(features @ theta.astype(np.float32) + bias)
+        gradient = features.T @ (p - y).astype(np.float32) + (theta - start)
+        curve = (p * (1 - p)).astype(np.float32)
+        hessian = (features * curve[:, None]).T @ features + np.eye(theta.size)
+        # damped by a little, so that a separable handful of tokens cannot run away
+        step = np.linalg.solve(hessian.astype(float) + 1e-6 * np.eye(theta.size), gradient)
+        step *= min(1.0, 4.0 / max(np.abs(step).max(), 1e-12))
+        if np.abs(step).max() < 1e-4:
+            return float((theta - step)[0]), (theta - step)[1:]
+        # a whole step may overshoot, and then swing between saturated ends
+        limit = value + 1e-6 * abs(value)
+        while (after := loss(theta - step)) > limit and np.abs(step).max() > 1e-6:
+            step /= 2
+        theta, value = theta - step, after
+    return float(theta[0]), theta[1:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +120,7 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
         "documents with at least two known words; one loss per document, in which words of the "
         f"document and random words count half each. {NOISE_IN_WORDS}"
     )
-    needs_texts: ClassVar[tuple[str, ...]] = (
-        *EncoderCertificate.needs_texts,
-        "bias",
-        "scale",
-        "shift_norm",
-        "shuffled_risk",
-    )
+    needs_texts = (*EncoderCertificate.needs_texts, "bias", "scale", "shift_norm", "shuffled_risk")
 
     bias: float
     scale: float
@@ -66,8 +128,7 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
     shuffled_risk: float
 
     def recompute(self) -> dict[str, Any]:
-        losses = unpack_losses(self.losses)
-        return {"empirical_risk": float(losses.mean()), **super().recompute()}
+        return {"empirical_risk": float(unpack_losses(self.losses).mean()), **super().recompute()}
 
     def measure_again(self, sample: Sample) -> EncoderCertificate:
         return measure(sample)[0]
@@ -176,7 +237,7 @@ class Rule(NamedTuple):
                 missed = self._missed(vectors, tail.take(rows))
                 drawn = rng.random((n, _N_NOISE)) * cumulated[-1]
                 noise = np.minimum(np.searchsorted(cumulated, drawn, "right"), cumulated.size - 1)
-                tokens = calibration.encode_ids(noise.ravel(), np.full(n, _N_NOISE))
+                tokens = encode_ids(noise.ravel(), np.full(n, _N_NOISE))
                 false = 1.0 - self._missed(vectors, tokens, at_zero=0.0)
                 losses.append(0.5 * missed + 0.5 * false)
                 progress.advance(n)
@@ -197,7 +258,9 @@ def cut(documents: Encoded) -> tuple[Encoded, Encoded]:
     """The first 80 % of each document in reading order, and the rest; both have a word."""
     n = np.diff(documents.offsets)
     n_head = np.clip(np.floor(READ * n), 1, n - 1).astype(np.int64)
-    return calibration.cut_documents(documents, n_head)
+    place = np.arange(documents.ids.size) - np.repeat(documents.offsets[:-1], n)
+    first = place < np.repeat(n_head, n)
+    return encode_ids(documents.ids[first], n_head), encode_ids(documents.ids[~first], n - n_head)
 
 
 class Continuation(NamedTuple):
@@ -219,7 +282,7 @@ def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
     encoder, scale, shift = sample.fitted(fitting), 1.0, np.zeros(sample.A_hat.shape[1])
     if aside.size:
         head, tail = cut(fitting)
-        scale, shift = calibration.calibrate(
+        scale, shift = calibrate(
             vectors_of(encoder, head), tail, sample.A_hat, sample.p_noise, sample.bias, rng
         )
     rule = Rule(encoder, sample.A_hat, sample.p_noise, scale, shift, sample.bias)

@@ -8,18 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pacsent.classify.inputs import counted
+from pacsent.guarantees import independence
 from pacsent.guarantees.certificate import CountCertificate
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.error_bounds import unseen, unseen_rows
-from pacsent.guarantees.estimators import predict_any, samples_for
-from pacsent.guarantees.independence import (
-    NOT_SEARCHED,
-    as_seed,
-    dependent_clusters,
-    finds_near_duplicates,
-    one_row_per_cluster,
-)
-from pacsent.guarantees.samples import select_rows
+from pacsent.guarantees.samples import predict_any, samples_for, select_rows
 from pacsent.maths.binomial import mcnemar, two_sided_limits
 from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import rounded_down, rounded_up
@@ -105,12 +98,12 @@ def certify_agreement(
     0.74
     """
     check_probability("delta", delta)
-    texts, seed = as_texts(texts), as_seed(random_state)
+    texts, seed = as_texts(texts), independence.as_seed(random_state)
     if not texts:
         raise ValueError("texts must hold at least one text. Got none instead.")
     rows, provenance = _rows_unseen_by_both(a, b, texts, overlap)
-    clusters = dependent_clusters([texts[row] for row in rows])
-    distinct = [texts[rows[place]] for place in one_row_per_cluster(clusters, seed)]
+    clusters = independence.dependent_clusters([texts[row] for row in rows])
+    distinct = [texts[rows[place]] for place in independence.one_row_per_cluster(clusters, seed)]
     answers = [np.asarray(model.predict(distinct)).tolist() for model in (a, b)]
     if {len(labels) for labels in answers} != {len(distinct)}:
         raise ValueError("a and b must answer every text once. Got other numbers of answers.")
@@ -148,12 +141,7 @@ class SearchCertificate(CountCertificate):
         "the queries and the new ones are drawn independently from one distribution, each with its "
         "right texts, and neither the index, its encoder nor the number of hits was chosen by them."
     )
-    needs_texts: ClassVar[tuple[str, ...]] = (
-        *CountCertificate.needs_texts,
-        "n_hits",
-        "n_texts",
-        "seed",
-    )
+    needs_texts = (*CountCertificate.needs_texts, "n_hits", "n_texts", "seed")
 
     n_hits: int = 10
     n_texts: int = 0
@@ -304,22 +292,18 @@ class Comparison:
     def __str__(self) -> str:
         low, high = self.bounds
         observed = f"(observed {self.difference:+.4f} on {self.n:,} texts; p = {self.p_value:.2g})"
-        confidence = f"With {100 * (1 - self.delta):g} % confidence"
-        better, worse = ("a", "b") if self.difference > 0 else ("b", "a")
-        least = max(low, -high)
-        if least > 0:
-            by = f"by at least {rounded_down(least)}"
-            text = f"{confidence}, {better} errs less than {worse}, {by} {observed}."
+        verdict = f"{'a' if self.difference > 0 else 'b'} errs less than "
+        verdict += "b" if self.difference > 0 else "a"
+        if (least := max(low, -high)) > 0:
+            verdict += f", by at least {rounded_down(least)} {observed}."
         elif self.p_value <= self.delta:
-            text = (
-                f"{confidence}, {better} errs less than {worse} {observed}; by how much is not "
-                "certain."
-            )
+            verdict += f" {observed}; by how much is not certain."
         else:
-            text = (
-                f"{confidence}, the errors of b and a differ by {rounded_down(low)} to "
-                f"{rounded_up(high)} {observed}: these texts are too few to say which is better."
+            verdict = (
+                f"the errors of b and a differ by {rounded_down(low)} to {rounded_up(high)} "
+                f"{observed}: these texts are too few to say which is better."
             )
+        text = f"With {100 * (1 - self.delta):g} % confidence, {verdict}"
         if self.n_duplicates:
             text += f"\n{self.n_duplicates:,} further texts repeat these and were not counted."
         return f"{text}\nNote: {self.note}." if self.note else text
@@ -353,14 +337,13 @@ def compare(
     >>> low <= high
     True
     """
-    check_probability("delta", delta)
-    seed = as_seed(random_state)
+    delta, seed = check_probability("delta", delta), independence.as_seed(random_state)
     X, y = samples_for(a, X), counted(y)
     labelled = [unseen(classifier, X, y, overlap) for classifier in (a, b)]
     rows, provenance = _rows_unseen_by_both(a, b, X, overlap)
-    clusters = dependent_clusters(select_rows(X, rows))
+    clusters = independence.dependent_clusters(select_rows(X, rows))
     n_duplicates = rows.size - np.unique(clusters).size
-    rows = np.sort(rows[one_row_per_cluster(clusters, seed)])
+    rows = np.sort(rows[independence.one_row_per_cluster(clusters, seed)])
     X, right = select_rows(X, rows), []
     for classifier, known in zip((a, b), labelled):
         labels = known.y[np.isin(known.rows, rows)]
@@ -370,7 +353,7 @@ def compare(
         else:
             right.append(predictions == known.classes[labels])
     notes = [provenance] if provenance.startswith("not checked") else []
-    notes += [] if finds_near_duplicates(X) else [NOT_SEARCHED]
+    notes += [] if independence.finds_near_duplicates(X) else [independence.NOT_SEARCHED]
     return Comparison(
         n=rows.size,
         only_a_right=int((right[0] & ~right[1]).sum()),

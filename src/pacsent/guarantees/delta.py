@@ -4,22 +4,11 @@ from decimal import ROUND_FLOOR, Decimal
 
 
 def divide_delta(delta: float, *n_alternatives: int, fraction: float = 1.0) -> float:
-    """The part of delta of one of several statements, by the union bound.
+    """The part of `fraction` of delta that one of several statements has, by the union bound.
 
     Statements that hold with probability 1 - delta_i each hold together with probability
     1 - sum of delta_i. So does the one that is chosen among them by looking at the data.
 
-    Parameters
-    ----------
-    delta : float
-        Probability that any of the statements is false.
-    *n_alternatives : int
-        Candidates that were compared, classes, kinds of statements: their product has equal parts.
-    fraction : float, default=1
-        Of delta, that these statements share; the others have what is left.
-
-    Examples
-    --------
     >>> divide_delta(0.05, 5), divide_delta(0.1, 2, 5, fraction=0.5)
     (0.01, 0.005)
     """

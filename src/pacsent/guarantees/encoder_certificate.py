@@ -75,11 +75,10 @@ class CertifyOptions:
 
     def recorded(self) -> dict[str, Any]:
         """What a certificate keeps of them: all but its own fields and what changes nothing."""
-        left_out = ("delta", "n_candidates", "random_state", "verbose")
         return {
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in asdict(self).items()
-            if name not in left_out
+            if name not in ("delta", "n_candidates", "random_state", "verbose")
         }
 
 
@@ -157,8 +156,9 @@ class EncoderCertificate(Certificate):
         # another processor may round a score in another way
         if losses.size != measured.size or np.abs(losses - measured).max(initial=0.0) > 1e-3:
             raise ValueError("losses must be those of the texts. This certificate was changed.")
-        checked = "the parts follow from the texts and the model, and the bound from the parts"
-        return Verified(checked)
+        return Verified(
+            "the parts follow from the texts and the model, and the bound from the parts"
+        )
 
     def original_options(self) -> Any:
         """What the function that made it was given."""
@@ -368,35 +368,25 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
 
 
 def _provenance(encoder, encoded) -> tuple[np.ndarray, dict[str, str]]:
-    """Which documents the word vectors were trained on, (n,), and how this is known.
-
-    Word vectors trained by pacsent have a `Fingerprint` of their documents. Documents in another
-    order, and passages cut out of them, are recognised.
-    """
+    """Which documents the word vectors were trained on, (n,), and how this is known."""
     words, fingerprint = encoder.word_vectors, encoder.word_vectors.fingerprint
-    digest = words.corpus_digest
-    same = digest is not None and digest == words.vocabulary.digest(encoded)
+    same = words.corpus_digest == words.vocabulary.digest(encoded)
     is_seen = np.full(encoded.n_sentences, same)
-    status = "checked"
     if fingerprint is None:
-        status, note = "unknown", "The word vectors have no fingerprint of the training text."
-    else:
-        is_seen |= fingerprint.overlap(Fingerprint.hashes(words.vocabulary, encoded))
-        typical = int(np.median(np.diff(encoded.offsets))) if encoded.n_sentences else 0
-        note = (
-            f"The word vectors have {fingerprint.documents.size + fingerprint.runs.size:,} "
-            f"fingerprints; a document of {typical:,} words from the training text is recognised "
-            f"with probability {fingerprint.chance_to_notice(typical):.2g}."
-        )
-    return is_seen, {"provenance": status, "provenance_note": note}
+        note = "The word vectors have no fingerprint of the training text."
+        return is_seen, {"provenance": "unknown", "provenance_note": note}
+    is_seen |= fingerprint.overlap(Fingerprint.hashes(words.vocabulary, encoded))
+    typical = int(np.median(np.diff(encoded.offsets))) if encoded.n_sentences else 0
+    note = (
+        f"The word vectors have {fingerprint.documents.size + fingerprint.runs.size:,} "
+        f"fingerprints; a document of {typical:,} words from the training text is recognised "
+        f"with probability {fingerprint.chance_to_notice(typical):.2g}."
+    )
+    return is_seen, {"provenance": "checked", "provenance_note": note}
 
 
 def _first_copies(encoded) -> np.ndarray:
-    """Rows of the documents without those that repeat the known words of an earlier one.
-
-    Copies are not independent examples, so each is counted once. Documents of fewer than two known
-    words are kept: they are left out, and counted, elsewhere.
-    """
+    """Rows of documents that do not repeat the known words of an earlier one, or have below two."""
     ids = np.ascontiguousarray(encoded.ids, dtype="<i4")
     first_row: dict[bytes, int] = {}
     rows = []

@@ -6,26 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.classify.inputs import as_groups, as_labels, counted, positions
-from pacsent.classify.multilabel import known_sets
+from pacsent.classify.inputs import as_classes, as_groups, as_labels, counted, few, positions
+from pacsent.classify.multilabel import known_sets, label_matrix
+from pacsent.guarantees import independence, samples
 from pacsent.guarantees.error_certificate import ErrorCertificate, error_certificate
-from pacsent.guarantees.estimators import classes_of, is_multilabel, predict_any, samples_for
-from pacsent.guarantees.independence import (
-    NOT_SEARCHED,
-    dependent_clusters,
-    finds_near_duplicates,
-)
-from pacsent.guarantees.multilabel_certificate import (
-    MultilabelCertificate,
-    multilabel_certificate,
-)
-from pacsent.guarantees.samples import (
-    digests,
-    is_recorded,
-    n_samples,
-    seen_before,
-    select_rows,
-)
+from pacsent.guarantees.multilabel_certificate import MultilabelCertificate, count_matches
+from pacsent.maths.checks import check_count
 
 
 def certify(
@@ -75,7 +61,7 @@ def certify(
     0.03
     """
     rows = unseen(classifier, X, y, overlap, groups)
-    predictions = predict_any(classifier, rows.classes, rows.X).labels
+    predictions = samples.predict_any(classifier, rows.classes, rows.X).labels
     return certify_rows(
         classifier,
         rows,
@@ -109,15 +95,16 @@ def certify_rows(
     **options: Any,
 ) -> ErrorCertificate | MultilabelCertificate:
     """The certificate of a classifier's predictions for these rows; options of either kind."""
-    options |= {"clusters": dependent_clusters(rows.X), "group_of": rows.groups}
-    if not finds_near_duplicates(rows.X):
-        fields["provenance"] += f"; {NOT_SEARCHED}"
+    options |= {"clusters": independence.dependent_clusters(rows.X), "group_of": rows.groups}
+    if not independence.finds_near_duplicates(rows.X):
+        fields["provenance"] += f"; {independence.NOT_SEARCHED}"
     names = rows.classes.tolist()
     if rows.y.ndim == 2:
-        fields["digests"] = digests(classifier, rows.X, rows.y, predictions)
-        return multilabel_certificate(rows.y, predictions, names, fields=fields, **options)
+        fields["digests"] = samples.digests(classifier, rows.X, rows.y, predictions)
+        options |= {"kind": MultilabelCertificate, "count": count_matches, "names": names}
+        return error_certificate(rows.y, predictions, fields=fields, **options)
     labels, answers = [names[position] for position in rows.y], predictions.tolist()
-    fields["digests"] = digests(classifier, rows.X, labels, answers)
+    fields["digests"] = samples.digests(classifier, rows.X, labels, answers)
     return error_certificate(labels, answers, recall=recall, fields=fields, **options)
 
 
@@ -127,21 +114,21 @@ def unseen(
     """Leave out near-duplicates of rows that were fitted; refuse those rows, or leave them out."""
     if hasattr(classifier, "fit") and hasattr(classifier, "__sklearn_tags__"):
         check_is_fitted(classifier)
-    X, y = samples_for(classifier, X), counted(y)
-    n = n_samples(X)
+    X, y = samples.samples_for(classifier, X), counted(y)
+    n = samples.n_samples(X)
     if not n:
         raise ValueError("X must hold at least one text. Got none instead.")
     classes = getattr(classifier, "classes_", None)
     if classes is None:
-        classes = classes_of(classifier, None, as_labels(y, n))
-    if is_multilabel(classifier):
+        classes = samples.classes_of(classifier, None, as_labels(y, n))
+    if samples.is_multilabel(classifier):
         y = known_sets(classes, y, n, len(classes))
     else:
         y = positions(classes, y, n)
     group_of = as_groups(groups, n)
     rows, provenance = unseen_rows(classifier, X, overlap)
     if rows.size < n:
-        X, y = select_rows(X, rows), y[rows]
+        X, y = samples.select_rows(X, rows), y[rows]
         group_of = None if group_of is None else group_of[rows]
     return LabelledRows(X, y, classes, group_of, provenance, rows)
 
@@ -153,10 +140,10 @@ def unseen_rows(classifier: Any, X: Any, overlap: str = "refuse") -> tuple[np.nd
     """
     if overlap not in ("refuse", "drop"):
         raise ValueError(f"overlap must be 'refuse' or 'drop'. Got {overlap!r} instead.")
-    n = n_samples(X)
-    if not is_recorded(classifier):
+    n = samples.n_samples(X)
+    if samples.recorded(classifier, "fingerprints") is None:
         return np.arange(n), "not checked: the classifier does not record what it was fitted on"
-    exact, near = seen_before(classifier, X)
+    exact, near = samples.seen_before(classifier, X)
     if exact.any() and overlap == "refuse":
         raise ValueError(
             f"A guarantee needs texts the classifier has not seen. {int(exact.sum()):,} of these "
@@ -171,10 +158,127 @@ def unseen_rows(classifier: Any, X: Any, overlap: str = "refuse") -> tuple[np.nd
         )
     if rows.size == n:
         return rows, "checked, none was fitted, and none is a near-duplicate of a text that was"
-    omitted = {"texts": exact, "near-duplicates of texts": near}
-    left_out = [
-        f"{int(mask.sum()):,} {what} that were fitted"
-        for what, mask in omitted.items()
-        if mask.any()
-    ]
+    omitted = {"texts": int(exact.sum()), "near-duplicates of texts": int(near.sum())}
+    left_out = [f"{count:,} {what} that were fitted" for what, count in omitted.items() if count]
     return rows, f"{' and '.join(left_out)} are left out; the guarantee is about others"
+
+
+def certify_predictions(
+    labels: Any,
+    predictions: Any,
+    *,
+    texts: Any = None,
+    groups: Sequence | None = None,
+    classes: Sequence | None = None,
+    recall: Any = (),
+    precision: Any = (),
+    batch_size: int | None = None,
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    random_state: int | None = None,
+) -> ErrorCertificate | MultilabelCertificate:
+    """Bound how often predictions are wrong on new texts; all bounds hold together.
+
+    The predictions may come from any model, from a language model or from people. The texts must be
+    drawn as the new ones will be, and whatever predicted them must neither have been fitted nor
+    chosen on their labels.
+
+    Parameters
+    ----------
+    labels, predictions : lists, arrays or columns
+        The right class and the predicted class of each text; multi-label: sets of labels, or
+        indicator matrices.
+    texts : list of str, or rows of an array or a table, optional
+        Finds duplicates and near-duplicates, which are no independent examples. Without it they are
+        not looked for.
+    groups : list, optional
+        The author, the book, the day of each text. The guarantee is then for new groups, each of
+        which counts as one example; with fewer than 8 groups it is not, and says so.
+    classes : list, optional
+        All classes; those among the labels, in order, if omitted. Needed for sets of labels.
+    recall, precision : list of classes, or "all"
+        Bound the error rate among the texts of these classes (1 - recall; with all classes also the
+        mean of them, the balanced error), and among the texts predicted to be of these
+        (1 - precision). A multi-label certificate has a bound for every label.
+    batch_size : int, optional
+        Number of texts of a batch from which these were drawn at random without replacement. The
+        bound is then on the error rate of the batch, by the hypergeometric distribution: smaller
+        than that for new texts. Repeated texts count as often as they occur.
+    delta : float, default=0.05
+        Probability that some bound of the certificate is false.
+    n_candidates : int, default=1
+        How many models, prompts or settings were compared on these labels before this one was kept.
+    random_state : int or None
+        Seed of which repeated texts are counted and of the order of losses. None draws one; it is
+        recorded.
+
+    Returns
+    -------
+    certificate : ErrorCertificate, or MultilabelCertificate
+
+    Examples
+    --------
+    >>> from pacsent.guarantees import certify_predictions
+    >>> labels = ["spam", "mail"] * 100
+    >>> answers = ["spam", "mail"] * 95 + ["mail"] * 10
+    >>> certificate = certify_predictions(labels, answers, recall="all", precision=["spam"])
+    >>> round(certificate.bound, 3), round(certificate.class_bounds["spam"], 3)
+    (0.057, 0.128)
+    >>> round(1 - certificate.answer_bounds["spam"], 3)  # precision is at least
+    0.951
+    >>> round(certify_predictions(labels, answers, batch_size=400).bound, 4)
+    0.0425
+    """
+    labels = counted(labels)
+    n = samples.n_samples(labels)
+    if not n:
+        raise ValueError("labels must hold at least one label. Got none instead.")
+    if batch_size is not None:
+        check_count("batch_size", batch_size, least=n)
+        if groups is not None or len(recall) or len(precision):
+            raise ValueError("batch_size must be None with groups, recall or precision.")
+    options: dict[str, Any] = {
+        "group_of": as_groups(groups, n),
+        "delta": delta,
+        "n_candidates": n_candidates,
+        "seed": random_state,
+    }
+    unknown = ", and duplicates were not looked for: texts are not given"
+    if texts is not None:
+        texts, unknown = samples.as_samples(texts), ""
+        clusters = independence.dependent_clusters(texts, n_rows=n)
+        options["clusters"] = clusters if batch_size is None else None
+    provenance = f"given; whether whatever predicted them was fitted on them is not known{unknown}"
+    fields: dict[str, Any] = {"provenance": provenance}
+    matrix = label_matrix(labels, n)
+    if matrix is not None:
+        if batch_size is not None or len(recall) or len(precision):
+            raise ValueError("batch_size, recall and precision are for one class a text.")
+        if classes is None and not matrix.are_sets:
+            classes = matrix.names
+        width = matrix.has.shape[1] if classes is None else len(classes)
+        has, assigned = (known_sets(classes, sets, n, width) for sets in (labels, predictions))
+        names = list(range(width)) if classes is None else list(classes)
+        fields["digests"] = samples.digests(None, texts, has, assigned)
+        options |= {"kind": MultilabelCertificate, "count": count_matches, "names": names}
+        return error_certificate(has, assigned, fields=fields, **options)
+    true, predicted = as_labels(labels), as_labels(predictions, n, name="predictions")
+    names = sorted(set(true)) if classes is None else as_labels(classes, name="classes")
+    if len(set(names)) != len(names) or not names:
+        raise ValueError(f"classes must be all different, at least one. Got {few(names)} instead.")
+    names = as_classes(names).tolist()
+    chosen: dict[str, Any] = {}
+    for what, values in (("recall", recall), ("precision", precision)):
+        if isinstance(values, str):
+            values = names if values == "all" else [values]
+        chosen[what] = list(dict.fromkeys(as_labels(values, name=what)))
+    known = set(names)
+    for what, values in {"labels": true, "predictions": predicted, **chosen}.items():
+        row = next((row for row, value in enumerate(values) if value not in known), None)
+        if row is not None:
+            raise ValueError(
+                f"{what} must be among the classes ({few(names)}). Got {values[row]!r} in row "
+                f"{row:,} instead. Name all classes, such as classes=A,B, or correct the row."
+            )
+    fields |= {"digests": samples.digests(None, texts, true, predicted), "batch_size": batch_size}
+    return error_certificate(true, predicted, **chosen, fields=fields, **options)

@@ -1,22 +1,146 @@
 """The certificate of a classifier, or of anybody's predictions: how often they are wrong."""
 
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pacsent.classify.inputs import as_labels
-from pacsent.guarantees.certificate import CountCertificate, pack_losses, unpack_losses
+from pacsent.classify.inputs import as_groups, as_labels
+from pacsent.guarantees import independence, samples
+from pacsent.guarantees.certificate import (
+    Certificate,
+    CountCertificate,
+    Verified,
+    pack_losses,
+    unpack_losses,
+)
 from pacsent.guarantees.delta import divide_delta
-from pacsent.guarantees.estimators import are_predictions, classes_of, predict_any
-from pacsent.guarantees.held_out_certificate import HeldOutCertificate
-from pacsent.guarantees.independence import as_seed, cluster_means, independent_rows
 from pacsent.maths.binomial import batch_limit, upper_limit
 from pacsent.maths.checks import check_count, check_probability, is_count
 from pacsent.maths.means import betting
 from pacsent.maths.rounding import rounded_down, rounded_up
+
+SCOPES = ("texts", "groups", "same groups")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutCertificate(Certificate):
+    """A guarantee about one model, or one set of predictions, from rows that were held out.
+
+    Attributes
+    ----------
+    scope : {"texts", "groups", "same groups"}
+        What new texts are: of the same distribution; of new groups; or of the groups at hand only.
+    n_groups : int
+        Number of groups where scope is "same groups".
+    seed : int or None
+        Decides which texts were held out, and the order of losses.
+    calibration_size : float or None
+        Fraction that was held out for it.
+    digests : dict
+        SHA-256 of the model, texts, labels and predictions, as far as they are known.
+    """
+
+    needs_texts = ("n_duplicates", "seed", "calibration_size", "digests", "provenance")
+
+    scope: str = "texts"
+    n_groups: int = 0
+    seed: int | None = None
+    calibration_size: float | None = None
+    digests: dict = field(default_factory=dict)
+
+    def verify(
+        self, model: Any = None, X: Any = None, y: Any = None, *, groups: Any = None
+    ) -> Verified:
+        """Check the certificate; raise a ValueError that names what does not fit.
+
+        Alone: that all fields are possible and that the bounds follow from the counts. With the
+        model (or the predictions), the texts and the labels: that the counts, the digests and what
+        was held out follow from them. The texts may be those certified, or all that were given to
+        `fit`, in their order, with their groups.
+        """
+        verified = super().verify()
+        if model is None and X is None and y is None:
+            return verified
+        if model is None or X is None or y is None:
+            raise ValueError("model, X and y must be given together. Got some of them only.")
+        X = samples.samples_for(model, X)
+        n = samples.n_samples(X)
+        labels, group_of = self._labels(model, y, n), as_groups(groups, n)
+        for rows in self._candidate_rows(model, X, group_of):
+            certified_X = samples.select_rows(X, rows)
+            text_digest = samples.digest(certified_X)
+            if self.digests.get("texts", text_digest) == text_digest:
+                break
+        else:
+            raise ValueError(
+                "X must be the texts that were certified, or those that were given to fit, with "
+                "their groups. Got others instead, or another order."
+            )
+        labels = samples.select_rows(labels, rows)
+        predictions = self._predictions(model, certified_X, labels)
+        own = None if samples.are_predictions(model) else model
+        for name, stated in self.digests.items():
+            if stated != samples.digests(own, certified_X, labels, predictions).get(name):
+                raise ValueError(
+                    f"The {name} must be what was certified (SHA-256 {stated[:12]}...). Got "
+                    "something else instead: the certificate is not about this."
+                )
+        clusters = np.arange(len(rows))
+        if "texts" in self.digests:
+            clusters = independence.dependent_clusters(certified_X)
+        grouped = self.scope == "groups" and group_of is not None
+        parts = self._measure(labels, predictions, clusters, group_of[rows] if grouped else None)
+        if self.scope == "same groups" and group_of is not None:
+            parts |= {"scope": self.scope, "n_groups": np.unique(group_of).size}
+        for name, value in parts.items():
+            self._must_equal(name, value)
+        unchecked = "" if "model" in self.digests else ", the model beyond its predictions"
+        checked = "the counts follow from the texts and the model, and the bounds from the counts"
+        return Verified(checked, f"provenance{unchecked}")
+
+    def _candidate_rows(self, model, X, group_of) -> Iterator[np.ndarray]:
+        """Rows that may be those that were certified."""
+        yield np.arange(samples.n_samples(X))
+        if self.calibration_size is not None and self.seed is not None:
+            how = self.calibration_size, self.seed, group_of
+            yield independence.hold_out(independence.dependent_clusters(X), *how).held_out_rows
+        else:
+            exact, near = samples.seen_before(model, X)
+            yield np.flatnonzero(~(exact | near))
+
+    @abstractmethod
+    def _labels(self, model: Any, y: Any, n: int) -> Any:
+        """What is right for each of n rows, as it was counted."""
+
+    @abstractmethod
+    def _predictions(self, model: Any, X: Any, labels: Any) -> Any:
+        """What the model predicts for these rows; `model` may be the predictions themselves."""
+
+    @abstractmethod
+    def _measure(self, labels: Any, predictions: Any, clusters: Any, group_of: Any) -> dict:
+        """The fields that the bounds are computed from."""
+
+    def _check(self) -> None:
+        if self.scope not in SCOPES:
+            self._refuse("scope", f"one of {SCOPES}")
+        if (self.scope == "same groups") != (self.n_groups > 0):
+            self._refuse("n_groups", "positive exactly where scope is 'same groups'")
+
+    def repeated(self) -> str:
+        return "" if self.scope == "groups" else super().repeated()
+
+    def origin(self) -> str:
+        seed = "" if self.seed is None else f" The seed is {self.seed}."
+        if self.calibration_size is not None:
+            seed = f" A share of {self.calibration_size:g} was held out.{seed}"
+        return (
+            f"{self.provenance}.{seed} Not checked: whether new texts come from the same "
+            "distribution (DriftMonitor does)."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,23 +206,19 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             return float(unpack_losses(self.losses["error"]).mean())
         return self.n_errors / self.n
 
-    @property
-    def observed(self) -> float:
-        return self.error
+    observed = error
 
     def recompute(self) -> dict[str, Any]:
         return joint_bounds(vars(self), self.delta_each)
-
-    # ---- checks ------------------------------------------------------------------------------
 
     def _labels(self, model, y, n):
         return as_labels(y, n, "y")
 
     def _predictions(self, model, X, labels):
-        if are_predictions(model):
+        if samples.are_predictions(model):
             return as_labels(model, len(labels), "predictions")
-        classes = classes_of(getattr(model, "estimator_", model), None, labels)
-        return predict_any(model, classes, X).labels.tolist()
+        classes = samples.classes_of(getattr(model, "estimator_", model), None, labels)
+        return samples.predict_any(model, classes, X).labels.tolist()
 
     def _measure(self, labels, predictions, clusters, group_of):
         names = {str(name): name for name in [*labels, *predictions]}
@@ -139,8 +259,6 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             is_complete = self.balanced_bound is not None and name == "class_counts"
             if is_complete and n_errors != self.n_errors:
                 self._refuse(name, f"errors that add up to {self.n_errors}")
-
-    # ---- words -------------------------------------------------------------------------------
 
     def summary(self) -> str:
         where = {
@@ -194,11 +312,10 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
 
 
 def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
-    """All bounds of an `ErrorCertificate`; they hold together with probability 1 - delta.
+    """All bounds of an `ErrorCertificate`, from what `count_errors` returns.
 
     Where there is more than the error rate, that has half of delta and the others share the other
-    half. Losses of groups replace counts. `parts` is what `count_errors` returns; what is left out
-    of it is empty.
+    half. Losses of groups replace counts.
     """
     class_counts, answer_counts, losses = (
         parts.get(name, {}) for name in ("class_counts", "answer_counts", "losses")
@@ -237,12 +354,11 @@ def count_errors(
     recall: Sequence = (),
     precision: Sequence = (),
 ) -> dict[str, Any]:
-    """Counts and losses: the fields of `ErrorCertificate` that its bounds are computed from.
+    """The fields of `ErrorCertificate` that its bounds are computed from: counts and losses.
 
-    The seed draws one text of each cluster, and the order of losses of groups. Texts of the classes
-    in `recall`, and predictions of those in `precision`, are counted by themselves.
+    Texts of the classes in `recall`, and predictions of those in `precision`, are counted apart.
     """
-    rows, parts = independent_rows(len(labels), clusters, group_of, seed)
+    rows, parts = independence.independent_rows(len(labels), clusters, group_of, seed)
     losses, grouped = {}, parts["scope"] == "groups"
     if grouped:  # all texts are counted: the bounds are from the losses of groups
         rows = np.arange(len(labels))
@@ -252,7 +368,7 @@ def count_errors(
 
     def count(name, mask):
         if grouped and mask.any():
-            means = cluster_means(np.asarray(group_of)[mask], wrong[mask], seed)
+            means = independence.cluster_means(np.asarray(group_of)[mask], wrong[mask], seed)
             losses[name] = pack_losses(means)
         return [int(mask.sum()), int(wrong[mask].sum())]
 
@@ -273,19 +389,21 @@ def count_errors(
 
 
 def error_certificate(
-    labels: list,
-    predictions: list,
+    labels: Any,
+    predictions: Any,
     *,
+    kind: type[HeldOutCertificate] = ErrorCertificate,
+    count: Callable[..., dict[str, Any]] = count_errors,
     delta: float = 0.05,
     n_candidates: int = 1,
     seed: int | None = None,
     fields: dict[str, Any] | None = None,
     **counted: Any,
-) -> ErrorCertificate:
-    """The certificate of predictions; `counted` are arguments of `count_errors`."""
-    seed = as_seed(seed)
-    parts = count_errors(labels, predictions, seed=seed, **counted)
-    return ErrorCertificate.from_parts(
+) -> Any:
+    """The certificate of predictions; `counted` are further arguments of `count`."""
+    seed = independence.as_seed(seed)
+    parts = count(labels, predictions, seed=seed, **counted)
+    return kind.from_parts(
         **{**parts, **(fields or {})},
         delta=check_probability("delta", delta),
         seed=seed,

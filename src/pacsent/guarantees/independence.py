@@ -35,14 +35,10 @@ def dependent_clusters(X: Any, *, n_rows: int | None = None) -> np.ndarray:
     """The cluster of each text, or of each row of an array, a sparse matrix or a table, (n,).
 
     Texts are in one cluster if they are near-duplicates (`text_units`): at most a quarter of the
-    words differ from those of the cluster's first text. Rows are if they are
-    equal (`finds_near_duplicates`). Clusters are numbered as they come.
+    words differ from those of the cluster's first text. Rows are if they are equal. Clusters are
+    numbered as they come.
 
-    Examples
-    --------
     >>> dependent_clusters(["a dull film with no plot", "a dull film with a plot", "so good"])
-    array([0, 0, 1])
-    >>> dependent_clusters(np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]))
     array([0, 0, 1])
     """
     X = text_column(X)
@@ -79,24 +75,14 @@ def cluster_means(clusters: np.ndarray, values: np.ndarray, seed: int) -> np.nda
     return np.random.default_rng([seed, 1]).permutation(means)
 
 
-def population(group_of: np.ndarray | None) -> tuple[str, int]:
-    """(scope of a guarantee from texts of these groups, number of groups where they are too few).
-
-    The scope is "texts" without groups, "groups" if there are enough of them, else "same groups".
-    """
-    n_groups = 0 if group_of is None else np.unique(group_of).size
-    if n_groups >= MIN_HELD_OUT_GROUPS:
-        return "groups", 0
-    return ("same groups" if n_groups else "texts"), n_groups
-
-
 def independent_rows(
     n: int, clusters: np.ndarray | None, group_of: np.ndarray | None, seed: int
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """One row of each cluster or of each group, and the fields of a certificate about them."""
-    scope, n_groups = population(group_of)
-    if scope == "groups":
-        clusters = np.asarray(group_of)
+    n_groups = 0 if group_of is None else np.unique(group_of).size
+    scope = "same groups" if n_groups else "texts"
+    if n_groups >= MIN_HELD_OUT_GROUPS:
+        scope, n_groups, clusters = "groups", 0, np.asarray(group_of)
     rows = one_row_per_cluster(np.arange(n) if clusters is None else clusters, seed)
     duplicates = {"n": rows.size, "n_duplicates": n - rows.size}
     return rows, {**duplicates, "scope": scope, "n_groups": n_groups}
@@ -130,29 +116,17 @@ def hold_out(
     seed: int | None = None,
     groups: Sequence | np.ndarray | None = None,
 ) -> Split:
-    """Hold out a random part of the clusters; of the groups, where there are enough of them.
+    """Hold out a random part of the clusters, or whole groups: the guarantee is for new ones then.
 
-    Parameters
-    ----------
-    clusters : array of int
-        `dependent_clusters(X)`.
-    calibration_size : float or "auto"
-        Fraction of the clusters, or "auto": by their number.
-    seed : int or None
-        None draws one from the system; it is returned.
-    groups : array, optional
-        Numbers of groups. Whole groups are held out, and the guarantee is for new groups. Where
-        fewer than `MIN_HELD_OUT_GROUPS` would be held out, clusters are, and the scope is "same
-        groups".
+    Where fewer than `MIN_HELD_OUT_GROUPS` groups would be held out, clusters are, and the scope is
+    "same groups".
     """
     seed = as_seed(seed)
     scope, clusters = "texts", np.asarray(clusters)
     if groups is not None:
-        n_groups = np.unique(groups).size
-        enough = (
-            round(holdout_fraction(calibration_size, n_groups) * n_groups) >= MIN_HELD_OUT_GROUPS
-        )
-        scope, clusters = ("groups", np.asarray(groups)) if enough else ("same groups", clusters)
+        n_groups, scope = np.unique(groups).size, "same groups"
+        if round(holdout_fraction(calibration_size, n_groups) * n_groups) >= MIN_HELD_OUT_GROUPS:
+            scope, clusters = "groups", np.asarray(groups)
     _, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
     fraction = holdout_fraction(calibration_size, first.size)
     shuffled = np.random.default_rng(seed).permutation(first.size)

@@ -1,6 +1,5 @@
 """The certificate of multi-label predictions: errors and F1, all together."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -8,12 +7,11 @@ import numpy as np
 
 from pacsent.classify.multilabel import known_sets
 from pacsent.guarantees.delta import divide_delta
-from pacsent.guarantees.error_certificate import candidates
-from pacsent.guarantees.estimators import are_predictions, predict_any
-from pacsent.guarantees.held_out_certificate import HeldOutCertificate
-from pacsent.guarantees.independence import as_seed, independent_rows
+from pacsent.guarantees.error_certificate import HeldOutCertificate
+from pacsent.guarantees.independence import independent_rows
+from pacsent.guarantees.samples import are_predictions, predict_any
 from pacsent.maths.binomial import lower_limit, upper_limit
-from pacsent.maths.checks import check_probability, is_count
+from pacsent.maths.checks import is_count
 from pacsent.maths.means import ratio_at_least
 from pacsent.maths.rounding import rounded_down, rounded_up
 
@@ -108,8 +106,8 @@ class MultilabelCertificate(HeldOutCertificate):
         return predict_any(model, model.classes_, X).labels
 
     def _measure(self, labels, predictions, clusters, group_of):
-        seed = self.seed or 0
-        return _count_matches(labels, predictions, self.label_counts, clusters, group_of, seed)
+        how = {"names": self.label_counts, "clusters": clusters, "group_of": group_of}
+        return count_matches(labels, predictions, seed=self.seed or 0, **how)
 
     def _check(self) -> None:
         super()._check()
@@ -163,30 +161,7 @@ class MultilabelCertificate(HeldOutCertificate):
         ]
 
 
-def multilabel_certificate(
-    has: np.ndarray,
-    assigned: np.ndarray,
-    names: Sequence,
-    *,
-    clusters: np.ndarray | None = None,
-    group_of: np.ndarray | None = None,
-    delta: float = 0.05,
-    n_candidates: int = 1,
-    seed: int | None = None,
-    fields: dict[str, Any],
-) -> MultilabelCertificate:
-    """The certificate of matrices of bool; `fields` are further ones, as of `error_certificate`."""
-    seed = as_seed(seed)
-    parts = _count_matches(has, assigned, names, clusters, group_of, seed)
-    return MultilabelCertificate.from_parts(
-        **{**parts, **fields},
-        delta=check_probability("delta", delta),
-        seed=seed,
-        corrections=candidates(n_candidates),
-    )
-
-
-def _count_matches(has, assigned, names, clusters, group_of, seed) -> dict[str, Any]:
+def count_matches(has, assigned, *, names, seed, clusters=None, group_of=None) -> dict[str, Any]:
     """[right, given wrongly, missed] of each label; [right, given or right] of each text."""
     rows, parts = independent_rows(len(has), clusters, group_of, seed)
     has, assigned = has[rows], assigned[rows]

@@ -14,8 +14,7 @@ from scipy.special import expit
 
 from pacsent.classify.inputs import position
 from pacsent.classify.multilabel import known_sets
-from pacsent.guarantees.abstaining import draw_uniform, lowest_valid_threshold, plan
-from pacsent.guarantees.calibration_set import Calibration
+from pacsent.guarantees.abstaining import Calibration, draw_uniform, lowest_valid_threshold, plan
 from pacsent.guarantees.delta import confidence, divide_delta
 from pacsent.guarantees.independence import as_seed
 from pacsent.maths.binomial import rank_for_sets

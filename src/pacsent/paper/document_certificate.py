@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from pacsent.encoders.methods.w_pb_neg import WordPBNegVectorizer
-from pacsent.guarantees.calibration import calibrate
 from pacsent.guarantees.certificate import mean_bound, pack_losses, unpack_losses
+from pacsent.guarantees.continuation import calibrate
 from pacsent.guarantees.encoder_certificate import (
     ROUNDING,
     CertifyOptions,

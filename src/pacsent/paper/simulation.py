@@ -15,8 +15,7 @@ from scipy import sparse
 
 from pacsent.encoders.methods.closed_forms import AverageVectorizer
 from pacsent.guarantees import continuation
-from pacsent.guarantees.calibration import encode_ids
-from pacsent.guarantees.continuation import cut
+from pacsent.guarantees.continuation import cut, encode_ids
 from pacsent.guarantees.encoder_certificate import CertifyOptions, prepare, vectors_of
 from pacsent.maths import bounds
 from pacsent.maths.binomial import two_sided_limits

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from pacsent.guarantees.calibration import encode_ids, some_tokens
+from pacsent.guarantees.continuation import encode_ids, some_tokens
 from pacsent.guarantees.encoder_certificate import Sample
 from pacsent.maths.bounds import kl_inverse
 from pacsent.text.encoded import Encoded
