@@ -120,8 +120,6 @@ class Certificate(ABC):
         if "kind" in vars(cls):
             Certificate.classes[cls.kind] = cls
 
-    # ---- the numbers -------------------------------------------------------------------------
-
     @property
     def n_candidates(self) -> int:
         """How many alternatives the union bound covers."""
@@ -199,8 +197,6 @@ class Certificate(ABC):
                 "certificate was changed, or is about other texts or another model."
             )
 
-    # ---- files -------------------------------------------------------------------------------
-
     def to_dict(self) -> dict[str, Any]:
         """All fields, with the kind and the assumption, as JSON can hold them."""
         return {"kind": self.kind, "assumption": self.assumption, **asdict(self)}
@@ -237,8 +233,6 @@ class Certificate(ABC):
                 "instead."
             )
         return certificate
-
-    # ---- words -------------------------------------------------------------------------------
 
     @abstractmethod
     def summary(self) -> str:
@@ -295,9 +289,6 @@ class Certificate(ABC):
             longest=max(self.observed, self.bound) or 1.0,
             rows=self.rows(),
         )
-
-
-# ---- shapes -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -374,9 +365,6 @@ def unpack_losses(text: str) -> np.ndarray:
         raise ValueError(
             "losses must be what certify recorded. Got damaged text instead. Certify again."
         ) from None
-
-
-# ---- files --------------------------------------------------------------------------------------
 
 
 def _same(stated, value, tolerance) -> bool:

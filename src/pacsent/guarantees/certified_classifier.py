@@ -112,8 +112,6 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         "random_state": [Interval(Integral, 0, None, closed="left"), None],
     }
 
-    # ---- fitting -------------------------------------------------------------------------------
-
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
@@ -276,8 +274,6 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         monitors = monitors_of(self, X)[kept] if samples.is_texts(X) else None
         self.calibration_ = Calibration(log_proba, labels, planned, monitors)
 
-    # ---- predicting ----------------------------------------------------------------------------
-
     def _predict_any(self, X):
         if not hasattr(self, "estimator_"):
             check_is_fitted(self)
@@ -303,8 +299,6 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """The estimator's probabilities, or normalised decision values, (n, n_classes)."""
         return np.exp(self.predict_log_proba(X))
-
-    # ---- guarantees ----------------------------------------------------------------------------
 
     def certify(self, X: Any, y: Sequence, **settings: Any) -> HeldOutCertificate:
         """Bound the error rate by other held-out texts: `pacsent.guarantees.certify`."""
@@ -432,8 +426,6 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         return tags
-
-    # ---- files ---------------------------------------------------------------------------------
 
     def state(self) -> State:
         """What `pacsent.save` writes: a TextClassifier, its certificate and its calibration set."""

@@ -36,10 +36,7 @@ _SHIFTS = np.arange(1, 10) / 10
 
 
 def monitors_of(classifier: Any, texts: Sequence[str]) -> np.ndarray:
-    """`MONITORS` of each text, (n, 3); a column of -1 is one that the classifier cannot tell.
-
-    Unknown words and vectors are those of a TextClassifier, by itself or as `estimator_`.
-    """
+    """`MONITORS` of each text, (n, 3); a column of -1 is one that the classifier cannot tell."""
     model = getattr(classifier, "estimator_", classifier)
     words = [_WORD.findall(text.lower()) for text in texts]
     values = np.full((len(texts), len(MONITORS)), -1.0)

@@ -1,8 +1,4 @@
-"""What the certificates of encoders share: options, the checked sample, and how to measure on it.
-
-`prepare` checks the arguments, encodes the texts, and leaves out what the encoder has seen and
-copies. Each kind then measures on the `Sample` that it returns.
-"""
+"""What the certificates of encoders share: options, the checked sample, and its measurement."""
 
 import hashlib
 import itertools
@@ -229,9 +225,6 @@ class EncoderCertificate(Certificate):
             "UNKNOWN. The training text of these word vectors is not recorded; the guarantee holds "
             f"only if it does not contain the certified texts. {self.provenance_note}".rstrip()
         )
-
-
-# ---- the sample ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

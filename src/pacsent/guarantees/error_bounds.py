@@ -134,10 +134,7 @@ def unseen(
 
 
 def unseen_rows(classifier: Any, X: Any, overlap: str = "refuse") -> tuple[np.ndarray, str]:
-    """Rows that were not fitted and are no near-duplicates of such, and how this is known.
-
-    Rows that were fitted are refused, or left out with overlap="drop".
-    """
+    """Rows that were not fitted and are no near-duplicates of such, and how this is known."""
     if overlap not in ("refuse", "drop"):
         raise ValueError(f"overlap must be 'refuse' or 'drop'. Got {overlap!r} instead.")
     n = samples.n_samples(X)

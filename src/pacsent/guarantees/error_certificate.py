@@ -44,7 +44,13 @@ class HeldOutCertificate(Certificate):
         SHA-256 of the model, texts, labels and predictions, as far as they are known.
     """
 
-    needs_texts = ("n_duplicates", "seed", "calibration_size", "digests", "provenance")
+    needs_texts: ClassVar[tuple[str, ...]] = (
+        "n_duplicates",
+        "seed",
+        "calibration_size",
+        "digests",
+        "provenance",
+    )
 
     scope: str = "texts"
     n_groups: int = 0
@@ -92,8 +98,8 @@ class HeldOutCertificate(Certificate):
         clusters = np.arange(len(rows))
         if "texts" in self.digests:
             clusters = independence.dependent_clusters(certified_X)
-        grouped = self.scope == "groups" and group_of is not None
-        parts = self._measure(labels, predictions, clusters, group_of[rows] if grouped else None)
+        new_groups = None if group_of is None or self.scope != "groups" else group_of[rows]
+        parts = self._measure(labels, predictions, clusters, new_groups)
         if self.scope == "same groups" and group_of is not None:
             parts |= {"scope": self.scope, "n_groups": np.unique(group_of).size}
         for name, value in parts.items():

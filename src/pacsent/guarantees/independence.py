@@ -58,10 +58,7 @@ def finds_near_duplicates(X: Any) -> bool:
 
 
 def one_row_per_cluster(clusters: np.ndarray, seed: int | None) -> np.ndarray:
-    """One row of each cluster in a random order, both drawn by the seed; the first ones if None.
-
-    Bets on a mean need an order that does not depend on labels, as that of a sorted file does.
-    """
+    """One row of each cluster in a random order, both drawn by the seed; the first ones if None."""
     order = np.arange(clusters.size)
     if seed is not None:
         order = np.random.default_rng(seed).permutation(clusters.size)

@@ -88,9 +88,6 @@ def recorded(model: Any, what: str) -> np.ndarray | None:
     return getattr(getattr(model, "estimator_", None), f"training_{what}_", own)
 
 
-# ---- hashes -------------------------------------------------------------------------------------
-
-
 def row_fingerprints(X: Any) -> np.ndarray:
     """A 64-bit hash of each row, (n,): equal rows have equal hashes."""
     X = text_column(X)
@@ -156,9 +153,6 @@ def _state_digest(state: State) -> str:
         of_part = part.digest() if hasattr(part, "digest") else _state_digest(part.state())
         total.update(f"{name} {of_part}".encode())
     return total.hexdigest()
-
-
-# ---- predictions -------------------------------------------------------------------------------
 
 
 class Predictions(NamedTuple):
