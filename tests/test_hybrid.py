@@ -135,7 +135,7 @@ def test_the_score_is_the_standardised_sum(encoder):
     index = Index(encoder, lexical=0.3)
     index.add(TEXTS)
     X = index._snapshot.blocks[0].vectors
-    [q] = index._encode_queries(["the cat"])
+    [q] = index._encode(["the cat"])
     a, (b, total) = X @ q, index._ranking(index._snapshot).bm25("the cat")
     e = np.exp(3 * a)
     deviation = max(b.std(), 0.1 * total)

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -19,13 +20,7 @@ from pacsent.search.calibration import CalibrationQueries, ThresholdRule
 from pacsent.search.chunking import passages
 from pacsent.search.faiss_index import InvertedLists
 from pacsent.search.metadata import Columns
-from pacsent.search.ranking import (
-    DEFAULT_LEXICAL_WEIGHT,
-    Ranking,
-    best_per_owner,
-    exact_cosines,
-    top,
-)
+from pacsent.search.ranking import DEFAULT_LEXICAL_WEIGHT, Ranking, exact_cosines, top
 from pacsent.search.snapshot import Block, Hit, Snapshot
 from pacsent.storage import State, checked_tensor
 from pacsent.text.texts import as_texts
@@ -211,16 +206,17 @@ class Index:
             spans = np.array(cut, dtype=np.int64).reshape(-1, 3)
             rows = [texts[i][begin:end] for i, begin, end in cut]
         postings = lexical.Postings.of(rows) if self.lexical else None
-        vectors = unit_rows(self._encode(rows))
-        return Block(vectors, np.empty(0, np.int64), texts, columns, spans, postings)
+        ids = np.empty(0, np.int64)
+        return Block(self._encode(rows), ids, texts, columns, spans, postings)
 
     def _encode(self, texts) -> np.ndarray:
+        """Unit vectors; all zero for a text without a known word."""
         encoder = self.vectorizer
         with self._lock:
             own = isinstance(encoder, SentenceVectorizer) and not encoder.learns_from_text
             if own and not hasattr(encoder, "n_sentences_"):
                 encoder.fit([])
-        return np.asarray(encoder.posterior(texts)[0], dtype=np.float32)
+        return unit_rows(np.asarray(encoder.posterior(texts)[0], dtype=np.float32))
 
     def _replace(self, snapshot):
         """Use other texts. What was certified does not hold for them."""
@@ -271,12 +267,9 @@ class Index:
             ranking = self._ranking(snapshot, excluded)
             results = [
                 [snapshot.hit(*hit) for hit in zip(*(array.tolist() for array in arrays))]
-                for arrays in ranking.best(queries, self._encode_queries(queries), k, excluded)
+                for arrays in ranking.best(queries, self._encode(queries), k, excluded)
             ]
         return results[0] if isinstance(query, str) else results
-
-    def _encode_queries(self, queries) -> np.ndarray:
-        return unit_rows(self._encode(queries))
 
     def _ranking(self, snapshot, excluded=None) -> Ranking:
         """How to rank the rows of a snapshot; by all of them without `excluded`."""
@@ -291,7 +284,7 @@ class Index:
         if excluded is not None and self.engine_ == "faiss":
             n_kept = len(snapshot) - int(np.count_nonzero(excluded))
             if n_kept >= _MIN_KEPT_FRACTION * len(snapshot):
-                lists = lambda q, n, mask: self._candidates(snapshot, q, n, mask)  # noqa: E731
+                lists = partial(self._candidates, snapshot)
         return Ranking(snapshot, self.lexical, background, lists)
 
     def _candidates(self, snapshot, q, n, excluded) -> np.ndarray:
@@ -299,10 +292,10 @@ class Index:
         with self._lock:
             if self._lists is None or self._lists.is_outdated(len(snapshot)):
                 self._lists = InvertedLists.learn([block.vectors for block in snapshot.blocks])
-            for first, vectors in snapshot.iter_vectors():
-                n_new = first + len(vectors) - len(self._lists)
-                if n_new > 0:
-                    self._lists.add(vectors[-n_new:])
+            first = 0
+            for block in snapshot.blocks:
+                self._lists.add(block.vectors[max(0, len(self._lists) - first) :])
+                first += len(block.vectors)
             rows = self._lists.candidates(q, n, excluded)
         return rows[rows < len(snapshot)]
 
@@ -361,12 +354,12 @@ class Index:
                     "answers must be numbers of texts in the index. Got "
                     f"{missing[0] if missing else 'none'} instead."
                 )
-        right = [np.array([position_of[number] for number in answer]) for answer in numbers]
         # Near-duplicates are not independent: one of each cluster counts.
         seed = as_seed(random_state)
         rows = one_row_per_cluster(dependent_clusters(queries), seed)
-        texts, right = [queries[i] for i in rows], [right[i] for i in rows]
-        Q, excluded, owners = self._encode_queries(texts), snapshot.excluded(), snapshot.owners
+        texts = [queries[i] for i in rows]
+        right = [np.array([position_of[number] for number in numbers[i]]) for i in rows]
+        Q, excluded, owners = self._encode(texts), snapshot.excluded(), snapshot.owners
         ranking = self._ranking(snapshot, excluded)
         missed = [
             not bool(np.isin(rows if owners is None else owners[rows], positions).any())
@@ -383,7 +376,7 @@ class Index:
         )
         pairs = []
         for text, q, positions in zip(texts, Q, right):
-            scores, _ = _scores_by_text(ranking, text, q, excluded)
+            scores, _ = ranking.best_of_texts(text, q, excluded)
             pairs.append((scores.max(initial=-np.inf), scores[positions].max()))
         self.calibration_ = CalibrationQueries(*np.array(pairs, dtype=float).reshape(-1, 2).T)
         self.certificate_ = certificate
@@ -398,15 +391,13 @@ class Index:
         rule = ThresholdRule.of(self.calibration_, guarantee, delta)
         ranking, excluded = self._ranking(snapshot), snapshot.excluded()
         results = []
-        for query, q in zip(queries, self._encode_queries(queries)):
-            scores, rows = _scores_by_text(ranking, query, q, excluded)
+        for query, q in zip(queries, self._encode(queries)):
+            scores, rows = ranking.best_of_texts(query, q, excluded)
             scores = np.where(scores >= rule.threshold(scores), scores, -np.inf)
             order = top(scores, scores.size)
-            cosines = exact_cosines(snapshot, q, rows[order]) if order.size else np.empty(0)
-            hits = [
-                snapshot.hit(int(rows[i]), float(scores[i]), float(cosine))
-                for i, cosine in zip(order, cosines)
-            ]
+            cosines = exact_cosines(snapshot, q, rows[order])
+            arrays = rows[order], scores[order].astype(float), cosines
+            hits = [snapshot.hit(*hit) for hit in zip(*(array.tolist() for array in arrays))]
             results.append(Hits(hits, rule.statement, not hits))
         return results
 
@@ -468,14 +459,6 @@ class Index:
 
 
 registry.register("kind", Index.kind, Index.from_state)
-
-
-def _scores_by_text(ranking: Ranking, query, q, excluded) -> tuple[np.ndarray, np.ndarray]:
-    """(score, row) of the best passage of every text, in single precision."""
-    scores = ranking.scores(query, q)
-    if excluded.size:
-        scores[excluded] = -np.inf
-    return best_per_owner(scores, ranking.snapshot.owners)
 
 
 def _as_numbers(ids) -> list[int]:

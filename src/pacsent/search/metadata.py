@@ -35,35 +35,35 @@ class Columns:
         """
         if metadata is None:
             return cls(n, {}, {})
-        by_column = hasattr(metadata, "keys")  # a mapping or a table
-        names = list(metadata.keys()) if by_column else []
-        rows = [] if by_column else list(metadata)
-        for row in rows:
-            if not isinstance(row, Mapping):
-                raise TypeError(
-                    "metadata must be a list of mappings, one for each text, or a mapping of "
-                    f"columns. Got {type(row).__name__} in it instead."
+        if hasattr(metadata, "keys"):  # a mapping or a table
+            names = metadata.keys()
+            columns = {name: list(metadata[name]) for name in names}
+            lengths = list(map(len, columns.values()))
+        else:
+            rows = list(metadata)
+            for row in rows:
+                if not isinstance(row, Mapping):
+                    raise TypeError(
+                        "metadata must be a list of mappings, one for each text, or a mapping of "
+                        f"columns. Got {type(row).__name__} in it instead."
+                    )
+            names = dict.fromkeys(name for row in rows for name in row)
+            columns = {name: [row.get(name) for row in rows] for name in names}
+            lengths = [len(rows)]
+        for length in lengths:
+            if length != n:
+                raise ValueError(
+                    f"metadata must have one entry for each of the {n:,} texts. Got {length:,} "
+                    "instead."
                 )
-            names += [name for name in row if name not in names]
         codes, values = {}, {}
-        for name in names:
-            cells = list(metadata[name]) if by_column else [row.get(name) for row in rows]
-            _check_length(len(cells), n)
+        for name, cells in columns.items():
             if not isinstance(name, str):
                 raise TypeError(f"A column's name must be a str. Got {name!r} instead.")
             seen: dict[str, int] = {}
-            distinct: list = []
-            column = np.empty(n, np.int32)
-            for i, value in enumerate(cells):
-                plain = _plain(value, name)
-                key = json.dumps(plain)
-                if plain is not None and key not in seen:
-                    seen[key] = len(distinct)
-                    distinct.append(plain)
-                column[i] = -1 if plain is None else seen[key]
-            codes[name], values[name] = column, distinct
-        if not by_column:
-            _check_length(len(rows), n)
+            plain = [_plain(value, name) for value in cells]
+            column = [-1 if x is None else seen.setdefault(json.dumps(x), len(seen)) for x in plain]
+            codes[name], values[name] = np.array(column, np.int32), list(map(json.loads, seen))
         return cls(n, codes, values)
 
     def row(self, i: int) -> dict[str, Any]:
@@ -90,13 +90,8 @@ class Columns:
                         "instead."
                     ) from None
             else:
-                fits = [
-                    any(
-                        value == x and isinstance(value, bool) == isinstance(x, bool)
-                        for x in wanted
-                    )
-                    for value in values
-                ]
+                keys = {(isinstance(x, bool), x) for x in wanted}
+                fits = [(isinstance(value, bool), value) in keys for value in values]
             codes = self.codes.get(name, np.full(self.n, -1, np.int32))
             matches &= np.array(fits)[codes]  # code -1 is the last: no value
         return matches
@@ -109,17 +104,13 @@ class Columns:
         """The rows of both."""
         codes, values = {}, {}
         for name in {**self.codes, **other.codes}:
-            distinct = list(self.values.get(name, ()))
-            seen = {json.dumps(value): i for i, value in enumerate(distinct)}
-            back = []
-            for value in other.values.get(name, ()):
-                back.append(seen.setdefault(json.dumps(value), len(seen)))
-                if back[-1] == len(distinct):
-                    distinct.append(value)
+            seen = {json.dumps(value): i for i, value in enumerate(self.values.get(name, ()))}
+            keys = map(json.dumps, other.values.get(name, ()))
+            back = [seen.setdefault(key, len(seen)) for key in keys]
             first = self.codes.get(name, np.full(self.n, -1, np.int32))
             second = other.codes.get(name, np.full(other.n, -1, np.int32))
             codes[name] = np.concatenate([first, np.array([*back, -1], np.int32)[second]])
-            values[name] = distinct
+            values[name] = list(map(json.loads, seen))
         return Columns(self.n + other.n, codes, values)
 
 
@@ -163,10 +154,3 @@ def _plain(value, name, argument="metadata"):
             f"column {name!r} instead."
         )
     return None if plain != plain else plain  # nan: a missing number
-
-
-def _check_length(length: int, n: int) -> None:
-    if length != n:
-        raise ValueError(
-            f"metadata must have one entry for each of the {n:,} texts. Got {length:,} instead."
-        )

@@ -45,6 +45,9 @@ class Ranking:
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield (rows, scores, cosines) of the best k texts for each query, best first."""
         snapshot = self.snapshot
+        if not len(snapshot):
+            yield from [(_NO_ROWS, np.empty(0), np.empty(0))] * len(queries)
+            return
         lists = self.lists if k <= len(snapshot) // 100 else None
         if not self.lexical_weight and snapshot.owners is None:
             if lists is None:
@@ -59,17 +62,27 @@ class Ranking:
             candidates = None
             if lists is not None:
                 candidates = self._candidates(query, q, k, excluded, lists)
-            scores = self.scores(query, q, candidates)
-            owners = snapshot.owners
-            if excluded.size:
-                scores[excluded if candidates is None else excluded[candidates]] = -np.inf
-            if candidates is not None and owners is not None:
-                owners = owners[candidates]
-            best, rows = best_per_owner(scores, owners)
-            at = rows[top(best, k)]
-            rows = at if candidates is None else candidates[at]
+            scores, rows = self.best_of_texts(query, q, excluded, candidates)
+            order = top(scores, k)
+            rows, scores = rows[order], scores[order].astype(float)
             cosines = exact_cosines(snapshot, q, rows)
-            yield rows, scores[at].astype(float) if self.lexical_weight else cosines, cosines
+            yield rows, scores if self.lexical_weight else cosines, cosines
+
+    def best_of_texts(
+        self, query: str, q: np.ndarray, excluded: np.ndarray, rows: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(largest score, its row) of every text, or of those of some sorted rows."""
+        scores, owners = self.scores(query, q, rows), self.snapshot.owners
+        if excluded.size:
+            scores[excluded if rows is None else excluded[rows]] = -np.inf
+        rows = np.arange(scores.size) if rows is None else rows
+        if owners is None or not scores.size:
+            return scores, rows
+        owners = owners[rows]  # they do not decrease
+        starts = np.flatnonzero(np.concatenate([[True], np.diff(owners) > 0]))
+        best = np.maximum.reduceat(scores, starts)
+        is_best = np.flatnonzero(np.repeat(best, np.diff(np.append(starts, owners.size))) == scores)
+        return best, rows[is_best[np.searchsorted(is_best, starts)]]
 
     def scores(self, query: str, q: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Scores of all rows, or of some: cosines, or their sum with BM25; -inf for no relation."""
@@ -111,9 +124,7 @@ class Ranking:
     def _candidates(self, query, q, k, excluded, lists) -> np.ndarray:
         """Rows near the query by FAISS, and the best rows by BM25."""
         n = _N_CANDIDATES * k
-        candidates = [_NO_ROWS]
-        if q.any():
-            candidates.append(lists(q, n, excluded))
+        candidates = [lists(q, n, excluded) if q.any() else _NO_ROWS]
         if self.lexical_weight:
             bm25, _ = self.bm25(query)
             bm25[(bm25 == 0) | (excluded if excluded.size else False)] = -np.inf
@@ -130,14 +141,8 @@ def exact_nearest(
     are computed again in double precision; of equal cosines the earlier row comes first.
     """
     n = len(snapshot)
-    if not n:
-        yield from [(_NO_ROWS, np.empty(0))] * len(Q)
-        return
     k = min(k, n)
-    omitted = ~snapshot.has_vector
-    if excluded.size:
-        omitted = omitted | excluded
-    omitted = np.flatnonzero(omitted)
+    omitted = np.flatnonzero(~snapshot.has_vector | (excluded if excluded.size else False))
     # Each of n_dims products and sums of single precision is off by at most 2^-24 of itself, in
     # whatever order they are added, and the sum of their sizes is at most 1 (Cauchy-Schwarz) but
     # for the rounding of lengths. Two cosines can differ by twice that.
@@ -188,14 +193,3 @@ def top(scores: np.ndarray, k: int) -> np.ndarray:
         positions = np.flatnonzero(scores >= np.partition(scores, scores.size - k)[-k])
     positions = positions[scores[positions] > -np.inf]
     return positions[np.argsort(-scores[positions], kind="stable")[:k]]
-
-
-def best_per_owner(scores: np.ndarray, owners: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """(largest score, its row) of each owner; owners do not decrease."""
-    if owners is None or not owners.size:
-        return scores, np.arange(scores.size)
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(owners) > 0]))
-    best = np.maximum.reduceat(scores, starts)
-    is_best = np.repeat(best, np.diff(np.append(starts, owners.size))) == scores
-    rows = np.flatnonzero(is_best)
-    return best, rows[np.searchsorted(rows, starts)]

@@ -1,9 +1,9 @@
 """The content of an `Index`: vectors, postings, texts and metadata in immutable blocks."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from pacsent.search.lexical import Postings, length_norms
 from pacsent.search.metadata import Columns, check_where
 from pacsent.storage import checked_tensor
 
-BLOCK_ROWS = 1 << 13  # vectors read at a time
 _MAX_SAMPLE_ROWS = 4096  # enough to standardise cosines with a query
 _MAX_NUMBER = 1 << 62  # larger integers are no numbers of texts
 _NO_ROWS = np.empty(0, bool)
@@ -79,14 +78,9 @@ class Block:
             spans = np.concatenate([self.spans, other.spans + [len(self.ids), 0, 0]])
         if self.postings is not None and other.postings is not None:
             postings = self.postings.append(other.postings)
-        return Block(
-            np.concatenate([self.vectors, other.vectors]),
-            np.concatenate([self.ids, other.ids]),
-            [*self.texts, *other.texts],
-            self.columns.append(other.columns),
-            spans,
-            postings,
-        )
+        vectors = np.concatenate([self.vectors, other.vectors])
+        ids, texts = np.concatenate([self.ids, other.ids]), [*self.texts, *other.texts]
+        return Block(vectors, ids, texts, self.columns.append(other.columns), spans, postings)
 
     def to_tensors(self) -> dict[str, np.ndarray]:
         """The arrays that are saved, of texts whose numbers increase."""
@@ -95,13 +89,8 @@ class Block:
         if self.spans is not None:
             tensors["spans"] = self.spans
         if self.postings is not None:
-            tensors |= {
-                "word_hashes": self.postings.hashes.view(np.int64),
-                "word_ends": self.postings.ends,
-                "word_rows": self.postings.rows,
-                "word_counts": self.postings.counts,
-                "word_lengths": self.postings.lengths,
-            }
+            tensors |= {f"word_{name}": array for name, array in vars(self.postings).items()}
+            tensors["word_hashes"] = self.postings.hashes.view(np.int64)
         for i, (name, codes) in enumerate(self.columns.codes.items()):
             values = list(map(json.dumps, self.columns.values[name]))
             tensors[f"column{i}_codes"] = codes
@@ -210,7 +199,8 @@ class Snapshot:
         kept = np.setdiff1d(np.arange(self.n_texts), self.deleted)
         kept = kept[np.argsort(self.ids[kept])]
         texts = [text for block in self.blocks for text in block.texts]
-        vectors = [np.empty((0, n_dims), np.float32), *(block.vectors for block in self.blocks)]
+        none = np.empty((0, n_dims), np.float32)
+        vectors = np.concatenate([none, *(block.vectors for block in self.blocks)])
         rows, spans = kept, None
         if self.owners is not None:
             new_position = np.full(self.n_texts, -1)
@@ -219,24 +209,11 @@ class Snapshot:
             rows = np.argsort(owners, kind="stable")[np.count_nonzero(owners < 0) :]
             old = np.concatenate([b.spans for b in self.blocks if b.spans is not None])
             spans = np.column_stack([owners[rows], old[rows, 1:]])
-        postings = None
-        if self.postings:
-            postings = self.postings[0]
-            for other in self.postings[1:]:
-                postings = postings.append(other)
-            postings = postings.select(rows)
-        columns = Columns(0, {}, {})
-        for block in self.blocks:
-            columns = columns.append(block.columns)
+        postings = reduce(Postings.append, self.postings).select(rows) if self.postings else None
+        all_columns = (block.columns for block in self.blocks)
+        columns = reduce(Columns.append, all_columns, Columns(0, {}, {})).select(kept)
         texts = [texts[position] for position in kept]
-        return Block(
-            np.concatenate(vectors)[rows],
-            self.ids[kept],
-            texts,
-            columns.select(kept),
-            spans,
-            postings,
-        )
+        return Block(vectors[rows], self.ids[kept], texts, columns, spans, postings)
 
     # ---- texts ---------------------------------------------------------------------------------
 
@@ -286,14 +263,6 @@ class Snapshot:
         mask[self.deleted] = True
         return mask if self.owners is None else mask[self.owners]
 
-    def iter_vectors(self, n_rows: int = BLOCK_ROWS) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield (number of the first row, vectors) of at most `n_rows` rows."""
-        first = 0
-        for block in self.blocks:
-            for start in range(0, len(block.vectors), n_rows):
-                yield first + start, block.vectors[start : start + n_rows]
-            first += len(block.vectors)
-
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """Return the vectors of these rows, which are sorted."""
         parts, first = [], 0
@@ -326,13 +295,12 @@ class Snapshot:
         """Return a row as a search result."""
         for block in self.blocks:
             if row < len(block.vectors):
-                text, place = row, None
-                content = block.texts[row] if block.spans is None else ""
+                at, begin, end, place = row, 0, None, None
                 if block.spans is not None:
-                    text, begin, end = block.spans[row].tolist()
-                    content, place = block.texts[text][begin:end], (begin, end)
-                metadata = block.columns.row(text)
-                return Hit(int(block.ids[text]), cosine, content, score, metadata, place)
+                    at, begin, end = block.spans[row].tolist()
+                    place = begin, end
+                text, metadata = block.texts[at][begin:end], block.columns.row(at)
+                return Hit(int(block.ids[at]), cosine, text, score, metadata, place)
             row -= len(block.vectors)
         raise IndexError(row)
 

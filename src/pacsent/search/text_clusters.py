@@ -137,14 +137,9 @@ def _characteristic_words(texts: Sequence[str], labels, n, n_words) -> list[list
         weights = cluster_counts.data[part] / cluster_sizes[c] * idf[columns]
         best.append(columns[np.argsort(-weights, kind="stable")][: 3 * n_words])
     columns = np.unique(np.concatenate([*best, np.empty(0, np.int64)]).astype(np.int64))
-    spelling = dict(
-        zip(columns.tolist(), ngram_names(texts, (1, 1), ngrams.hashes[columns], marks=""))
-    )
-    is_name = {
-        i: idf[i] > 0
-        and (len(word) > 2 or not word.isascii())
-        and not word.isdigit()
-        and "'" not in word
-        for i, word in spelling.items()
-    }
-    return [[spelling[i] for i in part.tolist() if is_name[i]][:n_words] for part in best]
+    names = {}
+    for i, word in zip(columns, ngram_names(texts, (1, 1), ngrams.hashes[columns], marks="")):
+        is_long = len(word) > 2 or not word.isascii()
+        if idf[i] > 0 and is_long and not word.isdigit() and "'" not in word:
+            names[i] = word
+    return [[names[i] for i in part if i in names][:n_words] for part in best]
