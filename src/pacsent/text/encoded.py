@@ -37,8 +37,7 @@ class Encoded(NamedTuple):
         """
         rows = np.asarray(rows, dtype=np.int64)
         n = np.diff(self.offsets)[rows]
-        offsets = np.zeros(n.size + 1, dtype=np.int64)
-        np.cumsum(n, out=offsets[1:])
+        offsets = np.concatenate([[0], np.cumsum(n)])
         place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], n)
         ids = self.ids[np.repeat(self.offsets[rows], n) + place]
         return Encoded(ids, offsets, self.n_unknown[rows])

@@ -40,19 +40,17 @@ def as_bytes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     (a curly apostrophe a straight one); the kernels do the same for ASCII.
     """
     joined = "".join(texts)
+    parts: Sequence = texts
     if joined.isascii():
-        sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-        data = joined.encode("ascii")
+        data = joined.encode()
     else:
-        encoded = [
-            text.encode("ascii") if text.isascii() else _lowered(text).encode("utf-8", "replace")
+        parts = [
+            text.encode() if text.isascii() else _lowered(text).encode("utf-8", "replace")
             for text in texts
         ]
-        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
-        data = b"".join(encoded)
-    bounds = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum(sizes, out=bounds[1:])
-    return np.frombuffer(data, np.uint8), bounds
+        data = b"".join(parts)
+    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+    return np.frombuffer(data, np.uint8), np.concatenate([[0], np.cumsum(sizes)])
 
 
 def _lowered(text):
@@ -168,11 +166,9 @@ class NGrams:
 
         with ThreadPoolExecutor(n_threads) as pool:
             parts = list(pool.map(count, range(n_threads)))
-        hashes = np.concatenate([part[0] for part in parts])
-        n_texts = np.concatenate([part[1] for part in parts])
-        kept = n_texts >= min_texts
-        hashes, n_texts = hashes[kept], n_texts[kept]
+        hashes, n_texts = map(np.concatenate, zip(*parts))
         order = np.argsort(hashes)  # the same columns for any number of threads
+        order = order[n_texts[order] >= min_texts]
         idf = np.log((1.0 + len(texts)) / (1.0 + n_texts[order])) + 1.0
         return cls(sizes, hashes[order], idf, marks, characters)
 
@@ -190,10 +186,8 @@ class NGrams:
         out = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(len(texts), np.int64)
         place, room = np.full(len(self), -1, np.int64), _room(bounds, self.sizes)
         n = kernels.count_grams(data, bounds, self._settings, self._table, place, room, out)
-        indptr = np.concatenate([[0], out[2]])
-        shape = (len(texts), len(self))
-        entries = out[1][:n].astype(np.float32), out[0][:n].copy(), indptr
-        return sparse.csr_matrix(entries, shape=shape)
+        entries = out[1][:n].astype(np.float32), out[0][:n].copy(), np.concatenate([[0], out[2]])
+        return sparse.csr_matrix(entries, shape=(len(texts), len(self)))
 
     def tf_idf(self, texts: Sequence[str], n_threads: int = 1) -> sparse.csr_matrix:
         """Rows of (1 + ln count) * idf, scaled to length 1."""
@@ -222,14 +216,11 @@ class NGrams:
     def occurrences(self, text: str) -> "Occurrences":
         """Every n-gram of one text, its column, and the words that it is made of."""
         data, bounds = as_bytes([text])
-        _, low, high, _ = self._settings
         room = _room(bounds, self.sizes)
         n_tokens, n = kernels.find_grams(data, 0, data.size, self._settings, self._table, room)
         hashes, spans, _, columns = room
-        sizes = np.arange(low, high + 1)
-        first, size = (
-            part.ravel() for part in np.meshgrid(np.arange(n_tokens), sizes, indexing="ij")
-        )
+        sizes = np.arange(self.sizes[0], self.sizes[1] + 1)
+        first, size = np.repeat(np.arange(n_tokens), sizes.size), np.tile(sizes, n_tokens)
         edges = np.append(np.flatnonzero(hashes[:n_tokens] == kernels.EDGE), n_tokens)
         next_edge = edges[np.searchsorted(edges, first + 1)] if n_tokens else first
         run = (first + size <= np.minimum(next_edge + 1, n_tokens)) & (

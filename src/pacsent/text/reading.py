@@ -14,20 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
-_SIGNATURES = {
-    ".gz": b"\x1f\x8b",
-    ".bz2": b"BZh",
-    ".xz": b"\xfd7zXZ\x00",
-    ".zst": b"\x28\xb5\x2f\xfd",
+_ARCHIVES: dict[str, tuple[bytes, Callable]] = {  # the first bytes, and how to open it
+    ".gz": (b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file)),
+    ".bz2": (b"BZh", bz2.BZ2File),
+    ".xz": (b"\xfd7zXZ\x00", lzma.LZMAFile),
+    ".zst": (b"\x28\xb5\x2f\xfd", lambda file: pa.CompressedInputStream(file, "zstd")),
 }
-COMPRESSED = tuple(_SIGNATURES)  # suffixes of files that are decompressed while they are read
-_OPENERS: dict[str, Callable] = {
-    "": lambda file: file,
-    ".gz": lambda file: gzip.GzipFile(fileobj=file),
-    ".bz2": bz2.BZ2File,
-    ".xz": lzma.LZMAFile,
-    ".zst": lambda file: pa.CompressedInputStream(file, "zstd"),
-}
+COMPRESSED = tuple(_ARCHIVES)  # suffixes of files that are decompressed while they are read
 
 # A few kilobytes can decompress without end and fill the disk. Text compresses three to ten times,
 # a file of equal lines some hundred times; files that become no larger than this are not checked.
@@ -91,20 +84,21 @@ class Source(io.RawIOBase):
         self.file = file if hasattr(file, "peek") else io.BufferedReader(file)
         self._n_read = 0
         start = self.file.peek(16)
-        kinds = [kind for kind, signature in _SIGNATURES.items() if start.startswith(signature)]
-        # 'BZh' may well begin a text; in an archive the digits of pi or of its root follow.
-        if kinds == [".bz2"] and start[4:10] not in (b"1AY&SY", b"\x17rE8P\x90"):
-            kinds = []
+        kinds = [kind for kind, (first, _) in _ARCHIVES.items() if start.startswith(first)]
         self.kind = kinds[0] if kinds else ""
+        # 'BZh' may well begin a text; in an archive the digits of pi or of its root follow.
+        if self.kind == ".bz2" and start[4:10] not in (b"1AY&SY", b"\x17rE8P\x90"):
+            self.kind = ""
         suffix = Path(self.name).suffix
-        if suffix in _SIGNATURES and start and self.kind != suffix:
-            if not _SIGNATURES[suffix].startswith(start[: len(_SIGNATURES[suffix])]):
+        if suffix in _ARCHIVES and start and self.kind != suffix:
+            signature = _ARCHIVES[suffix][0]
+            if not signature.startswith(start[: len(signature)]):
                 raise ValueError(
                     f"{self.name} must be a {suffix} archive. Got a file that begins with "
                     f"{start[:6]!r} instead. Rename it or fetch it again."
                 )
             self.kind = suffix  # cut off within its first bytes
-        self._stream = _OPENERS[self.kind](self.file)
+        self._stream = _ARCHIVES[self.kind][1](self.file) if self.kind else self.file
 
     @property
     def consumed(self) -> int:

@@ -69,10 +69,7 @@ def write(
 
 
 def check_suffix(
-    path: str | os.PathLike,
-    allowed: Iterable[str] | None = None,
-    *,
-    texts: bool = False,
+    path: str | os.PathLike, allowed: Iterable[str] | None = None, *, texts: bool = False
 ) -> str:
     """Return the suffix of a file that can be written; raise an error before any work is done.
 

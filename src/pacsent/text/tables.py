@@ -18,6 +18,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from pacsent.text.reading import COMPRESSED, Source, empty_file, how_to_convert
+from pacsent.text.texts import show
 
 KINDS = {
     ".parquet": "parquet",
@@ -114,7 +116,7 @@ def as_list(column: Any) -> list:
     return column.to_pylist() if hasattr(column, "to_pylist") else column.tolist()
 
 
-class TextTable:
+class TextTable(AbstractContextManager):
     """A table that is read batch by batch.
 
     Parameters
@@ -167,17 +169,17 @@ class TextTable:
             )
         self._source = Source(path, file)
         if self.kind == "parquet":
-            self._open_parquet()
+            opened: Any = self._source.file
+            if self._source.kind or not opened.seekable():
+                opened = tempfile.TemporaryFile()  # noqa: SIM115 (closed when it is collected)
+                shutil.copyfileobj(self._source, opened, _BLOCK_BYTES)
+            opened.seek(0)
+            with self._parquet_errors():
+                self._parquet = parquet.ParquetFile(pa.PythonFile(opened, mode="r"))
+                self.names = list(self._parquet.schema_arrow.names)
         else:
-            self._rows: Iterator = self._csv_rows()
-            if self.kind == "jsonl":
-                self._rows = self._json_rows()
-            elif self.kind == "text":
-                lines = (
-                    (number, [line.removesuffix("\n").removesuffix("\r")], error)
-                    for number, line, error in self._lines()
-                )
-                self._rows = itertools.chain([(0, ["text"], None)], lines)
+            readers = {"jsonl": self._json_rows, "text": self._text_rows}
+            self._rows = readers.get(self.kind, self._csv_rows)()
             number, names, error = next(self._rows)
             if names is None:
                 raise ValueError(f"{self.place(number)} {error}")
@@ -192,9 +194,6 @@ class TextTable:
         self.check_columns([self.text_column], "text_column")
         if self.kind != "text":
             self.note = f"column {self.text_column}" + (" (the only one)" if is_only else "")
-
-    def __enter__(self) -> "TextTable":
-        return self
 
     def __exit__(self, *_):
         self._source.close()
@@ -274,9 +273,7 @@ class TextTable:
         )
         number = 0
         for number, line in enumerate(file, 1):
-            if number == 1:
-                line = line.removeprefix("\ufeff")
-            error = None
+            line, error = line.removeprefix("\ufeff") if number == 1 else line, None
             if not line.isascii():
                 try:
                     line.encode()
@@ -290,6 +287,11 @@ class TextTable:
             yield number, line, error
         if number == 0:
             raise ValueError(empty_file(self._source.name))
+
+    def _text_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
+        yield 0, ["text"], None
+        for number, line, error in self._lines():
+            yield number, [line.removesuffix("\n").removesuffix("\r")], error
 
     def _csv_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
         encoding_errors: list[str] = []  # in the lines of the current row
@@ -309,9 +311,8 @@ class TextTable:
         reader = csv.reader(itertools.chain([header], lines), delimiter=separator, strict=True)
         n_columns = 0  # of the header, which is read first
         while True:
-            first = reader.line_num + 1
+            first, error = reader.line_num + 1, None
             row: list[str] = []
-            error = None
             try:
                 row = next(reader)
             except StopIteration:
@@ -367,10 +368,7 @@ class TextTable:
             if row is not None and self.text_column is not False:
                 text = row.get(self.text_column)
                 if not isinstance(text, str):
-                    kind = (
-                        "nothing" if text is None else f"{type(text).__name__} {str(text)[:40]!r}"
-                    )
-                    error = _NO_TEXT.format(kind)
+                    error = _NO_TEXT.format("nothing" if text is None else show(text))
                 elif not _is_encodable(text):
                     error = "must have a text of whole characters. Got a lone surrogate instead."
             yield number, None if row is None else [row.get(name) for name in names], error
@@ -389,45 +387,31 @@ class TextTable:
                 f"({reason}). Fetch it again."
             ) from None
 
-    def _open_parquet(self) -> None:
-        file: Any = self._source.file
-        if self._source.kind or not file.seekable():
-            file = tempfile.TemporaryFile()  # noqa: SIM115 (closed when it is collected)
-            shutil.copyfileobj(self._source, file, _BLOCK_BYTES)
-        file.seek(0)
-        with self._parquet_errors():
-            self._parquet = parquet.ParquetFile(pa.PythonFile(file, mode="r"))
-            self.names = list(self._parquet.schema_arrow.names)
-
     def _parquet_batches(self, wanted: list[str], n_rows: int) -> Iterator[tuple[list, dict, Any]]:
-        schema = self._parquet.schema_arrow
-        text_type = None
-        if self.text_column is not False:
-            dtype = schema.field(self.text_column).type
-            is_dictionary = pa.types.is_dictionary(dtype)
-            text_type = dtype.value_type if is_dictionary else dtype
+        schema, has_text = self._parquet.schema_arrow, self.text_column is not False
+        types = [schema.field(name).type for name in wanted]
+        if has_text:
+            text_type = types[0].value_type if pa.types.is_dictionary(types[0]) else types[0]
             if text_type not in (pa.string(), pa.large_string(), pa.string_view()):
                 raise ValueError(
-                    f"The column {self.text_column} of {self.name} must hold text. Got {dtype} "
+                    f"The column {self.text_column} of {self.name} must hold text. Got {types[0]} "
                     "instead. Name another column."
                 )
-            text_type = pa.large_string() if is_dictionary or text_type != pa.string() else dtype
+            types[0] = pa.string() if types[0] == pa.string() else pa.large_string()
         columns = list(dict.fromkeys(wanted))
         n_read = 0
         with self._parquet_errors():
             for batch in self._parquet.iter_batches(n_rows, columns=columns, use_threads=False):
                 values = [batch.column(name) for name in wanted]
                 errors: dict[int, str] = {}
-                if text_type is not None:
-                    texts = values[0].cast(text_type)
+                if has_text:
+                    texts = values[0].cast(types[0])
                     missing = np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
                     errors = dict.fromkeys(missing.tolist(), _NO_TEXT.format("nothing"))
-                    values[0] = texts.fill_null("") if errors else texts
+                    values[0] = texts.fill_null("")
                 yield values, errors, range(n_read + 1, n_read + batch.num_rows + 1)
                 n_read += batch.num_rows
         if not n_read:
-            types = [schema.field(name).type for name in wanted]
-            types = types if text_type is None else [text_type, *types[1:]]
             yield [pa.array([], dtype) for dtype in types], {}, ()
 
 
@@ -485,33 +469,34 @@ def read_labelled_texts(
     texts: list[str] = []
     labels: list[str] = []
     groups = None
-    if (kind or kind_of(os.path.basename(path))[0] or "text") == "text":
-        names = (text_column, label_column, group_column)
-        if any(names) and not str(path).lower().endswith(_WORKBOOKS):
-            raise ValueError(
-                f"{Path(path).name} must be a table to have named columns. Got lines of text "
-                "instead. Name the format of the file, such as csv, or leave the columns out."
-            )
-        with TextTable(path, kind="text") as table:
-            for rows in table.batches():
-                for number, line in zip(rows.numbers, rows.texts):
-                    label, tab, text = line.partition("\t")
-                    if line.strip() and not (tab and label.strip()):
-                        raise ValueError(
-                            f"{table.place(number)} must be label<TAB>text. Got {line[:40]!r} "
-                            "instead. A table has another name, such as .csv, or a named format."
-                        )
-                    if line.strip():
-                        texts.append(text)
-                        labels.append(label)
-        if not texts:
-            raise ValueError(f"{table.name} must hold labelled text. Got blank lines instead.")
-        sentence = f"Read {len(texts):,} lines of label<TAB>text of {table.name}."
-    else:
-        columns = {"label": label_column or "label", "group": group_column}
-        with TextTable(path, kind=kind, text_column=text_column or "text") as table:
+    with TextTable(path, kind=kind, text_column=False) as table:
+        if table.kind != "text":
+            table.choose_text(text_column or "text")
+            columns = {"label": label_column or "label", "group": group_column}
             texts, (labels, groups) = _read_columns(table, columns, "labelled text")
-        sentence = describe_table(table, len(texts))
+            sentence = describe_table(table, len(texts))
+        elif any((text_column, label_column, group_column)):
+            raise ValueError(
+                f"{table.name} must be a table to have named columns. Got lines of text instead. "
+                "Name the format of the file, such as csv, or leave the columns out."
+            )
+        else:
+            table.choose_text()
+            batches = (zip(rows.numbers, rows.texts) for rows in table.batches())
+            for number, line in itertools.chain.from_iterable(batches):
+                label, tab, text = line.partition("\t")
+                if not line.strip():
+                    continue
+                if not (tab and label.strip()):
+                    raise ValueError(
+                        f"{table.place(number)} must be label<TAB>text. Got {line[:40]!r} instead. "
+                        "A table has another name, such as .csv, or a named format."
+                    )
+                texts.append(text)
+                labels.append(label)
+            if not texts:
+                raise ValueError(f"{table.name} must hold labelled text. Got blank lines instead.")
+            sentence = f"Read {len(texts):,} lines of label<TAB>text of {table.name}."
     if report is not None:
         report(sentence)
         seen: dict[str, str] = {}
@@ -547,11 +532,7 @@ def read_predictions(
 
     Texts are read if `text_column` is named or the table has a column `text`.
     """
-    columns = {
-        "label": label_column,
-        "prediction": prediction_column,
-        "group": group_column,
-    }
+    columns = {"label": label_column, "prediction": prediction_column, "group": group_column}
     with TextTable(path, kind=kind, text_column=text_column or False) as table:
         if table.kind == "text":
             raise ValueError(
@@ -563,9 +544,7 @@ def read_predictions(
         texts, values = _read_columns(table, columns, "predictions")
     if report is not None:
         report(describe_table(table, len(texts)))
-    labels, predictions, groups = values
-    with_texts = table.text_column is not False
-    return PredictionTable(labels, predictions, groups, texts if with_texts else None)
+    return PredictionTable(*values, None if table.text_column is False else texts)
 
 
 def _read_columns(table: TextTable, columns: dict[str, str | None], contents: str):

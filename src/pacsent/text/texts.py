@@ -32,7 +32,7 @@ def as_texts(X: Any, name: str = "texts") -> list[str]:
                 continue
             is_missing = text is None or type(text).__name__ in ("NAType", "NaTType")
             step = "Convert it to str or drop it."
-            problem = _show(text)
+            problem = show(text)
             if is_missing or (isinstance(text, float) and text != text):
                 problem, step = f"{text} (a missing value)", "Drop it, or pass ''."
             elif isinstance(text, list | tuple | np.ndarray):
@@ -86,7 +86,7 @@ def as_sentences(X: Any, name: str = "X") -> Iterable:
     if hasattr(X, "to_pylist"):  # pyarrow's arrays hold scalars of their own
         return X.to_pylist()
     if not hasattr(X, "__iter__") and not hasattr(X, "__getitem__"):
-        raise TypeError(f"{rule} Got {_show(X)} instead. Pass a list of str.")
+        raise TypeError(f"{rule} Got {show(X)} instead. Pass a list of str.")
     return X
 
 
@@ -98,5 +98,6 @@ _NOT_TEXTS: dict[Any, str] = {
 }
 
 
-def _show(X) -> str:
+def show(X: Any) -> str:
+    """The type and the beginning of a value that is no text, for a message."""
     return "None" if X is None else f"{type(X).__name__} {str(X)[:40]!r}"
