@@ -133,6 +133,7 @@ def test_an_article_of_one_text_of_few_does_not_decide():
 
 def test_the_score_is_the_standardised_sum(encoder):
     index = Index(encoder, lexical=0.3)
+    assert index.search("the cat") == [] and index.search(["the cat", "a"]) == [[], []]
     index.add(TEXTS)
     X = index._snapshot.blocks[0].vectors
     [q] = index._encode(["the cat"])

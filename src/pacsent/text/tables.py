@@ -544,7 +544,9 @@ def read_predictions(
         texts, values = _read_columns(table, columns, "predictions")
     if report is not None:
         report(describe_table(table, len(texts)))
-    return PredictionTable(*values, None if table.text_column is False else texts)
+    labels, predictions, groups = values
+    has_texts = table.text_column is not False
+    return PredictionTable(labels, predictions, groups, texts if has_texts else None)
 
 
 def _read_columns(table: TextTable, columns: dict[str, str | None], contents: str):
