@@ -161,7 +161,9 @@ class MultilabelCertificate(HeldOutCertificate):
         ]
 
 
-def count_matches(has, assigned, *, names, seed, clusters=None, group_of=None) -> dict[str, Any]:
+def count_matches(
+    has: Any, assigned: Any, *, names: Any, seed: Any, clusters: Any = None, group_of: Any = None
+) -> dict[str, Any]:
     """[right, given wrongly, missed] of each label; [right, given or right] of each text."""
     rows, parts = independent_rows(len(has), clusters, group_of, seed)
     has, assigned = has[rows], assigned[rows]
