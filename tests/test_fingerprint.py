@@ -21,7 +21,7 @@ def texts(rng, n, length=40):
 
 def overlap(vocabulary, seen, asked, **options):
     found = Fingerprint.of(vocabulary, vocabulary.encode(seen), **options)
-    return found.overlap(Fingerprint.hashes(vocabulary, vocabulary.encode(asked)))
+    return found.overlap(vocabulary, vocabulary.encode(asked))
 
 
 def as_lists(documents):
@@ -56,7 +56,7 @@ def test_the_words_count_not_their_ids(rng):
     one, two = Vocabulary(WORDS), Vocabulary(WORDS[::-1])
     document = [rng.choice(WORDS, 30).tolist()]
     seen = Fingerprint.of(one, one.encode(document))
-    assert seen.overlap(Fingerprint.hashes(two, two.encode(document))).all()
+    assert seen.overlap(two, two.encode(document)).all()
     assert len(set(word_hashes(one).tolist())) == len(WORDS)
 
 
@@ -66,7 +66,7 @@ def test_a_large_text_keeps_an_even_sample_that_still_notices(vocabulary, rng):
     assert kept.documents.size == 400 and kept.runs.size == 1000
     assert kept.n_runs == 400 * 81
     few = Fingerprint.of(vocabulary, vocabulary.encode(seen), most=100)
-    noticed = few.overlap(Fingerprint.hashes(vocabulary, vocabulary.encode(seen))).mean()
+    noticed = few.overlap(vocabulary, vocabulary.encode(seen)).mean()
     assert abs(noticed - few.chance_to_notice(100)) < 0.08
 
 
@@ -75,7 +75,7 @@ def test_the_chance_to_notice_is_that_of_documents_of_every_length(vocabulary, r
     """A document that is too short to be compared is never noticed, and no chance is claimed."""
     seen = as_lists(texts(rng, 300, n_words))
     kept = Fingerprint.of(vocabulary, vocabulary.encode(seen))
-    noticed = kept.overlap(Fingerprint.hashes(vocabulary, vocabulary.encode(seen))).mean()
+    noticed = kept.overlap(vocabulary, vocabulary.encode(seen)).mean()
     assert noticed == kept.chance_to_notice(n_words) == (n_words >= 8)
 
 

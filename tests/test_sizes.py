@@ -15,7 +15,7 @@ ALL_ARGUMENTS = 12  # those by name too; estimators may have more: each of their
 KERNEL_ARGUMENTS = 8  # a kernel is handed arrays, in groups that belong together
 
 # one loop of compiled code over the bytes of a file: taken apart, its state would travel in arrays
-LONG = {"_kernels/format_kernels.py: parse_lines"}
+LONG: set[str] = set()
 
 
 @cache

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)  # what a full disk raises
+
 
 def check_output(
     path: str | os.PathLike | None,
@@ -64,22 +66,9 @@ def is_stream(path: str | os.PathLike | None) -> bool:
     """Whether a path is stdout, a device or a pipe: written to as it is, nothing to move there."""
     if path is None or str(path) == "-":
         return True
+    is_special = os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/"))
     path = Path(path)
-    if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/")):
-        return True
-    return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _full_disk(error: OSError, path: str | os.PathLike) -> OSError:
-    """The error itself, or one clear line where the disk is full."""
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT) or error.strerror is None:
-        return error
-    clear = OSError(
-        f"The disk that holds {Path(path).parent} is full: {path} was not saved. Free some space "
-        "or save elsewhere."
-    )
-    clear.errno = error.errno
-    return clear
+    return is_special or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 @contextlib.contextmanager
@@ -95,13 +84,6 @@ def replacing(path: str | os.PathLike | None, *, parents: bool = False) -> Itera
         A device or a pipe is written to directly.
     parents : bool, default=False
         Make the folders that lead to the file; else they must exist.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(Path(folder) / "a.txt") as file:
-    ...         n = file.write(b"whole")
-    ...     (Path(folder) / "a.txt").read_text()
-    'whole'
     """
     if path is None or str(path) == "-":
         yield sys.stdout.buffer
@@ -159,38 +141,42 @@ def _hidden_name(place: Path, path: str | os.PathLike) -> Iterator[Path]:
     """A name for what will be moved to `place`; what is still there at the end is removed."""
     hidden = place.parent / f".{place.name}.saving-{secrets.token_hex(4)}"
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        hidden.touch()
-        hidden.unlink()
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _full_disk(error, path) from None
-        raise type(error)(
-            f"The output must be a place that can be written to. Got {path} instead "
-            f"({error.strerror}). Choose another place."
-        ) from None
-    try:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            hidden.touch()
+            hidden.unlink()
+        except OSError as error:
+            if error.errno in _FULL:
+                raise
+            raise type(error)(
+                f"The output must be a place that can be written to. Got {path} instead "
+                f"({error.strerror}). Choose another place."
+            ) from None
         yield hidden
     except OSError as error:
-        raise _full_disk(error, path) from None
+        if error.errno not in _FULL or error.strerror is None:
+            raise
+        clear = OSError(
+            f"The disk that holds {Path(path).parent} is full: {path} was not saved. Free some "
+            "space or save elsewhere."
+        )
+        clear.errno = error.errno
+        raise clear from None
     finally:
-        if hidden.is_dir():
-            shutil.rmtree(hidden, ignore_errors=True)
-        else:
-            with contextlib.suppress(OSError):
-                hidden.unlink(missing_ok=True)
+        shutil.rmtree(hidden, ignore_errors=True)  # a folder, or else a file
+        with contextlib.suppress(OSError):
+            hidden.unlink()
 
 
 def _move_folder(hidden: Path, place: Path) -> None:
-    if not place.exists():
-        os.rename(hidden, place)
-        return
     old = place.parent / f".{place.name}.old-{secrets.token_hex(4)}"
-    os.rename(place, old)
+    if place.exists():
+        os.rename(place, old)
     try:
         os.rename(hidden, place)
     except BaseException:
-        os.rename(old, place)
+        if old.exists():
+            os.rename(old, place)
         raise
     shutil.rmtree(old, ignore_errors=True)
 

@@ -21,9 +21,5 @@ def import_optional(module: str, why: str, extra: str | None = None) -> Any:
 
 
 def install_hint(extra: str) -> str:
-    """What to run to install an extra, from the package index and from a checkout.
-
-    >>> install_hint("serve")
-    "Run: pip install 'pacsent[serve]' (in a checkout: pip install '.[serve]')"
-    """
+    """What to run to install an extra, from the package index and from a checkout."""
     return f"Run: pip install 'pacsent[{extra}]' (in a checkout: pip install '.[{extra}]')"

@@ -15,10 +15,7 @@ _SHORT_WORK = 0.5  # seconds before the bar appears: quick work shows none
 
 
 class Bar:
-    """How much of some work is done; the work calls `advance` or `update`, a thread shows it.
-
-    Without a unit only the percentage is shown.
-    """
+    """How much of some work is done, shown by a thread; without a unit only the percentage."""
 
     def __init__(self, description: str, total: float | None, unit: str):
         self.description, self.total, self.unit = description, total, unit
@@ -38,8 +35,7 @@ class Bar:
         """Show the progress until `ended` is set."""
         if not sys.stderr.isatty():
             while not self.ended.wait(PLAIN_EVERY):
-                line = self.line(time.monotonic() - self.started)
-                print(line, file=sys.stderr, flush=True)
+                print(self.line(time.monotonic() - self.started), file=sys.stderr, flush=True)
             return
         if self.ended.wait(_SHORT_WORK):
             return
@@ -98,16 +94,15 @@ def bar(
 ) -> Iterator[Bar]:
     """Show the progress of a `with` block, if `enabled`; yields the `Bar` to update."""
     shown = Bar(description, total, unit)
-    if not enabled:
-        yield shown
-        return
     thread = threading.Thread(target=shown.show, daemon=True)
-    thread.start()
+    if enabled:
+        thread.start()
     try:
         yield shown
     finally:
         shown.ended.set()
-        thread.join()
+        if enabled:
+            thread.join()
 
 
 def _duration(seconds: float) -> str:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 
 def n_cores(root: Path = Path("/sys/fs/cgroup")) -> int:
@@ -72,10 +73,9 @@ def _any_thread_may_limit() -> None:
     """
     import threadpoolctl
 
-    controller = getattr(threadpoolctl, "OpenBLASController", None)
-    clear = getattr(controller, "clear_controlling_thread", None)
-    if clear is not None:
-        clear(force=True)
+    controller: Any = getattr(threadpoolctl, "OpenBLASController", None)
+    if hasattr(controller, "clear_controlling_thread"):
+        controller.clear_controlling_thread(force=True)
 
 
 def in_order(
@@ -88,19 +88,17 @@ def in_order(
     >>> list(in_order(abs, [-2, 1, -3], 2))
     [2, 1, 3]
     """
-    n = n_threads(n_jobs)
-    items = iter(items)
+    n, items = n_threads(n_jobs), iter(items)
     first = list(itertools.islice(items, 2))
     if n == 1 or len(first) < 2:  # one piece of work: no thread to start
         yield from map(function, itertools.chain(first, items))
         return
-    most = 2 * n if ahead is None else ahead
+    waiting: deque = deque()
     with ThreadPoolExecutor(n) as pool:
-        waiting: deque = deque()
         try:
             for item in itertools.chain(first, items):
                 waiting.append(pool.submit(function, item))
-                if len(waiting) > most:
+                if len(waiting) > (2 * n if ahead is None else ahead):
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

@@ -44,27 +44,17 @@ def parse_lines(text, rows, word_ends, line_ends):
             if negative or text[place] == _PLUS:
                 place += 1
             mantissa, power, n_digits, n_seen = 0, 0, 0, 0
-            while _ZERO <= text[place] <= _NINE:
-                mantissa = (
-                    mantissa * 10 + (np.int64(text[place]) - _ZERO)
-                    if n_digits < _MOST_DIGITS
-                    else 0
-                )
-                n_digits += 1 if mantissa > 0 or n_digits > 0 else 0
-                n_seen += 1
-                place += 1
-            if text[place] == _DOT:
-                place += 1
-                while _ZERO <= text[place] <= _NINE:
-                    mantissa = (
-                        mantissa * 10 + (np.int64(text[place]) - _ZERO)
-                        if n_digits < _MOST_DIGITS
-                        else 0
-                    )
+            after_dot = 0
+            while _ZERO <= text[place] <= _NINE or (text[place] == _DOT and after_dot == 0):
+                if text[place] == _DOT:
+                    after_dot = 1
+                else:
+                    digit = np.int64(text[place]) - _ZERO
+                    mantissa = mantissa * 10 + digit if n_digits < _MOST_DIGITS else 0
                     n_digits += 1 if mantissa > 0 or n_digits > 0 else 0
                     n_seen += 1
-                    power -= 1
-                    place += 1
+                    power -= after_dot
+                place += 1
             if n_seen == 0 or n_digits > _MOST_DIGITS:
                 good = False
                 break

@@ -46,14 +46,9 @@ def tile_of(triple: str, features: str) -> Tile:
     return Tile(8 if "+avx" in has else 4, (4, 3), 4, {4: 3, 1: 4})
 
 
-def _processor():
-    """(triple, name, features) that are compiled for, NUMBA_CPU_NAME and NUMBA_CPU_FEATURES
-    obeyed. They are part of the key of every cached kernel, so that a tile chosen by them and
-    nothing else is too."""
-    return cpu_target.target_context.codegen().magic_tuple()
-
-
-_TRIPLE, PROCESSOR, _FEATURES = _processor()
+# What is compiled for, NUMBA_CPU_NAME and NUMBA_CPU_FEATURES obeyed: part of the key of every
+# cached kernel, so that a tile chosen by it and nothing else is too.
+_TRIPLE, PROCESSOR, _FEATURES = cpu_target.target_context.codegen().magic_tuple()
 TILE = tile_of(_TRIPLE, _FEATURES)
 
 

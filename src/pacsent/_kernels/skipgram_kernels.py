@@ -58,12 +58,6 @@ def _draw(state):
 
 
 @njit(inline="always")
-def _draw_window(state, window):
-    """Uniform on 1..window."""
-    return np.int64(((_draw(state) >> _HALF_WORD) * np.uint64(window)) >> _HALF_WORD) + 1
-
-
-@njit(inline="always")
 def _draw_noise(state, thresholds, aliases):
     """One entry of the alias table: the high half of the bits picks a column, the low half
     decides between it and its alias."""
@@ -287,7 +281,8 @@ def block_draw(tokens, documents, t, n_centres, shape, noise, state, drawn):
     each = np.float32(n_negatives / n_noise)
     first, last = t, t + n_centres - 1
     for c in range(n_centres):
-        reach = _draw_window(state, window)
+        # uniform on 1..window
+        reach = np.int64(((_draw(state) >> _HALF_WORD) * np.uint64(window)) >> _HALF_WORD) + 1
         rows_O[c] = reach  # kept here until the weights are known
         first = min(first, t + c - reach)
         last = max(last, t + c + reach)
@@ -366,20 +361,13 @@ def _draw_until(text, t, stop, shape, noise, state, drawn):
     return block_draw(tokens, documents, t, min(shape[2], stop - t), shape, noise, state, drawn)
 
 
-@njit(inline="always")
-def _rate(span, t):
-    """The learning rate at centre t, linear between its values at both ends."""
-    start, stop, rate_start, rate_stop = span
-    return np.float32(rate_start + (rate_stop - rate_start) * ((t - start) / (stop - start)))
-
-
 @njit(**_OPTIONS)
 def train_blocks(I, O, tokens, documents, span, shape, noise, state):
     """Train on the centres tokens[start:stop] in blocks, in place; (sum of losses, pairs).
 
     span = (start, stop, learning rate at start, at stop); shape as in `block_draw`.
     """
-    start, stop, _, _ = span
+    start, stop, rate_start, rate_stop = span
     text = tokens, documents
     window, _, n_block, _ = shape
     n_I, n_O = _most_rows(shape)
@@ -391,9 +379,10 @@ def train_blocks(I, O, tokens, documents, span, shape, noise, state):
     for t in range(start, stop, n_block):
         coming = _draw_until(text, t + n_block, stop, shape, noise, state, after)
         if pairs > 0:
-            rate, band = _rate(span, t), (n_block, window, t - first)
+            rate = rate_start + (rate_stop - rate_start) * ((t - start) / (stop - start))
+            band = (n_block, window, t - first)
             rows, ahead = (drawn[0][:n_rows], drawn[1]), (I, after[0][: coming[1]], O, after[1])
-            loss += block_step(I, O, rows, drawn[2], rate, buffers, band, ahead)
+            loss += block_step(I, O, rows, drawn[2], np.float32(rate), buffers, band, ahead)
             n_pairs += pairs
         pairs, n_rows, first = coming
         drawn, after = after, drawn

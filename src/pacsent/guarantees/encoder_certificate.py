@@ -20,7 +20,6 @@ from pacsent.guarantees.error_certificate import candidates
 from pacsent.guarantees.independence import as_seed
 from pacsent.maths.checks import check_count, check_probability, is_number
 from pacsent.text.encoded import Encoded, LowCoverageWarning
-from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.vectors import WordVectors
 
 ROUNDING = 1e-12  # relative; sums in float64 are off by less
@@ -368,7 +367,7 @@ def _provenance(encoder, encoded) -> tuple[np.ndarray, dict[str, str]]:
     if fingerprint is None:
         note = "The word vectors have no fingerprint of the training text."
         return is_seen, {"provenance": "unknown", "provenance_note": note}
-    is_seen |= fingerprint.overlap(Fingerprint.hashes(words.vocabulary, encoded))
+    is_seen |= fingerprint.overlap(words.vocabulary, encoded)
     typical = int(np.median(np.diff(encoded.offsets))) if encoded.n_sentences else 0
     note = (
         f"The word vectors have {fingerprint.documents.size + fingerprint.runs.size:,} "

@@ -7,7 +7,6 @@ import itertools
 import json
 import logging
 import os
-import queue
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -87,12 +86,8 @@ class Corpus:
                 f"A corpus must be a folder with a corpus.json. Got {directory} instead. "
                 "Make one with Corpus.build."
             )
-        try:
-            about = json.loads((self.directory / "corpus.json").read_bytes())
-            intact = about.pop("checksum") == checksum_of_json(about)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            intact = False
-        if not intact or about.get("format_version") != 1:
+        about = checked_json((self.directory / "corpus.json").read_bytes())
+        if about is None:
             raise self._damaged("corpus.json")
         self.n_tokens, self.n_unknown = about["n_tokens"], about["n_unknown"]
         self.n_documents, self.min_count = about["n_documents"], about["min_count"]
@@ -109,8 +104,7 @@ class Corpus:
         normalise: Any = about["normalise"] or _missing_tokeniser
         if normalise == TOKENIZER:
             normalise = Pieces((self.directory / _TOKENIZER_FILE).read_text(encoding="utf-8"))
-        counts = [int(count) for _, _, count in pairs]
-        self.vocabulary = Vocabulary(words, counts, normalise=normalise)
+        self.vocabulary = Vocabulary(words, [int(n) for _, _, n in pairs], normalise=normalise)
         self._checked = False
 
     def check(self) -> None:
@@ -220,6 +214,16 @@ class Corpus:
         return corpus
 
 
+def checked_json(content: bytes) -> dict | None:
+    """An object of JSON whose checksum and format version are right; None if it is damaged."""
+    try:
+        about = json.loads(content)
+        intact = about.pop("checksum") == checksum_of_json(about) and about["format_version"] == 1
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return about if intact else None
+
+
 def _missing_tokeniser(sentence: str) -> list[str]:
     raise ValueError(
         "Raw text needs the tokeniser this corpus was built with, a function, which a file cannot "
@@ -248,26 +252,23 @@ class _WordCounter:
         self.counts = np.zeros(self.n_words, dtype=np.int64)
         self.table = np.zeros((0, 2), dtype=np.uint64)
 
-    def _make_room(self, n_words: int, n_bytes: int):
-        """Make the arrays and the table large enough for more words."""
+    def _make_room(self, n_words: int, n_bytes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(hash table, bytes, offsets) of the words, made large enough for more."""
         need = self.n_words + n_words
         if self.counts.size < need:
-            grown = max(need, 2 * self.counts.size)
-            self.counts = _grown(self.counts, grown)
-            self.word_offsets = _grown(self.word_offsets, grown + 1)
+            size = max(need, 2 * self.counts.size)
+            self.counts = _grown(self.counts, size)
+            self.word_offsets = _grown(self.word_offsets, size + 1)
         n_used = int(self.word_offsets[self.n_words])
         if self.word_bytes.size < n_used + n_bytes:
-            grown = max(n_used + n_bytes, 2 * self.word_bytes.size)
-            self.word_bytes = _grown(self.word_bytes, grown)
+            size = max(n_used + n_bytes, 2 * self.word_bytes.size)
+            self.word_bytes = _grown(self.word_bytes, size)
         if len(self.table) < n_slots(need):
             self.table = np.zeros((n_slots(need), 2), dtype=np.uint64)
             offsets = self.word_offsets[: self.n_words + 1]
             with np.errstate(over="ignore"):
                 words = frozen(self.table), frozen(self.word_bytes), frozen(offsets)
                 self.kernels.build_table(self.table, words)
-
-    @property
-    def words(self):
         return self.table, self.word_bytes, self.word_offsets
 
     @np.errstate(over="ignore")  # the hash wraps around on purpose
@@ -279,9 +280,9 @@ class _WordCounter:
             at = np.array([0, chunk.bounds[0], 0, self.n_words])
             done = False
             while not done:  # a thread has few of the words that a chunk could hold
-                self._make_room(self.kernels.ROOM, chunk.data.size)
+                words = self._make_room(self.kernels.ROOM, chunk.data.size)
                 done = self.kernels.count_paper(
-                    chunk.data, chunk.bounds, self.words, self.counts, ids, ends, at, self.room
+                    chunk.data, chunk.bounds, words, self.counts, ids, ends, at, self.room
                 )
                 self.n_words = int(at[3])
             return ids[: at[2]], ends[: chunk.n_ends]
@@ -296,16 +297,14 @@ class _WordCounter:
 
     def add_words(self, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Ids of words given one by one, new ones added."""
-        self._make_room(starts.size - 1, data.size)
+        words = self._make_room(starts.size - 1, data.size)
         with np.errstate(over="ignore"):
-            ids, self.n_words = self.kernels.merge_words(data, starts, self.words, self.n_words)
+            ids, self.n_words = self.kernels.merge_words(data, starts, words, self.n_words)
         return ids
 
 
 def _grown(array: np.ndarray, size: int) -> np.ndarray:
-    grown = np.zeros(size, dtype=array.dtype)
-    grown[: array.size] = array
-    return grown
+    return np.concatenate([array, np.zeros(size - array.size, dtype=array.dtype)])
 
 
 class _CorpusBuilder:
@@ -313,34 +312,28 @@ class _CorpusBuilder:
     ones."""
 
     def __init__(self, folder: Path, empty: Vocabulary, n_threads: int, verbose: bool):
-        self.folder, self.empty, self.n_threads = folder, empty, n_threads
-        self.verbose = verbose
+        self.folder, self.empty, self.n_threads, self.verbose = folder, empty, n_threads, verbose
         self.counters = [_WordCounter() for _ in range(n_threads)]
         self.spans: list[tuple[int, int, int]] = []  # counter, ids and ends of each chunk
         self.n_characters = self.n_foreign = 0  # characters or bytes, and those that are not ASCII
 
     def count(self, source: Any) -> None:
         """Pass 1: all words get provisional ids, which are written to the folder."""
-        free: queue.SimpleQueue = queue.SimpleQueue()
-        for number in range(self.n_threads):
-            free.put(number)
+        free = list(range(self.n_threads))  # as many as threads work at a time
 
         def count_chunk(chunk):
-            number = free.get()
+            number = free.pop()
             try:
                 return number, *self.counters[number].count(chunk, self.empty)
             finally:
-                free.put(number)
+                free.append(number)
 
         chunks = self._iter_chunks(source)
-        with (
-            open(self.folder / "provisional_ids", "wb") as ids_file,
-            open(self.folder / "provisional_ends", "wb") as ends_file,
-        ):
+        with open(self.folder / "provisional", "wb") as file:
             for number, ids, ends in threads.in_order(count_chunk, chunks, self.n_threads):
                 self.spans.append((number, ids.size, ends.size))
-                ids_file.write(ids.data)
-                ends_file.write(ends.data)
+                file.write(ids.data)
+                file.write(ends.data)
 
     def _iter_chunks(self, source: Any) -> Iterator[_TextChunk]:
         if isinstance(source, Encoded):
@@ -353,7 +346,15 @@ class _CorpusBuilder:
         source = iter(as_sentences(source, "The source"))
         head = list(itertools.islice(source, 10))
         if head and isinstance(head[0], os.PathLike):
-            yield from self._iter_file_chunks([*head, *source])
+            cut, n_before, paths = _CUTS[self.empty.normalise_name], 0, [*head, *source]
+            total = reading.total_size(paths)
+            with progress.bar("Counting words", total=total, unit="B", enabled=self.verbose) as bar:
+                for path in paths:
+                    with reading.Source(path) as file:
+                        for offset, block in reading.iter_chunks(file, cut, _CHUNK_BYTES):
+                            yield self._file_chunk(block, file.name, offset)
+                            bar.update(n_before + file.consumed)
+                        n_before += file.consumed
             return
         names = [item for item in head if isinstance(item, str) and len(item) < 4096]
         if head and len(names) == len(head) and all(map(os.path.isfile, names)):
@@ -362,27 +363,15 @@ class _CorpusBuilder:
                 f"{names[0]!r}, which name files, instead. Pass [Path({names[0]!r}), ...]."
             )
         with progress.bar("Counting words", unit="documents", enabled=self.verbose) as bar:
-            for batch in iter_batches(itertools.chain(head, source)):
-                n = len(batch.sentences)
-                chunk = _TextChunk(batch.sentences, None, n)
-                if batch.raw and self.empty.normalise == "paper":
-                    chunk = _TextChunk(*as_ascii(batch.sentences), n)
+            for texts, raw in iter_batches(itertools.chain(head, source)):
+                chunk = _TextChunk(texts, None, len(texts))
+                if raw and self.empty.normalise == "paper":
+                    chunk = _TextChunk(*as_ascii(texts), len(texts))
                     self.n_characters += chunk.data.size
-                    plain = "".join(batch.sentences).encode("ascii", "ignore")
+                    plain = "".join(texts).encode("ascii", "ignore")
                     self.n_foreign += chunk.data.size - len(plain)
                 yield chunk
-                bar.advance(n)
-
-    def _iter_file_chunks(self, paths: list) -> Iterator[_TextChunk]:
-        cut, n_before = _CUTS[self.empty.normalise_name], 0
-        total = reading.total_size(paths)
-        with progress.bar("Counting words", total=total, unit="B", enabled=self.verbose) as bar:
-            for path in paths:
-                with reading.Source(path) as source:
-                    for offset, block in reading.iter_chunks(source, cut, _CHUNK_BYTES):
-                        yield self._file_chunk(block, source.name, offset)
-                        bar.update(n_before + source.consumed)
-                    n_before += source.consumed
+                bar.advance(len(texts))
 
     def _file_chunk(self, block: bytes, name: str, offset: int) -> _TextChunk:
         closed = block.endswith(b"\n")
@@ -455,16 +444,15 @@ class _CorpusBuilder:
         n_tokens, n_documents, of_ids = 0, 0, hashlib.sha256()
         total = sum(n_ids for _, n_ids, _ in self.spans)
         with (
-            open(self.folder / "provisional_ids", "rb") as ids_file,
-            open(self.folder / "provisional_ends", "rb") as ends_file,
+            open(self.folder / "provisional", "rb") as provisional,
             open(self.folder / "ids.i32", "wb") as ids_out,
             open(self.folder / "offsets.i64", "wb") as offsets_out,
             progress.bar("Writing ids", total=total, unit="tokens", enabled=self.verbose) as bar,
         ):
             offsets_out.write(np.zeros(1, "<i8").data)
             for number, n_ids, n_ends in self.spans:
-                ids = np.fromfile(ids_file, np.int32, n_ids)
-                ends = np.fromfile(ends_file, np.int64, n_ends)
+                ids = np.fromfile(provisional, np.int32, n_ids)
+                ends = np.fromfile(provisional, np.int64, n_ends)
                 little_endian = raw_bytes(ids[: renumber(ids, ends, final_ids[number])], "<i4")
                 of_ids.update(little_endian)
                 ids_out.write(little_endian)
@@ -472,18 +460,15 @@ class _CorpusBuilder:
                 n_tokens += len(little_endian)
                 n_documents += n_ends
                 bar.update(n_tokens)
-        for name in ("provisional_ids", "provisional_ends"):
-            (self.folder / name).unlink()
+        (self.folder / "provisional").unlink()
         with open(self.folder / "vocabulary.tsv", "wb") as file:
             file.writelines(b"%s\t%d\n" % pair for pair in zip(words, counts.tolist()))
         if isinstance(self.empty.normalise, Pieces):
             definition = self.empty.normalise.definition
             (self.folder / _TOKENIZER_FILE).write_text(definition, encoding="utf-8")
-        sizes = np.fromiter(map(len, words), np.int64, len(words))
-        arrays = {
-            "word_bytes": np.frombuffer(b"".join(words), dtype=np.uint8),
-            "word_offsets": np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
-        }
+        sizes = np.array([0, *map(len, words)], dtype=np.int64)
+        word_bytes = np.frombuffer(b"".join(words), dtype=np.uint8)
+        arrays: dict = {"word_bytes": word_bytes, "word_offsets": np.cumsum(sizes)}
         offsets = np.memmap(self.folder / "offsets.i64", dtype="<i8", mode="r")
         return {
             "n_documents": n_documents,

@@ -6,7 +6,7 @@ documents or long passages share kept hashes, whatever the order and however the
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,8 +31,7 @@ class Fingerprint:
     >>> from pacsent import Vocabulary
     >>> vocabulary = Vocabulary(["a", "b", "c"])
     >>> text = vocabulary.encode(["a b c a b c a b c", "c c a a b b c c a a"])
-    >>> seen = Fingerprint.of(vocabulary, text)
-    >>> seen.overlap(Fingerprint.hashes(vocabulary, text)).tolist()
+    >>> Fingerprint.of(vocabulary, text).overlap(vocabulary, text).tolist()
     [True, True]
     """
 
@@ -52,30 +51,21 @@ class Fingerprint:
         kept = [np.zeros(0, np.uint64), np.zeros(0, np.uint64)]
         n = [0, 0]
         for block in _blocks(vocabulary, encoded.ids, encoded.offsets):
-            for i in (0, 1):
-                hashes = block[i]
+            for i, hashes in enumerate(block[:2]):
                 n[i] += hashes.size
                 if kept[i].size >= most:
                     hashes = hashes[hashes <= kept[i][-1]]
                 kept[i] = np.union1d(kept[i], hashes)[:most]
         return cls(kept[0], kept[1], n[0], n[1], most)
 
-    @staticmethod
-    def hashes(vocabulary: "Vocabulary", encoded: Encoded) -> "DocumentHashes":
-        """All hashes of some texts, by document: what `overlap` is asked with."""
-        parts = list(_blocks(vocabulary, encoded.ids, encoded.offsets))
-        return DocumentHashes(encoded.n_sentences, *map(np.concatenate, zip(*parts)))
-
-    def overlap(self, texts: "DocumentHashes") -> np.ndarray:
+    def overlap(self, vocabulary: "Vocabulary", encoded: Encoded) -> np.ndarray:
         """Which documents were seen, as a whole or by a run of words, (n_documents,) bool."""
-        seen = np.zeros(texts.n_documents, dtype=bool)
-        for hashes, rows, kept in (
-            (texts.documents, texts.document_rows, self.documents),
-            (texts.runs, texts.run_rows, self.runs),
-        ):
-            if kept.size:
-                place = np.minimum(np.searchsorted(kept, hashes), kept.size - 1)
-                seen[rows[kept[place] == hashes]] = True
+        seen = np.zeros(encoded.n_sentences, dtype=bool)
+        for block in _blocks(vocabulary, encoded.ids, encoded.offsets):
+            for hashes, rows, kept in zip(block[:2], block[2:], (self.documents, self.runs)):
+                if kept.size:
+                    place = np.minimum(np.searchsorted(kept, hashes), kept.size - 1)
+                    seen[rows[kept[place] == hashes]] = True
         return seen
 
     def chance_to_notice(self, n_words: int) -> float:
@@ -87,16 +77,6 @@ class Fingerprint:
         if n_words < LEAST_WORDS:  # shorter ones are not compared
             documents = 0.0
         return 1.0 - (1.0 - documents) * (1.0 - runs) ** max(0, n_words - RUN + 1)
-
-
-class DocumentHashes(NamedTuple):
-    """Hashes of texts, and which document each is from."""
-
-    n_documents: int
-    documents: np.ndarray
-    runs: np.ndarray
-    document_rows: np.ndarray
-    run_rows: np.ndarray
 
 
 def word_hashes(vocabulary: "Vocabulary") -> np.ndarray:

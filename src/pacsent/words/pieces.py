@@ -145,15 +145,9 @@ def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool 
     )
     tokenizer = library.Tokenizer(library.models.BPE(unk_token=_UNKNOWN, fuse_unk=True))
     steps = library.normalizers
-    tokenizer.normalizer = steps.Sequence(
-        [
-            steps.NFKC(),
-            steps.Lowercase(),
-            steps.Replace("’", "'"),
-            steps.Replace(library.Regex(_NO_WORD), " "),
-            steps.Strip(),
-        ]
-    )
+    replace = steps.Replace("’", "'"), steps.Replace(library.Regex(_NO_WORD), " ")
+    order = [steps.NFKC(), steps.Lowercase(), *replace, steps.Strip()]
+    tokenizer.normalizer = steps.Sequence(order)
     split = library.pre_tokenizers
     tokenizer.pre_tokenizer = split.Sequence([split.WhitespaceSplit(), split.Metaspace()])
     trainer = library.trainers.BpeTrainer(

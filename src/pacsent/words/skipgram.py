@@ -36,9 +36,10 @@ from pacsent.progress import bar
 from pacsent.storage.checksums import checksum_of_json
 from pacsent.text.normalise import TOKENISERS
 from pacsent.threads import n_threads
-from pacsent.words.corpus import Corpus
+from pacsent.words.corpus import Corpus, checked_json
 from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.pieces import Pieces
+from pacsent.words.vector_table import row_blocks
 from pacsent.words.vectors import WordVectors
 
 logger = logging.getLogger(__name__)
@@ -63,9 +64,7 @@ _MIN_COMPARED_WORDS, _MAX_COMPARED_WORDS = 100, 2_000
 # Tokens that a thread takes at a time: a 64th of the corpus, within these limits.
 _MIN_CHUNK_TOKENS = 1_024
 _MAX_CHUNK_TOKENS = 16_384
-
-# Rows copied at once when vectors are initialized, checked or written.
-_ROWS_PER_SLAB = 4_096
+_SLAB = 1 << 20  # numbers copied at once when vectors are initialized, checked or written
 
 # In a `checkpoint_dir`: settings and progress as a line of JSON, then both tables; the text.
 CHECKPOINT, _CORPUS = "checkpoint", "corpus"
@@ -220,14 +219,12 @@ class SkipGram(BaseEstimator):
                 corpus = X
                 corpus.check()
             else:
-                parent = folder
-                if parent is None:
-                    temporary = tempfile.TemporaryDirectory(prefix="pacsent-")
-                    parent = Path(stack.enter_context(temporary))
-                parent.mkdir(parents=True, exist_ok=True)
+                parent: Any = folder
+                if folder is None:
+                    parent = stack.enter_context(tempfile.TemporaryDirectory(prefix="pacsent-"))
                 corpus = Corpus.build(
                     X,
-                    parent / _CORPUS,
+                    Path(parent, _CORPUS),
                     min_count=self.min_count,
                     normalise=self.normalise,
                     n_jobs=self.n_jobs,
@@ -239,13 +236,13 @@ class SkipGram(BaseEstimator):
             if self.n_epochs == "auto":
                 settings["n_epochs"] = _auto_epochs(corpus)
             is_inside = folder is not None and corpus.directory.parent == folder.resolve()
-            random_state = self.random_state if isinstance(self.random_state, Integral) else None
+            is_seed = isinstance(self.random_state, Integral)
             state = {
                 "format_version": 1,
                 "settings": settings,
                 "corpus": _CORPUS if is_inside else str(corpus.directory.resolve()),
                 "n_jobs": self.n_jobs,
-                "random_state": None if random_state is None else int(random_state),
+                "random_state": int(seed) if is_seed else None,
                 "checkpoint_every": float(self.checkpoint_every),
             }
             if folder is not None:
@@ -278,7 +275,16 @@ class SkipGram(BaseEstimator):
             Fitted.
         """
         folder = Path(checkpoint_dir)
-        state = _read_checkpoint(folder)
+        path = folder / CHECKPOINT
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{folder} must be the folder of an unfinished training. It holds no file "
+                f"{CHECKPOINT}. Start the training anew."
+            )
+        with open(path, "rb") as file:
+            state = checked_json(file.readline())
+        if state is None:
+            raise ValueError(f"{path} must be a complete checkpoint. It is damaged. Start anew.")
         settings = state["settings"]
         corpus = Corpus.open(folder / state["corpus"])  # an absolute path stays what it is
         corpus.check()
@@ -312,8 +318,7 @@ class SkipGram(BaseEstimator):
         folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
         record = {name: value for name, value in settings.items() if name != "digest"}
         if self.device != "cpu":
-            train = registry.find("skipgram trainer", self.device.partition(":")[0])
-            assert train is not None
+            train: Any = registry.find("skipgram trainer", self.device.partition(":")[0])
             other = ("min_count", "device", "seed", "digest")
             *vectors, losses = train(
                 corpus,
@@ -377,10 +382,8 @@ def _auto_epochs(corpus: Corpus) -> int:
 
 
 # What decides the vectors, besides text, seed and threads: kept in a checkpoint and recorded.
-_SETTINGS = (
-    "n_dims", "window", "subsample", "n_epochs", "n_negatives", "noise_power", "learning_rate",
-    "min_count", "device",
-)  # fmt: skip
+_SETTINGS = ["n_dims", "window", "subsample", "n_epochs", "n_negatives", "noise_power"]
+_SETTINGS += ["learning_rate", "min_count", "device"]
 
 
 class ChunkTraining:
@@ -420,7 +423,7 @@ class ChunkTraining:
         n_columns = -(-n_dims // 16) * 16
         self.I, self.O = (_allocate(len(vocabulary), n_columns) for _ in range(2))
         rng = np.random.default_rng([settings["seed"], 0])
-        for rows in _slabs(len(vocabulary)):
+        for rows in row_blocks(self.I, _SLAB):
             values = rng.random((rows.stop - rows.start, n_dims), dtype=np.float32)
             values -= np.float32(0.5)
             values /= np.float32(n_dims)
@@ -430,8 +433,6 @@ class ChunkTraining:
         self.chunk = n_tokens
         self.chunks_per_epoch = -(-self.n_tokens // n_tokens)
         self.n_chunks = self.chunks_per_epoch * self.settings["n_epochs"]
-
-    # -- one chunk
 
     def _rate(self, n_words: int) -> float:
         done = n_words / (self.n_tokens * self.settings["n_epochs"])
@@ -477,8 +478,6 @@ class ChunkTraining:
         with self.lock:
             self.sums[epoch] += sums
             self.words_done += stop - start
-
-    # -- all chunks
 
     def run(self, checkpoint_every: float, verbose: bool) -> None:
         """Train to the end, with a checkpoint every some seconds if a folder is kept."""
@@ -535,15 +534,16 @@ class ChunkTraining:
     def losses(self) -> list[float]:
         """Mean loss of a pair, one number for each epoch; nan if there was no pair."""
         with np.errstate(invalid="ignore"):
-            return [float(loss) for loss in self.sums[:, 0] / self.sums[:, 1]]
+            return (self.sums[:, 0] / self.sums[:, 1]).tolist()
 
-    def vectors(self) -> tuple[np.ndarray, np.ndarray]:
+    def vectors(self) -> list[np.ndarray]:
         """Input and output vectors, the padding of their rows removed without a copy."""
         n_words, n_dims = len(self.I), self.settings["n_dims"]
+        vectors = []
         for padded in (self.I, self.O):
             # Rows move together within the memory they have: a second copy may not fit.
             flat = padded.reshape(-1)
-            for rows in _slabs(n_words):
+            for rows in row_blocks(padded, _SLAB):
                 values = padded[rows, :n_dims].copy()
                 if not np.isfinite(values).all():
                     raise ValueError(
@@ -551,11 +551,8 @@ class ChunkTraining:
                         f"learning_rate (now {self.settings['learning_rate']})."
                     )
                 flat[rows.start * n_dims : rows.stop * n_dims] = values.reshape(-1)
-        size = n_words * n_dims
-        I, O = (padded.reshape(-1)[:size].reshape(n_words, n_dims) for padded in (self.I, self.O))
-        return I, O
-
-    # -- checkpoints
+            vectors.append(flat[: n_words * n_dims].reshape(n_words, n_dims))
+        return vectors
 
     def keep_in(self, folder: Path, state: dict) -> None:
         """Keep checkpoints in `folder` from now on, and continue with the one in `state`."""
@@ -565,18 +562,16 @@ class ChunkTraining:
         self._set_chunk(state["chunk"])  # as it was then: its number counts chunks of that size
         self.next_chunk = state["next_chunk"]
         self.words_done, self.sums = state["words_done"], np.array(state["sums"])
+        tables = self.I, self.O
         with open(folder / CHECKPOINT, "rb") as file:
             file.readline()
-            n_bytes = [file.readinto(table.data.cast("B")) for table in (self.I, self.O)]
-        is_finite = all(
-            np.isfinite(table[rows]).all()
-            for table in (self.I, self.O)
-            for rows in _slabs(len(table))
-        )
-        if sum(n_bytes) != self.I.nbytes + self.O.nbytes or not is_finite:
+            n_bytes = sum(file.readinto(table.data.cast("B")) for table in tables)
+        slabs = row_blocks(self.I, _SLAB)
+        is_finite = all(np.isfinite(table[rows]).all() for rows in slabs for table in tables)
+        if n_bytes != 2 * self.I.nbytes or not is_finite:
             raise ValueError(
-                f"{folder / CHECKPOINT} must hold {self.I.nbytes + self.O.nbytes:,} bytes of "
-                f"finite numbers. Got {sum(n_bytes):,}, or others, instead. Start anew."
+                f"{folder / CHECKPOINT} must hold {2 * self.I.nbytes:,} bytes of "
+                f"finite numbers. Got {n_bytes:,}, or others, instead. Start anew."
             )
 
     def save(self) -> None:
@@ -605,25 +600,6 @@ def _write_checkpoint(folder: Path, state: dict, tables: Iterable[np.ndarray] = 
             file.write(table.data)
 
 
-def _read_checkpoint(folder: Path) -> dict:
-    """Settings and progress of an unfinished training, the checksum verified."""
-    path = folder / CHECKPOINT
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{folder} must be the folder of an unfinished training. It holds no file "
-            f"{CHECKPOINT}. Start the training anew."
-        )
-    try:
-        with open(path, "rb") as file:
-            state = json.loads(file.readline())
-        intact = state.pop("checksum") == checksum_of_json(state) and state["format_version"] == 1
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        intact = False
-    if not intact:
-        raise ValueError(f"{path} must be a complete checkpoint. It is damaged. Start anew.")
-    return state
-
-
 def forget(checkpoint_dir: str | os.PathLike) -> None:
     """Delete what a finished training left in its `checkpoint_dir`; nothing else that is there."""
     folder = Path(checkpoint_dir)
@@ -643,8 +619,3 @@ def _allocate(n_rows: int, n_columns: int) -> np.ndarray:
         with contextlib.suppress(OSError):
             memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, dtype=np.float32).reshape(n_rows, n_columns)
-
-
-def _slabs(n_rows: int):
-    for start in range(0, n_rows, _ROWS_PER_SLAB):
-        yield slice(start, min(start + _ROWS_PER_SLAB, n_rows))

@@ -56,11 +56,10 @@ class Subwords:
         end_of_word = ends[owner]
         # after[k]: where the character that begins at first_byte[k] stops, within its word
         after = np.minimum(np.append(first_byte[1:], text.size), end_of_word)
-        following = np.arange(1, first_byte.size + 1)
         hashes = np.full(first_byte.size, _FNV_START, dtype=np.uint32)
         character = np.arange(first_byte.size)  # the character to take next, for each beginning
         alive = np.arange(first_byte.size)
-        row_parts, owner_parts, place_parts = [], [], []
+        row_parts, place_parts = [np.empty(0, np.uint32)], [np.empty(0, np.int64)]
         for n in range(1, self.max_n + 1):
             place, stop = first_byte[character[alive]].copy(), after[character[alive]]
             while True:  # the bytes of one character, four at most in valid UTF-8
@@ -78,18 +77,14 @@ class Subwords:
                     last = after[alive] == end_of_word[alive]
                     kept = alive[~(first | last)]
                 row_parts.append(hashes[kept] % np.uint32(len(self.vectors)))
-                owner_parts.append(owner[kept])
                 place_parts.append(kept)
-            character[alive] = following[character[alive]]
-            in_word = character[alive] < first_byte.size
-            alive = alive[in_word]
+            character[alive] += 1
+            alive = alive[character[alive] < first_byte.size]
             alive = alive[owner[character[alive]] == owner[alive]]
             if alive.size == 0:
                 break
-        rows = np.concatenate(row_parts) if row_parts else np.empty(0, np.uint32)
-        owners = np.concatenate(owner_parts) if owner_parts else np.empty(0, np.int64)
-        places = np.concatenate(place_parts) if place_parts else np.empty(0, np.int64)
+        places = np.concatenate(place_parts)
         order = np.argsort(places, kind="stable")  # by beginning, then by length, as fastText
-        counts = np.bincount(owners, minlength=len(words))
+        counts = np.bincount(owner[places], minlength=len(words))
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        return rows[order].astype(np.int64), offsets
+        return np.concatenate(row_parts)[order].astype(np.int64), offsets

@@ -6,7 +6,7 @@ import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,13 +29,6 @@ _MAX_DICT_CHARACTERS, _MAX_DICT_WORDS = 1 << 12, 1 << 18
 _MAX_SPLIT_BYTES = 64  # longer unknown words are not split into subwords
 _NO_ASCII_WORD = re.compile(r"(?<!\S)[^\sA-Za-z0-9]+(?!\S)")  # between spaces
 _BEYOND_PUNCTUATION = re.compile("[^\x00-\xbf\u2000-\u206f]")
-
-
-class TextBatch(NamedTuple):
-    """Sentences of one form, to be encoded together."""
-
-    sentences: list  # all str, or all token lists
-    raw: bool  # whether they are str
 
 
 def encode_texts(
@@ -107,20 +100,15 @@ def count_dropped(texts: list[str]) -> np.ndarray:
     return n_dropped
 
 
-def _encode_batch(vocabulary: "Vocabulary", batch: TextBatch) -> Encoded:
-    encoded = _encode_tokens(vocabulary, batch)
-    if batch.raw and vocabulary.normalise == "paper":
-        encoded = encoded._replace(n_unknown=encoded.n_unknown + count_dropped(batch.sentences))
-    return encoded
-
-
-def _encode_tokens(vocabulary: "Vocabulary", batch: TextBatch) -> Encoded:
-    sentences, normalise = batch.sentences, vocabulary.normalise
-    is_small = len(vocabulary) <= _MAX_DICT_WORDS and _size(sentences) <= _MAX_DICT_CHARACTERS
-    compiled = batch.raw and not is_small
+def _encode_batch(vocabulary: "Vocabulary", batch: tuple[list, bool]) -> Encoded:
+    (sentences, raw), normalise = batch, vocabulary.normalise
+    n_dropped = count_dropped(sentences) if raw and normalise == "paper" else 0
+    is_small = sum(map(len, sentences)) <= _MAX_DICT_CHARACTERS
+    compiled = raw and not (is_small and len(vocabulary) <= _MAX_DICT_WORDS)
     if compiled and normalise == "paper":
-        return _encode_paper(vocabulary, *as_ascii(sentences))
-    if batch.raw and isinstance(normalise, Pieces):
+        ids, offsets, n_unknown = _encode_paper(vocabulary, *as_ascii(sentences))
+        return Encoded(ids, offsets, n_unknown + n_dropped)
+    if raw and isinstance(normalise, Pieces):
         numbers, ends = normalise.numbers(sentences)
         ids = vocabulary.token_rows[numbers]
     elif compiled and normalise == "unicode":
@@ -131,28 +119,19 @@ def _encode_tokens(vocabulary: "Vocabulary", batch: TextBatch) -> Encoded:
         tokens = itertools.chain.from_iterable(lists)
         ids = np.fromiter(map(vocabulary.index.get, tokens, itertools.repeat(-1)), np.int32)
     ends = np.concatenate([np.zeros(1, dtype=np.int64), ends])
-    if vocabulary.unknown == "pieces" and (ids < 0).any():
-        return _split_unknown(vocabulary, sentences, ids, ends)
-    n_known = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ids >= 0)])
-    offsets = n_known[ends]
-    return Encoded(ids[ids >= 0], offsets, np.diff(ends) - np.diff(offsets))
-
-
-def _split_unknown(
-    vocabulary: "Vocabulary", sentences: list, ids: np.ndarray, ends: np.ndarray
-) -> Encoded:
-    """Ids with -1 for unknown words, which become their subwords."""
-    tokens = list(itertools.chain.from_iterable(map(vocabulary.tokens, sentences)))
-    unknown = np.flatnonzero(ids < 0)
-    words, places = np.unique([tokens[t] for t in unknown], return_inverse=True)
-    subwords = [_subword_ids(word, vocabulary.index) for word in words.tolist()]
-    n_ids = np.ones(ids.size, dtype=np.int64)
-    n_ids[unknown] = [len(subwords[place]) for place in places]
+    n_ids = (ids >= 0).astype(np.int64)  # of each token; unknown words may become subwords
+    flat = ids[ids >= 0]
+    if vocabulary.unknown == "pieces" and flat.size < ids.size:
+        unknown = ids < 0
+        tokenised = itertools.chain.from_iterable(map(vocabulary.tokens, sentences))
+        words = list(itertools.compress(tokenised, unknown))
+        subwords = {word: _subword_ids(word, vocabulary.index) for word in set(words)}
+        n_ids[unknown] = [len(subwords[word]) for word in words]
+        flat = np.repeat(ids, n_ids)
+        flat[flat < 0] = [i for word in words for i in subwords[word]]
     starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_ids)])
-    flat = np.repeat(ids, n_ids)
-    flat[flat < 0] = list(itertools.chain.from_iterable(subwords[place] for place in places))
-    n_dropped = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_ids == 0)])
-    return Encoded(flat, starts[ends], np.diff(n_dropped[ends]))
+    n_lost = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_ids == 0)])
+    return Encoded(flat, starts[ends], np.diff(n_lost[ends]) + n_dropped)
 
 
 def _subword_ids(word: str, index: dict[str, int]) -> list[int]:
@@ -218,38 +197,30 @@ def unicode_ids(sentences: list[str], ids_of: Callable) -> tuple[np.ndarray, np.
     return np.concatenate(ids)[order], np.cumsum(n_tokens)
 
 
-def iter_batches(X: Iterable, first_row: int = 0) -> Iterator[TextBatch]:
-    """Sentences in lists of about _BATCH_CHARACTERS, strings and token lists apart.
+def iter_batches(X: Iterable, first_row: int = 0) -> Iterator[tuple[list, bool]]:
+    """Lists of about _BATCH_CHARACTERS, all str or all token lists, and whether they are str.
 
     `first_row` is the number of the first one, for messages.
     """
     X = as_sentences(X)
-    is_short = isinstance(X, list) and len(X) <= 1 << 12 and _all_strings(X)
+    is_short = isinstance(X, list) and len(X) <= 1 << 12 and set(map(type, X)) == {str}
     # The usual case: one batch
-    if isinstance(X, list) and is_short and _size(X) <= _BATCH_CHARACTERS:
-        yield TextBatch(X, True)
+    if isinstance(X, list) and is_short and sum(map(len, X)) <= _BATCH_CHARACTERS:
+        yield X, True
         return
     sentences = iter(X)
     size, row = 16, first_row
     while block := list(itertools.islice(sentences, size)):
         runs = itertools.groupby(block, lambda sentence: isinstance(sentence, str))
-        for raw, run in [(True, block)] if _all_strings(block) else runs:
-            batch = TextBatch(list(run), raw)
+        for raw, run in [(True, block)] if set(map(type, block)) == {str} else runs:
+            texts = list(run)
             if not raw:
-                _check_token_lists(batch.sentences, row)
-            yield batch
-            row += len(batch.sentences)
+                _check_token_lists(texts, row)
+            yield texts, raw
+            row += len(texts)
         # the sentences so far show how many make a batch
-        fitting = max(1, size * _BATCH_CHARACTERS // max(_size(block), 1))
+        fitting = max(1, size * _BATCH_CHARACTERS // max(sum(map(len, block)), 1))
         size = min(fitting, 4 * size, _MAX_BATCH_TEXTS)
-
-
-def _all_strings(sentences: list) -> bool:
-    return set(map(type, sentences)) == {str}
-
-
-def _size(sentences: Iterable) -> int:
-    return sum(map(len, sentences))
 
 
 def _check_token_lists(sentences: list, first_row: int) -> None:

@@ -17,14 +17,13 @@ from pacsent.words.vocabulary import Vocabulary
 from pacsent.words.word_table import is_memory_mapped
 
 BITS = (1, 2, 4, 8)
-# the levels that lose least of a normal distribution (Max, 1960), the negative ones left out
+# the levels that lose least of a normal distribution (Max, 1960)
+_UPPER = [0.7979], [0.4528, 1.510], [0.1284, 0.3881, 0.6568, 0.9424, 1.256, 1.618, 2.069, 2.733]
 _LEVELS = {
-    1: (0.7979,),
-    2: (0.4528, 1.510),
-    4: (0.1284, 0.3881, 0.6568, 0.9424, 1.256, 1.618, 2.069, 2.733),
+    bits: np.array([-level for level in upper[::-1]] + upper, dtype=np.float32)
+    for bits, upper in zip(BITS, _UPPER)
 }
 _ROWS_PER_BLOCK = 512  # unpacked at once: they stay in the cache
-_NUMBERS_PER_BLOCK = 1 << 22  # read at a time if a whole table is read
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,9 +41,8 @@ class Packed:
     def __post_init__(self):
         n_words, n_head = (self.head.shape + (0, 0))[:2]
         n_dims = self.centre.size
-        n_bytes = -(-(n_dims - n_head) * self.bits // 8)
         expected = {
-            "codes": ("uint8", (n_words, n_bytes)),
+            "codes": ("uint8", (n_words, -(-(n_dims - n_head) * self.bits // 8))),
             "head": ("int8", (n_words, n_head)),
             "scales": ("float16", (n_words,)),
             "centre": ("float32", (n_dims,)),
@@ -80,7 +78,7 @@ class Packed:
         else:
             shifts = np.arange(0, 8, self.bits)
             codes = (np.arange(256)[:, None] >> shifts) & (2**self.bits - 1)
-            values = _levels(self.bits)[codes]
+            values = _LEVELS[self.bits][codes]
         scales = np.asarray(self.scales, dtype=np.float32)[:, None]
         for start in range(0, n_words, _ROWS_PER_BLOCK):
             rows = slice(start, start + _ROWS_PER_BLOCK)
@@ -128,7 +126,20 @@ class VectorTable:
         if isinstance(array, Packed):
             array = checked_table(self.name, array.unpack())
         for rows in row_blocks(array):
-            self.check_finite(array[rows], np.arange(rows.start, rows.stop))
+            block = array[rows]
+            if block.dtype == np.float16:
+                # All bits of the exponent mean infinity or NaN; isfinite is slow for float16.
+                exponent = np.uint16(0x7C00)
+                finite = ((block.view(np.uint16) & exponent) != exponent).all(axis=1)
+            else:
+                finite = np.isfinite(block).all(axis=1)
+            if not finite.all():
+                row = rows.start + int(np.argmin(finite))
+                raise ValueError(
+                    f"{self.name} must be finite numbers. Got NaN or infinity in row {row:,} "
+                    f"({self.vocabulary.words[row]!r}) instead. Train again with a smaller "
+                    "learning rate, or repair the file."
+                )
         return array
 
     @cached_property
@@ -139,22 +150,6 @@ class VectorTable:
             block = self.array[rows].astype(np.float32, copy=False)
             norms[rows] = np.sqrt(np.einsum("ij,ij->i", block, block))
         return norms
-
-    def check_finite(self, block: np.ndarray, ids: np.ndarray) -> None:
-        """Raise ValueError for NaN or infinity in the rows of these words."""
-        if block.dtype == np.float16:
-            # All bits of the exponent mean infinity or NaN; isfinite is slow for float16.
-            exponent = np.uint16(0x7C00)
-            finite = ((block.view(np.uint16) & exponent) != exponent).all(axis=1)
-        else:
-            finite = np.isfinite(block).all(axis=1)
-        if not finite.all():
-            row = int(ids[np.argmin(finite)])
-            raise ValueError(
-                f"{self.name} must be finite numbers. Got NaN or infinity in row {row:,} "
-                f"({self.vocabulary.words[row]!r}) instead. Train again with a smaller learning "
-                "rate, or repair the file."
-            )
 
 
 def checked_table(name: str, table: np.ndarray) -> np.ndarray:
@@ -178,26 +173,15 @@ def checked_table(name: str, table: np.ndarray) -> np.ndarray:
     return view
 
 
-def row_blocks(table: np.ndarray) -> Iterator[slice]:
-    """Slices of rows that together contain all of a table."""
-    n_rows = max(1, _NUMBERS_PER_BLOCK // max(1, table.shape[1]))
+def row_blocks(table: np.ndarray, n_numbers: int = 1 << 22) -> Iterator[slice]:
+    """Slices of rows that together contain all of a table, at most `n_numbers` each."""
+    n_rows = max(1, n_numbers // max(1, table.shape[1]))
     for start in range(0, len(table), n_rows):
         yield slice(start, min(start + n_rows, len(table)))
 
 
-def _levels(bits: int) -> np.ndarray:
-    upper = np.array(_LEVELS[bits], dtype=np.float32)
-    return np.concatenate([-upper[::-1], upper])
-
-
 def pack(table: np.ndarray, bits: int, n_head: int = 16) -> Packed:
-    """Compress a table: `bits` for every number but the first `n_head` columns, which get 8.
-
-    >>> table = np.random.default_rng(0).normal(size=(50, 24)).astype(np.float32)
-    >>> packed = pack(table, bits=4, n_head=8)
-    >>> bool(np.abs(packed.unpack() - table).max() < 1)
-    True
-    """
+    """Compress a table: `bits` for every number but the first `n_head` columns, which get 8."""
     if bits not in BITS:
         raise ValueError(f"bits must be one of {BITS}. Got {bits!r} instead.")
     table = np.asarray(table, dtype=np.float32)
@@ -215,7 +199,7 @@ def pack(table: np.ndarray, bits: int, n_head: int = 16) -> Packed:
         scales = np.nextafter(scales.astype(np.float16), np.float16(np.inf))  # no code over 127
         codes = np.rint(tail / scales.astype(np.float32)[:, None]).astype(np.int8).view(np.uint8)
     else:
-        levels = _levels(bits)
+        levels = _LEVELS[bits]
         length = np.sqrt((tail.astype(float) ** 2).mean(axis=1, keepdims=True)) if tail.size else 1
         unit = tail / np.maximum(length, 1e-12)
         numbers = np.searchsorted((levels[1:] + levels[:-1]) / 2, unit)
@@ -285,5 +269,5 @@ def compress(
         tables = [np.asarray(table, dtype=np.float32) @ turn for table in tables]
     if bits is not None:
         tables = [pack(table, bits) for table in tables]
-    output = tables[1] if len(tables) > 1 else None
-    return words.replace(vocabulary=vocabulary, input_vectors=tables[0], output_vectors=output)
+    names = [f"{name}_vectors" for name in words.tables]
+    return words.replace(vocabulary=vocabulary, **dict(zip(names, tables)))

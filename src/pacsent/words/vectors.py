@@ -25,7 +25,7 @@ from pacsent.words.vocabulary import TOKENIZER, Frozen, Vocabulary
 SENTENCE_ENCODERS = ("mean", "unit")  # encoders that need nothing but the input table
 HASH_TABLE_VERSION = 2  # goes up when the hash function or the layout of the table changes
 _MIN_HASHED_WORDS = 10_000  # words from which the table for looking them up is saved too
-_LINES_PER_BLOCK = 65_536  # of vocabulary.tsv
+_LINES_PER_BLOCK = 65_536  # words written or hashed at once
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
@@ -101,8 +101,6 @@ class WordVectors(Frozen):
                 )
         self._subwords = subwords
 
-    # ---- parts ---------------------------------------------------------------------------------
-
     @property
     def input_vectors(self) -> np.ndarray:
         """The input table, (n_words, n_dims), read-only."""
@@ -133,8 +131,7 @@ class WordVectors(Frozen):
         encoder = self.saved_sentences
         if not isinstance(encoder, str):
             return encoder
-        make_encoder = registry.find("sentence encoder", encoder)
-        assert make_encoder is not None
+        make_encoder: Any = registry.find("sentence encoder", encoder)
         return make_encoder(self)
 
     def encode(self, texts: Any) -> np.ndarray:
@@ -162,8 +159,7 @@ class WordVectors(Frozen):
     @property
     def packed(self) -> dict[str, Packed]:
         """The compressed tables, by name ("input", "output")."""
-        stored = {name: table.stored for name, table in self.tables.items()}
-        return {name: table for name, table in stored.items() if isinstance(table, Packed)}
+        return {n: t.stored for n, t in self.tables.items() if isinstance(t.stored, Packed)}
 
     @property
     def words(self) -> Sequence[str]:
@@ -210,18 +206,11 @@ class WordVectors(Frozen):
         >>> words.replace(corpus_digest="9f2c").corpus_digest
         '9f2c'
         """
-        own = {
-            "vocabulary": self.vocabulary,
-            "input_vectors": self.tables["input"].stored,
-            "output_vectors": self.tables["output"].stored if "output" in self.tables else None,
-            "corpus_digest": self.corpus_digest,
-            "training": self.training,
-            "subwords": self.subwords,
-            "fingerprint": self.fingerprint,
-            "sentences": self._sentences,
-        }
-        if {"vocabulary", "input_vectors"} & set(changes):
-            own["sentences"] = None
+        own = {f"{name}_vectors": table.stored for name, table in self.tables.items()}
+        names = ("vocabulary", "corpus_digest", "training", "subwords", "fingerprint")
+        own |= {name: getattr(self, name) for name in names}
+        if not {"vocabulary", "input_vectors"} & set(changes):
+            own["sentences"] = self._sentences
         return WordVectors(**{**own, **changes})
 
     def roles(
@@ -259,9 +248,9 @@ class WordVectors(Frozen):
             raise ValueError(f"n must be a positive integer. Got {n!r} instead.")
         if isinstance(query, str):
             vector = self._vector(query, table)
-            itself = self._rows(query) if table == among else np.zeros(0, int)
+            itself = self._rows(query) if table == among else ()
         else:
-            vector, itself = np.asarray(query), np.zeros(0, int)
+            vector, itself = np.asarray(query), ()
             if vector.shape != (self.n_dims,):
                 raise ValueError(
                     f"The query must be a word or a vector of {self.n_dims} numbers. "
@@ -308,19 +297,17 @@ class WordVectors(Frozen):
         The same vectors have the same digest in memory and in every format that keeps them
         exactly. Folders, certificates and results name their word vectors by it.
         """
+        if "_digest" not in vars(self):
+            sha = hashlib.sha256()
+            for start in range(0, self.n_words, _LINES_PER_BLOCK):
+                block = "\n".join(self.words[start : start + _LINES_PER_BLOCK]) + "\n"
+                sha.update(block.encode("utf-8", "surrogatepass"))
+            for name, table in self.tables.items():
+                sha.update(f"{name} {table.array.dtype.str} {table.shape}".encode())
+                for rows in row_blocks(table.array):
+                    sha.update(np.ascontiguousarray(table.array[rows]).data)
+            self._digest = sha.hexdigest()
         return self._digest
-
-    @cached_property
-    def _digest(self) -> str:
-        sha = hashlib.sha256()
-        words = iter(self.words)
-        while block := list(islice(words, 65_536)):
-            sha.update(("\n".join(block) + "\n").encode("utf-8", "surrogatepass"))
-        for name, table in self.tables.items():
-            sha.update(f"{name} {table.array.dtype.str} {table.shape}".encode())
-            for rows in row_blocks(table.array):
-                sha.update(np.ascontiguousarray(table.array[rows]).data)
-        return sha.hexdigest()
 
     def trained_on(self, texts: Iterable) -> "WordVectors":
         """The same vectors with the fingerprint of the texts they were trained on.
@@ -372,8 +359,6 @@ class WordVectors(Frozen):
         suggestion = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"{word!r} is not among these {self.n_words:,} words.{suggestion}")
 
-    # ---- files ---------------------------------------------------------------------------------
-
     def state(self) -> State:
         """What `pacsent.save` writes."""
         self.check_finite()
@@ -407,11 +392,9 @@ class WordVectors(Frozen):
                 f"Words must be valid Unicode to be saved. Got {bad[0]!r} instead, which holds "
                 "half a character. Rename or drop the word."
             )
-        sentences, parts = self.saved_sentences, {}
-        if isinstance(sentences, str):
-            parameters["sentences"] = sentences
-        elif sentences is not None:
-            parts["sentences"] = sentences
+        sentences, parts = self.saved_sentences, dict[str, Any]()
+        if sentences is not None:
+            (parameters if isinstance(sentences, str) else parts)["sentences"] = sentences
         config = {
             "n_words": self.n_words,
             "n_dims": self.n_dims,

@@ -76,16 +76,35 @@ class Vocabulary(Frozen):
                 f"normalise must be one of {sorted(TOKENISERS)} or a callable str -> list of "
                 f"str. Got {normalise!r} instead."
             )
-        if not isinstance(words, WordTable):
-            words = list(as_sentences(words, "words"))
-            if others := [word for word in words if not isinstance(word, str)]:
-                raise TypeError(f"words must be str. Got {others[0]!r} instead.")
         if isinstance(normalise, Pieces) and unknown != "drop":
             raise ValueError(
                 f"unknown must be 'drop' for a vocabulary of pieces. Got {unknown!r} instead."
             )
-        self.table = words if isinstance(words, WordTable) else WordTable(words)
-        self._counts = None if counts is None else _as_counts(counts, self.table.n_words)
+        if not isinstance(words, WordTable):
+            words = list(as_sentences(words, "words"))
+            if others := [word for word in words if not isinstance(word, str)]:
+                raise TypeError(f"words must be str. Got {others[0]!r} instead.")
+            words = WordTable(words)
+        self.table = words
+        if counts is not None:
+            array = np.asarray(counts)
+            if not (array.dtype == np.int64 and is_memory_mapped(array)):  # which is left unread
+                with np.errstate(invalid="ignore"):
+                    whole = array.astype(np.int64) if array.dtype.kind in "iuf" else np.full(1, -1)
+                if (whole != array).any() or whole.min(initial=0) < 0:
+                    raise ValueError(
+                        "counts must be whole numbers of at least 0. Got "
+                        f"{str(array.tolist())[:60]} instead. Leave counts out where they are not "
+                        "known."
+                    )
+                array = whole
+            if array.shape != (len(self),):
+                raise ValueError(
+                    f"counts must have one number for each of the {len(self):,} words. Got an "
+                    f"array of shape {array.shape} instead."
+                )
+            counts = array
+        self._counts = counts
         self.normalise, self.unknown = normalise, unknown
 
     @classmethod
@@ -180,9 +199,8 @@ class Vocabulary(Frozen):
         return isinstance(word, str) and self.id_of(word) >= 0
 
     def __repr__(self) -> str:
-        return (
-            f"Vocabulary(n_words={len(self)}, normalise={self.normalise_name or self.normalise!r})"
-        )
+        name = self.normalise_name or self.normalise
+        return f"Vocabulary(n_words={len(self)}, normalise={name!r})"
 
     def __sklearn_clone__(self):
         return self
@@ -222,9 +240,8 @@ class Vocabulary(Frozen):
         """Tokens of one sentence; a token list is taken as it is."""
         if not isinstance(sentence, str):
             return sentence
-        if callable(self.normalise):
-            return self.normalise(sentence)
-        return TOKENISERS[self.normalise](sentence)
+        normalise = self.normalise
+        return normalise(sentence) if callable(normalise) else TOKENISERS[normalise](sentence)
 
     def encode(
         self,
@@ -262,11 +279,9 @@ class Vocabulary(Frozen):
     def count(self, X: Any, *, dtype: DTypeLike = np.float64) -> sparse.csr_matrix:
         """Sentences to a sparse count matrix, (n_sentences, n_words)."""
         ids, offsets, _ = self.encode(X)
-        shape = (offsets.size - 1, len(self))
         # ids are copied: summing duplicates works in place, and an Encoded belongs to the caller
-        matrix = sparse.csr_matrix(
-            (np.ones(ids.size, dtype=dtype), np.array(ids), offsets), shape=shape
-        )
+        parts = np.ones(ids.size, dtype=dtype), np.array(ids), offsets
+        matrix = sparse.csr_matrix(parts, shape=(offsets.size - 1, len(self)))
         matrix.sum_duplicates()
         return matrix
 
@@ -274,26 +289,6 @@ class Vocabulary(Frozen):
 def raw_bytes(array: np.ndarray, dtype: str) -> memoryview:
     """The bytes of an array in one type, whatever the machine's order."""
     return np.ascontiguousarray(array, dtype=dtype).data
-
-
-def _as_counts(counts: ArrayLike, n_words: int) -> np.ndarray:
-    """Counts as int64, one for each word; an array from a file stays where it is, unread."""
-    array = np.asarray(counts)
-    if not (array.dtype == np.int64 and is_memory_mapped(array)):
-        with np.errstate(invalid="ignore"):
-            whole = array.astype(np.int64) if array.dtype.kind in "iuf" else np.full(1, -1)
-        if (whole != array).any() or whole.min(initial=0) < 0:
-            raise ValueError(
-                "counts must be whole numbers of at least 0. Got "
-                f"{str(array.tolist())[:60]} instead. Leave counts out where they are not known."
-            )
-        array = whole
-    if array.shape != (n_words,):
-        raise ValueError(
-            f"counts must have one number for each of the {n_words:,} words. Got an array of shape "
-            f"{array.shape} instead."
-        )
-    return array
 
 
 def digest_of(vocabulary: Vocabulary, of_ids: Any, offsets: np.ndarray) -> str:

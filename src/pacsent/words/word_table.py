@@ -25,16 +25,9 @@ class WordTable:
     ('café', 0, -1)
     """
 
-    def __init__(
-        self,
-        words: list[str] | None,
-        arrays: Mapping[str, np.ndarray] | None = None,
-    ):
+    def __init__(self, words: list[str] | None, arrays: Mapping[str, np.ndarray] | None = None):
         self._list, self._arrays = words, dict(arrays or {})
-        if words is None:
-            self.n_words = len(self._arrays["word_offsets"]) - 1
-            self._check_sizes()
-        else:
+        if words is not None:
             self.n_words = len(words)
             if len(self.index) != self.n_words:
                 i = next(i for i, word in enumerate(words) if self.index[word] != i)
@@ -42,16 +35,9 @@ class WordTable:
                     f"words must be all different. Got {words[i]!r} at {i} and at "
                     f"{self.index[words[i]]} instead. Keep one of them."
                 )
-
-    def __getstate__(self):
-        """Without what can be made again."""
-        arrays = {}
-        if self._list is None:
-            arrays = dict(zip(("word_bytes", "word_offsets"), self.arrays))
-        return {"n_words": self.n_words, "_list": self._list, "_arrays": arrays}
-
-    def _check_sizes(self) -> None:
+            return
         word_bytes, offsets = self._arrays["word_bytes"], self._arrays["word_offsets"]
+        self.n_words = len(offsets) - 1
         is_flat = word_bytes.ndim == offsets.ndim == 1 and self.n_words >= 0
         is_typed = word_bytes.dtype == np.uint8 and offsets.dtype == np.int64
         if not (is_flat and is_typed) or offsets[0] != 0 or offsets[-1] != len(word_bytes):
@@ -59,8 +45,7 @@ class WordTable:
                 f"word_offsets must go from 0 to the size of word_bytes, {len(word_bytes):,}",
                 f"{offsets.dtype} of shape {offsets.shape} that do not",
             )
-        table = self._arrays.get("hash_table")
-        if table is None:
+        if (table := self._arrays.get("hash_table")) is None:
             return
         is_pairs = table.shape == (len(table), 2) and table.dtype == np.uint64
         if not is_pairs or len(table) & (len(table) - 1) or len(table) <= self.n_words:
@@ -69,6 +54,13 @@ class WordTable:
                 f"n_words={self.n_words:,}",
                 f"shape {table.shape}",
             )
+
+    def __getstate__(self):
+        """Without what can be made again."""
+        arrays = {}
+        if self._list is None:
+            arrays = dict(zip(("word_bytes", "word_offsets"), self.arrays))
+        return {"n_words": self.n_words, "_list": self._list, "_arrays": arrays}
 
     @cached_property
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
@@ -156,11 +148,8 @@ def joined(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Words one after the other in UTF-8, and where each begins and ends."""
     whole = "".join(words)
     offsets = np.zeros(len(words) + 1, dtype=np.int64)
-    if whole.isascii():
-        np.cumsum(np.fromiter(map(len, words), dtype=np.int64, count=len(words)), out=offsets[1:])
-    else:
-        sizes = (len(word.encode("utf-8", "surrogatepass")) for word in words)
-        np.cumsum(np.fromiter(sizes, dtype=np.int64, count=len(words)), out=offsets[1:])
+    parts = words if whole.isascii() else [w.encode("utf-8", "surrogatepass") for w in words]
+    np.cumsum(np.fromiter(map(len, parts), np.int64, len(words)), out=offsets[1:])
     return np.frombuffer(whole.encode("utf-8", "surrogatepass"), dtype=np.uint8), offsets
 
 

@@ -89,8 +89,7 @@ def _read_dictionary(stream: Stream) -> tuple[list[bytes], np.ndarray, bool]:
         raise ValueError(f"{stream.path} {_SUPERVISED}")
     if size != n_words or n_words < 1:
         raise invalid(stream.path, f"is damaged: {size:,} entries for {n_words:,} words")
-    words: list[bytes] = []
-    counts: list[int] = []
+    words, counts = list[bytes](), list[int]()
     data, place, ended = b"", 0, False
     while len(words) < n_words:
         end = data.find(b"\x00", place)

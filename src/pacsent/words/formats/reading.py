@@ -131,7 +131,6 @@ def read(
     first_row: dict[str, int] = {}
     for i, word in enumerate(words):
         first_row.setdefault(word, i)
-    table, output = contents.table, contents.output
     if len(first_row) < len(words):
         kept = list(first_row.values())
         repeated = next(word for i, word in enumerate(words) if first_row[word] != i)
@@ -140,16 +139,16 @@ def read(
             f"{repeated!r}).",
             stacklevel=2,
         )
-        words, table = list(first_row), table[kept]
-        output = None if output is None else output[kept]
+        words, contents.table = list(first_row), contents.table[kept]
+        contents.output = None if contents.output is None else contents.output[kept]
         contents.counts = None if contents.counts is None else contents.counts[kept]
     if counts is not None:
         contents.counts = _read_counts(Path(counts), words)
     try:
         return WordVectors(
             Vocabulary(words, contents.counts, normalise=normalise or contents.normalise),
-            table,
-            output,
+            contents.table,
+            contents.output,
             training={"format": FORMATS[format], **contents.training},
             subwords=contents.subwords,
             sentences=contents.sentences,
@@ -202,8 +201,7 @@ def _decode(path: Path, raw_words: Sequence) -> list[str]:
     if raw_words and isinstance(raw_words[0], str):
         return list(raw_words)
     words = [raw.decode("utf-8", "backslashreplace") for raw in raw_words]
-    wrong = [raw for raw, word in zip(raw_words, words) if raw != word.encode()]
-    if wrong:
+    if wrong := [raw for raw, word in zip(raw_words, words) if raw != word.encode()]:
         warnings.warn(
             f"{path}: {len(wrong):,} words are not UTF-8 and were read with their bad bytes "
             f"written out (the first is {wrong[0]!r}).",
@@ -215,22 +213,18 @@ def _decode(path: Path, raw_words: Sequence) -> list[str]:
 def _read_counts(path: Path, words: Sequence[str]) -> np.ndarray:
     """The counts in a file with a word and its count per line, in the order of `words`."""
     with open_stream(path) as stream:
-        blocks = iter(stream.read, b"")
-        *lines, last = b"".join(blocks).split(b"\n")
+        *lines, last = b"".join(iter(stream.read, b"")).split(b"\n")
     if last:
         raise invalid(path, "must end with a line break. It does not, so it may be cut off")
     separator = b"\t" if lines and b"\t" in lines[0] else b" "
-    raw_words, counts = [], []
-    for number, line in enumerate(lines, 1):
-        word, _, count = line.rstrip(b"\r").rpartition(separator)
+    pairs = [line.rstrip(b"\r").rpartition(separator)[::2] for line in lines]
+    for number, (word, count) in enumerate(pairs, 1):
         if not word or not count.isdigit() or len(count) > 18:
             raise ValueError(
                 f"Line {number:,} of {path} must be a word and its count. Got "
-                f"{line[:60].decode('utf-8', 'replace')!r} instead."
+                f"{lines[number - 1][:60].decode('utf-8', 'replace')!r} instead."
             )
-        raw_words.append(word)
-        counts.append(int(count))
-    count_of = dict(zip(_decode(path, raw_words), counts))
+    count_of = dict(zip(_decode(path, [word for word, _ in pairs]), (int(n) for _, n in pairs)))
     if missing := [word for word in words if word not in count_of]:
         raise ValueError(
             f"{path} must hold a count for every word of the vectors. {len(missing):,} have none, "

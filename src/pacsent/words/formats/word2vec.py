@@ -126,7 +126,6 @@ def _parse_line(line: bytes, n_dims: int, path: str, number: int) -> tuple[bytes
         raise invalid(f"Line {number:,} of {path}", "must begin with a word. Got a space instead")
     word, *fields = line.rsplit(None, n_dims) or [b""]
     rule = f"must be a word and {n_dims} finite numbers. Got"
-    problem = None
     if len(fields) < n_dims or any(map(is_number, word.split()[1:])):
         shown = line.split(None, 1)[0][:40].decode("utf-8", "replace") if word else ""
         problem = f"{max(0, len(line.split()) - 1)} numbers instead, after {shown!r}"

@@ -56,16 +56,14 @@ def write(
     if words.output_vectors is None:
         # an older file would be taken for the output table
         targets.pop().unlink(missing_ok=True)
-    for target, table in zip(targets, (words.input_vectors, words.output_vectors)):
-        assert table is not None
+    for target, vectors in zip(targets, words.tables.values()):
+        table = vectors.array
         # %.9g is enough for every float32 to come back as it was
         line = b"%s " + b" ".join([b"%.9g"] * words.n_dims) + b"\n"
         rows_per_block = max(1, (1 << 20) // words.n_dims)
-        shown = verbose and table.size > 10_000_000
+        what, shown = f"writing {target.name}", verbose and table.size > 10_000_000
         with (
-            progress.bar(
-                f"writing {target.name}", total=len(raw_words), unit="words", enabled=shown
-            ) as bar,
+            progress.bar(what, total=len(raw_words), unit="words", enabled=shown) as bar,
             replacing(target, parents=True) as file,
         ):
             file.write(b"%d %d\n" % table.shape)
