@@ -14,7 +14,7 @@ ARGUMENTS = 7
 ALL_ARGUMENTS = 12  # those by name too; estimators may have more: each of their options is one
 KERNEL_ARGUMENTS = 8  # a kernel is handed arrays, in groups that belong together
 
-# one loop of compiled code over the bytes of a file: taken apart, its state would travel in arrays
+# functions that may be longer
 LONG: set[str] = set()
 
 
