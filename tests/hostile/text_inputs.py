@@ -293,7 +293,6 @@ NOT_TEXTS = {
     "encoders.RemoteEncoder.encode": "needs a server; EncoderMixin.encode calls it",
     "encoders.RemoteEncoder.request": "needs a server; encode calls it",
     "text.as_sentences": "its callers look at the elements",
-    "text.iter_chunks": "a Source",
     "words.Pieces.numbers": "texts that Vocabulary.encode has looked at",
     "words.train_pieces": "needs the library tokenizers; test_static_models has wrong texts",
     "words.WordVectors.encode": "its sentences.encode, which is SentenceVectorizer's",

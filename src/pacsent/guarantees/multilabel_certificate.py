@@ -86,7 +86,8 @@ class MultilabelCertificate(HeldOutCertificate):
             jaccard[name] = max(lower_limit(right, union, each), 0.0) if union else 0.0
         f1 = {name: 2 * j / (1 + j) for name, j in jaccard.items()}
         right, union = np.array(self.matches).T
-        micro = ratio_at_least(right, union, len(self.label_counts), delta)
+        observed = right.sum() / max(1, union.sum())
+        micro = min(ratio_at_least(right, union, len(self.label_counts), delta), float(observed))
         return {
             "bound": upper_limit(self.n_errors, self.n, delta),
             "label_bounds": errors,
