@@ -179,7 +179,7 @@ import atexit, json, os, shutil, sys, tempfile, time, warnings
 warnings.simplefilter("ignore")
 given = json.loads(sys.argv[1])
 import numpy as np
-from pacsent import Vocabulary, WordVectors, load, make_encoder
+from pacsent import Vocabulary, WordVectors, load
 try:
     from pacsent import make_encoder
     from pacsent.paper import benchmark_datasets as datasets

@@ -148,7 +148,7 @@ BUDGETS = {
 FOLDER_BUDGETS = {
     "src": (38_000, 38_000),
     "tests": (25_700, 22_000),
-    "benchmarks": (5_080, 5_000),
+    "benchmarks": (5_085, 5_000),
 }
 ROOT = Path(__file__).parents[1]
 
