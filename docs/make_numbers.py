@@ -6,7 +6,7 @@ keep, and the columns; `as` renames one, and a backslash stands before a comma o
     <!-- from certify/splits where bound=betting: dataset, mean excess as excess -->
     <!-- end -->
 
-Tables that join several files are made by a function of this module: `<!-- numbers: methods -->`.
+Tables that join several files are made by functions: `<!-- numbers: paper-accuracy -->`.
 """
 
 import argparse
@@ -30,16 +30,6 @@ BLOCK = re.compile(
     r".*?(?P<end><!-- end -->)",
     re.DOTALL,
 )
-NEEDS = {  # row of the reproduction -> what it needs, what a new text costs
-    "Average-0": ("one table", "an average"),
-    "PB-L2": ("both tables", "an average"),
-    "PB-neg": ("both tables", "a convex problem"),
-    "w-PB-neg": ("both tables, texts to learn from", "an average"),
-    "PV-DBOW": ("one table, texts to learn from", "40 passes (10 for these scores)"),
-    "SIF": ("one table, counts", "an average"),
-    "SIF-sum": ("both tables, counts", "an average"),
-    "tf-idf": ("texts to learn from", "sparse counting"),
-}
 
 
 def result(name: str) -> dict:
@@ -66,32 +56,12 @@ def columns_of(match: re.Match) -> str:
     )
 
 
-def methods() -> str:
-    """Scores of single methods, with what they need and cost."""
-    rows = []
-    for name, about in NEEDS.items():
-        folder = RESULTS / "reproduce" / name
-        scores = [result(f"reproduce/{name}/{s}")["accuracy"] for s in ("imdb", "20news", "subj")]
-        if (folder / "stsb.json").exists():
-            scores.append(result(f"reproduce/{name}/stsb")["pearson"])
-        cells = [f"{score:.3f}" for score in scores]
-        rows.append([name.removesuffix("-0"), *cells, *[""] * (4 - len(cells)), *about])
-    header = ["method", "IMDb", "20news", "SUBJ", "STS-B, Pearson", "needs", "a new text costs"]
-    return markdown(header, rows)
-
-
 def paper_accuracy() -> str:
     return report.format_table(report.accuracy_table(read_results(RESULTS / "reproduce")), "md")
 
 
-def paper_pairs() -> str:
-    return markdown(*report.similarity_table(read_results(RESULTS / "reproduce")))
-
-
 TABLES = {
-    "methods": methods,
     "paper-accuracy": paper_accuracy,
-    "paper-pairs": paper_pairs,
 }
 
 
