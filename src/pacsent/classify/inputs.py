@@ -141,8 +141,8 @@ def learnable_rows(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     counts = np.bincount(y, minlength=classes.size)
     if (counts < 2).any():
         warnings.warn(
-            f"{(counts < 2).sum():,} of {classes.size:,} classes have one text and are left out: "
-            f"{few(classes[counts < 2])}. They will not be predicted. Add texts of them.",
+            f"{(counts < 2).sum():,} of {classes.size:,} classes have fewer than two texts to fit "
+            f"and are left out: {few(classes[counts < 2])}. They are never predicted. Add texts.",
             stacklevel=2,
         )
     return np.flatnonzero(counts[y] >= 2)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from pacsent.classify.inputs import positions
 from pacsent.guarantees.delta import confidence, divide_delta
 from pacsent.guarantees.drift_monitor import TextCheck
 from pacsent.maths.binomial import chance_to_pass, n_needed, passes, rank_for_sets
@@ -52,6 +53,8 @@ def confidences(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
     confidence = np.exp(log_proba.max(axis=1))
     model = getattr(classifier, "estimator_", classifier)
     if hasattr(model, "has_no_features"):
+        if log_proba.shape[1] != len(model.classes_):  # some classes had too few texts to be fitted
+            log_proba = log_proba[:, positions(classifier.classes_, model.classes_)]
         confidence[model.has_no_features(log_proba)] = -1.0
     return confidence
 

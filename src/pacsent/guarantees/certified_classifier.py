@@ -67,6 +67,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     ----------
     estimator_ : the fitted classifier
     classes_ : array
+    fitted_classes_ : array
+        Those with at least two texts to fit. The others are never predicted: held-out texts of them
+        count as errors.
     targets_ : {"classes", "sets", "indicator"}
     certificate_ : ErrorCertificate or MultilabelCertificate
     calibration_ : Calibration
@@ -190,18 +193,19 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         clusters = independence.dependent_clusters(X)
         parts = independence.hold_out(clusters, self.calibration_size, self.random_state, group_of)
         training, held_out, weights = parts.training_rows, parts.held_out_rows, None
-        if sample_weight is not None:
-            weights = inputs.sample_weights(sample_weight, n)[training]
-        if sets is None:
-            counts = np.bincount(positions[training], minlength=classes.size)
+        if sets is None:  # held-out texts of a class that is left out count as errors
+            training = training[inputs.learnable_rows(classes, positions[training])]
         else:
             has = positions[training]
             counts = np.minimum(has.sum(axis=0), (~has).sum(axis=0))
-        if (counts < 2).any():
-            raise ValueError(
-                "calibration_size must leave at least two texts of every class to fit. Class "
-                f"{inputs.few(classes[counts < 2])} has fewer left. Hold out less, or add texts."
-            )
+            if (counts < 2).any():
+                raise ValueError(
+                    "calibration_size must leave at least two texts with each label, and two "
+                    f"without. {inputs.few(classes[counts < 2])} has fewer left. Hold out less, "
+                    "or add texts."
+                )
+        if sample_weight is not None:
+            weights = inputs.sample_weights(sample_weight, n)[training]
         training_X = samples.select_rows(X, training)
         training_groups = None if group_of is None else group_of[training]
         if sets is None:
@@ -211,8 +215,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         else:
             target = positions[training].astype(int)
         self.estimator_ = samples.fit_clone(estimator, training_X, target, weights, training_groups)
-        own = sets is None
-        self.classes_ = samples.classes_of(self.estimator_, None, classes) if own else classes
+        self.classes_ = self.fitted_classes_ = classes
+        if sets is None:
+            fitted = classes[np.unique(positions[training])]
+            self.fitted_classes_ = samples.classes_of(self.estimator_, None, fitted)
         # what recognises the rows that were fitted, and their near-duplicates
         self.training_fingerprints_ = np.unique(samples.row_fingerprints(training_X))
         self.training_sketches_ = sketches(training_X) if samples.is_texts(training_X) else None
@@ -241,6 +247,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             names = y if sets is None else sets.names or range(sets.has.shape[1])
             names = inputs.as_labels(names, None if sets else samples.n_samples(X), "y")
             self.classes_ = samples.classes_of(self.estimator_, self.classes, names)
+            self.fitted_classes_ = self.classes_
         rows = error_bounds.unseen(self, X, y, overlap, groups)
         self.seed_ = getattr(self, "seed_", self.random_state)
         self._certify(rows.X, rows.y, rows.groups, {"provenance": rows.provenance})
@@ -264,7 +271,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             group_of if grouped else independence.dependent_clusters(X), self.seed_
         )
         log_proba, labels = predictions.log_proba, y[kept]
-        self.out_of_fold_, planned = getattr(self.estimator_, "out_of_fold_", None), None
+        self.out_of_fold_, planned = self._out_of_fold(), None
         if log_proba is not None:
             log_proba = log_proba[kept]
             if self.out_of_fold_ is None:  # a part plans abstention, which is tested on the others
@@ -278,8 +285,26 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(self, "estimator_"):
             check_is_fitted(self)
         X = samples.samples_for(self, X)
-        of_sets = samples.is_multilabel(self)
-        return samples.predict_any(self.estimator_, self.classes_, X, of_sets)
+        labels, log_proba = samples.predict_any(
+            self.estimator_, self.fitted_classes_, X, samples.is_multilabel(self)
+        )
+        return samples.Predictions(labels, self._with_all_classes(log_proba))
+
+    def _with_all_classes(self, log_proba):
+        """Add columns for classes that had too few texts to be fitted: they are not predicted."""
+        if log_proba is None or len(self.fitted_classes_) == len(self.classes_):
+            return log_proba
+        shape = len(log_proba), len(self.classes_)
+        of_all = np.full(shape, np.log(samples.MIN_PROBABILITY))
+        of_all[:, inputs.positions(self.classes_, self.fitted_classes_)] = log_proba
+        return of_all
+
+    def _out_of_fold(self):
+        own = getattr(self.estimator_, "out_of_fold_", None)
+        if own is None or len(self.fitted_classes_) == len(self.classes_):
+            return own
+        labels = inputs.positions(self.classes_, self.fitted_classes_)[own.labels]
+        return OutOfFold(self._with_all_classes(own.log_proba), labels)
 
     def predict_with_scores(self, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
         """(labels or an indicator matrix, log-probabilities where there are any) in one pass."""
@@ -440,7 +465,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         parameters = self.get_params(deep=False)
         for name in ("estimator", "classes", "prefit"):
             del parameters[name]
-        described = json.dumps({"certificate": self.certificate_.to_dict()}, ensure_ascii=False)
+        described = json.dumps(
+            {"certificate": self.certificate_.to_dict(), "classes": self.classes_.tolist()},
+            ensure_ascii=False,
+        )
         arrays = {
             "calibration.log_proba": self.calibration_.log_proba,
             "calibration.labels": self.calibration_.labels.astype(np.int64),
@@ -457,10 +485,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("its estimator is no TextClassifier")
         made = cls(estimator, **state.config["parameters"], prefit=True)
         made._validate_params()
-        made.estimator_, made.classes_ = estimator, estimator.classes_
-        made.targets_, made.out_of_fold_ = estimator.targets_, estimator.out_of_fold_
-        n_classes, of_sets = made.classes_.size, samples.is_multilabel(made)
         described = json.loads(checked_tensor(tensors, "description", np.uint8, (None,)).tobytes())
+        made.estimator_, made.fitted_classes_ = estimator, estimator.classes_
+        made.targets_, made.classes_ = estimator.targets_, estimator.classes_
+        of_sets = samples.is_multilabel(made)
+        if not of_sets:
+            made.classes_ = inputs.as_classes(described["classes"])
+        made.out_of_fold_ = made._out_of_fold()
+        n_classes = made.classes_.size
         kind: type[HeldOutCertificate] = MultilabelCertificate if of_sets else ErrorCertificate
         made.certificate_ = kind.from_dict(described["certificate"])
         made.certificate_.verify()

@@ -223,7 +223,9 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     def _predictions(self, model, X, labels):
         if samples.are_predictions(model):
             return as_labels(model, len(labels), "predictions")
-        classes = samples.classes_of(getattr(model, "estimator_", model), None, labels)
+        classes = getattr(model, "fitted_classes_", None)
+        if classes is None:
+            classes = samples.classes_of(model, None, labels)
         return samples.predict_any(model, classes, X).labels.tolist()
 
     def _measure(self, labels, predictions, clusters, group_of):

@@ -24,7 +24,7 @@ from pacsent.text.ngrams import fingerprints
 from pacsent.text.texts import as_sentences, as_texts
 
 _NO_EFFECT = ("n_jobs", "batch_size", "verbose")  # parameters that decide nothing
-_MIN_PROBABILITY = 1e-300  # a probability of 0 has a logarithm that can be compared and stored
+MIN_PROBABILITY = 1e-300  # a probability of 0 has a logarithm that can be compared and stored
 
 
 def as_samples(X: Any, *, only_texts: bool = False) -> Any:
@@ -254,7 +254,7 @@ def _logarithms(probabilities, n, classes, estimator):
         raise ValueError(
             f"Probabilities must be finite and at least 0. {name_of(estimator)} gave others."
         )
-    return np.log(np.maximum(probabilities, _MIN_PROBABILITY))
+    return np.log(np.maximum(probabilities, MIN_PROBABILITY))
 
 
 def classes_of(estimator: Any, given: Any, labels: Sequence) -> np.ndarray:
