@@ -1,6 +1,11 @@
 """Datasets are read where they lie, checked against what is known, and refused by name."""
 
+import bz2
+import csv
+import gzip
 import io
+import json
+import lzma
 import tarfile
 from dataclasses import replace
 
@@ -9,7 +14,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent.paper import benchmark_datasets as datasets
-from pacsent.text import tables
+from pacsent.text.tables import TextTable, read_labelled_texts, stream_texts
 
 
 def write_tar(path, files):
@@ -21,7 +26,8 @@ def write_tar(path, files):
 
 
 PLOT = b"the man walks in .\nthe d\xe9but opens .\n"
-QUOTE = b"a joy \x85 truly !\nnot a joy .\n"
+QUOTE = b"a joy \x85 truly !\nnot a joy .\n"  # a line break for str.splitlines, not for cp1252
+FILES = {"x/plot.tok.gt9.5000": PLOT, "x/quote.tok.gt9.5000": QUOTE}
 
 
 @pytest.fixture
@@ -35,57 +41,42 @@ def small_subj(monkeypatch):
 
 @pytest.mark.parametrize("suffix", [".tar.xz", ".tar.gz", ".tgz"])
 def test_every_packing_reads_the_same(tmp_path, small_subj, suffix):
-    files = {"x/plot.tok.gt9.5000": PLOT, "x/quote.tok.gt9.5000": QUOTE}
-    write_tar(tmp_path / f"rotten_imdb{suffix}", files)
+    write_tar(tmp_path / f"rotten_imdb{suffix}", FILES)
     packed = datasets.load("subj", tmp_path)
     folder = tmp_path / "other" / "rotten_imdb"
     folder.mkdir(parents=True)
-    for name, content in files.items():
+    for name, content in FILES.items():
         (folder / name.split("/")[1]).write_bytes(content)
     unpacked = datasets.load("subj", tmp_path / "other")
-    assert packed.train_texts == unpacked.train_texts
+    assert packed.train_texts == unpacked.train_texts and "a joy … truly !" in packed.train_texts
     assert packed.digest == unpacked.digest
     assert packed.classes == ("objective", "subjective")
     assert_array_equal(packed.train_labels, [0, 0, 1, 1])
 
 
-def test_a_sentence_is_cut_at_newlines_only(tmp_path, small_subj):
-    # 0x85 is the ellipsis in cp1252, and a line break for str.splitlines
-    files = {"plot.tok.gt9.5000": PLOT, "quote.tok.gt9.5000": QUOTE}
-    write_tar(tmp_path / "rotten_imdb.tar.gz", files)
-    assert "a joy … truly !" in datasets.load("subj", tmp_path).train_texts
-
-
-def test_a_truncated_archive_is_named(tmp_path, small_subj):
+@pytest.mark.parametrize(
+    ("files", "end", "message"),
+    [
+        (FILES, -30, "must be a whole .gz archive. Got one that is cut off"),
+        ({"plot.tok.gt9.5000": PLOT}, None, "must hold 4 train.*Got 2 train, 1 classes.*partial"),
+        ({"README": b"hello"}, None, "another archive"),
+    ],
+)
+def test_an_archive_of_something_else_is_refused(tmp_path, small_subj, files, end, message):
     path = tmp_path / "rotten_imdb.tar.gz"
-    write_tar(path, {"plot.tok.gt9.5000": PLOT, "quote.tok.gt9.5000": QUOTE})
-    path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(ValueError, match=r"must be a whole .gz archive. Got one that is cut off"):
-        datasets.load("subj", tmp_path)
-
-
-def test_a_partial_archive_is_named(tmp_path, small_subj):
-    write_tar(tmp_path / "rotten_imdb.tar.gz", {"plot.tok.gt9.5000": PLOT})
-    with pytest.raises(
-        ValueError, match=r"must hold 4 train.*Got 2 train, 1 classes instead.*partial"
-    ):
-        datasets.load("subj", tmp_path)
-
-
-def test_another_archive_is_named(tmp_path):
-    write_tar(tmp_path / "rotten_imdb.tar.gz", {"README": b"hello"})
-    with pytest.raises(ValueError, match="another archive"):
+    write_tar(path, files)
+    path.write_bytes(path.read_bytes()[:end])
+    with pytest.raises(ValueError, match=message):
         datasets.load("subj", tmp_path)
 
 
 def test_changed_content_is_named_and_can_be_allowed(tmp_path, small_subj, monkeypatch):
-    files = {"plot.tok.gt9.5000": PLOT, "quote.tok.gt9.5000": QUOTE}
-    write_tar(tmp_path / "rotten_imdb.tar.gz", files)
+    write_tar(tmp_path / "rotten_imdb.tar.gz", FILES)
     digest = datasets.load("subj", tmp_path).digest
     monkeypatch.setitem(datasets.DATASETS, "subj", replace(small_subj, digest=digest))
     datasets.load("subj", tmp_path)
-    files["plot.tok.gt9.5000"] = PLOT.replace(b"man", b"men")
-    write_tar(tmp_path / "rotten_imdb.tar.gz", files)
+    changed = {name: content.replace(b"man", b"men") for name, content in FILES.items()}
+    write_tar(tmp_path / "rotten_imdb.tar.gz", changed)
     with pytest.raises(ValueError, match=f"must have the sha256 {digest[:16]}"):
         datasets.load("subj", tmp_path)
     assert datasets.load("subj", tmp_path, verify=False).digest != digest
@@ -105,20 +96,16 @@ def test_a_missing_dataset_says_where_its_authors_keep_it(tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["subj", "mr", "trec", "stsb", "20news"])
+@pytest.mark.parametrize("name", ["subj", "mr", "trec", "stsb", "20news", "imdb"])
 def test_the_real_data_has_its_known_facts_and_digest(data_dir, name):
     dataset = datasets.load(name, data_dir)
     assert dataset.digest == datasets.DATASETS[name].digest
     if name == "20news":
         assert dataset.train_texts[0].startswith("From: ")  # headers are kept
-
-
-@pytest.mark.slow
-def test_imdb_has_its_known_facts_and_digest(data_dir):
-    dataset = datasets.load("imdb", data_dir)
-    assert dataset.classes == ("neg", "pos")
-    assert sum("<br />" in text for text in dataset.train_texts) > 10_000
-    assert_array_equal(np.bincount(dataset.test_labels), [12_500, 12_500])
+    if name == "imdb":
+        assert dataset.classes == ("neg", "pos")
+        assert sum("<br />" in text for text in dataset.train_texts) > 10_000
+        assert_array_equal(np.bincount(dataset.test_labels), [12_500, 12_500])
 
 
 def test_a_split_is_a_partition_and_a_function_of_the_seed():
@@ -161,14 +148,6 @@ def test_bad_labelled_files_are_refused_by_line(tmp_path, content, columns, mess
         datasets.read_labelled(tmp_path / "own.csv", **columns)
 
 
-def test_generated_text_is_a_function_of_its_seed():
-    first, again = datasets.generate(50), datasets.generate(50)
-    other = datasets.generate(50, random_state=1)
-    assert first.texts == again.texts
-    assert first.texts != other.texts
-    assert first.vocabulary.words == other.vocabulary.words
-
-
 def test_generated_words_follow_the_phi_of_their_document():
     corpus = datasets.generate(40, n_words=200, n_tokens=5000, concentration=50.0)
     phi = corpus.phi()
@@ -181,8 +160,10 @@ def test_generated_words_follow_the_phi_of_their_document():
     assert_array_equal(corpus.phi([7])[0], phi[7])
 
 
-def test_generated_text_tokenises_to_the_ids_it_was_drawn_as():
-    corpus = datasets.generate(20, n_words=3000)
+def test_generated_text_is_a_function_of_its_seed_and_of_its_ids():
+    corpus, again, other = (datasets.generate(20, n_words=3000, random_state=k) for k in (0, 0, 1))
+    assert corpus.texts == again.texts != other.texts
+    assert corpus.vocabulary.words == other.vocabulary.words
     assert len(set(corpus.vocabulary.words)) == 3000
     encoded = corpus.vocabulary.encode(corpus.texts)
     assert_array_equal(encoded.ids, np.concatenate(corpus.ids))
@@ -208,8 +189,6 @@ def test_bad_settings_of_the_generative_model_are_refused(settings):
     ],
 )  # fmt: skip
 def test_a_lone_quotation_mark_in_a_table_of_tabs_swallows_no_rows(tmp_path, content, message):
-    from pacsent.text.tables import read_labelled_texts, stream_texts
-
     path = tmp_path / "a.tsv"
     path.write_text(content)
     with pytest.raises(ValueError, match=message):
@@ -222,31 +201,21 @@ def test_a_lone_quotation_mark_in_a_table_of_tabs_swallows_no_rows(tmp_path, con
     assert texts == ['two\nlines, "quoted"', "one"]
 
 
-COLUMNS = {"text_column": "text", "label_column": "label"}
-
-
-def read_table(path, content, **columns):
-    from pacsent.text.tables import read_labelled_texts
-
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return read_labelled_texts(path, **columns)[:2]
-
-
-def test_a_byte_order_mark_is_no_part_of_a_label_or_a_column(tmp_path):
-    # what spreadsheets write as "CSV UTF-8"
-    lines = "\ufeffno\tan öde film\r\nyes\ta good film\r\n"
-    assert read_table(tmp_path / "a.txt", lines)[1] == ["no", "yes"]
-    table = "\ufefflabel,text\r\nno,an öde film\r\nyes,a good film\r\n"
-    assert read_table(tmp_path / "a.csv", table, **COLUMNS) == (
-        ["an öde film", "a good film"],
-        ["no", "yes"],
-    )
-
-
-def test_a_value_of_a_table_may_be_as_long_as_a_book(tmp_path):
-    content = f"label,text\nno,{'dull ' * 100_000}\nyes,fine\n"
-    texts, _ = read_table(tmp_path / "a.csv", content, **COLUMNS)
-    assert len(texts[0]) == 500_000
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        # what spreadsheets write as "CSV UTF-8" begins with a byte order mark
+        ("a.txt", "\ufeffno\tan öde film\r\nyes\ta good film\r\n", "an öde film"),
+        ("a.csv", "\ufefflabel,text\r\nno,an öde film\r\nyes,a good film\r\n", "an öde film"),
+        ("a.csv", "label,text\nno,dull,\nyes,fine\n", "dull"),  # an empty value at the end
+        ("a.csv", f"label,text\nno,{'dull ' * 100_000}\nyes,fine\n", "dull " * 100_000),
+    ],
+    ids=["mark of lines", "mark of a table", "empty value", "long"],
+)
+def test_what_spreadsheets_write_is_read(tmp_path, name, content, text):
+    (tmp_path / name).write_text(content, newline="")
+    texts, labels, _ = read_labelled_texts(tmp_path / name)
+    assert texts[0] == text and labels == ["no", "yes"]
 
 
 @pytest.mark.parametrize(
@@ -262,42 +231,14 @@ def test_a_value_of_a_table_may_be_as_long_as_a_book(tmp_path):
         ("a.jsonl", '{"text": null, "label": "yes"}\n', "must have a text. Got nothing"),
         ("a.jsonl", '{"text": 5, "label": "yes"}\n', "must have a text. Got int '5'"),
         ("a.jsonl", "[" * 100_000, "must be a JSON object"),
+        ("a.txt", "no\tfine\n", "a.txt must be a table to have named columns"),
     ],
 )
 def test_a_row_that_says_something_else_is_refused(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=message):
-        read_table(tmp_path / name, content, **COLUMNS)
+        read_labelled_texts(tmp_path / name, text_column="text", label_column="label")
 
-
-def test_values_that_are_empty_behind_the_last_column_do_not_matter(tmp_path):
-    assert read_table(tmp_path / "a.csv", "text,label\nfine,yes,\n", **COLUMNS)[0] == ["fine"]
-
-
-def test_a_missing_text_is_not_the_text_none(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    from pacsent.text.tables import stream_texts
-
-    path = tmp_path / "a.parquet"
-    parquet.write_table(pyarrow.table({"text": ["fine", None]}), path)
-    with pytest.raises(ValueError, match=r"Row 2 of a.parquet must have a text. Got nothing"):
-        list(stream_texts(path))
-
-
-def test_lines_have_no_columns(tmp_path):
-    from pacsent.text.tables import read_labelled_texts, stream_texts
-
-    with pytest.raises(ValueError, match=r"standard input must be a table to have the column body"):
-        list(stream_texts("-", text_column="body"))
-    (tmp_path / "a.txt").write_text("no\tfine\n")
-    with pytest.raises(ValueError, match=r"a.txt must be a table to have named columns"):
-        read_labelled_texts(tmp_path / "a.txt", label_column="label")
-
-
-# ------------------------------------------------------------------------------------------------
-# the reader of tables
-# ------------------------------------------------------------------------------------------------
 
 FILMS = [
     {"id": 7, "text": "a quiet film"},
@@ -309,13 +250,6 @@ KINDS = ["csv", "tsv", "jsonl", "parquet", "csv.gz", "jsonl.bz2", "tsv.xz", "par
 
 def write_films(path, rows=FILMS):
     """A table of the kind that the suffixes say."""
-    import bz2
-    import csv
-    import gzip
-    import io
-    import json
-    import lzma
-
     kind, _, packing = path.name.partition(".")[2].partition(".")
     if kind == "parquet":
         pyarrow = pytest.importorskip("pyarrow")
@@ -339,34 +273,33 @@ def write_films(path, rows=FILMS):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_table_gives_the_same_texts_and_columns(tmp_path, kind):
-    from pacsent.text.tables import TextTable
-
-    with TextTable(write_films(tmp_path / f"films.{kind}")) as table:
+    path = write_films(tmp_path / f"films.{kind}")
+    assert list(stream_texts(path)) == [row["text"] for row in FILMS]
+    with TextTable(path) as table:
         assert table.names == ["id", "text"] and table.text_column == "text"
-        texts, ids = [], []
-        for some, columns, bad, _ in table.batches(["id"], n_rows=2):
-            texts += some if isinstance(some, list) else some.to_pylist()
+        ids = []
+        for _, columns, bad, _ in table.batches(["id"], n_rows=2):
             ids += columns["id"] if isinstance(columns["id"], list) else columns["id"].to_pylist()
             assert not bad
-    assert texts == [row["text"] for row in FILMS]
-    assert [int(one) for one in ids] == [7, 8, 9]
+    assert [int(number) for number in ids] == [7, 8, 9]
 
 
 def test_the_only_column_is_taken_and_reported_and_empty_rows_are_rows(tmp_path):
-    from pacsent.text.tables import stream_texts
-
     (tmp_path / "a.csv").write_text("review\nfine\n\ndull\n")
-    said = []
-    assert list(stream_texts(tmp_path / "a.csv", report=said.append)) == ["fine", "", "dull"]
-    assert said == ["Read 3 rows of a.csv, column review (the only one)."]
+    lines = []
+    assert list(stream_texts(tmp_path / "a.csv", report=lines.append)) == ["fine", "", "dull"]
+    assert lines == ["Read 3 rows of a.csv, column review (the only one)."]
     (tmp_path / "b.csv").write_text("review,stars\nfine,5\n")
     with pytest.raises(ValueError, match=r"must include text. Got review, stars"):
         list(stream_texts(tmp_path / "b.csv"))
+    with pytest.raises(ValueError, match=r"standard input must be a table to have the column body"):
+        list(stream_texts("-", text_column="body"))
+    films = write_films(tmp_path / "c.parquet", [{"text": "fine"}, {"text": None}])
+    with pytest.raises(ValueError, match=r"Row 2 of c.parquet must have a text. Got nothing"):
+        list(stream_texts(films))
 
 
 def test_bad_rows_are_reported_in_their_place_where_asked(tmp_path):
-    from pacsent.text.tables import TextTable
-
     (tmp_path / "a.csv").write_bytes(b'n,text\n1,"good\nfilm"\n2,a,b\n3,no \xff\n4,"open\n5,x\n')
     (tmp_path / "b.jsonl").write_text(
         '{"text": "good", "n": 1}\nno\n{"n": 3}\n{"text": "\\ud800"}\n'
@@ -384,8 +317,6 @@ def test_bad_rows_are_reported_in_their_place_where_asked(tmp_path):
 
 
 def test_a_labelled_table_with_the_usual_columns_needs_no_names(tmp_path):
-    from pacsent.text.tables import read_labelled_texts
-
     for name, comma in (("a.csv", ","), ("a.tsv", "\t"), ("b.csv", ";")):
         (tmp_path / name).write_text(f"label{comma}text\nyes{comma}fine\nno{comma}dull\n")
         said = []
@@ -399,8 +330,6 @@ def test_a_labelled_table_with_the_usual_columns_needs_no_names(tmp_path):
 
 
 def test_labels_are_kept_as_they_stand_and_what_was_made_of_them_is_said(tmp_path):
-    from pacsent.text.tables import read_labelled_texts
-
     said = []
     (tmp_path / "a.csv").write_text("text,label\nfine,yes\ngood,yes \ndull,no\n")
     assert read_labelled_texts(tmp_path / "a.csv", report=said.append)[1] == ["yes", "yes ", "no"]
@@ -427,14 +356,14 @@ def test_a_file_in_another_encoding_is_refused_with_the_command_that_converts_it
         path = tmp_path / name
         path.write_bytes((b"text\n" if name == "a.csv" and advice != "utf-16" else b"") + content)
         with pytest.raises(ValueError, match=f"must be UTF-8 text.*iconv -f {advice}"):
-            list(tables.stream_texts(path))
+            list(stream_texts(path))
 
 
 def test_a_key_that_only_a_later_object_has_is_not_dropped(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "one"}\n{"text": "two", "year": 1999}\n')
     message = r"Line 2 of a.jsonl .* Got 'year' as well"
-    with tables.TextTable(path) as table, pytest.raises(ValueError, match=message):
+    with TextTable(path) as table, pytest.raises(ValueError, match=message):
         list(table.batches(("*",)))
-    with tables.TextTable(path) as table:
+    with TextTable(path) as table:
         assert [rows.texts for rows in table.batches()] == [["one", "two"]]

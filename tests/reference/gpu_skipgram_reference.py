@@ -1,38 +1,17 @@
 """What the Skip-gram kernel of the GPU does, tile by tile in plain torch, draws included."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import torch
 
 from pacsent.gpu.device import mix
-from pacsent.gpu.skipgram import (
-    MIN_RATE,
-    Chunks,
-    Shape,
-    alias_table,
-    keep_thresholds,
-)
+from pacsent.gpu.skipgram import MIN_RATE, alias_table, keep_thresholds
 
 
-def tile_step(
-    input_rows: torch.Tensor,
-    output_rows: torch.Tensor,
-    labels: torch.Tensor,
-    weights: torch.Tensor,
-    rate: float,
-) -> tuple[Any, Any, Any]:
+def tile_step(input_rows, output_rows, labels, weights, rate):
     """Steps of one tile: what is added to its input rows and to its output rows, and its loss.
 
-        loss = sum of weights * softplus(-sign * input_rows.output_rows^T),  sign = 2 * labels - 1
-
-    Parameters
-    ----------
-    input_rows : tensor, shape (n_contexts, n_dims)
-    output_rows : tensor, shape (n_outputs, n_dims)
-    labels, weights : tensors, shape (n_contexts, n_outputs)
-        1 where the output word is the context's centre word; how often the pair counts.
+    Labels are 1 where the output word is the context's centre word, weights how often a pair
+    counts, both of shape (n_contexts, n_outputs).
     """
     scores = input_rows @ output_rows.T  # (n_contexts, n_outputs)
     sign = 2 * labels - 1
@@ -41,9 +20,7 @@ def tile_step(
     return steps @ output_rows, steps.T @ input_rows, loss
 
 
-def kept_words(
-    ids: np.ndarray, low: int, high: int, key: Any, thresholds: np.ndarray
-) -> tuple[Any, Any]:
+def kept_words(ids, low, high, key, thresholds):
     """Places in [low, high) of the tokens that survive sub-sampling, and their windows' draws."""
     places = np.arange(low, high, dtype=np.uint64)
     draws = mix(np.uint64(key) + (places << np.uint64(16)))
@@ -51,7 +28,7 @@ def kept_words(
     return places[kept].astype(np.int64), (draws[kept] & np.uint64(0xFFFFFFFF))
 
 
-def noise_words(place: Any, first: int, count: int, key: Any, table: np.ndarray) -> Any:
+def noise_words(place, first, count, key, table):
     """Noise words number first .. first + count - 1 of a tile."""
     numbers = np.arange(first, first + count, dtype=np.uint64)
     z = mix(np.uint64(key) + (np.uint64(place) << np.uint64(16)) + numbers)
@@ -62,26 +39,11 @@ def noise_words(place: Any, first: int, count: int, key: Any, table: np.ndarray)
 
 
 def replay(
-    input_table: torch.Tensor,
-    output_table: torch.Tensor,
-    ids: np.ndarray,
-    chunks: Chunks,
-    order: Sequence[int],
-    shape: Shape,
-    *,
-    keep: np.ndarray,
-    noise: np.ndarray,
-    key: int,
-    rate: float,
-    done: float,
-    span: float,
-) -> tuple[int, int, float]:
+    input_table, output_table, ids, chunks, order, shape, *, keep, noise, key, rate, done, span
+):
     """Do in plain torch what one warp does in one launch, draw for draw; tables change in place.
 
-    Returns
-    -------
-    n_kept, n_pairs : int
-    loss : float
+    Returns n_kept, n_pairs, loss.
     """
     thresholds = keep_thresholds(keep)
     twin = _Twin(input_table, output_table, shape, alias_table(noise), key)
@@ -107,7 +69,7 @@ def replay(
 class _Twin:
     """Two tables and what one warp does to them."""
 
-    def __init__(self, input_table, output_table, shape: Shape, noise, key):
+    def __init__(self, input_table, output_table, shape, noise, key):
         self.input, self.output, self.shape = input_table, output_table, shape
         self.noise, self.key = noise, key
         self.n_pairs, self.loss = 0, 0.0
