@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import zlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,11 +12,9 @@ from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
 from pacsent import Index, distill, load, save
-from pacsent._kernels.teaching_kernels import adam_step
 from pacsent.cli import cli
 from pacsent.encoders import StaticEncoder
 from pacsent.encoders.distillation_solver import Refinement, SolverOptions, batch_loss, fit_table
-from pacsent.encoders.subwords import learn_subwords, segment
 from pacsent.guarantees import (
     FidelityCertificate,
     certify_agreement,
@@ -39,11 +38,8 @@ def teacher(texts):
     """Not linear in the words: the length of the text bends the sum of fixed random vectors."""
     rows = []
     for text in texts:
-        words = text.split()
-        seeds = [np.random.default_rng(zlib.crc32(word.encode())) for word in words] or [
-            np.random.default_rng(0)
-        ]
-        x = sum(seed.normal(size=N_DIMS) for seed in seeds)
+        seeds = [zlib.crc32(word.encode()) for word in text.split()] or [0]
+        x = sum(np.random.default_rng(seed).normal(size=N_DIMS) for seed in seeds)
         rows.append(np.tanh(x / np.sqrt(len(seeds))) + 0.1)
     return np.array(rows)
 
@@ -66,25 +62,19 @@ def encoded(rng, n=40, n_words=15):
     return Encoded(ids, np.concatenate([[0], np.cumsum(sizes)]), np.zeros(n, np.int64))
 
 
-# ---- the solver ----------------------------------------------------------------------------------
-
-
 def test_conjugate_gradients_end_at_the_exact_posterior_mean(rng):
     batch, n_words = encoded(rng), 15
     t, prior = rng.normal(size=(40, 4)), rng.normal(size=(n_words, 4))
-    A = np.zeros((40, n_words))
+    A, counted = np.zeros((40, n_words)), np.zeros(n_words)
     for s in range(40):
         words = batch.ids[batch.offsets[s] : batch.offsets[s + 1]]
         np.add.at(A[s], words, 1 / np.sqrt(len(words)))
+        np.add.at(counted, words, 1 / len(words))
     unit = t / np.linalg.norm(t, axis=1, keepdims=True)
     exact = np.linalg.solve(A.T @ A + 2 * np.eye(n_words), A.T @ unit + 2 * prior)
     found, variances = fit_table(batch, t, prior, SolverOptions(ridge=2.0, n_iterations=60))
     assert_allclose(found, exact, atol=1e-8)
     error = ((A @ exact - unit) ** 2).mean()
-    counted = np.zeros(n_words)
-    for s in range(40):
-        words = batch.ids[batch.offsets[s] : batch.offsets[s + 1]]
-        np.add.at(counted, words, 1 / len(words))
     assert_allclose(variances, error / (counted + 2), rtol=1e-6)
 
 
@@ -101,20 +91,6 @@ def test_the_gradient_of_a_batch_is_the_numerical_one(rng):
     assert_allclose(gradient, numerical, atol=1e-7)
 
 
-def test_a_step_of_adam_is_its_numpy_line(rng):
-    table, first, g = rng.normal(size=(3, 5, 4)).astype(np.float32)
-    second = rng.random((5, 4), dtype=np.float32)
-    rows, rates = np.array([3, 1]), (0.01, 0.19, 0.002)
-    m = first[rows] + 0.1 * (g[:2] - first[rows])
-    v = second[rows] + 0.001 * (g[:2] ** 2 - second[rows])
-    expected = table[rows] - 0.01 * (m / 0.19) / (np.sqrt(v / 0.002) + 1e-8)
-    before = table.copy()
-    adam_step(rows, g[:2], table, first, second, rates)
-    assert_allclose(table[rows], expected, rtol=1e-5)
-    assert_allclose(first[rows], m, rtol=1e-5)
-    assert (table[[0, 2, 4]] == before[[0, 2, 4]]).all()
-
-
 def test_an_epoch_with_torch_is_the_epoch_on_the_cpu(rng):
     pytest.importorskip("torch")
     from pacsent.gpu.distillation import epoch_on_gpu
@@ -128,16 +104,6 @@ def test_an_epoch_with_torch_is_the_epoch_on_the_cpu(rng):
         epoch_on_gpu(two, batch, t, lambda n: None, "cpu")
     assert_allclose(one.table, two.table, atol=2e-4)
     assert np.abs(one.table - start).max() > 0.003
-
-
-def test_subwords_segment_the_words_they_were_learned_from():
-    rare = [("walking", 3), ("walked", 2), ("talking", 2), ("talks", 1)]
-    pieces = {piece[2:] for piece in learn_subwords(rare, {"walk", "talk"}, 12)}
-    assert {"ing", "ed"} <= pieces
-    assert segment("walking", {"walk"}, pieces) == ["walk", "##ing"]
-
-
-# ---- the student ---------------------------------------------------------------------------------
 
 
 def test_a_student_points_where_its_teacher_points(student, texts):
@@ -238,11 +204,9 @@ def test_wrong_options_are_refused(texts, how, message):
         distill(teacher, **{"texts": texts[:60], **how})
 
 
-# ---- the certificate -----------------------------------------------------------------------------
-
-
-def test_the_certificate_follows_from_its_parts(student):
-    certificate = certificate_of(student)
+def test_the_certificate_follows_from_its_parts(texts):
+    certificate = certificate_of(distill(teacher, texts[:200] + texts[:50], n_epochs=0))
+    assert (certificate.n_duplicates, certificate.n) == (50, 20)  # copies are used once
     assert certificate.verify()
     again = read_certificate(certificate.to_json())
     assert isinstance(again, FidelityCertificate) and again == certificate
@@ -250,9 +214,6 @@ def test_the_certificate_follows_from_its_parts(student):
         with pytest.raises(ValueError, match=name):
             dataclasses.replace(certificate, **{name: value}).verify()
     assert "average cosine to the teacher is at least 0." in certificate.summary()
-
-
-def test_cosines_by_hand():
     rows = np.eye(11)
     assert measure_fidelity(rows, 3 * rows).mean_cosine == 1
     opposite = measure_fidelity(rows, -rows)
@@ -274,62 +235,36 @@ def test_the_certificate_keeps_its_guarantee_and_the_plain_mean_does_not(rng):
     assert np.mean([each.mean_cosine > true_cosine for each in found]) > 0.3
 
 
-def test_copies_are_used_once(texts):
-    student = distill(teacher, texts[:200] + texts[:50], n_epochs=0)
-    certificate = certificate_of(student)
-    assert (certificate.n_duplicates, certificate.n) == (50, 20)
-
-
-# ---- the command ---------------------------------------------------------------------------------
-
-
 def test_the_command_distils_from_vectors_alone(tmp_path, texts):
+    def run(*words):
+        line = f"distill {tmp_path}/t.txt -o {tmp_path}/m --n-subwords 20 --quiet --json".split()
+        return CliRunner().invoke(cli, [*line, *(str(word) for word in words)])
+
     (tmp_path / "t.txt").write_text("\n".join(texts) + "\n")
-    np.save(tmp_path / "v.npy", teacher(texts).astype(np.float32))
-    line = ["distill", str(tmp_path / "t.txt"), "--vectors", str(tmp_path / "v.npy"), "-o",
-            str(tmp_path / "m"), "--n-subwords", "20", "--quiet", "--json"]  # fmt: skip
-    done = CliRunner().invoke(cli, line)
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)["certificate"]
-    assert found["kind"] == "fidelity"
-    assert certificate_of(load(tmp_path / "m")).bound == found["bound"]
-
-
-def test_the_command_refuses_two_teachers_none_and_other_files(tmp_path, texts):
-    (tmp_path / "t.txt").write_text("\n".join(texts[:60]) + "\n")
     np.save(tmp_path / "v.npy", teacher(texts[:59]).astype(np.float32))
-    start = ["distill", str(tmp_path / "t.txt"), "-o", str(tmp_path / "m"), "--quiet"]
-    none = CliRunner().invoke(cli, start)
-    assert none.exit_code == 2 and "--vectors or by --encoder" in none.output
-    rows = CliRunner().invoke(cli, [*start, "--vectors", str(tmp_path / "v.npy")])
-    assert rows.exit_code == 1 and "59 rows" in rows.output
-    other = CliRunner().invoke(cli, [*start, "--vectors", str(tmp_path / "t.txt")])
-    assert other.exit_code == 2 and "is no .npy file" in other.output
-    assert not (tmp_path / "m").exists()
-
-
-def test_the_packaged_student_knows_what_sentences_mean():
-    student = load("english").sentences
-    texts = ["A man is playing a guitar.", "Someone plays an instrument.", "Taxes"]
-    vectors = student.encode(texts)
-    cosines = vectors @ vectors.T
-    assert vectors.shape == (3, 256) and cosines[0, 1] > 0.4 > cosines[0, 2]
-    assert student.encode(["supercalifragilisticexpialidocious"]).any()  # by its pieces
-
-
-class _Says:
-    """A classifier that gives the same answers to everything but some words."""
-
-    def __init__(self, *others):
-        self.others = others
-
-    def predict(self, texts):
-        return np.array([1 if text in self.others else 0 for text in texts])
+    for words, code, message in (
+        ((), 2, "--vectors or by --encoder"),
+        (("--vectors", tmp_path / "v.npy"), 1, "59 rows"),
+        (("--vectors", tmp_path / "t.txt"), 2, "is no .npy file"),
+    ):
+        done = run(*words)
+        assert done.exit_code == code and message in done.output
+        assert not (tmp_path / "m").exists()
+    np.save(tmp_path / "v.npy", teacher(texts).astype(np.float32))
+    done = run("--vectors", tmp_path / "v.npy")
+    assert done.exit_code == 0, done.output
+    certificate = json.loads(done.stdout)["certificate"]
+    assert certificate["kind"] == "fidelity"
+    assert certificate_of(load(tmp_path / "m")).bound == certificate["bound"]
 
 
 def test_agreement_is_certified_and_copies_count_once():
+    def answering(*others):
+        answers = lambda texts: np.array([text in others for text in texts])  # noqa: E731
+        return SimpleNamespace(predict=answers)
+
     texts = [f"text {n}" for n in range(100)]
-    found = certify_agreement(_Says(), _Says("text 3", "text 4"), [*texts, *texts])
+    found = certify_agreement(answering(), answering("text 3", "text 4"), [*texts, *texts])
     assert (found.n, found.n_errors, found.n_duplicates) == (100, 2, 100)
     # the chance of at most 2 different answers of 100 is delta at the bound
     p = found.bound
@@ -338,7 +273,7 @@ def test_agreement_is_certified_and_copies_count_once():
     assert "at least 0.938" in found.summary()
     assert read_certificate(found.to_json()) == found
     with pytest.raises(ValueError, match="at least one text"):
-        certify_agreement(_Says(), _Says(), [])
+        certify_agreement(answering(), answering(), [])
 
 
 def test_the_normalisation_is_chosen_from_the_texts_and_kept(texts):
