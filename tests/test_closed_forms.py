@@ -1,7 +1,6 @@
 """The closed-form vectorizers against the formulas, and what is special to them."""
 
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
@@ -12,13 +11,7 @@ from pacsent.encoders import AverageVectorizer, EmptySentenceWarning, IDFVectori
 from reference.gaussian_reference import idf_l2_posterior, l2_posterior
 
 INF = float("inf")
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EmptySentenceWarning)
-        yield
+pytestmark = pytest.mark.filterwarnings("ignore::pacsent.encoders.EmptySentenceWarning")
 
 
 def random_words(rng, dtype, n_words=40, n_dims=7):

@@ -130,24 +130,6 @@ def test_lines_of_label_and_text_and_a_csv_read_the_same(tmp_path):
     assert lines.digest == table.digest
 
 
-@pytest.mark.parametrize(
-    ("content", "columns", "message"),
-    [
-        ("good a film\n", {}, "must include text. Got good a film"),
-        ("", {}, "empty file"),
-        ("label,text\ngood,a\n", {}, "at least two classes"),
-        ("a,b\n1,2\n", {"text_column": "c", "label_column": "a"}, "must include c. Got a, b"),
-        ('"a\nx",b\n1,2\n', {"text_column": "c", "label_column": "b"}, "Got a x, b instead"),
-        ("a,b\n1,2\n3\n", {"text_column": "b", "label_column": "a"}, "Line 3 of own.csv"),
-        ("a,b\n1,2\n", {"text_column": "b"}, "must include label. Got a, b"),
-    ],
-)
-def test_bad_labelled_files_are_refused_by_line(tmp_path, content, columns, message):
-    (tmp_path / "own.csv").write_text(content)
-    with pytest.raises(ValueError, match=message):
-        datasets.read_labelled(tmp_path / "own.csv", **columns)
-
-
 def test_generated_words_follow_the_phi_of_their_document():
     corpus = datasets.generate(40, n_words=200, n_tokens=5000, concentration=50.0)
     phi = corpus.phi()
@@ -171,8 +153,7 @@ def test_generated_text_is_a_function_of_its_seed_and_of_its_ids():
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"n_words": 3}, {"n_topics": 1}, {"n_documents": 0}, {"topic_share": 1.0}],
+    "settings", [{"n_words": 3}, {"n_topics": 1}, {"n_documents": 0}, {"topic_share": 1.0}]
 )
 def test_bad_settings_of_the_generative_model_are_refused(settings):
     with pytest.raises(ValueError, match=next(iter(settings))):
@@ -219,25 +200,32 @@ def test_what_spreadsheets_write_is_read(tmp_path, name, content, text):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "columns", "message"),
     [
-        ("a.csv", "text,label\nWell, well,yes\n", "Line 2 of a.csv must have 2 values.*Got 3"),
-        ("a.csv", "text,label\nfine,yes\ndull,\n", "Line 3 of a.csv must have a label. Got none"),
-        ("a.csv", "text,label,text\na,b,c\n", "must have one column named text. Got 2"),
-        ("a.csv", 'text,label\n"and then,yes\nfine,no\n', "must be a row of a CSV"),
-        ("a.jsonl", '{"text": "fine", "label": ["yes"]}\n', r"one label: .*Got \['yes'\]"),
-        ("a.jsonl", '{"text": "fine", "label": NaN}\n', "must have a label. Got none"),
-        ("a.jsonl", '{"text": "fine", "label": ""}\n', "must have a label. Got none"),
-        ("a.jsonl", '{"text": null, "label": "yes"}\n', "must have a text. Got nothing"),
-        ("a.jsonl", '{"text": 5, "label": "yes"}\n', "must have a text. Got int '5'"),
-        ("a.jsonl", "[" * 100_000, "must be a JSON object"),
-        ("a.txt", "no\tfine\n", "a.txt must be a table to have named columns"),
+        ("a.csv", "good a film\n", {}, "must include text. Got good a film"),
+        ("a.csv", "", {}, "empty file"),
+        ("a.csv", "label,text\ngood,a\n", {}, "at least two classes"),
+        ("a.csv", "text,b\n1,2\n", {}, "must include label. Got text, b"),
+        ("a.csv", "a,b\n1,2\n", {"text_column": "c"}, "must include c. Got a, b"),
+        ("a.csv", '"a\nx",b\n1,2\n', {"text_column": "c"}, "Got a x, b instead"),
+        ("a.csv", "label,text\n1,2\n3\n", {}, "Line 3 of a.csv"),
+        ("a.csv", "text,label\nWell, well,yes\n", {}, "Line 2 of a.csv must have 2 values.*Got 3"),
+        ("a.csv", "text,label\nfine,yes\ndull,\n", {}, "Line 3 of a.csv must have a label. Got no"),
+        ("a.csv", "text,label,text\na,b,c\n", {}, "must have one column named text. Got 2"),
+        ("a.csv", 'text,label\n"and then,yes\nfine,no\n', {}, "must be a row of a CSV"),
+        ("a.jsonl", '{"text": "fine", "label": ["yes"]}\n', {}, r"one label: .*Got \['yes'\]"),
+        ("a.jsonl", '{"text": "fine", "label": NaN}\n', {}, "must have a label. Got none"),
+        ("a.jsonl", '{"text": "fine", "label": ""}\n', {}, "must have a label. Got none"),
+        ("a.jsonl", '{"text": null, "label": "yes"}\n', {}, "must have a text. Got nothing"),
+        ("a.jsonl", '{"text": 5, "label": "yes"}\n', {}, "must have a text. Got int '5'"),
+        ("a.jsonl", "[" * 100_000, {}, "must be a JSON object"),
+        ("a.txt", "no\tfine\n", {"text_column": "a"}, "a.txt must be a table to have named"),
     ],
 )
-def test_a_row_that_says_something_else_is_refused(tmp_path, name, content, message):
+def test_files_without_labelled_texts_are_refused(tmp_path, name, content, columns, message):
     (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=message):
-        read_labelled_texts(tmp_path / name, text_column="text", label_column="label")
+        datasets.read_labelled(tmp_path / name, **columns)
 
 
 FILMS = [
@@ -304,39 +292,39 @@ def test_bad_rows_are_reported_in_their_place_where_asked(tmp_path):
     (tmp_path / "b.jsonl").write_text(
         '{"text": "good", "n": 1}\nno\n{"n": 3}\n{"text": "\\ud800"}\n'
     )
-    found = {}
+    result = {}
     for name in ("a.csv", "b.jsonl"):
         with TextTable(tmp_path / name) as table:
             (rows,) = table.batches(["n"], on_bad="report")
-        found[name] = rows
-    assert found["a.csv"].texts == ["good\nfilm", "", "", ""]
-    assert [bad.place for bad in found["a.csv"].bad] == ["line 4", "line 5", "line 6"]
-    assert found["b.jsonl"].texts == ["good", "", "", ""]
-    assert found["b.jsonl"].columns == {"n": [1, None, 3, None]}
-    assert [bad.place for bad in found["b.jsonl"].bad] == ["line 2", "line 3", "line 4"]
+        result[name] = rows
+    assert result["a.csv"].texts == ["good\nfilm", "", "", ""]
+    assert [bad.place for bad in result["a.csv"].bad] == ["line 4", "line 5", "line 6"]
+    assert result["b.jsonl"].texts == ["good", "", "", ""]
+    assert result["b.jsonl"].columns == {"n": [1, None, 3, None]}
+    assert [bad.place for bad in result["b.jsonl"].bad] == ["line 2", "line 3", "line 4"]
 
 
 def test_a_labelled_table_with_the_usual_columns_needs_no_names(tmp_path):
     for name, comma in (("a.csv", ","), ("a.tsv", "\t"), ("b.csv", ";")):
         (tmp_path / name).write_text(f"label{comma}text\nyes{comma}fine\nno{comma}dull\n")
-        said = []
-        found = read_labelled_texts(tmp_path / name, report=said.append)
-        assert found == (["fine", "dull"], ["yes", "no"], None)
-        assert said == [f"Read 2 rows of {name}, column text, label column label."]
+        notes = []
+        result = read_labelled_texts(tmp_path / name, report=notes.append)
+        assert result == (["fine", "dull"], ["yes", "no"], None)
+        assert notes == [f"Read 2 rows of {name}, column text, label column label."]
     (tmp_path / "lines.txt").write_text("yes\tfine\nno\tdull\n")
-    found = read_labelled_texts(tmp_path / "lines.txt", report=said.append)
-    assert found[:2] == (["fine", "dull"], ["yes", "no"])
-    assert said[-1] == "Read 2 lines of label<TAB>text of lines.txt."
+    result = read_labelled_texts(tmp_path / "lines.txt", report=notes.append)
+    assert result[:2] == (["fine", "dull"], ["yes", "no"])
+    assert notes[-1] == "Read 2 lines of label<TAB>text of lines.txt."
 
 
 def test_labels_are_kept_as_they_stand_and_what_was_made_of_them_is_said(tmp_path):
-    said = []
+    notes = []
     (tmp_path / "a.csv").write_text("text,label\nfine,yes\ngood,yes \ndull,no\n")
-    assert read_labelled_texts(tmp_path / "a.csv", report=said.append)[1] == ["yes", "yes ", "no"]
-    assert "'yes' and 'yes ' differ only in spaces and are two classes" in said[-1]
+    assert read_labelled_texts(tmp_path / "a.csv", report=notes.append)[1] == ["yes", "yes ", "no"]
+    assert "'yes' and 'yes ' differ only in spaces and are two classes" in notes[-1]
     (tmp_path / "b.jsonl").write_text('{"text": "a", "label": 1}\n{"text": "b", "label": 0}\n')
-    assert read_labelled_texts(tmp_path / "b.jsonl", report=said.append)[1] == ["1", "0"]
-    assert "label column label (kept as strings: '1')" in said[-1]
+    assert read_labelled_texts(tmp_path / "b.jsonl", report=notes.append)[1] == ["1", "0"]
+    assert "label column label (kept as strings: '1')" in notes[-1]
     (tmp_path / "c.tsv").write_text("id\tbody\n1\tgood film\n2\tbad film\n")
     with pytest.raises(ValueError, match=r"must include text. Got id, body"):
         read_labelled_texts(tmp_path / "c.tsv")

@@ -3,6 +3,8 @@
 import json
 import pickle
 import sqlite3
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,6 +31,8 @@ def letters(texts):
 
 
 class WithEncode:
+    source = "weights.bin"  # no URL
+
     def encode(self, texts):
         return letters(texts)
 
@@ -144,7 +148,7 @@ def test_a_server_is_asked_once_for_each_text(server, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     encoder = RemoteEncoder(server.url + "#small", cache=tmp_path, batch_size=3)
     np.testing.assert_array_equal(encoder.encode([*TEXTS, TEXTS[0]]), letters([*TEXTS, TEXTS[0]]))
-    assert [len(one["input"]) for one in server.requests] == [3, 1]
+    assert [len(request["input"]) for request in server.requests] == [3, 1]
     assert server.requests[0]["model"] == "small"
     assert server.keys[0] == "Bearer secret"
     again = RemoteEncoder(server.url, "small", cache=tmp_path)
@@ -167,7 +171,7 @@ def test_a_failure_in_the_middle_keeps_what_came(server, tmp_path, no_pauses):
     n_before = len(server.requests)
     again = RemoteEncoder(server.url, cache=tmp_path, batch_size=2)
     np.testing.assert_array_equal(again.encode(TEXTS), letters(TEXTS))
-    assert [one["input"] for one in server.requests[n_before:]] == [TEXTS[2:]]
+    assert [request["input"] for request in server.requests[n_before:]] == [TEXTS[2:]]
 
 
 def rows_of(*indexes):
@@ -294,21 +298,11 @@ def test_a_folder_from_somebody_else_sends_nothing_to_the_url_it_names(
         pacsent.load(tmp_path / "words").predict(["my secret text"])
     assert all(step["ok"] for step in pacsent.storage.check(tmp_path / "words"))
     assert not server.requests and not server.keys
-    found = pacsent.load(tmp_path / "index", encoder=url).search("the cat slept", k=1)
-    assert found[0].text == "the cat slept" and server.keys[0] == "Bearer sk-VICTIM"
+    results = pacsent.load(tmp_path / "index", encoder=url).search("the cat slept", k=1)
+    assert results[0].text == "the cat slept" and server.keys[0] == "Bearer sk-VICTIM"
     server.step = -1  # another model of the same size, behind the same URL and a warm cache
     with pytest.raises(ValueError, match=r"encoder must be .*small.*Got another"):
         pacsent.load(tmp_path / "index", encoder=url)
-
-
-def test_an_attribute_called_source_is_no_url(tmp_path):
-    class Weights(WithEncode):
-        source = "weights.bin"
-
-    index = Index(Weights())
-    index.add(TEXTS)
-    pacsent.save(index, tmp_path / "index")
-    assert pacsent.load(tmp_path / "index", encoder=Weights()).search("a cup of tea", k=1)
 
 
 def test_a_server_many_files_and_scores_take_any_encoder(url):
@@ -379,27 +373,18 @@ def test_every_command_takes_the_encoder_of_a_model_or_an_encoder_as_its_model(u
         assert code == expected and message in output, output
 
 
-@pytest.mark.extra
-def test_a_folder_of_sentence_transformers_is_an_encoder(tmp_path):
-    library = pytest.importorskip("sentence_transformers", reason="[bench] is not installed")
-    tokenizers = pytest.importorskip("tokenizers")
-    from sentence_transformers.models import StaticEmbedding
-
-    names = sorted({word for text in TEXTS for word in text.split()})
-    vocab = {word: i for i, word in enumerate(["[UNK]", "[PAD]", *names])}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    table = np.random.default_rng(0).normal(size=(len(vocab), 8)).astype(np.float32)
-    model = library.SentenceTransformer(modules=[StaticEmbedding(tokenizer, table)], device="cpu")
-    folder = str(tmp_path / "st")
-    model.save(folder)
-    np.testing.assert_allclose(as_encoder(folder).encode(TEXTS), model.encode(TEXTS), atol=1e-6)
-    index = Index(folder)
+def test_a_folder_that_only_sentence_transformers_can_open_is_an_encoder(tmp_path, monkeypatch):
+    library = SimpleNamespace(SentenceTransformer=lambda path: WithEncode())
+    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    folder = tmp_path / "st"
+    folder.mkdir()
+    (folder / "modules.json").write_text('[{"type": "sentence_transformers.models.Transformer"}]')
+    index = Index(str(folder))
     index.add(TEXTS)
     pacsent.save(index, tmp_path / "index")
     search = ["search", str(tmp_path / "index"), "the cat slept", "-k", "1"]
     assert "made with the encoder st" in CliRunner().invoke(cli, search).output
-    done = CliRunner().invoke(cli, [*search, "--encoder", folder])
+    done = CliRunner().invoke(cli, [*search, "--encoder", str(folder)])
     assert done.exit_code == 0 and "the cat slept" in done.output, done.output
 
 

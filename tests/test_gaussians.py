@@ -56,11 +56,11 @@ def test_a_closed_form_is_where_a_blind_minimiser_ends(rng, method, lam):
         beta = np.full(tokens.size, 1 / tokens.size) if method == "L2" else idf[tokens]
         var_words = var_P / idf if method == "IDF-L2" else np.full(6, var_P)
         arguments = (tokens, A_hat, B_hat, beta, var_words, lam, "exact")
-        found = minimize(loss, np.zeros(4), args=arguments, tol=1e-12)
-        assert_allclose(mu[s], found.x[:-1], atol=2e-6)
-        assert_allclose(var_Q[s], np.exp(found.x[-1]), rtol=2e-5)
+        minimum = minimize(loss, np.zeros(4), args=arguments, tol=1e-12)
+        assert_allclose(mu[s], minimum.x[:-1], atol=2e-6)
+        assert_allclose(var_Q[s], np.exp(minimum.x[-1]), rtol=2e-5)
         here = loss(np.append(mu[s], np.log(var_Q[s])), *arguments)
-        assert here <= found.fun + 1e-12 * abs(found.fun)
+        assert here <= minimum.fun + 1e-12 * abs(minimum.fun)
 
 
 def test_the_printed_variance_minimises_neither_loss(rng):

@@ -31,8 +31,8 @@ def md5(text):
 
 def test_collect_leaves_out_what_the_benchmark_asks(script, tmp_path):
     sentences = [f"Sentence number {i} is here." for i in range(200)]
-    held = [s for s in sentences if md5(s) < script.HELD_OUT]
-    assert held and len(held) < 20
+    aside = [s for s in sentences if md5(s) < script.HELD_OUT]
+    assert aside and len(aside) < 20
     for name in ("nlp", "de", "es", "fr", "it", "ja"):
         builds = tmp_path / f"{name}-corpus" / "builds"
         builds.mkdir(parents=True)
@@ -42,7 +42,7 @@ def test_collect_leaves_out_what_the_benchmark_asks(script, tmp_path):
         (builds / "doc-0.json").write_text(json.dumps(rows))
     data = tmp_path / "tatoeba" / "data" / "test" / "deu-eng"
     data.mkdir(parents=True)
-    lines = ["deu\teng\tEin Hund.\tA dog.", f"deu\teng\tNochmal.\t{held[0]}", "deu\teng\tkurz"]
+    lines = ["deu\teng\tEin Hund.\tA dog.", f"deu\teng\tNochmal.\t{aside[0]}", "deu\teng\tkurz"]
     lines += ["deu\tfra\tEin Hund.\tUn chien.", "deu\teng\tGemieden.\tTo be  avoided!"]
     (data / "test.txt").write_text("\n".join(lines))
     packed = gzip.compress(b"eng\tcmn_Hans\tA cat.\t\xe7\x8c\xab\n")
@@ -50,12 +50,18 @@ def test_collect_leaves_out_what_the_benchmark_asks(script, tmp_path):
     (data.parent / "eng-zho" / "test.txt.gz").write_bytes(packed)
     script.collect(tmp_path, tmp_path / "tatoeba", tmp_path / "pairs", {"to be avoided"})
     german = (tmp_path / "pairs" / "de.tsv").read_text().splitlines()
-    assert len(german) == 200 - len(held) + 1
+    assert len(german) == 200 - len(aside) + 1
     assert german[-1] == "A dog.\tEin Hund."
-    assert not {line.split("\t")[0] for line in german} & set(held)
+    assert not {line.split("\t")[0] for line in german} & set(aside)
     assert (tmp_path / "pairs" / "zh.tsv").read_text() == "A cat.\t猫\n"
     texts, rows = script.read_pairs(tmp_path / "pairs", limit=3)
     assert texts[rows.max() + 1 :][0] == f"de {texts[rows[rows.max() + 1]]}"
+
+
+def test_ridge_map_finds_a_linear_map(script):
+    x = np.random.default_rng(0).normal(size=(300, 4))
+    found = script.ridge_map(x, 3.0 * x[:, :2] + 2.0, ridge=1e-9)
+    assert np.allclose(found, [[3, 0], [0, 3], [0, 0], [0, 0], [2, 2]])
 
 
 @pytest.fixture
@@ -68,30 +74,19 @@ def tokenizer(script, monkeypatch):
     return script.make_tokenizer(["Der Schnee, der!", "der (SCHNEE)", "Regen 猫", "12 12"], 2)
 
 
-def test_words_come_before_pieces(tokenizer):
-    def tokens(text):
-        return tokenizer.encode(text).tokens
-
-    assert tokens("Katzehund: (der) SCHNEE") == ["▁ka", "tze", "hund", "▁der", "▁schnee"]
-    assert tokens("猫") == ["▁", "猫"]
+def test_words_come_before_pieces_and_unknown_ones_are_left_out(script, tokenizer):
+    for text, tokens in {
+        "Katzehund: (der) SCHNEE": ["▁ka", "tze", "hund", "▁der", "▁schnee"],
+        "猫": ["▁", "猫"],
+    }.items():
+        assert tokenizer.encode(text).tokens == tokens
     names = set(tokenizer.get_vocab())
     assert "▁der" in names and not names & {"▁regen", "▁12", "▁(", "▁Ka"}
-
-
-def test_tokens_leave_out_what_is_unknown(script, tokenizer):
     found = script.Tokens(tokenizer, ["der Hund", "qqq", "Schnee"])
     part = found.take(np.array([2, 0]))
-    names = [tokenizer.id_to_token(i) for i in part.ids]
-    assert names == ["▁schnee", "▁der", "▁hund"]
+    assert [tokenizer.id_to_token(i) for i in part.ids] == ["▁schnee", "▁der", "▁hund"]
     assert part.offsets.tolist() == [0, 1, 3]
     assert found.sizes[1] <= 1  # the mark of a word's beginning, and no more
-
-
-def test_ridge_map_finds_a_linear_map(script):
-    rng = np.random.default_rng(0)
-    x, matrix = rng.normal(size=(300, 4)), rng.normal(size=(4, 3))
-    found = script.ridge_map(x, x @ matrix + 2.0, ridge=1e-9)
-    assert np.allclose(found[:-1], matrix) and np.allclose(found[-1], 2.0)
 
 
 def test_the_folder_gives_the_direction_of_the_sum(script, tokenizer, tmp_path, monkeypatch):

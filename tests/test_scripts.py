@@ -1,11 +1,4 @@
-"""Texts of every script in a real browser: direction, whole characters, no sideways scrolling.
-
-With PACSENT_PICTURES=FOLDER the pictures of the documentation are written there. Fonts for them on
-Debian: apt-get install fonts-noto-core fonts-noto-cjk fonts-noto-color-emoji.
-"""
-
-import os
-from pathlib import Path
+"""Texts of every script in a real browser: direction, whole characters, no sideways scrolling."""
 
 import pytest
 
@@ -16,7 +9,6 @@ from pacsent import TextClassifier, make_encoder
 from pacsent.web import make_map, write_html
 
 pytestmark = NEEDS_BROWSER
-PICTURES = os.environ.get("PACSENT_PICTURES", "")
 TEXTS = {
     "arabic": "الطعام لذيذ جدًا والخدمة سريعة 👍🏽",
     "japanese": "この店のラーメンは本当に美味しい！また行きたいです😋",
@@ -51,12 +43,6 @@ def fits(page):
     return page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def pictured(page, name):
-    if PICTURES:
-        clip = {"x": 0, "y": 0, "width": 360, "height": 500}
-        page.screenshot(path=str(Path(PICTURES) / f"{name}.png"), clip=clip)
-
-
 @pytest.mark.parametrize("script", TEXTS)
 def test_an_explanation_shows_every_script(chromium, classifier, tmp_path, script):
     text = TEXTS[script]
@@ -72,7 +58,6 @@ def test_an_explanation_shows_every_script(chromium, classifier, tmp_path, scrip
     whole = page.evaluate(CLUSTERS.format("document.querySelector('p[lang=\"\"]').textContent"))
     assert cut == whole
     assert fits(page)
-    pictured(page, f"script-{script}")
 
 
 def test_a_report_and_the_features_name_classes_of_every_script(chromium, classifier, tmp_path):
@@ -98,17 +83,10 @@ def test_a_map_shows_every_script(chromium, tmp_path):
     page.wait_for_selector("body[data-ready]", timeout=10_000)
     for row, text in enumerate(texts):
         page.evaluate(f"map.pick({row})")
-        found = page.evaluate("document.querySelector('#picked').textContent")
-        assert found == f"{'جيد' if row % 2 else 'class'}: {text}"
+        seen = page.evaluate("document.querySelector('#picked').textContent")
+        assert seen == f"{'جيد' if row % 2 else 'class'}: {text}"
         assert direction(page, "#picked") == ("rtl" if row == 0 else "ltr")
     assert fits(page)
-
-
-def test_a_shortened_text_ends_with_a_whole_character(chromium, tmp_path):
-    vectorizer = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
-    write_html(make_map(vectorizer, ["a cat", "a dog"]), tmp_path / "map.html")
-    page = shown(chromium, tmp_path / "map.html")
-    family = "👩‍👩‍👧‍👦"
-    found = page.evaluate("([text, most]) => shortened(text, most)", [f"ab{family}{family}", 20])
-    assert found == f"ab{family}…"
-    assert page.evaluate("shortened('abc', 3)") == "abc"
+    family = "👩‍👩‍👧‍👦"  # a shortened text ends with a whole character
+    seen = page.evaluate("([text, most]) => shortened(text, most)", [f"ab{family}{family}", 20])
+    assert seen == f"ab{family}…" and page.evaluate("shortened('abc', 3)") == "abc"
