@@ -45,14 +45,14 @@ def vectorizer(language):
 
 
 @pytest.fixture(scope="module")
-def found(vectorizer, documents):
+def case(vectorizer, documents):
     return measured_too(vectorizer, documents, test_size=0.2, random_state=3)
 
 
 class TestMeasuring:
-    def test_the_losses_are_those_of_the_rule_by_hand(self, found, documents, language):
+    def test_the_losses_are_those_of_the_rule_by_hand(self, case, documents, language):
         """Every document read to 80 %, every score taken one by one."""
-        _, measured = found
+        _, measured = case
         rule, certified_documents = measured.rule, documents.take(measured.rows)
         head, tail = continuation.cut(certified_documents)
         n = np.diff(certified_documents.offsets)
@@ -70,18 +70,16 @@ class TestMeasuring:
             spread = 5 * np.sqrt(exact_noise * (1 - exact_noise) / 256) + 1e-3
             assert abs(measured.losses[s] - 0.5 * (missed + exact_noise)) <= 0.5 * spread
 
-    def test_the_bound_is_that_of_the_losses(self, found):
-        certificate, measured = found
+    def test_the_bound_is_that_of_the_losses(self, case):
+        certificate, measured = case
         kept = unpack_losses(certificate.losses)
         assert (kept >= measured.losses - 1e-12).all()
         assert (kept - measured.losses).max() <= 1 / 65_535
         assert certificate.bound == betting(kept, 0.05)
         assert certificate.n == kept.size == measured.rows.size
 
-    def test_the_rule_does_not_depend_on_the_certified_documents(
-        self, vectorizer, documents, found
-    ):
-        _, measured = found
+    def test_the_rule_does_not_depend_on_the_certified_documents(self, vectorizer, documents, case):
+        _, measured = case
         together = np.concatenate([measured.rows, measured.aside, measured.rest])
         assert sorted(together) == list(range(documents.n_sentences))
         changed = documents.ids.copy()
@@ -94,12 +92,12 @@ class TestMeasuring:
         assert_array_equal(again.rule.shift, measured.rule.shift)
         assert not np.array_equal(again.losses, measured.losses)
 
-    def test_the_baseline_is_what_is_left_without_the_document(self, found, vectorizer, documents):
+    def test_the_baseline_is_what_is_left_without_the_document(self, case, vectorizer, documents):
         """Words drawn from all documents: the vector knows nothing, the rule which are frequent."""
-        assert found[0].empirical_risk < found[0].shuffled_risk - 0.05
+        assert case[0].empirical_risk < case[0].shuffled_risk - 0.05
         ids = np.random.default_rng(0).permutation(documents.ids % 5)  # few of the words
         mixed = certify_encoder(vectorizer, documents._replace(ids=ids), random_state=0)
-        assert mixed.bound < found[0].bound and mixed.bound > mixed.shuffled_risk
+        assert mixed.bound < case[0].bound and mixed.bound > mixed.shuffled_risk
         assert abs(mixed.empirical_risk - mixed.shuffled_risk) < 0.01
 
     def test_a_method_that_learns_is_fitted_on_documents_set_aside(self, language, documents):
@@ -211,8 +209,8 @@ class TestDuplicatesAndRefusals:
             certify_encoder(vectorizer, unknown)
         with pytest.raises(ValueError, match="kind 'B' certifies the words' posteriors"):
             certify_documents(vectorizer, documents)
-        found = certify_documents(vectorizer, documents, posterior="prior", test_size=0.2)
-        assert found.posterior == "prior" and "further documents the risk" in str(found)
+        prior = certify_documents(vectorizer, documents, posterior="prior", test_size=0.2)
+        assert prior.posterior == "prior" and "further documents the risk" in str(prior)
 
     @pytest.mark.parametrize("kind", [certify_encoder, certify_words, certify_squared_loss])
     def test_copies_change_nothing(self, vectorizer, documents, kind):
@@ -232,8 +230,8 @@ class TestDuplicatesAndRefusals:
 
 
 class TestVerify:
-    def test_the_parts_are_recomputed_from_text_and_vectorizer(self, found, vectorizer, documents):
-        certificate, _ = found
+    def test_the_parts_are_recomputed_from_text_and_vectorizer(self, case, vectorizer, documents):
+        certificate, _ = case
         assert certificate.verify(documents, vectorizer)
         with pytest.raises(ValueError, match="text_digest must be"):
             certificate.verify(documents.take(np.arange(599)), vectorizer)
@@ -271,9 +269,9 @@ class TestVerify:
             ({"provenance": "surely"}, "provenance must be 'checked' or 'unknown'"),
         ],
     )
-    def test_what_cannot_be_is_refused(self, found, change, message):
+    def test_what_cannot_be_is_refused(self, case, change, message):
         with pytest.raises(ValueError, match=message):
-            dataclasses.replace(found[0], **change).verify()
+            dataclasses.replace(case[0], **change).verify()
 
 
 class TestGuarantee:
@@ -337,9 +335,9 @@ def test_the_calibration_ends_at_its_minimum_whatever_the_length_of_vectors():
         np.concatenate(words).astype(np.int32), np.arange(151) * 30, np.zeros(150, np.int64)
     )
     p_noise = np.full(300, 1 / 300)
-    found = []
+    ends = []
     for length in (0.1, 1.0, 10.0):
         how = A_hat, p_noise, 2.7, np.random.default_rng(0)
         scale, shift = continuation.calibrate(length * topics, tokens, *how)
-        found.append([length * scale, *shift])
-    np.testing.assert_allclose(found[1:], [found[0], found[0]], atol=2e-3)
+        ends.append([length * scale, *shift])
+    np.testing.assert_allclose(ends[1:], [ends[0], ends[0]], atol=2e-3)

@@ -72,8 +72,8 @@ def test_conjugate_gradients_end_at_the_exact_posterior_mean(rng):
         np.add.at(counted, words, 1 / len(words))
     unit = t / np.linalg.norm(t, axis=1, keepdims=True)
     exact = np.linalg.solve(A.T @ A + 2 * np.eye(n_words), A.T @ unit + 2 * prior)
-    found, variances = fit_table(batch, t, prior, SolverOptions(ridge=2.0, n_iterations=60))
-    assert_allclose(found, exact, atol=1e-8)
+    result, variances = fit_table(batch, t, prior, SolverOptions(ridge=2.0, n_iterations=60))
+    assert_allclose(result, exact, atol=1e-8)
     error = ((A @ exact - unit) ** 2).mean()
     assert_allclose(variances, error / (counted + 2), rtol=1e-6)
 
@@ -145,8 +145,8 @@ def test_distillation_resumes_to_the_same_student(tmp_path, texts, student, monk
     monkeypatch.setattr(Refinement, "run_epoch", run_epoch)
     with pytest.raises(ValueError, match="a folder of the same distillation"):
         distill(teacher, texts, n_subwords=30, checkpoint_dir=tmp_path / "kept", random_state=1)
-    found = distill(teacher, texts, n_subwords=30, checkpoint_dir=tmp_path / "kept")
-    assert (found.word_vectors.input_vectors == student.word_vectors.input_vectors).all()
+    result = distill(teacher, texts, n_subwords=30, checkpoint_dir=tmp_path / "kept")
+    assert (result.word_vectors.input_vectors == student.word_vectors.input_vectors).all()
     assert not (tmp_path / "kept").exists()
 
 
@@ -230,9 +230,9 @@ def test_the_certificate_keeps_its_guarantee_and_the_plain_mean_does_not(rng):
 
     x, y = (m / np.linalg.norm(m, axis=1, keepdims=True) for m in draw(200_000))
     true_cosine = (x * y).sum(1).mean()
-    found = [measure_fidelity(*draw(80), delta=0.2) for _ in range(200)]
-    assert np.mean([each.cosine_bound > true_cosine for each in found]) <= 0.2 + 0.06
-    assert np.mean([each.mean_cosine > true_cosine for each in found]) > 0.3
+    result = [measure_fidelity(*draw(80), delta=0.2) for _ in range(200)]
+    assert np.mean([each.cosine_bound > true_cosine for each in result]) <= 0.2 + 0.06
+    assert np.mean([each.mean_cosine > true_cosine for each in result]) > 0.3
 
 
 def test_the_command_distils_from_vectors_alone(tmp_path, texts):
@@ -264,14 +264,14 @@ def test_agreement_is_certified_and_copies_count_once():
         return SimpleNamespace(predict=answers)
 
     texts = [f"text {n}" for n in range(100)]
-    found = certify_agreement(answering(), answering("text 3", "text 4"), [*texts, *texts])
-    assert (found.n, found.n_errors, found.n_duplicates) == (100, 2, 100)
+    result = certify_agreement(answering(), answering("text 3", "text 4"), [*texts, *texts])
+    assert (result.n, result.n_errors, result.n_duplicates) == (100, 2, 100)
     # the chance of at most 2 different answers of 100 is delta at the bound
-    p = found.bound
+    p = result.bound
     tail = sum(math.comb(100, k) * p**k * (1 - p) ** (100 - k) for k in range(3))
-    assert tail == pytest.approx(0.05, abs=1e-6) and found.verify()
-    assert "at least 0.938" in found.summary()
-    assert read_certificate(found.to_json()) == found
+    assert tail == pytest.approx(0.05, abs=1e-6) and result.verify()
+    assert "at least 0.938" in result.summary()
+    assert read_certificate(result.to_json()) == result
     with pytest.raises(ValueError, match="at least one text"):
         certify_agreement(answering(), answering(), [])
 

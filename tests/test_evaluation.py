@@ -11,10 +11,10 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
-from pacsent import WordVectors, make_encoder, save
+from pacsent import WordVectors, make_encoder, progress, save
 from pacsent.cli import cli
 from pacsent.maths.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
@@ -45,6 +45,18 @@ def test_folds_are_even_stratified_and_a_function_of_the_seed():
         assert np.ptp(np.bincount(folds[labels == label], minlength=5)) <= 1
     assert_array_equal(folds, evaluation.folds_of(labels, 0))
     assert (folds != evaluation.folds_of(labels, 1)).any()
+
+
+def test_few_labels_have_every_class_and_more_are_better(corpus, words):
+    labels = np.repeat(np.arange(20), 50)
+    rows = evaluation.draw_labelled(labels, 100, 0)
+    assert_array_equal(np.bincount(labels[rows]), 5)
+    assert np.unique(rows).size == rows.size == 100
+    assert (rows != evaluation.draw_labelled(labels, 100, 1)).any()
+    prepared = evaluation.Prepared(corpus.dataset(), words)
+    record = evaluation.few_labels(ROWS["Average-0"], prepared, sizes=(12, 150), n_draws=4)
+    few, many = (point["accuracy"] for point in record["curve"])
+    assert few < many
 
 
 @pytest.mark.slow
@@ -80,64 +92,41 @@ def test_test_labels_are_read_for_the_score_only(corpus, words):
         assert honest.scores[0][key] == wrong.scores[0][key]
 
 
-def test_seeds_that_share_features_are_solved_together_with_the_same_result(corpus, words):
+def test_seeds_that_share_features_are_solved_together_with_the_same_result(
+    corpus, words, monkeypatch, capsys
+):
+    monkeypatch.setattr(progress, "PLAIN_EVERY", 0.001)
     part = corpus.dataset().split(0)
-    together = evaluation.evaluate("i-PB-L2", part, words, lams=(0.5, 8.0), seeds=(0, 1))
-    alone = [
-        evaluation.evaluate("i-PB-L2", part, words, lams=(0.5, 8.0), seeds=(seed,))
-        for seed in (0, 1)
-    ]
-    for one, other in zip(together.scores, alone):
-        assert one["accuracy"] == pytest.approx(other.accuracy, abs=0.022)
-        assert one["cv_accuracy"] == pytest.approx(other.scores[0]["cv_accuracy"], abs=0.006)
+    together, *alone = (
+        evaluation.evaluate("i-PB-L2", part, words, lams=(0.5, 8.0), seeds=seeds, verbose=True)
+        for seeds in ((0, 1), (0,), (1,))
+    )
+    for score, other in zip(together.scores, alone):
+        assert score["accuracy"] == pytest.approx(other.accuracy, abs=0.022)
+        assert score["cv_accuracy"] == pytest.approx(other.scores[0]["cv_accuracy"], abs=0.006)
+    assert "evaluate i-PB-L2: 0 settings, 0 %" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("row", ["concat", "SIF", "uSIF", "tf-idf", "IDF-Average-1", "PB-L2-token"])
-def test_every_cheap_row_beats_guessing(corpus, words, row):
+DENSE = make_pipeline(TfidfVectorizer(), FunctionTransformer(sparse.csr_matrix.toarray))
+
+
+@pytest.mark.parametrize(
+    "row", ["concat", "SIF", "uSIF", "tf-idf", "IDF-Average-1", "PB-L2-token", DENSE]
+)
+def test_every_cheap_row_and_any_transformer_beats_guessing(corpus, words, row, capsys):
     result = evaluation.evaluate(row, corpus.dataset(), words, seeds=(0,), Cs=(1.0, 100.0))
     assert result.accuracy > 0.65
-    json.loads(result.to_json())
-
-
-def test_any_transformer_can_be_scored(corpus):
-    thin = Pipeline(
-        [("tf", TfidfVectorizer()), ("dense", FunctionTransformer(lambda X: X.toarray()))]
-    )
-    result = evaluation.evaluate(thin, corpus.dataset(), seeds=(0,), Cs=(1.0, 10.0))
-    assert result.row == "Pipeline"
-    assert result.accuracy > 0.65
-
-
-def test_a_draw_of_few_labels_has_every_class():
-    labels = np.repeat(np.arange(20), 50)
-    rows = evaluation.draw_labelled(labels, 100, 0)
-    assert rows.size == 100
-    assert_array_equal(np.bincount(labels[rows]), 5)
-    assert np.unique(rows).size == 100
-    assert (rows != evaluation.draw_labelled(labels, 100, 1)).any()
-
-
-def test_few_labels_get_better_with_more(corpus, words):
-    prepared = evaluation.Prepared(corpus.dataset(), words)
-    found = evaluation.few_labels(ROWS["Average-0"], prepared, sizes=(12, 150), n_draws=4)
-    few, many = (point["accuracy"] for point in found["curve"])
-    assert few < many
+    assert json.loads(result.to_json())["row"] == ("Pipeline" if row is DENSE else row)
+    assert capsys.readouterr().err == ""
 
 
 @pytest.fixture
-def small_benchmark(corpus, tmp_path, monkeypatch):
+def small_benchmark(corpus, monkeypatch):
     """The generated corpus in the place of SUBJ, so that reproduce runs in seconds."""
     dataset = corpus.dataset("subj")
     known = datasets.DATASETS["subj"]
     monkeypatch.setitem(datasets.DATASETS, "subj", replace(known, digest=dataset.digest))
-    loads = []
-
-    def load(name, data, verify=True):
-        loads.append(name)
-        return dataset
-
-    monkeypatch.setattr(datasets, "load", load)
-    return loads
+    monkeypatch.setattr(datasets, "load", lambda name, data, verify=True: dataset)
 
 
 def test_a_run_goes_on_where_it_stopped(small_benchmark, words, tmp_path):
@@ -153,17 +142,13 @@ def test_a_run_goes_on_where_it_stopped(small_benchmark, words, tmp_path):
     assert (again["n_done"], again["n_kept"]) == (0, 2)
     assert stamp == {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*.json")}
     assert any("PB-L2 on subj" in line for line in lines)
-    found = reproduction.read_results(tmp_path / "out" / "results")
-    assert [r["row"] for r in found] == ["Average-0", "PB-L2"]
-    assert found[1]["scores"][0]["lam"] in (0.5, 4.0)
-    assert found[1]["paper"] == 0.905
-
-
-def test_results_of_other_settings_are_made_again(small_benchmark, words, tmp_path):
-    settings = {"only": ["Average-0", "subj", "classification"]}
-    reproduction.reproduce(tmp_path, words, tmp_path / "out", quick=True, **settings)
-    other = reproduction.reproduce(tmp_path, words, tmp_path / "out", seeds=(0, 1), **settings)
-    assert (other["n_done"], other["n_kept"]) == (1, 0)
+    record = reproduction.read_results(tmp_path / "out" / "results")
+    assert [r["row"] for r in record] == ["Average-0", "PB-L2"]
+    assert record[1]["scores"][0]["lam"] in (0.5, 4.0)
+    assert record[1]["paper"] == 0.905
+    settings = {"only": ["Average-0", "subj", "classification"], "seeds": (0, 1)}
+    other = reproduction.reproduce(tmp_path, words, tmp_path / "out", **settings)
+    assert (other["n_done"], other["n_kept"]) == (1, 0)  # other settings: made again
 
 
 def test_only_chooses_rows_datasets_and_kinds():
@@ -224,12 +209,12 @@ def test_the_row_space_changes_no_classifier(rng, kind):
 def test_a_certificate_holds_on_the_documents_held_back(small_benchmark, words, tmp_path):
     only = ["certificate", "PB-L2", "subj"]
     reproduction.reproduce(tmp_path, words, tmp_path, only=only, quick=True)
-    (found,) = reproduction.read_results(tmp_path / "results")
-    assert found["kind"] == "certificate"
-    assert found["certificate_kind"] == "continuation"
-    assert found["empirical_risk"] <= found["risk_bound"] < 1.0
-    assert found["held_out_risk"] <= found["risk_bound"] + 0.05  # few documents: it may lie above
-    assert found["delta"] == 0.05
+    (record,) = reproduction.read_results(tmp_path / "results")
+    assert record["kind"] == "certificate"
+    assert record["certificate_kind"] == "continuation"
+    assert record["empirical_risk"] <= record["risk_bound"] < 1.0
+    assert record["held_out_risk"] <= record["risk_bound"] + 0.05  # few documents: it may lie above
+    assert record["delta"] == 0.05
 
 
 def test_results_of_other_word_vectors_or_data_are_not_mixed_in(small_benchmark, words, tmp_path):
@@ -245,17 +230,6 @@ def test_results_of_other_word_vectors_or_data_are_not_mixed_in(small_benchmark,
     path.write_text(json.dumps(before))
     with pytest.raises(ValueError, match="must hold results of one set of data of subj"):
         reproduction.reproduce(tmp_path, words, tmp_path / "out", **settings)
-
-
-def test_evaluate_shows_progress_where_it_is_asked_to(corpus, words, monkeypatch, capsys):
-    from pacsent import progress
-
-    monkeypatch.setattr(progress, "PLAIN_EVERY", 0.001)
-    settings = {"seeds": (0,), "Cs": (1.0,), "lams": (0.5, 1.0)}
-    evaluation.evaluate("PB-L2", corpus.dataset(), words, verbose=True, **settings)
-    assert "evaluate PB-L2: 0 settings, 0 %" in capsys.readouterr().err
-    evaluation.evaluate("PB-L2", corpus.dataset(), words, **settings)
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,9 @@ def test_left_out_values_are_near_those_of_fits_without_the_text():
     fit = gp.laplace(K, signs)
     guessed = fit.left_out(K)
     for i in range(0, 40, 7):
-        rest = np.delete(np.arange(40), i)
-        alone = gp.laplace(K[np.ix_(rest, rest)], signs[rest])
-        assert guessed[i] == pytest.approx(K[i, rest] @ alone.a, abs=0.35)
+        others = np.delete(np.arange(40), i)
+        alone = gp.laplace(K[np.ix_(others, others)], signs[others])
+        assert guessed[i] == pytest.approx(K[i, others] @ alone.a, abs=0.35)
 
 
 def test_kl_is_that_of_the_two_gaussians():
@@ -57,20 +57,14 @@ def test_the_average_leans_on_the_part_that_knows():
     signs = np.where(good[:, 0] > 0, 1.0, -1.0)
     K_sparse, K_dense = noise @ noise.T / 50, good @ good.T
     labels = (signs > 0).astype(int)
-    found = gp.averaged(K_sparse, K_dense, labels, gp.scales(60, 1, True), n_classes=2)
-    assert found.best[1] > found.best[0]
-    assert np.mean(found.left_out[:, 0] * signs > 0) > 0.9
-    values = K_sparse @ found.sparse + K_dense @ found.dense + found.intercept
+    average = gp.averaged(K_sparse, K_dense, labels, gp.scales(60, 1, True), n_classes=2)
+    assert average.best[1] > average.best[0]
+    assert np.mean(average.left_out[:, 0] * signs > 0) > 0.9
+    values = K_sparse @ average.sparse + K_dense @ average.dense + average.intercept
     assert np.mean(values[:, 0] * signs > 0) > 0.95
-
-
-def test_without_vectors_only_the_scale_of_ngrams_is_searched():
-    K, signs = problem()
-    grid = gp.scales(40, 1, False)
-    found = gp.averaged(K, np.zeros_like(K), (signs > 0).astype(int), grid, n_classes=2)
-    assert [len(line) for line in grid] == [7]
-    assert all(d == 0 for line in grid for _, d in line)
-    assert not found.dense.any()
+    grid = gp.scales(60, 1, False)  # without vectors only the scale of n-grams is searched
+    assert [len(line) for line in grid] == [7] and all(d == 0 for line in grid for _, d in line)
+    assert not gp.averaged(K_dense, 0 * K_dense, labels, grid, n_classes=2).dense.any()
 
 
 def test_no_place_of_the_grid_weighs_nothing_and_none_decides_alone():

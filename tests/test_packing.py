@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import Vocabulary, WordVectors, load, make_encoder, save
 from pacsent.cli import cli
-from pacsent.encoders import METHODS
+from pacsent.storage import PACKAGED
 from pacsent.words.vector_table import BITS, compress, pack, rotation
 
 N_WORDS, N_DIMS = 400, 40
@@ -38,12 +38,6 @@ def test_few_bits_lose_what_the_theory_of_quantisers_says(bits, rng):
     share = {1: 0.3634, 2: 0.1175, 4: 0.009497, 8: 4.3e-5}[bits]  # of a normal variable (Max)
     assert_allclose(lost(table, pack(table, bits, n_head=0).unpack()), share, rtol=0.12)
     assert pack(table, bits, n_head=0).codes.nbytes == 300 * 128 * bits // 8
-
-
-def test_fewer_words_keep_what_the_vocabulary_does_with_unknown_ones(words):
-    spelled = words.replace(vocabulary=words.vocabulary.replace(unknown="pieces"))
-    assert compress(spelled, n_words=50).vocabulary.unknown == "pieces"
-    assert compress(words, n_words=50).vocabulary.unknown == "drop"
 
 
 def test_parts_that_give_infinity_or_do_not_fit_are_refused(rng):
@@ -89,6 +83,11 @@ def test_compressed_words_are_the_first_and_keep_their_counts(words):
     assert small.packed["input"].bits == 4 and set(small.packed) == {"input", "output"}
     assert repr(small) == f"WordVectors(n_words=50, n_dims={N_DIMS})"
     assert small.input_vectors.dtype == np.float32 and not small.input_vectors.flags.writeable
+    assert small.vocabulary.unknown == "drop"
+    spelled = words.replace(vocabulary=words.vocabulary.replace(unknown="pieces"))
+    assert compress(spelled, n_words=50).vocabulary.unknown == "pieces"
+    alone = WordVectors(words.vocabulary, words.input_vectors)
+    assert compress(alone, n_dims=8, bits=8).output_vectors is None
 
 
 def test_packed_words_are_saved_packed_and_give_the_same_vectors(words, tmp_path):
@@ -109,61 +108,47 @@ def test_packed_words_are_saved_packed_and_give_the_same_vectors(words, tmp_path
         assert_allclose(load(tmp_path / "model").transform(X), fitted.transform(X), atol=1e-5)
 
 
-def test_an_input_table_alone_is_compressed_too(words):
-    alone = WordVectors(words.vocabulary, words.input_vectors)
-    assert compress(alone, n_dims=8, bits=8).output_vectors is None
-
-
 def test_what_cannot_be_is_refused(words):
-    for asked in ({"n_words": 0}, {"n_words": 401}, {"n_dims": 41}):
+    for settings in ({"n_words": 0}, {"n_words": 401}, {"n_dims": 41}):
         with pytest.raises(ValueError, match="must be from 1 to"):
-            compress(words, **asked)
+            compress(words, **settings)
     with pytest.raises(ValueError, match="bits must be one of"):
         compress(words, bits=3)
 
 
 def test_convert_compresses(words, tmp_path):
+    def run(line):
+        return CliRunner().invoke(cli, line.replace("@", f"{tmp_path}/").split())
+
     save(words, tmp_path / "words")
-    asked = [str(tmp_path / "words"), str(tmp_path / "small"), "--dims", "24", "--bits", "8"]
-    done = CliRunner().invoke(cli, ["model", "convert", *asked, "--n-words", "100"])
-    assert done.exit_code == 0, done.output
+    done = run("model convert @words @small --dims 24 --bits 8 --n-words 100")
+    assert done.exit_code == 0 and "8 bits" in done.output, done.output
     assert (load(tmp_path / "small").n_words, load(tmp_path / "small").n_dims) == (100, 24)
-    assert "8 bits" in done.output
-    done = CliRunner().invoke(
-        cli, ["model", "convert", asked[0], str(tmp_path / "x.bin"), "--bits", "1"]
-    )
+    done = run("model convert @words @x.bin --bits 1")
     assert done.exit_code == 2 and "own folder" in done.output
 
 
-# ------------------------------------------------------------------------------------------------
-# the model that comes with the package
-# ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def english():
-    return load("english")
-
-
 def test_the_english_model_is_small_and_opens_at_once():
-    from pacsent.storage import PACKAGED
-
     assert sum(file.stat().st_size for file in (PACKAGED / "english").iterdir()) <= 12e6
     code = (
         "import time, pacsent.words.vectors, pacsent.storage as l; t = time.perf_counter();"
         "l.load('english'); print(time.perf_counter() - t)"
     )
-    seconds = [
-        float(subprocess.run([sys.executable, "-c", code], capture_output=True).stdout)
-        for _ in range(3)
-    ]
-    assert min(seconds) < 0.05
+    command = [sys.executable, "-c", code]
+    outputs = [subprocess.run(command, capture_output=True).stdout for _ in range(3)]
+    assert min(map(float, outputs)) < 0.05
 
 
-def test_the_english_model_knows_english(english):
+def test_the_english_model_knows_english():
+    english = load("english")
     assert {"london", "brussels", "parisian"} & {w for w, _ in english.most_similar("paris", 10)}
     text = "It was the best of times, it was the worst of times"
     assert english.vocabulary.encode([text]).coverage == 1.0
+    done = CliRunner().invoke(cli, ["embed", "english"], input="a good film\na fine movie\n")
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert done.exit_code == 0 and [len(row) for row in rows] == [256, 256], done.output
+    done = CliRunner().invoke(cli, ["embed", "english", "--method", "IDF-Average"], input="a\n")
+    assert done.exit_code == 1 and "learns from text first" in done.output
 
 
 @pytest.mark.parametrize("name", ["Average", "PB-L2", "SIF", "SIF-sum", "concat"])
@@ -180,15 +165,3 @@ def test_a_folder_of_that_name_is_opened_by_its_path(words, tmp_path, monkeypatc
     assert load("./english").n_words == N_WORDS
     with pytest.raises(FileNotFoundError, match="There is no folder german"):
         load("german")
-
-
-def test_the_command_line_takes_the_english_model_by_name():
-    done = CliRunner().invoke(cli, ["embed", "english"], input="a good film\na fine movie\n")
-    assert done.exit_code == 0, done.output
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
-    assert len(rows) == 2 and len(rows[0]) == 256
-    done = CliRunner().invoke(cli, ["vectors", "neighbours", "english", "paris"])
-    assert done.exit_code == 0 and "parisian" in done.output
-    done = CliRunner().invoke(cli, ["embed", "english", "--method", "IDF-Average"], input="a\n")
-    assert done.exit_code == 1 and "learns from text first" in done.output
-    assert "IDF-Average" in METHODS

@@ -5,10 +5,12 @@ What the libraries give for a folder, pacsent gives for it, to 1e-5.
 
 import json
 import pickle
+import sys
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from numpy.testing import assert_allclose, assert_array_equal
 
 import pacsent
 from pacsent import Vocabulary
@@ -27,9 +29,7 @@ CORPUS = [
     "L'été, c'est la saison des vacances à la plage.",
 ] * 20
 TEXTS = [
-    "",
-    " ",
-    "\n\t",
+    *("", " ", "\n\t"),
     "The fox!",
     "the the the the",
     "unbelievably überraschend 東京に行きたい 😀🤷🏽‍♀️ ☃",
@@ -73,6 +73,10 @@ def trained(kind):
     return tokenizer
 
 
+def run(*arguments):
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
 def table_for(tokenizer, n_dims=16):
     rng = np.random.default_rng(0)
     return rng.normal(size=(tokenizer.get_vocab_size(), n_dims)).astype(np.float32)
@@ -98,10 +102,10 @@ def test_a_folder_of_model2vec_gives_its_vectors(kind, settings, tmp_path):
     if settings == {"max_length": None}:  # thousands of float32 numbers: theirs is the less exact
         ids = model2vec.StaticModel.from_pretrained(tmp_path / "m").tokenize(TEXTS[9:12])
         theirs[9:12] = [table[i].sum(axis=0, dtype=np.float64) / max(1, len(i)) for i in ids]
-    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+    assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
     assert not ours[0].any() and (kind in ("BPE", "Unigram") or not ours[6].any())
     one_by_one = [words.encode([text])[0] for text in TEXTS[3:6]]
-    np.testing.assert_allclose(one_by_one, theirs[3:6], atol=1e-5)
+    assert_allclose(one_by_one, theirs[3:6], atol=1e-5)
 
 
 @needs_library
@@ -119,7 +123,7 @@ def test_shared_rows_weights_and_other_numbers_are_read(dtype, tmp_path):
     theirs = model2vec.StaticModel.from_pretrained(tmp_path / "m").encode(TEXTS[3:6])
     # model2vec answers in float16 where the table is so
     atol = 1e-3 if dtype == "float16" else 1e-5
-    np.testing.assert_allclose(pacsent.load(tmp_path / "m").encode(TEXTS[3:6]), theirs, atol=atol)
+    assert_allclose(pacsent.load(tmp_path / "m").encode(TEXTS[3:6]), theirs, atol=atol)
 
 
 @needs_library
@@ -138,29 +142,23 @@ def test_a_folder_of_sentence_transformers_gives_its_vectors(kind, unit, tmp_pat
     assert not isinstance(encoder, pacsent.encoders.ExternalEncoder)  # opened by pacsent itself
     with pytest.warns(UserWarning, match="no known word"):
         ours = encoder.encode(TEXTS)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+    assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
 def test_other_modules_are_left_to_sentence_transformers(tmp_path):
-    from pacsent.storage import is_model_name
-
+    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
     (tmp_path / "tokenizer.json").write_text("{}")
-    for types, ours in (
-        (["StaticEmbedding"], True),
-        (["StaticEmbedding", "Normalize"], True),
-        (["StaticEmbedding", "Dense"], False),
-        (["Transformer", "Pooling"], False),
+    for kinds, settings, ours in (
+        (["StaticEmbedding"], {}, True),
+        (["StaticEmbedding", "Normalize"], {}, True),
+        (["StaticEmbedding", "Dense"], {}, False),
+        (["Transformer", "Pooling"], {}, False),
+        (["StaticEmbedding"], prompts, False),
     ):
-        modules = [{"type": f"sentence_transformers.models.{kind}"} for kind in types]
+        modules = [{"type": f"sentence_transformers.models.{kind}"} for kind in kinds]
         (tmp_path / "modules.json").write_text(json.dumps(modules))
-        assert is_model_name(tmp_path) == ours
-    (tmp_path / "modules.json").write_text(json.dumps([{"type": "StaticEmbedding"}]))
-    settings = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
-    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(settings))
-    assert not is_model_name(tmp_path)
-
-
-# ---- everything takes such a folder --------------------------------------------------------------
+        (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(settings))
+        assert pacsent.storage.is_model_name(tmp_path) == ours
 
 
 @pytest.fixture(scope="module")
@@ -178,17 +176,13 @@ def folder(tmp_path_factory):
 @needs_library
 def test_saved_and_opened_again_it_gives_the_same(folder, tmp_path):
     words = pacsent.load(folder)
-    expected = words.encode(CORPUS[:6])
-    pacsent.save(words, tmp_path / "saved")
-    again = pacsent.load(tmp_path / "saved")
-    np.testing.assert_array_equal(again.encode(CORPUS[:6]), expected)
+    again = pacsent.load(pacsent.save(words, tmp_path / "saved"))
     assert again.vocabulary.normalise_name == "tokenizer"
     assert not (tmp_path / "saved" / "sentences").exists()  # the table is not written twice
     assert all(step["ok"] for step in pacsent.storage.check(tmp_path / "saved"))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(words)).encode(CORPUS[:6]), expected)
-    encoder = pacsent.encoders.as_encoder(words)
-    pacsent.save(encoder, tmp_path / "encoder")
-    np.testing.assert_array_equal(pacsent.load(tmp_path / "encoder").encode(CORPUS[:6]), expected)
+    encoder = pacsent.load(pacsent.save(pacsent.encoders.as_encoder(words), tmp_path / "encoder"))
+    for copy in (again, pickle.loads(pickle.dumps(words)), encoder):
+        assert_array_equal(copy.encode(CORPUS[:6]), words.encode(CORPUS[:6]))
 
 
 @needs_library
@@ -203,19 +197,14 @@ def test_classifier_index_and_commands_take_the_folder(folder, tmp_path):
     index.add(texts[:6])
     assert index.search(texts[3], 1)[0].text == texts[3]
     (tmp_path / "in.txt").write_text("\n".join(texts[:6]) + "\n")
-    run = CliRunner().invoke(
-        cli, ["embed", str(folder), str(tmp_path / "in.txt"), "-o", str(tmp_path / "v.npy")]
-    )
-    assert run.exit_code == 0, run.output
-    found = np.load(tmp_path / "v.npy")
-    np.testing.assert_allclose(found, pacsent.load(folder).encode(texts[:6]), atol=1e-6)
-
-
-# ---- pieces learned here -------------------------------------------------------------------------
+    done = run("embed", folder, tmp_path / "in.txt", "-o", tmp_path / "v.npy")
+    assert done.exit_code == 0, done.output
+    vectors = np.load(tmp_path / "v.npy")
+    assert_allclose(vectors, pacsent.load(folder).encode(texts[:6]), atol=1e-6)
 
 
 @needs_library
-def test_pieces_are_learned_and_no_word_is_unknown():
+def test_pieces_are_learned_and_no_word_is_unknown(tmp_path):
     pytest.importorskip("tokenizers")
     pieces = train_pieces(CORPUS, 200)
     assert pieces("Don't FILM") == pieces("don’t film,")  # as normalise="unicode" reads text
@@ -231,6 +220,9 @@ def test_pieces_are_learned_and_no_word_is_unknown():
         Vocabulary(tokens, normalise=pieces, unknown="pieces")
     with pytest.raises(ValueError, match="n_pieces must be an integer of at least 2"):
         train_pieces(CORPUS, 1)
+    built = pacsent.words.Corpus.build(CORPUS, tmp_path / "c", min_count=1, normalise=pieces)
+    again = pacsent.words.Corpus.open(tmp_path / "c")
+    assert again.digest == again.vocabulary.digest(CORPUS) == built.vocabulary.digest(CORPUS)
     for wrong in ("one text", [1, 2], [None], None):
         with pytest.raises((TypeError, ValueError), match="Got"):
             train_pieces(wrong, 50)
@@ -240,62 +232,36 @@ def test_pieces_are_learned_and_no_word_is_unknown():
 def test_skip_gram_is_trained_on_pieces(tmp_path):
     pytest.importorskip("tokenizers")
     passages = [text for _, _, text in pacsent.datasets.load_books()][:300]
-    (tmp_path / "text").write_text("\n".join(passages) + "\n")
+    text, model = tmp_path / "text", tmp_path / "model"
+    text.write_text("\n".join(passages) + "\n")
     options = "--subwords 500 --n-dims 8 --n-epochs 1 --random-state 0 --n-jobs 1"
-    run = CliRunner().invoke(
-        cli,
-        [
-            "vectors",
-            "train",
-            str(tmp_path / "text"),
-            "-o",
-            str(tmp_path / "model"),
-            *options.split(),
-        ],
-    )
-    assert run.exit_code == 0, run.output
-    assert "pieces of words, 500 learned" in run.output
-    words = pacsent.load(tmp_path / "model")
+    done = run("vectors", "train", text, "-o", model, *options.split())
+    assert done.exit_code == 0 and "pieces of words, 500 learned" in done.output, done.output
+    words = pacsent.load(model)
     assert 450 < words.n_words < 500 and words.output_vectors is not None
-    assert words.vocabulary.encode(["Xylophonquietschen"]).n_unknown.sum() == 0
+    assert words.vocabulary.encode(["Xylophonquietschen", "ᚠ"]).n_unknown.tolist() == [0, 1]
     assert words.training["normalise"] == "pieces of words, 500 learned"
     # a word of one piece is that piece, a word of several their mean
     for word in ("the", "in"):  # "in" is the end of a word as well
         row = words.vocabulary.id_of(f"▁{word}")
-        np.testing.assert_array_equal(words.input(word), words.input_vectors[row])
+        assert_array_equal(words.input(word), words.input_vectors[row])
     assert "in" in words.vocabulary and "the" not in words.vocabulary
     assert "▁the" not in [word for word, _ in words.most_similar("the")]
     rows = words.vocabulary.encode(["xylophon"]).ids
-    for table, one in ((words.input_vectors, words.input), (words.output_vectors, words.output)):
-        np.testing.assert_allclose(one("xylophon"), table[rows].mean(axis=0), rtol=1e-5)
-    assert words.vocabulary.encode(["ᚠ"]).n_unknown.tolist() == [1]
-    for wrong, said in (
-        (["-", "--subwords", "50"], "standard input can be read once"),
-        ([str(tmp_path / "text"), "--subwords", "50", "--normalise", "paper"], "leave out"),
+    for table, vector_of in (
+        (words.input_vectors, words.input),
+        (words.output_vectors, words.output),
     ):
-        run = CliRunner().invoke(cli, ["vectors", "train", *wrong, "-o", str(tmp_path / "x")])
-        assert run.exit_code == 2 and said in run.output
-
-
-@needs_library
-def test_a_corpus_of_pieces_is_opened_again(tmp_path):
-    pytest.importorskip("tokenizers")
-    pieces = train_pieces(CORPUS, 150)
-    made = pacsent.words.Corpus.build(CORPUS, tmp_path / "c", min_count=1, normalise=pieces)
-    again = pacsent.words.Corpus.open(tmp_path / "c")
-    assert (
-        again.vocabulary.encode(CORPUS[:3]).ids.tolist()
-        == made.vocabulary.encode(CORPUS[:3]).ids.tolist()
-    )
-    assert again.digest == made.vocabulary.digest(CORPUS)
-
-
-# ---- without the library -------------------------------------------------------------------------
+        assert_allclose(vector_of("xylophon"), table[rows].mean(axis=0), rtol=1e-5)
+    for wrong, message in (
+        (["-", "--subwords", 50], "standard input can be read once"),
+        ([text, "--subwords", 50, "--normalise", "paper"], "leave out"),
+    ):
+        done = run("vectors", "train", *wrong, "-o", tmp_path / "x")
+        assert done.exit_code == 2 and message in done.output
 
 
 def test_without_the_library_the_table_opens_and_text_names_it(tmp_path, monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     definition = {
         "model": {"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1}, "unk_token": "[UNK]"}

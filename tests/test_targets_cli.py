@@ -18,7 +18,7 @@ def run(*args):
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("targets")
     texts, labels = labelled(80)
-    joined = ["; ".join(sorted(some)) for some in labels]
+    joined = ["; ".join(sorted(names)) for names in labels]
     pd.DataFrame({"text": texts, "tags": joined}).to_csv(folder / "tags.csv", index=False)
     (folder / "new.txt").write_text("goal team match\nfilm actor and sauce\n")
     return folder
@@ -48,31 +48,21 @@ def test_labels_are_written_with_commas_or_as_lists(place, tags):
 
 
 WRONG = [
-    (["tags.csv", "--label-column", "tags", "--label-separator", ";", "--balanced"],
+    ("train @tags.csv --label-column tags --label-separator ; --balanced -o @none",
      "class_weight must be None and selection auto or folds"),
-    (["tags.csv", "--label-column", "tags", "--label-separator", ""], "Row 1 must have labels"),
+    ("train @tags.csv --label-column tags --label-separator= -o @none", "Row 1 must have labels"),
+    ("train @empty.csv --label-separator , -o @none", "Row 2 must have labels"),
+    ("predict @tags @new.txt --error 0.1", "error is for models that give one class"),
+    ("certify @tags @tags.csv --label-column tags", ""),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("args", "message"), WRONG)
-def test_options_that_mean_nothing_are_refused(place, args, message):
-    done = run("train", place / args[0], *args[1:], "-o", place / "none")
-    assert done.exit_code != 0 and message in done.output
+@pytest.mark.parametrize(("line", "message"), WRONG)
+def test_options_that_mean_nothing_are_refused(place, tags, line, message):
+    (place / "empty.csv").write_text('text,label\none,"a,b"\ntwo,"a,,b"\n')
+    done = run(*line.replace("@", f"{place}/").split())
+    assert done.exit_code != 0 and message in done.output and "Traceback" not in done.output
     assert not (place / "none").exists()
-
-
-def test_an_empty_label_is_refused_by_its_row(place, tmp_path):
-    (tmp_path / "a.csv").write_text('text,label\none,"a,b"\ntwo,"a,,b"\n')
-    done = run("train", tmp_path / "a.csv", "--label-separator", ",", "-o",
-               tmp_path / "m")  # fmt: skip
-    assert done.exit_code != 0 and "Row 2 must have labels" in done.output
-
-
-def test_commands_for_one_class_a_text_refuse_other_models(place, tags):
-    done = run("certify", tags, place / "tags.csv", "--label-column", "tags")
-    assert done.exit_code != 0 and "Traceback" not in done.output
-    done = run("predict", tags, place / "new.txt", "--error", 0.1)
-    assert done.exit_code != 0 and "error is for models that give one class" in done.output
 
 
 def test_sets_of_labels_are_certified_and_verified(place, tmp_path):
@@ -93,12 +83,11 @@ def test_sets_of_labels_are_certified_and_verified(place, tmp_path):
 
 def test_predictions_are_verified_with_their_table(tmp_path):
     rows = [f"text {n},{'ab'[n % 2]},{'ab'[n % 2 and n % 7 > 0]}" for n in range(80)]
-    (tmp_path / "t.csv").write_text("\n".join(["text,label,said", *rows]) + "\n")
-    done = run("certify", tmp_path / "t.csv", "--prediction-column", "said", "-o",
-               tmp_path / "c.json")  # fmt: skip
-    assert done.exit_code == 0, done.output
-    done = run("verify", tmp_path / "c.json", tmp_path / "t.csv", "--prediction-column", "said")
+    table, file, column = tmp_path / "t.csv", tmp_path / "c.json", ("--prediction-column", "p")
+    table.write_text("\n".join(["text,label,p", *rows]) + "\n")
+    assert run("certify", table, *column, "-o", file).exit_code == 0
+    done = run("verify", file, table, *column)
     assert done.exit_code == 0 and "the counts follow" in done.output, done.output
-    (tmp_path / "t.csv").write_text("\n".join(["text,label,said", *rows[1:], rows[0]]) + "\n")
-    done = run("verify", tmp_path / "c.json", tmp_path / "t.csv", "--prediction-column", "said")
+    table.write_text("\n".join(["text,label,p", *rows[1:], rows[0]]) + "\n")
+    done = run("verify", file, table, *column)
     assert done.exit_code == 1 and "must be" in done.output
