@@ -131,9 +131,6 @@ def test_without_an_endpoint_nothing_is_instrumented(monkeypatch):
     instrument_from_environment(None)
 
 
-# ---- clients -----------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     server = serve("english", "second=english")

@@ -97,9 +97,6 @@ def test_the_command_exports_english(tmp_path):
     assert (tmp_path / "out" / "modules.json").is_file()
 
 
-# ---- the libraries themselves --------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["Average", "SIF", "uSIF", "SIF-sum", "concat"])
 @pytest.mark.extra
 def test_the_libraries_give_our_vectors(words, name, tmp_path):
@@ -112,9 +109,6 @@ def test_the_libraries_give_our_vectors(words, name, tmp_path):
     static = model2vec.StaticModel.from_sentence_transformers(folder, normalize=False)
     theirs = static.encode(TEXTS, max_length=None)
     np.testing.assert_allclose(theirs, vectorizer.transform(TEXTS), atol=1e-5)
-
-
-# ---- and back ------------------------------------------------------------------------------------
 
 
 def test_an_exported_table_is_read_again(words, tmp_path):

@@ -235,9 +235,6 @@ def test_lists_and_words_find_what_all_rows_find(many):  # noqa: F811 - a fixtur
     assert right > 0.7 * 200
 
 
-# ---- passages ----------------------------------------------------------------------------------
-
-
 def test_sentences_end_where_they_do():
     text = 'Mr. Fox ran. "Why?" he asked. It cost 3.50 dollars!  東京です。はい。\n\nend'
     assert [text[a:b] for a, b in sentences(text)] == [
@@ -267,9 +264,6 @@ def test_a_long_text_is_found_by_its_passage(encoder):
     assert hit.id == 0 and "kitten" in hit.text and len(hit.text) < 1000
     assert texts[0][slice(*hit.place)] == hit.text and hit.metadata == {"n": 0}
     assert len({h.id for h in index.search("budget", k=3)}) == 3  # each text once
-
-
-# ---- reranking ---------------------------------------------------------------------------------
 
 
 def test_rerank_orders_all_documents(encoder):

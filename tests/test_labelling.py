@@ -49,9 +49,6 @@ def label(labelling, n, who="", answer=right):
         labelling.answer(task.row, answer(task.text), who)
 
 
-# ---- the guarantee -------------------------------------------------------------------------------
-
-
 def test_the_bound_is_false_no_more_often_than_it_may_be_in_labelling_that_may_stop_at_any_time():
     """A thousand repeats are a benchmark: benchmarks/labels.py --part stop."""
     false = [benchmark.simulated(benchmark.STREAMS[0], seed)[0] for seed in range(25)]
@@ -135,9 +132,6 @@ def test_a_text_that_waits_for_its_label_is_not_passed_over(tmp_path):
         assert labelling.judged_rows()[0] == first.row and len(labelling.judged_rows()) > 40
 
 
-# ---- nothing is lost -----------------------------------------------------------------------------
-
-
 def test_a_session_comes_back_as_it_was(tmp_path):
     with opened(tmp_path, goal=0.9) as labelling:
         label(labelling, 52)
@@ -210,9 +204,6 @@ def test_undo_takes_back_the_last_answer_of_its_annotator(tmp_path):
         assert labelling.next("ann").row == mine.row
 
 
-# ---- several people ------------------------------------------------------------------------------
-
-
 def test_agreement_as_published():
     # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", example C, nominal
     units = [[1, 1, 1], [2, 2, 3, 2], [3, 3, 3, 3], [3, 3, 3, 3], [2, 2, 2, 2], [1, 2, 3, 4],
@@ -231,9 +222,6 @@ def test_annotators_share_a_tenth_of_the_texts(tmp_path):
         found = labelling.status()["agreement"]
     assert found["measure"] == "Cohen's kappa" and found["value"] == 1.0
     assert 3 <= found["texts"] <= 5
-
-
-# ---- the command and the page --------------------------------------------------------------------
 
 
 @pytest.fixture

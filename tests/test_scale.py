@@ -64,9 +64,6 @@ def write_parquet(path, texts, **columns):
     pq.write_table(pa.table({**columns, "text": texts}), path)
 
 
-# ---- the parts ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
 @pytest.mark.parametrize("normalise", ["paper", "unicode"])
 def test_bytes_of_an_arrow_column_encode_as_strings_do(kind, normalise):
@@ -80,9 +77,6 @@ def test_bytes_of_an_arrow_column_encode_as_strings_do(kind, normalise):
 def test_bounds_outside_the_bytes_are_refused(words):
     with pytest.raises(ValueError, match=r"bounds must rise .* 3 bytes"):
         encode_bytes(words.vocabulary, np.zeros(3, np.uint8), np.array([0, 4]))
-
-
-# ---- kinds of files ----------------------------------------------------------------------------
 
 
 def shards_of(kind, folder):
@@ -204,9 +198,6 @@ def test_bad_rows_keep_their_place_and_are_named(tmp_path, words, model):
     with pytest.raises(ValueError, match=r"Line 2 of .*c.txt must be UTF-8 text"):
         scale.embed_shards(model, [folder / "c.txt"], tmp_path / "o", on_error="stop")
     assert not (tmp_path / "o" / "c.parquet").exists()
-
-
-# ---- many files --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -370,9 +361,6 @@ if __name__ == "__main__":
     assert str(deadly) in done.stdout and "was killed" in done.stdout
 
 
-# ---- other stores ------------------------------------------------------------------------------
-
-
 def test_a_store_without_moves_in_one_step_is_written_beside(words, model):
     import fsspec
 
@@ -463,9 +451,6 @@ def test_an_upload_that_fails_leaves_nothing(s3):
     assert s3.size("bucket/whole.bin") == 40 << 20
 
 
-# ---- the command line --------------------------------------------------------------------------
-
-
 def test_the_command_goes_from_folder_to_folder_and_says_what_failed(folder, tmp_path, model):
     (folder / "bad.parquet").write_bytes(b"nothing")
     write_parquet(folder / "null.parquet", ["good", None])
@@ -526,9 +511,6 @@ def test_damaged_tables_are_refused_by_name_whatever_is_damaged(tmp_path, model)
         )
         for error in manifest.failed.values():
             assert "a.parquet" in error and "\n" not in error
-
-
-# ---- Ray ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -223,9 +223,6 @@ def test_it_survives_saving_and_loading(vectorizer, tiny_corpus, tmp_path):
         assert_array_equal(one, other)
 
 
-# -- what a change after fit does -----------------------------------------------------------------
-
-
 def _two_tables(rng):
     words = [f"w{chr(97 + i)}" for i in range(20)]
     vocabulary = Vocabulary(words, np.arange(200, 0, -10))
