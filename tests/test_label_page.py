@@ -1,8 +1,6 @@
 """The labelling page in a real browser: sixty texts by keyboard, killed and resumed."""
 
-import os
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +12,6 @@ from helpers import Running
 from test_labelling import TEXTS, right
 
 pytestmark = NEEDS_BROWSER
-PICTURES = os.environ.get("PACSENT_PICTURES")  # a folder for screenshots
 HOSTILE = "</script><img src=x onerror='window.hacked = 1'> lovely <b>film</b>"
 
 
@@ -53,21 +50,14 @@ def label(page, n):
         until(page, f"document.body.dataset.shown > {shown}")
 
 
-def pictured(page, name):
-    if PICTURES:
-        page.screenshot(path=str(Path(PICTURES) / f"label-{name}.png"), full_page=True)
-
-
 def test_sixty_texts_by_keyboard_killed_and_resumed(chromium, start, tmp_path):
     server = start()
     page = opened(chromium, server.urls[0])
     label(page, 35)
-    pictured(page, "desktop-first")
     server.end(signal.SIGKILL)
     page.keyboard.press("1")  # nobody answers: the page says so, and the text stays
     page.wait_for_selector("#problem:not([hidden])")
     assert "The server does not answer" in page.inner_text("#problem")
-    pictured(page, "desktop-stopped")
     server = start()
     page = opened(chromium, server.urls[0])
     assert n_labels(page) == 35
@@ -78,11 +68,9 @@ def test_sixty_texts_by_keyboard_killed_and_resumed(chromium, start, tmp_path):
     until(page, "document.querySelector('#about').innerText.includes('1 skipped')")
     label(page, 3)
     assert "Certified: the error rate is at most" in page.inner_text("#certified")
-    assert (
-        page.inner_text("#goal").replace("\xa0", " ").startswith("Stop: at most 38.0 % with 95 %")
-    )
+    goal = page.inner_text("#goal").replace("\xa0", " ")
+    assert goal.startswith("Stop: at most 38.0 % with 95 %")
     assert page.title() == "✓ Goal reached"
-    pictured(page, "desktop")
     assert page.problems == [] and page.evaluate("window.hacked") is None
     assert all(url.startswith(server.url) for url in page.requests)  # no network
     server.end(signal.SIGINT)
@@ -95,30 +83,17 @@ def test_two_tabs_and_a_phone_get_different_texts(chromium, start):
     server = start()
     first, second = (opened(chromium, server.urls[0]) for _ in range(2))
     phone = opened(chromium, server.urls[1], width=390, height=844)
-    texts = {page.inner_text("#text") for page in (first, second, phone)}
-    assert len(texts) == 3
+    assert len({page.inner_text("#text") for page in (first, second, phone)}) == 3
     label(first, 1)
     label(second, 1)
     assert n_labels(second) == 2
     phone.locator("#answers button").first.click()
     until(phone, "document.body.dataset.n == 3")
-    wide = phone.evaluate("document.documentElement.scrollWidth > innerWidth")
-    assert not wide and phone.locator("#answers button").first.bounding_box()["height"] >= 40
-    label(first, 45)
-    phone.reload()
-    phone.wait_for_selector("body[data-ready]")
-    pictured(phone, "phone")
+    assert phone.locator("#answers button").first.bounding_box()["height"] >= 40
+    text = "الطعام لذيذ جدًا 👍🏽"  # is shown from right to left
+    parts = "{text, pieces: [[text.slice(0, 6), 1], [text.slice(6), 0]], row: 0}"
+    phone.evaluate(f"text => show({{...{parts}, guess: null, stream: 'teach'}})", text)
+    assert phone.evaluate("document.querySelector('#text').textContent") == text
+    assert phone.evaluate("getComputedStyle(document.querySelector('#text')).direction") == "rtl"
+    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert first.problems == second.problems == phone.problems == []
-
-
-def test_a_text_from_right_to_left_is_shown_so(chromium, start):
-    page = opened(chromium, start().urls[0], width=360)
-    text = "الطعام لذيذ جدًا 👍🏽"
-    page.evaluate(
-        "text => show({text, pieces: [[text.slice(0, 6), 1], [text.slice(6), 0]], row: 0, "
-        "guess: null, stream: 'teach'})", text,
-    )  # fmt: skip
-    assert page.evaluate("document.querySelector('#text').textContent") == text
-    assert page.evaluate("getComputedStyle(document.querySelector('#text')).direction") == "rtl"
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.problems == []

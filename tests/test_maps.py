@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from browsers import BROWSER
+from browsers import BROWSER, open_page, until
 from pacsent import make_encoder
 from pacsent.cli import cli
 from pacsent.maths.weights import main_plane
@@ -28,40 +28,34 @@ def test_the_plane_is_that_of_the_largest_singular_values():
     assert np.allclose(np.abs(main_plane(X)), np.abs(U[:, :2] * s[:2]), atol=1e-3)
 
 
-def test_like_texts_lie_together():
-    places = make_map(
-        make_encoder("SIF-sum", "english", on_empty="ignore").fit([]), TEXTS[:4]
-    ).places
-    apart = np.linalg.norm(places[:, None] - places[None], axis=2)
-    assert apart[0, 1] < apart[0, 2] and apart[2, 3] < apart[1, 3]
+def data_of(path):
+    page = path.read_text()
+    assert not re.search(r"(src|href)\s*=\s*[\"']|https?://(?!www\.w3)", page)
+    return page, json.loads(re.search(r"const DATA = (.*);\n", page)[1])
 
 
 def test_a_map_is_one_file_with_every_text(tmp_path):
+    encoder = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
+    places = make_map(encoder, TEXTS[:4]).places
+    apart = np.linalg.norm(places[:, None] - places[None], axis=2)
+    assert apart[0, 1] < apart[0, 2] and apart[2, 3] < apart[1, 3]
     lines = [f"{text}\t{kind}" for text, kind in zip(TEXTS, KINDS)]
     (tmp_path / "texts.tsv").write_text("\n".join(["text\tkind", *lines]))
     columns = ("--text-column", "text", "--label-column", "kind")
     done = run("map", "english", tmp_path / "texts.tsv", *columns, "-o", tmp_path / "map.html")
     assert done.exit_code == 0, done.output
-    page = (tmp_path / "map.html").read_text()
-    assert not re.search(r"(src|href)\s*=\s*[\"']|https?://(?!www\.w3)", page)
-    data = json.loads(re.search(r"const DATA = (.*);\n", page)[1])
+    _, data = data_of(tmp_path / "map.html")
     assert data["texts"] == TEXTS and data["classes"] == ["</script>", "cat", "drink"]
 
 
-def test_marks_in_texts_and_titles_stay_as_they_are(tmp_path):
-    texts = ["@TITLE@ <!--<script>", "@DATA@ </script>"]
-    made = TextMap(texts, np.zeros((2, 2)), np.zeros(2), ["@MAP@", "@STYLE@"])
+def test_marks_in_texts_stay_as_they_are_and_points_are_sized_by_spread(tmp_path):
+    texts = ["@TITLE@ <!--<script>", "@DATA@ </script>", "c"]
+    spread = np.array([0.01, 0.25, np.nan])
+    made = TextMap(texts, np.zeros((3, 2)), spread, ["@MAP@", "@STYLE@", "c"])
     write_html(made, tmp_path / "map.html", title="@DATA@")
-    page = (tmp_path / "map.html").read_text()
+    page, data = data_of(tmp_path / "map.html")
     assert "<title>@DATA@</title>" in page and "<!--<script" not in page
-    data = json.loads(re.search(r"const DATA = (.*);\n", page)[1])
-    assert data["texts"] == texts and data["classes"] == ["@MAP@", "@STYLE@"]
-
-
-def test_points_are_sized_by_spread(tmp_path):
-    made = TextMap(["a", "b", "c"], np.zeros((3, 2)), np.array([0.01, 0.25, np.nan]))
-    write_html(made, tmp_path / "map.html")
-    data = json.loads(re.search(r"const DATA = (.*);\n", (tmp_path / "map.html").read_text())[1])
+    assert data["texts"] == texts and data["classes"] == ["@MAP@", "@STYLE@", "c"]
     assert data["size"][1] > data["size"][0]
 
 
@@ -78,30 +72,23 @@ def test_mistakes_are_reported(tmp_path):
 @pytest.mark.skipif(BROWSER is None, reason="no browser: run scripts/install-browser")
 @pytest.mark.parametrize("width", [pytest.param(390, marks=pytest.mark.slow), 1440])
 @pytest.mark.extra
-def test_a_hundred_thousand_points_are_searched_clicked_and_moved(tmp_path, width):
-    playwright = pytest.importorskip("playwright.sync_api")
+def test_a_hundred_thousand_points_are_searched_clicked_and_moved(chromium, tmp_path, width):
     rng = np.random.default_rng(0)
     n = 100_000
     texts = [f"text number {i} about {'tea' if i % 1000 else 'whales'}" for i in range(n)]
     labels = [str(i % 5) for i in range(n)]
     places = np.round(rng.normal(size=(n, 2)), 4)
     write_html(TextMap(texts, places, rng.random(n), labels), tmp_path / "map.html")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        page = chromium.new_page(viewport={"width": width, "height": 800})
-        page.goto((tmp_path / "map.html").as_uri())
-        page.wait_for_selector("body[data-ready]", timeout=60_000)
-        page.fill("#find", "whales")
-        page.wait_for_function(
-            "document.querySelector('#count').innerText === '100 found'", timeout=60_000
-        )
-        page.press("#find", "Enter")
-        assert page.inner_text("#picked") == "0: text number 0 about whales"
-        milliseconds = page.evaluate("""() => { const start = performance.now();
-            for (let i = 0; i < 20; i++) { map.cx += .01; map.gl ? map.drawGL() : map.drawPlain(); }
-            return (performance.now() - start) / 20; }""")
-        assert milliseconds < 50
-        page.locator("#legend input").first.uncheck()
-        assert page.evaluate("map.hidden.has(0) && map.nearest(5, 5, 1e9) % 5 !== 0")
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        chromium.close()
+    page = open_page(chromium, (tmp_path / "map.html").as_uri(), width)
+    page.wait_for_selector("body[data-ready]", timeout=60_000)
+    page.fill("#find", "whales")
+    until(page, "document.querySelector('#count').innerText === '100 found'")
+    page.press("#find", "Enter")
+    assert page.inner_text("#picked") == "0: text number 0 about whales"
+    milliseconds = page.evaluate("""() => { const start = performance.now();
+        for (let i = 0; i < 20; i++) { map.cx += .01; map.gl ? map.drawGL() : map.drawPlain(); }
+        return (performance.now() - start) / 20; }""")
+    assert milliseconds < 50
+    page.locator("#legend input").first.uncheck()
+    assert page.evaluate("map.hidden.has(0) && map.nearest(5, 5, 1e9) % 5 !== 0")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -2,6 +2,7 @@
 
 import csv
 
+import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
@@ -23,25 +24,29 @@ HOSTILE = [
     "]]> --> </style></title> bad",
     "' \" ` ${window.hacked = 1} \\ \ud800 good",
 ]
+FILMS = [
+    f"a {k} film {i} x{k[0]}{i} y{k[0]}{i}"
+    for i in range(150)
+    for k in ("good lovely", "bad boring")
+]
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
+def encoder():
+    return make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory, encoder):
     """A server with an index and a calibrated classifier, which asks for a key."""
     folder = tmp_path_factory.mktemp("page")
-    index = Index(make_encoder("SIF-sum", "english", on_empty="ignore"))
+    index = Index(encoder)
     index.add(TEXTS + [f"{word} number {i}" for i in range(60) for word in ("ship", "tea")])
     index.add(["a good lovely film", "a lovely ship", *HOSTILE[:5]])
     save(index, folder / "index")
-    texts = [
-        f"a {k} film {i} x{k[0]}{i} y{k[0]}{i}"
-        for i in range(150)
-        for k in ("good lovely", "bad boring")
-    ]
-    classifier = CertifiedClassifier(
-        TextClassifier(None, ngrams=(1, 1)), calibration_size=0.4, random_state=0
-    ).fit(texts, ["yes", "no"] * 150)
-    save(classifier, folder / "classifier")
+    plain = TextClassifier(None, ngrams=(1, 1))
+    classifier = CertifiedClassifier(plain, calibration_size=0.4, random_state=0)
+    save(classifier.fit(FILMS, ["yes", "no"] * 150), folder / "classifier")
     (folder / "keys").write_text(KEY + "\n")
     models = [folder / "index", folder / "classifier"]
     server = serve(*models, "--api-key-file", folder / "keys")
@@ -54,6 +59,19 @@ def opened(chromium, address, width=1440, scheme="light"):
     page.fill("#key", KEY)
     page.press("#key", "Enter")
     page.wait_for_selector("body[data-ready]", timeout=30_000)
+    return page
+
+
+def saved(chromium, path, html, **size):
+    """A page that needs no server."""
+    path.write_text(html, encoding="utf-8")
+    return open_page(chromium, path.as_uri(), **size)
+
+
+def mapped(chromium, path, text_map, **options):
+    write_html(text_map, path, **options)
+    page = open_page(chromium, path.as_uri())
+    page.wait_for_selector("body[data-ready]", timeout=10_000)
     return page
 
 
@@ -72,14 +90,16 @@ def test_typing_shows_words_class_neighbours_and_comparison(chromium, address):
     assert page.problems == []
 
 
-def test_certificates_are_named_and_nothing_comes_from_another_server(chromium, address):
-    page = opened(chromium, address)
-    assert "Classifier with the classes no, yes" in page.inner_text("#certificates h3")
-    assert "confidence" in page.inner_text("#certificates")
-    assert all(url.startswith(address) for url in page.requests)
-    for path in PAGE_FOLDER.iterdir():
-        text = path.read_text()
-        assert "https://" not in text and "@import" not in text, path.name
+def contrast(a, b):
+    """The ratio of WCAG 2."""
+
+    def light(color):
+        parts = np.array(color[:3]) / 255
+        linear = np.where(parts <= 0.03928, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return linear @ [0.2126, 0.7152, 0.0722]
+
+    low, high = sorted((light(a), light(b)))
+    return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -88,49 +108,46 @@ def test_it_fits_phones_and_screens_by_day_and_night(chromium, address, width, s
     page = opened(chromium, address, width, scheme)
     until(page, "document.querySelector('#label').innerText !== ''")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    ink, paper = page.evaluate("""() => ["color", "backgroundColor"].map(name =>
-        getComputedStyle(document.documentElement)[name].match(/\\d+/g).map(Number))""")
+    ink, paper, quiet = page.evaluate("""() => [["html", "color"], ["html", "backgroundColor"],
+        [".quiet", "color"]].map(([part, name]) =>
+        getComputedStyle(document.querySelector(part))[name].match(/\\d+/g).map(Number))""")
     assert (sum(ink) < sum(paper)) == (scheme == "light")
-    assert contrast(ink, paper) > 7
-    quiet = page.evaluate("""getComputedStyle(document.querySelector('.quiet')).color
-        .match(/\\d+/g).map(Number)""")
-    assert contrast(quiet, paper) > 4.5
+    assert contrast(ink, paper) > 7 and contrast(quiet, paper) > 4.5
 
 
-def contrast(a, b):
-    """The ratio of WCAG 2."""
-
-    def light(color):
-        parts = [c / 255 for c in color[:3]]
-        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    high, low = sorted((light(a), light(b)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
-def test_every_field_has_a_label_and_every_part_a_heading(chromium, address):
+def test_parts_are_named_and_nothing_comes_from_another_server(chromium, address):
     page = opened(chromium, address)
+    assert "Classifier with the classes no, yes" in page.inner_text("#certificates h3")
+    assert "confidence" in page.inner_text("#certificates")
+    assert all(url.startswith(address) for url in page.requests)
+    for path in PAGE_FOLDER.iterdir():
+        text = path.read_text()
+        assert "https://" not in text and "@import" not in text, path.name
     unnamed = page.evaluate("""[...document.querySelectorAll("input, textarea")]
         .filter(e => !e.labels.length && !e.ariaLabel).map(e => e.id)""")
-    assert unnamed == []
     headless = page.evaluate("""[...document.querySelectorAll("section")]
         .filter(e => !document.getElementById(e.getAttribute("aria-labelledby"))).length""")
-    assert headless == 0
+    assert unnamed == [] and headless == 0
     assert page.evaluate("document.querySelectorAll('[aria-live]').length") >= 6
 
 
 def test_the_class_comes_first_and_one_word_is_one_reason(chromium, address):
-    page = opened(chromium, address)
-    page.fill("#text", "It was a good lovely film, it was good, 你好")
+    page = opened(chromium, address, width=360)
+    page.fill("#text", "It was a good lovely film, it was good")
     until(page, "document.querySelector('#label').innerText.startsWith('yes, with probability')")
-    until(page, "document.querySelector('#words').innerText.includes('你好')")
-    assert "你好" in page.locator("#words .unknown").all_inner_texts()
     words = [w.lower() for w in page.locator("#why tr td:first-child").all_inner_texts()]
     assert len(words) == len(set(words)) > 0
     page.fill("#text", "  ")
     until(page, "document.querySelector('#label').innerText === 'No class'")
     assert "empty" in page.inner_text("#abstained") and not page.is_visible("#reasons")
+    page.fill("#text", "مرحبا 你好 wine")  # unknown words, in their direction
+    until(page, "document.querySelectorAll('#words .unknown').length === 2")
+    words = page.evaluate("[...document.querySelectorAll('#words .word')].map(w => w.textContent)")
+    assert words == ["مرحبا", "你好", "wine"]
+    for part in ("#text", "#words"):
+        style = f"getComputedStyle(document.querySelector('{part}')).direction"
+        assert page.evaluate(style) == "rtl"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.problems == []
 
 
@@ -150,70 +167,59 @@ def test_the_documentation_sends_requests(chromium, address):
     assert page.problems == []
 
 
-@pytest.mark.parametrize("text", HOSTILE[:5])
-def test_a_hostile_text_is_only_text_on_the_page(chromium, address, text):
+def test_a_hostile_text_is_only_text_on_the_page(chromium, address):
     page = opened(chromium, address)
-    page.fill("#text", text)
-    until(page, f"document.querySelector('#hits').innerText.includes({text.split()[0]!r})")
-    assert page.evaluate("window.hacked") is None and page.problems == []
+    for text in HOSTILE[:5]:
+        page.fill("#text", text)
+        until(page, f"document.querySelector('#hits').innerText.includes({text.split()[0]!r})")
+        assert page.evaluate("window.hacked") is None and page.problems == []
 
 
-def test_hostile_texts_titles_and_classes_are_only_text_on_a_map(chromium, tmp_path):
-    vectorizer = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
+def test_hostile_texts_titles_and_classes_are_only_text_on_a_map(chromium, encoder, tmp_path):
     labels = ["<!--<script>", "</script>", "@DATA@", "a", "b", "c"]
-    made = make_map(vectorizer, HOSTILE, labels)
-    write_html(made, tmp_path / "map.html", title="@DATA@ <script>window.hacked = 1</script>")
-    page = open_page(chromium, (tmp_path / "map.html").as_uri())
-    page.wait_for_selector("body[data-ready]", timeout=10_000)
-    assert page.inner_text("h1") == "@DATA@ <script>window.hacked = 1</script>"
+    title, made = "@DATA@ <script>window.hacked = 1</script>", make_map(encoder, HOSTILE, labels)
+    page = mapped(chromium, tmp_path / "map.html", made, title=title)
+    assert page.inner_text("h1") == title
     for row, (text, label) in enumerate(zip(HOSTILE[:5], labels)):
         page.evaluate(f"map.pick({row})")
-        found = page.evaluate("document.querySelector('#picked').textContent")
-        assert found == f"{label}: {text}"
+        shown = page.evaluate("document.querySelector('#picked').textContent")
+        assert shown == f"{label}: {text}"
     assert page.evaluate("window.hacked") is None and page.problems == []
 
 
-def test_the_map_shows_a_whole_text_after_a_click(chromium, tmp_path):
-    vectorizer = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
-    long = "a long text about wine, " * 100 + "the end"
-    write_html(make_map(vectorizer, [long, "a cat"]), tmp_path / "map.html")
-    page = open_page(chromium, (tmp_path / "map.html").as_uri())
-    page.wait_for_selector("body[data-ready]")
-    page.evaluate("map.pick(0)")
-    assert page.inner_text("#picked") == long
+def test_a_hostile_text_is_only_text_in_an_explanation(chromium, tmp_path):
+    plain = TextClassifier(None, ngrams=(1, 1))
+    classifier = plain.fit(FILMS[:80], ["</h1><script>", "@DATA@"] * 40)
+    for text in HOSTILE[:5]:
+        page = saved(chromium, tmp_path / "why.html", classifier.explain(text).to_html())
+        assert page.inner_text("h1").startswith(("</h1><script>", "@DATA@"))
+        assert text.split()[0] in page.inner_text("body")
+        assert page.evaluate("window.hacked") is None and page.problems == []
 
 
-@pytest.mark.parametrize("text", HOSTILE[:5])
-def test_a_hostile_text_is_only_text_in_an_explanation(chromium, tmp_path, text):
-    texts = [f"a {k} film {i} x{k[0]}{i} y{k[0]}{i}" for i in range(40) for k in ("good", "bad")]
-    classifier = TextClassifier(None, ngrams=(1, 1)).fit(texts, ["</h1><script>", "@DATA@"] * 40)
-    page_ = classifier.explain(text).to_html()
-    (tmp_path / "why.html").write_text(page_, encoding="utf-8")
-    page = open_page(chromium, (tmp_path / "why.html").as_uri())
-    assert page.inner_text("h1").startswith(("</h1><script>", "@DATA@"))
-    words = text.encode("utf-8", "replace").decode().split()
-    assert words[0] in page.inner_text("body")
-    assert page.evaluate("window.hacked") is None and page.problems == []
-
-
-def test_points_are_drawn_around_named_and_exported(chromium, tmp_path):
-    vectorizer = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
-    kinds = ("red wine and beer", "a sleeping cat", "the bank lost money", "zzqx")
+def test_points_are_drawn_around_named_and_exported(chromium, encoder, tmp_path):
+    kinds = (
+        "red wine and beer, " * 100 + "the end",
+        "a sleeping cat",
+        "the bank lost money",
+        "zzqx",
+    )
     texts = [f'{kind} "{i}", again' for i in range(15) for kind in kinds]
-    made = make_map(vectorizer, texts, n_groups=3)
-    write_html(made, tmp_path / "map.html")
-    page = open_page(chromium, (tmp_path / "map.html").as_uri())
+    made = make_map(encoder, texts, n_groups=3)
+    page = mapped(chromium, tmp_path / "map.html", made)
     assert page.evaluate("document.querySelectorAll('.map-names span').length") == 3
     assert page.evaluate("map.x[0]") == pytest.approx(made.places[0, 0], abs=1e-3)
+    page.evaluate("map.pick(0)")
+    assert texts[0] in page.inner_text("#picked")  # the whole text
     assert page.is_disabled("#export")
     page.click("#select")
     box = page.locator("#map").bounding_box()
-    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    left, right = box["x"] + 2, box["x"] + box["width"] - 2
+    top, bottom = box["y"] + 2, box["y"] + box["height"] - 2
+    page.mouse.move(left, top)
     page.mouse.down()
-    for x, y in ((1, 0), (1, 1), (0, 1)):
-        page.mouse.move(
-            box["x"] + 2 + x * (box["width"] - 4), box["y"] + 2 + y * (box["height"] - 4)
-        )
+    for x, y in ((right, top), (right, bottom), (left, bottom)):
+        page.mouse.move(x, y)
     page.mouse.up()
     until(page, "!document.querySelector('#export').disabled")
     assert page.inner_text("#count") == "60 selected"
@@ -224,25 +230,11 @@ def test_points_are_drawn_around_named_and_exported(chromium, tmp_path):
     assert header == ["row", "group", "text"] and [row[2] for row in rows] == texts
 
 
-def test_words_of_other_scripts_are_unknown_and_in_their_direction(chromium, address):
-    page = opened(chromium, address, width=360)
-    page.fill("#text", "مرحبا بالعالم wine")
-    until(page, "document.querySelectorAll('#words .unknown').length === 2")
-    words = page.evaluate("[...document.querySelectorAll('#words .word')].map(w => w.textContent)")
-    assert words == ["مرحبا", "بالعالم", "wine"]
-    for part in ("#text", "#words"):
-        style = f"getComputedStyle(document.querySelector('{part}')).direction"
-        assert page.evaluate(style) == "rtl"
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.problems == []
-
-
 def test_class_names_of_a_report_are_readable_on_a_phone(chromium, tmp_path):
     names = ["card_payment_fee_charged", "transfer_not_received_by_recipient"]
-    texts = [f"a {k} film {i} x{k[0]}{i} y{k[0]}{i}" for i in range(40) for k in ("good", "bad")]
-    classifier = TextClassifier(None, ngrams=(1, 1)).fit(texts[:60], names * 30)
-    (tmp_path / "report.html").write_text(classifier.report(texts[60:], names * 10).to_html())
-    page = open_page(chromium, (tmp_path / "report.html").as_uri(), width=390)
+    classifier = TextClassifier(None, ngrams=(1, 1)).fit(FILMS[:60], names * 30)
+    html = classifier.report(FILMS[60:80], names * 10).to_html()
+    page = saved(chromium, tmp_path / "report.html", html, width=390)
     cells = "[...document.querySelectorAll('td.left:first-child')]"
     assert page.evaluate(f"Math.min(...{cells}.map(cell => cell.offsetWidth))") >= 100
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
