@@ -18,46 +18,37 @@ BENCHMARKS = sorted(
 )
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_benchmark_has_the_common_options_and_needs_no_others(name):
-    code = (ROOT / "benchmarks" / f"{name}.py").read_text()
-    assert "parser_for(__doc__" in code
-    assert "finish(" in code  # the table and the JSON line
-    assert "required=True" not in code
-    positional = re.findall(r"add_argument\(\s*\"[^-][^)]*\)", code)
-    assert [one for one in positional if 'nargs="?"' not in one or "default=" not in one] == []
-
-
-def test_make_bench_runs_every_benchmark():
+def test_benchmarks_have_the_common_options_and_are_run_by_make_and_here():
+    for name in BENCHMARKS:
+        code = (ROOT / "benchmarks" / f"{name}.py").read_text()
+        assert "parser_for(__doc__" in code and "required=True" not in code, name
+        assert "finish(" in code, name  # the table and the JSON line
+        for argument in re.findall(r"add_argument\(\s*\"[^-][^)]*\)", code):
+            assert 'nargs="?"' in argument and "default=" in argument, name
     jobs = re.search(r"for job in ([\w ]+);", (ROOT / "Makefile").read_text())[1].split()
     assert sorted(jobs) == BENCHMARKS
+    assert {run.split()[0] for run in RUNS} | ELSEWHERE == set(BENCHMARKS)
 
 
-@pytest.fixture(scope="module")
-def helps():
-    """What every benchmark says with --help, all from one process."""
+@pytest.mark.slow
+def test_help_needs_neither_data_nor_baselines_and_shows_the_common_options():
     code = """
 import contextlib, io, json, runpy, sys
-folder, told = sys.argv[1], {}
+folder, helps = sys.argv[1], {}
 sys.path.insert(0, folder)
 for name in sys.argv[2:]:
     sys.argv = [name, "--help"]
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
         runpy.run_path(f"{folder}/{name}.py", run_name="__main__")
-    told[name] = out.getvalue()
-print(json.dumps(told))
+    helps[name] = out.getvalue()
+print(json.dumps(helps))
 """
     command = [sys.executable, "-c", code, str(ROOT / "benchmarks"), *BENCHMARKS]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-@pytest.mark.slow
-def test_help_needs_neither_data_nor_baselines_and_shows_the_common_options(helps):
-    for name in BENCHMARKS:
+    for name, text in json.loads(done.stdout.splitlines()[-1]).items():
         for option in ("--data", "--save", "--name"):
-            assert re.search(rf"^  {option}\b", helps[name], re.M), f"{name} {option}"
+            assert re.search(rf"^  {option}\b", text, re.M), f"{name} {option}"
 
 
 def test_a_benchmark_ends_with_its_json_line(monkeypatch, capsys):
@@ -108,10 +99,6 @@ def tiny_data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     subprocess.run([sys.executable, ROOT / "benchmarks" / "tiny.py", folder], check=True)
     return folder
-
-
-def test_every_benchmark_is_run_on_tiny_data():
-    assert {run.split()[0] for run in RUNS} | ELSEWHERE == set(BENCHMARKS)
 
 
 @pytest.mark.parametrize(

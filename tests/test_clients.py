@@ -14,7 +14,7 @@ from test_serve import TEXTS, client_of, post, vectorizer  # noqa: F401
 
 DOCUMENTS = ["shares fell again", "the cat slept on the sofa", "a glass of red wine"]
 NAMES = "wine cat bank tree river king sword train bread moon horse doctor music ship coffee snow"
-WORDS = [*NAMES.split(" "), "window", "garden", "teacher", "fire", "letter", "market", "bridge"]
+WORDS = [*NAMES.split(), "window", "garden", "teacher", "fire", "letter", "market", "bridge"]
 
 
 def letters(texts):
@@ -26,12 +26,8 @@ def letters(texts):
 def client(vectorizer):  # noqa: F811 - a fixture
     index = Index(vectorizer, lexical=True)
     index.add(DOCUMENTS, metadata=[{"year": 2020 + i} for i in range(3)])
-    return client_of(
-        [
-            ServedModel("english", vectorizer, index=index),
-            ServedModel("letters", as_encoder(letters)),
-        ]
-    )
+    english = ServedModel("english", vectorizer, index=index)
+    return client_of([english, ServedModel("letters", as_encoder(letters))])
 
 
 def test_rerank_in_the_form_of_cohere_and_jina(client):
@@ -47,14 +43,16 @@ def test_rerank_in_the_form_of_cohere_and_jina(client):
     assert content["results"][0]["index"] == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "param"),
-    [({"documents": None}, "documents"), ({"documents": []}, "documents"), ({"query": 1}, "query"),
-     ({"top_n": 0}, "top_n"), ({"documents": [3]}, "documents[0]")],
-)  # fmt: skip
-def test_wrong_rerank_requests_name_the_field(client, change, param):
-    status, content = post(client, "/v1/rerank", {"query": "x", "documents": ["a"], **change})
-    assert status == 422 and content["error"]["param"] == param
+def test_wrong_rerank_requests_name_the_field(client):
+    for change, field in (
+        ({"documents": None}, "documents"),
+        ({"documents": []}, "documents"),
+        ({"query": 1}, "query"),
+        ({"top_n": 0}, "top_n"),
+        ({"documents": [3]}, "documents[0]"),
+    ):
+        status, content = post(client, "/v1/rerank", {"query": "x", "documents": ["a"], **change})
+        assert status == 422 and content["error"]["param"] == field
 
 
 def test_several_models_are_selected_by_name(client):
@@ -64,15 +62,16 @@ def test_several_models_are_selected_by_name(client):
     assert len(post(client, "/embed", {"texts": "abe"})[1]["results"][0]["mean"]) == 256
     _, content = post(client, "/embed", {"texts": "abe abe", "model": "letters", "words": True})
     assert [w["known"] for w in content["results"][0]["words"]] == [True, True]
-    for path, body in (("/v1/embeddings", {"input": "a"}), ("/similarity", {"a": "a", "b": "b"}),
-                       ("/v1/rerank", {"query": "a", "documents": ["b"]})):  # fmt: skip
-        status, content = post(client, path, {**body, "model": "other"})
-        assert status == 404 and "'english', 'letters'" in content["error"]["message"]
-    status, content = post(client, "/search", {"query": "a", "model": "letters"})
-    assert status == 404 and "has no index" in content["error"]["message"]
-    body = {"input": "a", "model": "letters", "dimensions": 9}
-    status, content = post(client, "/v1/embeddings", body)
-    assert status == 422 and "from 1 to 5" in content["error"]["message"]
+    both = "'english', 'letters'"
+    for path, body, status, message in (
+        ("/v1/embeddings", {"input": "a", "model": "other"}, 404, both),
+        ("/similarity", {"a": "a", "b": "b", "model": "other"}, 404, both),
+        ("/v1/rerank", {"query": "a", "documents": ["b"], "model": "other"}, 404, both),
+        ("/search", {"query": "a", "model": "letters"}, 404, "has no index"),
+        ("/v1/embeddings", {"input": "a", "model": "letters", "dimensions": 9}, 422, "1 to 5"),
+    ):
+        code, content = post(client, path, body)
+        assert code == status and message in content["error"]["message"]
     models = client.get("/v1/models").json()["data"]
     assert [model["id"] for model in models] == ["english", "letters"]
     assert client.get("/v1/models/letters").json()["pacsent"]["dimensions"] == 5
@@ -82,12 +81,15 @@ def test_search_with_filters_and_guarantees(client):
     _, content = post(client, "/search", {"query": "kitten", "where": {"year": 2021}})
     assert [hit["metadata"] for hit in content["results"][0]] == [{"year": 2021}]
     assert "score" in content["results"][0][0]
-    long = {"where": {"year": list(range(2000))}}
-    status, content = post(client, "/search", {"query": "kitten", **long})
-    assert status == 422 and "at most 1,000 values" in content["error"]["message"]
-    for wrong in ({"where": {"year": {"~": 1}}}, {"guarantee": 0.9}, {"where": {"a": {}}}):
+    for wrong, message in (
+        ({"where": {"year": list(range(2000))}}, "at most 1,000 values"),
+        ({"where": {"year": {"~": 1}}}, ""),
+        ({"where": {"a": {}}}, ""),
+        ({"guarantee": 0.9}, ""),
+    ):
         status, content = post(client, "/search", {"query": "kitten", **wrong})
-        assert status == 422 and content["error"]["param"] == next(iter(wrong))
+        assert status == 422 and message in content["error"]["message"]
+        assert message or content["error"]["param"] == next(iter(wrong))
 
 
 def test_a_certified_index_reports_its_guarantee(vectorizer):  # noqa: F811
@@ -138,9 +140,9 @@ def url(tmp_path_factory):
     assert server.end() == 0
 
 
-def check_english(vectors, n=2):
+def check_english(vectors):
     """They are the vectors of the server's model "english" for the first texts: length one."""
-    expected = load("english").encode(TEXTS[:n])
+    expected = load("english").encode(TEXTS[: len(vectors)])
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     assert np.allclose(vectors, expected, atol=1e-6)
 
@@ -175,4 +177,4 @@ def test_langchain(url):
         model="english", base_url=url + "/v1", api_key="none", check_embedding_ctx_length=False
     )
     check_english(embeddings.embed_documents(TEXTS[:2]))
-    check_english([embeddings.embed_query(TEXTS[0])], 1)
+    check_english([embeddings.embed_query(TEXTS[0])])
