@@ -1,12 +1,13 @@
 import datetime
 import decimal
 import enum
+import functools
 import html
 import http
 import json
+import operator
 import re
 import unicodedata
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -19,8 +20,7 @@ from sklearn.pipeline import make_pipeline
 
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make_encoder
-from pacsent.classify import classifier_state, fitting
-from pacsent.datasets import load_banking
+from pacsent.classify import fitting
 from pacsent.guarantees.drift_monitor import monitors_of
 from pacsent.text.ngrams import NGrams
 
@@ -124,12 +124,10 @@ REFUSALS = [
     (["a", None, "c", "d"], [0, 1, 0, 1], "must hold one str per text"),
     ("one text", [0], "Got the single string"),
     (["good film", "so good", "bad", "so bad"], [1, 1, "no", "no"], "Got both .*int 1"),
-    (["a", "b", "c", "d"], ["x", "x", "y", float("nan")], "Got 1 missing ones"),
     (["a", "b", "c", "d"], pd.Series(["x", "x", "y", pd.NA], dtype="string"), "first: row 3"),
     ([], [], "Got none"),
 ]
-# labels that would not survive fitting and saving
-REFUSALS += [
+REFUSALS += [  # labels that would not survive fitting and saving
     (["good film", "so good", "bad meal", "so bad"], labels, message)
     for labels, message in [
         ([b"up", b"up", b"down", b"down"], "Got bytes"),
@@ -138,7 +136,6 @@ REFUSALS += [
         ([decimal.Decimal(n) for n in (1, 1, 2, 2)], "Got Decimal"),
         ([1j, 1j, 2j, 2j], "Got complex"),
         (np.array(["2020-01-01", "NaT"] * 2, "M8[ns]"), "all be known"),
-        (pd.array(["up", None] * 2, dtype="string"), "all be known"),
         (["\ud800", "\ud800", "up", "up"], "valid Unicode"),
         (["up\0", "up\0", "up", "up"], "null character"),
         ([np.inf, np.inf, 1.0, 1.0], "finite"),
@@ -168,27 +165,15 @@ def test_emoji_decide_where_words_do_not(words):
     assert classifier.top_features("up", 1)[0][0].endswith("😀")
 
 
-def test_a_class_with_one_text_is_left_out_with_a_note():
+def test_a_class_with_one_text_is_left_out_and_labels_of_another_case_are_named():
     texts, labels = reviews(60)
     extra = [*texts[:30], "a lonely text", *texts[30:]], [*labels[:30], "one", *labels[30:]]
     weights, groups = np.ones(61), np.arange(61) % 12
-    with pytest.warns(
-        UserWarning, match="1 of 3 classes have fewer .* left out: one"
-    ):
-        found = TextClassifier(None).fit(*extra, weights, groups)
+    with pytest.warns(UserWarning, match="1 of 3 classes have fewer .* left out: one"):
+        warned = TextClassifier(None).fit(*extra, weights, groups)
     alone = TextClassifier(None).fit(texts, labels, weights[:60], np.delete(groups, 30))
-    assert found.classes_.tolist() == ["bad", "good"]
-    assert np.array_equal(found.decision_function(texts), alone.decision_function(texts))
-    few_texts, few_labels = load_banking()
-    rows = np.random.default_rng(0).permutation(len(few_texts))[:300]
-    with pytest.warns(UserWarning, match="classes have fewer than two texts"):
-        classifier = TextClassifier(None, characters=None, selection="folds", Cs=(30,))
-        classifier.fit([few_texts[i] for i in rows], [few_labels[i] for i in rows])
-    assert 50 < classifier.classes_.size < 77
-
-
-def test_labels_that_differ_in_case_or_spaces_only_are_named():
-    texts, labels = reviews(60)
+    assert warned.classes_.tolist() == ["bad", "good"]
+    assert np.array_equal(warned.decision_function(texts), alone.decision_function(texts))
     mixed = [label.upper() if i < 10 else label for i, label in enumerate(labels)]
     with pytest.warns(UserWarning, match="'BAD' and 'bad' differ in case or spaces only"):
         TextClassifier(None, characters=None).fit(texts, mixed)
@@ -198,33 +183,6 @@ def test_labels_that_differ_in_case_or_spaces_only_are_named():
 def test_batches_of_texts_in_another_language_are_predicted_without_warnings():
     classifier = TextClassifier().fit(*reviews(60))
     assert classifier.predict(["你好吗"] * 2500).size == 2500
-
-
-def test_the_default_encoder_is_that_of_a_certified_classifier():
-    certified = CertifiedClassifier(random_state=0).fit(*reviews(60))
-    assert TextClassifier().words == certified.estimator_.words == "english"
-
-
-# ---- explanations ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_an_explanation_adds_up_to_the_decision(words, n_classes):
-    texts, labels = reviews(200, n_classes=n_classes)
-    classifier = TextClassifier(words).fit(texts, labels)
-    text = "A good, LOVELY film; isn't it? Good!"
-    values = np.atleast_1d(classifier.decision_function([text])[0])
-    share = classifier._by_characters([text])[0][0]
-    assert 0 < share < 1  # "isn't" is unknown
-    rest = (1 - share) * classifier.intercept_ + share * classifier.intercept_characters_
-    for position, label in enumerate(classifier.classes_):
-        found = classifier.explain(text, label)
-        column, sign = (position, 1) if n_classes > 2 else (0, 2 * position - 1)
-        assert found.decision == pytest.approx(sign * values[column], abs=5e-6)
-        assert found.rest == pytest.approx(sign * rest[column], abs=1e-5)
-    found = classifier.explain(text)
-    assert found.label == classifier.predict([text])[0]
-    assert max(found.words, key=lambda item: item[1])[0].lower() in {"good", "lovely"}
 
 
 def test_top_features_are_the_words_of_the_class(words):
@@ -238,9 +196,6 @@ def test_top_features_are_the_words_of_the_class(words):
     for n in (-1, 0, 1.5, True, "x"):
         with pytest.raises(ValueError, match="n must be an integer of at least 1"):
             classifier.top_features("good", n)
-
-
-# ---- files -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("with_words", [True, False])
@@ -260,23 +215,6 @@ def test_a_saved_classifier_comes_back_the_same(words, tmp_path, with_words):
     assert back.abstain(error=0.3).threshold == classifier.abstain(error=0.3).threshold
     assert clone(inner).get_params().keys() == inner.get_params().keys()
     assert not any(path.suffix in (".pkl", ".joblib") for path in tmp_path.rglob("*"))
-
-
-def test_a_classifier_without_its_vectorizer_or_truncated_anywhere_is_refused(words, tmp_path):
-    pacsent.save(TextClassifier(words).fit(*reviews(60)), tmp_path / "model")
-    (tmp_path / "model" / "vectorizer").rename(tmp_path / "vectorizer")
-    with pytest.raises(FileNotFoundError, match="vectorizer"):
-        pacsent.load(tmp_path / "model")
-    (tmp_path / "vectorizer").rename(tmp_path / "model" / "vectorizer")
-    tensors = tmp_path / "model" / "model.safetensors"
-    whole = tensors.read_bytes()
-    for size in (0, 7, 50, len(whole) // 2, len(whole) - 1):
-        tensors.write_bytes(whole[:size])
-        with pytest.raises(ValueError):
-            pacsent.load(tmp_path / "model")
-
-
-# ---- averaging, and groups -----------------------------------------------------------------------
 
 
 def test_few_labels_average_the_process_and_the_folds(words):
@@ -359,16 +297,6 @@ def test_nothing_is_predicted_before_fit_nor_scored_by_other_classes():
         model.score(["a"], ["z"])
 
 
-def test_promises_of_grouped_texts_say_that_they_are_about_these_groups():
-    texts = [f"{'good' if i % 2 else 'bad'} film {i}" for i in range(60)]
-    classifier = CertifiedClassifier(TextClassifier(None), calibration_size=0.3)
-    classifier.fit(texts, [i % 2 for i in range(60)], groups=[i % 5 for i in range(60)])
-    assert "NOT a guarantee for new groups" in str(classifier.certificate_)
-
-
-# ---- what users pass ---------------------------------------------------------------------------
-
-
 class Topic(str, enum.Enum):  # noqa: UP042
     SPORT_A = "sport a"
     SPORT_B = "sport b"
@@ -411,25 +339,16 @@ def test_labels_and_texts_may_be_columns_and_generators():
 
 WRONG = [
     ({"Cs": (1.0, np.nan)}, {}, "Cs must be .*Got nan"),
-    ({"Cs": (np.inf,)}, {}, "Cs must be .*Got inf"),
     ({"Cs": (0,)}, {}, "Cs must be .*Got 0"),
-    ({"Cs": (-1,)}, {}, "Cs must be .*Got -1"),
     ({"Cs": ("a",)}, {}, "Cs must be .*Got 'a'"),
     ({"Cs": ()}, {}, r"Cs must be .*Got \(\)"),
-    ({"Cs": (1e300,)}, {}, "Cs must be"),
-    ({"dense_scales": (np.nan,)}, {}, "dense_scales must be .*Got nan"),
     ({"dense_scales": (1e300,)}, {}, "dense_scales must be"),
-    *[
-        ({"ngrams": sizes}, {}, "ngrams must be")
-        for sizes in ((1.9, 2.7), (True, 2), (0, 1), (2, 1), (1, 9), (1,))
-    ],
+    ({"ngrams": (1.9, 2.7)}, {}, "ngrams must be"),
+    ({"ngrams": (True, 2)}, {}, "ngrams must be"),
+    ({"ngrams": (2, 1)}, {}, "ngrams must be"),
     ({"ngrams": "x"}, {}, "The 'ngrams' parameter of TextClassifier must be"),
-    *[
-        ({"characters": sizes}, {}, r"characters must be the smallest .* \(2, 5\) takes")
-        for sizes in ((2, 9), (0, 3), (3, 2), (2,), ("a", "b"))
-    ],
+    ({"characters": (2, 9)}, {}, r"characters must be the smallest .* \(2, 5\) takes"),
     ({"class_weight": {"good": -1, "bad": 1}}, {}, "class_weight must .*Got -1 for good"),
-    ({"class_weight": {"good": np.nan}}, {}, "class_weight must .*Got nan for good"),
     ({"class_weight": {"good": 0, "bad": 0}}, {}, "positive and finite weight"),
     ({"class_weight": {"other": 1}}, {}, "one of the classes"),
     ({}, {"sample_weight": np.zeros(60)}, "positive and finite weight"),
@@ -441,7 +360,7 @@ WRONG = [
     ({}, {"groups": ["one"] * 60}, "groups must be at least two"),
     ({}, {"groups": reviews(60)[1]}, "some class in two"),
     ({}, {"groups": ["a", None, *"b" * 58]}, r"groups must all be known. Got 1 .*first: row 1"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("parameters", "how", "message"), WRONG)
@@ -454,24 +373,11 @@ def test_wrong_options_are_refused_and_change_nothing(parameters, how, message):
     assert vars(classifier) == before
 
 
-def test_a_refused_fit_leaves_a_fitted_classifier_as_it_was():
-    how = {"calibration_size": 0.3, "random_state": 0}
-    classifier = CertifiedClassifier(TextClassifier(None), **how).fit(*reviews(60))
-    before = dict(vars(classifier))
-    for wrong in ([" "] * 20, ["p", "q"] * 10), (["a b"] * 3, ["p", "q", "q"]), ({"a", "b"}, "pq"):
-        with pytest.raises((ValueError, TypeError)):
-            classifier.fit(*wrong)
-        assert vars(classifier) == before
-
-
 def test_a_new_fit_forgets_the_last_one():
     texts, labels = reviews(60)
     certified = CertifiedClassifier(TextClassifier(None), random_state=0).fit(texts, labels)
     certified.set_params(estimator=lambda rows: rows, prefit=True).fit(labels, labels)
     assert certified.out_of_fold_ is None and certified.certificate_.n_errors == 0
-
-
-# ---- folders made on purpose -------------------------------------------------------------------
 
 
 def resigned(classifier, folder, change):
@@ -487,10 +393,8 @@ def described(**changes):
     def change(arrays):
         values = json.loads(arrays["description"].tobytes())
         for key, value in changes.items():
-            inner, last = values, key.split("__")
-            for part in last[:-1]:
-                inner = inner[part]
-            inner[last[-1]] = value
+            *parts, last = key.split("__")
+            functools.reduce(operator.getitem, parts, values)[last] = value
         return {**arrays, "description": np.frombuffer(json.dumps(values).encode(), np.uint8)}
 
     return change
@@ -500,35 +404,23 @@ def array(name, change):
     return lambda arrays: {**arrays, name: change(arrays[name])}
 
 
-def _nan(values):
-    values = values.copy()
-    values.flat[0] = np.nan
-    return values
-
-
 CRAFTED = {
     "short idf": array("idf", lambda a: a[:5]),
-    "short coef_ngrams": array("coef_ngrams", lambda a: a[:5]),
-    "short hashes": array("hashes", lambda a: a[:5]),
     "hashes twice": array("hashes", lambda a: np.full_like(a, 7)),
     "hashes of zero": array("hashes", lambda a: np.arange(a.size, dtype=a.dtype)),
     "wide coef_ngrams": array("coef_ngrams", lambda a: np.hstack([a, a])),
     "coef_dense of another length": array("coef_dense", lambda a: a[:3]),
-    "nan in idf": array("idf", _nan),
-    "nan in coef_ngrams": array("coef_ngrams", _nan),
-    "nan in intercept": array("intercept", _nan),
-    "nan out of fold": array("out_of_fold.log_proba", _nan),
+    "nan in idf": array("idf", lambda a: a * np.nan),
+    "idf of integers": array("idf", lambda a: a.astype(np.int32)),
     "fewer labels out of fold": array("out_of_fold.labels", lambda a: a[:-1]),
     "long intercept": array("intercept", lambda a: np.r_[a, a]),
-    "named too short": array("named", lambda a: a[:-1]),
-    "idf of integers": array("idf", lambda a: a.astype(np.int32)),
+    "a share above 1": array("characters.share", lambda a: np.array([0.5, 1.5])),
     "no idf": lambda arrays: {k: v for k, v in arrays.items() if k != "idf"},
     "no JSON": array("description", lambda a: a[:-1]),
     "classes twice": described(classes=["good", "good"]),
     "one class": described(classes=["good"]),
     "three classes": described(classes=["a", "b", "c"]),
     "classes of other kinds": described(classes=["a", 1]),
-    "temperature 0": described(inverse_temperature=[0]),
     "temperature -1": described(inverse_temperature=[1.0, -1.0]),
     "temperature nan": described(inverse_temperature=[float("nan")]),
     "temperature a string": described(inverse_temperature="1"),
@@ -537,18 +429,15 @@ CRAFTED = {
     "sizes auto": described(sizes="auto"),
     "names too few": described(names=["x"]),
     "names of numbers": described(names=[3]),
-}  # fmt: skip
-CRAFTED_CERTIFIED = {
-    "nan in calibration": array("calibration.log_proba", _nan),
-    "calibration labels too large": array("calibration.labels", lambda a: a + 7),
-    "negative calibration labels": array("calibration.labels", lambda a: a - 7),
-    "fewer calibration labels": array("calibration.labels", lambda a: a[:-1]),
-    "a seed that is text": described(certificate__seed="x"),
-    "a certificate too good": described(certificate__bound=1e-6),
-    "a certificate of nothing": described(certificate__n=0),
-    "a certificate with another field": described(certificate__x=1),
-    "a certificate of strings": described(certificate__n="9"),
-}  # fmt: skip
+    "certified: nan": array("calibration.log_proba", lambda a: a * np.nan),
+    "certified: labels too large": array("calibration.labels", lambda a: a + 7),
+    "certified: negative labels": array("calibration.labels", lambda a: a - 7),
+    "certified: fewer labels": array("calibration.labels", lambda a: a[:-1]),
+    "certified: a seed that is text": described(certificate__seed="x"),
+    "certified: too good": described(certificate__bound=1e-6),
+    "certified: another field": described(certificate__x=1),
+    "certified: strings": described(certificate__n="9"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -558,22 +447,14 @@ def held_out(words):
     )
 
 
-@pytest.mark.parametrize("kind", [*CRAFTED, *CRAFTED_CERTIFIED])
+@pytest.mark.parametrize("kind", CRAFTED)
 def test_a_crafted_folder_is_refused_at_loading(kind, held_out, tmp_path):
-    crafted = held_out.estimator_ if kind in CRAFTED else held_out
-    resigned(crafted, tmp_path / "model", (CRAFTED | CRAFTED_CERTIFIED)[kind])
+    crafted = held_out if kind.startswith("certified") else held_out.estimator_
+    resigned(crafted, tmp_path / "model", CRAFTED[kind])
     with pytest.raises(ValueError, match="model") as caught:
         pacsent.load(tmp_path / "model")
     assert "\n" not in str(caught.value)
-
-
-def test_an_unchanged_folder_made_the_same_way_loads(held_out, tmp_path):
-    texts = reviews(20, seed=3)[0]
-    back = pacsent.load(resigned(held_out, tmp_path / "model", lambda arrays: arrays))
-    assert np.array_equal(back.predict_proba(texts), held_out.predict_proba(texts))
-
-
-# ---- explanations of any text ------------------------------------------------------------------
+    pacsent.load(resigned(crafted, tmp_path / "unchanged", lambda arrays: arrays))
 
 
 ALPHABETS = {
@@ -581,7 +462,7 @@ ALPHABETS = {
     "the whole of Unicode": [chr(i) for i in [*range(32, 0xD800, 7), *range(0xE000, 0x1FFFF, 31)]],
     "marks and spaces": [*" \t\n\u00a0\u3000\u0307\u0301\u200d.-–—\"'’", "é", "Ω", "Σ", "good"],
     "lone surrogates": ["\ud800", "\udfff", "good", " ", "é"],
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module", params=["paper", "unicode", str.split])
@@ -595,27 +476,28 @@ def normalising(words, request):
     return TextClassifier(vectors).fit(texts, [*labels, "good", "bad"])
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("alphabet", ALPHABETS)
 def test_explanations_of_random_texts_add_up(normalising, alphabet):
     rng, classifier = np.random.default_rng(0), normalising
-    coef = classifier.coef_dense_[:, 0].astype(float)
-    for _ in range(20):
+    for number in range(20):
         text = "".join(rng.choice(ALPHABETS[alphabet], rng.integers(1, 40)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = classifier.explain(text, "good")
-            decision = classifier.decision_function([text])[0]
-            vector = np.asarray(classifier.vectorizer_.transform([text]), float)[0] @ coef
-        assert found.decision == pytest.approx(decision, abs=1e-5)
+        label, sign = (("good", 1), ("bad", -1))[number % 2]
+        explanation = classifier.explain(text, label)
+        decision = classifier.decision_function([text])[0]
+        assert explanation.decision == pytest.approx(sign * decision, abs=1e-5)
+        vector = np.asarray(classifier.vectorizer_.transform([text]), float)[0]
+        vector = sign * (vector @ classifier.coef_dense_[:, 0].astype(float))
         share = classifier._by_characters([text])[0][0]
-        assert found.from_vectors == pytest.approx((1 - share) * vector, abs=1e-6)
+        assert explanation.from_vectors == pytest.approx((1 - share) * vector, abs=1e-6)
         rest = (1 - share) * classifier.intercept_ + share * classifier.intercept_characters_
-        assert found.rest == pytest.approx(rest[0])
-        total = sum(value for _, value in found.words) + found.vector_rest
-        parts = found.from_ngrams + found.from_characters + found.from_vectors
+        assert explanation.rest == pytest.approx(sign * rest[0])
+        total = sum(value for _, value in explanation.words) + explanation.vector_rest
+        parts = explanation.from_ngrams + explanation.from_characters + explanation.from_vectors
         assert total == pytest.approx(parts)
-        assert [text[a:b] for a, b in found.spans] == [word for word, _ in found.words]
-        assert found.to_terminal().plain == text
+        assert [text[a:b] for a, b in explanation.spans] == [word for word, _ in explanation.words]
+        assert explanation.to_terminal().plain == text
+        assert classifier.explain(text).label == classifier.predict([text])[0]
 
 
 def test_a_word_gets_its_own_vector_whatever_its_case_and_is_listed_with_it(words):
@@ -632,7 +514,6 @@ def test_a_word_gets_its_own_vector_whatever_its_case_and_is_listed_with_it(word
     assert f"<td>{listed['good']:+.3f}</td>" in found.to_html()
     assert "other words" in found.to_html(top=2)
     assert sum(dict(found.rows(2)).values()) == pytest.approx(found.decision, abs=1e-3)
-    # what no single word adds is one row
     classifier = TextClassifier(make_encoder("PB-L2", words)).fit(*reviews(100))
     found = classifier.explain("a good film", "good")
     assert found.vector_rest == pytest.approx(found.from_vectors) != 0
@@ -640,10 +521,9 @@ def test_a_word_gets_its_own_vector_whatever_its_case_and_is_listed_with_it(word
 
 
 def _luminance(rgb):
-    linear = [
-        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in np.array(rgb) / 255
-    ]
-    return np.dot(linear, [0.2126, 0.7152, 0.0722])
+    share = np.array(rgb) / 255
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
 
 
 def test_pages_are_readable_in_both_colour_schemes_and_escape_texts(words):
@@ -652,30 +532,19 @@ def test_pages_are_readable_in_both_colour_schemes_and_escape_texts(words):
     page = classifier.explain(text).to_html()
     assert "<b>" not in page and "<!--" not in page and "<script" not in page
     assert text in html.unescape(re.sub("<[^>]+>", "", page))
-    light, dark = page.split("prefers-color-scheme:dark")
-    for css in (light, dark):
-        text, paper = (
-            [int(re.search(f"--{name}:#(\\w+)", css)[1][i : i + 2], 16) for i in (0, 2, 4)]
-            for name in ("text", "page")
+    for css in page.split("prefers-color-scheme:dark"):
+        ink, paper = (
+            list(bytes.fromhex(re.search(f"--{name}:#(\\w+)", css)[1])) for name in ("text", "page")
         )
         for mark in ("for", "against"):
             color = np.array(re.search(f"--{mark}:([\\d ]+)", css)[1].split(), float)
             for share in np.linspace(0, 1, 11):
                 behind = share * color + (1 - share) * np.array(paper)
-                bright, dim = sorted([_luminance(text), _luminance(behind)], reverse=True)
+                dim, bright = sorted([_luminance(ink), _luminance(behind)])
                 assert (bright + 0.05) / (dim + 0.05) >= 4.5
     listing = classifier.top_features_html(3)
     assert listing.count("<h2") == 2 and classifier.top_features("bad", 1)[0][0] in listing
 
-
-@pytest.mark.slow
-def test_a_long_text_is_explained_in_time_that_grows_with_its_length(words):
-    classifier = TextClassifier(words).fit(*reviews(60))
-    found = classifier.explain("good film é " * 30_000)
-    assert len(found.words) == 90_000
-
-
-# ---- characters ----------------------------------------------------------------------------------
 
 KIND, UNKIND = ["味道好", "很喜欢", "送得快"], ["太难吃", "不新鲜", "等很久"]
 
@@ -716,6 +585,8 @@ def test_characters_are_used_where_texts_left_out_say_so(n):
     assert with_them.selection_["character_share"] >= 0.25
     assert with_them.score(new, right) > 0.95 > without.score(new, right)
     assert len(without.characters_) == 0 and "character_share" not in without.selection_
+    for label, ending in ((0, "ung"), (1, "heit")):
+        assert all(name.endswith(ending) for name, _ in with_them.top_features(label, 20))
     explained = with_them.explain("xxxxxheit", 1)
     assert explained.from_characters > 0 and explained.words[0][1] > 0
     assert explained.decision == pytest.approx(with_them.decision_function(["xxxxxheit"])[0])
@@ -807,14 +678,6 @@ def test_texts_left_out_get_the_shares_of_their_unknown_words():
     assert fitting.with_characters(words, characters, rows, None).characters is None
 
 
-def test_an_encoder_whose_words_are_not_known_has_one_share_for_all_texts():
-    texts, labels = written(long_words, 60)
-    model = TextClassifier(lambda texts: [[len(text)] for text in texts]).fit(texts, labels)
-    assert model.character_share_.usual == 1.0
-    shares = model._by_characters(misspelt(texts))[0]
-    assert np.unique(shares).tolist() == [model.character_share_.least]
-
-
 def test_words_that_an_encoder_has_or_a_copy_of_the_text_are_told_apart(words):
     texts, labels = reviews(60)
     odd = [f"{text} zzz{i // 2}" for i, text in enumerate(texts)]
@@ -822,20 +685,10 @@ def test_words_that_an_encoder_has_or_a_copy_of_the_text_are_told_apart(words):
     model = TextClassifier(words).fit(odd, labels)
     assert model.character_share_.usual == pytest.approx(1 / 12)
     assert model._by_characters(["good great fine"])[0].tolist() == [model.character_share_.least]
-
-
-def test_a_saved_share_is_checked(tmp_path):
-    model = TextClassifier(None).fit(*written(long_words, 40))
-    for share in ([0.5, 1.5], [-0.1, 0.2], [0.5]):
-        arrays = classifier_state.to_arrays(model) | {"characters.share": np.array(share)}
-        with pytest.raises(ValueError, match=r"characters\.share must"):
-            classifier_state.from_arrays(arrays)
-
-
-def test_top_features_count_the_characters_of_a_word():
-    classifier = TextClassifier(None).fit(*written(inflected, 300))
-    for label, ending in ((0, "ung"), (1, "heit")):
-        assert all(name.endswith(ending) for name, _ in classifier.top_features(label, 20))
+    # an encoder whose words are not known has one share for all texts
+    model = TextClassifier(lambda texts: [[len(text)] for text in texts]).fit(odd, labels)
+    assert model.character_share_.usual == 1.0
+    assert np.unique(model._by_characters(misspelt(odd))[0]) == [model.character_share_.least]
 
 
 def test_a_mark_never_cuts_a_character():
