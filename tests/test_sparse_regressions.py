@@ -49,23 +49,15 @@ def test_one_compiled_kernel_solves_every_problem():
     assert len(set(epoch.signatures) - before) <= 1
 
 
-def test_texts_of_weight_zero_do_not_count():
+def test_a_weight_is_the_number_of_copies_of_a_text():
     X, E, signs = problem()
-    weights = np.ones(120)
-    weights[60:] = 0
-    cut = solve(X, E, signs, [1.0], [1.0], text_weights=weights, tol=1e-6, max_epochs=500)
-    alone = solve(X[:60], E[:60], signs[:60], [1.0], [1.0], tol=1e-6, max_epochs=500)
-    assert np.allclose(cut.sparse_weights, alone.sparse_weights, atol=1e-3)
-
-
-def test_a_weight_of_two_is_the_text_twice():
-    X, E, signs = problem()
-    weights = np.ones(120)
-    weights[:10] = 2
-    once = solve(X, E, signs, [1.0], [1.0], text_weights=weights, tol=1e-6, max_epochs=500)
-    X2, E2 = sparse.vstack([X, X[:10]], format="csr"), np.vstack([E, E[:10]])
-    twice = solve(X2, E2, np.r_[signs, signs[:10]], [1.0], [1.0], tol=1e-6, max_epochs=500)
-    assert np.allclose(once.dense_weights, twice.dense_weights, atol=1e-3)
+    weights = np.repeat([2, 1, 0], [10, 50, 60])
+    exactly = {"tol": 1e-6, "max_epochs": 500}
+    weighted = solve(X, E, signs, [1.0], [1.0], text_weights=weights.astype(float), **exactly)
+    rows = np.repeat(np.arange(120), weights)
+    copied = solve(X[rows], E[rows], signs[rows], [1.0], [1.0], **exactly)
+    assert np.allclose(weighted.sparse_weights, copied.sparse_weights, atol=1e-3)
+    assert np.allclose(weighted.dense_weights, copied.dense_weights, atol=1e-3)
 
 
 def test_log_ratios_are_those_of_naive_bayes():
@@ -83,25 +75,18 @@ def test_columns_side_by_side_are_solved_as_if_alone():
     columns = [(c, f, C) for c in range(3) for f in range(2) for C in (0.5, 5.0)]
     positive, left_out, Cs = np.array(columns).T
     exactly = {"tol": 1e-6, "max_epochs": 1000}
-    found = solve(
-        X, E, labels, Cs, np.full(12, 0.5), positive=positive, left_out=left_out, folds=folds,
-        **exactly,
-    )  # fmt: skip
+    which = {"positive": positive, "left_out": left_out, "folds": folds}
+    found = solve(X, E, labels, Cs, np.full(12, 0.5), **which, **exactly)
     for at, (c, f, C) in enumerate(columns):
         learnt = folds != f
-        alone = solve(
-            X[learnt], E[learnt], np.where(labels[learnt] == c, 1, -1), [C], [0.5], **exactly
-        )
+        signs = np.where(labels[learnt] == c, 1, -1)
+        alone = solve(X[learnt], E[learnt], signs, [C], [0.5], **exactly)
         assert np.allclose(found.sparse_weights[:, at], alone.sparse_weights[:, 0], atol=2e-3)
         assert np.allclose(found.intercepts[at], alone.intercepts[0], atol=2e-3)
         some = found.take([at]).decisions(X, E)
         assert np.allclose(some, alone.decisions(X, E), atol=1e-2)
-
-
-def test_several_labels_a_text_are_solved_as_if_alone():
-    X, E, _ = problem()
-    labels = np.random.default_rng(2).random((120, 3)) < 0.4
-    exactly = {"tol": 1e-6, "max_epochs": 1000}
+    # several labels a text
+    labels = rng.random((120, 3)) < 0.4
     found = solve(X, E, labels, [2.0] * 3, [0.5] * 3, positive=[2, 0, 1], **exactly)
     for column, label in enumerate([2, 0, 1]):
         alone = solve(X, E, labels[:, label], [2.0], [0.5], **exactly)

@@ -1,15 +1,12 @@
 """Word similarity and analogies, on vectors and files written out by hand."""
 
-import json
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from pacsent import Vocabulary, WordVectors, save
-from pacsent.cli import cli
+from pacsent import Vocabulary, WordVectors
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from word_tasks import word_scores
@@ -34,17 +31,3 @@ def test_scores_by_hand(words, tmp_path):
     scores = word_scores(words, tmp_path)
     assert scores["WordSim-353"][0] == pytest.approx(100)
     assert scores["analogies"] == pytest.approx([200 / 3, 100 / 3])
-
-
-def test_the_command_prints_neighbours(words, tmp_path):
-    save(words, tmp_path / "model")
-    run = CliRunner().invoke
-    found = run(
-        cli, ["vectors", "neighbours", str(tmp_path / "model"), "king", "-k", "2", "--json"]
-    )
-    ways = json.loads(found.stdout)["neighbours"]["king"]
-    assert set(ways) == {"input -> input", "output -> output", "input -> output", "output -> input"}
-    assert ways["input -> input"][0][0] == "man"
-    unknown = run(cli, ["vectors", "neighbours", str(tmp_path / "model"), "kingg"])
-    assert unknown.exit_code == 1
-    assert "is not among these 5 words" in unknown.output
