@@ -32,8 +32,8 @@ FUNCTIONS = {
 }
 # Numbers whose possible values cannot be told from the right one without the texts: what was
 # measured for information, and where the search for a posterior ended. A kind may need fewer.
-COUNTED = {"held_out_risk", "n_held_out", "n_left_out", "n_overlapping", "n_duplicates",
-           "random_state"}  # fmt: skip
+COUNTED = {"held_out_risk", "n_held_out", "n_left_out", "n_overlapping", "n_duplicates"}
+COUNTED |= {"random_state"}
 RULE = {"bias", "scale", "shift_norm"}
 NEEDS_TEXTS = {
     "continuation": COUNTED | RULE | {"shuffled_risk"},
@@ -63,10 +63,9 @@ def made():
             options = {"posterior": "prior"} if kind == "B" else {}
             found[kind] = function(encoder, texts, random_state=0, test_size=0.2, **options)
     counts = {"up": [120, 20], "down": [80, 16]}
-    found["error"] = ErrorCertificate(
-        **joint_bounds({"n": 200, "n_errors": 36, "class_counts": counts}, 0.05 / 3), n=200,
-        n_errors=36, delta=0.05, class_counts=counts, corrections={"candidates": 3},
-    )  # fmt: skip
+    counted = {"n": 200, "n_errors": 36, "class_counts": counts}
+    paid = {"delta": 0.05, "corrections": {"candidates": 3}}
+    found["error"] = ErrorCertificate(**joint_bounds(counted, 0.05 / 3), **counted, **paid)
     found["anytime error"] = certify_stream(np.arange(200) % 20 == 7, n_taught=100)
     rng = np.random.default_rng(6)
     right, given = rng.integers(0, 2, (2, 150, 3))
@@ -106,32 +105,25 @@ def test_no_number_may_be_another(made, kind):
     for name, value in numbers(certificate).items():
         if name in NEEDS_TEXTS[kind]:
             continue
-        others = [0, 10**9, value + 1 if isinstance(value, int) else value * 1.01]
+        others = {0, 10**9, value + 1 if isinstance(value, int) else value * 1.01} - {value}
         for other in others:
-            if other == value:
-                continue
             with pytest.raises(ValueError, match="must"):
                 dataclasses.replace(certificate, **{name: type(value)(other)}).verify()
                 pytest.fail(f"{name} = {other!r} was accepted")
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", FUNCTIONS)
 def test_with_the_texts_every_number_is_checked(made, kind):
     texts, encoder, found = made
     certificate = found[kind]
     for name, value in numbers(certificate).items():
-        if name not in NEEDS_TEXTS[kind]:
-            continue
-        if name == "step" and value == 0:
+        if name not in NEEDS_TEXTS[kind] or (name == "step" and value == 0):
             continue  # 1.01 times nothing
         other = value + 1 if isinstance(value, int) else value * 1.01
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with pytest.raises(
-                ValueError, match="must" if name == "random_state" else f"{name} must"
-            ):
-                dataclasses.replace(certificate, **{name: other}).verify(texts, encoder)
-                pytest.fail(f"{name} = {other!r} was accepted")
+        with pytest.raises(ValueError, match="must" if name == "random_state" else f"{name} must"):
+            dataclasses.replace(certificate, **{name: other}).verify(texts, encoder)
+            pytest.fail(f"{name} = {other!r} was accepted")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -152,32 +144,6 @@ def test_every_number_has_a_range_or_needs_the_texts(made, kind):
     names = set(numbers(certificate))
     assert names <= set(RANGES)
     assert set(certificate.needs_texts) & names == NEEDS_TEXTS[kind] & names
-
-
-@pytest.mark.parametrize(
-    ("name", "inside", "outside"),
-    [
-        ("delta", (1e-9, 0.999), (0, 1, 0.0, 1.0)),
-        ("n", (1,), (0, 1.5)),
-        ("n_errors", (0,), (-1,)),
-        ("bound", (0.0, 1.0), (-1e-9, 1 + 1e-9)),
-        ("kl", (0.0, 1e9), (-1e-9, math.inf)),
-    ],
-)
-def test_ranges_end_where_they_must(name, inside, outside):
-    right, _ = RANGES[name]
-    assert all(right(x) for x in inside) and not any(right(x) for x in outside)
-
-
-@pytest.mark.parametrize(
-    "counts",
-    [{"up": [1000, 0], "down": [1000, 0]}, {"up": [120, 0], "down": [80, 36]},
-     {"up": [120, 20], "down": [80, 15]}, {"up": [200, 36, 1]}, {"up": [200, -36]}, {"up": "ab"}],
-)  # fmt: skip
-def test_counts_of_classes_must_add_up(made, counts):
-    certificate = dataclasses.replace(made[2]["error"], class_counts=counts)
-    with pytest.raises(ValueError, match=r"class_counts must be|class_bounds must be|bound must"):
-        certificate.verify()
 
 
 @pytest.mark.parametrize("kind", KINDS)
