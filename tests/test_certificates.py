@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
+from pacsent.cli import cli
 from pacsent.encoders.methods import make_encoder
 from pacsent.encoders.methods.closed_forms import AverageVectorizer, IDFVectorizer
 from pacsent.guarantees import read_certificate
@@ -80,12 +81,16 @@ class TestEveryKind:
 
     def test_it_states_the_guarantee_and_its_origin(self, certificate, documents, language):
         text = str(certificate)
-        for part in (f"Certificate {certificate.kind}: with 95 % confidence", f"{certificate.n:,} ",
-                     f"Assumption: {certificate.assumption}", "not about its mean"):  # fmt: skip
-            assert part in text
+        assert f"Certificate {certificate.kind}: with 95 % confidence" in text
+        assert f"{certificate.n:,} " in text and "not about its mean" in text
+        assert f"Assumption: {certificate.assumption}" in text
         assert certificate.text_digest == language.words.vocabulary.digest(documents)
         assert len(certificate.vectors_digest) == 64 and certificate.pacsent_version
         assert certificate.encoder.startswith("AverageVectorizer(")
+
+    def test_the_same_seed_gives_the_same_certificate(self, vectorizer, documents):
+        first, same, other = (certify(vectorizer, documents, random_state=n) for n in (0, 0, 1))
+        assert first == same and first.bound != other.bound
 
 
 class TestWords:
@@ -94,10 +99,10 @@ class TestWords:
             vectorizer, documents, posterior="vectorizer", return_posterior=True
         )
         words = language.words
-        risk = gibbs_risk(
-            gibbs.means, gibbs.variances, words.vocabulary.count(gibbs.parts.sample),
-            words.input_vectors, words.vocabulary.noise_probabilities(), bias=gibbs.bias,
-        )  # fmt: skip
+        counts = words.vocabulary.count(gibbs.parts.sample)
+        noise = words.vocabulary.noise_probabilities()
+        tables = counts, words.input_vectors, noise
+        risk = gibbs_risk(gibbs.means, gibbs.variances, *tables, bias=gibbs.bias)
         weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
         kl = kl_gaussians(
             gibbs.means, gibbs.variances, gibbs.prior_means, gibbs.prior_variances
@@ -108,10 +113,8 @@ class TestWords:
         assert certificate.kl > 1.0
         assert certificate.bias == np.float32(np.log(5))  # the vectors' own number of negatives
         assert certificate.n == gibbs.parts.n_sample.sum()
-        by_hand = bounds.kl_inverse(
-            certificate.empirical_risk,
-            (certificate.kl + bounds.ln_xi(certificate.n) + np.log(20)) / certificate.n,
-        )
+        complexity = certificate.kl + bounds.ln_xi(certificate.n) + np.log(20)
+        by_hand = bounds.kl_inverse(certificate.empirical_risk, complexity / certificate.n)
         total = 0.5 * (by_hand + certificate.noise_risk + certificate.noise_margin)
         assert_allclose(certificate.bound, total, rtol=1e-10)
 
@@ -172,19 +175,9 @@ class TestWords:
         with_xi = bounds.maurer(stay.empirical_risk, 0.0, stay.n, 0.05, constant="xi")
         assert stay.positive_bound < with_xi
 
-    def test_same_seed_same_certificate_and_the_text_is_left_alone(self, vectorizer, documents):
-        before = documents.ids.copy()
-        first = certify(vectorizer, documents)
-        assert first == certify(vectorizer, documents)
-        assert np.array_equal(documents.ids, before)
-        assert first.bound != certify(vectorizer, documents, random_state=1).bound
-
     def test_strings_and_short_documents(self, language):
-        texts = [
-            text
-            for i in range(30)
-            for text in (f"w0 w1 w2 w3 w4 w{i}", "", "w7", f"w9 w{i}", "unknown words only")
-        ]
+        texts = [f"w0 w1 w2 w3 w4 w{i}" for i in range(30)] + [f"w9 w{i}" for i in range(30)]
+        texts += ["", "w7", "unknown words only"] * 30
         words = language.words
         vocabulary = Vocabulary(
             words.vocabulary.words, words.vocabulary.counts, normalise=str.split
@@ -192,12 +185,6 @@ class TestWords:
         words = WordVectors(vocabulary, words.input_vectors, words.output_vectors)
         certificate = certify(AverageVectorizer(words), texts)
         assert (certificate.n_documents, certificate.n_left_out) == (60, 90)
-
-    @pytest.mark.usefixtures("uncalibrated")
-    def test_zero_vectors_have_no_margin(self, toy_word_vectors):
-        texts = ["nil nil nil nil", "film good nil quiet nil"] * 20
-        certificate = certify(AverageVectorizer(toy_word_vectors), texts, bias=0.0)
-        assert certificate.is_vacuous and certificate.verify()
 
 
 class TestDocuments:
@@ -234,6 +221,9 @@ class TestDocuments:
 
 class TestSplit:
     def test_parts_are_disjoint_and_complete(self, documents, rng):
+        small = token_parts.split_tokens(encode_ids(np.array([3, 4, 5]), [2, 1]), 0.9, 0.5, rng)
+        assert small.rows.tolist() == [0]  # of two tokens one goes to each
+        assert (small.prior.ids.size, small.sample.ids.size, small.rest.ids.size) == (1, 1, 0)
         parts = token_parts.split_tokens(documents, 0.5, 0.2, rng)
         assert parts.rows.size == documents.n_sentences
         for row in range(0, 600, 97):
@@ -255,19 +245,12 @@ class TestSplit:
             seen[token_parts.split_tokens(encoded, 0.5, 0.0, rng).prior.ids] += 1
         assert_allclose(seen / 3000, 0.5, atol=0.05)
 
-    def test_two_tokens_go_one_to_each(self, rng):
-        parts = token_parts.split_tokens(encode_ids(np.array([3, 4, 5]), [2, 1]), 0.9, 0.5, rng)
-        assert parts.rows.tolist() == [0]
-        assert (parts.prior.ids.size, parts.sample.ids.size, parts.rest.ids.size) == (1, 1, 0)
-
 
 class TestSquares:
-    def test_kappa_is_the_maximum(self):
+    def test_kappa_is_the_maximum_and_bounds_the_range(self, rng):
+        """range^2 / 8 <= kappa D^4 + D^2 r^2 / 2 for words within D of m and |h - m| = r."""
         x = np.linspace(0, 1, 100_001)
         assert_allclose(((1 + x) ** 4 / 32 - x**2 / 2).max(), bounds.KAPPA, atol=1e-9)
-
-    def test_the_range_inequality_behind_it(self, rng):
-        """range^2 / 8 <= kappa D^4 + D^2 r^2 / 2 for words within D of m and |h - m| = r."""
         D, r = rng.uniform(0.1, 3, 1000), rng.uniform(0, 9, 1000)
         span = np.where(r >= D, 2 * r * D, (r + D) ** 2 / 2)
         assert np.all(span**2 / 8 <= bounds.KAPPA * D**4 + D**2 * r**2 / 2 + 1e-12)
@@ -280,15 +263,6 @@ class TestSquares:
         assert np.all(found >= true)
         assert_allclose(found, true, rtol=1e-4)
 
-    def test_complexity_by_hand(self):
-        # one document of 10 tokens, D = 2, tau = 0.05, three dimensions, lam = 5
-        inside = 25 * 10 * 4 * 0.05 / 100
-        by_hand = np.log(20) + bounds.KAPPA * 25 * 10 * 16 / 100 - 1.5 * np.log(1 - inside)
-        case = bounds.Distances.of(np.array([10.0]), np.array([2.0]))
-        complexity = bounds.squared_loss_complexity
-        assert_allclose(complexity(5.0, 10, 0.05, 0.05, 3, case), by_hand)
-        assert complexity(5.0, 10, 0.05, 0.2, 3, case) == np.inf
-
     def test_the_moments_of_the_distances_are_enough(self, rng):
         """Never below the sum over documents, and near it."""
         n_s, D = rng.integers(1, 40, 200), rng.uniform(1.0, 3.0, 200)
@@ -299,6 +273,8 @@ class TestSquares:
         found = bounds.squared_loss_complexity(lam, n, 0.05, tau, 8, bounds.Distances.of(n_s, D))
         assert exact <= found <= exact * 1.05
         assert inside.max() > 0.03
+        wide = bounds.squared_loss_complexity(lam, n, 0.05, 2.0, 8, bounds.Distances.of(n_s, D))
+        assert wide == np.inf
 
 
 class TestRefusals:
@@ -310,16 +286,19 @@ class TestRefusals:
         )
         with pytest.raises(ValueError, match=r"were trained on 600 of the 600 documents"):
             certify(AverageVectorizer(seen), documents)
+        half = WordVectors(words.vocabulary, words.input_vectors)
+        with pytest.raises(ValueError, match="must have an output table to be certified"):
+            certify(AverageVectorizer(half, alpha=0.0), ["w1 w2"])
+        with pytest.raises(TypeError, match="encoder must be"):
+            certify(dict, ["good film"] * 20)
 
     @pytest.mark.parametrize(
         "options, message",
         [
-            *(({"delta": delta}, r"delta must be strictly between 0 and 1. Got")
-              for delta in (0.0, 1.0, "0.05")),
+            ({"delta": 1.0}, r"delta must be strictly between 0 and 1. Got"),
+            ({"delta": "0.05"}, r"delta must be strictly between 0 and 1. Got"),
             ({"random_state": -1}, "random_state must be an integer of at least 0"),
             ({"split": 0.9, "test_size": 0.2}, "split and test_size must be shares"),
-            ({"test_size": "some"}, "split and test_size must be shares"),
-            ({"n_candidates": 0}, "n_candidates must be an integer of at least 1"),
             ({"n_candidates": True}, "n_candidates must be an integer of at least 1. Got True"),
             ({"overlap": "keep"}, "overlap must be 'refuse' or 'drop'"),
             ({"bias": [0.0, 1.0]}, "bias must be a finite number"),
@@ -330,15 +309,10 @@ class TestRefusals:
             ({"kind": "C", "prior_variance": [1, 2]}, "prior_variance must be finite and > 0"),
             ({"texts": ["w1", ""]}, r"at least one document of two known words. Got 2"),
         ],
-    )  # fmt: skip
+    )
     def test_mistakes(self, vectorizer, documents, options, message):
         with pytest.raises(ValueError, match=message):
             certify(vectorizer, **{"texts": documents, **options})
-
-    def test_one_table_is_not_enough(self, language):
-        words = WordVectors(language.words.vocabulary, language.words.input_vectors)
-        with pytest.raises(ValueError, match="must have an output table to be certified"):
-            certify(AverageVectorizer(words, alpha=0.0), ["w1 w2"])
 
     def test_a_foreign_json(self):
         with pytest.raises(ValueError, match="text must be a certificate as to_json writes it"):
@@ -360,8 +334,10 @@ class TestVacuous:
             (documents, {"bias": -50.0}, r"the empirical risk .* alone is no better"),
             (documents.take(np.arange(2)), {"delta": 1e-12}, r"n = \d+ words are too few for"),
         ):
+            certificate = certify(vectorizer, texts, **options)
             pattern = f"\nNo guarantee: the bound is no better than guessing: {reason}"
-            assert re.search(pattern, str(certify(vectorizer, texts, **options)))
+            assert re.search(pattern, str(certificate))
+            assert certificate.is_vacuous and certificate.verify()
 
 
 class TestMutations:
@@ -401,30 +377,25 @@ class TestMutations:
 
 class TestGuarantee:
     @pytest.mark.slow
-    def test_the_papers_bound_fails_every_time(self):
-        coverage = simulation.simulate("A", "memorising", 12)
-        assert coverage.paper_violations == 12
-        assert coverage.paper_mean_risk - coverage.paper_mean_bound > 0.05
-
-    @pytest.mark.slow
     @pytest.mark.parametrize("setting", ["topics", "memorising"])
     @pytest.mark.parametrize("kind", KINDS)
     def test_it_is_kept_in_many_replicates(self, kind, setting):
         """A thousand of each are a benchmark: benchmarks/simulate.py."""
         coverage = simulation.simulate(kind, setting, 30, random_state=1)
         assert coverage.rate <= coverage.delta, coverage
-        if setting == "memorising":
+        if setting == "memorising":  # the paper's bound fails every time
             assert coverage.paper_violations == 30
+            assert kind != "A" or coverage.paper_mean_risk - coverage.paper_mean_bound > 0.05
 
     def test_mistakes(self):
-        with pytest.raises(ValueError, match="setting must be one of"):
-            simulation.simulate("A", "poems")
-        with pytest.raises(ValueError, match="kind must be one of"):
-            simulation.simulate("Z")
-        with pytest.raises(ValueError, match="n_replicates must be at least 1"):
-            simulation.simulate("A", n_replicates=0)
-        with pytest.raises(ValueError, match=r"must be 'continuation' or 'A' in drift. Got 'B'"):
-            simulation.simulate("B", "drift", 1)
+        for arguments, message in (
+            (("A", "poems"), "setting must be one of"),
+            (("Z",), "kind must be one of"),
+            (("A", "topics", 0), "n_replicates must be at least 1"),
+            (("B", "drift", 1), r"must be 'continuation' or 'A' in drift. Got 'B'"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                simulation.simulate(*arguments)
 
 
 def test_two_sided_limits_are_the_exact_ones():
@@ -432,39 +403,12 @@ def test_two_sided_limits_are_the_exact_ones():
     assert two_sided_limits(40, 40, 0.05)[1] == 1.0
 
 
-class TestCommands:
-    def run(self, *arguments):
-        from pacsent.cli import cli
-
-        return CliRunner().invoke(cli, list(arguments))
-
-    def test_bound_prints_all_of_them(self):
-        result = self.run("paper", "bound", "--risk", "0.1", "--kl", "5", "--n", "200")
-        assert result.exit_code == 0
-        assert "0.226466" in result.output
-        words = " ".join(result.output.split())  # lines are as wide as the terminal
-        assert "must be fixed before the sample is seen" in words
-        as_json = self.run("paper", "bound", "--risk", "0.1", "--kl", "5", "--n", "200", "--json")
-        rows = json.loads(as_json.output)["bounds"]
-        assert len(rows) == 5
-        assert_allclose(rows[0]["value"], bounds.maurer(0.1, 5, 200, 0.05, constant="xi"))
-
-    @pytest.mark.parametrize(
-        "arguments, message",
-        [
-            (("--risk", "1.5", "--kl", "5", "--n", "200"), "not in the range 0<=x<=1"),
-            (("--risk", "0.5", "--kl", "-1", "--n", "200"), "not in the range x>=0"),
-            (("--risk", "0.5", "--kl", "1", "--n", "0"), "not in the range x>=1"),
-            (("--risk", "0.5", "--kl", "1", "--n", "9", "--delta", "1"), "in the range 0<x<1"),
-        ],
-    )
-    def test_bound_refuses_what_is_no_bound(self, arguments, message):
-        result = self.run("paper", "bound", *arguments)
-        assert result.exit_code == 2
-        assert message in result.output
-
-
-@pytest.mark.parametrize("wrong", [dict, None, 3])
-def test_what_is_no_vectorizer_is_refused_by_its_type(wrong):
-    with pytest.raises(TypeError, match="encoder must be"):
-        certify(wrong, ["good film"] * 20)
+def test_the_command_prints_all_bounds():
+    arguments = ["paper", "bound", "--risk", "0.1", "--kl", "5", "--n", "200"]
+    printed = CliRunner().invoke(cli, arguments)
+    assert printed.exit_code == 0 and "0.226466" in printed.output
+    words = " ".join(printed.output.split())  # lines are as wide as the terminal
+    assert "must be fixed before the sample is seen" in words
+    rows = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).output)["bounds"]
+    values = [value for _, value, _ in bounds.compare(0.1, 5, 200, 0.05)]
+    assert [row["value"] for row in rows] == values
