@@ -1,5 +1,4 @@
 import datetime
-import decimal
 import enum
 import functools
 import html
@@ -119,7 +118,6 @@ REFUSALS = [
     (["a b", "c d", "e f"], [0, 0, 1], "at least two texts each"),
     (["", " ", "", ""], [0, 0, 1, 1], "must hold words"),
     (["a", "b", "c", "d"], [0, 1, 0], "one for each of the 4 texts"),
-    (["a", "b", "c", "d"], [0.0, 1.0, np.nan, 1.0], "all be known"),
     (["a", "b", "c", "d"], ["x", "y", None, "x"], "all be known"),
     (["a", None, "c", "d"], [0, 1, 0, 1], "must hold one str per text"),
     ("one text", [0], "Got the single string"),
@@ -133,7 +131,6 @@ REFUSALS += [  # labels that would not survive fitting and saving
         ([b"up", b"up", b"down", b"down"], "Got bytes"),
         ([datetime.date(2020, 1, day) for day in (1, 1, 2, 2)], "Got date"),
         (np.array(["2020-01-01", "2021-01-01"] * 2, "M8[ns]"), "Got datetime64"),
-        ([decimal.Decimal(n) for n in (1, 1, 2, 2)], "Got Decimal"),
         ([1j, 1j, 2j, 2j], "Got complex"),
         (np.array(["2020-01-01", "NaT"] * 2, "M8[ns]"), "all be known"),
         (["\ud800", "\ud800", "up", "up"], "valid Unicode"),
@@ -201,18 +198,19 @@ def test_top_features_are_the_words_of_the_class(words):
 @pytest.mark.parametrize("with_words", [True, False])
 def test_a_saved_classifier_comes_back_the_same(words, tmp_path, with_words):
     texts, labels = reviews(200, n_classes=3)
-    classifier = CertifiedClassifier(
-        TextClassifier(words if with_words else None), calibration_size=0.3
-    ).fit(texts, labels)
-    pacsent.save(classifier, tmp_path / "model")
-    back = pacsent.load(tmp_path / "model")
+    model = TextClassifier(words if with_words else None)
+    classifier = CertifiedClassifier(model, calibration_size=0.3, random_state=3).fit(texts, labels)
+    back = pacsent.load(pacsent.save(classifier, tmp_path / "model"))
     assert np.array_equal(back.predict_proba(texts), classifier.predict_proba(texts))
     assert str(back.certificate_) == str(classifier.certificate_)
-    assert back.certificate_.verify()
+    assert back.certificate_.verify() and back.seed_ == 3
     inner, before = back.estimator_, classifier.estimator_
     assert inner.top_features("good") == before.top_features("good")
     assert inner.explain(texts[0]).words == before.explain(texts[0]).words
     assert back.abstain(error=0.3).threshold == classifier.abstain(error=0.3).threshold
+    assert np.array_equal(back.set_thresholds(error=0.3), classifier.set_thresholds(error=0.3))
+    with pytest.raises(ValueError, match="were among the texts it was fitted on"):
+        back.certify(texts, labels)
     assert clone(inner).get_params().keys() == inner.get_params().keys()
     assert not any(path.suffix in (".pkl", ".joblib") for path in tmp_path.rglob("*"))
 
@@ -297,14 +295,9 @@ def test_nothing_is_predicted_before_fit_nor_scored_by_other_classes():
         model.score(["a"], ["z"])
 
 
-class Topic(str, enum.Enum):  # noqa: UP042
-    SPORT_A = "sport a"
-    SPORT_B = "sport b"
-    FILM = "film"
-
-
+Topic = enum.Enum("Topic", {"SPORT": "sport a", "FILM": "film"}, type=str)
 LABELS = {
-    "an Enum of strings": [Topic.SPORT_A, Topic.FILM],
+    "an Enum of strings": [Topic.SPORT, Topic.FILM],
     "an IntEnum": [http.HTTPStatus.OK, http.HTTPStatus.GONE],
     "large unsigned integers": [np.uint64(2**64 - 1), np.uint64(3)],
     "booleans": [True, False],
@@ -319,8 +312,7 @@ def test_labels_survive_fitting_and_saving(kind, tmp_path):
     one, other = LABELS[kind]
     texts = ["good film", "so good", "bad meal", "so bad"]
     classifier = TextClassifier(None).fit(texts, [one] * 2 + [other] * 2)
-    pacsent.save(classifier, tmp_path / "model")
-    back = pacsent.load(tmp_path / "model")
+    back = pacsent.load(pacsent.save(classifier, tmp_path / "model"))
     for found in (classifier, back):
         assert found.classes_.tolist() == sorted([one, other])
         assert found.predict(["good", "bad"]).tolist() == [one, other]
@@ -345,7 +337,6 @@ WRONG = [
     ({"dense_scales": (1e300,)}, {}, "dense_scales must be"),
     ({"ngrams": (1.9, 2.7)}, {}, "ngrams must be"),
     ({"ngrams": (True, 2)}, {}, "ngrams must be"),
-    ({"ngrams": (2, 1)}, {}, "ngrams must be"),
     ({"ngrams": "x"}, {}, "The 'ngrams' parameter of TextClassifier must be"),
     ({"characters": (2, 9)}, {}, r"characters must be the smallest .* \(2, 5\) takes"),
     ({"class_weight": {"good": -1, "bad": 1}}, {}, "class_weight must .*Got -1 for good"),
@@ -411,40 +402,31 @@ CRAFTED = {
     "wide coef_ngrams": array("coef_ngrams", lambda a: np.hstack([a, a])),
     "coef_dense of another length": array("coef_dense", lambda a: a[:3]),
     "nan in idf": array("idf", lambda a: a * np.nan),
-    "idf of integers": array("idf", lambda a: a.astype(np.int32)),
     "fewer labels out of fold": array("out_of_fold.labels", lambda a: a[:-1]),
-    "long intercept": array("intercept", lambda a: np.r_[a, a]),
     "a share above 1": array("characters.share", lambda a: np.array([0.5, 1.5])),
     "no idf": lambda arrays: {k: v for k, v in arrays.items() if k != "idf"},
     "no JSON": array("description", lambda a: a[:-1]),
     "classes twice": described(classes=["good", "good"]),
-    "one class": described(classes=["good"]),
-    "three classes": described(classes=["a", "b", "c"]),
     "classes of other kinds": described(classes=["a", 1]),
     "temperature -1": described(inverse_temperature=[1.0, -1.0]),
-    "temperature nan": described(inverse_temperature=[float("nan")]),
     "temperature a string": described(inverse_temperature="1"),
     "no temperature": described(inverse_temperature=[]),
     "sizes too large": described(sizes=[1, 10**6]),
     "sizes auto": described(sizes="auto"),
-    "names too few": described(names=["x"]),
     "names of numbers": described(names=[3]),
     "certified: nan": array("calibration.log_proba", lambda a: a * np.nan),
     "certified: labels too large": array("calibration.labels", lambda a: a + 7),
-    "certified: negative labels": array("calibration.labels", lambda a: a - 7),
     "certified: fewer labels": array("calibration.labels", lambda a: a[:-1]),
     "certified: a seed that is text": described(certificate__seed="x"),
     "certified: too good": described(certificate__bound=1e-6),
     "certified: another field": described(certificate__x=1),
-    "certified: strings": described(certificate__n="9"),
 }
 
 
 @pytest.fixture(scope="module")
 def held_out(words):
-    return CertifiedClassifier(TextClassifier(words), calibration_size=0.3, random_state=0).fit(
-        *reviews(90)
-    )
+    certified = CertifiedClassifier(TextClassifier(words), calibration_size=0.3, random_state=0)
+    return certified.fit(*reviews(90))
 
 
 @pytest.mark.parametrize("kind", CRAFTED)
@@ -592,17 +574,6 @@ def test_characters_are_used_where_texts_left_out_say_so(n):
     assert explained.decision == pytest.approx(with_them.decision_function(["xxxxxheit"])[0])
 
 
-def test_a_share_of_nothing_leaves_the_model_as_it_is_without_characters(words, monkeypatch):
-    monkeypatch.setattr(fitting, "CHARACTER_SHARES", np.zeros(1))
-    texts, labels = reviews(120)
-    one, other = TextClassifier(words).fit(texts, labels), TextClassifier(words, characters=None)
-    other.fit(texts, labels)
-    assert one.character_share_.least == 0 and len(one.characters_)
-    new = reviews(50, seed=1)[0]  # none of their words is unknown
-    assert np.array_equal(one.decision_function(new), other.decision_function(new))
-    assert one.top_features("good") == other.top_features("good")
-
-
 def misspelt(texts, seed=0):
     """The texts with two letters swapped in every word of four letters or more."""
     rng = np.random.default_rng(seed)
@@ -649,33 +620,8 @@ def test_misspelt_words_are_known_by_their_characters(n, n_classes, tmp_path):
         assert found.from_characters != 0
     alone = np.concatenate([model.predict_proba([text]) for text in wrong[:20] + new[:20]])
     assert np.array_equal(alone, model.predict_proba(wrong[:20] + new[:20]))
-    pacsent.save(model, tmp_path / "model")
-    again = pacsent.load(tmp_path / "model")
-    assert again.character_share_ == model.character_share_
+    again = pacsent.load(pacsent.save(model, tmp_path / "model"))
     assert np.array_equal(again.predict_proba(wrong), model.predict_proba(wrong))
-
-
-def test_texts_left_out_get_the_shares_of_their_unknown_words():
-    rng = np.random.default_rng(0)
-    labels = rng.integers(2, size=200)
-    rows = fitting.Labelled(None, None, labels, 2, np.ones(200))
-    values = rng.normal(size=(200, 1)) + 2 * labels[:, None] - 1
-    other = 3 * rng.normal(size=(200, 1))  # says nothing
-    unknown = np.where(np.arange(200) < 190, 0.1, 0.3)
-    some = np.arange(200)
-    zero = np.zeros((4, 1), np.float32), np.zeros((0, 1), np.float32), np.ones(1)
-    words = fitting.Linear(*zero, {}, (some, values))
-    characters = fitting.Linear(*zero, {}, (some, other))
-    found = fitting.with_characters(words, characters, rows, unknown)
-    assert found.characters.share == (0.0, pytest.approx(0.1))
-    share = 0.2 / fitting.UNKNOWN_RAMP
-    factor = np.sqrt(np.mean(values**2) / np.mean(other**2))
-    assert np.array_equal(found.left_out[1][:190], values[:190])
-    mixed = (1 - share) * values[190:] + share * factor * other[190:]
-    assert np.allclose(found.left_out[1][190:], mixed)
-    assert found.report["out_of_fold"].log_proba.shape == (200, 2)
-    assert found.characters.intercept == pytest.approx(factor)
-    assert fitting.with_characters(words, characters, rows, None).characters is None
 
 
 def test_words_that_an_encoder_has_or_a_copy_of_the_text_are_told_apart(words):

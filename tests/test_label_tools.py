@@ -9,18 +9,13 @@ from click.testing import CliRunner
 from sklearn.metrics import brier_score_loss, confusion_matrix, precision_recall_fscore_support
 
 from pacsent import CertifiedClassifier, TextClassifier, save
-from pacsent.classify import (
-    LearningCurve,
-    audit,
-    learning_curve,
-    next_to_label,
-    suspicious_labels,
-)
+from pacsent.classify import LearningCurve, audit, learning_curve, next_to_label, suspicious_labels
 from pacsent.classify.diagnostics import report
+from pacsent.classify.label_quality import _curve_posterior
 from pacsent.cli import cli
 
-NOUNS = [a + b for a in ("sun", "tea", "rain", "sea", "fox", "oak") for b in ("rise", "pot", "bow",
-         "side", "trail", "land", "room", "light")]  # fmt: skip
+ENDS = ("rise", "pot", "bow", "side", "trail", "land", "room", "light")
+NOUNS = [first + end for first in ("sun", "tea", "rain", "sea", "fox", "oak") for end in ENDS]
 TEXTS = [
     " ".join([word, *np.random.default_rng([i, word == "lovely"]).permutation(NOUNS)[:5]])
     for i in range(36)
@@ -34,21 +29,10 @@ def model():
     return TextClassifier(None).fit(TEXTS[:48], LABELS[:48])
 
 
-# ---- next_to_label -------------------------------------------------------------------------------
-
-
-def test_the_least_sure_texts_come_first(model):
-    texts = [
-        "lovely lovely sunrise",
-        "boring boring teapot",
-        "lovely boring rainbow",
-        "lovely seaside",
-    ]
-    proba = np.sort(model.predict_proba(texts), axis=1)
-    assert next_to_label(model, texts, 1).tolist() == [int(np.argmin(proba[:, 1] - proba[:, 0]))]
-
-
-def test_near_duplicates_are_chosen_once(model):
+def test_the_least_sure_texts_come_first_and_near_duplicates_once(model):
+    texts = ["lovely lovely sunrise", "boring teapot", "lovely boring rainbow", "lovely seaside"]
+    margins = np.ptp(model.predict_proba(texts), axis=1)
+    assert next_to_label(model, texts, 1).tolist() == [int(np.argmin(margins))]
     same = [f"neither this nor that, said the {NOUNS[0]}{'!' * i}" for i in range(10)]
     texts = [*same, *TEXTS[48:]]
     chosen = next_to_label(model, texts, 6)
@@ -58,9 +42,8 @@ def test_near_duplicates_are_chosen_once(model):
 
 @pytest.mark.parametrize("start", [None, TextClassifier(None)])
 def test_without_labels_every_cluster_has_one(start):
-    topics = [[f"{NOUNS[3 * t]} {NOUNS[3 * t + 1]} {NOUNS[3 * t + 2]} {n}" for n in range(15)]
-              for t in range(4)]  # fmt: skip
-    texts = [text for topic in topics for text in topic]
+    topics = [" ".join(NOUNS[3 * t : 3 * t + 3]) for t in range(4)]
+    texts = [f"{topic} {n}" for topic in topics for n in range(15)]
     for seed in range(3):
         chosen = next_to_label(start, texts, 4, random_state=seed)
         assert len({row // 15 for row in chosen.tolist()}) >= 3
@@ -71,9 +54,6 @@ def test_all_texts_where_there_are_few(model):
     assert next_to_label(model, [], 9).size == 0
     same = next_to_label(model, ["a b c"] * 8, 5)
     assert len(set(same.tolist())) == 5
-
-
-# ---- suspicious_labels ---------------------------------------------------------------------------
 
 
 def test_flipped_labels_are_the_most_suspicious():
@@ -92,20 +72,13 @@ def test_a_near_duplicate_with_another_label_is_named():
     found = {one.row: one for one in suspicious_labels(texts, labels, model=TextClassifier(None))}
     assert "near-duplicate" in found[len(TEXTS)].reason
     assert found[len(TEXTS)].suggested == "up"
-
-
-def test_labels_that_cannot_be_judged_are_refused_in_one_line():
     with pytest.raises(ValueError, match="at least two"):
         suspicious_labels(["a b"] * 4, ["x", "x", "y", "y"], model=TextClassifier(None))
 
 
-# ---- learning_curve ------------------------------------------------------------------------------
-
-
 def curve_of(a, b, c, n=400):
     """A curve whose errors are known."""
-    return LearningCurve(n, np.ones(1), np.ones(1), np.ones(1),
-                         np.array([[c + a * n**-b, b, c]]))  # fmt: skip
+    return LearningCurve(n, *np.ones((3, 1)), np.array([[c + a * n**-b, b, c]]))
 
 
 def test_answers_of_a_known_curve():
@@ -125,16 +98,13 @@ def test_answers_of_a_known_curve():
 
 
 def test_the_posterior_finds_the_curve_that_errors_come_from(rng):
-    from pacsent.classify.label_quality import _curve_posterior
-
     sizes = np.array([25.0, 50.0, 100.0, 200.0])
     inside = 0
     for _ in range(20):
         tested = np.full(4, 250)
         wrong = rng.binomial(tested, 0.05 + 1.0 * sizes**-0.5)
-        curve = LearningCurve(
-            250, sizes, tested, wrong, _curve_posterior(sizes, tested, wrong, 250, rng)
-        )
+        draws = _curve_posterior(sizes, tested, wrong, 250, rng)
+        curve = LearningCurve(250, sizes, tested, wrong, draws)
         low, _, high = curve.error_at(1000)
         inside += low <= 0.05 + 1000**-0.5 <= high
     assert inside >= 16
@@ -145,9 +115,6 @@ def test_a_curve_of_texts():
     low, middle, high = curve.error_at(len(TEXTS))
     assert 0 <= low <= middle <= high < 0.5 and "hold out" in str(curve)
     assert {"low", "measured"} <= {key for point in curve.points() for key in point}
-
-
-# ---- reports -------------------------------------------------------------------------------------
 
 
 def test_a_report_has_the_numbers_of_scikit_learn(model):
@@ -176,17 +143,11 @@ def test_a_report_is_one_page_without_script(model):
     curve = curve_of(2.0, 0.5, 0.02)
     hostile = report(model, ["lovely <script>alert(1)</script>"], ["up"], curve=curve)
     page = hostile.to_html("<b>")
-    assert (
-        page.count("<svg") == (3 if find_spec("altair") else 0)
-        and "<script" not in page
-        and "&lt;b&gt;" in page
-    )
+    assert page.count("<svg") == (3 if find_spec("altair") else 0)
+    assert "<script" not in page and "&lt;b&gt;" in page
     assert hostile._repr_html_().startswith("<!doctype html>")
     assert "accuracy" in str(hostile) and json.dumps(hostile.to_dict())
-
-
-def test_a_certified_classifier_reports_too():
-    certified = CertifiedClassifier(TextClassifier(None), random_state=0).fit(TEXTS, LABELS)
+    certified = CertifiedClassifier(model, prefit=True).calibrate(TEXTS[48:], LABELS[48:])
     assert certified.report(TEXTS[:10], LABELS[:10]).n == 10
 
 
