@@ -1,27 +1,20 @@
 """Guarantees hold where the truth is known, and violations are detected."""
 
 import dataclasses
+import functools
 import re
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.classify.fitting import CharacterShare, folds_for
-from pacsent.guarantees import AnswerRule, DriftMonitor, certify, compare
-from pacsent.guarantees.abstaining import (
-    ROUND_ERRORS,
-    Calibration,
-    abstain,
-    accepted,
-    set_thresholds,
-)
+from pacsent.guarantees import AnswerRule, DriftMonitor, abstaining, certify, compare
+from pacsent.guarantees.abstaining import ROUND_ERRORS, Calibration, abstain
 from pacsent.guarantees.count_certificates import Comparison
-from pacsent.guarantees.error_certificate import joint_bounds
 from pacsent.maths import binomial
 
 REPLICATES = 500
@@ -33,49 +26,14 @@ def allowed(n=REPLICATES, delta=DELTA):
     return stats.binom.isf(1e-4, n, delta)
 
 
-# ---- counts ------------------------------------------------------------------------------------
-
-
-def test_limits_are_those_of_clopper_and_pearson():
+def test_limits_and_ranks_are_those_of_the_beta_distribution():
     assert binomial.upper_limit(3, 50, 0.05) == pytest.approx(stats.beta.ppf(0.95, 4, 47))
     assert binomial.lower_limit(3, 50, 0.05) == pytest.approx(stats.beta.ppf(0.05, 3, 48))
-    assert binomial.upper_limit(5, 5, 0.05) == 1.0
-    assert binomial.lower_limit(0, 5, 0.05) == 0.0
-
-
-def test_the_rank_for_sets_is_the_smallest_that_suffices():
+    assert (binomial.upper_limit(5, 5, 0.05), binomial.lower_limit(0, 5, 0.05)) == (1.0, 0.0)
     k = binomial.rank_for_sets(200, 0.1, 0.05)
     assert stats.beta.cdf(0.9, k, 201 - k) <= 0.05 < stats.beta.cdf(0.9, k - 1, 202 - k)
     assert binomial.rank_for_sets(58, 0.05, 0.05) is None
     assert binomial.rank_for_sets(59, 0.05, 0.05) == 59
-
-
-# ---- simulations -------------------------------------------------------------------------------
-
-
-def error_violations(rng, n_classes=4, n=60, share=True):
-    """How often any of the class bounds is below the truth."""
-    truth = np.array([0.05, 0.1, 0.2, 0.4])[:n_classes]
-    count = 0
-    for _ in range(REPLICATES):
-        wrong = rng.binomial(n, truth)
-        counts = {str(c): [n, int(w)] for c, w in enumerate(wrong)}
-        delta = DELTA if share else DELTA * 2 * n_classes  # as if each could have all of it
-        found = joint_bounds(
-            {"n": n * n_classes, "n_errors": int(wrong.sum()), "class_counts": counts}, delta
-        )
-        overall, balanced = found["bound"], found["balanced_bound"]
-        broken = any(found["class_bounds"][str(c)] < truth[c] for c in range(n_classes))
-        count += broken or overall < truth.mean() or balanced < truth.mean()
-    return count
-
-
-def test_error_bounds_hold_together():
-    assert error_violations(np.random.default_rng(0)) <= allowed()
-
-
-def test_a_forgotten_union_over_classes_is_noticed():
-    assert error_violations(np.random.default_rng(0), share=False) > allowed()
 
 
 def population(rng, n, n_classes=3, sharp=2.0):
@@ -100,7 +58,8 @@ def set_violations(rng, per_class=False, share=True, twice=False, error=0.1, n=2
         delta = DELTA if share else DELTA * 3
         if twice:  # the score itself is chosen on the calibration texts
             drawn = _flattered(drawn)
-        misses = missed(truth, set_thresholds(drawn, error, delta, per_class))
+        thresholds = abstaining.set_thresholds(drawn, error, delta, per_class)
+        misses = missed(truth, thresholds)
         if per_class:
             count += any(misses[truth.labels == c].mean() > error for c in range(3))
         else:
@@ -115,19 +74,17 @@ def _flattered(drawn):
     return Calibration(better, drawn.labels)
 
 
-def test_label_sets_miss_no_more_than_guaranteed():
-    assert set_violations(np.random.default_rng(2)) <= allowed()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("share", [True, False])
-def test_label_sets_hold_for_every_class_by_a_union_over_classes(share):
-    n_broken = set_violations(np.random.default_rng(3), per_class=True, share=share)
-    assert (n_broken <= allowed()) == share
-
-
-def test_calibration_texts_used_twice_are_noticed():
-    assert set_violations(np.random.default_rng(4), twice=True) > allowed()
+@pytest.mark.parametrize(
+    ("options", "holds"),
+    [
+        ({}, True),
+        ({"twice": True}, False),
+        pytest.param({"per_class": True}, True, marks=pytest.mark.slow),
+        pytest.param({"per_class": True, "share": False}, False, marks=pytest.mark.slow),
+    ],
+)
+def test_label_sets_miss_no_more_than_guaranteed_and_misuse_is_noticed(options, holds):
+    assert (set_violations(np.random.default_rng(3), **options) <= allowed()) == holds
 
 
 def answering_from(planning):
@@ -146,93 +103,62 @@ def record_of(drawn):
     """(threshold, coverage, error) on the calibration texts."""
     confidence = np.exp(drawn.log_proba.max(axis=1))
     thresholds = np.quantile(confidence, np.linspace(0, 1, 31))[::-1]
-    n, n_wrong = accepted(thresholds, confidence, drawn.wrong)
+    n, n_wrong = abstaining.accepted(thresholds, confidence, drawn.wrong)
     return list(zip(thresholds, n / confidence.size, n_wrong / n))
 
 
-def abstain_violations(rng, chosen_after=False, error=0.15, n=300):
-    truth = population(np.random.default_rng(98), 40_000)
-    sure, wrong = np.exp(truth.log_proba.max(axis=1)), truth.wrong
-    classifier = answering_from(population(np.random.default_rng(97), 500))
-    count = answered = 0
-    for _ in range(REPLICATES):
-        drawn = population(rng, n)
-        found = abstain(classifier, drawn, error, DELTA)
-        threshold = found.threshold
-        if chosen_after:  # the widest threshold whose record looks good enough
-            good = [t for t, _, e in record_of(drawn) if e <= error]
-            threshold = min(good) if good else 2.0
-        answers = sure >= threshold
-        answered += found.coverage > 0.2
-        count += answers.any() and wrong[answers].mean() > error
-    assert answered > REPLICATES / 2
-    return count
+def _by_plan(classifier, drawn, error=0.15):
+    rule = abstain(classifier, drawn, error, DELTA)
+    return rule.error, rule.threshold
 
 
-@pytest.mark.slow
-def test_answers_are_wrong_no_more_than_guaranteed():
-    assert abstain_violations(np.random.default_rng(5)) <= allowed()
-
-
-@pytest.mark.slow
-def test_a_threshold_chosen_by_its_record_is_noticed():
-    assert abstain_violations(np.random.default_rng(5), chosen_after=True) > allowed()
-
-
-def default_error_violations(rng, choose):
-    """How often the error that `choose` takes by the calibration texts is exceeded."""
-    truth = population(np.random.default_rng(98), 40_000)
-    sure, wrong = np.exp(truth.log_proba.max(axis=1)), truth.wrong
-    classifier = answering_from(population(np.random.default_rng(97), 500))
-    count = 0
-    for _ in range(REPLICATES // 8):
-        drawn = population(rng, 200)
-        error, threshold = choose(classifier, drawn)
-        answers = sure >= threshold
-        count += answers.any() and wrong[answers].mean() > error
-    return count
-
-
-def _by_default(classifier, drawn):
-    found = abstain(classifier, drawn, None, DELTA)
-    return found.error, found.threshold
+def _by_looks(classifier, drawn, error=0.15):
+    """The widest threshold whose record looks good enough."""
+    return error, min([t for t, _, e in record_of(drawn) if e <= error], default=2.0)
 
 
 def _by_record(classifier, drawn):
     """The smallest round error that the record of half of the texts shows."""
-    record = [(e, t) for t, c, e in record_of(drawn) if c >= 0.5]
-    observed, threshold = min(record)
+    observed, threshold = min((e, t) for t, c, e in record_of(drawn) if c >= 0.5)
     return min(e for e in ROUND_ERRORS if e >= min(observed, 0.5)), threshold
 
 
 @pytest.mark.slow
-def test_the_error_chosen_by_default_is_kept():
-    found = default_error_violations(np.random.default_rng(11), _by_default)
-    assert found <= allowed(REPLICATES // 8)
+@pytest.mark.parametrize(
+    ("choose", "holds", "n", "n_runs"),
+    [
+        (_by_plan, True, 300, REPLICATES),
+        (_by_looks, False, 300, REPLICATES),
+        (functools.partial(_by_plan, error=None), True, 200, REPLICATES // 8),
+        (_by_record, False, 200, REPLICATES // 8),
+    ],
+)
+def test_answers_are_wrong_no_more_than_guaranteed_and_misuse_is_noticed(choose, holds, n, n_runs):
+    rng = np.random.default_rng(5)
+    truth = population(np.random.default_rng(98), 40_000)
+    confidence = np.exp(truth.log_proba.max(axis=1))
+    classifier = answering_from(population(np.random.default_rng(97), 500))
+    n_broken = n_answering = 0
+    for _ in range(n_runs):
+        error, threshold = choose(classifier, population(rng, n))
+        answers = confidence >= threshold
+        n_answering += answers.mean() > 0.2
+        n_broken += answers.any() and truth.wrong[answers].mean() > error
+    assert (n_broken <= allowed(n_runs)) == holds
+    assert n_answering > n_runs / 2
 
 
-def test_an_error_chosen_by_its_record_is_noticed():
-    found = default_error_violations(np.random.default_rng(11), _by_record)
-    assert found > allowed(REPLICATES // 8)
+def test_comparisons_hold_on_both_sides_and_many_that_are_not_paid_for_are_noticed():
+    def violations(delta, a_only=0.12, b_only=0.07, n=300):
+        rng, count = np.random.default_rng(6), 0
+        for _ in range(REPLICATES):
+            only_a, only_b, _ = rng.multinomial(n, [a_only, b_only, 1 - a_only - b_only])
+            low, high = Comparison(n, int(only_a), int(only_b), delta).bounds
+            count += not low <= a_only - b_only <= high
+        return count
 
-
-def comparison_violations(rng, delta, a_only=0.12, b_only=0.07, n=300):
-    count = 0
-    for _ in range(REPLICATES):
-        only_a, only_b, _ = rng.multinomial(n, [a_only, b_only, 1 - a_only - b_only])
-        low, high = Comparison(n, int(only_a), int(only_b), delta).bounds
-        count += not low <= a_only - b_only <= high
-    return count
-
-
-def test_comparisons_hold_on_both_sides():
-    assert comparison_violations(np.random.default_rng(6), DELTA) <= allowed()
-
-
-def test_comparisons_of_many_that_are_not_paid_for_are_noticed():
-    """As sure about each of twelve comparisons as about one, and wrong about any too often."""
-    rng = np.random.default_rng(6)
-    each = comparison_violations(rng, min(12 * DELTA, 0.99)) / REPLICATES
+    assert violations(DELTA) <= allowed()
+    each = violations(0.99) / REPLICATES  # as sure about each of twelve as about all together
     assert REPLICATES * (1 - (1 - each) ** 12) > allowed()
 
 
@@ -243,36 +169,33 @@ def fixed(calibration):
     return classifier
 
 
-def stream_alarms(rng, labelled, n, twice=False):
+def stream_alarms(rng, labelled, n, twice):
     alarms = 0
     for _ in range(n):
         drawn = population(rng, 250)
         monitors = np.column_stack([rng.poisson(20, 250), rng.random(250), np.full(250, -1.0)])
-        kept = Calibration(drawn.log_proba[:100], drawn.labels[:100], monitors=monitors[:100])
+        first = Calibration(drawn.log_proba[:100], drawn.labels[:100])
         if twice:
-            kept = dataclasses.replace(
-                kept, log_proba=_flattered(_flattered(_flattered(kept))).log_proba
-            )
-        watcher = DriftMonitor(fixed(kept), alpha=DELTA, seed=int(rng.integers(2**32)))
+            first = _flattered(_flattered(_flattered(first)))
+        known = dataclasses.replace(first, monitors=monitors[:100])
+        watcher = DriftMonitor(fixed(known), alpha=DELTA, seed=int(rng.integers(2**32)))
         labels = drawn.labels[100:] if labelled else None
         alarms += watcher.see(drawn.log_proba[100:], labels, monitors[100:])
     return alarms
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("labelled", [True, False])
-def test_a_stream_of_the_same_kind_raises_few_alarms(labelled):
-    assert stream_alarms(np.random.default_rng(7), labelled, 500) <= allowed(500)
-
-
-@pytest.mark.slow
-def test_a_watcher_whose_calibration_texts_were_fitted_is_noticed():
-    assert stream_alarms(np.random.default_rng(7), True, 60, twice=True) > allowed(60)
+@pytest.mark.parametrize(
+    ("labelled", "n", "twice"), [(True, 500, False), (False, 500, False), (True, 60, True)]
+)
+def test_a_stream_of_the_same_kind_raises_few_alarms_unless_its_texts_were_fitted(
+    labelled, n, twice
+):
+    assert (stream_alarms(np.random.default_rng(7), labelled, n, twice) > allowed(n)) == twice
 
 
 @pytest.mark.parametrize(
-    "labelled, name",
-    [(False, "probability of class '1'"), (True, "share of class '1'")],
+    "labelled, name", [(False, "probability of class '1'"), (True, "share of class '1'")]
 )
 def test_a_class_that_is_removed_is_found_and_named(labelled, name):
     rng = np.random.default_rng(9)
@@ -309,67 +232,37 @@ def test_a_stream_that_changes_raises_the_alarm_soon():
     assert "ALARM" in str(watcher)
 
 
-# ---- the real thing ----------------------------------------------------------------------------
-
-
-def texts_of(n, seed, topic="film"):
+def texts_of(n, seed):
     rng = np.random.default_rng(seed)
     good = rng.random(n) < 0.5
-    words = [f"{topic}{i}" for i in range(40)]
-    texts = [
-        " ".join(
-            [*rng.choice(words, 6), *rng.choice(["good", "nice"] if g else ["bad", "poor"], 1)]
-        )
-        for g in good
-    ]
+    words = [f"film{i}" for i in range(40)]
+    tones = [["bad", "poor"], ["good", "nice"]]
+    texts = [" ".join([*rng.choice(words, 6), rng.choice(tones[int(g)])]) for g in good]
     return texts, np.where(good ^ (rng.random(n) < 0.15), "yes", "no")
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    return CertifiedClassifier(TextClassifier(None), calibration_size=0.4, random_state=0).fit(
-        *texts_of(300, 0)
-    )
-
-
-def test_fit_holds_back_and_certifies(fitted):
-    certificate = fitted.certificate_
-    assert certificate.n == 120
-    assert certificate.verify()
-    new, labels = texts_of(4000, 1)
-    assert 1 - fitted.score(new, labels) <= certificate.bound
-    assert fitted.seed_ == 0
-    assert "held out by fit" in str(certificate)
-    assert "Not checked" in str(certificate)
-
-
-def test_the_certify_of_encoders_names_that_of_classifiers(fitted):
-    with pytest.raises(TypeError, match=r"pacsent.guarantees.certify\(classifier, texts, labels\)"):
-        pacsent.certify_encoder(fitted, ["a good film"] * 50)
+    certified = CertifiedClassifier(TextClassifier(None), calibration_size=0.4, random_state=0)
+    return certified.fit(*texts_of(300, 0))
 
 
 def test_label_sets_say_how_many_labels_are_missing(fitted):
     assert all(0 <= len(found) <= 2 for found in fitted.predict_set(["good film1"], error=0.1))
     with pytest.raises(ValueError, match=r"need 299 calibration texts.*179 are missing"):
         fitted.predict_set(["good"], error=0.01)
-
-
-def test_promises_need_a_part_held_back():
-    classifier = TextClassifier(None).fit(*texts_of(40, 0))
     with pytest.raises(ValueError, match="labelled texts that nothing was fitted on"):
-        DriftMonitor(classifier)
+        DriftMonitor(TextClassifier(None).fit(*texts_of(40, 0)))
+    with pytest.raises(TypeError, match=r"pacsent.guarantees.certify\(classifier, texts, labels\)"):
+        pacsent.certify_encoder(fitted, ["a good film"] * 50)
 
 
 def test_comparison_says_what_is_certain(fitted):
     texts, labels = texts_of(800, 3)
     rng = np.random.default_rng(0)
     worse = TextClassifier(None).fit(texts_of(200, 4)[0], rng.choice(["yes", "no"], 200))
-    found = compare(fitted, worse, texts, labels)
-    assert "a errs less than b" in str(found)
+    assert "a errs less than b" in str(compare(fitted, worse, texts, labels))
     assert "too few to say" in str(compare(fitted, fitted, texts, labels))
-
-
-# ---- what cannot be guaranteed is stated ---------------------------------------------------------
 
 
 def test_always_abstaining_says_what_is_reachable_and_how_many_labels_are_missing(fitted):
@@ -390,19 +283,13 @@ def test_always_abstaining_says_what_is_reachable_and_how_many_labels_are_missin
 @pytest.mark.filterwarnings("ignore::pacsent.text.encoded.LowCoverageWarning")
 @pytest.mark.parametrize("words", [None, "vectors"])
 def test_it_abstains_where_it_can_read_nothing(words):
-    texts = [
-        f"a {word} film {n} x{word[0]}{n} y{word[0]}{n}"
-        for n in range(40)
-        for word in ("good", "good", "bad")
-    ]
-    labels = ["up", "up", "down"] * 40
+    tones = ["good", "good", "bad"] * 40
+    texts = [f"a {tone} film {n} x{tone[0]}{n // 3} y{tone[0]}{n}" for n, tone in enumerate(tones)]
     if words:
         vectors = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
-        vocabulary = pacsent.Vocabulary(["good", "bad", "film"], [3, 2, 1])
-        words = pacsent.WordVectors(vocabulary, vectors)
-    classifier = CertifiedClassifier(
-        TextClassifier(words), calibration_size=0.5, random_state=0
-    ).fit(texts, labels)
+        words = pacsent.WordVectors(pacsent.Vocabulary(["good", "bad", "film"], [3, 2, 1]), vectors)
+    classifier = CertifiedClassifier(TextClassifier(words), calibration_size=0.5, random_state=0)
+    classifier.fit(texts, ["up", "up", "down"] * 40)
     unreadable = ["", "我喜欢", "🎉"]
     answering = classifier.abstain(error=0.4)
     answering = dataclasses.replace(answering, threshold=0.0)  # it would answer everything
@@ -465,13 +352,6 @@ def test_copies_are_on_one_side_of_the_split_and_counted_once():
     assert classifier.calibration_.labels.size == certificate.n
 
 
-@pytest.mark.parametrize("n_candidates", [0.5, 0, -1, 1.0001, True, "2", None, float("nan")])
-def test_the_number_of_candidates_is_an_integer_from_one(fitted, n_candidates):
-    texts, labels = texts_of(60, 23)
-    with pytest.raises(ValueError, match="n_candidates must be an integer of at least 1"):
-        certify(fitted, texts, labels, n_candidates=n_candidates)
-
-
 def test_comparisons_that_cannot_be_made_are_refused(fitted):
     texts, labels = texts_of(60, 25)
     foreign = SimpleNamespace(predict=lambda texts: ["yes"] * len(texts))
@@ -484,30 +364,15 @@ def test_comparisons_that_cannot_be_made_are_refused(fitted):
         ((foreign, foreign, texts, ["yes"]), "one for each of the 60 texts"),
         ((foreign, foreign, texts, "yes"), "Got a str"),
         ((one_answer, foreign, texts, labels), "one label for each"),
-    ):  # fmt: skip
+    ):
         with pytest.raises((ValueError, TypeError), match=message):
             compare(*arguments)
-    for function in (lambda **k: compare(fitted, fitted, texts, labels, **k),
-                     lambda **k: certify(fitted, texts, labels, **k)):  # fmt: skip
+    for arguments in ((compare, fitted, fitted), (certify, fitted)):
         with pytest.raises(ValueError, match="delta must be"):
-            function(delta="x")
-
-
-def test_a_watcher_reads_generators_and_tables_once(fitted):
-    texts, labels = texts_of(30, 26)
-    whole = DriftMonitor(fitted, seed=0)
-    whole.update(texts, labels)
-    for given in (iter(texts), pd.DataFrame({"text": texts}), np.array(texts)):
-        watcher = DriftMonitor(fitted, seed=0)
-        watcher.update(given, labels)
-        assert (watcher.n_seen, watcher.capital) == (30, whole.capital)
-    with pytest.raises(ValueError, match="single string"):
-        whole.update("good")
-    with pytest.raises(ValueError, match="2 columns"):
-        whole.update(pd.DataFrame({"a": texts, "b": texts}))
-
-
-# ---- copies among the texts that are fitted ------------------------------------------------------
+            arguments[0](*arguments[1:], texts, labels, delta="x")
+    for n_candidates in (0, 1.0001, True, "2", None, float("nan")):
+        with pytest.raises(ValueError, match="n_candidates must be an integer of at least 1"):
+            certify(fitted, texts, labels, n_candidates=n_candidates)
 
 
 @pytest.mark.parametrize(
