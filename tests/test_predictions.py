@@ -99,7 +99,6 @@ THREE = ["a", "b", "a"], ["a", "b", "b"]
         (THREE, {"groups": [1, 2]}, "groups must be one for each of the 3 texts"),
         (THREE, {"texts": ["one", "two"]}, "texts must be one for each of the 3 labels. Got 2"),
         (THREE, {"delta": 0}, "delta must be strictly between 0 and 1"),
-        (THREE, {"n_candidates": 0}, "n_candidates must be an integer of at least 1"),
         (THREE, {"random_state": -1}, "random_state must be"),
     ],
 )
