@@ -6,9 +6,8 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
-import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ import pytest
 import pacsent
 from pacsent import Vocabulary, WordVectors, files, load, make_encoder, save
 from pacsent.paper import reproduction
-from pacsent.text import clean_files
+from pacsent.text import clean_files, result_files
 from pacsent.words import formats
 
 
@@ -32,14 +31,11 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def run(*arguments, stdin=subprocess.DEVNULL, **how):
+def run(*arguments):
+    command = [sys.executable, "-m", "pacsent", *map(str, arguments)]
     return subprocess.run(
-        [sys.executable, "-m", "pacsent", *map(str, arguments)],
-        capture_output=True, text=True, stdin=stdin, timeout=300, **how,
-    )  # fmt: skip
-
-
-# -- one way to write ---------------------------------------------------------------------------
+        command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300
+    )
 
 
 def test_only_one_module_moves_files_into_place():
@@ -70,28 +66,25 @@ def test_a_file_is_in_its_place_only_when_whole(tmp_path):
     assert names(tmp_path) == ["a"]
 
 
-def test_a_file_is_on_the_disk_before_it_is_moved(tmp_path, monkeypatch):
+def test_every_file_is_on_the_disk_before_it_is_moved(tmp_path, monkeypatch):
     done = []
-    fsync, replace = os.fsync, os.replace
-    monkeypatch.setattr(os, "fsync", lambda fd: (done.append("fsync"), fsync(fd))[1])
-    monkeypatch.setattr(os, "replace", lambda a, b: (done.append("move"), replace(a, b))[1])
+
+    def record(module, name, entry):
+        original = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a: (done.append(entry(*a)), original(*a))[1])
+
+    record(os, "fsync", lambda fd: Path(os.readlink(f"/proc/self/fd/{fd}")).name)
+    record(os, "replace", lambda source, target: "move")
+    record(files, "_move_folder", lambda source, target: "move")
     with files.replacing(tmp_path / "a") as file:
         file.write(b"x")
-    assert done == ["fsync", "move", "fsync"]  # the file, and the folder that names it
-
-
-def test_every_file_of_a_folder_is_on_the_disk_before_it_is_moved(tmp_path, monkeypatch):
-    synced, fsync, moved = [], os.fsync, files._move_folder
-    monkeypatch.setattr(
-        os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd))[1]
-    )
-    monkeypatch.setattr(files, "_move_folder", lambda a, b: (synced.append("move"), moved(a, b))[1])
+    assert done[1:] == ["move", tmp_path.name]  # the file, and the folder that names it
+    done.clear()
     with files.replacing_folder(tmp_path / "f") as folder:
         (folder / "a").write_text("1")
         (folder / "inner").mkdir()
         (folder / "inner" / "b").write_text("2")
-    before = {Path(name).name for name in synced[: synced.index("move")]}
-    assert {"a", "b", "inner"} < before
+    assert {"a", "b", "inner"} < set(done[: done.index("move")])
     assert (tmp_path / "f" / "inner" / "b").read_text() == "2"
 
 
@@ -113,18 +106,8 @@ def test_two_writers_of_one_name_do_not_meet(tmp_path):
         for _ in range(40):
             reproduction.write_json(tmp_path / "r.json", {"n": number, "filler": [number] * 2000})
 
-    threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
-    failed = []
-    before = threading.excepthook
-    threading.excepthook = failed.append
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        threading.excepthook = before
-    assert not failed
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))  # raises what a writer raised
     assert names(tmp_path) == ["r.json"]
 
 
@@ -137,11 +120,10 @@ def test_stdout_a_device_and_a_pipe_are_written_to_as_they_are(tmp_path, capfdbi
     with files.replacing("/dev/null") as file:
         file.write(b"x")
     assert Path("/dev/null").is_char_device()
-
-
-def test_vectors_go_to_a_pipe_where_their_format_can(tmp_path):
-    from pacsent.text import result_files
-
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    with files.replacing(tmp_path / "link") as file:
+        file.write(b"x")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "out").read_bytes() == b"x"
     batches = [{"mean": np.ones((1, 2), np.float32)}]
     for name in ("v.tsv", "v.npy"):
         os.mkfifo(tmp_path / name)
@@ -153,37 +135,29 @@ def test_vectors_go_to_a_pipe_where_their_format_can(tmp_path):
         result_files.write(batches, tmp_path / "v.npy")
 
 
-# -- what stopped processes leave ----------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    "how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+    "how, status", [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
 )
-def test_a_stopped_command_leaves_nothing_half_written(tmp_path, how):
-    out = tmp_path / "out"
-    out.mkdir()
+def test_a_stopped_command_leaves_nothing_half_written(tmp_path, how, status):
     command = [sys.executable, "-m", "pacsent", "vectors", "clean", "-", "--quiet"]
-    command += ["-o", out / "clean.txt"]
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+        [*command, "-o", tmp_path / "clean.txt"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    )
     process.stdin.write(b"some words here\n" * 300_000)
     process.stdin.flush()
     deadline = time.monotonic() + 100
-    while not names(out) and time.monotonic() < deadline:
+    while not names(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert names(out), "nothing was begun"
+    assert names(tmp_path), "nothing was begun"
     process.send_signal(how)
     stderr = process.stderr.read()
-    status = process.wait(60)
+    assert process.wait(60) == status, stderr
     process.stdin.close()
-    assert status == {signal.SIGTERM: 143, signal.SIGINT: 130}[how], stderr
-    assert names(out) == []
+    assert names(tmp_path) == []
     assert stderr.strip() in (b"Interrupted.", b"Terminated.")
-
-
-# -- what may be replaced -----------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -193,19 +167,21 @@ def place(tmp_path):
     return tmp_path
 
 
-def content(folder):
-    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+def content(path):
+    paths = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+    return {p.relative_to(path.parent): p.read_bytes() for p in paths}
 
 
 TRAIN = ["--n-dims", 4, "--n-epochs", 1, "--subsample", 0, "--min-count", 1, "--n-jobs", 1]
 
 
 @pytest.mark.slow
-def test_fit_and_train_replace_nothing_without_being_told(place):
+def test_commands_replace_nothing_without_being_told(place):
     before = content(place / "A")
     for command in (
         ("vectors", "fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "M"),
         ("vectors", "train", place / "t.txt", "-o", place / "W", *TRAIN, "--quiet"),
+        ("embed", place / "M", place / "t.txt", "-o", place / "v.npy"),
     ):
         output = place / command[command.index("-o") + 1]
         first = run(*command)
@@ -221,20 +197,19 @@ def test_fit_and_train_replace_nothing_without_being_told(place):
         assert third.returncode == 0, third.stderr
     assert content(place / "A") == before
     assert not (place / "W.training").exists()
+    assert np.load(place / "v.npy").shape == (40, 4)
 
 
 @pytest.mark.slow
 def test_no_command_writes_over_what_it_reads(place):
     formats.write(words_of(), place / "v.txt")
     (place / "A" / "lines.txt").write_text("ax ay\n")
-    assert (
-        run("vectors", "fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "M").returncode
-        == 0
-    )
+    save(make_encoder("PB-L2", words_of()).fit(["ax ay"]), place / "M")
     before = content(place)
+    fit = ("vectors", "fit", "PB-L2", place / "A", place / "t.txt", "-o")
     for command in (
-        ("vectors", "fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "A"),
-        ("vectors", "fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "A" / "inside"),
+        (*fit, place / "A"),
+        (*fit, place / "A" / "inside"),
         ("vectors", "train", place / "A" / "lines.txt", "-o", place / "A", *TRAIN, "--quiet"),
         ("vectors", "clean", place / "t.txt", "-o", place / "t.txt"),
         ("embed", place / "M", place / "t.txt", "-o", place / "M" / "words" / "v.tsv"),
@@ -249,12 +224,17 @@ def test_no_command_writes_over_what_it_reads(place):
     assert content(place) == before
 
 
-def test_save_replaces_a_model_only_when_told(place):
+def test_save_and_clean_files_replace_only_when_told(place):
     with pytest.raises(FileExistsError, match=r"A exists\. Choose another name, .*overwrite=True"):
         save(words_of(7), place / "A")
     assert load(place / "A").n_words == 5
     save(words_of(7), place / "A", overwrite=True)
     assert load(place / "A").n_words == 7
+    (place / "empty.txt").write_text("")
+    assert clean_files([place / "t.txt"], place / "empty.txt") > 0  # nothing to lose
+    with pytest.raises(FileExistsError, match=r"empty.txt exists"):
+        clean_files([place / "t.txt"], place / "empty.txt")
+    assert clean_files([place / "t.txt"], place / "empty.txt", overwrite=True) > 0
 
 
 @pytest.mark.parametrize("words", ["copy", "reference"])
@@ -267,24 +247,3 @@ def test_an_estimator_is_never_saved_over_its_word_vectors(place, words):
     save(fitted, place / "M")
     save(load(place / "M").fit(["ay az"]), place / "M", overwrite=True)  # its own copy goes along
     assert load(place / "M").transform(["ax"]).shape == (1, 4)
-
-
-@pytest.mark.slow
-def test_plain_output_files_follow_the_same_rule(place):
-    (place / "empty.txt").write_text("")
-    assert clean_files([place / "t.txt"], place / "empty.txt") > 0  # nothing to lose
-    with pytest.raises(FileExistsError, match=r"empty.txt exists"):
-        clean_files([place / "t.txt"], place / "empty.txt")
-    assert clean_files([place / "t.txt"], place / "empty.txt", overwrite=True) > 0
-    assert (
-        run("vectors", "fit", "PB-L2", place / "A", place / "t.txt", "-o", place / "M").returncode
-        == 0
-    )
-    embed = ("embed", place / "M", place / "t.txt", "-o", place / "v.npy")
-    assert run(*embed).returncode == 0
-    found = run(*embed)
-    assert found.returncode == 1 and "v.npy exists" in found.stderr
-    assert run(*embed, "--overwrite").returncode == 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert np.load(place / "v.npy").shape == (40, 4)

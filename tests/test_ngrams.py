@@ -12,7 +12,7 @@ from pacsent.text.ngrams import (
     unknown_shares,
     word_hashes,
     word_keys,
-)  # fmt: skip
+)
 
 TEXTS = ["A good film, good!", "It isn't a bad film.", "", "Ça alors, déjà-vu ’tis", "..."]
 
@@ -49,21 +49,16 @@ def grams(text, low, high):
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 2), (2, 3), (1, 3)])
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_counts_are_those_of_plain_python(sizes, n_threads):
-    found = NGrams.of(TEXTS, sizes, n_threads=n_threads)
+def test_counts_are_those_of_plain_python_on_any_number_of_threads(sizes):
     wanted = [grams(text, *sizes) for text in TEXTS]
-    assert len(found) == len({gram for row in wanted for gram in row})
-    rows = found.counts(TEXTS, n_threads)
-    for row, expected in zip(rows.toarray(), wanted):
-        counts = sorted(expected.count(gram) for gram in set(expected))
-        assert sorted(row[row > 0].astype(int).tolist()) == counts
-
-
-def test_columns_do_not_depend_on_threads():
-    one, three = (NGrams.of(TEXTS, (1, 2), n_threads=n) for n in (1, 3))
-    assert np.array_equal(one.hashes, three.hashes)
-    assert np.array_equal(one.idf, three.idf)
+    ngrams, threaded = (NGrams.of(TEXTS, sizes, n_threads=n) for n in (1, 3))
+    assert np.array_equal(ngrams.hashes, threaded.hashes)
+    assert np.array_equal(ngrams.idf, threaded.idf)
+    assert len(ngrams) == len({gram for row in wanted for gram in row})
+    for n_threads in (1, 3):
+        for row, expected in zip(ngrams.counts(TEXTS, n_threads).toarray(), wanted):
+            counts = sorted(expected.count(gram) for gram in set(expected))
+            assert sorted(row[row > 0].astype(int).tolist()) == counts
 
 
 def test_tf_idf_rows_have_length_one_and_scores_are_their_product():
@@ -75,36 +70,28 @@ def test_tf_idf_rows_have_length_one_and_scores_are_their_product():
     assert np.allclose(ngrams.scores(TEXTS, coef), rows @ coef, atol=1e-5)
 
 
-def test_idf_is_the_smoothed_one():
-    texts = ["a b", "a", "a c"]
-    ngrams = NGrams.of(texts, (1, 1))
-    found = dict(zip(names(texts, (1, 1), ngrams.hashes), ngrams.idf))
-    assert found["a"] == pytest.approx(1.0)
-    assert found["b"] == pytest.approx(math.log(4 / 2) + 1)
-
-
 def test_the_table_grows_with_many_ngrams():
     texts = [" ".join(f"w{i}" for i in range(j, j + 400)) for j in range(0, 60_000, 400)]
     assert len(NGrams.of(texts, (1, 1))) == 60_000
 
 
-def test_names_are_found_in_the_texts():
+def test_names_are_found_in_the_texts_and_idf_is_the_smoothed_one():
     ngrams = NGrams.of(TEXTS, (1, 2), min_texts=2)
     assert set(names(TEXTS, (1, 2), ngrams.hashes)) == {"a", "film", ".", ","}
+    texts = ["a b", "a", "a c"]
+    ngrams = NGrams.of(texts, (1, 1))
+    idf = dict(zip(names(texts, (1, 1), ngrams.hashes), ngrams.idf))
+    assert idf["a"] == pytest.approx(1.0)
+    assert idf["b"] == pytest.approx(math.log(4 / 2) + 1)
 
 
-def test_fingerprints_see_words_and_not_spacing_or_capitals():
+def test_spacing_and_capitals_of_any_script_do_not_matter():
     a, b, c, empty = fingerprints(["A good  film", "a GOOD film", "film good a", " "])
     assert a == b != c
     assert empty == 0
-
-
-def test_letters_beyond_ascii_are_lower_cased_and_their_marks_separate():
     data, bounds = as_bytes(["ÉTÉ…oui", "plain"])
     assert data.tobytes()[bounds[0] : bounds[1]].decode() == "été oui"
 
-
-# ---- characters ----------------------------------------------------------------------------------
 
 MANY_SCRIPTS = [
     "A good film, don't'a 'b c''d", "", "我爱你，你呢？ok abc我", "é", "x", "สวัสดี ครับ", "...",
@@ -136,32 +123,19 @@ def test_characters_are_those_of_plain_python(sizes):
         assert len(found.occurrences(text).columns) == len(expected)
 
 
-def test_a_script_without_spaces_gives_characters():
-    text = "我爱film東京、かな สวัสดี"
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("我爱film東京、かな สวัสดี", [*"我爱", "film", *"東京かな", *"สวัสดี"]),
+        # signs of vowels and accents stay in their words, and symbols are tokens
+        (
+            "नमस्ते दुनिया cafe\u0301 ❤️ok😀😡 5€ £3→★ x² …",
+            ["नमस्ते", "दुनिया", "café", "❤", "ok", "😀", "😡", "5", "€", "£", "3", "→", "★", "x²"],
+        ),
+    ],
+)
+def test_tokens_of_many_scripts(text, words):
     found = NGrams.of([text], (1, 1)).occurrences(text)
-    wanted = [*"我爱", "film", *"東京かな", *"สวัสดี"]
-    assert [text[a:b] for a, b in found.spans] == wanted
-
-
-def test_signs_of_vowels_and_accents_stay_in_their_words_and_symbols_are_tokens():
-    text = "नमस्ते दुनिया cafe\u0301 ❤️ok😀😡 5€ £3→★ x² …"
-    found = NGrams.of([text], (1, 1)).occurrences(text)
-    words = [
-        "नमस्ते",
-        "दुनिया",
-        "cafe\u0301",
-        "❤",
-        "ok",
-        "😀",
-        "😡",
-        "5",
-        "€",
-        "£",
-        "3",
-        "→",
-        "★",
-        "x²",
-    ]
     assert [text[a:b] for a, b in found.spans] == words
 
 

@@ -9,7 +9,6 @@ from pacsent import Vocabulary
 from pacsent.words import encode_bytes
 
 WORDS = ["the", "tour", "tourist", "film", "##s", "##er", "##ers", "##é", "x", "##y"]
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def split(word, words):
@@ -44,16 +43,11 @@ def test_an_unknown_word_is_read_as_its_longest_pieces(normalise):
 
 def test_token_lists_and_letters_beyond_ascii_are_split_too():
     vocabulary = Vocabulary(WORDS, normalise="unicode", unknown="pieces")
-    assert named(vocabulary, [["filmé", "é", "tours"], ["the"]]) == (
-        [["film", "##é", "tour", "##s"], ["the"]],
-        [1, 0],
-    )
+    lists = [["filmé", "é", "tours"], ["the"]]
+    assert named(vocabulary, lists) == ([["film", "##é", "tour", "##s"], ["the"]], [1, 0])
     assert named(vocabulary, ["filmé films ééé"])[0] == [["film", "##é", "film", "##s"]]
-
-
-def test_a_marked_piece_in_a_text_is_no_piece():
-    vocabulary = Vocabulary(WORDS, unknown="pieces")
-    assert named(vocabulary, ["##er tour"]) == ([["tour"]], [1])
+    paper = Vocabulary(WORDS, unknown="pieces")
+    assert named(paper, ["##er tour"]) == ([["tour"]], [1])  # a mark in a text is no mark
 
 
 @pytest.mark.parametrize("normalise", ["paper", "unicode"])

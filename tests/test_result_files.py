@@ -1,16 +1,14 @@
 """Results to files: what is written can be read back, and nothing half-written is left."""
 
 import csv
-import io
 import json
-import sys
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from pacsent.text import result_files
-from pacsent.text.tables import TextTable
+from pacsent.text.tables import TextTable, output_names
 
 SUFFIXES = [name for name in result_files.WRITERS if name.startswith(".")]
 
@@ -60,44 +58,31 @@ def test_what_is_written_comes_back_exactly(batches, tmp_path, suffix):
     if found_variances is not None:
         assert_array_equal(found_variances, variances)
     assert list(tmp_path.iterdir()) == [path]
+    assert result_files.write([next(make())], path, overwrite=True) == 0
+    assert len(read(path)[0]) == 0
 
 
 @pytest.mark.parametrize("suffix", result_files.TABLES)
 def test_columns_of_any_text_come_back_through_our_own_reader(batches, tmp_path, suffix):
-    _, _, make = batches
     texts = ["some Ünicode", "a\ttab", "two\nlines", 'a "mark"', "a, comma", "back\\slash", ""]
     numbers = [1, None, 3, 4, 5, 6, 7]
     path = tmp_path / f"vectors{suffix}"
-    assert result_files.write(make(n=numbers, text=texts), path) == 7
+    assert result_files.write(batches[2](n=numbers, text=texts), path) == 7
     with TextTable(path) as table:
         (rows,) = table.batches(["n"])
-    found = rows.texts if isinstance(rows.texts, list) else rows.texts.to_pylist()
-    assert found == texts
-    if suffix in (".jsonl", ".parquet"):
-        found = rows.columns["n"]
-        assert (found if isinstance(found, list) else found.to_pylist()) == numbers
-    else:
-        assert rows.columns["n"] == ["1", "", "3", "4", "5", "6", "7"]
+    columns = [rows.texts, rows.columns["n"]]
+    plain = [column if isinstance(column, list) else column.to_pylist() for column in columns]
+    if suffix not in (".jsonl", ".parquet"):
+        numbers = ["1", "", "3", "4", "5", "6", "7"]
+    assert plain == [texts, numbers]
 
 
-def test_files_of_numbers_refuse_texts_before_any_work():
-    with pytest.raises(ValueError, match=r"must end in \.csv, .* or \.parquet to contain texts"):
-        result_files.check_suffix("a.npy", texts=True)
-
-
-@pytest.mark.parametrize("suffix", [".npy", ".parquet", ".csv"])
-def test_no_rows_make_a_file_without_rows(batches, tmp_path, suffix):
-    path = tmp_path / f"vectors{suffix}"
-    assert result_files.write([next(batches[2]())], path) == 0
-    assert len(read(path)[0]) == 0
-
-
-def test_plain_lines_have_neither_header_nor_quotes(tmp_path, rng):
+def test_plain_lines_have_neither_header_nor_quotes(rng, capfdbinary):
     means = rng.normal(size=(4, 3))
-    path = tmp_path / "a.tsv"
     batch = {"id": list('a"cd'), "mean": means, "text": ["x\ty"] * 4}
-    result_files.write([batch], path, suffix="plain")
-    lines = [line.split("\t", 4) for line in path.read_text().splitlines()]
+    result_files.write([batch], None, suffix="plain")  # to stdout
+    printed = capfdbinary.readouterr().out.decode()
+    lines = [line.split("\t", 4) for line in printed.splitlines()]
     assert [line[0] for line in lines] == list('a"cd') and lines[0][4] == "x\ty"
     assert_array_equal(np.array([line[1:4] for line in lines], float), means)  # float64, exactly
 
@@ -118,37 +103,20 @@ def test_an_interrupted_write_leaves_what_was_there(batches, tmp_path, suffix):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_without_a_name_it_goes_to_stdout(batches, monkeypatch):
-    means, _, _ = batches
-    stream = io.TextIOWrapper(io.BytesIO())
-    monkeypatch.setattr(sys, "stdout", stream)
-    result_files.write([{"mean": means}], None, suffix="plain")
-    printed = stream.buffer.getvalue().decode()
-    assert_array_equal(np.loadtxt(io.StringIO(printed), dtype=np.float32), means)
-
-
-@pytest.mark.parametrize(
-    ("name", "error", "message"),
-    [
-        ("a.xls", ValueError, r"must end in .npy, .*Got .*a.xls' instead"),
-        ("missing/a.npy", FileNotFoundError, r"must be in a folder that exists.*mkdir -p"),
-    ],
-)
-def test_a_wrong_place_is_refused(tmp_path, name, error, message):
-    with pytest.raises(error, match=message):
-        result_files.write([], tmp_path / name)
-
-
-def test_a_column_of_two_types_is_refused_by_name(tmp_path):
-    pytest.importorskip("pyarrow")
-    batches = [{"n": [1, 2]}, {"n": ["x", 3]}]
-    with pytest.raises(ValueError, match="The column n must be of one type"):
-        result_files.write(batches, tmp_path / "a.parquet")
+def test_what_cannot_be_written_is_named(tmp_path):
+    mixed = [{"n": [1, 2]}, {"n": ["x", 3]}]
+    for name, batches, error, message in (
+        ("a.xls", [], ValueError, r"must end in .npy, .*Got .*a.xls' instead"),
+        ("missing/a.npy", [], FileNotFoundError, r"in a folder that exists.*mkdir -p"),
+        ("a.parquet", mixed, ValueError, "The column n must be of one type"),
+    ):
+        with pytest.raises(error, match=message):
+            result_files.write(batches, tmp_path / name)
+    with pytest.raises(ValueError, match=r"must end in \.csv, .* or \.parquet to contain texts"):
+        result_files.check_suffix("a.npy", texts=True)
 
 
 def test_a_clashing_column_is_renamed_and_reported():
-    from pacsent.text.tables import output_names
-
     names, messages = output_names(["id", "label", "input_label"], ["label", "set"], "a.csv")
     assert names == {"id": "id", "label": "input_input_label", "input_label": "input_label"}
     (message,) = messages

@@ -24,7 +24,6 @@ TAKEN = {
     "values of a dict": lambda: dict(enumerate(TEXTS)).values(),
     "array of str": lambda: np.array(TEXTS),
     "array of objects": lambda: np.array(TEXTS, dtype=object),
-    "Series": lambda: pd.Series(TEXTS, index=[5, 3, 1]),
     "Series of strings": lambda: pd.Series(TEXTS, dtype="string"),
     "categorical Series": lambda: pd.Series(TEXTS, dtype="category"),
     "pandas, one column": lambda: pd.DataFrame({"body": TEXTS}, index=[2, 1, 0]),
@@ -38,22 +37,18 @@ TAKEN = {
 WIDE = {"id": [1, 2, 3], "body": TEXTS}
 REFUSED = {
     "pandas, two columns": (lambda: pd.DataFrame(WIDE), "a table of 2 columns ('id', 'body')"),
-    "polars, two columns": (lambda: pl.DataFrame(WIDE), "a table of 2 columns ('id', 'body')"),
     "pyarrow, two columns": (lambda: pa.table(WIDE), "a table of 2 columns ('id', 'body')"),
     "pandas, no column": (lambda: pd.DataFrame(index=[1, 2]), "a table of 0 columns instead"),
     "polars, lazy": (lambda: pl.LazyFrame({"body": TEXTS}), "a LazyFrame instead. Collect it"),
     "set": (lambda: set(TEXTS), "a set instead, which has no order"),
-    "frozenset": (lambda: frozenset(TEXTS), "a frozenset instead"),
     "dict": (lambda: dict.fromkeys(TEXTS), "a dict instead"),
     "bytes": (lambda: b"good film", "bytes instead. Decode"),
     "str": (lambda: "good film", "the single string 'good film' instead"),
     "None": (lambda: None, "None instead"),
     "number": (lambda: 3, "int '3' instead"),
     "array of one column": (lambda: np.array([TEXTS]).T, "of shape (3, 1) instead. Pass one"),
-    "array of two columns": (lambda: np.array([TEXTS, TEXTS]), "of shape (2, 3) instead"),
     "array of no dimension": (lambda: np.array("good"), "a single value in an array"),
     "numbers": (lambda: [1, 2], "int '1' in row 0"),
-    "array of numbers": (lambda: np.arange(2.0), "float '0.0' in row 0"),
     "a gap": (lambda: ["good", None], "None (a missing value) in row 1"),
     "nan": (lambda: ["good", float("nan")], "nan (a missing value) in row 1"),
     "pandas NA": (lambda: pd.Series(["a", None], dtype="string"), "(a missing value) in row 1"),
@@ -82,6 +77,6 @@ def test_anything_else_is_refused_with_one_line_that_names_it(kind):
 def test_the_list_is_a_copy_and_subclasses_of_str_become_str():
     texts = ["good"]
     assert as_texts(texts) is not texts
-    assert as_texts([Kind.GOOD, np.str_("quiet")]) == ["good film", "quiet"]
-    assert set(map(type, as_texts([Kind.GOOD, np.str_("quiet")]))) == {str}
+    plain = as_texts([Kind.GOOD, np.str_("quiet")])
+    assert plain == ["good film", "quiet"] and set(map(type, plain)) == {str}
     assert as_texts([]) == []
