@@ -1,18 +1,13 @@
 """Foreign files: read right, or refused in one clear line; nothing in them is ever run."""
 
-import bz2
-import gzip
 import json
-import lzma
 import os
 import pickle
 import re
 import struct
-import warnings
-from functools import partial
+from itertools import product
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
@@ -20,7 +15,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import Vocabulary, WordVectors, load, save
-from pacsent.cli import cli
+from pacsent._kernels.format_kernels import parse_lines
+from pacsent.cli import cli, main
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.words import formats
 
@@ -49,21 +45,19 @@ def refused(path, match, **options):
     return str(error.value)
 
 
-# -- word2vec -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["v.txt", "v.bin"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_a_word2vec_pair_comes_back_as_it_was(tmp_path, words, name, dtype):
+def test_a_word2vec_pair_comes_back_as_it_was(tmp_path, words, monkeypatch, name, dtype):
     words = words.astype(dtype)
-    assert formats.write(words, tmp_path / name) == [
-        tmp_path / name,
-        tmp_path / f"context_{name}",
-    ]
-    again = formats.read(tmp_path / name)
-    same_tables(again, words)
-    assert again.input_vectors.dtype == np.float32
-    assert again.counts is None
+    written = formats.write(words, tmp_path / name)
+    assert written == [tmp_path / name, tmp_path / f"context_{name}"]
+    for block, min_compiled in product((7, 33, 100, 1 << 20), (0, 1 << 20)):
+        monkeypatch.setattr(formats.word2vec, "BLOCK_BYTES", block)
+        monkeypatch.setattr(formats.word2vec, "_MIN_COMPILED_BYTES", min_compiled)
+        again = formats.read(tmp_path / name)
+        same_tables(again, words)
+        assert again.input_vectors.dtype == np.float32
+        assert again.counts is None
 
 
 def test_counts_are_matched_by_word_and_mistakes_are_named(tmp_path, words):
@@ -113,51 +107,21 @@ def test_binary_records_may_or_may_not_end_with_a_line_break(tmp_path, rng):
     rows[0, 0] = np.frombuffer(b"\n\n\n\n", "<f4")[0]  # bytes of a number are never separators
     rows[1, 1] = np.frombuffer(b"    ", "<f4")[0]
     for end in (b"", b"\n"):
-        data = b"3 4\n" + b"".join(
-            w + b" " + r.tobytes() + end for w, r in zip((b"a", b"bb", b"ccc"), rows)
-        )
-        (tmp_path / "v.bin").write_bytes(data)
+        records = [w + b" " + r.tobytes() + end for w, r in zip((b"a", b"bb", b"ccc"), rows)]
+        (tmp_path / "v.bin").write_bytes(b"3 4\n" + b"".join(records))
         found = formats.read(tmp_path / "v.bin")
         assert list(found.words) == ["a", "bb", "ccc"]
         assert_array_equal(found.input_vectors, rows)
 
 
-def test_blocks_of_any_size_give_the_same_table(tmp_path, words, monkeypatch):
-    for name in ("v.txt", "v.bin"):
-        formats.write(words, tmp_path / name)
-        for block in (7, 33, 100):
-            monkeypatch.setattr(formats.word2vec, "BLOCK_BYTES", block)
-            same_tables(formats.read(tmp_path / name), words)
-
-
-@pytest.mark.parametrize("name", ["v.txt", "v.bin"])
-def test_every_truncation_of_a_pair_is_refused(tmp_path, words, name):
-    formats.write(words, tmp_path / name)
-    for part in (name, f"context_{name}"):
-        whole = (tmp_path / part).read_bytes()
-        for cut in range(0, len(whole), EACH):
-            (tmp_path / part).write_bytes(whole[:cut])
-            refused(tmp_path / name, r"cut off|empty|is not a word|Download or copy it again")
-        (tmp_path / part).write_bytes(whole)
-    same_tables(formats.read(tmp_path / name), words)
-
-
-odd_words = st.lists(
-    st.text(
-        st.characters(exclude_categories=["Cs"], exclude_characters=" \t\n\r\v\f"),
-        min_size=1,
-        max_size=8,
-    ),
-    min_size=1,
-    max_size=8,
-    unique=True,
-)
+letters = st.characters(exclude_categories=["Cs"], exclude_characters=" \t\n\r\v\f")
+word = st.text(letters, min_size=1, max_size=8)
 
 
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(odd_words, st.data())
+@given(st.lists(word, min_size=1, max_size=8, unique=True), st.data())
 @pytest.mark.parametrize("name", ["v.txt", "v.bin"])
 def test_odd_words_and_any_numbers_come_back(tmp_path, name, odd, data):
     number = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -179,8 +143,6 @@ NUMBERS = re.findall(
 
 
 def test_compiled_code_reads_every_number_as_python_does(rng):
-    from pacsent._kernels.format_kernels import parse_lines
-
     forms = ("%.4f", "%.6g", "%.9g", "%.17g", "%r")
     more = [form % x for form in forms for x in rng.normal(size=300).tolist()]
     # numbers next to the middle between two float32, written with many digits
@@ -198,89 +160,37 @@ def test_compiled_code_reads_every_number_as_python_does(rng):
     assert_array_equal(np.signbit(rows[read, 0]), np.signbit(expected[read]))
 
 
-def test_large_text_is_read_as_small_text_is(tmp_path, words, monkeypatch, rng):
-    table = rng.normal(size=(200, 6)) * 10.0 ** rng.integers(-30, 30, size=(200, 1))
-    table[7] = 0
-    lines = [
-        f"{'two words' if i == 50 else f'w{i}'} " + " ".join(repr(float(x)) for x in row)
-        for i, row in enumerate(table)
-    ]
-    (tmp_path / "v.txt").write_text("200 6\n" + " \n".join(lines) + "\n")
-    small = formats.read(tmp_path / "v.txt")
-    monkeypatch.setattr(formats.word2vec, "_MIN_COMPILED_BYTES", 0)
-    monkeypatch.setattr(formats.word2vec, "BLOCK_BYTES", 1000)
-    same_tables(formats.read(tmp_path / "v.txt"), small)
-    assert_array_equal(small.input_vectors, table.astype(np.float32))
-    assert small.words[50] == "two words"
-
-
-def read_or_refused_in_one_line(path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            formats.read(path)
-        except ValueError as error:
-            assert "\n" not in str(error)
-
-
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused_in_one_line(tmp_path, data):
-    (tmp_path / "v").write_bytes(data)
-    read_or_refused_in_one_line(tmp_path / "v")
-
-
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.data())
-@pytest.mark.parametrize("name", ["v.txt", "v.bin", "fasttext.bin"])
-def test_any_damaged_byte_is_read_or_refused_in_one_line(tmp_path, name, data):
-    path = tmp_path / name
-    if name == "fasttext.bin":
-        path.write_bytes(fasttext_file()[0])
-    else:
-        words = WordVectors(Vocabulary(["a", "bb"]), np.array([[1, 2], [3, 4]], np.float32))
-        formats.write(words, path, overwrite=True)
-    whole = bytearray(path.read_bytes())
-    whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
-    path.write_bytes(bytes(whole))
-    read_or_refused_in_one_line(path)
-
-
-TEXT_MISTAKES = {
-    "one number short": (
-        "2 3\na 1 2 3\nb 1 2\n",
-        r"Line 3 of .* Got 2 numbers .*after 'b'",
-    ),
-    "one number more": ("2 3\na 1 2 3\nb 1 2 3 4\n", r"Line 3 of .* Got 4 numbers instead"),
-    "short and long": ("2 3\na 1 2\nb 1 2 3 4\n", r"Line 2 of .* Got 2 numbers"),
-    "no number": ("2 3\na 1 2 3\nb 1 x 3\n", r"Line 3 of .* Got 'x' where a number should be"),
-    "underscore": ("1 2\na 1_0 3\n", r"Got '1_0' where a number should be"),
-    "nan": ("2 2\na 1 2\nb nan 3\n", r"Line 3 of .* finite numbers. Got 'nan'"),
-    "infinity": ("2 2\na 1 2\nb 1 -inf\n", r"Line 3 of .* finite numbers. Got '-inf'"),
-    "too large": ("2 2\na 1 2\nb 1 1e39\n", r"Line 3 of .* finite numbers. Got '1e39'"),
-    "too few": ("3 1\na 1\nb 2\n", r"must hold 3 words, as its first line says. Got 2"),
-    "too many": ("1 1\na 1\nb 2\n", r"must hold 1 words, as its first line says. Got more"),
-    "no words": ("0 5\n", r"at least one word"),
-    "no dimensions": ("5 0\na\n", r"at least one word of one dimension"),
-    "header only": ("22 5\n", r"must hold 22 words.*(Got|after) 0"),
-    "huge header": (
-        "999999999999 300\na 1\n",
-        r"Line 2 of .* and 300 finite numbers. Got 1",
-    ),
-    "no word": ("1 2\n 1 2\n", r"must begin with a word"),
-    "blank line": ("2 2\na 1 2\n\nb 1 2\n", r"Line 3 of .* Got 0 numbers"),
-    "no last line break": ("1 2\na 1 2", r"must end with a line break.*cut off"),
-}
+NUMBER = b"\xff\xff\x00\x01"
+MISTAKES = [
+    ("v.txt", b"2 3\na 1 2 3\nb 1 2\n", r"Line 3 of .* Got 2 numbers .*after 'b'"),
+    ("v.txt", b"2 3\na 1 2 3\nb 1 2 3 4\n", r"Line 3 of .* Got 4 numbers instead"),
+    ("v.txt", b"2 3\na 1 2 3\nb 1 x 3\n", r"Line 3 of .* Got 'x' where a number should be"),
+    ("v.txt", b"1 2\na 1_0 3\n", r"Got '1_0' where a number should be"),
+    ("v.txt", b"2 2\na 1 2\nb nan 3\n", r"Line 3 of .* finite numbers. Got 'nan'"),
+    ("v.txt", b"2 2\na 1 2\nb 1 1e39\n", r"Line 3 of .* finite numbers. Got '1e39'"),
+    ("v.txt", b"3 1\na 1\nb 2\n", r"must hold 3 words, as its first line says. Got 2"),
+    ("v.txt", b"1 1\na 1\nb 2\n", r"must hold 1 words, as its first line says. Got more"),
+    ("v.txt", b"5 0\na\n", r"at least one word of one dimension"),
+    ("v.txt", b"999999999999 300\na 1\n", r"Line 2 of .* and 300 finite numbers. Got 1"),
+    ("v.txt", b"1 2\n 1 2\n", r"must begin with a word"),
+    ("v.txt", b"1 2\na 1 2", r"must end with a line break.*cut off"),
+    ("v.bin", b"3 1\na 1234\nb 1234\n", r"must hold 3 words of 1 .* It ends after 2"),
+    ("v.bin", b"1 1\na 1234\nb 1234\n", r"must hold 1 words of 1 .* More follows"),
+    ("v.bin", b"2 1\na " + NUMBER + b"\n " + NUMBER + b"\n", r"at word 2 is not a word"),
+    ("v.bin", b"1 1\na \x00\x00\xc0\x7f\n", r"finite numbers.*row 0 \('a'\)"),
+    ("v.bin", b"999999999999 300\na " + NUMBER + b"\n", r"It ends after 0"),
+    ("v.bin", b"1 1\n" + b"\xff" * 20_000, r"It ends after 0|is not a word"),
+]
 
 
 @pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize("mistake", TEXT_MISTAKES)
-def test_mistakes_in_text_are_named_with_their_line(tmp_path, monkeypatch, mistake, large):
+@pytest.mark.parametrize(("name", "content", "message"), MISTAKES)
+def test_mistakes_are_named_with_their_place(tmp_path, monkeypatch, name, content, message, large):
     if large:  # which compiled code reads
         monkeypatch.setattr(formats.word2vec, "_MIN_COMPILED_BYTES", 0)
-    text, message = TEXT_MISTAKES[mistake]
-    (tmp_path / "v.txt").write_text(text)
-    refused(tmp_path / "v.txt", message)
+    (tmp_path / name).write_bytes(content)
+    kind = {"v.txt": "word2vec-text", "v.bin": "word2vec-binary"}[name]
+    refused(tmp_path / name, message, format=kind)
 
 
 @pytest.mark.parametrize(
@@ -309,28 +219,6 @@ def test_text_of_many_writers_is_read(tmp_path, monkeypatch, text, expected, lar
     assert_array_equal(found.input_vectors, [[1, 2], [3, 4]])
 
 
-BINARY_MISTAKES = {
-    "too few": (b"3 1\na 1234\nb 1234\n", r"must hold 3 words of 1 .* It ends after 2"),
-    "too many": (b"1 1\na 1234\nb 1234\n", r"must hold 1 words of 1 .* More follows"),
-    "wrong dimensions": (b"2 2\na 1234\nb 1234\n", r"must hold 2 words|is not a word"),
-    "no word": (b"2 1\na \xff\xff\x00\x01\n \xff\xff\x00\x01\n", r"at word 2 is not a word"),
-    "mixed ends": (
-        b"3 1\na \xff\xff\x00\x01\nb \xff\xff\x00\x01c \xff\xff\x00\x01\n",
-        r"at word 2 is not a word",
-    ),
-    "nan": (b"1 1\na \x00\x00\xc0\x7f\n", r"finite numbers.*row 0 \('a'\)"),
-    "huge header": (b"999999999999 300\na \xff\xff\x00\x01\n", r"It ends after 0"),
-    "endless word": (b"1 1\n" + b"\xff" * 20_000, r"It ends after 0|is not a word"),
-}
-
-
-@pytest.mark.parametrize("mistake", BINARY_MISTAKES)
-def test_mistakes_in_binary_files_are_named(tmp_path, mistake):
-    data, message = BINARY_MISTAKES[mistake]
-    (tmp_path / "v.bin").write_bytes(data)
-    refused(tmp_path / "v.bin", message, format="word2vec-binary")
-
-
 def test_words_that_are_not_utf8_or_occur_again_are_read_with_a_warning(tmp_path):
     row = np.float32([1, -2]).tobytes()
     data = b"3 2\n" + b"".join(w + b" " + row + b"\n" for w in (b"a", b"caf\xc3", b"\xff\xfe"))
@@ -346,19 +234,6 @@ def test_words_that_are_not_utf8_or_occur_again_are_read_with_a_warning(tmp_path
     assert_array_equal(found.output_vectors, [[7, 8], [9, 0]])
 
 
-def test_compressed_files_are_read_and_cut_ones_refused(tmp_path, words):
-    formats.write(words, tmp_path / "v.bin")
-    data = (tmp_path / "v.bin").read_bytes()
-    zstd = partial(pa.Codec("zstd").compress, asbytes=True)
-    compressors = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstd}
-    for suffix, pack in compressors.items():
-        packed = tmp_path / f"v.bin{suffix}"
-        packed.write_bytes(pack(data))
-        assert_array_equal(formats.read(packed).input_vectors, words.input_vectors)
-        packed.write_bytes(pack(data)[:-12])
-        refused(packed, rf"must be a whole \{suffix} archive. Got one that is (cut off|damaged)")
-
-
 def test_words_that_word2vec_cannot_hold_are_refused_on_writing(tmp_path):
     for word in ("two words", "tab\there", "line\nbreak", ""):
         words = WordVectors(Vocabulary(["a", word]), np.ones((2, 2), np.float32))
@@ -368,19 +243,17 @@ def test_words_that_word2vec_cannot_hold_are_refused_on_writing(tmp_path):
 
 
 def test_nothing_is_overwritten_unasked(tmp_path, words):
-    formats.write(words, tmp_path / "v.bin")
+    path, alone = tmp_path / "v.bin", WordVectors(words.vocabulary, words.input_vectors)
+    formats.write(words, path)
     with pytest.raises(FileExistsError, match=r"v.bin exists. Choose another name"):
-        formats.write(words, tmp_path / "v.bin")
-    (tmp_path / "v.bin").unlink()
-    with pytest.raises(FileExistsError, match=r"context_v.bin exists. Choose another name"):
-        formats.write(words, tmp_path / "v.bin")
-    alone = WordVectors(words.vocabulary, words.input_vectors)
-    with pytest.raises(FileExistsError, match=r"context_v.bin exists. Choose another name"):
-        formats.write(alone, tmp_path / "v.bin")
-    formats.write(words, tmp_path / "v.bin", overwrite=True)
-    same_tables(formats.read(tmp_path / "v.bin"), words)
-    formats.write(alone, tmp_path / "v.bin", overwrite=True)  # no output table of others is left
-    same_tables(formats.read(tmp_path / "v.bin"), alone)
+        formats.write(words, path)
+    path.unlink()
+    for model in (words, alone):
+        with pytest.raises(FileExistsError, match=r"context_v.bin exists. Choose another name"):
+            formats.write(model, path)
+    for model in (words, alone):  # no output table of others is left
+        formats.write(model, path, overwrite=True)
+        same_tables(formats.read(path), model)
 
 
 def test_the_format_follows_from_the_name(tmp_path, words):
@@ -395,80 +268,41 @@ def test_the_format_follows_from_the_name(tmp_path, words):
     formats.write(words, tmp_path / "model")
     same_tables(load(tmp_path / "model"), words)
     same_tables(formats.read(tmp_path / "model"), words)
-
-
-# -- GloVe --------------------------------------------------------------------------------------
+    # options that would not be used
+    refused(tmp_path / "model", "counts must be left out", counts=tmp_path / "other")
+    refused(tmp_path / "model", "context must be", context=tmp_path / "other")
 
 
 def test_glove_text_is_read(tmp_path):
-    (tmp_path / "g.txt").write_text("the 1 2 3\n. . 4 5 6\nat x@y.com 7 8 9\n")
-    found = formats.read(tmp_path / "g.txt")
-    assert list(found.words) == ["the", ". .", "at x@y.com"]
-    assert_array_equal(found.input_vectors, np.arange(1, 10).reshape(3, 3))
-    assert found.output_vectors is None and found.counts is None
-    # a first word with spaces does not change the dimensions
-    (tmp_path / "g.txt").write_text("a b c 1 2\nthe 3 4\n")
-    assert formats.read(tmp_path / "g.txt").n_dims == 2
+    path = tmp_path / "g.txt"
+    path.write_text("the 1 2 3\n. . 4 5 6\nat x@y.com 7 8 9\n")
+    vectors = formats.read(path)
+    assert list(vectors.words) == ["the", ". .", "at x@y.com"]
+    assert_array_equal(vectors.input_vectors, np.arange(1, 10).reshape(3, 3))
+    assert vectors.output_vectors is None and vectors.counts is None
+    path.write_text("a b c 1 2\nthe 3 4\n")  # spaces in the first word
+    assert formats.read(path).n_dims == 2
+    path.write_text("the 500\nof 400\n")
+    refused(path, r"a list of counts rather than vectors")
+    assert formats.read(path, format="glove").n_dims == 1
 
 
-def test_a_list_of_counts_is_not_taken_for_vectors(tmp_path):
-    (tmp_path / "vocab.txt").write_text("the 500\nof 400\n")
-    refused(tmp_path / "vocab.txt", r"a list of counts rather than vectors")
-    assert formats.read(tmp_path / "vocab.txt", format="glove").n_dims == 1
-
-
-def test_every_truncation_of_glove_text_but_at_a_line_end_is_refused(tmp_path):
-    whole = b"the 1.5 2.25 3\nof 4 -5 6e-1\nand 7 8 9\n"
-    for cut in range(0, len(whole), EACH):
-        (tmp_path / "g.txt").write_bytes(whole[:cut])
-        if cut and whole[cut - 1 : cut] == b"\n":  # without a header nothing tells
-            assert formats.read(tmp_path / "g.txt").n_dims == 3
-        else:
-            refused(tmp_path / "g.txt", r"cut off|empty|Download or copy it again")
-
-
-# -- what is not word vectors -------------------------------------------------------------------
-
-
-FOREIGN = {
-    "pickle": pickle.dumps({"a": 1}),
-    "zip": b"PK\x03\x04" + bytes(26),
-    "html": b"<!DOCTYPE html>\n<html>404</html>",
-    "json": b'{"error": "not found"}',
-    "lfs": b"version https://git-lfs.github.com/spec/v1\noid x\n",
-    "hdf5": b"\x89HDF\r\n\x1a\n" + bytes(100),
-    "prose": b"It was a dark and stormy night.\n",
-    "zeros": bytes(1000),
-    "npy": b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False}\n",
-}
-
-
-@pytest.mark.parametrize("kind", FOREIGN)
-def test_a_file_of_another_kind_gets_one_clear_error(tmp_path, kind):
-    (tmp_path / "v").write_bytes(FOREIGN[kind])
-    refused(tmp_path / "v", r"must be word vectors in a known format.*It begins with .*never")
-
-
-def test_a_pickle_is_never_opened(tmp_path):
+def test_what_is_not_word_vectors_gets_one_clear_error_and_is_never_run(tmp_path):
     class Bomb:
         def __reduce__(self):
             return (open, (str(tmp_path / "exploded"), "w"))
 
-    for protocol in range(6):
-        (tmp_path / "v.model").write_bytes(pickle.dumps(Bomb(), protocol=protocol))
-        with pytest.raises(ValueError, match=r"known format"):
-            formats.read(tmp_path / "v.model")
-    assert not (tmp_path / "exploded").exists()
-
-
-def test_folders_and_files_that_are_empty_or_not_there(tmp_path):
-    (tmp_path / "v").touch()
-    refused(tmp_path / "v", r"is empty")
+    path = tmp_path / "v.model"
+    pickles = [pickle.dumps(Bomb(), protocol=protocol) for protocol in range(6)]
+    page, pointer = b"<!DOCTYPE html>\n<html>404</html>", b"version https://git-lfs.github.com\n"
+    for content in (*pickles, b"PK\x03\x04" + bytes(26), page, pointer, bytes(1000)):
+        path.write_bytes(content)
+        refused(path, r"must be word vectors in a known format.*It begins with .*never")
+    path.write_bytes(b"")
+    refused(path, r"is empty")
     refused(tmp_path / "nowhere", r"There is no file or folder .*nowhere")
     refused(tmp_path, r"must be a folder of word vectors.*It is neither")
-
-
-# -- fastText -----------------------------------------------------------------------------------
+    assert not (tmp_path / "exploded").exists()
 
 
 def fasttext_file(
@@ -487,42 +321,34 @@ def fasttext_file(
     return data, table, output
 
 
-def read_fasttext(tmp_path, **settings):
-    data, table, output = fasttext_file(**settings)
-    (tmp_path / "f.bin").write_bytes(data)
-    return formats.read(tmp_path / "f.bin"), table, output
-
-
 @pytest.mark.parametrize("names", [("a", "bb"), ("a", "", "dummy"), ("a", "</s>", "bb")])
 def test_a_fasttext_file_by_hand(tmp_path, names):
     """An empty word is what -pretrainedVectors leaves for a line that begins with a space."""
-    found, table, output = read_fasttext(tmp_path, words=names)
-    assert list(found.words) == list(names)
-    assert_array_equal(found.counts, [10, 9, 8][: len(names)])
-    assert_array_equal(found.output_vectors, output)
+    data, table, output = fasttext_file(words=names)
+    (tmp_path / "f.bin").write_bytes(data)
+    vectors = formats.read(tmp_path / "f.bin")
+    assert list(vectors.words) == list(names)
+    assert_array_equal(vectors.counts, [10, 9, 8][: len(names)])
+    assert_array_equal(vectors.output_vectors, output)
     for row, name in enumerate(names):
-        rows, _ = found.subwords.rows([name.encode()] if name != "</s>" else [])
+        rows, _ = vectors.subwords.rows([name.encode()] if name != "</s>" else [])
         expected = (table[row] + table[len(names) :][rows].sum(axis=0)) / (1 + rows.size)
-        assert_allclose(found.input(name), expected, rtol=1e-6)
-    assert found.subwords.rows([b"a"])[0].size == 3  # <a  <a>  a>
-    assert found.training["n_negatives"] == 5
-    assert found.training["method"] == "skip-gram"
+        assert_allclose(vectors.input(name), expected, rtol=1e-6)
+    assert vectors.subwords.rows([b"a"])[0].size == 3  # <a  <a>  a>
+    assert vectors.training["n_negatives"] == 5
+    assert vectors.training["method"] == "skip-gram"
 
 
-def test_a_fasttext_file_without_subwords(tmp_path):
-    found, table, _ = read_fasttext(tmp_path, bucket=0, maxn=0, minn=0)
-    assert found.subwords is None
-    assert_array_equal(found.input_vectors, table)
-    with pytest.raises(ValueError, match=r"'zz' is not among"):
-        found.input("zz")
-
-
-def test_hierarchical_softmax_has_no_output_vectors(tmp_path):
-    (tmp_path / "f.bin").write_bytes(fasttext_file(loss=1)[0])
+def test_a_fasttext_file_without_subwords_or_output_vectors(tmp_path):
+    data, table, _ = fasttext_file(bucket=0, maxn=0, minn=0, loss=1)
+    (tmp_path / "f.bin").write_bytes(data)
     with pytest.warns(UserWarning, match=r"hierarchical softmax.*nodes of a tree"):
-        found = formats.read(tmp_path / "f.bin")
-    assert found.output_vectors is None
-    assert "hierarchical softmax" in found.training["output_table"]
+        vectors = formats.read(tmp_path / "f.bin")
+    assert vectors.subwords is None and vectors.output_vectors is None
+    assert "hierarchical softmax" in vectors.training["output_table"]
+    assert_array_equal(vectors.input_vectors, table)
+    with pytest.raises(ValueError, match=r"'zz' is not among"):
+        vectors.input("zz")
 
 
 @pytest.mark.parametrize(
@@ -540,16 +366,26 @@ def test_other_fasttext_models_are_named(tmp_path, changes, message):
     refused(tmp_path / "f.bin", message)
 
 
-def test_every_truncation_of_a_fasttext_file_is_refused(tmp_path):
-    whole, *_ = fasttext_file()
+@pytest.mark.parametrize("name", ["v.txt", "v.bin", "context_v.txt", "context_v.bin", "f.bin", "g"])
+def test_every_truncation_is_refused(tmp_path, words, name):
+    if name == "f.bin":
+        (tmp_path / name).write_bytes(fasttext_file()[0])
+    elif name == "g":
+        (tmp_path / name).write_bytes(b"the 1.5 2.25 3\nof 4 -5 6e-1\nand 7 8 9\n")
+    main = tmp_path / name.removeprefix("context_")
+    if main.name.startswith("v"):
+        formats.write(words, main)
+    whole = (tmp_path / name).read_bytes()
     for cut in range(0, len(whole), EACH):
-        (tmp_path / "f.bin").write_bytes(whole[:cut])
-        refused(tmp_path / "f.bin", r"cut off|is empty")
-    (tmp_path / "f.bin").write_bytes(whole + b"x")
-    refused(tmp_path / "f.bin", r"must end after its output table")
+        (tmp_path / name).write_bytes(whole[:cut])
+        if name == "g" and whole[:cut].endswith(b"\n"):  # without a header nothing tells
+            assert formats.read(main).n_dims == 3
+        else:
+            refused(main, r"cut off|empty|is not a word|Download or copy it again")
+    if name == "f.bin":
+        main.write_bytes(whole + b"x")
+        refused(main, r"must end after its output table")
 
-
-# -- real files ---------------------------------------------------------------------------------
 
 REAL_FASTTEXT = {
     "crime-and-punishment.bin": (291, 5, 100),
@@ -586,11 +422,6 @@ def test_a_fasttext_file_with_pretrained_vectors_is_read_as_gensim_does(format_d
     assert_allclose(found.input("dummy")[:3], (0.466494, 0.595854, 0.446587), atol=1e-6)
 
 
-def test_a_fasttext_file_of_before_the_magic_number_is_refused(format_dir):
-    refused(format_dir / "lee_fasttext.bin", r"known format")
-    refused(format_dir / "lee_fasttext.bin", r"again with a current fastText", format="fasttext")
-
-
 @pytest.mark.parametrize("name", ["crime-and-punishment", "toy-model"])
 def test_real_fasttext_text_holds_the_vectors_of_its_binary(format_dir, name):
     binary = formats.read(format_dir / f"{name}.bin")
@@ -599,80 +430,40 @@ def test_real_fasttext_text_holds_the_vectors_of_its_binary(format_dir, name):
     assert_allclose(text.input_vectors, binary.input_vectors, rtol=6e-5, atol=1e-6)  # five digits
 
 
-@pytest.mark.parametrize("name", REAL_FASTTEXT)
-@pytest.mark.extra
-def test_fasttext_itself_gives_the_same_vectors(format_dir, name, capfd):
-    fasttext = pytest.importorskip("fasttext")
-    found = formats.read(format_dir / name)
-    theirs = fasttext.load_model(str(format_dir / name))
-    known = np.array([theirs.get_word_vector(word) for word in found.words])
-    assert_allclose(found.input_vectors, known, atol=1e-6)
-    assert_array_equal(found.output_vectors, theirs.get_output_matrix())
-    for word in UNSEEN:
-        assert word not in found
-        assert_allclose(found.input(word), theirs.get_word_vector(word), atol=1e-6)
-
-
 @pytest.mark.parametrize(
-    ("loss", "model", "minn", "maxn"),
+    "source",
     [
-        ("ns", "skipgram", 1, 2),
-        ("ns", "cbow", 0, 0),
-        ("softmax", "skipgram", 2, 5),
-        ("hs", "skipgram", 3, 6),
+        *REAL_FASTTEXT,
+        {"loss": "ns", "model": "skipgram", "minn": 1, "maxn": 2},
+        {"loss": "ns", "model": "cbow", "minn": 0, "maxn": 0},
+        {"loss": "softmax", "model": "skipgram", "minn": 2, "maxn": 5},
+        {"loss": "hs", "model": "skipgram", "minn": 3, "maxn": 6},
     ],
 )
 @pytest.mark.extra
-def test_models_trained_by_fasttext_itself(tmp_path, loss, model, minn, maxn, capfd):
+@pytest.mark.filterwarnings("ignore:.*hierarchical softmax")
+def test_fasttext_itself_gives_the_same_vectors(request, tmp_path, source, capfd):
     fasttext = pytest.importorskip("fasttext")
-    (tmp_path / "text").write_text("the naïve film was good and quiet 日本 film\n" * 30)
-    theirs = fasttext.train_unsupervised(
-        str(tmp_path / "text"), model=model, loss=loss, minn=minn, maxn=maxn, dim=6, bucket=50,
-        epoch=2, minCount=1, thread=1, verbose=0,
-    )  # fmt: skip
-    theirs.save_model(str(tmp_path / "f.bin"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore" if loss == "hs" else "error")
-        found = formats.read(tmp_path / "f.bin")
-    assert list(found.words) == theirs.get_words()
-    known = np.array([theirs.get_word_vector(word) for word in found.words])
-    assert_allclose(found.input_vectors, known, atol=1e-6)
-    if loss == "hs":
-        assert found.output_vectors is None
+    if isinstance(source, str):
+        path = request.getfixturevalue("format_dir") / source
+        theirs, trained = fasttext.load_model(str(path)), {"loss": "ns", "maxn": 1}
     else:
-        assert_array_equal(found.output_vectors, theirs.get_output_matrix())
-    if maxn:
-        for word in UNSEEN:
-            assert_allclose(found.input(word), theirs.get_word_vector(word), atol=1e-6)
-    else:
-        assert found.subwords is None
-
-
-@pytest.mark.extra
-def test_a_quantised_model_made_by_fasttext_itself_is_refused(tmp_path, capfd):
-    fasttext = pytest.importorskip("fasttext")
-    lines = "".join(f"__label__{i % 2} word{i % 400} film\n" for i in range(1200))
-    (tmp_path / "text").write_text(lines)
-    theirs = fasttext.train_supervised(str(tmp_path / "text"), dim=4, epoch=1, thread=1, verbose=0)
-    theirs.quantize(input=str(tmp_path / "text"), retrain=False, verbose=0)
-    theirs.save_model(str(tmp_path / "f.ftz"))
-    refused(tmp_path / "f.ftz", r"supervised fastText model")
-
-
-@pytest.mark.parametrize("name", REAL_FASTTEXT)
-@pytest.mark.extra
-def test_gensim_gives_the_same_vectors_of_fasttext_files(format_dir, name):
-    gensim = pytest.importorskip("gensim.models.fasttext")
-    found = formats.read(format_dir / name)
-    theirs = gensim.load_facebook_model(str(format_dir / name))
-    assert theirs.wv.index_to_key == list(found.words)
-    # gensim gives n-grams to the end of a sentence; fastText does not
-    compared = [i for i, word in enumerate(found.words) if word != "</s>"]
-    assert_allclose(found.input_vectors[compared], theirs.wv.vectors[compared], atol=1e-6)
-    assert_array_equal(found.output_vectors, theirs.syn1neg)
-    assert_array_equal(found.counts, theirs.wv.expandos["count"])
-    for word in UNSEEN:
-        assert_allclose(found.input(word), theirs.wv[word], atol=1e-6)
+        (tmp_path / "text").write_text("the naïve film was good and quiet 日本 film\n" * 30)
+        more = {"dim": 6, "bucket": 50, "epoch": 2, "minCount": 1, "thread": 1, "verbose": 0}
+        theirs = fasttext.train_unsupervised(str(tmp_path / "text"), **source, **more)
+        path, trained = tmp_path / "f.bin", source
+        theirs.save_model(str(path))
+    ours = formats.read(path)
+    assert list(ours.words) == theirs.get_words()
+    known = np.array([theirs.get_word_vector(word) for word in ours.words])
+    assert_allclose(ours.input_vectors, known, atol=1e-6)
+    assert (ours.output_vectors is None) == (trained["loss"] == "hs")
+    if ours.output_vectors is not None:
+        assert_array_equal(ours.output_vectors, theirs.get_output_matrix())
+    assert (ours.subwords is None) == (not trained["maxn"])
+    for word in UNSEEN if trained["maxn"] else ():
+        assert word not in ours
+        assert_allclose(ours.input(word), theirs.get_word_vector(word), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["euclidean_vectors.bin", "toy-model.vec", "test_glove.txt"])
@@ -703,17 +494,17 @@ def test_gensim_reads_what_we_write_and_we_read_what_it_writes(tmp_path, words, 
         assert_array_equal(back.input_vectors, table)
 
 
-def test_the_real_supervised_model_is_refused(format_dir):
-    refused(format_dir / "pang_lee_polarity_fasttext.bin", r"supervised fastText model")
-
-
-def test_a_wiki_dump_is_refused(format_dir):
-    refused(format_dir / "enwiki-shortened.xml.bz2", r"known format.*It begins with '<mediawiki")
-
-
-def cuts(size, every):
-    """All of the first bytes and of the last ones, and every k-th between."""
-    return sorted({*range(min(size, 300)), *range(300, size, every), *range(size - 60, size)})
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("pang_lee_polarity_fasttext.bin", {}, r"supervised fastText model"),
+        ("enwiki-shortened.xml.bz2", {}, r"known format.*It begins with '<mediawiki"),
+        ("lee_fasttext.bin", {}, r"known format"),
+        ("lee_fasttext.bin", {"format": "fasttext"}, r"again with a current fastText"),
+    ],
+)
+def test_real_files_of_other_kinds_are_refused(format_dir, name, options, message):
+    refused(format_dir / name, message, **options)
 
 
 @pytest.mark.slow
@@ -722,8 +513,6 @@ def cuts(size, every):
     [
         ("toy-model.bin", 1),
         ("toy-model.vec", 1),
-        ("crime-and-punishment.bin", 97),
-        ("crime-and-punishment.vec", 97),
         ("euclidean_vectors.bin", 331),
         ("lee_fasttext_new.bin", 997),
         ("test_glove.txt", 97),
@@ -732,7 +521,9 @@ def cuts(size, every):
 def test_truncations_of_real_files_are_refused(format_dir, tmp_path, name, every):
     whole = (format_dir / name).read_bytes()
     (tmp_path / name).write_bytes(whole)
-    for cut in reversed(cuts(len(whole), every)):
+    size = len(whole)
+    cuts = {*range(min(size, 300)), *range(300, size, every), *range(size - 60, size)}
+    for cut in sorted(cuts, reverse=True):
         os.truncate(tmp_path / name, cut)
         if name == "test_glove.txt" and whole[cut - 1 : cut] == b"\n":
             continue
@@ -749,41 +540,27 @@ def test_the_provided_vectors_are_read(data_dir):
     assert isinstance(found.input_vectors.base, np.memmap)
 
 
-# -- command ------------------------------------------------------------------------------------
-
-
-def test_convert_goes_round(tmp_path, words):
+def test_convert_goes_round_and_tells_scripts_what_was_read(tmp_path, words):
     save(words, tmp_path / "model")
-    run = CliRunner()
-    for source, destination in (
-        ("model", "v.txt"),
-        ("v.txt", "v.bin"),
-        ("v.bin", "again"),
-    ):
-        result = run.invoke(
-            cli, ["model", "convert", str(tmp_path / source), str(tmp_path / destination)]
-        )
+
+    def convert(source, destination, *options):
+        paths = [str(tmp_path / source), str(tmp_path / destination)]
+        result = CliRunner().invoke(cli, ["model", "convert", *paths, *options])
         assert result.exit_code == 0, result.output
-        assert "5 words, 4 dimensions, float32, input and output tables" in result.output
+        return result.output
+
+    for source, destination in (("model", "v.txt"), ("v.txt", "v.bin"), ("v.bin", "again")):
+        output = convert(source, destination)
+        assert "5 words, 4 dimensions, float32, input and output tables" in output
     same_tables(load(tmp_path / "again"), words)
-    assert "counts known" not in result.output
-
-
-def test_convert_tells_scripts_what_was_read(tmp_path, words):
-    formats.write(words, tmp_path / "v.bin")
-    result = CliRunner().invoke(
-        cli,
-        ["model", "convert", str(tmp_path / "v.bin"), str(tmp_path / "m"), "--json"],
-    )
-    found = json.loads(result.output)
-    assert found["format"] == "word2vec-binary" and found["to"] == "pacsent"
-    assert found["n_words"] == 5 and found["n_dims"] == 4 and found["dtype"] == "float32"
-    assert found["tables"] == ["input", "output"] and found["counts_known"] is False
+    assert "counts known" not in output
+    report = json.loads(convert("v.bin", "m", "--json"))
+    shape = {"n_words": 5, "n_dims": 4, "dtype": "float32", "tables": ["input", "output"]}
+    origin = {"format": "word2vec-binary", "to": "pacsent", "counts_known": False}
+    assert report == report | shape | origin
 
 
 def test_convert_has_one_line_for_a_bad_file_and_refuses_bad_options(tmp_path, capsys, monkeypatch):
-    from pacsent.cli import main
-
     (tmp_path / "v").write_bytes(pickle.dumps([1]))
     (tmp_path / "v.txt").write_text("1 1\na 1\n")
     bad, good, target = (str(tmp_path / name) for name in ("v", "v.txt", "m"))
@@ -791,9 +568,7 @@ def test_convert_has_one_line_for_a_bad_file_and_refuses_bad_options(tmp_path, c
         ([bad, target], 1, "Error: .*known format"),
         ([bad, "out.w2v"], 1, "Error: .*known format"),  # before the name of the output
         ([bad, target, "--to", "x"], 2, "--to"),
-        ([str(tmp_path / "nowhere"), target], 2, "does not exist"),
-        ([good, "-"], 1, "must be a file or a folder.*'-'"),
-        ([good, "-", "--to", "word2vec-binary", "--overwrite"], 1, "must be a file or a folder"),
+        ([good, "-", "--to", "word2vec-binary", "--overwrite"], 1, "a file or a folder.*'-'"),
     ):
         monkeypatch.setattr("sys.argv", ["pacsent", "model", "convert", *arguments])
         with pytest.raises(SystemExit) as stopped:
@@ -803,11 +578,3 @@ def test_convert_has_one_line_for_a_bad_file_and_refuses_bad_options(tmp_path, c
         assert "Traceback" not in shown.err and shown.out == ""
         assert re.search(message, shown.err)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["v", "v.txt"]
-
-
-@pytest.mark.parametrize(
-    ("option", "message"), [("counts", "counts must be left out"), ("context", "context must be")]
-)
-def test_an_option_that_would_not_be_used_is_refused(tmp_path, words, option, message):
-    formats.write(words, tmp_path / "model")
-    refused(tmp_path / "model", message, **{option: tmp_path / "other"})

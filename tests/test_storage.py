@@ -1,6 +1,5 @@
 """A saved model is a folder that opens at once, and that nothing can half overwrite."""
 
-import contextlib
 import errno
 import hashlib
 import json
@@ -8,20 +7,23 @@ import os
 import subprocess
 import sys
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from sklearn.exceptions import NotFittedError
 
 import pacsent
-from pacsent import Vocabulary, WordVectors, files, load, registry, save, storage
+from pacsent import Vocabulary, WordVectors, files, load, make_encoder, registry, save, storage
+from pacsent.cli import cli
+from pacsent.encoders import METHODS
 from pacsent.storage import check, saving, tensor_files
 from pacsent.storage.checksums import file_record
-from pacsent.storage.model_folder import read_config, write_config
+from pacsent.storage.model_folder import write_config
 from pacsent.words import formats, vectors
 from pacsent.words.subwords import Subwords
 
@@ -30,49 +32,41 @@ COMMITTED = Path(__file__).parent / "data" / "model"  # a fitted method
 
 def same(a, b):
     assert list(a.words) == list(b.words)
-    assert (a.counts is None) == (b.counts is None)
-    if a.counts is not None:
-        assert_array_equal(a.counts, b.counts)
-    for table, other in (
-        (a.input_vectors, b.input_vectors),
-        (a.output_vectors, b.output_vectors),
-    ):
-        assert (table is None) == (other is None)
-        if table is not None:
-            assert table.dtype == other.dtype
-            assert_array_equal(table, other)
+    for name in ("counts", "input_vectors", "output_vectors"):
+        mine, theirs = getattr(a, name), getattr(b, name)
+        assert (mine is None) == (theirs is None)
+        if mine is not None:
+            assert mine.dtype == theirs.dtype
+            assert_array_equal(mine, theirs)
     assert a.corpus_digest == b.corpus_digest
     assert a.training == b.training
     assert a.vocabulary.normalise == b.vocabulary.normalise
+    assert repr(a.subwords) == repr(b.subwords)
 
 
 def made(n_words=5, n_dims=3, *, dtype=np.float32, output=True, counts=True, **more):
     rng = np.random.default_rng(7)
     vocabulary = Vocabulary(
-        [f"word{i}" for i in range(n_words)],
-        np.arange(n_words, 0, -1) * 10 if counts else None,
+        [f"word{i}" for i in range(n_words)], np.arange(n_words, 0, -1) * 10 if counts else None
     )
     tables = rng.normal(size=(2, n_words, n_dims)).astype(dtype)
     return WordVectors(vocabulary, tables[0], tables[1] if output else None, **more)
 
 
-def rewritten(folder, tensors=None, **changes):
+def rewritten(folder, changes=None, **settings):
     """A folder with another content and the digests of that, as a person with a script makes it."""
     file = folder / "config.json"
-    config = json.loads(file.read_text()) | changes
-    if tensors is not None:
-        (folder / "model.safetensors").unlink()
-        storage.write_tensors(folder / "model.safetensors", tensors)
-        record = file_record(folder / "model.safetensors")
-        config["files"] = config["files"] | {"model.safetensors": record}
+    config = json.loads(file.read_text()) | settings
+    if changes:
+        path = folder / "model.safetensors"
+        tensors = {name: np.array(array) for name, array in storage.read_tensors(path).items()}
+        tensors |= {name: change(tensors.get(name)) for name, change in changes.items()}
+        path.unlink()
+        storage.write_tensors(path, {n: array for n, array in tensors.items() if array is not None})
+        config["files"] = config["files"] | {"model.safetensors": file_record(path)}
     del config["digest"]
     file.unlink()
     write_config(folder, config)
-
-
-def tensors_of(folder):
-    tensors = storage.read_tensors(folder / "model.safetensors")
-    return {name: np.array(array) for name, array in tensors.items()}
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -85,161 +79,96 @@ def test_word_vectors_come_back_as_they_were(tmp_path, dtype, output, counts):
         counts=counts,
         corpus_digest="9f2c",
         training={"window": 5, "subsample": 1e-4, "lam": float("inf"), "sizes": (1, 2)},
+        subwords=Subwords(np.arange(33, dtype=np.float32).reshape(11, 3), 2, 4),
     )
     assert save(words, tmp_path / "model") == tmp_path / "model"
-    same(load(tmp_path / "model"), words)
-    assert load(str(tmp_path / "model")).digest() == words.digest()
+    again = load(str(tmp_path / "model"))
+    same(again, words)
+    assert again.digest() == words.digest()
+    assert_array_equal(again.input("unseen"), words.input("unseen"))
+    assert isinstance(again.input_vectors.base, np.memmap)
+    assert again.input_vectors.flags.aligned and not again.input_vectors.flags.writeable
 
 
 def test_the_folder_is_readable_by_a_person(tmp_path):
     save(made(2, 2), tmp_path / "model")
-    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == [
-        "config.json",
-        "model.safetensors",
-        "vocabulary.tsv",
-    ]
+    names = sorted(p.name for p in (tmp_path / "model").iterdir())
+    assert names == ["config.json", "model.safetensors", "vocabulary.tsv"]
     assert (tmp_path / "model" / "vocabulary.tsv").read_text() == "word0\t20\nword1\t10\n"
     config = json.loads((tmp_path / "model" / "config.json").read_text())
-    assert config["format_version"] == 3
-    assert config["kind"] == "WordVectors"
-    assert config["pacsent_version"] == pacsent.__version__
-    assert config["tables"] == ["input_vectors", "output_vectors"]
+    version = {"format_version": 3, "pacsent_version": pacsent.__version__}
+    tables = ["input_vectors", "output_vectors"]
+    assert config == config | version | {"kind": "WordVectors", "tables": tables}
 
 
-def test_tables_are_memory_mapped_read_only_and_aligned(tmp_path):
-    save(made(dtype=np.float16), tmp_path / "model")
-    words = load(tmp_path / "model")
-    assert isinstance(words.input_vectors.base, np.memmap)
-    assert not words.input_vectors.flags.writeable
-    assert words.input_vectors.flags.aligned and words.output_vectors.flags.aligned
-
-
-def test_the_safetensors_library_reads_our_file_and_we_read_its(tmp_path):
+def test_tensors_of_every_type_come_back_also_through_the_safetensors_library(tmp_path):
     numpy = pytest.importorskip("safetensors.numpy")
-    words = made(7, 3, dtype=np.float16)
-    save(words, tmp_path / "model")
-    tensors = numpy.load_file(tmp_path / "model" / "model.safetensors")
-    assert_array_equal(tensors["input_vectors"], words.input_vectors)
-    assert_array_equal(tensors["output_vectors"], words.output_vectors)
-    assert tensors["input_vectors"].dtype == np.float16
-
-    rng = np.random.default_rng(0)
-    theirs = {
-        "a": rng.normal(size=(3, 5)),
-        "b": rng.integers(0, 9, size=7).astype(np.int32),
-        "c": np.array([True, False, True]),
-        "d": np.array(3.5, dtype=np.float32),
-        "e": np.zeros((0, 4), dtype=np.float16),
-    }
-    numpy.save_file(theirs, tmp_path / "theirs.safetensors", metadata={"made": "elsewhere"})
-    found = storage.read_tensors(tmp_path / "theirs.safetensors")
-    assert set(found) == set(theirs)
-    for name, array in theirs.items():
-        assert found[name].dtype == array.dtype
-        assert found[name].flags.aligned
-        assert_array_equal(found[name], array)
-
-
-def test_tensors_of_every_type_come_back(tmp_path):
-    arrays = {
-        name: np.arange(6).reshape(2, 3).astype(name)
-        for name in tensor_files._DTYPE_NAMES
-        if not name.startswith("float")
-    }
-    arrays |= {"half": np.float16([1.5]), "none": np.zeros(0, np.int64), "one": np.array(2.5)}
+    names = tensor_files._DTYPE_NAMES
+    arrays = {name: np.arange(6).reshape(2, 3).astype(name) for name in names}
+    arrays |= {"none": np.zeros((0, 4), np.int64), "single": np.array(2.5)}
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    numpy.save_file(arrays, theirs, metadata={"made": "elsewhere"})
     arrays["turned"] = np.asfortranarray(np.arange(6.0).reshape(2, 3))
-    storage.write_tensors(tmp_path / "t", arrays)
-    found = storage.read_tensors(tmp_path / "t")
-    for name, array in arrays.items():
-        assert found[name].dtype == array.dtype
-        assert_array_equal(found[name], array)
+    storage.write_tensors(ours, arrays)
+    for tensors in (
+        storage.read_tensors(theirs),
+        storage.read_tensors(ours),
+        numpy.load_file(ours),
+    ):
+        assert set(tensors) | {"turned"} == set(arrays)
+        for name, array in tensors.items():
+            assert array.dtype == arrays[name].dtype and array.flags.aligned
+            assert_array_equal(array, arrays[name])
     with pytest.raises(ValueError, match=r"names must be an array of numbers to be saved. Got <U1"):
         storage.write_tensors(tmp_path / "u", {"names": np.array(["a"])})
 
 
-words_of_any_kind = st.lists(
-    st.text(st.characters(exclude_categories=["Cs"]), max_size=12), min_size=1, unique=True
-)
+any_word = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
 @settings(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(words_of_any_kind)
+@given(st.lists(any_word, min_size=1, unique=True))
 def test_any_word_comes_back_tabs_and_line_breaks_too(tmp_path, odd):
     words = WordVectors(Vocabulary(odd), np.ones((len(odd), 2), dtype=np.float32))
     save(words, tmp_path / "model", overwrite=True)
-    again = load(tmp_path / "model")
-    assert list(again.words) == odd
+    assert list(load(tmp_path / "model").words) == odd
     lines = (tmp_path / "model" / "vocabulary.tsv").read_bytes().split(b"\n")
     assert len(lines) == len(odd) + 1  # a line break inside a word is written as \n
 
 
-def test_half_a_character_is_refused(tmp_path):
-    words = WordVectors(Vocabulary(["a\ud800"]), np.ones((1, 2), dtype=np.float32))
-    with pytest.raises(ValueError, match=r"valid Unicode to be saved"):
-        save(words, tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_subwords_are_kept(tmp_path):
-    rng = np.random.default_rng(0)
-    subwords = Subwords(rng.normal(size=(11, 3)).astype(np.float32), 2, 4)
-    words = made(subwords=subwords)
-    save(words, tmp_path / "model")
-    again = load(tmp_path / "model")
-    assert repr(again.subwords) == repr(subwords)
-    assert_array_equal(again.input("unseen"), words.input("unseen"))
-
-
-def test_a_function_cannot_be_saved_but_can_be_given_again(tmp_path):
-    words = WordVectors(Vocabulary(["a"], normalise=str.split), np.ones((1, 2), np.float32))
+def test_a_normalisation_can_be_given_again_also_to_files_of_other_programs(tmp_path):
+    table = np.ones((1, 2), np.float32)
     with pytest.raises(ValueError, match=r"Got \w+ instead.*load\(path, normalise="):
-        save(words, tmp_path / "model")
-    save(
-        WordVectors(Vocabulary(["A"]), np.ones((1, 2), np.float32)),
-        tmp_path / "model",
-        overwrite=True,
-    )
+        save(WordVectors(Vocabulary(["a"], normalise=str.split), table), tmp_path / "model")
+    save(WordVectors(Vocabulary(["A"]), table), tmp_path / "model")
     again = load(tmp_path / "model", normalise=str.split)
     assert again.vocabulary.encode(["A b"]).ids.size == 1
-
-
-def test_training_that_is_not_plain_is_refused_by_name(tmp_path):
-    with pytest.raises(ValueError, match=r"must be numbers, strings, lists or None"):
-        save(made(training={"x": object()}), tmp_path / "model")
-
-
-@pytest.mark.parametrize("name", ["v.txt", "v.bin"])
-def test_load_reads_word_vectors_of_other_programs(tmp_path, name):
     words = made()
-    formats.write(words, tmp_path / name)
-    again = load(tmp_path / name, normalise="unicode")
+    formats.write(words, tmp_path / "v.bin")
+    again = load(tmp_path / "v.bin", normalise="unicode")
     assert list(again.words) == list(words.words)
-    np.testing.assert_allclose(again.input_vectors, words.input_vectors, rtol=1e-5)
+    assert_array_equal(again.input_vectors, words.input_vectors)
     assert again.vocabulary.normalise == "unicode"
     with pytest.raises(ValueError, match=r"holds word vectors itself"):
-        load(tmp_path / name, word_vectors=words)
+        load(tmp_path / "v.bin", word_vectors=words)
 
 
 def test_a_certificate_in_a_folder_is_verified_when_it_is_opened(tmp_path):
+    def lower_bound(description):
+        described = json.loads(description.tobytes())
+        bound = next(name for name in described["certificate"] if name.endswith("bound"))
+        described["certificate"][bound] = 1e-6
+        return np.frombuffer(json.dumps(described).encode(), np.uint8)
+
     texts = [f"good film {i}" if i % 2 else f"bad book {i}" for i in range(120)]
-    model = pacsent.CertifiedClassifier(pacsent.TextClassifier(None), calibration_size=0.5).fit(
-        texts, [i % 2 for i in range(120)]
-    )
-    save(model, tmp_path / "model")
-    tensors = tensors_of(tmp_path / "model")
-    described = json.loads(tensors["description"].tobytes())
-    bound = next(name for name in described["certificate"] if name.endswith("bound"))
-    described["certificate"][bound] = 1e-6
-    text = np.frombuffer(json.dumps(described).encode(), np.uint8)
-    rewritten(tmp_path / "model", tensors | {"description": text})
+    model = pacsent.CertifiedClassifier(pacsent.TextClassifier(None), calibration_size=0.5)
+    save(model.fit(texts, [i % 2 for i in range(120)]), tmp_path / "model")
+    rewritten(tmp_path / "model", {"description": lower_bound})
     with pytest.raises(ValueError, match=r"damaged: .*certificate"):
         load(tmp_path / "model")
     assert [step["ok"] for step in check(tmp_path / "model")][-1] is False
-
-
-# -- replacing ----------------------------------------------------------------------------------
 
 
 def test_saving_over_a_model_replaces_it_even_while_it_is_open(tmp_path):
@@ -253,27 +182,32 @@ def test_saving_over_a_model_replaces_it_even_while_it_is_open(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "home, moment",
-    [
-        (saving, "write_tensors"),
-        (saving, "write_config"),
-        (files, "_move_folder"),
-    ],
+    "home, moment", [(saving, "write_tensors"), (saving, "write_config"), (files, "_move_folder")]
 )
-def test_an_interrupted_save_leaves_the_old_model(tmp_path, monkeypatch, home, moment):
+@pytest.mark.parametrize(
+    "error, message",
+    [
+        (KeyboardInterrupt(), None),
+        (OSError(errno.ENOSPC, "No space left on device"), r"is full: .*model was not saved"),
+    ],
+    ids=["interrupt", "full disk"],
+)
+def test_an_interrupted_save_leaves_the_old_model(
+    tmp_path, monkeypatch, home, moment, error, message
+):
     save(made(5), tmp_path / "model")
 
     def interrupt(*args):
-        raise KeyboardInterrupt
+        raise error
 
     monkeypatch.setattr(home, moment, interrupt)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(type(error), match=message):
         save(made(9), tmp_path / "model", overwrite=True)
     assert load(tmp_path / "model").n_words == 5
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
 
 
-def test_a_failed_second_rename_puts_the_old_model_back(tmp_path, monkeypatch):
+def test_the_old_model_is_put_back_or_the_message_says_where_it_is(tmp_path, monkeypatch):
     save(made(5), tmp_path / "model")
     rename, calls = os.rename, []
 
@@ -287,27 +221,9 @@ def test_a_failed_second_rename_puts_the_old_model_back(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=r"the disk went away"):
         save(made(9), tmp_path / "model", overwrite=True)
     assert load(tmp_path / "model").n_words == 5
-
-
-def test_killed_between_two_renames_the_message_says_where_the_model_is(tmp_path):
-    save(made(5), tmp_path / "model")
-    (tmp_path / "model").rename(tmp_path / ".model.old-1234")
+    (tmp_path / "model").rename(tmp_path / ".model.old-1234")  # as if killed between the two
     with pytest.raises(FileNotFoundError, match=r"interrupted and left the model in .*old-1234"):
         load(tmp_path / "model")
-
-
-def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, monkeypatch):
-    save(made(5), tmp_path / "model")
-
-    def full(path, tensors):
-        Path(path).write_bytes(b"half")
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(saving, "write_tensors", full)
-    with pytest.raises(OSError, match=r"is full: .*model was not saved"):
-        save(made(9), tmp_path / "model", overwrite=True)
-    assert load(tmp_path / "model").n_words == 5
-    assert [p.name for p in tmp_path.iterdir()] == ["model"]
 
 
 def test_a_killed_process_leaves_a_model_that_loads(tmp_path):
@@ -321,64 +237,56 @@ def test_a_killed_process_leaves_a_model_that_loads(tmp_path):
         "while True:\n"
         "    for model in models: save(model, sys.argv[1], overwrite=True)\n"
     )
-    seen = set()
+    command = [sys.executable, "-c", code, str(tmp_path / "model")]
     for wait in (0.0, 0.003, 0.011, 0.017):
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, str(tmp_path / "model")], stdout=subprocess.PIPE
-        )
-        process.stdout.readline()
-        time.sleep(wait)
-        process.kill()
-        process.wait()
-        process.stdout.close()
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            time.sleep(wait)
+            process.kill()
         words = load(tmp_path / "model")
         assert words.n_words in (500, 900)
         assert (words.input_vectors == words.n_words).all()
-        seen.add(words.n_words)
-    assert seen
 
 
-def test_folders_that_may_be_written_to(tmp_path):
+def test_folders_that_may_be_written_to_and_those_that_are_not_ours(tmp_path):
     save(made(5), tmp_path / "a" / "real")  # missing parents are made
     (tmp_path / "link").symlink_to(tmp_path / "a" / "real")
     save(made(9), tmp_path / "link", overwrite=True)
     assert (tmp_path / "link").is_symlink()
     assert load(tmp_path / "a" / "real").n_words == 9
-    (tmp_path / "new").mkdir()
-    save(made(), tmp_path / "new")
-    assert load(tmp_path / "new").n_words == 5
-
-
-def test_a_folder_that_is_not_ours_is_never_touched(tmp_path):
     theirs = tmp_path / "thesis"
     theirs.mkdir()
+    save(made(), theirs)  # into an empty folder
+    assert load(theirs).n_words == 5
+    for path in theirs.iterdir():
+        path.unlink()
     (theirs / "chapter.txt").write_text("words")
     with pytest.raises(ValueError, match=r"exists and is a folder that is not a pacsent model"):
         save(made(), theirs)
     (theirs / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(ValueError, match=r"is not a pacsent model"):
         save(made(), theirs)
-    assert (theirs / "chapter.txt").read_text() == "words"
     with pytest.raises(ValueError, match=r"exists and is a file"):
         save(made(), theirs / "chapter.txt")
+    assert (theirs / "chapter.txt").read_text() == "words"
 
 
-def test_only_what_can_be_saved_is_saved(tmp_path):
-    with pytest.raises(TypeError, match=r"WordVectors or a fitted estimator.* Got dict"):
-        save({}, tmp_path / "model")
-    with pytest.raises(ValueError, match=r"words must be 'copy' or 'reference'. Got 'link'"):
-        save(made(), tmp_path / "model", words="link")
-
-
-# -- damage -------------------------------------------------------------------------------------
-
-
-CONFIGS = {
-    **dict.fromkeys([b"", b"{", b"[]", b"3", b'{"class": "X"}', b"\xff"], "config.json must be"),
-    b"[" * 100_000: "config.json must be",
-    b'{"format_version": 3, "kind": ' + b"[" * 100_000: "config.json must be",
-    b'{"format_version": 4, "pacsent_version": "9.1"}': "Got 4 instead, written by pacsent 9.1",
-}
+def test_only_what_can_be_saved_is_saved(tmp_path, toy_word_vectors, fitted):
+    half = WordVectors(Vocabulary(["a\ud800"]), np.ones((1, 2), dtype=np.float32))
+    unsaved = make_encoder("Average", made(), on_empty="ignore").fit([["word1"]])
+    fitted.lam = print  # which only pickle could keep
+    for model, words, error, message in (
+        ({}, "copy", TypeError, r"WordVectors or a fitted estimator.* Got dict"),
+        (made(), "link", ValueError, r"words must be 'copy' or 'reference'. Got 'link'"),
+        (half, "copy", ValueError, r"valid Unicode to be saved"),
+        (made(training={"x": object()}), "copy", ValueError, r"must be numbers, strings, lists or"),
+        (make_encoder("SIF", toy_word_vectors), "copy", NotFittedError, r"is not fitted"),
+        (unsaved, "reference", ValueError, r"saved to or loaded from a folder"),
+        (fitted, "copy", ValueError, r"the parameter 'lam' of IDFVectorizer must be numbers"),
+    ):
+        with pytest.raises(error, match=message):
+            save(model, tmp_path / "model", words=words)
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_no_model_is_named_in_one_line(tmp_path):
@@ -393,62 +301,39 @@ def test_what_is_no_model_is_named_in_one_line(tmp_path):
     (tmp_path / "other").mkdir()
     refused(tmp_path / "other", r"must be a folder of word vectors: a pacsent model")
     save(made(), tmp_path / "model")
-    (tmp_path / "model" / "model.safetensors").unlink()
+    file = tmp_path / "model" / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    refused(tmp_path / "model", r"model\.safetensors must .* instead\. It is")
+    file.unlink()
     refused(tmp_path / "model", r"model.safetensors is missing")
-    for text, message in CONFIGS.items():
-        (tmp_path / "other" / "config.json").write_bytes(text)
-        with pytest.raises(ValueError, match=message):
-            read_config(tmp_path / "other")
+    (tmp_path / "model" / "config.json").write_bytes(b"[" * 100_000)
+    refused(tmp_path / "model", "config.json must be")
+    newer = '{"format_version": 4, "pacsent_version": "9.1"}'
+    (tmp_path / "model" / "config.json").write_text(newer)
+    refused(tmp_path / "model", "Got 4 instead, written by pacsent 9.1")
 
 
-def with_nan(array):
-    array[1, 1] = np.nan
-    return array
-
-
-# tensor, what becomes of it, and the message when the model is opened and used
-DAMAGED_TENSORS = [
-    ("vocabulary.word_offsets", lambda a: a[:-1], r"word_offsets must go from 0"),
-    ("vocabulary.counts", lambda a: a + 0.5, r"counts must be .*at least 0. Got \[50.5"),
-    ("vocabulary.counts", np.negative, r"counts must be .*at least 0. Got -50"),
-    ("vocabulary.counts", lambda a: a[:-1], r"counts must have one number for each of the 5"),
-    ("input_vectors", lambda a: None, r"has no input_vectors"),
-    ("input_vectors", lambda a: a[:-1], r"n_words is 4 in its table, 5 in config.json"),
-    ("input_vectors", with_nan, r"input_vectors must be finite numbers.*row 1 \('word1'\)"),
-    ("output_vectors", with_nan, r"output_vectors must be finite numbers.*row 1 \('word1'\)"),
-    ("output_vectors", lambda a: a[:, 1:], r"output_vectors must be as wide"),
-    ("subword_vectors", with_nan, r"subword_vectors must be finite numbers"),
-]
-
-
-@pytest.mark.parametrize(("name", "damage", "message"), DAMAGED_TENSORS)
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("vocabulary.word_offsets", lambda a: a[:-1], "word_offsets must go from 0"),
+        ("vocabulary.counts", lambda a: a + 0.5, r"counts must be .*at least 0. Got \[50.5"),
+        ("vocabulary.counts", lambda a: a[:-1], "counts must have one number for each of the 5"),
+        ("input_vectors", lambda a: None, "has no input_vectors"),
+        ("input_vectors", lambda a: a[:-1], "n_words is 4 in its table, 5 in config.json"),
+        ("input_vectors", lambda a: a * np.nan, r"input_vectors must be finite .*row 0 \('word0'"),
+        ("output_vectors", lambda a: a * np.nan, "output_vectors must be finite numbers"),
+        ("output_vectors", lambda a: a[:, 1:], "output_vectors must be as wide"),
+        ("subword_vectors", lambda a: a * np.nan, "subword_vectors must be finite numbers"),
+    ],
+)
 def test_tensors_that_are_wrong_behind_right_checksums_are_named(tmp_path, name, damage, message):
     save(made(subwords=Subwords(np.ones((11, 3), np.float32), 2, 4)), tmp_path / "model")
-    tensors = tensors_of(tmp_path / "model")
-    tensors[name] = damage(tensors[name])
-    rewritten(
-        tmp_path / "model", {n: tensor for n, tensor in tensors.items() if tensor is not None}
-    )
+    rewritten(tmp_path / "model", {name: damage})
     with pytest.raises(ValueError, match=message):
         words = load(tmp_path / "model")
         assert words.counts.sum() and words.roles() and words.input("unseen").size
     assert check(tmp_path / "model")[-1]["ok"] is False
-
-
-def test_every_truncation_of_the_tensors_is_one_clear_line(tmp_path):
-    save(made(3, 2), tmp_path / "model")
-    file = tmp_path / "model" / "model.safetensors"
-    whole = file.read_bytes()
-    for cut in range(len(whole)):
-        file.write_bytes(whole[:cut])
-        with pytest.raises(
-            ValueError, match=r"model\.safetensors must .* instead\. It is"
-        ) as error:
-            load(tmp_path / "model")
-        assert "\n" not in str(error.value)
-    file.write_bytes(whole + b"x")
-    with pytest.raises(ValueError, match=r"bytes long, as its header says"):
-        load(tmp_path / "model")
 
 
 def test_a_header_that_lies_is_refused(tmp_path):
@@ -457,39 +342,21 @@ def test_a_header_that_lies_is_refused(tmp_path):
         {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]},
         {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]},
         {"dtype": "F32", "shape": [-1], "data_offsets": [4, 0]},
-        {"dtype": "F32", "shape": 1, "data_offsets": [0, 4]},
-        {"dtype": "F32", "shape": [1]},
         7,
     ):
         text = json.dumps({"a": entry}).encode()
         file.write_bytes(len(text).to_bytes(8, "little") + text + b"\0\0\0\0")
         with pytest.raises(ValueError, match=r"must have a safetensors header"):
             storage.read_tensors(file)
-    file.write_bytes((1).to_bytes(8, "little") + b"{")
-    with pytest.raises(ValueError, match=r"must have a safetensors header"):
+    storage.write_tensors(file, {"a": np.ones(3)})
+    file.write_bytes(file.read_bytes() + b"x")
+    with pytest.raises(ValueError, match=r"bytes long, as its header says"):
         storage.read_tensors(file)
 
 
-@pytest.mark.parametrize("tensor", ["vocabulary.word_offsets", "vocabulary.hash_table"])
-def test_flipped_bits_where_words_begin_are_found_by_check_and_never_crash(
-    tmp_path, monkeypatch, tensor
+def test_an_edited_description_and_words_of_another_model_are_noticed(
+    tmp_path, fitted, toy_word_vectors
 ):
-    monkeypatch.setattr(vectors, "_MIN_HASHED_WORDS", 1)
-    save(made(300, 2), tmp_path / "model")
-    file = tmp_path / "model" / "model.safetensors"
-    whole = file.read_bytes()
-    array = storage.read_tensors(file)[tensor]
-    start = whole.index(array.tobytes())
-    for place in range(start + 16, start + array.nbytes - 16, array.nbytes // 6):
-        damaged = bytearray(whole)
-        damaged[place] ^= 1 << 6
-        file.write_bytes(damaged)
-        assert {"model.safetensors"} <= {s["what"] for s in check(file.parent) if not s["ok"]}
-        with contextlib.suppress(ValueError):
-            load(tmp_path / "model").vocabulary.encode(["word3 word4"])
-
-
-def test_an_edited_description_is_refused(tmp_path, fitted):
     save(fitted, tmp_path / "model")
     file = tmp_path / "model" / "config.json"
     text = file.read_text()
@@ -498,48 +365,33 @@ def test_an_edited_description_is_refused(tmp_path, fitted):
         load(tmp_path / "model")
     file.write_text(json.dumps(json.loads(text)))  # only the white space differs
     assert load(tmp_path / "model").lam == 2.5
-
-
-def test_words_of_another_model_are_noticed(tmp_path, fitted, toy_word_vectors):
-    import shutil
-
-    other = WordVectors(
-        toy_word_vectors.vocabulary, toy_word_vectors.output_vectors, toy_word_vectors.input_vectors
-    )
-    save(fitted, tmp_path / "model")
-    save(other, tmp_path / "other")
-    shutil.rmtree(tmp_path / "model" / "words")
-    shutil.copytree(tmp_path / "other", tmp_path / "model" / "words")
+    tables = toy_word_vectors.output_vectors, toy_word_vectors.input_vectors
+    other = WordVectors(toy_word_vectors.vocabulary, *tables)
+    save(other, tmp_path / "model" / "words", overwrite=True)
     with pytest.raises(ValueError, match=r"words must hold the word vectors that were saved with"):
         load(tmp_path / "model")
     with pytest.raises(ValueError, match=r"must be the ones it was fitted with .*Got others"):
         load(tmp_path / "model", word_vectors=other)
 
 
-DAMAGED_STATES = [  # of an estimator: tensors or settings, and the message
-    ({"idf": lambda a: a[:-1]}, {}, "model is damaged: idf "),
-    ({"idf": lambda a: a.astype(np.int64)}, {}, "model is damaged: idf "),
-    ({"idf": lambda a: a * np.nan}, {}, "model is damaged: idf "),
-    ({"idf": lambda a: None}, {}, "model is damaged: it has no idf"),
-    ({"fit_report": lambda a: np.zeros(2)}, {}, "model is damaged: fit_report "),
-    ({"fingerprint.counts": lambda a: a[:2]}, {}, "model is damaged: fingerprint.counts "),
-    ({}, {"lam": -1}, "model is damaged: .*lam.* must b"),
-    ({}, {"lam": "2"}, "model is damaged: .*lam.* must b"),
-    ({}, {"batch_size": 0}, "model is damaged: .*batch_size.* must b"),
-    ({}, {"unheard_of": 1}, "parameters that .* does not take"),
-]
-
-
-@pytest.mark.parametrize(("changes", "parameters", "message"), DAMAGED_STATES)
+@pytest.mark.parametrize(
+    ("changes", "parameters", "message"),
+    [
+        ({"idf": lambda a: a[:-1]}, {}, "model is damaged: idf "),
+        ({"idf": lambda a: a * np.nan}, {}, "model is damaged: idf "),
+        ({"idf": lambda a: None}, {}, "model is damaged: it has no idf"),
+        ({"fit_report": lambda a: np.zeros(2)}, {}, "model is damaged: fit_report "),
+        ({"fingerprint.counts": lambda a: a[:2]}, {}, "model is damaged: fingerprint.counts "),
+        ({}, {"lam": -1}, "model is damaged: .*lam.* must b"),
+        ({}, {"unheard_of": 1}, "parameters that .* does not take"),
+    ],
+)
 def test_a_state_that_breaks_the_rules_of_its_estimator_is_refused(
     tmp_path, fitted, changes, parameters, message
 ):
     save(fitted, tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
-    tensors = tensors_of(tmp_path / "model")
-    tensors |= {name: change(tensors.get(name)) for name, change in changes.items()}
-    kept = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-    rewritten(tmp_path / "model", kept, parameters=config["parameters"] | parameters)
+    rewritten(tmp_path / "model", changes, parameters=config["parameters"] | parameters)
     with pytest.raises(ValueError, match=message):
         load(tmp_path / "model")
 
@@ -564,12 +416,8 @@ def test_the_hash_table_is_that_of_its_version():
     """Saved tables are used as they are: if this fails, HASH_TABLE_VERSION must go up."""
     table = Vocabulary(["film", "good", "café", "日本"]).arrays()["hash_table"]
     assert vectors.HASH_TABLE_VERSION == 2
-    assert (
-        hashlib.sha256(np.ascontiguousarray(table).tobytes()).hexdigest()[:16] == "00e24959866e0fb7"
-    )
-
-
-# -- under version control ----------------------------------------------------------------------
+    digest = hashlib.sha256(np.ascontiguousarray(table).tobytes()).hexdigest()
+    assert digest.startswith("00e24959866e0fb7")
 
 
 def test_the_model_under_version_control_loads():
@@ -597,30 +445,23 @@ def test_every_module_registers_what_the_table_says():
     assert registry.find("kind", "os.system") is None
 
 
-def test_word_vectors_and_vocabularies_are_frozen(toy_word_vectors):
-    for name in ("vocabulary", "input_vectors", "output_vectors", "training", "subwords"):
-        with pytest.raises(AttributeError, match=r"no setter|can't set"):
-            setattr(toy_word_vectors, name, None)
-    for name in ("words", "counts", "normalise", "unknown", "index"):
-        with pytest.raises(AttributeError, match=r"no setter|can't set"):
-            setattr(toy_word_vectors.vocabulary, name, None)
-
-
-# -- fitted estimators --------------------------------------------------------------------------
-
-
 @pytest.fixture
 def fitted(toy_word_vectors, tiny_corpus):
-    from pacsent import make_encoder
-
     vectorizer = make_encoder("PB-IDF-L2", toy_word_vectors, lam=2.5, on_empty="ignore")
     return vectorizer.fit(tiny_corpus)
 
 
-@pytest.mark.parametrize("words", ["copy", "reference"])
-def test_a_fitted_estimator_comes_back_as_it_was(tmp_path, fitted, tiny_corpus, words):
+@pytest.mark.filterwarnings("ignore")  # ten sentences are few
+@pytest.mark.parametrize(
+    "method, words", [*((method, "copy") for method in METHODS), ("PB-IDF-L2", "reference")]
+)
+def test_a_fitted_estimator_comes_back_as_it_was(
+    tmp_path, toy_word_vectors, tiny_corpus, method, words
+):
+    fitted = make_encoder(method, toy_word_vectors).fit(tiny_corpus)
     save(fitted.word_vectors, tmp_path / "vectors")
     save(fitted, tmp_path / "model", words=words)
+    assert (tmp_path / "model" / "words").exists() == (words == "copy")
     again = load(tmp_path / "model")
     assert type(again) is type(fitted)
     mine, theirs = again.get_params(deep=False), fitted.get_params(deep=False)
@@ -628,39 +469,10 @@ def test_a_fitted_estimator_comes_back_as_it_was(tmp_path, fitted, tiny_corpus, 
     assert mine == theirs
     for found, expected in zip(again.posterior(tiny_corpus), fitted.posterior(tiny_corpus)):
         assert_array_equal(found, expected)
-    assert (tmp_path / "model" / "words").exists() == (words == "copy")
-
-
-def test_every_method_can_be_saved(tmp_path, toy_word_vectors):
-    from pacsent import make_encoder
-    from pacsent.encoders import METHODS
-
-    X = ["good film", "quiet film film", "film good quiet"]
-    for method in METHODS:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # three sentences are few
-            vectorizer = make_encoder(method, toy_word_vectors).fit(X)
-            save(vectorizer, tmp_path / method)
-            again = load(tmp_path / method)
-            assert_array_equal(again.transform(X), vectorizer.transform(X), err_msg=method)
-
-
-def test_an_unfitted_estimator_is_refused(tmp_path, toy_word_vectors):
-    from sklearn.exceptions import NotFittedError
-
-    from pacsent import make_encoder
-
-    with pytest.raises(NotFittedError, match=r"is not fitted"):
-        save(make_encoder("Average", toy_word_vectors), tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_word_vectors_in_memory_can_be_given_instead_of_opened(tmp_path, fitted):
-    save(fitted, tmp_path / "model")
     again = load(tmp_path / "model", word_vectors=fitted.word_vectors)
     assert again.word_vectors is fitted.word_vectors
     with pytest.raises(ValueError, match=r"word_vectors is for loading an estimator"):
-        load(tmp_path / "model" / "words", word_vectors=fitted.word_vectors)
+        load(tmp_path / "vectors", word_vectors=fitted.word_vectors)
 
 
 def test_a_reference_to_moved_or_changed_vectors_is_noticed(tmp_path, fitted):
@@ -679,57 +491,26 @@ def test_a_reference_to_moved_or_changed_vectors_is_noticed(tmp_path, fitted):
             load(tmp_path / "model")
 
 
-def test_a_reference_needs_vectors_that_were_saved(tmp_path, tiny_corpus):
-    from pacsent import make_encoder
-
-    vectorizer = make_encoder("Average", made(), on_empty="ignore").fit([["word1"]])
-    with pytest.raises(ValueError, match=r"saved to or loaded from a folder"):
-        save(vectorizer, tmp_path / "model", words="reference")
-
-
 def test_a_class_we_do_not_have_is_never_looked_for_elsewhere(tmp_path, fitted):
     save(fitted, tmp_path / "model")
-    for name in ("os.system", "WordVectors2", "np", "check_random_state", "__import__"):
-        rewritten(tmp_path / "model", **{"class": name})
-        with pytest.raises(ValueError, match=r"which this pacsent .*does not have"):
-            load(tmp_path / "model")
-        rewritten(tmp_path / "model", kind=name)
-        with pytest.raises(ValueError, match=r"which this pacsent .*does not have"):
-            load(tmp_path / "model")
-        rewritten(tmp_path / "model", kind="SentenceVectorizer")
-
-
-def test_a_parameter_that_only_pickle_could_keep_is_refused(tmp_path, fitted):
-    fitted.lam = print
-    with pytest.raises(ValueError, match=r"the parameter 'lam' of IDFVectorizer must be numbers"):
-        save(fitted, tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
-
-
-# -- check --------------------------------------------------------------------------------------
+    for field in ("class", "kind"):
+        for name in ("os.system", "WordVectors2", "np", "check_random_state", "__import__"):
+            rewritten(tmp_path / "model", **{field: name})
+            with pytest.raises(ValueError, match=r"which this pacsent .*does not have"):
+                load(tmp_path / "model")
 
 
 def run_check(*arguments):
-    from click.testing import CliRunner
-
-    from pacsent.cli import cli
-
     return CliRunner().invoke(cli, ["verify", *map(str, arguments)])
 
 
-def test_check_says_that_a_model_is_sound(tmp_path, fitted):
+def test_check_finds_a_flipped_bit_in_every_file_of_a_sound_model(tmp_path, fitted):
     save(fitted, tmp_path / "model")
     done = run_check(tmp_path / "model")
     assert done.exit_code == 0 and "DAMAGED" not in done.output
     for what in ("config.json", "model.safetensors", "words/config.json", "words/vocabulary.tsv"):
         assert f"ok       {what}: " in done.output
-    assert "4 words found, all numbers finite" in done.output
-    found = json.loads(run_check(tmp_path / "model", "--json").output)
-    assert found["verified"] and {step["ok"] for step in found["checks"]} == {True}
-
-
-def test_check_finds_a_flipped_bit_in_every_file(tmp_path, fitted):
-    save(fitted, tmp_path / "model")
+    assert "4 words report, all numbers finite" in done.output
     files = [path for path in sorted((tmp_path / "model").rglob("*")) if path.is_file()]
     assert len(files) == 5
     for file in files:
@@ -740,8 +521,9 @@ def test_check_finds_a_flipped_bit_in_every_file(tmp_path, fitted):
             file.write_bytes(damaged)
             done = run_check(tmp_path / "model", "--json")
             assert done.exit_code == 1, (file, place)
-            found = json.loads(done.output)
-            assert not found["verified"]
-            assert all("\n" not in step["found"] for step in found["checks"])
+            report = json.loads(done.output)
+            assert not report["verified"]
+            assert all("\n" not in step["found"] for step in report["checks"])
         file.write_bytes(whole)
-    assert run_check(tmp_path / "model").exit_code == 0
+    report = json.loads(run_check(tmp_path / "model", "--json").output)
+    assert report["verified"] and {step["ok"] for step in report["checks"]} == {True}
