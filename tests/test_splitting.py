@@ -5,6 +5,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.datasets import load_banking
@@ -37,7 +41,9 @@ def changed(rng, text):
     return " ".join(words)
 
 
-# ---- units -------------------------------------------------------------------------------------
+def certify(texts, labels, seed, size="auto", groups=None):
+    model = CertifiedClassifier(TextClassifier(None), calibration_size=size, random_state=seed)
+    return model.fit(texts, labels, groups=groups)
 
 
 def edits(a, b):
@@ -99,17 +105,17 @@ def test_templates_do_not_chain_short_texts_into_one_cluster():
     assert np.unique(text_units(paraphrase)).size == 2  # not found: other words
 
 
-def test_rows_of_arrays_and_matrices_are_units_where_they_are_equal():
-    from scipy import sparse
-
+def test_rows_of_arrays_and_tables_of_texts_have_units_too():
     X = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 0.0]])
-    assert (
-        dependent_clusters(X).tolist()
-        == dependent_clusters(sparse.csr_matrix(X)).tolist()
-        == [0, 1, 0]
-    )
+    for rows in (X, sparse.csr_matrix(X)):
+        assert dependent_clusters(rows).tolist() == [0, 1, 0]
     assert dependent_clusters([]).size == 0
     assert text_units(["one text"]).tolist() == [0]
+    texts = ["a dull film with no plot", "A dull film with no plot!", "so very good", "quiet"]
+    table = pytest.importorskip("pandas").DataFrame({"body": texts})
+    assert dependent_clusters(table).tolist() == dependent_clusters(texts).tolist()
+    labels = ["a", "b", "a", "b"]
+    assert certify_predictions(labels, labels, texts=texts).verify(labels, table, labels)
 
 
 def test_splits_keep_units_together_and_do_not_depend_on_their_names():
@@ -122,13 +128,8 @@ def test_splits_keep_units_together_and_do_not_depend_on_their_names():
     assert hold_out(units, 0.25).seed != hold_out(units, 0.25).seed
     rows = one_row_per_cluster(units, seed=1)
     assert sorted(units[rows]) == list(range(60))
-    assert (
-        np.bincount(np.concatenate([one_row_per_cluster(units, s) for s in range(90)]) % 3).min()
-        > 1500
-    )
-
-
-def test_groups_are_held_out_as_wholes_or_not_at_all():
+    drawn_rows = np.concatenate([one_row_per_cluster(units, seed) for seed in range(90)])
+    assert np.bincount(drawn_rows % 3).min() > 1500
     groups = np.repeat(np.arange(40), 5)
     found = hold_out(np.arange(200), 0.5, seed=0, groups=groups)
     assert found.scope == "groups"
@@ -147,14 +148,6 @@ def test_the_share_follows_the_number_of_units():
         hold_out(np.arange(9), 0.5, seed=-1)
 
 
-# ---- the audit: every text twice ---------------------------------------------------------------
-
-
-def certified(texts, labels, seed):
-    model = CertifiedClassifier(TextClassifier(None), calibration_size=0.4, random_state=seed)
-    return model.fit(texts, labels)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["one word changed", "copies"])
 def test_every_text_twice_does_not_break_the_bound(how):
@@ -166,7 +159,7 @@ def test_every_text_twice_does_not_break_the_bound(how):
         twins = texts if how == "copies" else [changed(rng, text) for text in texts]
         both, y = [*texts, *twins], np.tile(labels, 2)
         new, expected = drawn(rng, 1000, noise=0.4)
-        model = certified(both, y, seed)
+        model = certify(both, y, seed, 0.4)
         found = model.certificate_
         assert found.n == 24 and found.n_duplicates == 24
         assert "24 further texts repeat" in str(found)
@@ -200,34 +193,25 @@ def test_a_guarantee_for_new_groups_and_one_that_is_not():
     groups = np.repeat(np.arange(40), 8)
     texts = [f"{t} author{g} writes{g}" for g, t in zip(groups, drawn(rng, 320)[0])]
     labels = np.array(["no", "yes"])[of_group[groups]]
-    model = CertifiedClassifier(TextClassifier(None), calibration_size=0.4, random_state=0)
-    new_groups = copy.copy(model).fit(texts, labels, groups=groups).certificate_
-    same = copy.copy(model).fit(texts, labels).certificate_
+    model = certify(texts, labels, 0, 0.4, groups)
+    new_groups = model.certificate_
+    same = certify(texts, labels, 0, 0.4).certificate_
     assert (new_groups.scope, new_groups.n) == ("groups", 16)
     assert "texts of new groups" in new_groups.summary()
     assert same.bound < 0.1 < 0.4 < new_groups.bound
+    assert new_groups.verify(model, texts, labels, groups=groups)
+    assert model.calibration_.labels.size == 16  # one text of each group
     # 10 of 20 groups would be enough, 4 are not: texts of all groups are held out
-    few = CertifiedClassifier(TextClassifier(None), calibration_size=0.2, random_state=0)
-    few.fit(texts, labels, groups=groups // 2)
+    few = certify(texts, labels, 0, 0.2, groups // 2)
     assert (few.certificate_.scope, few.certificate_.n_groups) == ("same groups", 20)
     assert "NOT a guarantee for new groups" in few.certificate_.summary()
     assert few.certificate_.verify(few, texts, labels, groups=groups // 2)
-    again = copy.copy(model).fit(texts, labels, groups=groups)
-    assert again.certificate_.verify(again, texts, labels, groups=groups)
-    assert again.calibration_.labels.size == 16  # one text of each group
-
-
-# ---- what verify notices -----------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def fitted():
     texts, labels = drawn(np.random.default_rng(7), 160)
-    return (
-        CertifiedClassifier(TextClassifier(None), random_state=3).fit(texts, labels),
-        texts,
-        labels,
-    )
+    return certify(texts, labels, 3), texts, labels
 
 
 def test_a_certificate_is_checked_with_its_model_and_texts(fitted):
@@ -252,15 +236,11 @@ def test_what_is_not_the_certified_model_or_text_is_refused(fitted):
         setattr(negated.estimator_, name, -getattr(negated.estimator_, name))
     nudged = copy.deepcopy(model)
     nudged.estimator_.intercept_ = nudged.estimator_.intercept_ * (1 + 1e-9)
-    other = CertifiedClassifier(TextClassifier(None), random_state=4).fit(texts, labels)
+    other = certify(texts, labels, 4)
     fewer = dataclasses.replace(certificate, n_errors=0, bound=upper_limit(0, certificate.n, 0.05))
     assert fewer.verify()  # it is not impossible by itself
     for stated, given, message in (
-        (
-            certificate,
-            (negated, texts, labels),
-            "The (predictions|model) must be what was certified",
-        ),
+        (certificate, (negated, texts, labels), "The (predictions|model) must be what was cert"),
         (certificate, (nudged, texts, labels), "The model must be what was certified"),
         (certificate, (other, texts, labels), "must be what was certified"),
         (certificate, (model, texts, labels[::-1]), "The labels must be what was certified"),
@@ -275,12 +255,6 @@ def test_what_is_not_the_certified_model_or_text_is_refused(fitted):
 
 
 def test_a_foreign_model_and_bare_predictions_are_checked_by_what_they_say(fitted):
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-
-    from pacsent.guarantees import certify_predictions
-
     _, texts, labels = fitted
     model = make_pipeline(TfidfVectorizer(), LogisticRegression())
     certificate = CertifiedClassifier(model, random_state=0).fit(texts, labels)
@@ -291,15 +265,3 @@ def test_a_foreign_model_and_bare_predictions_are_checked_by_what_they_say(fitte
     assert plain.verify(said, texts, labels)
     with pytest.raises(ValueError, match="The predictions must be what was certified"):
         plain.verify(labels, texts, labels)
-
-
-def test_a_table_with_one_column_of_texts_is_its_texts():
-    pd = pytest.importorskip("pandas")
-    texts = ["a dull film with no plot", "A dull film with no plot!", "so very good", "quiet"]
-    assert (
-        dependent_clusters(pd.DataFrame({"body": texts})).tolist()
-        == dependent_clusters(texts).tolist()
-    )
-    labels = ["a", "b", "a", "b"]
-    certificate = certify_predictions(labels, labels, texts=texts)
-    assert certificate.verify(labels, pd.DataFrame({"body": texts}), labels)
