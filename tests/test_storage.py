@@ -510,7 +510,7 @@ def test_check_finds_a_flipped_bit_in_every_file_of_a_sound_model(tmp_path, fitt
     assert done.exit_code == 0 and "DAMAGED" not in done.output
     for what in ("config.json", "model.safetensors", "words/config.json", "words/vocabulary.tsv"):
         assert f"ok       {what}: " in done.output
-    assert "4 words report, all numbers finite" in done.output
+    assert "4 words found, all numbers finite" in done.output
     files = [path for path in sorted((tmp_path / "model").rglob("*")) if path.is_file()]
     assert len(files) == 5
     for file in files:
