@@ -7,6 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent._kernels.half_precision import HALF_PRECISION
+from pacsent.text.normalise import tokenise_paper
+from pacsent.words import Vocabulary, encode_bytes, text_encoding
 from reference.text_reference import count_dropped
 
 intrinsics = pytest.importorskip("pacsent._kernels.intrinsics")
@@ -39,8 +41,7 @@ def test_pooled_rows_are_the_weighted_sums(rng, encoded, dtype, weighted, add):
     for s, words in enumerate(rows(ids, offsets)):
         expected[s] += scale[s] * (used[words, None] * table[words].astype(float)).sum(axis=0)
     if dtype == np.float16:
-        bits = HALF_PRECISION
-        table = table.view(np.uint16) if bits else table.astype(np.float32)
+        table = table.view(np.uint16) if HALF_PRECISION else table.astype(np.float32)
     given = weights if weighted else weights[:0]
     sentences.pool_rows(ids, offsets, table, given, scale, out, add)
     assert_allclose(out, expected, rtol=1e-12 if wide == np.float64 else 1e-4, atol=1e-5)
@@ -60,9 +61,6 @@ def test_every_half_precision_number_is_widened_exactly():
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 2113])
 def test_words_are_found_across_blocks_and_pieces_of_any_bytes(rng, size):
-    from pacsent.text.normalise import tokenise_paper
-    from pacsent.words import Vocabulary, encode_bytes
-
     likely = np.frombuffer(b"abzAZ019 @[`{/:\xe4\xff", dtype=np.uint8)
     blocks = [
         rng.choice(likely, size),
@@ -90,8 +88,6 @@ def test_words_are_found_across_blocks_and_pieces_of_any_bytes(rng, size):
 @pytest.mark.parametrize("normalise", ["paper", "unicode"])
 @pytest.mark.parametrize("unknown", ["drop", "pieces"])
 def test_encoding_by_the_dict_gives_the_compiled_ids(rng, monkeypatch, normalise, unknown):
-    from pacsent.words import text_encoding, vocabulary
-
     words = ["film", "good", "a", "bad", "don't", "naïve", "0", "one", "supercalifragilistic"]
     joins = [" ", "  ", ", ", "!", "-"]
     texts = [
@@ -99,7 +95,7 @@ def test_encoding_by_the_dict_gives_the_compiled_ids(rng, monkeypatch, normalise
         for n in rng.integers(0, 30, 20)
     ]
     names = dict.fromkeys([*words[:4], *"abcdefgh", "##d", "##o", "##ne"])
-    known = vocabulary.Vocabulary(list(names), normalise=normalise, unknown=unknown)
+    known = Vocabulary(list(names), normalise=normalise, unknown=unknown)
     by_dict = known.encode(texts)
     monkeypatch.setattr(text_encoding, "_MAX_DICT_CHARACTERS", -1)
     for expected, compiled in zip(by_dict, known.encode(texts)):
