@@ -437,8 +437,7 @@ def test_word_vectors_remember_how_they_were_made(corpus):
 
 def run_command(*arguments):
     command = [sys.executable, "-m", "pacsent", *map(str, arguments)]
-    pipe, null = subprocess.PIPE, subprocess.DEVNULL
-    return subprocess.Popen(command, stdout=null, stderr=pipe, text=True)
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.fixture(scope="module")
