@@ -19,7 +19,7 @@ import numpy as np
 
 import pacsent
 from pacsent import guarantees
-from pacsent.guarantees.delta import divide_delta
+from pacsent.guarantees.delta import confidence, divide_delta
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import is_count
 from pacsent.maths.means import betting
@@ -132,8 +132,8 @@ class Certificate(ABC):
 
     @property
     def confidence(self) -> str:
-        """1 - delta in per cent."""
-        return f"{100 * (1 - self.delta):g} %"
+        """1 - delta in per cent, rounded down."""
+        return confidence(self.delta)
 
     @property
     @abstractmethod

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from pacsent.classify.inputs import counted
 from pacsent.guarantees import independence
 from pacsent.guarantees.certificate import CountCertificate
-from pacsent.guarantees.delta import divide_delta
+from pacsent.guarantees.delta import confidence, divide_delta
 from pacsent.guarantees.error_bounds import unseen, unseen_rows
 from pacsent.guarantees.samples import predict_any, samples_for, select_rows
 from pacsent.maths.binomial import mcnemar, two_sided_limits
@@ -303,7 +303,7 @@ class Comparison:
                 f"the errors of b and a differ by {rounded_down(low)} to {rounded_up(high)} "
                 f"{observed}: these texts are too few to say which is better."
             )
-        text = f"With {100 * (1 - self.delta):g} % confidence, {verdict}"
+        text = f"With {confidence(self.delta)} confidence, {verdict}"
         if self.n_duplicates:
             text += f"\n{self.n_duplicates:,} further texts repeat these and were not counted."
         return f"{text}\nNote: {self.note}." if self.note else text

@@ -333,7 +333,8 @@ class TextCheck:
         n_quantities = 1 + self.classifier.classes_.size + (3 if are_texts else 0)
         noticed = _SHIFTS[best >= np.log(n_quantities * len(gains) / _ALPHA)]
         if not noticed.size:
-            message = f"Not checked: {n:,} texts are too few to compare with the calibration set."
+            texts_are = "text is" if n == 1 else "texts are"
+            message = f"Not checked: {n:,} {texts_are} too few to compare with the calibration set."
             return TextComparison(None, message, n)
         message = (
             f"Checked: no difference found in {n:,} texts (a shift of a quantity by "

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from pacsent.files import replacing
+from pacsent.guarantees.delta import confidence
 from pacsent.maths.rounding import percent, rounded_up
 from pacsent.optional import install_hint
 from pacsent.paper.evaluation import score_text
@@ -180,8 +181,8 @@ def findings(results: Sequence[dict]) -> list[str]:
         risks = [(realized_risk(r), r["risk_bound"]) for r in certificates]
         kept = [risk <= bound for risk, bound in risks if risk is not None]
         sentence = (
-            f"With {100 * (1 - best['delta']):g}% confidence, {best['label']}'s vectors "
-            "distinguish words of a new document from random words with at most "
+            f"With {confidence(best['delta']).replace(' ', '')} confidence, {best['label']}'s "
+            "vectors distinguish words of a new document from random words with at most "
             f"{percent(best['risk_bound'])} errors (guessing: 50%)"
         )
         realized = realized_risk(best)

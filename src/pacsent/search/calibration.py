@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pacsent.guarantees.delta import confidence
 from pacsent.maths.binomial import n_needed, rank_for_sets
 from pacsent.maths.checks import check_probability
 
 # Fractions of the error and of delta for the floor, below which no text answers a query. The other
 # part decides how many hits there are. Chosen by simulation with 500 queries.
-_FLOOR_ERROR, _FLOOR_DELTA = 0.15, 0.2
+FLOOR_ERROR, FLOOR_DELTA = 0.15, 0.2
 
 
 class CalibrationQueries(NamedTuple):
@@ -51,11 +52,11 @@ class ThresholdRule(NamedTuple):
         """
         check_probability("guarantee", guarantee)
         check_probability("delta", delta)
-        n, sure = queries.best.size, f"{100 * (1 - delta):g} %"
+        n, sure = queries.best.size, confidence(delta)
         finite = np.isfinite(queries.right)
         gaps = np.full(n, np.inf)
         gaps[finite] = queries.best[finite] - queries.right[finite]
-        floor_error, floor_delta = _FLOOR_ERROR * (1 - guarantee), _FLOOR_DELTA * delta
+        floor_error, floor_delta = FLOOR_ERROR * (1 - guarantee), FLOOR_DELTA * delta
         floor_rank = rank_for_sets(n, floor_error, floor_delta)
         if floor_rank is None:  # by the number of queries alone, so that no data choose
             floor_error = floor_delta = 0.0
