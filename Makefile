@@ -86,7 +86,7 @@ hostile: $(DEV) ## more than a thousand wrong calls, commands, folders and signa
 
 bench: $(DEV)  ## every benchmark with its baselines (installs the baselines; takes a while)
 	$(PIP) -e '.[bench,serve]'
-	for job in cold train encode solve before_after certify search serve simulate table_time english encoders classify classify_bounds guarantees labels languages targets multilingual own_language scale train_gpu; do \
+	for job in cold train encode solve before_after certify search serve simulate english encoders classify classify_bounds guarantees labels languages targets multilingual own_language scale train_gpu; do \
 	    $(BIN)/python benchmarks/$$job.py --save || exit 1; done
 
 pages: $(DEV)  ## regenerate the pages that are made from result files

@@ -60,10 +60,6 @@ def quiet(name, words, **params):
     return make_encoder(name, words, on_empty="ignore", **params)
 
 
-# ------------------------------------------------------------------------------------------------
-# sizes
-# ------------------------------------------------------------------------------------------------
-
 SIZES = [
     {"n_words": 120_000, "n_dims": 300, "bits": 8},
     {"n_words": 20_000, "n_dims": 256, "bits": 8},
@@ -90,7 +86,7 @@ def products_kept(full, words) -> float:
     return float(1 - np.mean((truth - found) ** 2) / truth.var())
 
 
-def sizes(data) -> dict:
+def sizes(data):
     full = full_tables(data / "english")
     pairs, subj, news = (datasets.load(name, data) for name in ("stsb", "subj", "20news"))
     subj = subj.split(0)
@@ -124,16 +120,8 @@ def sizes(data) -> dict:
             }
         )
         print(rows[-1], flush=True)
-    return {
-        "rows": rows,
-        "title": "The English model: size against quality",
-        "summary": {"chosen": ", ".join(f"{key} {value}" for key, value in SETTINGS.items())},
-    }
-
-
-# ------------------------------------------------------------------------------------------------
-# retrieval
-# ------------------------------------------------------------------------------------------------
+    summary = {"chosen": ", ".join(f"{key} {value}" for key, value in SETTINGS.items())}
+    return rows, "The English model: size against quality", summary
 
 
 class _LogRank:
@@ -150,7 +138,7 @@ class _LogRank:
         return (counts @ self.table) / n[:, None].astype(np.float32)
 
 
-def retrieval(data) -> dict:
+def retrieval(data):
     from pacsent.paper.method_rows import ROWS, Texts, features
 
     pairs, news = datasets.load("stsb", data), datasets.load("20news", data)
@@ -170,40 +158,25 @@ def retrieval(data) -> dict:
         print(row, flush=True)
 
     for where, words in tables.items():
-        for name in (
-            "Average",
-            "PB-L2",
-            "SIF",
-            "uSIF",
-            "SIF-sum",
-            "concat",
-            "weights log(1 + rank)",
-        ):
-            if name.startswith("weights"):
-                vectorizer = _LogRank(words)
-            else:
-                vectorizer = quiet(name, words).fit([])
+        methods = ("Average", "PB-L2", "SIF", "uSIF", "SIF-sum", "concat")
+        encoders = {name: quiet(name, words).fit([]) for name in methods}
+        encoders["weights log(1 + rank)"] = _LogRank(words)
+        for name, vectorizer in encoders.items():
             base, queries = map(vectorizer.transform, (news.train_texts, news.test_texts))
             add(where, name, base, queries, similarity(vectorizer.transform, pairs, "test"))
     made = features(ROWS["tf-idf"], Texts(None, news.train_texts, news.test_texts))
     add("none", "tf-idf", made.train, made.test)
     best = next(r for r in rows if r["method"] == "SIF-sum")
-    return {
-        "rows": rows,
-        "title": "Similarity and search: cosines, everything learned from the table alone",
-        "summary": {"p@10 of SIF-sum": best["20news p@10"]},
-    }
+    title = "Similarity and search: cosines, everything learned from the table alone"
+    return rows, title, {"p@10 of SIF-sum": best["20news p@10"]}
 
 
-PARTS = {
-    "sizes": sizes,
-    "retrieval": retrieval,
-}
+PARTS = {"sizes": sizes, "retrieval": retrieval}
 
 if __name__ == "__main__":
     parser = parser_for(__doc__, name="")
     parser.add_argument("part", choices=PARTS, nargs="?", default="retrieval")
     options = parser.parse_args()
-    made = PARTS[options.part](options.data)
-    finish("english", made["rows"], title=made["title"], summary=made["summary"],
-           save=options.save, name=options.name or options.part)  # fmt: skip
+    rows, title, summary = PARTS[options.part](options.data)
+    name = options.name or options.part
+    finish("english", rows, title=title, summary=summary, save=options.save, name=name)

@@ -255,7 +255,7 @@ def broken_groups(model, confidence, true, rng):
 
 @cache
 def fixed_multilabel(data):
-    dataset = target_data.load_targets("goemotions", data)
+    dataset = target_data.load_goemotions(data)
     texts, has = dataset.texts["train"], dataset.targets["train"]
     fit, others = np.split(np.random.default_rng(0).permutation(len(texts))[:6000], [3000])
     frequent = np.flatnonzero(has[fit].sum(axis=0) >= 40)

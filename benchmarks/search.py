@@ -210,8 +210,8 @@ def main():
     encoder = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
     part = {"speed": speed, "guarantee": guarantee}[options.part]
     rows, title, summary = part(options, encoder)
-    finish("search", rows, title=title, summary=summary, save=options.save,
-           name=options.name or options.part)  # fmt: skip
+    name = options.name or options.part
+    finish("search", rows, title=title, summary=summary, save=options.save, name=name)
 
 
 if __name__ == "__main__":

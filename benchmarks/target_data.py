@@ -1,7 +1,7 @@
-"""Datasets with several labels per text (GoEmotions)."""
+"""GoEmotions: texts with several labels each."""
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,18 +9,15 @@ from pacsent.paper import benchmark_datasets as datasets
 from pacsent.paper.benchmark_datasets import Entry, Member, lines_of
 
 
-@dataclass(frozen=True, eq=False)
-class Targets:
+class Targets(NamedTuple):
     """Texts by part, and their labels: (n, n_classes) of bool."""
 
-    name: str
     texts: dict[str, list[str]]
     targets: dict[str, np.ndarray]
     classes: tuple[str, ...]
-    digest: str
 
 
-def _read_goemotions(members):
+def _read(members) -> Targets:
     contents = {path.rsplit("/")[-1]: Member(path, content) for path, content in members}
     classes = tuple(lines_of(contents.pop("labels.txt"), "utf-8"))
     texts: dict[str, list[str]] = {}
@@ -32,23 +29,20 @@ def _read_goemotions(members):
         targets[part] = np.zeros((len(rows), len(classes)), bool)
         for row, (_, labels, _) in enumerate(rows):
             targets[part][row, [int(label) for label in labels.split(",")]] = True
-    return texts, targets, classes
+    return Targets(texts, targets, classes)
 
 
-TARGETS: dict[str, Entry] = {
-    "goemotions": Entry(
-        ("goemotions",), r"goemotions/((train|dev|test)\.tsv|labels\.txt)$", _read_goemotions,
-        {"train": 43_410, "dev": 5_426, "test": 5_427, "classes": 28},
-        "github.com/google-research/google-research (goemotions)",
-        "7d10a50a6b980624c0dc0ab20c73bfc1bc9a7eca12e7bf69925b3c233b86d3d1",
-    ),
-}  # fmt: skip
+_ENTRY = Entry(
+    ("goemotions",), r"goemotions/((train|dev|test)\.tsv|labels\.txt)$", _read,
+    {"train": 43_410, "dev": 5_426, "test": 5_427, "classes": 28},
+    "github.com/google-research/google-research (goemotions)",
+    "7d10a50a6b980624c0dc0ab20c73bfc1bc9a7eca12e7bf69925b3c233b86d3d1",
+)  # fmt: skip
 
 
-def load_targets(name: str, data: str | Path | None = None, *, verify: bool = True) -> Targets:
-    """Read a dataset, a key of `TARGETS`, as `datasets.load` does."""
-    entry = TARGETS[name]
-    path, (texts, targets, classes), digest = datasets.read_entry(name, entry, data)
-    found = {part: len(some) for part, some in texts.items()} | {"classes": len(classes)}
-    datasets.check_known(path, entry, found, digest, verify)
-    return Targets(name, texts, targets, classes, digest)
+def load_goemotions(data: str | Path | None = None) -> Targets:
+    """Read GoEmotions, as `datasets.load` reads other datasets."""
+    path, content, digest = datasets.read_entry("goemotions", _ENTRY, data)
+    sizes = {part: len(texts) for part, texts in content.texts.items()}
+    datasets.check_known(path, _ENTRY, sizes | {"classes": len(content.classes)}, digest, True)
+    return content

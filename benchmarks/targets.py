@@ -34,9 +34,6 @@ def timed(work):
     return found, time.process_time() - began, time.perf_counter() - wall
 
 
-# ---- several labels ------------------------------------------------------------------------------
-
-
 def of_labels(has, proba, given):
     p = np.clip(proba, 1e-9, 1 - 1e-9)
     return {
@@ -49,7 +46,7 @@ def of_labels(has, proba, given):
 
 
 def labels(given):
-    data = target_data.load_targets("goemotions", given.data)
+    data = target_data.load_goemotions(given.data)
     rng = np.random.default_rng(0)
     rows = np.sort(rng.permutation(len(data.texts["train"]))[: given.n])
     texts, has = [data.texts["train"][i] for i in rows], data.targets["train"][rows]

@@ -56,24 +56,22 @@ def _pairs():
     return datasets.Pairs("stsb", first, second, scores, "tiny stsb")
 
 
-def load_targets(name: str, data=None, *, verify: bool = True):
-    """Beginnings of passages; labels are words that they hold, numbers their lengths."""
+def load_goemotions(data=None):
+    """Beginnings of passages; labels are words that they hold."""
     words = ("the", "and", "of", "you", "was")
     texts, targets = {}, {}
-    found = [" ".join(p.text.split()[:25]) for p in load_books()]
-    for at, part in enumerate(("train", "dev", "test")):
-        texts[part] = found[at * N_TEXTS :][:N_TEXTS]
+    beginnings = [" ".join(p.text.split()[:25]) for p in load_books()]
+    for i, part in enumerate(("train", "dev", "test")):
+        texts[part] = beginnings[i * N_TEXTS :][:N_TEXTS]
         split = [text.lower().split() for text in texts[part]]
-        has = np.array([[word in some for word in words] for some in split])
-        numbers = np.array([float(1 + len(text) % 10) for text in texts[part]])
-        targets[part] = has if name == "goemotions" else numbers
-    return target_data.Targets(name, texts, targets, words, f"tiny {name}")
+        targets[part] = np.array([[word in own for word in words] for own in split])
+    return target_data.Targets(texts, targets, words)
 
 
 def install() -> None:
     """Let every benchmark of this process load the tiny datasets."""
     datasets.load = load
-    target_data.load_targets = load_targets
+    target_data.load_goemotions = load_goemotions
 
 
 def write(folder: Path) -> None:

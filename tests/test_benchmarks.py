@@ -85,12 +85,10 @@ RUNS = {
     "search guarantee --draws 3": (),
     "simulate --replicates 2 --n-jobs 1": (),
     "solve --rounds 1 --baseline 1 --exact 4": ("torch",),
-    "table_time": (),
     "targets": (),
     "train --n-words 5000 --workers 1 --repeat 1": ("gensim",),
     "before_after --rounds 1 --repeat 1": (),
 }
-QUICK = {"table_time"}
 ELSEWHERE = {"serve", "train_gpu", "own_language"}
 
 
