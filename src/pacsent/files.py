@@ -43,7 +43,9 @@ def check_output(
         return
     place = Path(os.path.realpath(str(path)))
     if place.is_dir() and not folder:
-        raise _is_directory(path)
+        raise IsADirectoryError(
+            f"The output must be a file. Got the directory {path} instead. Choose another name."
+        )
     for path_in in inputs:
         if path_in is None or str(path_in) == "-":
             continue
@@ -93,9 +95,8 @@ def replacing(path: str | os.PathLike | None, *, parents: bool = False) -> Itera
         with open(path, "ab") as stream:  # /dev/stdout may be a log that is appended to
             yield stream
         return
+    check_output(path, overwrite=True)  # not a folder
     place = Path(os.path.realpath(path))
-    if place.is_dir():
-        raise _is_directory(path)
     if not parents and not place.parent.is_dir():
         raise FileNotFoundError(
             f"The output must be in a folder that exists. Got {path} instead. Run: "
@@ -112,12 +113,6 @@ def replacing(path: str | os.PathLike | None, *, parents: bool = False) -> Itera
         _sync(place.parent)
 
 
-def _is_directory(path) -> OSError:
-    return IsADirectoryError(
-        f"The output must be a file. Got the directory {path} instead. Choose another name."
-    )
-
-
 @contextlib.contextmanager
 def replacing_folder(path: str | os.PathLike) -> Iterator[Path]:
     """A new folder to write into; moved into place when the block ends without an error.
@@ -132,7 +127,16 @@ def replacing_folder(path: str | os.PathLike) -> Iterator[Path]:
         for directory, _, names in os.walk(hidden):
             for name in (*names, "."):
                 _sync(Path(directory) / name)
-        _move_folder(hidden, place)
+        old = place.parent / f".{place.name}.old-{secrets.token_hex(4)}"
+        if place.exists():
+            os.rename(place, old)
+        try:
+            os.rename(hidden, place)
+        except BaseException:
+            if old.exists():
+                os.rename(old, place)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
         _sync(place.parent)
 
 
@@ -166,19 +170,6 @@ def _hidden_name(place: Path, path: str | os.PathLike) -> Iterator[Path]:
         shutil.rmtree(hidden, ignore_errors=True)  # a folder, or else a file
         with contextlib.suppress(OSError):
             hidden.unlink()
-
-
-def _move_folder(hidden: Path, place: Path) -> None:
-    old = place.parent / f".{place.name}.old-{secrets.token_hex(4)}"
-    if place.exists():
-        os.rename(place, old)
-    try:
-        os.rename(hidden, place)
-    except BaseException:
-        if old.exists():
-            os.rename(old, place)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:

@@ -115,7 +115,7 @@ class NGrams:
         self.sizes = sizes
         self.hashes = np.asarray(hashes, np.uint64)
         self.idf = np.asarray(idf, np.float32)
-        self._settings = _settings(sizes, marks, characters)
+        self._settings = byte_kinds(marks), int(sizes[0]), int(sizes[1]), int(characters)
 
     @cached_property
     def _table(self):
@@ -142,7 +142,7 @@ class NGrams:
     ) -> "NGrams":
         """The n-grams that occur in at least `min_texts` of these texts."""
         data, bounds = as_bytes(texts)
-        settings = _settings(sizes, marks, characters)
+        settings = byte_kinds(marks), int(sizes[0]), int(sizes[1]), int(characters)
         if data.size < _SMALL:  # every thread reads all of the text
             n_threads = 1
 
@@ -268,18 +268,13 @@ def _places(text, spans):
     """Places in `as_bytes([text])` as places in the text itself, whose case may change lengths."""
     if text.isascii():
         return [(int(a), int(b)) for a, b in spans]
-    lengths = [len(one.lower()) for one in text]
+    lengths = [len(character.lower()) for character in text]
     owner = np.append(np.repeat(np.arange(len(text)), lengths), len(text))
     lowered = np.frombuffer(_lowered(text).encode("utf-32-le", "replace"), np.uint32)
     widths = 1 + (lowered >= 0x80) + (lowered >= 0x800) + (lowered >= 0x10000)
     starts = np.concatenate([[0], np.cumsum(widths)])
     first, last = np.searchsorted(starts, spans[:, 0]), np.searchsorted(starts, spans[:, 1])
     return list(zip(owner[first].tolist(), (owner[last - 1] + 1).tolist()))
-
-
-def _settings(sizes, marks, characters=False):
-    """What kernels are given."""
-    return byte_kinds(marks), int(sizes[0]), int(sizes[1]), int(characters)
 
 
 def unknown_shares(texts: Sequence[str], known: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -370,7 +365,7 @@ def _tokens(texts, marks=MARKS):
     room = data.size + 2 * len(texts)
     hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
     begins = np.zeros(len(texts) + 1, np.int64)
-    settings = _settings((1, 1), marks)
+    settings = byte_kinds(marks), 1, 1, 0
     kernels.hash_texts(data, bounds, settings, hashes, spans, begins[1:])
     hashes, spans = hashes[: begins[-1]], spans[: begins[-1]]
     text = np.repeat(np.arange(len(texts)), np.diff(begins))

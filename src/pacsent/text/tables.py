@@ -94,19 +94,19 @@ def output_names(
     >>> output_names(["id", "label"], ["label", "probability"], "a.csv")[0]
     {'id': 'id', 'label': 'input_label'}
     """
-    renamed, messages, used = {}, [], {*own, *names}
+    renamed, used = {}, {*own, *names}
     for name in names:
         new = name
-        if name in own:
-            while new in used:
-                new = f"input_{new}"
-            messages.append(
-                f"The column {name} of {source} is named {new} in the output, because {name} is "
-                "written by this command."
-            )
+        while name in own and new in used:
+            new = f"input_{new}"
         renamed[name] = new
         used.add(new)
-    return renamed, messages
+    return renamed, [
+        f"The column {name} of {source} is named {new} in the output, because {name} is written by "
+        "this command."
+        for name, new in renamed.items()
+        if new != name
+    ]
 
 
 def as_list(column: Any) -> list:
@@ -194,6 +194,10 @@ class TextTable(AbstractContextManager):
         self.check_columns([self.text_column], "text_column")
         if self.kind != "text":
             self.note = f"column {self.text_column}" + (" (the only one)" if is_only else "")
+
+    def split_labels(self) -> None:
+        """Read lines as label<TAB>text, without those that are blank."""
+        self._rows, self.names = self._label_rows(), ["text", "label"]
 
     def __exit__(self, *_):
         self._source.close()
@@ -292,6 +296,18 @@ class TextTable(AbstractContextManager):
         yield 0, ["text"], None
         for number, line, error in self._lines():
             yield number, [line.removesuffix("\n").removesuffix("\r")], error
+
+    def _label_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
+        """Rows of label<TAB>text, for a file of lines whose rows are not read yet."""
+        for number, (line,), error in self._text_rows():
+            label, tab, text = line.partition("\t")
+            if number and not error and not (tab and label.strip()):
+                error = (
+                    f"must be label<TAB>text. Got {line[:40]!r} instead. A table has another name, "
+                    "such as .csv, or a named format."
+                )
+            if number and line.strip():
+                yield number, [text, label], error
 
     def _csv_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
         encoding_errors: list[str] = []  # in the lines of the current row
@@ -419,8 +435,6 @@ def _is_encodable(text: str) -> bool:
     return text.isascii() or text.encode("utf-8", "replace").decode() == text
 
 
-# ---- what commands and functions read ------------------------------------------------------------
-
 Report = Callable[[str], None]
 
 
@@ -466,39 +480,22 @@ def read_labelled_texts(
     other file has lines of label<TAB>text. `group_column` is that of the group (the book, the
     author, the day) that a text is from. `report` is called with a sentence about what was read.
     """
-    texts: list[str] = []
-    labels: list[str] = []
-    groups = None
     with TextTable(path, kind=kind, text_column=False) as table:
-        if table.kind != "text":
-            table.choose_text(text_column or "text")
-            columns = {"label": label_column or "label", "group": group_column}
-            texts, (labels, groups) = _read_columns(table, columns, "labelled text")
-            sentence = describe_table(table, len(texts))
-        elif any((text_column, label_column, group_column)):
-            raise ValueError(
-                f"{table.name} must be a table to have named columns. Got lines of text instead. "
-                "Name the format of the file, such as csv, or leave the columns out."
-            )
-        else:
-            table.choose_text()
-            batches = (zip(rows.numbers, rows.texts) for rows in table.batches())
-            for number, line in itertools.chain.from_iterable(batches):
-                label, tab, text = line.partition("\t")
-                if not line.strip():
-                    continue
-                if not (tab and label.strip()):
-                    raise ValueError(
-                        f"{table.place(number)} must be label<TAB>text. Got {line[:40]!r} instead. "
-                        "A table has another name, such as .csv, or a named format."
-                    )
-                texts.append(text)
-                labels.append(label)
-            if not texts:
-                raise ValueError(f"{table.name} must hold labelled text. Got blank lines instead.")
-            sentence = f"Read {len(texts):,} lines of label<TAB>text of {table.name}."
+        has_lines = table.kind == "text"
+        if has_lines:
+            if any((text_column, label_column, group_column)):
+                raise ValueError(
+                    f"{table.name} must be a table to have named columns. Got lines of text "
+                    "instead. Name the format of the file, such as csv, or leave the columns out."
+                )
+            table.split_labels()
+        table.choose_text(text_column or "text")
+        columns = {"label": label_column or "label", "group": group_column}
+        missing = f"labelled text. Got {'blank lines' if has_lines else 'no row'}"
+        texts, (labels, groups) = _read_columns(table, columns, missing)
     if report is not None:
-        report(sentence)
+        lines = f"Read {len(texts):,} lines of label<TAB>text of {table.name}."
+        report(lines if has_lines else describe_table(table, len(texts)))
         seen: dict[str, str] = {}
         for name in sorted(set(labels)):
             if (other := seen.setdefault(name.strip(), name)) != name:
@@ -541,7 +538,7 @@ def read_predictions(
             )
         if text_column is None and "text" in table.names:
             table.choose_text("text")
-        texts, values = _read_columns(table, columns, "predictions")
+        texts, values = _read_columns(table, columns, "predictions. Got no row")
     if report is not None:
         report(describe_table(table, len(texts)))
     labels, predictions, groups = values
@@ -549,7 +546,7 @@ def read_predictions(
     return PredictionTable(labels, predictions, groups, texts if has_texts else None)
 
 
-def _read_columns(table: TextTable, columns: dict[str, str | None], contents: str):
+def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str):
     """Return the texts and the column of each role, None without a name; the note names them."""
     names = {role: name for role, name in columns.items() if name is not None}
     for role, name in names.items():
@@ -574,7 +571,7 @@ def _read_columns(table: TextTable, columns: dict[str, str | None], contents: st
                     raise ValueError(f"{table.place(number)} must have {problem} instead.")
                 values[role].append(cell)
     if not texts:
-        raise ValueError(f"{table.name} must hold {contents}. Got no row instead.")
+        raise ValueError(f"{table.name} must hold {missing} instead.")
     named = [f"{role} column {name}{notes[role]}" for role, name in names.items()]
     table.note = ", ".join([*([table.note] if table.note else []), *named])
     return texts, [values.get(role) for role in columns]
