@@ -58,9 +58,10 @@ class Encoded(NamedTuple):
         ...
         ValueError: Encoded.ids must be at least 0 and below 5, the number of words. Got 7 ...
         """
-        dtypes: dict[str, Any] = {"ids": np.int32, "offsets": np.int64, "n_unknown": np.int64}
-        for name, dtype in dtypes.items():
-            array = np.asarray(getattr(self, name))
+        arrays = []
+        dtypes: tuple[Any, ...] = (np.int32, np.int64, np.int64)
+        for name, own, dtype in zip(self._fields, self, dtypes):
+            array = np.asarray(own)
             is_integer = not array.size or array.dtype.kind in "iu"
             limit = np.iinfo(dtype).max
             fits = is_integer and (array.dtype == dtype or abs(array).max(initial=0) <= limit)
@@ -69,9 +70,8 @@ class Encoded(NamedTuple):
                     f"Encoded.{name} must be a flat array of {np.dtype(dtype)}. Got {array.dtype} "
                     f"of shape {array.shape} instead. {_MAKE}"
                 )
-        ids, offsets, n_unknown = (
-            np.ascontiguousarray(array, dtype) for array, dtype in zip(self, dtypes.values())
-        )
+            arrays.append(np.ascontiguousarray(array, dtype))
+        ids, offsets, n_unknown = arrays
         is_cut = offsets.size > 0 and offsets[0] == 0 and offsets[-1] == ids.size
         if not is_cut or (offsets[1:] < offsets[:-1]).any():
             raise ValueError(
@@ -91,5 +91,4 @@ class Encoded(NamedTuple):
                 f"{wrong:,} instead. They are of another vocabulary: encode the texts with this "
                 "one."
             )
-        is_same = ids is self.ids and offsets is self.offsets and n_unknown is self.n_unknown
-        return self if is_same else Encoded(ids, offsets, n_unknown)
+        return self if all(a is b for a, b in zip(arrays, self)) else Encoded(*arrays)

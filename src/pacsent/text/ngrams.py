@@ -3,7 +3,6 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from scipy import sparse
 
 from pacsent._kernels import ngram_kernels as kernels
 from pacsent.maths.arrays import frozen
+from pacsent.threads import in_order
 
 MARKS = '!?,.-:;()"'
 # Signs of currencies, symbols and emoji: tokens by themselves, as in `kernels.hash_tokens`.
@@ -164,8 +164,7 @@ class NGrams:
             used = table[0] != 0
             return table[0][used], table[1][used]
 
-        with ThreadPoolExecutor(n_threads) as pool:
-            parts = list(pool.map(count, range(n_threads)))
+        parts = list(in_order(count, range(n_threads), n_threads))
         hashes, n_texts = map(np.concatenate, zip(*parts))
         order = np.argsort(hashes)  # the same columns for any number of threads
         order = order[n_texts[order] >= min_texts]
@@ -175,8 +174,7 @@ class NGrams:
     def counts(self, texts: Sequence[str], n_threads: int = 1) -> sparse.csr_matrix:
         """How often each text holds each n-gram, (n_texts, n_columns)."""
         parts = np.array_split(np.arange(len(texts)), max(1, min(n_threads, len(texts))))
-        with ThreadPoolExecutor(n_threads) as pool:
-            rows = list(pool.map(lambda part: self._count([texts[i] for i in part]), parts))
+        rows = list(in_order(lambda part: self._count([texts[i] for i in part]), parts, n_threads))
         return sparse.vstack(rows, format="csr") if len(rows) > 1 else rows[0]
 
     def _count(self, texts):
@@ -328,11 +326,9 @@ def names(
         columns = np.empty(run.size, np.int32)
         kernels.look_up(run, lookup, columns)
         same_text = tokens.text[: last.size] == tokens.text[last]
-        is_new = np.flatnonzero((columns >= 0) & same_text)
-        is_new = is_new[places[columns[is_new], 0] < 0]
-        column, first = np.unique(columns[is_new], return_index=True)
-        first = is_new[first]
-        places[column] = np.column_stack([tokens.spans[first, 0], tokens.spans[last[first], 1]])
+        first = np.flatnonzero((columns >= 0) & same_text)[::-1]  # the first occurrence stays
+        ends = tokens.spans[last[first], 1]
+        places[columns[first]] = np.column_stack([tokens.spans[first, 0], ends])
     raw = tokens.data.tobytes()
     return [
         " ".join(raw[a:b].decode("utf-8", "replace").lower().split()) if a >= 0 else ""
