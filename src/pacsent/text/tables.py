@@ -299,15 +299,17 @@ class TextTable(AbstractContextManager):
 
     def _label_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
         """Rows of label<TAB>text, for a file of lines whose rows are not read yet."""
-        for number, (line,), error in self._text_rows():
+        for number, line, error in self._lines():
+            line = line.removesuffix("\n").removesuffix("\r")
             label, tab, text = line.partition("\t")
-            if number and not error and not (tab and label.strip()):
+            if not line.strip():
+                continue
+            if not error and not (tab and label.strip()):
                 error = (
-                    f"must be label<TAB>text. Got {line[:40]!r} instead. A table has another name, "
-                    "such as .csv, or a named format."
+                    f"must be label<TAB>text. Got {line[:40]!r} instead. A table has "
+                    "another name, such as .csv, or a named format."
                 )
-            if number and line.strip():
-                yield number, [text, label], error
+            yield number, [text, label], error
 
     def _csv_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
         encoding_errors: list[str] = []  # in the lines of the current row
