@@ -127,16 +127,7 @@ def replacing_folder(path: str | os.PathLike) -> Iterator[Path]:
         for directory, _, names in os.walk(hidden):
             for name in (*names, "."):
                 _sync(Path(directory) / name)
-        old = place.parent / f".{place.name}.old-{secrets.token_hex(4)}"
-        if place.exists():
-            os.rename(place, old)
-        try:
-            os.rename(hidden, place)
-        except BaseException:
-            if old.exists():
-                os.rename(old, place)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
+        _move_folder(hidden, place)
         _sync(place.parent)
 
 
@@ -170,6 +161,19 @@ def _hidden_name(place: Path, path: str | os.PathLike) -> Iterator[Path]:
         shutil.rmtree(hidden, ignore_errors=True)  # a folder, or else a file
         with contextlib.suppress(OSError):
             hidden.unlink()
+
+
+def _move_folder(hidden: Path, place: Path) -> None:
+    old = place.parent / f".{place.name}.old-{secrets.token_hex(4)}"
+    if place.exists():
+        os.rename(place, old)
+    try:
+        os.rename(hidden, place)
+    except BaseException:
+        if old.exists():
+            os.rename(old, place)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _sync(path: Path) -> None:

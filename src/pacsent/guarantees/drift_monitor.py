@@ -325,8 +325,7 @@ class TextCheck:
         # above shift N / (N + t). The best bet must gain what an alarm on one quantity needs.
         n_calibration = len(self.classifier.calibration_.labels)
         ranks = _SHIFTS[:, None] * n_calibration / (n_calibration + np.arange(n))
-        p = (np.arange(100) + 0.5) / 100
-        floors = np.linspace(0, 1, 51)
+        p, floors = (np.arange(100) + 0.5) / 100, np.linspace(0, 1, 51)
         gains = np.array([np.log(growth(low + (1 - low) * p)).mean(axis=0) for low in floors]).T
         paths = [np.interp(ranks, floors, gain).cumsum(axis=1) for gain in gains]
         best = np.max(paths, axis=(0, 2), initial=0.0)
