@@ -76,10 +76,10 @@ def trained(language, text, n_pieces, given) -> tuple[dict, list[str]]:
     try:
         start = time.process_time()
         with open(text, encoding="utf-8") as lines:
-            normalise = "auto" if n_pieces is None else train_pieces(lines, n_pieces)
+            normalize = "auto" if n_pieces is None else train_pieces(lines, n_pieces)
         learned = time.process_time()
         min_count = 5 if n_pieces is None else 1
-        corpus = Corpus.build(text, folder / "corpus", min_count=min_count, normalise=normalise)
+        corpus = Corpus.build(text, folder / "corpus", min_count=min_count, normalize=normalize)
         counted = time.process_time()
         model = SkipGram(given.dims, n_epochs=given.epochs, random_state=0).fit(corpus)
         done = time.process_time()
@@ -88,7 +88,7 @@ def trained(language, text, n_pieces, given) -> tuple[dict, list[str]]:
     words = model.word_vectors_
     row = {
         "language": language,
-        "vocabulary": corpus.vocabulary.normalise_name,
+        "vocabulary": corpus.vocabulary.normalize_name,
         "words": words.n_words,
         "tokens": corpus.n_tokens,
         "MB of text": Path(text).stat().st_size / 1e6,

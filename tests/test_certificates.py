@@ -180,7 +180,7 @@ class TestWords:
         texts += ["", "w7", "unknown words only"] * 30
         words = language.words
         vocabulary = Vocabulary(
-            words.vocabulary.words, words.vocabulary.counts, normalise=str.split
+            words.vocabulary.words, words.vocabulary.counts, normalize=str.split
         )
         words = WordVectors(vocabulary, words.input_vectors, words.output_vectors)
         certificate = certify(AverageVectorizer(words), texts)

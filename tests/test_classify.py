@@ -452,7 +452,7 @@ def normalising(words, request):
     """A classifier whose words are normalised in one of these ways."""
     names = [*words.vocabulary.words, "It", "é", "日", "ß", "isn't"]
     table = np.random.default_rng(0).normal(size=(len(names), 8)).astype(np.float32)
-    vectors = WordVectors(Vocabulary(names, normalise=request.param), table, table)
+    vectors = WordVectors(Vocabulary(names, normalize=request.param), table, table)
     texts, labels = reviews(60)
     texts += ["It it İ é ß Ω", "It 日 é"]
     return TextClassifier(vectors).fit(texts, [*labels, "good", "bad"])

@@ -280,8 +280,8 @@ def test_the_normalisation_is_chosen_from_the_texts_and_kept(texts):
     some = texts[:60]
     for given, name in ((some, "paper"), ([f"{text} grün" for text in some], "unicode")):
         words = distill(teacher, given, n_epochs=0, n_subwords=0).word_vectors
-        assert words.vocabulary.normalise == name
-        assert words.training["normalise"].startswith(f"normalise={name!r}, chosen from the text")
+        assert words.vocabulary.normalize == name
+        assert words.training["normalize"].startswith(f"normalize={name!r}, chosen from the text")
     assert "grün" in words.vocabulary
-    chosen = distill(teacher, some, n_epochs=0, n_subwords=0, normalise="unicode")
-    assert "normalise" not in chosen.word_vectors.training
+    chosen = distill(teacher, some, n_epochs=0, n_subwords=0, normalize="unicode")
+    assert "normalize" not in chosen.word_vectors.training

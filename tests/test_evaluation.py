@@ -76,7 +76,7 @@ def test_the_choice_is_the_one_grid_search_makes(corpus, words):
     assert_allclose(score["cv_accuracy"], search.best_score_, atol=0.006)
     # refit scikit-learn at our choice: the same test accuracy
     chosen = {"vectors__lam": score["lam"], "classifier__C": score["C"]}
-    pipeline.set_params(scale=scales[score["normalise"]], **chosen)
+    pipeline.set_params(scale=scales[score["normalize"]], **chosen)
     theirs = pipeline.fit(part.train_texts, part.train_labels)
     assert result.accuracy == pytest.approx(theirs.score(part.test_texts, part.test_labels))
     assert result.accuracy > 0.7
@@ -88,7 +88,7 @@ def test_test_labels_are_read_for_the_score_only(corpus, words):
     honest = evaluation.evaluate("Average-0", part, words, seeds=(0,))
     wrong = evaluation.evaluate("Average-0", flipped, words, seeds=(0,))
     assert wrong.accuracy == pytest.approx(1 - honest.accuracy)
-    for key in ("C", "normalise", "cv_accuracy"):
+    for key in ("C", "normalize", "cv_accuracy"):
         assert honest.scores[0][key] == wrong.scores[0][key]
 
 
@@ -182,7 +182,7 @@ def test_random_vectors_are_searched_once_and_every_seed_is_scored_on_its_own(co
     assert made == [(0.5, 5), (2.0, 5), (2.0, 6), (2.0, 7)]
     for score in result.scores:
         F = extract(row, None, 2.0, score["seed"])
-        change = unit_rows if score["normalise"] else lambda X: X
+        change = unit_rows if score["normalize"] else lambda X: X
         model = LogisticRegression(C=1.0, tol=1e-8).fit(change(F.train), part.train_labels)
         assert score["accuracy"] == model.score(change(F.test), part.test_labels)
 

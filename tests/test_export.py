@@ -67,8 +67,8 @@ def test_what_cannot_be_exported_is_refused_and_other_folders_are_left_alone(wor
     # with one balance for every length it is
     vectorizer = make_encoder("PB-L2", words, lam_mode="per-token").fit([])
     assert as_table(vectorizer).shape == (len(WORDS), 6)
-    other = WordVectors(Vocabulary(WORDS, normalise="unicode"), words.input_vectors)
-    with pytest.raises(ValueError, match="Only a vocabulary with normalise='paper'"):
+    other = WordVectors(Vocabulary(WORDS, normalize="unicode"), words.input_vectors)
+    with pytest.raises(ValueError, match="Only a vocabulary with normalize='paper'"):
         export(make_encoder("Average", other).fit([]), tmp_path / "out")
     assert not (tmp_path / "out").exists()
     letter = tmp_path / "mine" / "letter.txt"
@@ -101,7 +101,7 @@ def test_an_exported_table_is_read_again(words, tmp_path):
     again = formats.read(folder)  # without the library: only text needs it
     assert again.words == [f"▁{word}" for word in WORDS] and again.counts is None
     np.testing.assert_array_equal(again.input_vectors, as_table(vectorizer).astype(np.float32))
-    as_words = formats.read(folder, normalise=lambda text: [f"▁{w}" for w in text.lower().split()])
+    as_words = formats.read(folder, normalize=lambda text: [f"▁{w}" for w in text.lower().split()])
     assert as_words.vocabulary.encode(["The film"]).ids.tolist() == [0, 1]
 
 

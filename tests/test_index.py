@@ -27,7 +27,7 @@ WORDS = [f"word{i}" for i in range(N_WORDS)]
 def words():
     rng = np.random.default_rng(0)
     counts = np.geomspace(1e6, 5, N_WORDS).astype(int)
-    vocabulary = Vocabulary(WORDS, counts, normalise="unicode")
+    vocabulary = Vocabulary(WORDS, counts, normalize="unicode")
     return WordVectors(vocabulary, *rng.normal(size=(2, N_WORDS, 16)).astype("f4"))
 
 

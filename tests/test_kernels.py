@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent._kernels.half_precision import HALF_PRECISION
-from pacsent.text.normalise import tokenise_paper
+from pacsent.text.normalize import tokenise_paper
 from pacsent.words import Vocabulary, encode_bytes, text_encoding
 from reference.text_reference import count_dropped
 
@@ -85,9 +85,9 @@ def test_words_are_found_across_blocks_and_pieces_of_any_bytes(rng, size):
     assert (encoded.n_unknown - n_unknown).tolist() == dropped
 
 
-@pytest.mark.parametrize("normalise", ["paper", "unicode"])
+@pytest.mark.parametrize("normalize", ["paper", "unicode"])
 @pytest.mark.parametrize("unknown", ["drop", "pieces"])
-def test_encoding_by_the_dict_gives_the_compiled_ids(rng, monkeypatch, normalise, unknown):
+def test_encoding_by_the_dict_gives_the_compiled_ids(rng, monkeypatch, normalize, unknown):
     words = ["film", "good", "a", "bad", "don't", "naïve", "0", "one", "supercalifragilistic"]
     joins = [" ", "  ", ", ", "!", "-"]
     texts = [
@@ -95,7 +95,7 @@ def test_encoding_by_the_dict_gives_the_compiled_ids(rng, monkeypatch, normalise
         for n in rng.integers(0, 30, 20)
     ]
     names = dict.fromkeys([*words[:4], *"abcdefgh", "##d", "##o", "##ne"])
-    known = Vocabulary(list(names), normalise=normalise, unknown=unknown)
+    known = Vocabulary(list(names), normalize=normalize, unknown=unknown)
     by_dict = known.encode(texts)
     monkeypatch.setattr(text_encoding, "_MAX_DICT_CHARACTERS", -1)
     for expected, compiled in zip(by_dict, known.encode(texts)):

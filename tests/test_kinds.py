@@ -21,7 +21,7 @@ COUNTS = np.geomspace(3e7, 5, N_WORDS).astype(int)  # as far apart as in a large
 def words():
     rng = np.random.default_rng(7)
     tables = rng.normal(0, 0.4, (2, N_WORDS, N_DIMS)).astype(np.float32)
-    return WordVectors(Vocabulary(WORDS, COUNTS.tolist(), normalise="paper"), *tables)
+    return WordVectors(Vocabulary(WORDS, COUNTS.tolist(), normalize="paper"), *tables)
 
 
 def drawn(rng, lengths, p=None):

@@ -28,9 +28,9 @@ def named(vocabulary, texts):
     return [names[a:b] for a, b in itertools.pairwise(offsets)], n_unknown.tolist()
 
 
-@pytest.mark.parametrize("normalise", ["paper", "unicode"])
-def test_an_unknown_word_is_read_as_its_longest_pieces(normalise):
-    vocabulary = Vocabulary(WORDS, normalise=normalise, unknown="pieces")
+@pytest.mark.parametrize("normalize", ["paper", "unicode"])
+def test_an_unknown_word_is_read_as_its_longest_pieces(normalize):
+    vocabulary = Vocabulary(WORDS, normalize=normalize, unknown="pieces")
     found, n_unknown = named(vocabulary, ["The TOURISTERS film", "films zebra", "", "xyyy tour"])
     assert found == [
         ["the", "tourist", "##ers", "film"],
@@ -42,7 +42,7 @@ def test_an_unknown_word_is_read_as_its_longest_pieces(normalise):
 
 
 def test_token_lists_and_letters_beyond_ascii_are_split_too():
-    vocabulary = Vocabulary(WORDS, normalise="unicode", unknown="pieces")
+    vocabulary = Vocabulary(WORDS, normalize="unicode", unknown="pieces")
     lists = [["filmé", "é", "tours"], ["the"]]
     assert named(vocabulary, lists) == ([["film", "##é", "tour", "##s"], ["the"]], [1, 0])
     assert named(vocabulary, ["filmé films ééé"])[0] == [["film", "##é", "film", "##s"]]
@@ -50,14 +50,14 @@ def test_token_lists_and_letters_beyond_ascii_are_split_too():
     assert named(paper, ["##er tour"]) == ([["tour"]], [1])  # a mark in a text is no mark
 
 
-@pytest.mark.parametrize("normalise", ["paper", "unicode"])
-def test_random_words_are_split_as_plain_python_splits_them(rng, normalise):
+@pytest.mark.parametrize("normalize", ["paper", "unicode"])
+def test_random_words_are_split_as_plain_python_splits_them(rng, normalize):
     def random_words(n):
         sizes = rng.integers(1, 9, n)
         return ["".join(rng.choice(list("abcd"), size)) for size in sizes]
 
     words = sorted({*random_words(60), *("##" + word for word in random_words(60))})
-    vocabulary = Vocabulary(words, normalise=normalise, unknown="pieces")
+    vocabulary = Vocabulary(words, normalize=normalize, unknown="pieces")
     texts = [" ".join(random_words(6)) for _ in range(300)]
     known = set(words)
     expected = [

@@ -19,7 +19,7 @@ def classification(row, dataset, accuracy, lam=None):
     return about | {
         "accuracy": accuracy,
         "sd": 0.002,
-        "scores": [{**score, "normalise": False, "lam": lam}] * 3,
+        "scores": [{**score, "normalize": False, "lam": lam}] * 3,
         "paper": evaluation.paper_score(known, dataset),
         "lam_curve": [{"lam": at, "cv_accuracy": accuracy - 0.001 * at} for at in known.lams],
         "seconds": {"fit": 1.0, "encode": 2.0, "search": 3.0, "final": 0.5},

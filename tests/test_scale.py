@@ -66,9 +66,9 @@ def write_parquet(path, texts, **columns):
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
-@pytest.mark.parametrize("normalise", ["paper", "unicode"])
-def test_bytes_of_an_arrow_column_encode_as_strings_do(kind, normalise):
-    vocabulary = Vocabulary([*WORDS, "ünïcode", "é"], normalise=normalise)
+@pytest.mark.parametrize("normalize", ["paper", "unicode"])
+def test_bytes_of_an_arrow_column_encode_as_strings_do(kind, normalize):
+    vocabulary = Vocabulary([*WORDS, "ünïcode", "é"], normalize=normalize)
     column = pa.array(["before", *TEXTS], kind).slice(1)
     encoded = encode_bytes(vocabulary, *text_bytes(column))
     for array, expected_array in zip(encoded, vocabulary.encode(TEXTS)):

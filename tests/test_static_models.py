@@ -177,7 +177,7 @@ def folder(tmp_path_factory):
 def test_saved_and_opened_again_it_gives_the_same(folder, tmp_path):
     words = pacsent.load(folder)
     again = pacsent.load(pacsent.save(words, tmp_path / "saved"))
-    assert again.vocabulary.normalise_name == "tokenizer"
+    assert again.vocabulary.normalize_name == "tokenizer"
     assert not (tmp_path / "saved" / "sentences").exists()  # the table is not written twice
     assert all(step["ok"] for step in pacsent.storage.check(tmp_path / "saved"))
     encoder = pacsent.load(pacsent.save(pacsent.encoders.as_encoder(words), tmp_path / "encoder"))
@@ -207,20 +207,20 @@ def test_classifier_index_and_commands_take_the_folder(folder, tmp_path):
 def test_pieces_are_learned_and_no_word_is_unknown(tmp_path):
     pytest.importorskip("tokenizers")
     pieces = train_pieces(CORPUS, 200)
-    assert pieces("Don't FILM") == pieces("don’t film,")  # as normalise="unicode" reads text
+    assert pieces("Don't FILM") == pieces("don’t film,")  # as normalize="unicode" reads text
     assert "".join(pieces("the \ud800 dog")) == "▁the▁dog"  # half a character is no reason to stop
     tokens = list(pieces.token_ids)
-    vocabulary = Vocabulary(tokens, normalise=pieces)
+    vocabulary = Vocabulary(tokens, normalize=pieces)
     encoded = vocabulary.encode(["filmliebhaber warten", "今天好天"])
     assert not encoded.n_unknown.any() and vocabulary.words[encoded.ids[-1]] != "<unk>"
-    known = Vocabulary([t for t in tokens if t != "<unk>"], normalise=pieces)
+    known = Vocabulary([t for t in tokens if t != "<unk>"], normalize=pieces)
     assert known.encode(["ᚠ the"]).n_unknown.tolist() == [1]
     assert known.encode([["▁"], ["nothing"]]).n_unknown.tolist() == [0, 1]  # lists as they are
     with pytest.raises(ValueError, match="unknown must be 'drop'"):
-        Vocabulary(tokens, normalise=pieces, unknown="pieces")
+        Vocabulary(tokens, normalize=pieces, unknown="pieces")
     with pytest.raises(ValueError, match="n_pieces must be an integer of at least 2"):
         train_pieces(CORPUS, 1)
-    built = pacsent.words.Corpus.build(CORPUS, tmp_path / "c", min_count=1, normalise=pieces)
+    built = pacsent.words.Corpus.build(CORPUS, tmp_path / "c", min_count=1, normalize=pieces)
     again = pacsent.words.Corpus.open(tmp_path / "c")
     assert again.digest == again.vocabulary.digest(CORPUS) == built.vocabulary.digest(CORPUS)
     for wrong in ("one text", [1, 2], [None], None):
@@ -240,7 +240,7 @@ def test_skip_gram_is_trained_on_pieces(tmp_path):
     words = pacsent.load(model)
     assert 450 < words.n_words < 500 and words.output_vectors is not None
     assert words.vocabulary.encode(["Xylophonquietschen", "ᚠ"]).n_unknown.tolist() == [0, 1]
-    assert words.training["normalise"] == "pieces of words, 500 learned"
+    assert words.training["normalize"] == "pieces of words, 500 learned"
     # a word of one piece is that piece, a word of several their mean
     for word in ("the", "in"):  # "in" is the end of a word as well
         row = words.vocabulary.id_of(f"▁{word}")
@@ -255,7 +255,7 @@ def test_skip_gram_is_trained_on_pieces(tmp_path):
         assert_allclose(vector_of("xylophon"), table[rows].mean(axis=0), rtol=1e-5)
     for wrong, message in (
         (["-", "--subwords", 50], "standard input can be read once"),
-        ([text, "--subwords", 50, "--normalise", "paper"], "leave out"),
+        ([text, "--subwords", 50, "--normalize", "paper"], "leave out"),
     ):
         done = run("vectors", "train", *wrong, "-o", tmp_path / "x")
         assert done.exit_code == 2 and message in done.output

@@ -40,7 +40,7 @@ def same(a, b):
             assert_array_equal(mine, theirs)
     assert a.corpus_digest == b.corpus_digest
     assert a.training == b.training
-    assert a.vocabulary.normalise == b.vocabulary.normalise
+    assert a.vocabulary.normalize == b.vocabulary.normalize
     assert repr(a.subwords) == repr(b.subwords)
 
 
@@ -140,17 +140,17 @@ def test_any_word_comes_back_tabs_and_line_breaks_too(tmp_path, odd):
 
 def test_a_normalisation_can_be_given_again_also_to_files_of_other_programs(tmp_path):
     table = np.ones((1, 2), np.float32)
-    with pytest.raises(ValueError, match=r"Got \w+ instead.*load\(path, normalise="):
-        save(WordVectors(Vocabulary(["a"], normalise=str.split), table), tmp_path / "model")
+    with pytest.raises(ValueError, match=r"Got \w+ instead.*load\(path, normalize="):
+        save(WordVectors(Vocabulary(["a"], normalize=str.split), table), tmp_path / "model")
     save(WordVectors(Vocabulary(["A"]), table), tmp_path / "model")
-    again = load(tmp_path / "model", normalise=str.split)
+    again = load(tmp_path / "model", normalize=str.split)
     assert again.vocabulary.encode(["A b"]).ids.size == 1
     words = made()
     formats.write(words, tmp_path / "v.bin")
-    again = load(tmp_path / "v.bin", normalise="unicode")
+    again = load(tmp_path / "v.bin", normalize="unicode")
     assert list(again.words) == list(words.words)
     assert_array_equal(again.input_vectors, words.input_vectors)
-    assert again.vocabulary.normalise == "unicode"
+    assert again.vocabulary.normalize == "unicode"
     with pytest.raises(ValueError, match=r"holds word vectors itself"):
         load(tmp_path / "v.bin", word_vectors=words)
 

@@ -23,9 +23,9 @@ from pacsent import SkipGram, Vocabulary, load, make_encoder
 from pacsent.cli import cli
 from pacsent.encoders import EmptySentenceWarning
 from pacsent.paper import benchmark_datasets as datasets
-from pacsent.text import cleaning, normalise, reading
+from pacsent.text import cleaning, normalize, reading
 from pacsent.text.cleaning import clean_files
-from pacsent.text.normalise import clean, tokenise_unicode
+from pacsent.text.normalize import clean, tokenise_unicode
 from pacsent.text.reading import Source
 from pacsent.text.tables import stream_texts
 from pacsent.words import Corpus, formats
@@ -192,7 +192,7 @@ def test_unicode_tokens(raw, tokens):
 @settings(deadline=None)
 @given(st.text())
 def test_cleaned_text_has_the_tokens_of_the_text(raw):
-    words = normalise.unicode_words(raw)
+    words = normalize.unicode_words(raw)
     assert tokenise_unicode(" ".join(words)) == tokenise_unicode(raw)
 
 
@@ -211,14 +211,14 @@ def test_cleaned_text_has_the_tokens_of_the_text(raw):
 @pytest.mark.extra
 def test_a_segmenter_finds_words_where_there_are_no_spaces(name, text, tokens):
     pytest.importorskip(name)
-    assert normalise.TOKENISERS[name](text) == tokens
-    vocabulary = Vocabulary(list(dict.fromkeys(tokens)), normalise=name)
+    assert normalize.TOKENISERS[name](text) == tokens
+    vocabulary = Vocabulary(list(dict.fromkeys(tokens)), normalize=name)
     assert vocabulary.encode([text]).ids.tolist() == [vocabulary.id_of(token) for token in tokens]
 
 
 def test_a_segmenter_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "jieba", None)
-    tokenise = normalise._segmented("jieba", lambda library: library.lcut)
+    tokenise = normalize._segmented("jieba", lambda library: library.lcut)
     assert tokenise("no need of it") == ["no", "need", "of", "it"]
     with pytest.raises(ImportError, match=r"'jieba' needs jieba.*Run: pip install jieba$"):
         tokenise("北京")
@@ -345,7 +345,7 @@ def test_an_empty_file_is_an_error(tmp_path, kind):
 
 
 def test_what_cannot_be_cleaned_or_written_is_named_and_leaves_the_old_output(tmp_path):
-    text, out, unicode = tmp_path / "text", tmp_path / "out", {"normalise": "unicode"}
+    text, out, unicode = tmp_path / "text", tmp_path / "out", {"normalize": "unicode"}
     text.write_text("Just text. " * 1000)
     (tmp_path / "in.gz").write_bytes(gzip.compress(CONTENT)[:-10])
     (tmp_path / "latin").write_bytes(b"one\ntwo\ncaf\xe9 au lait\n")
@@ -357,7 +357,7 @@ def test_what_cannot_be_cleaned_or_written_is_named_and_leaves_the_old_output(tm
         (tmp_path / "nothing", out, {}, r"must be a file that exists. Got .*nothing"),
         (tmp_path / "in.gz", out, {}, "cut off"),
         (text, out, {"wiki": True}, r"text must be a MediaWiki dump .* Got 0 articles"),
-        (text, out, {"normalise": "x"}, r"normalise must be 'paper' or 'unicode'. Got 'x'"),
+        (text, out, {"normalize": "x"}, r"normalize must be 'paper' or 'unicode'. Got 'x'"),
         (text, out, unicode | {"wiki": True}, r"wiki is the paper's own filter"),
         (tmp_path / "latin", out, unicode, r"latin must be UTF-8 text. Got the byte 0xe9"),
         ("-", tmp_path, {}, "must be a file. Got the directory"),
@@ -446,7 +446,7 @@ def test_clean_keeps_words_of_any_script_when_told(tmp_path, monkeypatch):
     expected = "café naïve strasse 7\n\n" + CHINESE + "äpfel 1,5 l " * 40
     for n_jobs, size in ((1, 1 << 20), (3, 64), (1, 64), (1, 1000)):
         monkeypatch.setattr(reading, "CHUNK_BYTES", size)
-        settings = {"normalise": "unicode", "n_jobs": n_jobs, "overwrite": True}
+        settings = {"normalize": "unicode", "n_jobs": n_jobs, "overwrite": True}
         clean_files([tmp_path / "in"], tmp_path / "out", **settings)
         assert (tmp_path / "out").read_text() == expected[:-1] + "\ndon't café\n"
     (tmp_path / "bytes").write_bytes(b"\xff\xfe 3\n")  # and "in" has no newline at its end
@@ -458,14 +458,14 @@ def test_training_on_another_script_names_the_normalisation(tmp_path):
     (tmp_path / "zh.txt").write_text(CHINESE * 50)
     for X in (tmp_path / "zh.txt", [CHINESE] * 50):
         with pytest.raises(
-            ValueError, match=r"normalise='paper' keeps .* Pass normalise='unicode'"
+            ValueError, match=r"normalize='paper' keeps .* Pass normalize='unicode'"
         ):
-            SkipGram(n_dims=4, n_epochs=1, normalise="paper").fit(X)
+            SkipGram(n_dims=4, n_epochs=1, normalize="paper").fit(X)
         model = SkipGram(n_dims=4, n_epochs=1, subsample=0).fit(X)
         assert {"統", "統一"} <= set(model.word_vectors_.words)
     mixed = ["one two three four " + CHINESE] * 50
-    with pytest.warns(UserWarning, match=r"Much of the text is dropped: normalise='paper'"):
-        SkipGram(n_dims=4, n_epochs=1, subsample=0, normalise="paper").fit(mixed)
+    with pytest.warns(UserWarning, match=r"Much of the text is dropped: normalize='paper'"):
+        SkipGram(n_dims=4, n_epochs=1, subsample=0, normalize="paper").fit(mixed)
     with pytest.raises(ValueError, match=r"Lower min_count or train on more text"):
         SkipGram(n_dims=4).fit(["one two three"])
 
@@ -495,10 +495,10 @@ def test_the_normalisation_is_chosen_from_the_text_and_said(text, name, tmp_path
         corpus = Corpus.build(source, tmp_path / str(i), min_count=1)
         assert corpus.n_documents == (40 if i == 3 else 20)  # nothing is lost by looking ahead
         if i < 6:
-            assert corpus.vocabulary.normalise == name
-            assert corpus.chosen.startswith(f"normalise='{name}', chosen from the text: ")
+            assert corpus.vocabulary.normalize == name
+            assert corpus.chosen.startswith(f"normalize='{name}', chosen from the text: ")
             assert Corpus.open(tmp_path / str(i)).chosen == corpus.chosen
-    assert Corpus.build(lines, tmp_path / "own", min_count=1, normalise=str.split).chosen is None
+    assert Corpus.build(lines, tmp_path / "own", min_count=1, normalize=str.split).chosen is None
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
@@ -506,7 +506,7 @@ def test_text_from_a_pipe_is_looked_at_and_read_whole(tmp_path, pack):
     data = "\n".join(["die schönen Häuser am Fluss"] * 5000).encode()
     code = (
         "import sys; from pacsent.words import Corpus; c = Corpus.build('-', sys.argv[1], 1); "
-        "print(c.vocabulary.normalise, c.n_documents)"
+        "print(c.vocabulary.normalize, c.n_documents)"
     )
     command_line = [sys.executable, "-c", code, str(tmp_path / "corpus")]
     run = subprocess.run(command_line, input=pack(data), capture_output=True)
@@ -515,14 +515,14 @@ def test_text_from_a_pipe_is_looked_at_and_read_whole(tmp_path, pack):
 
 def test_the_choice_is_saved_with_the_vectors(tmp_path):
     words = SkipGram(4, n_epochs=1, min_count=1, subsample=0).fit(["zwei schöne Häuser"] * 9)
-    said = words.word_vectors_.training["normalise"]
-    assert said.startswith("normalise='unicode', chosen from the text: 12.5 % of its letters")
+    said = words.word_vectors_.training["normalize"]
+    assert said.startswith("normalize='unicode', chosen from the text: 12.5 % of its letters")
     (tmp_path / "text").write_text("zwei schöne Häuser\n" * 9)
     command = f"vectors train {tmp_path}/text --n-dims 4 --n-epochs 1 --min-count 1 --subsample 0"
     run = CliRunner().invoke(cli, [*command.split(), "-o", str(tmp_path / "m")])
     assert run.exit_code == 0 and said in run.stderr and said not in run.stdout
-    assert load(tmp_path / "m").training["normalise"] == said
-    assert load(tmp_path / "m").vocabulary.normalise == "unicode"
+    assert load(tmp_path / "m").training["normalize"] == said
+    assert load(tmp_path / "m").vocabulary.normalize == "unicode"
 
 
 def test_zero_vectors_of_another_script_name_the_cause(toy_word_vectors):

@@ -42,7 +42,7 @@ def test_tables_are_read_only_and_the_callers_array_is_neither_copied_nor_locked
     mine[0, 0] = 1.0  # still the caller's own
     for frozen, names in (
         (words, ("vocabulary", "input_vectors", "output_vectors", "training", "subwords")),
-        (words.vocabulary, ("words", "counts", "normalise", "unknown", "index")),
+        (words.vocabulary, ("words", "counts", "normalize", "unknown", "index")),
     ):
         for name in names:
             with pytest.raises(AttributeError, match=r"no setter|can't set"):

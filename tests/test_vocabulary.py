@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pacsent import Corpus, SkipGram, Vocabulary
 from pacsent.text.cleaning import clean_files
 from pacsent.text.encoded import LowCoverageWarning
-from pacsent.text.normalise import tokenise_paper, tokenise_unicode
+from pacsent.text.normalize import tokenise_paper, tokenise_unicode
 from pacsent.words import text_encoding
 from pacsent.words.text_encoding import warn_low_coverage
 from pacsent.words.word_table import WordTable
@@ -69,7 +69,7 @@ def test_the_compiled_tokeniser_equals_the_reference(sentences):
 @settings(deadline=None)
 @given(texts, st.lists(st.lists(st.sampled_from(WORDS)), max_size=3))
 def test_unicode_text_and_token_lists_may_be_mixed(sentences, lists):
-    vocabulary = Vocabulary(WORDS, normalise="unicode")
+    vocabulary = Vocabulary(WORDS, normalize="unicode")
     mixed = [*sentences, *lists, *sentences]
     check(vocabulary.encode(mixed), by_dict(vocabulary, mixed, tokenise_unicode))
 
@@ -102,7 +102,7 @@ def test_threads_and_batches_change_nothing(rng, monkeypatch):
 @pytest.mark.parametrize("words", [WORDS, [], ["a"], [f"w{i}" for i in range(1000)]])
 def test_a_vocabulary_goes_through_arrays_and_pickle(words):
     counts = np.arange(len(words))[::-1]
-    vocabulary = Vocabulary(words, counts, normalise="unicode")
+    vocabulary = Vocabulary(words, counts, normalize="unicode")
     early = pickle.loads(pickle.dumps(vocabulary))  # before its arrays are made
     arrays = vocabulary.arrays()
     assert set(arrays) == {"word_bytes", "word_offsets", "hash_table", "counts"}
@@ -114,7 +114,7 @@ def test_a_vocabulary_goes_through_arrays_and_pickle(words):
         assert again.words == words
         assert again.counts.tolist() == counts.tolist()
         assert again.index == vocabulary.index
-        assert again.normalise == again.normalise_name == "unicode"
+        assert again.normalize == again.normalize_name == "unicode"
         assert again.digest([["a"], []]) == vocabulary.digest([["a"], []])
     rebuilt = Vocabulary.from_arrays({n: arrays[n] for n in ("word_bytes", "word_offsets")})
     assert np.array_equal(rebuilt.arrays()["hash_table"], arrays["hash_table"])
@@ -154,15 +154,15 @@ def test_the_same_text_has_the_same_digest():
 
 
 @pytest.mark.parametrize(
-    ("words", "normalise", "text", "message"),
+    ("words", "normalize", "text", "message"),
     [
         (["The", ",", "film"], "paper", "nothing here, film", r"Only 33 % of these 3 .*'The'; cas"),
         (["film", "good"], "paper", "ein ruhiger film", "another language"),
         (["Film", "good"], "unicode", "a Film", "'Film'"),
     ],
 )
-def test_low_coverage_is_reported_with_its_cause(words, normalise, text, message):
-    vocabulary = Vocabulary(words, normalise=normalise)
+def test_low_coverage_is_reported_with_its_cause(words, normalize, text, message):
+    vocabulary = Vocabulary(words, normalize=normalize)
     encoded = vocabulary.encode([text])
     with pytest.warns(LowCoverageWarning, match=message):
         warn_low_coverage(vocabulary, encoded.ids.size, int(encoded.n_unknown.sum()))
@@ -191,7 +191,7 @@ MISTAKES = [
     (lambda: Vocabulary(["a", "b", "a"]), ValueError, "Got 'a' at 0 and at 2"),
     (lambda: Vocabulary(["a", 3]), TypeError, r"words must be str. Got 3 instead"),
     (lambda: Vocabulary(["a", "b"], [1]), ValueError, r"of the 2 words. Got .* shape \(1,\)"),
-    (lambda: Vocabulary(["a"], normalise="latin"), ValueError, "Got 'latin' instead"),
+    (lambda: Vocabulary(["a"], normalize="latin"), ValueError, "Got 'latin' instead"),
     (lambda: Vocabulary(["a"]).n_tokens, ValueError, "needs word counts"),
     (lambda: Vocabulary.from_arrays(TWICE).arrays(), ValueError, "Got 'a' a second time at 2"),
     (lambda: from_arrays(word_offsets=np.arange(0, 5, 4)), ValueError, "must go from 0"),
@@ -249,11 +249,11 @@ def check_corpus(corpus, documents, min_count, tokenise=tokenise_paper):
 
 @settings(deadline=None, max_examples=40)
 @given(texts, st.sampled_from(["paper", "unicode"]), st.sampled_from([1, 3]))
-def test_a_corpus_of_texts_is_exact(tmp_path_factory, documents, normalise, n_jobs):
+def test_a_corpus_of_texts_is_exact(tmp_path_factory, documents, normalize, n_jobs):
     documents = ["film", *documents]
     folder = tmp_path_factory.mktemp("corpus") / "corpus"
-    corpus = Corpus.build(documents, folder, min_count=1, normalise=normalise, n_jobs=n_jobs)
-    tokenise = {"paper": tokenise_paper, "unicode": tokenise_unicode}[normalise]
+    corpus = Corpus.build(documents, folder, min_count=1, normalize=normalize, n_jobs=n_jobs)
+    tokenise = {"paper": tokenise_paper, "unicode": tokenise_unicode}[normalize]
     check_corpus(corpus, documents, 1, tokenise)
 
 
@@ -268,21 +268,21 @@ def lines():
     return made
 
 
-@pytest.mark.parametrize("normalise", ["paper", "unicode", str.split])
+@pytest.mark.parametrize("normalize", ["paper", "unicode", str.split])
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_a_corpus_of_files_is_exact_for_any_piece_size(
-    tmp_path, lines, normalise, n_jobs, monkeypatch
+    tmp_path, lines, normalize, n_jobs, monkeypatch
 ):
     (tmp_path / "a.txt").write_text("\n".join(lines[:150]) + "\n", encoding="utf-8")
     with gzip.open(tmp_path / "b.gz", "wt", encoding="utf-8", newline="") as file:
         file.write("\r\n".join(lines[150:]))  # no newline at its end
     paths = [tmp_path / "a.txt", tmp_path / "b.gz"]
-    tokenise = {"paper": tokenise_paper, "unicode": tokenise_unicode}.get(normalise, normalise)
+    tokenise = {"paper": tokenise_paper, "unicode": tokenise_unicode}.get(normalize, normalize)
     n_threads = threading.active_count()
     for size in (64, 1000, 1 << 20):
         monkeypatch.setattr("pacsent.words.corpus._CHUNK_BYTES", size)
         corpus = Corpus.build(
-            paths, tmp_path / "corpus", 2, normalise, n_jobs=n_jobs, overwrite=True
+            paths, tmp_path / "corpus", 2, normalize, n_jobs=n_jobs, overwrite=True
         )
         check_corpus(corpus, lines, 2, tokenise)
     assert threading.active_count() == n_threads
@@ -301,14 +301,14 @@ def test_a_corpus_opens_as_it_was_built(tmp_path):
     assert opened.offsets.tolist() == [0, 8, 16]
     assert opened.digest == built.digest
     assert (opened.n_tokens, opened.n_unknown, opened.min_count) == (16, 2, 2)
-    assert opened.vocabulary.normalise == "paper"
+    assert opened.vocabulary.normalize == "paper"
     assert "n_unknown=2" in repr(opened)
 
 
 def test_a_function_tokenises_as_it_likes_and_is_not_saved_with_a_corpus(tmp_path):
-    built = Corpus.build(["A b", "A"], tmp_path / "corpus", 1, normalise=str.split)
+    built = Corpus.build(["A b", "A"], tmp_path / "corpus", 1, normalize=str.split)
     assert built.vocabulary.encode(["A a"]).ids.tolist() == [0]
-    assert built.vocabulary.normalise_name is None
+    assert built.vocabulary.normalize_name is None
     opened = Corpus.open(tmp_path / "corpus")
     assert opened.ids.tolist() == [0, 1, 0]
     with pytest.raises(ValueError, match="a function, which a file cannot hold"):
@@ -326,7 +326,7 @@ def test_a_corpus_is_replaced_when_told_and_left_alone_by_a_failed_build(tmp_pat
     thesis.parent.mkdir()
     thesis.write_text("ten years")
     again = {"overwrite": True}
-    unicode, split = again | {"normalise": "unicode"}, again | {"normalise": str.split}
+    unicode, split = again | {"normalize": "unicode"}, again | {"normalize": str.split}
     for source, place, min_count, options, message in (
         (["a"], folder, 1, {}, r"corpus exists.*overwrite=True"),
         (["a"], thesis.parent, 1, again, "which holds something else"),

@@ -243,7 +243,7 @@ BAD_OPTIONS = {
     "vectors fit nothing words t.txt -o new": "",
     "vectors train t.txt -o new --min-count 1 --quiet": "--n-dims 0 | --n-dims -3 | --n-dims x | "
     "--window 0 | --n-epochs 0 | --n-negatives 0 | --learning-rate 0 | --learning-rate nan | "
-    "--min-count 0 | --min-count 1000000 | --subsample -1 | --normalise x | --n-jobs 0 | "
+    "--min-count 0 | --min-count 1000000 | --subsample -1 | --normalize x | --n-jobs 0 | "
     "--random-state -1 | --device tpu | --checkpoint-every x | --checkpoint-every -1",
     "vectors neighbours words film": "-k 0 | -k x",
     "vectors neighbours words unknownword": "",
@@ -256,7 +256,7 @@ BAD_OPTIONS = {
     "paper evaluate PB-L2 t.txt --words words": "--seeds 0 | --seeds -1",
     "paper evaluate nothing subj --words words": " | --data nowhere",
     "paper reproduce --words words -o out --data .": "--seeds 0 | --only nothing | --only subj",
-    "model convert words new.txt": "--to x | --counts nowhere | --normalise x | --bits 3",
+    "model convert words new.txt": "--to x | --counts nowhere | --normalize x | --bits 3",
     "model export words new": "--method PB-neg | --method nothing",
     "model export model t.txt": "",
     "model push model no/such/name": "",

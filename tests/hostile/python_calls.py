@@ -209,7 +209,7 @@ def training() -> Iterator[Case]:
         ("learning_rate", float("nan")), ("learning_rate", 1e30), ("min_count", 0),
         ("min_count", 10**9), ("subsample", -1), ("subsample", float("nan")),
         ("noise_power", float("nan")), ("noise_power", -1), ("negatives", "x"), ("n_jobs", "x"),
-        ("normalise", "x"), ("normalise", 3), ("device", "tpu"), ("random_state", -1),
+        ("normalize", "x"), ("normalize", 3), ("device", "tpu"), ("random_state", -1),
         ("random_state", "x"), ("checkpoint_every", -1), ("checkpoint_dir", 3), ("verbose", "x"),
     ]:  # fmt: skip
         yield Case(

@@ -1,8 +1,8 @@
-"""What normalise="paper" drops, the slow way."""
+"""What normalize="paper" drops, the slow way."""
 
 import unicodedata
 
-from pacsent.text.normalise import tokenise_paper
+from pacsent.text.normalize import tokenise_paper
 
 
 def count_dropped(text: str) -> int:

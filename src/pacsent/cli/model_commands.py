@@ -26,7 +26,7 @@ from pacsent.optional import import_optional
 @params.option(
     "--n-subwords", "Subwords that other words are composed of.", params.NON_NEGATIVE, 5_000
 )
-@params.normalise
+@params.normalize
 @params.option("--n-epochs", "Passes over the texts.", params.NON_NEGATIVE, 3)
 @params.delta
 @params.fixed_random_state
@@ -62,7 +62,7 @@ def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
     student = distill(teacher, rows, verbose=not options.pop("quiet"), **options)
     save(student, output, overwrite=overwrite)
     words = student.word_vectors
-    if note := words.training.get("normalise"):
+    if note := words.training.get("normalize"):
         click.echo(note, err=True)
     n_words = counted(words.n_words, "word")
     click.echo(f"wrote  {output}: {n_words}, {words.n_dims} dimensions", err=True)
@@ -156,7 +156,7 @@ def model_group():
 @params.option("--to", "word2vec-text, word2vec-binary or pacsent. By the name when left out.")
 @params.option("--counts", "`word count` lines that belong to SOURCE.", params.PATH)
 @params.option(
-    "--normalise",
+    "--normalize",
     "How text is tokenised.",
     click.Choice(["paper", "unicode", "jieba", "janome", "pythainlp"]),
 )
@@ -170,7 +170,7 @@ def model_group():
 @params.option("--dims n_dims", "Keep this number of dimensions, by a rotation.", params.POSITIVE)
 @params.option("--bits", "Bits per number, quantised.", click.Choice([8, 4, 2, 1]))
 @params.outputs
-def convert(source, destination, to, counts, normalise, trained_on, overwrite, **options):
+def convert(source, destination, to, counts, normalize, trained_on, overwrite, **options):
     """Convert word vectors from one format to another.
 
     Reads word2vec text and binary (with context_SOURCE as output table), fastText .bin, GloVe,
@@ -192,7 +192,7 @@ def convert(source, destination, to, counts, normalise, trained_on, overwrite, *
     context = Path(source).with_name(formats.CONTEXT + Path(source).name)
     formats.check_targets(destination, to, [source, counts, context], overwrite=overwrite)
     verbose, as_json = not options.pop("quiet"), options.pop("as_json")
-    words = formats.read(source, format=format, counts=counts, normalise=normalise, verbose=verbose)
+    words = formats.read(source, format=format, counts=counts, normalize=normalize, verbose=verbose)
     if trained_on:
         columns = {"text_column": None, "input_format": None, "quiet": not verbose}
         words = words.trained_on(

@@ -127,8 +127,8 @@ encoder = option(
 )
 quiet = flag("--quiet", "Print no progress on stderr.")
 overwrite = flag("--overwrite", "Overwrite existing output (input files are never overwritten).")
-normalise = option(
-    "--normalise",
+normalize = option(
+    "--normalize",
     "How text becomes words. auto: paper for text in the letters a-z, else unicode.",
     click.Choice(["auto", "paper", "unicode", "jieba", "janome", "pythainlp"]),
     "auto",

@@ -22,7 +22,7 @@ def vectors():
 @params.output("File to write.  [default: standard output]", required=False)
 @params.flag("--wiki", "INPUT is a MediaWiki dump: keep its visible text only, on one line.")
 @params.option(
-    "--normalise",
+    "--normalize",
     "paper: a-z only, digits spelled. unicode: words in any script, NFKC and case folded.",
     click.Choice(["paper", "unicode"]),
     "paper",
@@ -84,8 +84,8 @@ def train(context, texts, output, subwords, overwrite, as_json, quiet, **options
         for name in options
     }
     if subwords is not None:
-        if is_typed["normalise"]:
-            raise click.UsageError("--subwords reads text in its own way: leave out --normalise.")
+        if is_typed["normalize"]:
+            raise click.UsageError("--subwords reads text in its own way: leave out --normalize.")
         if "-" in texts:
             raise click.UsageError("--subwords reads the text twice. Save stdin to a file first.")
         if not is_typed["min_count"]:
@@ -119,7 +119,7 @@ def train(context, texts, output, subwords, overwrite, as_json, quiet, **options
             model = SkipGram.resume(work, n_jobs=options["n_jobs"], verbose=not quiet)
         else:
             if subwords is not None:
-                options["normalise"] = train_pieces(documents(), subwords, verbose=not quiet)
+                options["normalize"] = train_pieces(documents(), subwords, verbose=not quiet)
             model = SkipGram(**options, checkpoint_dir=work, verbose=not quiet).fit(source)
         save(model.word_vectors_, folder, overwrite=overwrite)
     except BaseException as error:
@@ -131,7 +131,7 @@ def train(context, texts, output, subwords, overwrite, as_json, quiet, **options
         raise
     forget(work)
     words = model.word_vectors_
-    if note := words.training.get("normalise"):
+    if note := words.training.get("normalize"):
         click.echo(note, err=True)
     losses = ", ".join(f"{loss:.4f}" for loss in model.loss_)
     show(
@@ -140,7 +140,7 @@ def train(context, texts, output, subwords, overwrite, as_json, quiet, **options
             "n_dims": words.n_dims,
             "n_tokens": words.vocabulary.n_tokens,
             "loss": model.loss_,
-            "normalise": words.vocabulary.normalise_name,
+            "normalize": words.vocabulary.normalize_name,
             "output": str(folder),
         },
         f"wrote {folder}: {words.n_words:,} words, {words.n_dims} dimensions, both tables\n"

@@ -22,13 +22,13 @@ from pacsent.encoders.subwords import MARK, learn_subwords
 from pacsent.files import replacing
 from pacsent.maths.arrays import unit_rows
 from pacsent.progress import bar
-from pacsent.text.normalise import choose_normalise
+from pacsent.text.normalize import choose_normalize
 from pacsent.words.fingerprint import MOST, Fingerprint
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary
 
 _MIN_COUNT = 2  # occurrences of a word that gets a vector of its own
-_N_SAMPLED_TEXTS = 1000  # from which normalise="auto" is chosen
+_N_SAMPLED_TEXTS = 1000  # from which normalize="auto" is chosen
 _BLOCK_ROWS = 65_536  # vectors validated at a time
 
 # A word that is this fraction of all tokens has half the weight in the prior (SIF).
@@ -43,7 +43,7 @@ def fit_static_encoder(
     teacher: str,
     n_words: int = 60_000,
     n_subwords: int = 5_000,
-    normalise: str | Callable[[str], list[str]] = "auto",
+    normalize: str | Callable[[str], list[str]] = "auto",
     n_epochs: int = 3,
     random_state: int = 0,
     checkpoint_dir: str | os.PathLike | None = None,
@@ -56,16 +56,16 @@ def fit_static_encoder(
     starts at zero.
     """
     training: dict[str, Any] = {"distilled_from": teacher}
-    if normalise == "auto":
+    if normalize == "auto":
         sample = " ".join(texts[:_N_SAMPLED_TEXTS])
-        normalise, training["normalise"] = choose_normalise(sample)
-    vocabulary = make_vocabulary(texts, n_words, n_subwords, normalise)
+        normalize, training["normalize"] = choose_normalize(sample)
+    vocabulary = make_vocabulary(texts, n_words, n_subwords, normalize)
     encoded = vocabulary.encode(texts)
     known = np.flatnonzero(np.diff(encoded.offsets))
     if not known.size:
         raise ValueError(
             "texts must have words that occur twice. Got none. Give more texts, or "
-            "normalise='unicode' for texts in another alphabet."
+            "normalize='unicode' for texts in another alphabet."
         )
     targets = vectors
     if known.size < len(texts):
@@ -156,29 +156,29 @@ def checked_vectors(vectors: Any, n_texts: int) -> np.ndarray:
 
 
 def make_vocabulary(
-    texts: list[str], n_words: int, n_subwords: int, normalise: str | Callable[[str], list[str]]
+    texts: list[str], n_words: int, n_subwords: int, normalize: str | Callable[[str], list[str]]
 ) -> Vocabulary:
     """The most frequent words of texts, and subwords for the others.
 
     >>> make_vocabulary(["two films", "two tourists", "the films"], 9, 4, "paper").words[:2]
     ['films', 'two']
     """
-    tokens = Vocabulary([], normalise=normalise).tokens
+    tokens = Vocabulary([], normalize=normalize).tokens
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(tokens(text))
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     frequent = [item for item in ranked if item[1] >= _MIN_COUNT][:n_words]
     if not n_subwords:
-        return Vocabulary(*map(list, zip(*frequent)) if frequent else ([], []), normalise=normalise)
+        return Vocabulary(*map(list, zip(*frequent)) if frequent else ([], []), normalize=normalize)
     known = {word for word, _ in frequent}
     rare = ranked[len(frequent) :]
     subwords = learn_subwords(rare, known, n_subwords)
     letters = sorted({word[0] for word, _ in rare} - known)  # a rare word may begin with them
     words = [word for word, _ in frequent] + letters + subwords
-    uncounted = Vocabulary(words, normalise=normalise, unknown="pieces")
+    uncounted = Vocabulary(words, normalize=normalize, unknown="pieces")
     occurrences = np.bincount(uncounted.encode(texts).ids, minlength=len(words))
-    return Vocabulary(words, occurrences, normalise=normalise, unknown="pieces")
+    return Vocabulary(words, occurrences, normalize=normalize, unknown="pieces")
 
 
 def _digest(encoded, targets, options) -> str:

@@ -99,10 +99,10 @@ class EncodingReport:
     def _message(self, vocabulary):
         rows = ", ".join(map(str, self.first_empty))
         rows += ", ..." if self.n_empty > len(self.first_empty) else ""
-        paper = "; normalise='paper' reads letters a-z and digits only"
+        paper = "; normalize='paper' reads letters a-z and digits only"
         return (
             f"{self.n_empty:,} of {self.n_sentences:,} sentences hold no known word (row {rows}, "
-            f"counted from 0), so they have no posterior{paper * (vocabulary.normalise == 'paper')}"
+            f"counted from 0), so they have no posterior{paper * (vocabulary.normalize == 'paper')}"
         )
 
 

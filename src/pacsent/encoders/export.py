@@ -56,16 +56,16 @@ def export(vectorizer: Any, path: str | os.PathLike, *, overwrite: bool = False)
     Parameters
     ----------
     vectorizer : fitted vectorizer of pacsent
-        With a vocabulary that was made by `normalise="paper"`, as `english` is.
+        With a vocabulary that was made by `normalize="paper"`, as `english` is.
     path : str or path
         The folder.
     overwrite : bool, default=False
         Replace a folder that was exported before.
     """
     vocabulary = vectorizer.word_vectors.vocabulary
-    if vocabulary.normalise != "paper" or vocabulary.unknown != "drop":
+    if vocabulary.normalize != "paper" or vocabulary.unknown != "drop":
         raise ValueError(
-            "Only a vocabulary with normalise='paper' and unknown='drop' can be exported: other "
+            "Only a vocabulary with normalize='paper' and unknown='drop' can be exported: other "
             "libraries read text in one way only."
         )
     path = Path(path)
@@ -100,7 +100,7 @@ def export(vectorizer: Any, path: str | os.PathLike, *, overwrite: bool = False)
 
 
 def tokenizer(words: Sequence[str]) -> dict:
-    """A tokenizer.json that splits text as `normalise="paper"` does and drops unknown words.
+    """A tokenizer.json that splits text as `normalize="paper"` does and drops unknown words.
 
     Every word is one token with a mark before it. A word that is not in the vocabulary falls into
     its letters, none of which is a token, and so into nothing.

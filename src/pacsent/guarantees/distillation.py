@@ -75,7 +75,7 @@ def distill(
     *,
     n_words: int = 60_000,
     n_subwords: int = 5_000,
-    normalise: str | Callable[[str], list[str]] = "auto",
+    normalize: str | Callable[[str], list[str]] = "auto",
     n_epochs: int = 3,
     test_size: float | None = None,
     delta: float = 0.05,
@@ -102,7 +102,7 @@ def distill(
         Words that have a vector of their own, the most frequent ones.
     n_subwords : int, default=5_000
         Subwords that other words are composed of; with 0 such words are omitted.
-    normalise : "auto", a name or a callable, default="auto"
+    normalize : "auto", a name or a callable, default="auto"
         How raw text becomes tokens (`Vocabulary`). "auto" chooses "paper" for texts in the letters
         a-z, else "unicode".
     n_epochs : int, default=3
@@ -177,7 +177,7 @@ def distill(
         teacher=name,
         n_words=n_words,
         n_subwords=n_subwords,
-        normalise=normalise,
+        normalize=normalize,
         n_epochs=n_epochs,
         random_state=random_state,
         checkpoint_dir=checkpoint_dir,

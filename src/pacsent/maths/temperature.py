@@ -20,13 +20,13 @@ def log_probabilities(decisions: ArrayLike, inverse_temperature: ArrayLike) -> n
     Of several inverse temperatures, the probabilities are averaged.
     """
     decisions, scales = np.asarray(decisions, np.float64), np.atleast_1d(inverse_temperature)
-    total = _normalised(decisions * scales[0])
+    total = _normalized(decisions * scales[0])
     for scale in scales[1:]:
-        total = np.logaddexp(total, _normalised(decisions * scale))
+        total = np.logaddexp(total, _normalized(decisions * scale))
     return total - np.log(scales.size) if scales.size > 1 else total
 
 
-def _normalised(z):
+def _normalized(z):
     if z.shape[1] == 1:
         return -np.logaddexp(0.0, np.hstack([z, -z]))
     z = z - z.max(axis=1, keepdims=True)

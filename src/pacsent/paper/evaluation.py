@@ -58,7 +58,7 @@ class Score:
     accuracy: float
     cv_accuracy: float
     C: float
-    normalise: bool
+    normalize: bool
     lam: float | None
 
 
@@ -83,8 +83,8 @@ def _score_split(feature_sets, labels: tuple, protocol: Protocol, random: bool):
     y_train, y_test, n_classes = labels
     settings: dict[str, Any] = {"n_classes": n_classes, "n_jobs": protocol.n_jobs}
     folds = np.stack([folds_of(y_train, seed) for seed in protocol.seeds])
-    table: dict = {}  # (lam number, normalise) -> accuracies (n_seeds, n_Cs)
-    paths: dict = {}  # (lam number, normalise) -> regressions.Path
+    table: dict = {}  # (lam number, normalize) -> accuracies (n_seeds, n_Cs)
+    paths: dict = {}  # (lam number, normalize) -> regressions.Path
     made_of_lam = []
     seconds = dict.fromkeys(("fit", "encode", "search", "final"), 0.0)
     for number in range(len(protocol.lams)):
@@ -93,39 +93,39 @@ def _score_split(feature_sets, labels: tuple, protocol: Protocol, random: bool):
         seconds["fit"] += made.fit_seconds
         seconds["encode"] += made.encode_seconds
         started = time.perf_counter()
-        for normalise in (True,) if made.normalised else (False, True):
-            X = unit_rows(made.train) if normalise and not made.normalised else made.train
-            before = paths.get((number - 1, normalise))
+        for normalize in (True,) if made.normalized else (False, True):
+            X = unit_rows(made.train) if normalize and not made.normalized else made.train
+            before = paths.get((number - 1, normalize))
             grid = regressions.grid_search(
                 X, y_train, folds, Cs=protocol.Cs, start=before, **settings
             )
-            table[number, normalise] = grid.accuracy.mean(axis=1)
-            paths[number, normalise] = grid.path
+            table[number, normalize] = grid.accuracy.mean(axis=1)
+            paths[number, normalize] = grid.path
             if before is not None:  # its preconditioners are large and no longer needed
-                paths[number - 1, normalise] = regressions.Path(before.Cs, before.weights)
+                paths[number - 1, normalize] = regressions.Path(before.Cs, before.weights)
         seconds["search"] += time.perf_counter() - started
 
     scores, accuracies = [], {}
     for at, seed in enumerate(protocol.seeds):
         # Ties go to the first: small lam, no normalisation, strong penalty.
-        number, normalise = max(table, key=lambda key: (table[key][at].max(), -key[0], -key[1]))
-        best = int(np.argmax(table[number, normalise][at]))
+        number, normalize = max(table, key=lambda key: (table[key][at].max(), -key[0], -key[1]))
+        best = int(np.argmax(table[number, normalize][at]))
         remade = random and seed != protocol.seeds[0]
-        choice = number, normalise, best, seed if remade else None
+        choice = number, normalize, best, seed if remade else None
         if choice not in accuracies:
             made = feature_sets(number, seed) if remade else made_of_lam[number]
             seconds["fit"] += made.fit_seconds * remade
             seconds["encode"] += made.encode_seconds * remade
             started = time.perf_counter()
-            change = unit_rows if normalise and not made.normalised else lambda X: X
-            C, start = protocol.Cs[best], paths[number, normalise]
+            change = unit_rows if normalize and not made.normalized else lambda X: X
+            C, start = protocol.Cs[best], paths[number, normalize]
             model = regressions.fit(change(made.train), y_train, C, start=start, **settings)
             guess = regressions.predict(change(made.test), *model)
             accuracies[choice] = float(np.mean(guess == y_test))
             seconds["final"] += time.perf_counter() - started
-        cv_accuracy = float(table[number, normalise][at, best])
+        cv_accuracy = float(table[number, normalize][at, best])
         C, lam = float(protocol.Cs[best]), protocol.lams[number]
-        scores.append(Score(seed, accuracies[choice], cv_accuracy, C, bool(normalise), lam))
+        scores.append(Score(seed, accuracies[choice], cv_accuracy, C, bool(normalize), lam))
     # The best accuracy of each lam over C and normalisation, (n_seeds,).
     curve = {
         lam: np.max([table[key].max(axis=1) for key in table if key[0] == number], axis=0)
@@ -433,8 +433,8 @@ def few_labels(
     """
     source, y_train, y_test = prepared.part(0)
     made = prepared.features(row, source, 1.0 if row.lams else None, 0)
-    lengths = (True,) if made.normalised else (False, True)
-    changes = {n: unit_rows if n and not made.normalised else lambda X: X for n in lengths}
+    lengths = (True,) if made.normalized else (False, True)
+    changes = {n: unit_rows if n and not made.normalized else lambda X: X for n in lengths}
     train = {n: change(made.train) for n, change in changes.items()}
     test = {n: change(made.test) for n, change in changes.items()}
     Cs = regressions.CS[::2]
@@ -448,20 +448,20 @@ def few_labels(
             y = y_train[rows]
             folds = folds_of(y, draw)
             best: tuple = (-1.0,)
-            for normalise in lengths:
-                X, project = row_space(train[normalise][rows])
+            for normalize in lengths:
+                X, project = row_space(train[normalize][rows])
                 grid = regressions.grid_search(
                     X, y, folds, n_classes=prepared.n_classes, Cs=Cs, tol=1e-8, n_jobs=n_jobs
                 )
                 mean = grid.accuracy[0].mean(axis=0)
                 at = int(np.argmax(mean))
                 if mean[at] > best[0]:
-                    best = mean[at], normalise, Cs[at], grid.path, X, project
-            _, normalise, C, path, X, project = best
+                    best = mean[at], normalize, Cs[at], grid.path, X, project
+            _, normalize, C, path, X, project = best
             coef, intercept = regressions.fit(
                 X, y, C, n_classes=prepared.n_classes, start=path, tol=1e-9, n_jobs=n_jobs
             )
-            guess = regressions.predict(project(test[normalise]), coef, intercept)
+            guess = regressions.predict(project(test[normalize]), coef, intercept)
             accuracies.append(float(np.mean(guess == y_test)))
         curve.append({"n_labels": size, **mean_and_sd(accuracies), "draws": accuracies})
     return {**_named("few-labels", row), "curve": curve}

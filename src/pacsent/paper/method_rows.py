@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pacsent.text.encoded import Encoded
-from pacsent.text.normalise import tokenise_paper
+from pacsent.text.normalize import tokenise_paper
 
 LAMS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 SLOW_LAMS = (0.5, 2.0, 8.0)  # for slow rows that are not in the paper
@@ -79,7 +79,7 @@ class Features:
     fit_seconds: float
     encode_seconds: float
     vectorizer: object = None
-    normalised: bool = False  # unit length by construction: nothing to choose
+    normalized: bool = False  # unit length by construction: nothing to choose
 
 
 @dataclass
@@ -115,7 +115,7 @@ def features(row: Row, source: Texts, lam: float | None = None, seed: int = 0) -
             analyzer=tokenise_paper, sublinear_tf=True, min_df=2, dtype=np.float32
         )
         made = from_estimator(vectorizer, source.train_texts, source.test_texts)
-        return replace(made, normalised=True)
+        return replace(made, normalized=True)
     params = row.params if lam is None else {**row.params, "lam": lam}
     method = make_encoder(row.method, source.words, **params)
     extra = {"on_empty": "ignore", "n_jobs": source.n_jobs, "random_state": seed}

@@ -198,7 +198,7 @@ def to_json(value: Any, what: str) -> Any:
         return [to_json(item, what) for item in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: to_json(item, what) for key, item in value.items()}
-    advice = " Give a function when it is loaded: load(path, normalise=...)."
+    advice = " Give a function when it is loaded: load(path, normalize=...)."
     advice = advice if callable(value) else ""
     raise ValueError(
         f"{what} must be numbers, strings, lists or None to be saved. Got "

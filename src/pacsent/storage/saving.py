@@ -165,7 +165,7 @@ def _write(plan: _Plan, folder: Path, target: Path, words: str) -> str:
 class _Options(NamedTuple):
     """What the caller of `load` wants in place of what the folder says."""
 
-    normalise: Any
+    normalize: Any
     word_vectors: Any
     encoder: Any
 
@@ -173,7 +173,7 @@ class _Options(NamedTuple):
 def load(
     path: str | os.PathLike,
     *,
-    normalise: str | Callable[[str], list[str]] | None = None,
+    normalize: str | Callable[[str], list[str]] | None = None,
     word_vectors: Any = None,
     encoder: Any = None,
 ) -> Any:
@@ -186,7 +186,7 @@ def load(
         with the package; "hf://owner/name", a model on the Hugging Face hub (extra `[hub]`), with
         "@revision" for one that stays the same; or a file or folder of word vectors in one of the
         formats that `pacsent.words.formats.read` recognises (word2vec, GloVe, fastText, ...).
-    normalise : {"paper", "unicode"} or callable, optional
+    normalize : {"paper", "unicode"} or callable, optional
         How raw text becomes tokens, in place of what the folder says (a function cannot be
         saved).
     word_vectors : WordVectors, optional
@@ -209,9 +209,9 @@ def load(
     if path.exists() and not is_model(path):
         read = registry.find("reader", "word vectors")
         assert read is not None
-        loaded = read(path, normalise=normalise)
+        loaded = read(path, normalize=normalize)
     else:
-        options = _Options(normalise, word_vectors, encoder)
+        options = _Options(normalize, word_vectors, encoder)
         loaded = _open(path, read_config(path), options)
     if word_vectors is not None and isinstance(loaded, type(word_vectors)):
         raise ValueError(
@@ -242,8 +242,8 @@ def _open(folder: Path, config: dict, options: _Options, depth: int = 1) -> Any:
     tensors = read_tensors(folder / TENSORS)
     try:
         settings = from_json(config)
-        if is_shared and options.normalise is not None:
-            settings["parameters"]["normalise"] = options.normalise
+        if is_shared and options.normalize is not None:
+            settings["parameters"]["normalize"] = options.normalize
         loaded = from_state(State(settings, tensors, parts))
     except _BAD_STATE as error:
         raise ValueError(_damaged(folder, error)) from None

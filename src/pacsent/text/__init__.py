@@ -7,7 +7,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "cleaning": ["clean_files"],
         "encoded": ["Encoded", "LowCoverageWarning"],
-        "normalise": ["TOKENISERS", "clean", "tokenise_paper", "tokenise_unicode"],
+        "normalize": ["TOKENISERS", "clean", "tokenise_paper", "tokenise_unicode"],
         "reading": ["Source"],
         "tables": ["read_labelled_texts", "stream_texts"],
         "texts": ["as_sentences", "as_texts"],

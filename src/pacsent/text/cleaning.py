@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 
 from pacsent import files, progress
 from pacsent.text import reading
-from pacsent.text.normalise import DIGIT_NAMES, unicode_words
+from pacsent.text.normalize import DIGIT_NAMES, unicode_words
 from pacsent.threads import n_threads
 
 # The rules of wikifil.pl, in its order; each is applied to a whole record.
@@ -51,7 +51,7 @@ def clean_files(
     output: str | os.PathLike | None = None,
     *,
     wiki: bool = False,
-    normalise: str = "paper",
+    normalize: str = "paper",
     n_jobs: int | None = None,
     verbose: bool = False,
     overwrite: bool = False,
@@ -68,7 +68,7 @@ def clean_files(
         The inputs are MediaWiki dumps, and the output is byte for byte that of wikifil.pl: the
         visible text of all articles on one line. As there, an article that the end of one dump cuts
         off goes on in the next. Otherwise each line is cleaned as by `clean` and stays a line.
-    normalise : {"paper", "unicode"}, default="paper"
+    normalize : {"paper", "unicode"}, default="paper"
         "paper" takes any bytes: what is not a letter a-z or a digit separates words. "unicode"
         keeps the tokens of `unicode_words`, of UTF-8 text in any script.
     n_jobs : int, optional
@@ -81,11 +81,11 @@ def clean_files(
         Number of bytes written.
     """
     paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
-    if normalise not in ("paper", "unicode"):
-        raise ValueError(f"normalise must be 'paper' or 'unicode'. Got {normalise!r} instead.")
-    if wiki and normalise != "paper":
+    if normalize not in ("paper", "unicode"):
+        raise ValueError(f"normalize must be 'paper' or 'unicode'. Got {normalize!r} instead.")
+    if wiki and normalize != "paper":
         raise ValueError(
-            "wiki is the paper's own filter and keeps a-z only. Got normalise='unicode' with it "
+            "wiki is the paper's own filter and keeps a-z only. Got normalize='unicode' with it "
             "instead. Take the text out of the dump with another program first."
         )
     files.check_output(output, paths, overwrite=overwrite)
@@ -106,7 +106,7 @@ def clean_files(
         progress.bar("Cleaning", total=total, unit="B", enabled=verbose) as bar,
     ):
         n = n_threads(n_jobs)
-        parts = _clean_dumps(sources(), n) if wiki else _clean_texts(sources(), n, normalise)
+        parts = _clean_dumps(sources(), n) if wiki else _clean_texts(sources(), n, normalize)
         for part in parts:
             file.write(part)
             n_written += len(part)
@@ -131,10 +131,10 @@ def _map_processes(function: Callable, arguments: Iterable[tuple], n_jobs: int) 
             yield from parallel(delayed(function)(*args) for args in batch)
 
 
-def _clean_texts(sources: Iterable[reading.Source], n_jobs: int, normalise: str) -> Iterator[bytes]:
-    cut = reading.cut_after_letters if normalise == "paper" else reading.cut_at_space
+def _clean_texts(sources: Iterable[reading.Source], n_jobs: int, normalize: str) -> Iterator[bytes]:
+    cut = reading.cut_after_letters if normalize == "paper" else reading.cut_at_space
     chunks = (
-        (source.name, offset, chunk, normalise)
+        (source.name, offset, chunk, normalize)
         for source in sources
         for offset, chunk in reading.iter_chunks(source, cut)
     )
@@ -145,8 +145,8 @@ def _clean_texts(sources: Iterable[reading.Source], n_jobs: int, normalise: str)
             has_word = not chunk.endswith(b"\n")
 
 
-def _clean_chunk(name: str, offset: int, chunk: bytes, normalise: str) -> bytes:
-    if normalise == "paper":
+def _clean_chunk(name: str, offset: int, chunk: bytes, normalize: str) -> bytes:
+    if normalize == "paper":
         words = _NOT_LETTERS_OF_LINE.sub(b" ", _spell_digits(chunk.lower()))
         return _LINE_END.sub(b"\n", words).strip(b" ")
     try:

@@ -21,7 +21,7 @@ from pacsent.maths.arrays import frozen
 from pacsent.storage.checksums import checksum_of_json, file_record
 from pacsent.text import reading
 from pacsent.text.encoded import Encoded
-from pacsent.text.normalise import DIGIT_NAMES, TOKENISERS, choose_normalise
+from pacsent.text.normalize import DIGIT_NAMES, TOKENISERS, choose_normalize
 from pacsent.text.texts import as_sentences
 from pacsent.words.pieces import Pieces
 from pacsent.words.text_encoding import as_ascii, iter_batches, unicode_ids
@@ -101,10 +101,10 @@ class Corpus:
         pairs = [line.rpartition(b"\t") for line in path.read_bytes().split(b"\n")[:-1]]
         words = [word.decode("utf-8", "surrogatepass") for word, _, _ in pairs]
         # built with a callable, which a file cannot hold, it has none
-        normalise: Any = about["normalise"] or _missing_tokeniser
-        if normalise == TOKENIZER:
-            normalise = Pieces((self.directory / _TOKENIZER_FILE).read_text(encoding="utf-8"))
-        self.vocabulary = Vocabulary(words, [int(n) for _, _, n in pairs], normalise=normalise)
+        normalize: Any = about["normalize"] or _missing_tokeniser
+        if normalize == TOKENIZER:
+            normalize = Pieces((self.directory / _TOKENIZER_FILE).read_text(encoding="utf-8"))
+        self.vocabulary = Vocabulary(words, [int(n) for _, _, n in pairs], normalize=normalize)
         self._checked = False
 
     def check(self) -> None:
@@ -154,7 +154,7 @@ class Corpus:
         source: Any,
         directory: str | os.PathLike,
         min_count: int = 5,
-        normalise: str | Callable[[str], list[str]] = "auto",
+        normalize: str | Callable[[str], list[str]] = "auto",
         n_jobs: int | None = None,
         verbose: bool = False,
         overwrite: bool = False,
@@ -175,7 +175,7 @@ class Corpus:
             The folder to write; written under a hidden name and moved there when whole.
         min_count : int, default=5
             Words that occur less often are left out.
-        normalise : "auto", a name or a callable, default="auto"
+        normalize : "auto", a name or a callable, default="auto"
             "auto" looks at the beginning of the text: "paper" where its letters are a-z but for a
             few, else "unicode". `chosen` says which and why. The others: see `Vocabulary`.
         overwrite : bool, default=False
@@ -186,9 +186,9 @@ class Corpus:
                 f"min_count must be an integer of at least 1. Got {min_count!r} instead."
             )
         chosen = None
-        if normalise == "auto":
+        if normalize == "auto":
             sample, source = _sample_text(source)
-            normalise, chosen = choose_normalise(sample)
+            normalize, chosen = choose_normalize(sample)
             logger.info(chosen)
         directory = Path(os.path.realpath(directory))
         is_empty = directory.is_dir() and not any(directory.iterdir())
@@ -199,7 +199,7 @@ class Corpus:
                 "which holds something else, instead. Choose another name."
             )
         check_output(directory, overwrite=overwrite, folder=True)
-        empty = Vocabulary([], normalise=normalise)  # checks and holds the normalisation
+        empty = Vocabulary([], normalize=normalize)  # checks and holds the normalisation
         with replacing_folder(directory) as folder:
             builder = _CorpusBuilder(folder, empty, threads.n_threads(n_jobs), verbose)
             builder.count(source)
@@ -209,7 +209,7 @@ class Corpus:
             (folder / "corpus.json").write_text(json.dumps(about, indent=1) + "\n")
         corpus = cls(directory)
         # a callable is known here, if not to the file
-        corpus.vocabulary = corpus.vocabulary.replace(normalise=normalise)
+        corpus.vocabulary = corpus.vocabulary.replace(normalize=normalize)
         corpus._checked = True  # what was just written
         return corpus
 
@@ -227,7 +227,7 @@ def checked_json(content: bytes) -> dict | None:
 def _missing_tokeniser(sentence: str) -> list[str]:
     raise ValueError(
         "Raw text needs the tokeniser this corpus was built with, a function, which a file cannot "
-        "hold. Pass token lists, or set it: Vocabulary(words, counts, normalise=your_tokeniser)."
+        "hold. Pass token lists, or set it: Vocabulary(words, counts, normalize=your_tokeniser)."
     )
 
 
@@ -286,7 +286,7 @@ class _WordCounter:
                 )
                 self.n_words = int(at[3])
             return ids[: at[2]], ends[: chunk.n_ends]
-        if vocabulary.normalise == "unicode" and isinstance(chunk.data[0], str):
+        if vocabulary.normalize == "unicode" and isinstance(chunk.data[0], str):
             ids, ends = unicode_ids(chunk.data, self.add_words)
         else:
             lists = [vocabulary.tokens(document) for document in chunk.data]
@@ -346,7 +346,7 @@ class _CorpusBuilder:
         source = iter(as_sentences(source, "The source"))
         head = list(itertools.islice(source, 10))
         if head and isinstance(head[0], os.PathLike):
-            cut, n_before, paths = _CUTS[self.empty.normalise_name], 0, [*head, *source]
+            cut, n_before, paths = _CUTS[self.empty.normalize_name], 0, [*head, *source]
             total = reading.total_size(paths)
             with progress.bar("Counting words", total=total, unit="B", enabled=self.verbose) as bar:
                 for path in paths:
@@ -365,7 +365,7 @@ class _CorpusBuilder:
         with progress.bar("Counting words", unit="documents", enabled=self.verbose) as bar:
             for texts, raw in iter_batches(itertools.chain(head, source)):
                 chunk = _TextChunk(texts, None, len(texts))
-                if raw and self.empty.normalise == "paper":
+                if raw and self.empty.normalize == "paper":
                     chunk = _TextChunk(*as_ascii(texts), len(texts))
                     self.n_characters += chunk.data.size
                     plain = "".join(texts).encode("ascii", "ignore")
@@ -375,7 +375,7 @@ class _CorpusBuilder:
 
     def _file_chunk(self, block: bytes, name: str, offset: int) -> _TextChunk:
         closed = block.endswith(b"\n")
-        if self.empty.normalise == "paper":
+        if self.empty.normalize == "paper":
             data = np.frombuffer(block, dtype=np.uint8)
             self.n_characters += data.size
             self.n_foreign += int(np.count_nonzero(data & 0x80))
@@ -409,8 +409,8 @@ class _CorpusBuilder:
         kept = np.flatnonzero(counts >= min_count)
         foreign = self.n_foreign / max(1, self.n_characters)
         cause = (
-            f"normalise='paper' keeps the letters a-z and digits only, and {100 * foreign:.0f} % "
-            "of this text is in other scripts or letters. Pass normalise='unicode'"
+            f"normalize='paper' keeps the letters a-z and digits only, and {100 * foreign:.0f} % "
+            "of this text is in other scripts or letters. Pass normalize='unicode'"
         )
         if not kept.size:
             advice = "Lower min_count or train on more text"
@@ -422,8 +422,8 @@ class _CorpusBuilder:
             warnings.warn(f"Much of the text is dropped: {cause}.", stacklevel=3)
         data, offsets = everything.word_bytes.tobytes(), everything.word_offsets
         words = {int(i): data[offsets[i] : offsets[i + 1]] for i in kept}
-        if isinstance(self.empty.normalise, Pieces):  # what stands for unknown is no word
-            unknown = (self.empty.normalise.unknown or "").encode()
+        if isinstance(self.empty.normalize, Pieces):  # what stands for unknown is no word
+            unknown = (self.empty.normalize.unknown or "").encode()
             words = {i: word for i, word in words.items() if word != unknown}
         if broken := [word for word in words.values() if b"\n" in word]:
             raise ValueError(
@@ -463,8 +463,8 @@ class _CorpusBuilder:
         (self.folder / "provisional").unlink()
         with open(self.folder / "vocabulary.tsv", "wb") as file:
             file.writelines(b"%s\t%d\n" % pair for pair in zip(words, counts.tolist()))
-        if isinstance(self.empty.normalise, Pieces):
-            definition = self.empty.normalise.definition
+        if isinstance(self.empty.normalize, Pieces):
+            definition = self.empty.normalize.definition
             (self.folder / _TOKENIZER_FILE).write_text(definition, encoding="utf-8")
         sizes = np.array([0, *map(len, words)], dtype=np.int64)
         word_bytes = np.frombuffer(b"".join(words), dtype=np.uint8)
@@ -474,7 +474,7 @@ class _CorpusBuilder:
             "n_documents": n_documents,
             "n_tokens": n_tokens,
             "n_unknown": n_read - n_tokens,
-            "normalise": self.empty.normalise_name,
+            "normalize": self.empty.normalize_name,
             "digest": digest_of(Vocabulary.from_arrays(arrays), of_ids, offsets),
             "vocabulary": file_record(self.folder / "vocabulary.tsv"),
         }

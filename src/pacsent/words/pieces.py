@@ -24,7 +24,7 @@ _NO_WORD = r"[^\p{L}\p{M}\p{N}\p{So}\x{200d}']+"
 
 
 class Pieces:
-    """Text to pieces of words by a tokenizer.json: `Vocabulary(..., normalise=Pieces(...))`.
+    """Text to pieces of words by a tokenizer.json: `Vocabulary(..., normalize=Pieces(...))`.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Pieces:
 def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool = False) -> Pieces:
     """Learn pieces of words from texts of any language: BPE, of the library tokenizers.
 
-    Text is read as `normalise="unicode"` reads it (NFKC, lower case, letters, numbers and emoji),
+    Text is read as `normalize="unicode"` reads it (NFKC, lower case, letters, numbers and emoji),
     without the need of spaces between words; frequent words are one piece, marked by ▁ at their
     beginning. Every character of the texts is a piece, so nothing that is written with them is
     unknown.
@@ -136,7 +136,7 @@ def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool 
     Returns
     -------
     Pieces
-        For `SkipGram(normalise=...)`.
+        For `SkipGram(normalize=...)`.
     """
     if type(n_pieces) is not int or n_pieces < 2:
         raise ValueError(f"n_pieces must be an integer of at least 2. Got {n_pieces!r} instead.")

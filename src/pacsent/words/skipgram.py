@@ -34,7 +34,7 @@ from pacsent.maths.noise import alias_thresholds
 from pacsent.parameter_checks import DeviceName, Interval, StrOptions, fit_context
 from pacsent.progress import bar
 from pacsent.storage.checksums import checksum_of_json
-from pacsent.text.normalise import TOKENISERS
+from pacsent.text.normalize import TOKENISERS
 from pacsent.threads import n_threads
 from pacsent.words.corpus import Corpus, checked_json
 from pacsent.words.fingerprint import Fingerprint
@@ -97,7 +97,7 @@ class SkipGram(BaseEstimator):
         Falls linearly with the words processed, to a ten-thousandth.
     min_count : int, default=5
         Rarer words are omitted (a `Corpus` brings its own).
-    normalise : "auto", a name or a callable, default="auto"
+    normalize : "auto", a name or a callable, default="auto"
         How text becomes tokens (a `Corpus` brings its own). "auto" chooses "paper" or "unicode" by
         the text, as `Corpus.build` does; `word_vectors_.training` says which and why. A `Pieces`
         trains vectors of pieces of words.
@@ -152,7 +152,7 @@ class SkipGram(BaseEstimator):
         "noise_power": [Interval(Real, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "min_count": [Interval(Integral, 1, None, closed="left")],
-        "normalise": [StrOptions({"auto", *TOKENISERS}), callable],
+        "normalize": [StrOptions({"auto", *TOKENISERS}), callable],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "device": [DeviceName()],
@@ -172,7 +172,7 @@ class SkipGram(BaseEstimator):
         noise_power: float = 0.75,
         learning_rate: float = 0.025,
         min_count: int = 5,
-        normalise: str | Callable[[str], list[str]] = "auto",
+        normalize: str | Callable[[str], list[str]] = "auto",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         device: str = "cpu",
@@ -183,7 +183,7 @@ class SkipGram(BaseEstimator):
         self.n_dims, self.window, self.subsample = n_dims, window, subsample
         self.n_epochs, self.n_negatives, self.noise_power = n_epochs, n_negatives, noise_power
         self.learning_rate, self.min_count = learning_rate, min_count
-        self.normalise = normalise
+        self.normalize = normalize
         self.n_jobs, self.random_state, self.device = n_jobs, random_state, device
         self.checkpoint_dir, self.checkpoint_every = checkpoint_dir, checkpoint_every
         self.verbose = verbose
@@ -226,7 +226,7 @@ class SkipGram(BaseEstimator):
                     X,
                     Path(parent, _CORPUS),
                     min_count=self.min_count,
-                    normalise=self.normalise,
+                    normalize=self.normalize,
                     n_jobs=self.n_jobs,
                     verbose=bool(self.verbose),
                     overwrite=True,  # an unfinished one of this training
@@ -295,7 +295,7 @@ class SkipGram(BaseEstimator):
             )
         model = cls(
             **{name: settings[name] for name in _SETTINGS},
-            normalise=corpus.vocabulary.normalise,
+            normalize=corpus.vocabulary.normalize,
             n_jobs=state["n_jobs"] if n_jobs is None else n_jobs,
             random_state=state["random_state"],
             checkpoint_dir=checkpoint_dir,
@@ -348,11 +348,11 @@ class SkipGram(BaseEstimator):
         self.loss_ = losses
         self._warn_if_nearly_equal(vectors[0], corpus, settings["n_epochs"])
         about: dict = {"method": "skip-gram with negative sampling"}
-        normalise = corpus.vocabulary.normalise
-        if isinstance(normalise, Pieces):
-            about["normalise"] = f"pieces of words, {len(normalise.token_ids):,} learned"
+        normalize = corpus.vocabulary.normalize
+        if isinstance(normalize, Pieces):
+            about["normalize"] = f"pieces of words, {len(normalize.token_ids):,} learned"
         elif corpus.chosen:
-            about["normalise"] = corpus.chosen
+            about["normalize"] = corpus.chosen
         # The digest and the fingerprint tell a certificate whether its texts were trained on.
         self.word_vectors_ = WordVectors(
             corpus.vocabulary,

@@ -12,7 +12,7 @@ import numpy as np
 
 from pacsent.maths.arrays import frozen
 from pacsent.text.encoded import Encoded, LowCoverageWarning
-from pacsent.text.normalise import tokenise_unicode
+from pacsent.text.normalize import tokenise_unicode
 from pacsent.text.texts import as_sentences
 from pacsent.threads import in_order
 from pacsent.words.pieces import Pieces
@@ -51,7 +51,7 @@ def encode_texts(
 def encode_bytes(vocabulary: "Vocabulary", data: np.ndarray, bounds: np.ndarray) -> Encoded:
     """Texts that lie one after the other as UTF-8 to token ids, as `Vocabulary.encode` would.
 
-    With `normalise="paper"` no string is made of them: the bytes of an Arrow column go to the
+    With `normalize="paper"` no string is made of them: the bytes of an Arrow column go to the
     compiled tokeniser as they are. Text s is data[bounds[s]:bounds[s + 1]].
 
     >>> from pacsent import Vocabulary
@@ -66,7 +66,7 @@ def encode_bytes(vocabulary: "Vocabulary", data: np.ndarray, bounds: np.ndarray)
             f"bounds must rise from at least 0 to at most the {data.size:,} bytes of data. Got "
             f"{bounds.tolist()[:10]} instead."
         )
-    if vocabulary.normalise != "paper":
+    if vocabulary.normalize != "paper":
         texts = [data[a:b].tobytes().decode("utf-8") for a, b in itertools.pairwise(bounds)]
         return vocabulary.encode(texts, n_jobs=1)
     encoded = _encode_paper(vocabulary, frozen(data[bounds[0] : bounds[-1]]), bounds - bounds[0])
@@ -78,7 +78,7 @@ def encode_bytes(vocabulary: "Vocabulary", data: np.ndarray, bounds: np.ndarray)
 
 
 def count_dropped(texts: list[str]) -> np.ndarray:
-    """Words and symbols of each text of which normalise="paper" keeps nothing: unknown tokens.
+    """Words and symbols of each text of which normalize="paper" keeps nothing: unknown tokens.
 
     >>> count_dropped(["good film", "good 電影 \N{GRINNING FACE} - naïve"])
     array([0, 2])
@@ -101,17 +101,17 @@ def count_dropped(texts: list[str]) -> np.ndarray:
 
 
 def _encode_batch(vocabulary: "Vocabulary", batch: tuple[list, bool]) -> Encoded:
-    (sentences, raw), normalise = batch, vocabulary.normalise
-    n_dropped = count_dropped(sentences) if raw and normalise == "paper" else 0
+    (sentences, raw), normalize = batch, vocabulary.normalize
+    n_dropped = count_dropped(sentences) if raw and normalize == "paper" else 0
     is_small = sum(map(len, sentences)) <= _MAX_DICT_CHARACTERS
     compiled = raw and not (is_small and len(vocabulary) <= _MAX_DICT_WORDS)
-    if compiled and normalise == "paper":
+    if compiled and normalize == "paper":
         ids, offsets, n_unknown = _encode_paper(vocabulary, *as_ascii(sentences))
         return Encoded(ids, offsets, n_unknown + n_dropped)
-    if raw and isinstance(normalise, Pieces):
-        numbers, ends = normalise.numbers(sentences)
+    if raw and isinstance(normalize, Pieces):
+        numbers, ends = normalize.numbers(sentences)
         ids = vocabulary.token_rows[numbers]
-    elif compiled and normalise == "unicode":
+    elif compiled and normalize == "unicode":
         ids, ends = unicode_ids(sentences, vocabulary.table.ids_of)
     else:
         lists = [vocabulary.tokens(sentence) for sentence in sentences]
@@ -262,7 +262,7 @@ def warn_low_coverage(
     # The frequent words show how the vocabulary was made.
     words = [vocabulary.table.word(i) for i in range(min(len(vocabulary), 2000))]
     other_words = []
-    if not callable(vocabulary.normalise):
+    if not callable(vocabulary.normalize):
         whole = [word for word in words if not word.startswith("##")]
         other_words = [word for word in whole if vocabulary.tokens(word) != [word]]
     cause = (
@@ -271,9 +271,9 @@ def warn_low_coverage(
     )
     if len(other_words) > 0.1 * len(words):
         cause = (
-            f"its words were made in another way than normalise={vocabulary.normalise!r} does (it "
+            f"its words were made in another way than normalize={vocabulary.normalize!r} does (it "
             f"has {other_words[0]!r}; cased words, punctuation, numbers or another alphabet): use "
-            "the tokenisation the vectors came with, Vocabulary(..., normalise=your_tokeniser)"
+            "the tokenisation the vectors came with, Vocabulary(..., normalize=your_tokeniser)"
         )
     warnings.warn(
         f"Only {100 * n_known / n_tokens:.0f} % of these {n_tokens:,} tokens are in the "

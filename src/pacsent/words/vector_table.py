@@ -262,7 +262,7 @@ def compress(
     vocabulary, counts = words.vocabulary, words.counts
     if n_words is not None:
         counts = None if counts is None else counts[:n_words]
-        how = {"normalise": vocabulary.normalise, "unknown": vocabulary.unknown}
+        how = {"normalize": vocabulary.normalize, "unknown": vocabulary.unknown}
         vocabulary = Vocabulary(words.words[:n_words], counts, **how)
     if n_dims is not None or bits is not None:
         turn = rotation(tables, counts)[:, : n_dims or words.n_dims].astype(np.float32)

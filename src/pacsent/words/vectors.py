@@ -340,7 +340,7 @@ class WordVectors(Frozen):
         if not isinstance(word, str):
             raise ValueError(f"A word must be a str. Got {type(word).__name__} instead.")
         rows = np.zeros(0, np.int32)
-        if isinstance(self.vocabulary.normalise, Pieces):
+        if isinstance(self.vocabulary.normalize, Pieces):
             # "haus" is the word ▁haus rather than the end of another word
             rows = self.vocabulary.encode([word]).ids
         row = self.vocabulary.id_of(word) if rows.size != 1 else -1
@@ -362,9 +362,9 @@ class WordVectors(Frozen):
     def state(self) -> State:
         """What `pacsent.save` writes."""
         self.check_finite()
-        vocabulary, normalise = self.vocabulary, self.vocabulary.normalise
+        vocabulary, normalize = self.vocabulary, self.vocabulary.normalize
         parameters: dict[str, Any] = {
-            "normalise": vocabulary.normalise_name or normalise,  # a function is rejected by `save`
+            "normalize": vocabulary.normalize_name or normalize,  # a function is rejected by `save`
             "unknown": vocabulary.unknown,
         }
         tensors: dict[str, np.ndarray] = {}
@@ -372,9 +372,9 @@ class WordVectors(Frozen):
             stored = table.stored
             arrays = stored.arrays() if isinstance(stored, Packed) else {"": stored}
             tensors |= {f"{name}_vectors.{part}".rstrip("."): a for part, a in arrays.items()}
-        if isinstance(normalise, Pieces):
-            tensors[TOKENIZER] = np.frombuffer(normalise.definition.encode(), np.uint8)
-            parameters["max_characters"] = normalise.max_characters
+        if isinstance(normalize, Pieces):
+            tensors[TOKENIZER] = np.frombuffer(normalize.definition.encode(), np.uint8)
+            parameters["max_characters"] = normalize.max_characters
         if self.subwords is not None:
             tensors["subword_vectors"] = self.subwords.vectors
             parameters["subwords"] = {"min_n": self.subwords.min_n, "max_n": self.subwords.max_n}
@@ -429,10 +429,10 @@ class WordVectors(Frozen):
             names = [name for name in tensors if name.startswith(prefix)]
             return {name.removeprefix(prefix): tensors[name] for name in names}
 
-        normalise = parameters["normalise"]
-        if normalise == TOKENIZER:
+        normalize = parameters["normalize"]
+        if normalize == TOKENIZER:
             definition = checked_tensor(tensors, TOKENIZER, np.uint8, (None,)).tobytes()
-            normalise = Pieces(definition.decode(), max_characters=parameters["max_characters"])
+            normalize = Pieces(definition.decode(), max_characters=parameters["max_characters"])
         arrays = group("vocabulary.")
         if config.get("hash_table_version") != HASH_TABLE_VERSION:  # built again
             arrays.pop("hash_table", None)
@@ -459,7 +459,7 @@ class WordVectors(Frozen):
                 raise ValueError("the hashes of the fingerprint must be sorted")
             fingerprint = Fingerprint(hashes[0], hashes[1], **parameters["fingerprint"])
         return cls(
-            Vocabulary.from_arrays(arrays, normalise, unknown=parameters.get("unknown", "drop")),
+            Vocabulary.from_arrays(arrays, normalize, unknown=parameters.get("unknown", "drop")),
             **tables,
             corpus_digest=config.get("corpus_digest"),
             training=config.get("training"),

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from pacsent.maths.noise import noise_probabilities
 from pacsent.text.encoded import Encoded
-from pacsent.text.normalise import TOKENISERS
+from pacsent.text.normalize import TOKENISERS
 from pacsent.text.texts import as_sentences
 from pacsent.words.pieces import Pieces
 from pacsent.words.text_encoding import encode_texts
@@ -41,7 +41,7 @@ class Vocabulary(Frozen):
         The words, all different; position is the token id.
     counts : array of int, shape (n_words,), or None
         How often each occurred in the source corpus. None when unknown: never invented.
-    normalise : str or callable str -> list of str, default="paper"
+    normalize : str or callable str -> list of str, default="paper"
         How raw text becomes tokens. "paper": letters a-z of either case, each digit spelled out as
         a word, everything else a separator. "unicode": NFKC, case-folded, words of any language,
         numbers kept; of scripts without spaces (Chinese, Japanese, Thai) characters and pairs of
@@ -66,17 +66,17 @@ class Vocabulary(Frozen):
         words: Sequence[str] | WordTable,
         counts: ArrayLike | None = None,
         *,
-        normalise: str | Callable[[str], list[str]] = "paper",
+        normalize: str | Callable[[str], list[str]] = "paper",
         unknown: str = "drop",
     ):
         if unknown not in UNKNOWN:
             raise ValueError(f"unknown must be one of {UNKNOWN}. Got {unknown!r} instead.")
-        if not callable(normalise) and normalise not in TOKENISERS:
+        if not callable(normalize) and normalize not in TOKENISERS:
             raise ValueError(
-                f"normalise must be one of {sorted(TOKENISERS)} or a callable str -> list of "
-                f"str. Got {normalise!r} instead."
+                f"normalize must be one of {sorted(TOKENISERS)} or a callable str -> list of "
+                f"str. Got {normalize!r} instead."
             )
-        if isinstance(normalise, Pieces) and unknown != "drop":
+        if isinstance(normalize, Pieces) and unknown != "drop":
             raise ValueError(
                 f"unknown must be 'drop' for a vocabulary of pieces. Got {unknown!r} instead."
             )
@@ -105,13 +105,13 @@ class Vocabulary(Frozen):
                 )
             counts = array
         self._counts = counts
-        self.normalise, self.unknown = normalise, unknown
+        self.normalize, self.unknown = normalize, unknown
 
     @classmethod
     def from_arrays(
         cls,
         arrays: Mapping[str, np.ndarray],
-        normalise: str | Callable[[str], list[str]] = "paper",
+        normalize: str | Callable[[str], list[str]] = "paper",
         *,
         unknown: str = "drop",
     ) -> "Vocabulary":
@@ -120,24 +120,24 @@ class Vocabulary(Frozen):
         Opens at once, whatever the number of words: nothing is copied or decoded now.
         """
         table = WordTable(None, {n: a for n, a in arrays.items() if n != "counts"})
-        return cls(table, arrays.get("counts"), normalise=normalise, unknown=unknown)
+        return cls(table, arrays.get("counts"), normalize=normalize, unknown=unknown)
 
     def replace(
         self,
         *,
-        normalise: str | Callable[[str], list[str]] | None = None,
+        normalize: str | Callable[[str], list[str]] | None = None,
         unknown: str | None = None,
     ) -> "Vocabulary":
-        """The same words with another `normalise` or `unknown`; nothing is copied.
+        """The same words with another `normalize` or `unknown`; nothing is copied.
 
         >>> Vocabulary(["film"]).replace(unknown="pieces").unknown
         'pieces'
         """
-        normalise = self.normalise if normalise is None else normalise
+        normalize = self.normalize if normalize is None else normalize
         unknown = self.unknown if unknown is None else unknown
-        if normalise == self.normalise and unknown == self.unknown:
+        if normalize == self.normalize and unknown == self.unknown:
             return self
-        return Vocabulary(self.table, self._counts, normalise=normalise, unknown=unknown)
+        return Vocabulary(self.table, self._counts, normalize=normalize, unknown=unknown)
 
     def arrays(self, *, lookup: bool = True) -> dict[str, np.ndarray]:
         """word_bytes, word_offsets and, where known, counts: what a file stores.
@@ -173,8 +173,8 @@ class Vocabulary(Frozen):
     @cached_property
     def token_rows(self) -> np.ndarray:
         """The row of each token of a `Pieces` by its number there, -1 for tokens not here."""
-        assert isinstance(self.normalise, Pieces)
-        numbers = self.normalise.token_ids
+        assert isinstance(self.normalize, Pieces)
+        numbers = self.normalize.token_ids
         rows = np.full(max(numbers.values(), default=-1) + 1, -1, dtype=np.int32)
         for row, word in enumerate(self.words):
             if word in numbers:
@@ -186,11 +186,11 @@ class Vocabulary(Frozen):
         return self.table.id_of(word)
 
     @property
-    def normalise_name(self) -> str | None:
+    def normalize_name(self) -> str | None:
         """Name of the normalisation as it is stored; None for a callable, which cannot be."""
-        if isinstance(self.normalise, Pieces):
+        if isinstance(self.normalize, Pieces):
             return TOKENIZER
-        return self.normalise if isinstance(self.normalise, str) else None
+        return self.normalize if isinstance(self.normalize, str) else None
 
     def __len__(self) -> int:
         return self.table.n_words
@@ -199,8 +199,8 @@ class Vocabulary(Frozen):
         return isinstance(word, str) and self.id_of(word) >= 0
 
     def __repr__(self) -> str:
-        name = self.normalise_name or self.normalise
-        return f"Vocabulary(n_words={len(self)}, normalise={name!r})"
+        name = self.normalize_name or self.normalize
+        return f"Vocabulary(n_words={len(self)}, normalize={name!r})"
 
     def __sklearn_clone__(self):
         return self
@@ -240,8 +240,8 @@ class Vocabulary(Frozen):
         """Tokens of one sentence; a token list is taken as it is."""
         if not isinstance(sentence, str):
             return sentence
-        normalise = self.normalise
-        return normalise(sentence) if callable(normalise) else TOKENISERS[normalise](sentence)
+        normalize = self.normalize
+        return normalize(sentence) if callable(normalize) else TOKENISERS[normalize](sentence)
 
     def encode(
         self,

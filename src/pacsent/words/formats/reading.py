@@ -77,7 +77,7 @@ def read(
     path: str | os.PathLike,
     *,
     format: str | None = None,
-    normalise: str | Callable[[str], list[str]] | None = None,
+    normalize: str | Callable[[str], list[str]] | None = None,
     counts: str | os.PathLike | None = None,
     context: str | os.PathLike | None = "auto",
     verbose: bool = False,
@@ -93,7 +93,7 @@ def read(
         A file (plain, .gz, .bz2, .xz or .zst), a folder, or "english".
     format : str, optional
         One of `FORMATS`; recognised by the contents when left out.
-    normalise : {"paper", "unicode"} or callable, optional
+    normalize : {"paper", "unicode"} or callable, optional
         How raw text becomes tokens of this vocabulary. When left out: what a folder of ours
         says, the tokenizer of static embeddings, "paper" for everything else.
     counts : path, optional
@@ -120,7 +120,7 @@ def read(
         )
     if format == "pacsent":
         storage.read_config(path)  # `load` would ask here again for a damaged one
-        return as_word_vectors(path, normalise=normalise)
+        return as_word_vectors(path, normalize=normalize)
     if format.startswith("word2vec"):
         contents = _read_word2vec_pair(path, format, context, verbose)
     else:
@@ -146,7 +146,7 @@ def read(
         contents.counts = _read_counts(Path(counts), words)
     try:
         return WordVectors(
-            Vocabulary(words, contents.counts, normalise=normalise or contents.normalise),
+            Vocabulary(words, contents.counts, normalize=normalize or contents.normalize),
             contents.table,
             contents.output,
             training={"format": FORMATS[format], **contents.training},

@@ -54,7 +54,7 @@ def read_static(path: Path, verbose: bool) -> FileContents:
             f"{folder / TENSORS} must hold a row for every token. It has {len(table):,} rows and "
             f"none for {bad[0]!r}. The two files are not of one model: copy both again."
         )
-    normalise, is_unit = pieces, "Normalize" in (static_modules(path) or [])
+    normalize, is_unit = pieces, "Normalize" in (static_modules(path) or [])
     if name == _MODEL2VEC:
         config = {}
         if (folder / CONFIG).exists():
@@ -75,13 +75,13 @@ def read_static(path: Path, verbose: bool) -> FileContents:
             content["truncation"] = {**rule, "max_length": max_length}
             max_characters = max(1, max_length * int(statistics.median(map(len, tokens))))
         definition = json.dumps(content, ensure_ascii=False)
-        normalise = Pieces(definition, max_characters=max_characters)
+        normalize = Pieces(definition, max_characters=max_characters)
         tokens = [token for token in tokens if token != pieces.unknown]
     if not tokens:
         raise ValueError(f"{folder / TOKENIZER_FILE} must hold tokens. It has none.")
     rows = np.array([pieces.token_ids[token] for token in tokens])
     sentences = "unit" if is_unit else "mean"
-    return FileContents(tokens, table[rows], normalise=normalise, sentences=sentences)
+    return FileContents(tokens, table[rows], normalize=normalize, sentences=sentences)
 
 
 def _read_rows(path: Path) -> tuple[str, np.ndarray]:

@@ -98,5 +98,5 @@ class FileContents:
     counts: np.ndarray | None = None
     training: dict[str, Any] = field(default_factory=dict)
     subwords: Subwords | None = None
-    normalise: str | Pieces = "paper"  # if the caller does not choose
+    normalize: str | Pieces = "paper"  # if the caller does not choose
     sentences: str | None = None

@@ -18,19 +18,19 @@ _NOT_LETTERS = re.compile(r"[^a-z]+")
 _MAX_FOREIGN_LETTERS = 0.007
 
 
-def choose_normalise(sample: str) -> tuple[str, str]:
+def choose_normalize(sample: str) -> tuple[str, str]:
     """ "paper" for text that is written with a-z, "unicode" for all other; and why.
 
-    >>> choose_normalise("Plain English that goes on and on. " * 20 + "One café.")
-    ('paper', "normalise='paper', chosen from the text: 0.2 % of its letters are outside a-z")
-    >>> choose_normalise("Grüße aus Köln")[0]
+    >>> choose_normalize("Plain English that goes on and on. " * 20 + "One café.")
+    ('paper', "normalize='paper', chosen from the text: 0.2 % of its letters are outside a-z")
+    >>> choose_normalize("Grüße aus Köln")[0]
     'unicode'
     """
     letters = [letter for letter in sample if letter.isalpha()]
     fraction = sum(not letter.isascii() for letter in letters) / max(1, len(letters))
     name = "unicode" if fraction > _MAX_FOREIGN_LETTERS else "paper"
     why = f"chosen from the text: {100 * fraction:.1f} % of its letters are outside a-z"
-    return name, f"normalise={name!r}, {why}"
+    return name, f"normalize={name!r}, {why}"
 
 
 def clean(text: str) -> str:
@@ -85,7 +85,7 @@ def _segmented(module: str, segment: Callable[[Any], Callable[[str], Iterable[st
 
     @cache
     def segmenter():
-        return segment(import_optional(module, f"normalise={name!r} needs {name}"))
+        return segment(import_optional(module, f"normalize={name!r} needs {name}"))
 
     def tokenise(text: str) -> list[str]:
         tokens: list[str] = []
