@@ -3,8 +3,9 @@
     python benchmarks/guarantees.py [--data FOLDER] [--sets subj mr trec 20news imdb] [--draws 400]
         [--parts calibration multilabel fitting] [--processes 16] [--save]
 
-Texts are of training parts alone; `draws` are those of a condition, over all sets. delta is 0.05 everywhere, so about 5 % may be broken; columns
-that start with "control" ignore a correction and must break.
+Texts are of training parts alone. `draws` are those of one condition, over all sets. delta is 0.05
+everywhere, so about 5 % may be broken; a guarantee that starts with "control" ignores a correction
+and must break.
 
 `calibration`: a TextClassifier with the English vectors is fitted on 400 texts and stays fixed.
 300 calibration texts are drawn again and again from at most 3,000 others, and the remaining ones

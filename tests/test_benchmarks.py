@@ -69,7 +69,7 @@ RUNS = {
     "classify speed --sets subj": (),
     "classify_bounds --sets subj --labels 50": (),
     "certify": (),
-    "guarantees --sets subj --draws 1": (),
+    "guarantees --sets subj --draws 10": (),
     "encoders": (),
     "cold --rounds 1 --tasks import help": (),
     "encode": ("gensim", "model2vec"),
