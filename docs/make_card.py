@@ -39,8 +39,8 @@ def scores() -> str:
     for row in rows_of("sizes", words=config["n_words"], dims=config["n_dims"]):
         lines += [
             f"| SUBJ, test accuracy, `Average` | {row['SUBJ test accuracy']:.3f} |",
-            f"| WordSim-353, input table | {row['WordSim']:.1f} |",
-            f"| words of SUBJ that are known | {100 * row['SUBJ words known']:.1f} % |",
+            f"| WordSim-353, input vectors | {row['WordSim']:.1f} |",
+            f"| in-vocabulary words of SUBJ | {100 * row['SUBJ words known']:.1f} % |",
         ]
     return "\n".join(lines)
 
@@ -52,11 +52,12 @@ def page() -> str:
     return f"""# The English model
 
 `pacsent.load("english")`: {config["n_words"]:,} words, {config["n_dims"]} dimensions, input and
-output vectors, counts; {config["dtype"]} per number (8 in the first 16 dimensions). Both tables are
-included, so every method and every kind of certificate works with it. A third table, for `encode`,
-was taught by another encoder: [its own card](sentences/README.md). This one is about the words.
+output vectors, counts; {config["dtype"]} per number (8 in the first 16 dimensions). Both embedding
+matrices are included, so every method and every kind of certificate works with it. The sentence
+vectors of `encode` were distilled from another encoder and have [their own
+card](sentences/README.md). This card describes the word vectors.
 
-## Where it comes from
+## Training data
 
 Skip-gram with negative sampling, trained by pacsent on {training["n_tokens"]:,} tokens, window
 {training["window"]}, {training["n_negatives"]} negatives, sub-sampling {training["subsample"]:g},
@@ -67,8 +68,8 @@ Skip-gram with negative sampling, trained by pacsent on {training["n_tokens"]:,}
 The words are the most frequent ones of that corpus; no other criterion was used. None of the
 evaluation sets is among its sources; overlap was not checked, and certificates say that their
 provenance is unknown. Text is read as letters a-z, digits are spelled out, every other character is
-a separator. `scripts/make_english.py` rotated both tables together, kept {config["n_dims"]}
-dimensions and packed the numbers; docs/benchmarks.md has the comparison of sizes.
+a separator. `scripts/make_english.py` rotated both matrices together, kept {config["n_dims"]}
+dimensions and quantised the numbers; `benchmarks/results/english/sizes.json` compares sizes.
 
 ## Licence
 
@@ -83,7 +84,7 @@ The model contains no text of the corpora. The vectors may be used under the lic
 
 The sources are encyclopedias and old books: little of the language of the web, and nothing that was
 written after the corpus. Such vectors reproduce the prejudices of their texts. Names and rare words
-beyond the first {config["n_words"]:,} are unknown.
+beyond the first {config["n_words"]:,} are out of vocabulary.
 
 ## Checksums
 

@@ -228,7 +228,7 @@ def maurer(
     return kl_inverse(q, _up(complexity / n, 2))
 
 
-# max over 0 <= x <= 1 of (1 + x)^4/32 - x^2/2, at x = sqrt(5) - 2: see docs/certificates.md
+# max over 0 <= x <= 1 of (1 + x)^4/32 - x^2/2, at x = sqrt(5) - 2: see docs/theory.md, Theorem 27
 KAPPA = (5 * math.sqrt(5) - 11) / 4
 
 

@@ -2,7 +2,7 @@
 
 The prior's part of the text is read first, everything is chosen by that alone, and only then is the
 sample read. The inequality is `pacsent.maths.bounds.squared_loss_complexity`; the proof is in
-docs/certificates.md.
+docs/theory.md, Theorem 27.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Read and write word vectors of other programs.
 
 `read` recognises a file by its contents, not by its name, and never runs code from it: pickles are
-rejected. docs/formats.md lists the formats and what each reader was checked against.
+rejected. docs/formats.md lists the formats.
 """
 
 from pacsent import registry
