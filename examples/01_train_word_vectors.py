@@ -1,8 +1,8 @@
-"""Train both tables of word vectors on a text, and look at neighbours within and across them.
+"""Train word vectors on a text and show neighbours among input and output vectors.
 
     python examples/01_train_word_vectors.py [TEXT]
 
-TEXT has one document per line; without it, text drawn from the paper's generative model is used.
+TEXT has one document per line; the default is text drawn from a generative model.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""From labelled texts to a classifier, with the posterior's variance as a bonus.
+"""Sentence vectors with variances as features of a classifier.
 
 python examples/02_sentence_vectors.py
 """

@@ -1,8 +1,8 @@
-"""A guarantee about an encoder, recomputed from its parts.
+"""Certify an encoder and verify the certificate.
 
     python examples/03_certify.py
 
-The texts come from the paper's generative model, so that the example needs no file.
+The texts come from the generative model of Nozawa and Sato (2019), so the example needs no file.
 """
 
 from pacsent import SkipGram, certify_encoder, make_encoder

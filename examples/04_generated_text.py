@@ -1,6 +1,6 @@
-"""Draw text from the paper's generative model, train word vectors on it, and compare methods.
+"""Compare sentence methods on text from the generative model of Nozawa and Sato (2019).
 
-For each method: test accuracy, the certified risk, and the risk on documents that were held out.
+Prints test accuracy, certified risk and held-out risk of each method.
 """
 
 from pacsent import SkipGram, certify_encoder, evaluate, make_encoder

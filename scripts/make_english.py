@@ -5,7 +5,7 @@
 ENGLISH is the folder of the tables as they were trained: vocab.tsv (word, tab, count; most frequent
 first), input.i8.npy and output.i8.npy with input.scale.npy and output.scale.npy (value = int8 times
 the scale of its row), and META.json. The same folder gives the same model. Sizes and scores of
-other settings are in benchmarks/results/english/sizes.json; docs/make_card.py writes the model card.
+other settings are in benchmarks/results/english/sizes.json. docs/make_card.py writes the card.
 """
 
 import argparse

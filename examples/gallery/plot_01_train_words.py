@@ -1,11 +1,10 @@
 """
-Train word vectors and watch the loss
-=====================================
+Train word vectors
+==================
 
-:class:`pacsent.SkipGram` learns two tables: the *input* vector of a word (what it is like) and
-its *output* vector (what it keeps company with). Both are kept, because every posterior and every
-certificate needs both. Here the corpus is three thousand passages of thirty books: enough to see
-it work, far too little for good vectors.
+:class:`pacsent.SkipGram` learns an *input* and an *output* vector per word. Both are kept, because
+posteriors and certificates need both. The corpus is three thousand passages of thirty books:
+enough for an example, too little for good vectors.
 """
 
 import matplotlib.pyplot as plt
@@ -30,7 +29,7 @@ axis.set(xlabel="epoch", ylabel="loss of a pair", title="Skip-gram on thirty boo
 figure.tight_layout()
 
 # %%
-# Even so little text knows some things.
+# The nearest neighbours of some words.
 
 for word in ("captain", "sister", "morning"):
     print(f"{word}: {', '.join(other for other, _ in words.most_similar(word, 5))}")

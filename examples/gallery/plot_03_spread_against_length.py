@@ -1,10 +1,10 @@
 """
-A posterior's spread against the length of the text
-===================================================
+Posterior variance against text length
+======================================
 
-Every method returns a Gaussian for each text, not a point: ``posterior`` gives its mean and its
-variance. The more words a text has, the less spread is left. For PB-L2 it is a formula, :math:`1
-/ (\\lambda + n / \\sigma_P^2)`; PB-neg finds it by minimising its own objective.
+``posterior`` returns the mean and the variance of a Gaussian for each text. The variance decreases
+with the number of words. For PB-L2 it is :math:`1 / (\\lambda + n / \\sigma_P^2)`; PB-neg minimises
+its own objective.
 """
 
 import matplotlib.pyplot as plt
@@ -25,13 +25,12 @@ for name, marker in (("PB-L2", "o"), ("PB-neg", "x")):
     means, variances = vectorizer.posterior(texts)
     n_known = np.diff(vectorizer.word_vectors.vocabulary.encode(texts).offsets)
     axis.loglog(n_known, np.sqrt(variances), marker, ms=4, alpha=0.6, label=name)
-axis.set(xlabel="known words in the text", ylabel="standard deviation of the posterior")
+axis.set(xlabel="in-vocabulary words in the text", ylabel="standard deviation of the posterior")
 axis.legend()
 figure.tight_layout()
 
 # %%
-# The spread can be used: ``sample`` draws vectors from the posterior, so that whatever is
-# computed from a vector can be computed many times.
+# ``sample`` draws vectors from the posterior.
 
 vectorizer = make_encoder("PB-L2", "english", lam=8.0).fit(texts)
 draws = vectorizer.sample([texts[0]], n_samples=200, random_state=0)

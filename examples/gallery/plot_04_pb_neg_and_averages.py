@@ -1,10 +1,10 @@
 """
-PB-neg beside averages
-======================
+PB-neg and averages
+===================
 
-PB-neg moves from its prior (the mean of the words' output vectors) towards what the negative-
-sampling loss of the text asks for; :math:`\\lambda` says how far. For long texts it stays near
-the prior, for short ones it goes far. How far does it go, and does it matter for a classifier?
+PB-neg moves from its prior mean (the mean of the words' output vectors) towards the minimum of the
+negative-sampling loss; :math:`\\lambda` controls how far. It moves farther for short texts. Does
+it matter for a classifier?
 """
 
 import matplotlib.pyplot as plt
@@ -15,8 +15,8 @@ from sklearn.model_selection import cross_val_score
 from pacsent import make_encoder
 from pacsent.datasets import load_books
 
-shelf = load_books()[::10]
-texts, authors = [p.text for p in shelf], [p.author for p in shelf]
+passages = load_books()[::10]
+texts, authors = [p.text for p in passages], [p.author for p in passages]
 lams = [0.25, 1.0, 4.0, 16.0]
 prior = make_encoder("i-Average", "english").fit_transform(texts)
 
@@ -46,6 +46,6 @@ for name, style in (("Average", "--"), ("i-Average", ":")):
         color="gray",
         label=name,
     )
-right.set(xlabel="λ", ylabel="accuracy, who wrote it (4 folds)")
+right.set(xlabel="λ", ylabel="accuracy, author (4 folds)")
 right.legend()
 figure.tight_layout()

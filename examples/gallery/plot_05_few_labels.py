@@ -2,9 +2,9 @@
 A classifier from few labels
 ============================
 
-:class:`pacsent.TextClassifier` puts n-grams and sentence vectors into one linear model. With few
-labels it leans on the vectors, which know which words are alike before there is any label; with
-many, n-grams speak for themselves. Here it tells apart the authors of passages, next to tf-idf.
+:class:`pacsent.TextClassifier` combines n-grams and sentence vectors in one linear model. Vectors
+help with few labels, because word similarity needs no labels; n-grams help with many. Here it
+predicts the author of a passage, compared with tf-idf.
 """
 
 import matplotlib.pyplot as plt
@@ -17,11 +17,12 @@ from pacsent import TextClassifier
 from pacsent.datasets import load_books
 
 rng = np.random.default_rng(0)
-shelf = load_books()
-rng.shuffle(shelf)
-shelves = [[p for p in shelf if p.author == author] for author in sorted({p.author for p in shelf})]
-shelf = [passage for row in zip(*shelves) for passage in row]  # authors take turns
-texts, authors = [p.text for p in shelf], [p.author for p in shelf]
+passages = load_books()
+rng.shuffle(passages)
+names = sorted({p.author for p in passages})
+by_author = [[p for p in passages if p.author == name] for name in names]
+passages = [passage for row in zip(*by_author) for passage in row]  # balanced
+texts, authors = [p.text for p in passages], [p.author for p in passages]
 test = slice(2000, None)
 sizes = [30, 100, 300, 1000]
 

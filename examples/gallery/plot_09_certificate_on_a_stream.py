@@ -1,9 +1,9 @@
 """
-A certificate on a stream
-=========================
+An encoder certificate on a stream
+==================================
 
-The certificate is about the words that follow the first 80 % of a document. This bound on the mean
-holds after every document at once.
+The certificate concerns the words that follow the first 80% of a document. This bound on the mean
+holds after all documents simultaneously.
 """
 
 import matplotlib.pyplot as plt
@@ -20,13 +20,13 @@ certificate = certify_encoder(make_encoder("PB-L2", "english"), texts, random_st
 print(certificate)
 
 # %%
-# The bound after some of the documents, from the losses that the certificate keeps.
+# The bound as documents arrive, from the losses in the certificate.
 
 losses = unpack_losses(certificate.losses)
 times = np.unique(np.geomspace(1, len(losses), 60).astype(int))
 path = [differing_means(losses[:t], certificate.delta) for t in times]
 figure, axis = plt.subplots(figsize=(7, 3.6))
-axis.semilogx(times, path, label="certified, at all times at once")
+axis.semilogx(times, path, label="certified, simultaneously")
 axis.semilogx(times, [losses[:t].mean() for t in times], label="mean so far")
 axis.axhline(0.5, color="gray", ls="--", label="guessing")
 axis.set(xlabel="documents seen", ylabel="error", ylim=(0, 1.02))
@@ -34,6 +34,6 @@ axis.legend()
 figure.tight_layout()
 
 # %%
-# In a notebook the certificate shows itself.
+# In a notebook the certificate is displayed as a table.
 
 certificate

@@ -2,8 +2,8 @@
 Compress a model
 ================
 
-``compress`` turns both tables by one rotation that keeps every product of rows and puts what
-matters first, cuts the rest, and packs numbers into 8, 4, 2 or 1 bits. What is lost?
+``compress`` rotates both embedding matrices, which preserves the products of their rows, drops the
+last dimensions and quantises the others to 8, 4, 2 or 1 bits. How much accuracy is lost?
 """
 
 import matplotlib.pyplot as plt
@@ -37,6 +37,6 @@ for bits in (8, 4, 1):
         )
         sizes.append(2 * 20_000 * n_dims * bits / 8 / 1e6)
     axis.semilogx(sizes, kept, marker="o", label=f"{bits} bits")
-axis.set(xlabel="megabytes of the two tables, 20,000 words", ylabel="correlation of similarities")
+axis.set(xlabel="megabytes of both matrices, 20,000 words", ylabel="correlation of similarities")
 axis.legend(title="16 to 128 dimensions")
 figure.tight_layout()

@@ -2,9 +2,8 @@
 A server and its client
 =======================
 
-``pacsent serve english`` answers as OpenAI's embeddings do, so any client of theirs works against
-it. Here the server is started for a moment, asked with nothing but the standard library, and
-stopped.
+``pacsent serve english`` implements OpenAI's embeddings API, so any of its clients works. This
+example uses the standard library only.
 """
 
 import json
@@ -44,7 +43,7 @@ for _ in range(300):
         time.sleep(0.2)
 
 # %%
-# Embeddings in OpenAI's form: vectors of length one, so that inner products are cosines.
+# Embeddings in OpenAI's format have unit length, so inner products are cosines.
 
 texts = ["a glass of wine", "a bottle of beer", "the cat slept", "a sleeping kitten"]
 answer = ask("/v1/embeddings", {"model": "english", "input": texts})
@@ -59,7 +58,7 @@ figure.colorbar(picture, label="cosine")
 figure.tight_layout()
 
 # %%
-# Our own address says more: spread, coverage, unknown words.
+# The endpoint ``/embed`` also returns variance, coverage and out-of-vocabulary words.
 
 found = ask("/embed", {"texts": ["a glass of xyzzy"], "mean": False})
 print(json.dumps(found, indent=1)[:400])

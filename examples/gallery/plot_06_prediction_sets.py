@@ -1,10 +1,10 @@
 """
-Label sets with a guarantee
-===========================
+Prediction sets
+===============
 
-A classifier need not always answer with one label. ``predict_set(error=0.1)`` returns all classes
-that cannot be ruled out: with 95 % confidence, the sets of *this* fitted classifier miss the right
-class for at most a tenth of new texts. An easy text gets one label, a hard one several.
+``predict_set(error=0.1)`` returns all classes that cannot be ruled out: with 95% confidence, the
+sets of *this* fitted classifier miss the right class for at most a tenth of new texts. An easy
+text gets one label, a difficult one several.
 """
 
 from collections import Counter
@@ -45,14 +45,10 @@ for axis, error in zip(axes, errors):
     axis.set(title=f"guaranteed {error:.0%}, missed {missed / len(new):.1%}")
     axis.set(xlabel="labels in the set", xticks=sorted(sizes))
     axis.title.set_fontsize(10)
-axes[0].set_ylabel("share of passages")
+axes[0].set_ylabel("fraction of passages")
 figure.tight_layout()
 
 # %%
-# Two kinds of chance decide how close a measured miss rate comes to its guarantee. The calibration
-# set is a sample: in one of twenty runs (the 5 % that 95 % confidence leaves) it is so favourable
-# that the true miss rate is larger than guaranteed. The 1,200 new passages are a sample as well:
-# the interval printed above says how far their share may be from the true miss rate. A share
-# slightly above its guarantee is therefore no contradiction as long as its interval reaches below
-# the guarantee (the last panel shows such a case); only an interval that lies entirely above it
-# shows one of those runs.
+# The calibration set is a sample: in at most one of twenty runs the true miss rate is larger than
+# guaranteed. The 1,200 new passages are a sample as well, so a measured rate slightly above the
+# guarantee does not contradict it unless the interval printed above lies entirely above it.

@@ -1,10 +1,9 @@
 """
-Neighbours within and across the two tables
-===========================================
+Input and output vectors
+========================
 
-Within the input table, neighbours are words used *alike*. Between the input and the output table,
-a large product means words used *together*. The English model that comes with the package keeps
-both.
+Words with similar input vectors occur in similar contexts. A large product of an input and an
+output vector means that the words occur together. The English model contains both.
 """
 
 import matplotlib.pyplot as plt
@@ -20,9 +19,8 @@ for word in ("whale", "judge", "violin"):
     print(f"{'':8} together: {', '.join(together)}")
 
 # %%
-# The same as a picture: products of input rows (left) and of input with output rows (right) for a
-# few words. The left is symmetric. The right is the score by which Skip-gram tells a true
-# neighbour from a random word, so it is what certificates are about.
+# Products of input vectors (left) and of input with output vectors (right) for a few words. The
+# right one is the score by which Skip-gram separates true neighbours from negative samples.
 
 few = ["doctor", "nurse", "patient", "hospital", "judge", "court", "crime", "trial"]
 inputs = np.stack([words.input(word) for word in few])
