@@ -45,6 +45,7 @@ from pacsent.paper import benchmark_datasets as datasets
 SETS = ("subj", "mr", "trec", "20news", "imdb")
 CHOICE_SETS = ("subj", "trec")  # where candidates are compared, which takes longest
 ORDERS = ("random order", "sorted by label", "sorted by confidence", "five times", "one changed")
+CONDITIONS = (*ORDERS, "copies", "groups of five", "best of 20", "best of 20 seeds")
 N_FIT, N_CALIBRATION, DELTA, ERROR, PRECISION, RECALL = 400, 300, 0.05, 0.1, 0.8, 0.7
 N_POOL, N_CANDIDATES, IN_GROUP = 3000, 20, 10
 DRAWS_PER_JOB = 10
@@ -367,7 +368,7 @@ def work(job):
     for seed in seeds:
         broken = PARTS[part][0](name, data, condition, seed)
         counts.update({guarantee: int(value) for guarantee, value in broken.items()})
-    return name, condition, len(seeds), dict(counts)
+    return condition, len(seeds), dict(counts)
 
 
 def use_one_thread():
@@ -394,27 +395,31 @@ def main():
             for name, condition in cells(part, options.sets)
             for first in range(0, options.draws // n_sets[condition], DRAWS_PER_JOB)
         ]
-        totals: dict[tuple[str, str], dict[str, list]] = {}  # (condition, guarantee): counts by set
+        counts: dict[str, Counter] = {}  # of each condition, for each guarantee
+        n_draws: Counter = Counter()
         with multiprocessing.get_context("fork").Pool(options.processes, use_one_thread) as pool:
-            for name, condition, n, counts in pool.imap_unordered(work, jobs):
-                for guarantee, count in counts.items():
-                    of_sets = totals.setdefault((condition, guarantee), {})
-                    of_set = of_sets.setdefault(name, [0.0, 0])
-                    of_sets[name] = [of_set[0] + count, of_set[1] + n]
-        rows = []
-        for (condition, guarantee), of_sets in sorted(totals.items()):
-            share = {name: count / n for name, (count, n) in of_sets.items()}
-            worst = max(share, key=share.get)
-            rows.append({
-                "condition": condition, "guarantee": guarantee, "sets": len(of_sets),
-                "draws": sum(n for _, n in of_sets.values()),
-                "broken, %": 100 * sum(count for count, _ in of_sets.values())
-                / sum(n for _, n in of_sets.values()),
-                "worst set": worst, "worst, %": 100 * share[worst],
-            })  # fmt: skip
-        broken = [row["worst, %"] for row in rows if not row["guarantee"].startswith("control")]
-        finish("guarantees", rows, title=PARTS[part][1], summary={"most broken, %": max(broken)},
-               save=options.save, name=options.name or part)  # fmt: skip
+            for condition, n, broken in pool.imap_unordered(work, jobs):
+                counts.setdefault(condition, Counter()).update(broken)
+                n_draws[condition] += n
+        guarantees = {guarantee for broken in counts.values() for guarantee in broken}
+        rows = [
+            {"guarantee": guarantee}
+            | {
+                condition: 100 * counts[condition][guarantee] / n_draws[condition]
+                if guarantee in counts[condition]
+                else None
+                for condition in sorted(counts, key=CONDITIONS.index)
+            }
+            for guarantee in sorted(guarantees, key=lambda name: (name.startswith("control"), name))
+        ]
+        shares = [
+            value
+            for row in rows if not row["guarantee"].startswith("control")
+            for value in list(row.values())[1:] if value is not None
+        ]  # fmt: skip
+        summary = {"draws of a condition": min(n_draws.values()), "most broken (%)": max(shares)}
+        finish("guarantees", rows, title=PARTS[part][1], summary=summary, save=options.save,
+               name=options.name or part)  # fmt: skip
 
 
 if __name__ == "__main__":

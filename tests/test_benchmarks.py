@@ -99,9 +99,8 @@ def tiny_data(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    "run", [run if run in QUICK else pytest.param(run, marks=pytest.mark.benchmark) for run in RUNS]
-)
+@pytest.mark.benchmark
+@pytest.mark.parametrize("run", RUNS)
 def test_a_benchmark_runs_on_tiny_data(run, tiny_data):
     if missing := [module for module in RUNS[run] if find_spec(module) is None]:
         pytest.skip(f"the extra [bench] is not installed: {', '.join(missing)}")

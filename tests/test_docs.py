@@ -17,14 +17,11 @@ from helpers import all_commands
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.S)
-
-
-def pages_with_code():
-    return [
-        page
-        for page in PAGES
-        if PYTHON_BLOCK.search(page.read_text()) and "```output" not in page.read_text()
-    ]
+CODE = {
+    page.name: "\n".join(PYTHON_BLOCK.findall(page.read_text()))
+    for page in PAGES
+    if PYTHON_BLOCK.search(page.read_text()) and "```output" not in page.read_text()
+}
 
 
 RUNNER = """
@@ -34,7 +31,7 @@ for name, folder, code in json.load(sys.stdin):
     child = os.fork()
     if child == 0:
         os.chdir(folder)
-        out = os.open("said.txt", os.O_CREAT | os.O_WRONLY)
+        out = os.open("output.txt", os.O_CREAT | os.O_WRONLY)
         os.dup2(out, 1), os.dup2(out, 2)
         try:
             exec(compile(code, name, "exec"), {"__name__": "__main__"})
@@ -49,21 +46,20 @@ for name, folder, code in json.load(sys.stdin):
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory) -> dict[str, tuple[int, str]]:
     """Status and output of every page's code: each in a child of one process that has imported."""
-    folders = {page.name: tmp_path_factory.mktemp(page.stem) for page in pages_with_code()}
-    codes = {page.name: "\n".join(PYTHON_BLOCK.findall(page.read_text())) for page in PAGES}
-    given = json.dumps([(name, str(folder), codes[name]) for name, folder in folders.items()])
+    folders = {name: tmp_path_factory.mktemp(name) for name in CODE}
+    jobs = json.dumps([(name, str(folder), CODE[name]) for name, folder in folders.items()])
     command = [sys.executable, "-c", RUNNER]
-    done = subprocess.run(command, input=given, capture_output=True, text=True)
+    done = subprocess.run(command, input=jobs, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     ends = dict(line.split() for line in done.stdout.splitlines())
-    return {n: (int(ends[n]), (f / "said.txt").read_text("utf-8")) for n, f in folders.items()}
+    return {n: (int(ends[n]), (f / "output.txt").read_text("utf-8")) for n, f in folders.items()}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [page.name for page in pages_with_code()])
+@pytest.mark.parametrize("name", CODE)
 def test_the_python_of_a_page_runs_from_top_to_bottom(ran, name):
-    status, said = ran[name]
-    assert status == 0, said[-2000:]
+    status, output = ran[name]
+    assert status == 0, output[-2000:]
 
 
 @pytest.mark.slow
@@ -85,25 +81,17 @@ def test_every_command_and_option_has_help_and_is_in_the_reference(monkeypatch):
     text = command_reference()
     assert "Usage: pacsent " in text
     for name, command in all_commands().items():
-        assert command.help, f"pacsent {name} has no help"
-        assert f"### `pacsent {name}`" in text
+        assert command.help and f"### `pacsent {name}`" in text, name
         for option in command.params:
-            has_help = not option.opts[0].startswith("--") or option.help
-            assert has_help, f"pacsent {name} {option.opts[0]} has no help"
+            assert not option.opts[0].startswith("--") or option.help, f"{name} {option.opts[0]}"
 
 
 @pytest.mark.parametrize(
-    "script",
-    [
-        "docs/make_card.py",
-        "docs/make_numbers.py",
-        pytest.param("docs/make_outputs.py", marks=pytest.mark.slow),
-    ],
+    "name", ["card", "numbers", pytest.param("outputs", marks=pytest.mark.slow)]
 )
-def test_a_generated_page_is_up_to_date(script):
-    done = subprocess.run(
-        [sys.executable, ROOT / script, "--check"], capture_output=True, text=True
-    )
+def test_a_generated_page_is_up_to_date(name):
+    command = [sys.executable, ROOT / "docs" / f"make_{name}.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -120,16 +108,10 @@ def test_the_readme_is_a_front_door():
     assert "## When not to use it" in text and "## Where to read next" in text
 
 
-LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page):
-    for target in LINK.findall(page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
-
-
-def test_the_contributors_page_links_every_page_of_its_hidden_toctrees():
+def test_links_between_pages_lead_somewhere_and_hidden_pages_are_linked():
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
     text = (ROOT / "docs" / "contributors.md").read_text()
     listed = re.findall(r"^([a-z-]+)$", text, re.M)
     shown = [page.removesuffix(".md") for page in re.findall(r"^- .*?\]\(([^)]+)\)", text, re.M)]
@@ -171,39 +153,35 @@ def test_every_theorem_has_a_proof_a_function_and_tests_that_exist():
         assert re.search(rf"def {test}\b", source), f"{path}::{test}"
 
 
-def api_names():
-    """The objects that docs/api.md shows, with the module each is listed under."""
-    found, module = [], ""
+def test_the_api_page_shows_every_public_name_and_each_has_a_runnable_example():
+    shown, module = [], ""
     for line in (ROOT / "docs" / "api.md").read_text(encoding="utf-8").splitlines():
         if match := re.match(r"\.\. currentmodule:: ([\w.]+)", line):
             module = match[1]
         elif re.match(r"   \w+$", line):
-            found.append((module, line.strip()))
-    return found
-
-
-def test_the_api_page_shows_every_public_name_and_each_has_a_runnable_example():
-    shown = {name for module, name in api_names() if module == "pacsent"}
-    modules = {name for name in pacsent.__all__ if ismodule(getattr(pacsent, name))}
-    assert shown >= set(pacsent.__all__) - modules - {"__version__"}
-    objects = {f"{m}.{name}": pkgutil.resolve_name(f"{m}.{name}") for m, name in api_names()}
+            shown.append(f"{module}.{line.strip()}")
+    public = {name for name in pacsent.__all__ if not ismodule(getattr(pacsent, name))}
+    assert {f"pacsent.{name}" for name in public - {"__version__"}} <= set(shown)
+    objects = {name: pkgutil.resolve_name(name) for name in shown}
     assert not [n for n, o in objects.items() if not ismodule(o) and ">>>" not in (o.__doc__ or "")]
 
 
-@pytest.mark.parametrize("name", pacsent.list_encoders())
-def test_every_method_has_its_equation_its_picture_when_to_use_it_and_its_cost(name):
-    plain = name.removeprefix("i-")
+def test_every_method_has_its_equation_its_picture_when_to_use_it_and_its_cost():
     page = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
     parts = re.split(r"^## (.+)\n", page, flags=re.M)
-    sections = zip(parts[1::2], parts[2::2], strict=True)
-    # one section, by its name
-    [(heading, text)] = [s for s in sections if plain in re.split(r", | and ", s[0])]
-    if name != plain:
-        assert " i-" in f" {heading}" or "i- form" in heading or "`i-" in text, heading
-    assert re.search(r"^    .*=|^    .*\+ .*KL|^    .*softplus", text, re.M), "no equation"
-    assert re.search(r"^!\[.+\]\(figures/method-[\w-]+\.svg\)$", text, re.M), "no picture"
-    assert re.search(r"^\*\*When\.\*\* \w", text, re.M), "not when to use it"
-    assert re.search(r"^\*\*Cost\.\*\* [`\w]", text, re.M), "no cost"
+    sections = list(zip(parts[1::2], parts[2::2], strict=True))
+    for name in pacsent.list_encoders():
+        plain = name.removeprefix("i-")
+        [(heading, text)] = [s for s in sections if plain in re.split(r", | and ", s[0])]
+        if name != plain:
+            assert " i-" in f" {heading}" or "i- form" in heading or "`i-" in text, heading
+        for pattern in (
+            r"^    .*=|^    .*\+ .*KL|^    .*softplus",
+            r"^!\[.+\]\(figures/method-[\w-]+\.svg\)$",
+            r"^\*\*When\.\*\* \w",
+            r"^\*\*Cost\.\*\* [`\w]",
+        ):
+            assert re.search(pattern, text, re.M), f"{name}: {pattern}"
 
 
 def test_every_public_function_and_class_says_what_it_is_for():
@@ -235,16 +213,17 @@ def test_the_site_check_notices_a_page_that_is_not_built_from_its_source(tmp_pat
     import check_site
 
     docs, site = tmp_path / "docs", tmp_path / "site"
-    docs.mkdir()
-    site.mkdir()
-    (tmp_path / "other.md").write_text("# The *other* page\n")
-    (docs / "search.md").write_text("# Search by `meaning`\n\n```\n# no heading\n```\n\n## How\n")
-    (docs / "more.md").write_text("```{include} ../other.md\n```\n")
-    (site / "search.html").write_text("<h1>Search by <code>meaning</code><a>#</a></h1><h2>How</h2>")
-    (site / "more.html").write_text("<h1>The <em>other</em> page</h1>")
+    for path, text in (
+        (tmp_path / "other.md", "# The *other* page\n"),
+        (docs / "search.md", "# Search by `meaning`\n\n```\n# no heading\n```\n\n## How\n"),
+        (docs / "more.md", "```{include} ../other.md\n```\n"),
+        (site / "search.html", "<h1>Search by <code>meaning</code><a>#</a></h1><h2>How</h2>"),
+        (site / "more.html", "<h1>The <em>other</em> page</h1>"),
+    ):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
     assert check_site.replaced(site, docs) == []
     (site / "search.html").write_text("<h1>Search</h1>")  # as the site's own search page
     (site / "more.html").unlink()
-    assert [line.split(" is ")[0] for line in check_site.replaced(site, docs)] == [
-        "more.html", "search.html"
-    ]  # fmt: skip
+    wrong = [line.split(" is ")[0] for line in check_site.replaced(site, docs)]
+    assert wrong == ["more.html", "search.html"]

@@ -135,15 +135,15 @@ BUDGETS = {
     "paper": (3_900, 3_900),
     "search": (1_800, 1_800),
     "guarantees": (4_600, 4_600),
-    "classify": (3_100, 3_100),
+    "classify": (3_100, 3_100),  # 400 of its 3,500 are n-grams in text, which guarantees uses too
     "encoders": (3_600, 3_600),
     "gpu": (1_000, 1_000),
     "words": (4_000, 4_000),
     "storage": (1_100, 1_100),
-    "text": (2_230, 2_000),
+    "text": (2_230, 2_400),
     "maths": (3_200, 3_200),
     "_kernels": (3_400, 3_400),
-    "top level": (605, 600),
+    "top level": (600, 600),
 }
 FOLDER_BUDGETS = {
     "src": (38_000, 38_000),
