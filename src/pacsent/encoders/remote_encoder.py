@@ -8,6 +8,7 @@ import os
 import sqlite3
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -56,6 +57,8 @@ class RemoteEncoder:
     n_retries : int, default=6
         Attempts after a request that failed for a reason that may pass (no connection, status 429
         or 5xx), with pauses that double from one second on.
+    timeout : float, default=60
+        Seconds for one answer.
 
     Examples
     --------
@@ -75,7 +78,10 @@ class RemoteEncoder:
         timeout: float = 60.0,
     ):
         endpoint, _, named = url.partition("#")
-        if not endpoint.startswith(("http://", "https://")):
+        host = None
+        with contextlib.suppress(ValueError):  # no URL at all
+            host = urllib.parse.urlsplit(endpoint).hostname
+        if not (host and endpoint.startswith(("http://", "https://"))):
             raise ValueError(f"url must begin with http:// or https://. Got {url!r} instead.")
         for name, value, least in (("batch_size", batch_size, 1), ("n_retries", n_retries, 0)):
             if value < least:
@@ -123,25 +129,29 @@ class RemoteEncoder:
         for attempt in range(self.n_retries + 1):
             wait = 2.0**attempt
             try:
+                deadline, content = time.monotonic() + self.timeout, bytearray()
                 with opener.open(request, timeout=self.timeout) as response:
-                    content = response.read(limit + 1)
+                    while len(content) <= limit and (piece := response.read1()):
+                        content += piece
+                        if time.monotonic() > deadline:  # a byte now and then is no answer
+                            raise TimeoutError(f"incomplete after {self.timeout:g} s")
                 if len(content) > limit:
                     problem = f"more than {limit:,} bytes"
                     break
                 answer = json.loads(content)
             except urllib.error.HTTPError as error:
-                text = error.read(500).decode("utf-8", "replace").replace("\n", " ")
-                problem = f"status {error.code} ({text.strip() or error.reason})"
+                text = error.read(500).decode("utf-8", "replace")
+                problem = f"status {error.code} ({_one_line(text) or error.reason})"
                 if error.code != 429 and error.code < 500:
                     break
                 with contextlib.suppress(ValueError):  # a date
                     wait = float(error.headers.get("Retry-After") or wait)
             except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-                problem = f"nothing that can be read ({error})"
+                problem = f"nothing that can be read ({_one_line(str(error))})"
             else:
                 return self._parse(answer, len(texts))
             if attempt < self.n_retries:
-                time.sleep(min(max(wait, 0.0), _MAX_WAIT))
+                time.sleep(min(max(0.0, wait), _MAX_WAIT))  # 0 if it is nan
         raise ConnectionError(
             f"{self.url}/embeddings must answer with vectors. It answered {problem}. "
             f"{len(self._cache):,} vectors that were received before are kept in "
@@ -224,6 +234,11 @@ class VectorCache:
                 f"{self.path} must be a cache of vectors. It cannot be read ({error}). Delete it; "
                 "the vectors are requested again."
             ) from None
+
+
+def _one_line(text: str) -> str:
+    """A server's words without line breaks and control characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _digest(data: bytes) -> bytes:
