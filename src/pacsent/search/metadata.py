@@ -13,7 +13,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
     "<": operator.lt,
     "<=": operator.le,
-    "!=": operator.ne,
+    "!=": lambda value, limit: value < limit or value > limit,  # TypeError for another type
 }
 
 
