@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,8 +69,12 @@ class LabelAnswers:
     def apply(self, record: dict[str, Any]) -> None:
         """Change the answers as a record of the journal says."""
         annotator = record.get("who", "")
+        if not isinstance(annotator, str):
+            raise TypeError(f"who must be a str. Got {annotator!r} instead.")
         if "undo" in record:
             row, before = self._history[annotator].pop()
+            if row != record["undo"]:
+                raise ValueError(f"undo must be the last answer, {row}.")
             if before is _NO_ANSWER:
                 self.by_row[row].pop(annotator, None)
             else:
@@ -92,8 +97,7 @@ class LabelAnswers:
                 self.snapshot = labels
 
     def last_row(self, annotator: str) -> int | None:
-        history = self._history.get(annotator)
-        return history[-1][0] if history else None
+        return next((row for row, _ in reversed(self._history.get(annotator, []))), None)
 
     def labels(self) -> dict[int, Any]:
         """Row -> label; of several annotators the majority, with ties the first answer."""
@@ -112,10 +116,5 @@ class LabelAnswers:
 
         A text that waits is not passed over: texts that take long may be the difficult ones.
         """
-        rows, labels = [], self.labels()
-        for row in judging:
-            if row not in self.by_row:
-                break
-            if row in labels:  # else it was skipped
-                rows.append(row)
-        return rows
+        labels, answered = self.labels(), takewhile(self.by_row.__contains__, judging)
+        return [row for row in answered if row in labels]  # the others were skipped

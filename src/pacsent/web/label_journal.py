@@ -11,6 +11,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from pacsent.maths.checks import is_count
+
 FORMAT = 1
 
 
@@ -18,7 +20,7 @@ class Journal:
     """An append-only file of records, open in one process at a time.
 
     A new file begins with `head`. The head of an existing one must equal `head`, except for keys
-    that are None: they take the value of the file. `records` are those that the file contained.
+    that are None: they take the integer of the file. `records` are those that the file contained.
     """
 
     def __init__(self, path: str | os.PathLike, head: dict[str, Any]):
@@ -78,7 +80,7 @@ class Journal:
         for number, line in enumerate(data[:end].splitlines(), 1):
             try:
                 record = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 record = None
             if not isinstance(record, dict):
                 raise ValueError(
@@ -90,8 +92,9 @@ class Journal:
 
     def _check_head(self, head: dict[str, Any]) -> None:
         for name, value in {"pacsent_labels": FORMAT, **head}.items():
-            if name not in self.head or (value is not None and self.head[name] != value):
-                new, old = json.dumps(value)[:60], json.dumps(self.head.get(name))[:60]
+            stored = self.head.get(name)
+            if not is_count(stored) if value is None else stored != value:
+                new, old = json.dumps(value)[:60], json.dumps(stored)[:60]
                 raise ValueError(
                     f"{name} must be as in {self.path}, which contains labels already. Got {new} "
                     f"instead of {old}. Choose another folder, or give the same."

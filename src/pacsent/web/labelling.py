@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from pacsent import files
 from pacsent.guarantees.count_certificates import AnytimeCertificate, certify_stream
 from pacsent.guarantees.samples import digests
-from pacsent.maths.checks import check_probability
+from pacsent.maths.checks import check_probability, is_count
 from pacsent.storage import save
 from pacsent.text.texts import as_texts
 from pacsent.web.annotators import agreement
@@ -176,13 +176,11 @@ class Labelling:
         candidates = (*self._models.queue, *self.streams.teaching)
         teaching = (row for row in candidates if row not in busy)
         n_judging = len(busy & self._judging_rows)
-        if n_judging < self._judging_fraction * (len(busy) + 1) - 1e-9:
-            first, second = judging, teaching
-        else:
-            first, second = teaching, judging
+        judging_first = n_judging < self._judging_fraction * (len(busy) + 1) - 1e-9
+        in_order = (judging, teaching) if judging_first else (teaching, judging)
         # The last texts may be shown by a tab that was closed: they are offered twice.
         waiting = (row for row in shown if row not in by_row)
-        return next(itertools.chain(first, second, waiting), None)
+        return next(itertools.chain(*in_order, waiting), None)
 
     # ---- answers -------------------------------------------------------------------------------
 
@@ -194,7 +192,7 @@ class Labelling:
     def _check_answer(self, row: int, label: str | None) -> None:
         if label is not None and label not in self.classes:
             raise ValueError(f"label must be one of {self.classes}. Got {label!r} instead.")
-        if not 0 <= row < len(self.texts):
+        if not is_count(row) or row >= len(self.texts):
             raise ValueError(f"row must be from 0 to {len(self.texts) - 1:,}. Got {row} instead.")
 
     def leave(self, who: str = "", tab: str = "") -> None:
