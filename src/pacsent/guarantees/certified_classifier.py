@@ -221,11 +221,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             self.fitted_classes_ = samples.classes_of(self.estimator_, None, fitted)
         # what recognises the rows that were fitted, and their near-duplicates
         self.training_fingerprints_ = np.unique(samples.row_fingerprints(training_X))
-        self.training_sketches_ = sketches(training_X) if samples.is_texts(training_X) else None
-        fields: dict[str, Any] = {
-            "provenance": "held out by fit",
-            "calibration_size": parts.fraction,
-        }
+        texts = samples.text_column(training_X)
+        self.training_sketches_ = sketches(texts) if samples.is_texts(texts) else None
+        fields: dict[str, Any] = {"provenance": "held out by fit"}
+        fields["calibration_size"] = parts.fraction
         if parts.scope == "same groups":
             fields |= {"scope": parts.scope, "n_groups": np.unique(group_of).size}
         new_groups = group_of[held_out] if parts.scope == "groups" else None

@@ -110,15 +110,16 @@ def _row_bytes(X):
             yield X.indices[start:stop].astype(np.int64).tobytes() + X.data[start:stop].tobytes()
         return
     if hasattr(X, "columns") or hasattr(X, "column_names"):
-        table = X if hasattr(X, "iloc") else X.to_pandas()
-        X = table.itertuples(index=False, name=None)
+        X = (X if hasattr(X, "iloc") else X.to_pandas()).itertuples(index=False, name=None)
     for row in X:
-        values = np.asarray(row) if isinstance(row, np.ndarray | list | tuple) else np.array("")
-        if values.ndim and values.dtype.kind in "biuf":
-            columns = np.flatnonzero(values)
-            yield columns.astype(np.int64).tobytes() + values.flat[columns].astype(float).tobytes()
+        if isinstance(row, list | tuple) or getattr(row, "dtype", None) == np.object_:
+            plain = [float(x) if isinstance(x, int | float | np.number) else x for x in row]
+            row = np.array(plain) if all(type(value) is float for value in plain) else plain
+        if isinstance(row, np.ndarray) and row.dtype.kind in "biuf":
+            columns = np.flatnonzero(row)
+            yield columns.astype(np.int64).tobytes() + row.flat[columns].astype(float).tobytes()
         else:
-            yield repr(row.tolist() if values.ndim and hasattr(row, "tolist") else row).encode()
+            yield repr(row.tolist() if isinstance(row, np.ndarray) else row).encode()
 
 
 def digests(model: Any, X: Any, labels: Any, predictions: Any) -> dict[str, str]:
