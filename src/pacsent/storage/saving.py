@@ -265,7 +265,7 @@ def _open_part(folder, name, record, options, depth) -> Any:
             raise ValueError(_other_words(folder, digest, options.word_vectors.digest()))
         return options.word_vectors
     inner = folder / path
-    if not inner.exists():
+    if not os.path.exists(inner):  # False for a name that is too long
         advice = "save it again"
         if name == "words":
             advice = "load them from where they are: load(path, word_vectors=load(...))"
