@@ -79,9 +79,9 @@ test-browser: $(DEV) ## install a browser where there is none, and test the page
 	$(BIN)/python -m pytest -m extra tests/test_report.py tests/test_page.py tests/test_maps.py
 
 fuzz: $(DEV)   ## damaged files for every reader, for FUZZ_SECONDS (600)
-	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m fuzz --seconds $(FUZZ_SECONDS)
+	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m hostile damaged --seconds $(FUZZ_SECONDS)
 
-hostile: $(DEV) ## more than a thousand wrong calls, commands, folders and signals: counts how they end
+hostile: $(DEV) ## wrong calls, commands, requests, servers, folders and signals: counts how they end
 	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m hostile
 
 bench: $(DEV)  ## every benchmark with its baselines (installs the baselines; takes a while)

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 # processor time of others (on a loaded machine up to three times as much in all).
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+import numpy as np  # noqa: E402
 
 collect_ignore = ["reference"]  # slow or literal versions that tests compare with
 
@@ -27,8 +28,7 @@ MAY_SKIP = {
     "real data": "PACSENT_DATA|PACSENT_ENWIK8",
     "a GPU": "no CUDA device here|NVRTC is not here",
     "torch": "torch is not installed|could not import 'torch'",
-    "a client of the server": r"could not import '(openai|langchain|cohere|"
-    r"opentelemetry)\S*'",
+    "a client of the server": r"could not import '(openai|langchain|cohere|opentelemetry)\S*'",
     "a browser": r"no browser|could not import '(playwright|matplotlib)\S*'",
     "a program to compare with": r"could not import '(fasttext|gensim\S*|tokenizers|bm25s)'"
     r"|the extra \[bench\] is not installed|not installed either",
@@ -40,11 +40,10 @@ MAY_SKIP = {
 # Files that take longest begin first: with two processes the last one decides when the run ends.
 # The first compiles the kernels of all methods; those beside it need none, or others, so that two
 # processes seldom compile the same.
-LONGEST_FIRST = [
-    "test_sklearn_api.py", "test_report.py", "test_skipgram.py", "test_fuzz.py", "test_serve.py",
-    "test_classify.py", "test_guarantees.py", "test_negative_sampling.py", "test_kinds.py",
-    "test_external_encoders.py", "test_cli.py", "test_cli_classify.py", "test_certificates.py",
-]  # fmt: skip
+LONGEST_FIRST = (
+    "sklearn_api report skipgram hostile serve classify guarantees negative_sampling kinds"
+)
+LONGEST_FIRST += " external_encoders cli cli_classify certificates"
 
 
 class UnexpectedSkips:
@@ -56,16 +55,12 @@ class UnexpectedSkips:
         self.allowed = [MAY_SKIP[name] for name in names]
 
     def pytest_runtest_logreport(self, report):
-        self._look(report)
-
-    def pytest_collectreport(self, report):
-        self._look(report)
-
-    def _look(self, report):
         if report.skipped and not hasattr(report, "wasxfail"):
             reason = str(report.longrepr[-1] if report.longrepr else "")
             if not any(re.search(pattern, reason) for pattern in self.allowed):
                 self.found.append(f"{report.nodeid}: {reason}")
+
+    pytest_collectreport = pytest_runtest_logreport
 
     def pytest_sessionfinish(self, session):
         if self.found and session.exitstatus == pytest.ExitCode.OK:
@@ -85,7 +80,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    order = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    order = {f"test_{name}.py": place for place, name in enumerate(LONGEST_FIRST.split())}
     items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
@@ -106,16 +101,12 @@ def golden():
 
 @pytest.fixture
 def rng():
-    import numpy as np
-
     return np.random.default_rng(0)
 
 
 @pytest.fixture(scope="session")
 def toy_word_vectors():
     """Three words and a zero vector, two dimensions, written out."""
-    import numpy as np
-
     from pacsent import Vocabulary, WordVectors
 
     vocabulary = Vocabulary(["film", "good", "quiet", "nil"], [40, 30, 20, 10])
@@ -127,18 +118,8 @@ def toy_word_vectors():
 @pytest.fixture(scope="session")
 def tiny_corpus() -> list[str]:
     """Ten sentences, the awkward ones included: empty, all unknown, repeated words."""
-    return [
-        "good film",
-        "quiet film",
-        "film film film",
-        "a good quiet film",
-        "",
-        "zzz qqq",
-        "good good quiet",
-        "nil",
-        "film nil good",
-        "Quiet, good: film!",
-    ]
+    usual = ["good film", "quiet film", "film film film", "a good quiet film"]
+    return [*usual, "", "zzz qqq", "good good quiet", "nil", "film nil good", "Quiet, good: film!"]
 
 
 @pytest.fixture(scope="module")

@@ -1,58 +1,116 @@
-"""A part of the hostile cases in every run; all of them by `make hostile`."""
+"""A part of the hostile cases and of the damaged files; all by `make hostile` and `make fuzz`."""
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from hostile import command_lines, python_calls, running, server_requests, text_inputs
+from hostile import damage, readers, running, text_inputs
 
-
-def test_there_are_enough_cases_and_each_has_its_own_name():
-    parts = (python_calls, command_lines, server_requests)
-    names = [case.name for part in parts for case in part.cases()]
-    assert len(names) > 1600
-    assert len(set(names)) == len(names)
+N_DAMAGED = 8
+TO_COMPILE = {"wiki"}  # takes half a minute
 
 
 def test_every_public_function_that_takes_texts_is_in_the_table():
-    found = text_inputs.public_calls()
+    public = text_inputs.public_calls()
     known = {name.partition(" of ")[0] for name in (*text_inputs.TABLE, *text_inputs.NOT_TEXTS)}
-    assert not found - known, "add them to TABLE in tests/hostile/text_inputs.py"
-    assert not known - found, "they are gone: remove them from tests/hostile/text_inputs.py"
+    assert not public - known, "add them to TABLE in tests/hostile/text_inputs.py"
+    assert not known - public, "they are gone: remove them from tests/hostile/text_inputs.py"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("part", "every"), [("python", 37), ("server", 19)])
-def test_wrong_calls_are_refused_in_one_line_or_give_the_right_answer(part, every):
+@pytest.mark.parametrize(
+    ("kinds", "every"),
+    [
+        (["texts", "calls"], 37),
+        (["server"], 19),
+        (["containers", "encoders on URLs", "foreign folders", "filters", "journals"], 5),
+    ],
+)
+def test_wrong_use_is_refused_in_one_line_or_gives_the_right_answer(kinds, every):
     done = subprocess.run(  # a process of its own, whose threads cannot disturb the children
-        [sys.executable, "-m", "hostile", "--part", part, "--every", str(every)],
+        [sys.executable, "-m", "hostile", *kinds, "--every", str(every)],
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    assert json.loads(done.stdout.splitlines()[-1])["cases"] > 20
+    assert all(sum(n.values()) > 5 for n in json.loads(done.stdout.splitlines()[-1]).values())
 
 
-def _fails():
-    raise KeyError("x")
+def _raise(error):
+    raise error
 
 
 @pytest.mark.parametrize(
     ("end", "run", "expect"),
     [
-        ("traceback", _fails, "either"),
+        ("traceback", lambda: _raise(KeyError("x")), "either"),
         ("crash", lambda: os.kill(os.getpid(), signal.SIGKILL), "either"),
         ("silent", lambda: "off by one", "either"),
         ("silent", lambda: None, "refused"),
         ("unclear", lambda: int("x"), "either"),
+        ("refused", lambda: _raise(ValueError("n must be 1.")), "either"),
+        ("refused wrongly", lambda: _raise(ValueError("n must be 1.")), "ok"),
         ("ok", lambda: None, "ok"),
     ],
 )
-def test_every_end_is_seen(end, run, expect):
-    assert running.run_case(running.Case("one", run, expect))[0] == end
+def test_every_end_is_counted_and_the_next_case_runs(end, run, expect):
+    texts = []
+    case = running.Case("first", run, expect)
+    counts = running.run_all([case, running.Case("next", lambda: None)], texts.append, per_child=2)
+    assert counts.total() == 2 and counts[end] >= 1
+    assert len(texts) == (end in running.BAD)
+
+
+def _failures(cases):
+    ends = {case.name: running.outcome(case) for case in cases}
+    return {name: end for name, end in ends.items() if end[0] in running.BAD}
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        pytest.param(target, marks=[pytest.mark.compile] * (target in TO_COMPILE))
+        for target in readers.TARGETS
+    ],
+)
+def test_damaged_files_are_read_or_refused_in_one_line(target):
+    readers.prepare(target)
+    assert not _failures(readers.damaged_case(target, number) for number in range(N_DAMAGED))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [name for name in readers.TARGETS if "crafted" in name])
+def test_every_array_of_a_folder_is_checked_before_use(target):
+    """Each array of a saved model in each wrong form, with right checksums: refused or used."""
+    cases = []
+    for tree in readers.seeds(target):
+        arrays = damage.arrays_of(tree)
+        for name, array in arrays.items():
+            wrong = {way: damage.changed(array, way) for way in damage.WAYS}
+            changes = {way: {**arrays, name: w} for way, w in wrong.items() if w is not None}
+            changes["missing"] = {other: a for other, a in arrays.items() if other != name}
+            for way, changed in changes.items():
+                make = partial(damage.signed, tree, "m", changed)
+                cases.append(readers.tree_case(target, f"{name} {way}", make))
+    assert not _failures(cases)
+
+
+def test_a_damaged_file_is_made_again_from_its_number():
+    assert readers.damaged_tree("glove", 7) == readers.damaged_tree("glove", 7)
+    trees = [tuple(readers.damaged_tree("glove", number).items()) for number in range(20)]
+    assert len(set(trees)) > 15
+
+
+@pytest.mark.parametrize("way", damage.BYTE_WAYS)
+def test_every_way_of_damage_changes_something(way):
+    rng, content = random.Random(0), b'{"shape": [3, 4], "x": 12}'
+    damaged = [damage.damage_bytes(way, content, b"other", rng) for _ in range(20)]
+    assert any(other != content for other in damaged)

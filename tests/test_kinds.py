@@ -1,4 +1,4 @@
-"""Every method on kinds of text that are easily forgotten, and on many threads at once."""
+"""Every method on unusual kinds of text, and on many threads at once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
@@ -6,10 +6,12 @@ from threading import Barrier
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from pacsent import Vocabulary, WordVectors, make_encoder
+from pacsent import Vocabulary, WordVectors, load, make_encoder, save
 from pacsent.encoders import METHODS
+from pacsent.threads import one_blas_thread
 
 N_WORDS, N_DIMS = 300, 12
 NAMES = [name for name in METHODS if not name.startswith("i-")]  # i-: the same, roles swapped
@@ -24,21 +26,17 @@ def words():
     return WordVectors(Vocabulary(WORDS, COUNTS.tolist(), normalize="paper"), *tables)
 
 
-def drawn(rng, lengths, p=None):
-    return [rng.choice(WORDS, n, p=p).tolist() for n in lengths]
-
-
 def kinds():
     rng = np.random.default_rng(8)
     usual, zipf = COUNTS / COUNTS.sum(), 1 / np.arange(1, N_WORDS + 1)
-    zipf /= zipf.sum()
+    draw = lambda lengths, p=None: [rng.choice(WORDS, n, p=p).tolist() for n in lengths]  # noqa: E731
     return {
-        "phrases of the same few words": drawn(rng, rng.integers(1, 4, 200), zipf),
-        "phrases of rare words": drawn(rng, rng.integers(1, 4, 60)),
-        "sentences": drawn(rng, [20] * 40, usual),
-        "one long text among short ones": drawn(rng, [3000] + [12] * 10, usual),
+        "phrases of the same few words": draw(rng.integers(1, 4, 200), zipf / zipf.sum()),
+        "phrases of rare words": draw(rng.integers(1, 4, 60)),
+        "sentences": draw([20] * 40, usual),
+        "one long text among short ones": draw([3000] + [12] * 10, usual),
         "one word over and over": [[WORDS[3]]] * 5 + [[WORDS[3]] * 200],
-        "a single text": drawn(rng, [12], usual),
+        "a single text": draw([12], usual),
     }
 
 
@@ -59,42 +57,26 @@ def test_a_text_has_one_finite_vector_alone_among_others_and_again(words, name, 
     means = vectorizer.transform(X)
     assert np.isfinite(means).all()
     scale = max(1.0, np.abs(means).max())
-    np.testing.assert_allclose(vectorizer.transform(X), means, atol=1e-4 * scale)
+    assert_allclose(vectorizer.transform(X), means, atol=1e-4 * scale)
     alone = np.concatenate([vectorizer.transform([x]) for x in X[:4]])
-    np.testing.assert_allclose(alone, means[:4], atol=1e-3 * scale)
+    assert_allclose(alone, means[:4], atol=1e-3 * scale)
     beside = vectorizer.set_params(on_empty="ignore").transform([[], ["zzz", "qqq"], X[0]])
-    np.testing.assert_allclose(beside[2], means[0], atol=1e-3 * scale)
+    assert_allclose(beside[2], means[0], atol=1e-3 * scale)
     assert not beside[:2].any()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_fitted_estimator_may_be_used_from_many_threads(words, name):
+def test_an_estimator_may_be_used_from_many_threads_also_the_first_time(words, name, tmp_path):
     X = kinds()["sentences"]
     vectorizer = make_encoder(name, words, batch_size=8).fit(X)
     means, variances = vectorizer.posterior(X)
-
-    def use(i):
-        rows = slice(i % 4, None)
-        return rows, vectorizer.posterior(X[rows])
-
-    with ThreadPoolExecutor(6) as pool:
-        for rows, (got_means, got_variances) in pool.map(use, range(6)):
-            np.testing.assert_allclose(got_means, means[rows], atol=1e-3)
-            np.testing.assert_allclose(got_variances, variances[rows], rtol=1e-2)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_first_use_after_loading_may_be_from_many_threads(words, name, tmp_path):
-    from pacsent import load, save
-
-    X = kinds()["sentences"][:8]
-    fitted = make_encoder(name, words).fit(X)
-    means = fitted.transform(X)
-    save(fitted, tmp_path / "model")
-    loaded = load(tmp_path / "model")
-    with ThreadPoolExecutor(4) as pool:
-        for got in pool.map(lambda _: loaded.transform(X), range(4)):
-            np.testing.assert_allclose(got, means, atol=1e-3)
+    save(vectorizer, tmp_path / "model")
+    for estimator in (vectorizer, load(tmp_path / "model")):
+        with ThreadPoolExecutor(6) as pool:
+            posteriors = pool.map(lambda i, e=estimator: e.posterior(X[i % 4 :]), range(6))
+            for i, (thread_means, thread_variances) in enumerate(posteriors):
+                assert_allclose(thread_means, means[i % 4 :], atol=1e-3)
+                assert_allclose(thread_variances, variances[i % 4 :], rtol=1e-2)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -104,9 +86,9 @@ def test_streams_taken_in_turns_give_what_each_gives_alone(words, name):
     means = vectorizer.transform(X)
     forth, back = vectorizer.stream(X), vectorizer.stream(X[:20:-1])
     pairs = list(zip_longest(forth, back))
-    np.testing.assert_allclose(np.concatenate([a[0] for a, _ in pairs]), means, atol=1e-3)
+    assert_allclose(np.concatenate([a[0] for a, _ in pairs]), means, atol=1e-3)
     backwards = np.concatenate([b[0] for _, b in pairs if b is not None])
-    np.testing.assert_allclose(backwards, means[:20:-1], atol=1e-3)
+    assert_allclose(backwards, means[:20:-1], atol=1e-3)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -126,9 +108,7 @@ def test_what_a_stream_needs_of_blas_ends_with_each_batch(words, name, n_jobs):
         assert blas_threads() == before
 
 
-def test_overlapping_limits_of_blas_end_with_the_last(words):
-    from pacsent.threads import one_blas_thread
-
+def test_overlapping_limits_of_blas_end_with_the_last():
     with threadpool_limits(3, user_api="blas"):
         before = blas_threads()
         first, second = one_blas_thread(), one_blas_thread()
@@ -142,7 +122,6 @@ def test_overlapping_limits_of_blas_end_with_the_last(words):
 
 def test_threads_limit_blas_whoever_limited_it_before():
     """threadpoolctl lets one thread alone set the limit, and ignores the others silently."""
-    from pacsent.threads import one_blas_thread
 
     def shared():  # a pool of OpenMP has a limit for each thread
         pools = [p for p in threadpool_info() if p.get("threading_layer") == "pthreads"]
@@ -160,6 +139,6 @@ def test_threads_limit_blas_whoever_limited_it_before():
         for _ in range(20):
             barrier = Barrier(2)
             with ThreadPoolExecutor(2) as pool:
-                found = [pool.submit(inside, barrier) for _ in range(2)]
-                assert all(set(f.result()) <= {1} for f in found), [f.result() for f in found]
+                limits = list(pool.map(inside, [barrier] * 2))
+            assert all(set(limit) <= {1} for limit in limits), limits
             assert shared() == before

@@ -1,6 +1,9 @@
-"""Small things the cases are made from, made once before any child is started."""
+"""Small models and files that the cases are made from, made once before any child is started."""
 
+import shutil
+import tempfile
 import warnings
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -16,9 +19,14 @@ from pacsent import (
     save,
 )
 
+Tree = dict[str, bytes]  # file name -> content
 WORDS = ["film", "good", "quiet", "nil", "joy", "plot", "slow", "dull"]
 TEXTS = ["good film film", "quiet joy plot", "nil good quiet", "slow dull film", "joy joy", "plot"]
 TEXTS = [*TEXTS, *[f"{a} {b} {a}" for a in WORDS[:4] for b in WORDS[4:]]]
+LABELLED = [
+    (f"{a} {b} {c} item{n}", "up" if a in WORDS[:4] else "down")
+    for n, (a, b, c) in enumerate(zip(WORDS * 5, WORDS[3:] * 8, WORDS[5:] * 14))
+]
 QUICK = {"w-PB-neg": {"n_epochs": 2}, "PV-DBOW": {"n_epochs": 2}}
 METHODS = tuple(name for name in encoders.methods.METHODS if not name.startswith("i-"))
 
@@ -39,43 +47,46 @@ def fitted(method: str):
 
 
 @cache
-def expected(method: str) -> np.ndarray:
-    return np.asarray(fitted(method).transform(TEXTS))
-
-
-@cache
 def classifier():
     """A small classifier with a calibration set."""
     texts = [f"{a} {b} {a}" for a in ("now", "then") for b in WORDS * 2]
     labels = ["up" if text.startswith("now") else "down" for text in texts]
     numbered = [f"{text} {number}" for number, text in enumerate(texts)]
-    return CertifiedClassifier(
+    certified = CertifiedClassifier(
         TextClassifier(None, n_jobs=1), calibration_size=0.4, random_state=0
-    ).fit(numbered, labels)
+    )
+    return certified.fit(numbered, labels)
 
 
-def write_words(name="words") -> Path:
-    return save(words(), name)
+def write_files() -> None:
+    """Word vectors, a method, a classifier and texts, in this folder."""
+    save(words(), "words")
+    save(fitted("PB-L2"), "model")
+    save(classifier(), "classifier")
+    Path("t.txt").write_text("\n".join(TEXTS) + "\n")
 
 
-def write_model(method="PB-L2", name="model") -> Path:
-    return save(fitted(method), name)
+def tree_of(folder: Path) -> Tree:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
-LABELLED = [
-    (f"{a} {b} {c} item{n}", "up" if a in WORDS[:4] else "down")
-    for n, (a, b, c) in enumerate(zip(WORDS * 5, WORDS[3:] * 8, WORDS[5:] * 14))
-]
+def write_tree(tree: Tree, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, content in tree.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
-def write_classifier(name="classifier") -> Path:
-    return save(classifier(), name)
-
-
-def write_texts(name="t.txt") -> Path:
-    path = Path(name)
-    path.write_text("\n".join(TEXTS) + "\n")
-    return path
+def make_tree(write: Callable[[Path], object]) -> Tree:
+    """The files that `write` makes in a folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder))
+        return tree_of(Path(folder))
 
 
 def prepare() -> None:
@@ -83,5 +94,5 @@ def prepare() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for method in METHODS:
-            expected(method)
+            fitted(method).transform(TEXTS)
         classifier()
