@@ -172,6 +172,7 @@ def fit(method, words, texts, output, overwrite, as_json, **options):
     """
     from pacsent.encoders.methods import make_encoder
     from pacsent.storage import check_place, save
+    from pacsent.threads import n_threads
     from pacsent.words import formats
 
     check_place(output, [words, texts], overwrite=overwrite)
@@ -186,6 +187,7 @@ def fit(method, words, texts, output, overwrite, as_json, **options):
                 raise click.UsageError(f"{method} takes no --{name.replace('_', '-')}.")
         if "verbose" in known:
             settings["verbose"] = verbose
+        n_threads(settings.get("n_jobs"))  # not every method has threads in fit
         vectorizer = make_encoder(method, opened, **settings)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
