@@ -171,7 +171,7 @@ BAD_OPTIONS = {
     "vectors fit w-PB-neg words t.txt -o new": "--n-epochs 0 | --learning-rate nan | --alpha 1",
     "vectors fit nothing words t.txt -o new": "",
     "vectors train t.txt -o new --min-count 1 --quiet": "--n-dims 0 | --window 0 | --n-epochs 0 | "
-    "--learning-rate nan | --min-count 1000000 | --normalise x | --device tpu | "
+    "--learning-rate nan | --min-count 1000000 | --normalize x | --device tpu | "
     "--checkpoint-every x",
     "vectors neighbours words": "film -k 0 | film -k x | unknownword",
     "vectors clean t.txt": "--json | -o new --n-jobs 0 | -o new --n-jobs x",
@@ -180,7 +180,7 @@ BAD_OPTIONS = {
     "paper bound --risk 0.2 --kl 1 --n 100": "--risk 2 | --risk nan | --kl -1 | --n 0 | --delta 1",
     "paper evaluate": "PB-L2 t.txt --words words --seeds 0 | nothing subj --words words",
     "paper reproduce --words words -o out --data .": "--seeds 0 | --only nothing | --only subj",
-    "model convert words new.txt": "--to x | --counts nowhere | --normalise x | --bits 3",
+    "model convert words new.txt": "--to x | --counts nowhere | --normalize x | --bits 3",
     "model export": "words new --method PB-neg | words new --method nothing | model t.txt",
     "model push model no/such/name": "",
     "demo -o t.txt": " | --n-jobs 0",
