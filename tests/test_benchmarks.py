@@ -64,6 +64,7 @@ def test_a_benchmark_ends_with_its_json_line(monkeypatch, capsys):
 # are tested with their package, those of the GPU need one, and own_language texts that are not part
 # of the data.
 RUNS = {
+    "alternatives --draws 1": (),
     "classify accuracy --sets subj --seeds 1": (),
     "classify few --sets subj --labels 20": (),
     "classify speed --sets subj": (),
@@ -78,7 +79,6 @@ RUNS = {
     "labels --part stop --draws 1": (),
     "labels --part next --sets subj --draws 1 --processes 1": ("skactiveml",),
     "labels --part wrong --sets subj --draws 1 --processes 1": ("cleanlab",),
-    "languages --labels 20 --sets german --draws 2 --processes 1": (),
     "multilingual": (),
     "scale --rows 500 --rounds 1": ("pyarrow",),
     "search speed --texts 200": (),

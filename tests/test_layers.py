@@ -16,8 +16,8 @@ PACKAGE = Path(pacsent.__file__).parent
 
 # From top to bottom: a package imports only packages further down.
 LAYERS = (
-    "__main__", "cli", "web", "scale", "paper", "search", "guarantees", "classify", "encoders",
-    "gpu", "words", "storage", "text", "maths", "_kernels", "models", "datasets", "files",
+    "__main__", "cli", "web", "scale", "paper", "search", "guarantees", "classify", "gpu",
+    "encoders", "words", "storage", "text", "maths", "_kernels", "models", "datasets", "files",
     "progress", "threads", "parameter_checks", "optional", "registry", "__init__",
 )  # fmt: skip
 

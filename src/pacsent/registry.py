@@ -1,7 +1,7 @@
 """Functions of higher packages that lower packages call, registered by the modules that have them.
 
 `storage` opens folders of classes that it does not know, word vectors encode sentences by encoders
-that are built on top of them, and `SkipGram(device="cuda")` trains on a GPU. `MODULES` says which
+that are built on top of them, and `SkipGram` and `distill` train on a GPU. `MODULES` says which
 module registers which function, so that it is imported when the function is first needed.
 """
 
@@ -20,6 +20,7 @@ MODULES = {
     ("kind", "CertifiedClassifier"): "pacsent.guarantees.certified_classifier",
     ("reader", "word vectors"): "pacsent.words.formats",
     ("skipgram trainer", "cuda"): "pacsent.gpu.skipgram",
+    ("distillation epoch", "cuda"): "pacsent.gpu.distillation",
     ("sentence encoder", "mean"): "pacsent.encoders.methods",
     ("sentence encoder", "unit"): "pacsent.encoders.static_encoder",
 }

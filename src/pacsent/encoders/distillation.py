@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from pacsent import registry
 from pacsent.encoders.distillation_solver import START_SCALE, Refinement, SolverOptions, fit_table
 from pacsent.encoders.static_encoder import StaticEncoder
 from pacsent.encoders.subwords import MARK, learn_subwords
@@ -100,8 +101,7 @@ def fit_static_encoder(
             if device == "cpu":
                 refinement.run_epoch(encoded, targets, shown.advance)
             else:
-                from pacsent.gpu import epoch_on_gpu
-
+                epoch_on_gpu: Any = registry.find("distillation epoch", "cuda")
                 epoch_on_gpu(refinement, encoded, targets, shown.advance, device)
             if checkpoint is not None:
                 state = {"digest": digest, "variances": variances}

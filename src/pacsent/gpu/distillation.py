@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pacsent import registry
 from pacsent.gpu.device import require, require_torch
 
 
@@ -53,3 +54,6 @@ def epoch_on_gpu(
     for array, tensor in ((work.table, table), (work.first, first), (work.second, second)):
         array[...] = tensor.cpu().numpy()
     work.epoch += 1
+
+
+registry.register("distillation epoch", "cuda", epoch_on_gpu)
