@@ -93,7 +93,7 @@ def test_without_an_estimator_it_takes_the_text_classifier():
     certified = CertifiedClassifier(random_state=0).fit(*texts_of(60))
     assert isinstance(certified.estimator_, TextClassifier)
     assert certified.out_of_fold_ is certified.estimator_.out_of_fold_
-    assert certified.estimator_.words == TextClassifier().words == "english"
+    assert certified.estimator_.encoder == TextClassifier().encoder == "english"
 
 
 def test_a_function_needs_no_fit_and_all_labels_count():

@@ -468,7 +468,7 @@ def test_explanations_of_random_texts_add_up(normalising, alphabet):
         explanation = classifier.explain(text, label)
         decision = classifier.decision_function([text])[0]
         assert explanation.decision == pytest.approx(sign * decision, abs=1e-5)
-        vector = np.asarray(classifier.vectorizer_.transform([text]), float)[0]
+        vector = np.asarray(classifier.encoder_.transform([text]), float)[0]
         vector = sign * (vector @ classifier.coef_dense_[:, 0].astype(float))
         share = classifier._by_characters([text])[0][0]
         assert explanation.from_vectors == pytest.approx((1 - share) * vector, abs=1e-6)

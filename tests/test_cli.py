@@ -100,7 +100,7 @@ RUNS = {
     "vectors neighbours": "vectors neighbours words wab -k 2",
     "paper bound": "paper bound --risk 0.1 --kl 5 --n 200",
     "paper certify": "paper certify model t.txt -o c.json --overwrite --random-state 0 --quiet",
-    "paper evaluate": "paper evaluate Average l.tsv --words words --seeds 1 --quiet",
+    "paper evaluate": "paper evaluate Average l.tsv --encoder words --seeds 1 --quiet",
 }
 # These end when they are told to, take minutes, or leave the machine: they have tests of their own.
 ELSEWHERE = {"serve", "demo", "label", "model push", "paper reproduce"}
@@ -170,7 +170,7 @@ def test_push_and_reproduce_report_what_they_made(here, tmp_path, monkeypatch):
         monkeypatch.setattr(module, name, lambda *a, result=result, **k: result)
     done = invoke("model push model me/model --json")
     assert json.loads(done.stdout)["commit"] == "https://hub/commit/1"
-    done = invoke(["paper", "reproduce", "--words", "words", "-o", tmp_path, "--quiet", "--json"])
+    done = invoke(["paper", "reproduce", "--encoder", "words", "-o", tmp_path, "--quiet", "--json"])
     result = json.loads(done.stdout)
     assert result["results"] == [row] and result["run"]["n_done"] == 1
 
@@ -255,8 +255,8 @@ def test_a_warning_advises_only_what_can_be_typed(here):
         ("embed words t.txt --method PB-IDF-L2", "learns from text first", 1),
         ("embed words t.txt --method Mean", "Choose from Average", 1),
         ("paper certify model t.txt --method PB-neg", "is for a MODEL that holds word vectors", 2),
-        ("paper evaluate PB-L2 subj --words words --seeds 0", "--seeds", 2),
-        ("paper reproduce --words words -o x --seeds 0", "--seeds", 2),
+        ("paper evaluate PB-L2 subj --encoder words --seeds 0", "--seeds", 2),
+        ("paper reproduce --encoder words -o x --seeds 0", "--seeds", 2),
         ("trian l.tsv -o x", "No such command 'trian'. Did you mean 'train'?", 2),
         ("train q.csv -o x", "(Here: --label-column.)", 1),
         ("train l.tsv -o x --no-calibration --n-candidates 2", "Leave one out", 2),

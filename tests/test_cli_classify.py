@@ -309,8 +309,8 @@ def test_training_reads_stdin_and_uses_english_vectors_by_default(tmp_path, monk
     seen, fit = [], pacsent.TextClassifier.fit
 
     def quick(self, *arguments, **more):
-        seen.append(self.words)
-        return fit(self.set_params(words=None), *arguments, **more)
+        seen.append(self.encoder)
+        return fit(self.set_params(encoder=None), *arguments, **more)
 
     monkeypatch.setattr(pacsent.TextClassifier, "fit", quick)
     lines = "".join(f"{label}\t{text}\n" for label, text in rows(60))

@@ -252,7 +252,7 @@ def command(*arguments):
 def test_reproduce_without_data_says_so_and_fails(words, tmp_path):
     (tmp_path / "data").mkdir()
     save(words, tmp_path / "words")
-    places = "--data", tmp_path / "data", "--words", tmp_path / "words", "-o", tmp_path / "out"
+    places = "--data", tmp_path / "data", "--encoder", tmp_path / "words", "-o", tmp_path / "out"
     result = command("paper", "reproduce", *places, "--only", "subj,Average-0", "--quiet")
     assert result.exit_code != 0
     assert "No result could be made" in result.output and "rotten_imdb.tar.gz" in result.output
@@ -262,7 +262,7 @@ def test_the_command_scores_ones_own_file(corpus, words, tmp_path):
     save(words, tmp_path / "words")
     lines = [f"{corpus.classes[k]}\t{line}\n" for k, line in zip(corpus.labels, corpus.texts)]
     (tmp_path / "own.tsv").write_text("".join(["label\ttext\n", *lines]))
-    words_of = ("--words", tmp_path / "words", "--seeds", 1, "--json")
+    words_of = ("--encoder", tmp_path / "words", "--seeds", 1, "--json")
     done = command("paper", "evaluate", "Average-0", tmp_path / "own.tsv", *words_of)
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout)

@@ -200,7 +200,7 @@ def test_what_metadata_and_filters_must_be(encoder):
 def test_lists_and_words_find_what_all_rows_find(many):  # noqa: F811 - a fixture
     texts, hits = list(many._snapshot.blocks[0].texts), []
     for engine in ("faiss", "exact"):
-        index = Index(many.vectorizer, engine, lexical=True)
+        index = Index(many.encoder, engine, lexical=True)
         index.add(texts)
         hits.append(index.search(texts[:40], k=5))
     for a, b in zip(*hits):

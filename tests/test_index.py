@@ -148,7 +148,7 @@ def test_lists_are_used_above_a_number_of_texts_unless_refused(many, monkeypatch
     monkeypatch.setattr(module, "_MAX_EXACT_TEXTS", len(many))
     texts = [many.search("word1", k=1)[0].text]
     for engine, after in (("auto", "faiss"), ("exact", "exact")):
-        index = Index(many.vectorizer, engine, lexical=False)
+        index = Index(many.encoder, engine, lexical=False)
         index.add(many._snapshot.blocks[0].texts)
         assert index.engine_ == "exact"
         index.add(texts)
@@ -256,7 +256,7 @@ def test_word_vectors_and_names_stand_for_a_method(words, texts):
     for encoder, name in ((words, "SIF-sum"), ("english", "distilled + SIF-sum")):
         index = Index(encoder)
         index.add(["word1 word2", "the cat slept"])
-        assert index.vectorizer.method_name == name and index.search("word1 cat")
+        assert index.encoder.method_name == name and index.search("word1 cat")
     for wrong in (None, 3, object()):
         with pytest.raises(TypeError, match="encoder must be an object with encode or transform"):
             Index(wrong)

@@ -45,7 +45,7 @@ def right(text):
 
 
 def opened(folder, **more):
-    return Labelling(TEXTS, ["up", "down"], folder, words=None, **{"random_state": 5, **more})
+    return Labelling(TEXTS, ["up", "down"], folder, encoder=None, **{"random_state": 5, **more})
 
 
 def label(labelling, n, who="", answer=right):
@@ -112,7 +112,7 @@ def test_labels_of_judging_texts_change_neither_the_models_nor_what_is_chosen(tm
 
 def test_streams_are_apart_and_near_duplicates_are_offered_once(tmp_path):
     texts = [*TEXTS, *(f"{text}!" for text in TEXTS[:40]), "", "..."]
-    with Labelling(texts, ["up", "down"], tmp_path, words=None) as labelling:
+    with Labelling(texts, ["up", "down"], tmp_path, encoder=None) as labelling:
         judging, teaching = labelling.streams
     assert not set(judging) & set(teaching)
     assert len(judging) == pytest.approx(len(teaching), abs=1)
@@ -189,7 +189,7 @@ def test_other_texts_other_classes_and_a_second_process_are_refused(tmp_path):
         (TEXTS, ["up", "up"], tmp_path / "new", "at least two different names"),
     ):
         with pytest.raises(ValueError, match=message):
-            Labelling(texts, classes, folder, words=None)
+            Labelling(texts, classes, folder, encoder=None)
 
 
 def test_agreement_as_published():
@@ -304,7 +304,7 @@ def test_the_page_answers_skips_and_undoes(client):
 
 def test_the_last_texts_are_shown_although_another_tab_had_them(tmp_path):
     texts = ["warm sea light", "cold rain room", "sweet tea pot", "dim fox trail"]
-    with Labelling(texts, ["up", "down"], tmp_path, words=None) as labelling:
+    with Labelling(texts, ["up", "down"], tmp_path, encoder=None) as labelling:
         waiting = labelling.next("", "closed tab").row
         rows = []
         while (task := labelling.next()) is not None:

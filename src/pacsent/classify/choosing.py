@@ -36,7 +36,7 @@ def next_to_label(
     Parameters
     ----------
     model : fitted classifier with `predict_proba`, unfitted TextClassifier, or None
-        An unfitted TextClassifier gives the vectors of its `words` to the clusters; None clusters
+        An unfitted TextClassifier gives the vectors of its `encoder` to the clusters; None clusters
         by words.
     texts : iterable of str
         Texts without labels.
@@ -81,8 +81,8 @@ def next_to_label(
 def _vectors(model: Any, texts: list[str]) -> np.ndarray:
     """Texts as points that are near each other where they say the same, of length one."""
     model = getattr(model, "estimator_", model)
-    if getattr(model, "words", None) is not None and hasattr(model, "_make_vectorizer"):
-        encoder = getattr(model, "vectorizer_", None) or model._make_vectorizer(texts)
+    if getattr(model, "encoder", None) is not None and hasattr(model, "_make_encoder"):
+        encoder = getattr(model, "encoder_", None) or model._make_encoder(texts)
         made = np.asarray(encoder.transform(texts), np.float64)
     else:
         X = NGrams.of(texts, (1, 1)).tf_idf(texts).astype(np.float64)

@@ -44,7 +44,7 @@ _MIN_TEXTS_FOR_TRIGRAMS, _MIN_LENGTH_FOR_TRIGRAMS = 5_000, 600
 class TextClassifier(ClassifierMixin, BaseEstimator):
     """Classify texts by their n-grams and by their sentence vectors, together.
 
-    With `words=None` it needs no model of the language: a script without spaces between words
+    With `encoder=None` it needs no model of the language: a script without spaces between words
     (Chinese, Japanese, Thai) gives n-grams of characters.
 
     One linear model on the tf-idf of n-grams, unweighted or weighted by naive Bayes' log-ratios,
@@ -55,7 +55,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    words : WordVectors, encoder, path, URL, a list of these, or None, default="english"
+    encoder : WordVectors, encoder, path, URL, a list of these, or None, default="english"
         Vectors for the dense part (or the folder they are in, or "english" for those that are
         installed), or anything that `pacsent.encoders.as_encoder` takes: a method of pacsent, an
         object with `encode`, a function. Those of a list are put side by side. None: n-grams only,
@@ -81,7 +81,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         from none to all, is the one with the least loss on texts left out, and none unless the
         loss is clearly lower (`selection_["character_share"]`). It is larger for a text with more
         unknown words than nine in ten training texts have: words of no other training text and of
-        no vocabulary of `words`. None: no second model. Unused with several labels a text.
+        no vocabulary of `encoder`. None: no second model. Unused with several labels a text.
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores. The result does not depend on it.
     random_state : int, default=0
@@ -121,7 +121,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     [('film', 'good'), ()]
     """
 
-    words: Any = "english"
+    encoder: Any = "english"
     _: KW_ONLY
     method: str = "Average"
     ngrams: str | tuple[int, int] = "auto"
@@ -137,7 +137,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     kind: ClassVar[str] = "TextClassifier"
     only_texts: ClassVar[bool] = True  # rows are texts, never arrays or tables of numbers
     _parameter_constraints: ClassVar[dict] = {
-        "words": "no_validation",  # by `as_encoder`, which takes anything that encodes texts
+        "encoder": "no_validation",  # by `as_encoder`, which takes anything that encodes texts
         "method": [str],
         "ngrams": [tuple, list, StrOptions({"auto"})],
         "weighting": [StrOptions({"auto", *fitting.WEIGHTINGS})],
@@ -223,7 +223,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             )
         X, lengths = self.ngrams_.tf_idf_and_lengths(texts, n_threads(self.n_jobs))
         # Vectors are centred and scaled to a mean square of 1.
-        self.vectorizer_ = self._make_vectorizer(texts)
+        self.encoder_ = self._make_encoder(texts)
         E = self.dense_features(texts)
         mean = E.mean(axis=0, dtype=np.float64)
         E = E - mean.astype(np.float32)
@@ -247,25 +247,25 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         how = {"min_texts": min_texts, "n_threads": n_threads(self.n_jobs)}
         return NGrams.of(texts, sizes, characters=characters, **how)
 
-    def _make_vectorizer(self, texts):
-        return None if self.words is None else self._as_encoder(self.words).fit(texts)
+    def _make_encoder(self, texts):
+        return None if self.encoder is None else self._as_encoder(self.encoder).fit(texts)
 
-    def _as_encoder(self, words):
-        if isinstance(words, list | tuple) and not is_stored(words):
-            return ConcatenatedEncoder([self._as_encoder(part) for part in words])
-        if isinstance(words, str | Path) and is_model_name(words):
-            words = load(words)
-        if isinstance(words, WordVectors):
-            averages = make_encoder(self.method, words, on_empty="ignore", n_jobs=self.n_jobs)
-            if words.sentences is None:
+    def _as_encoder(self, encoder):
+        if isinstance(encoder, list | tuple) and not is_stored(encoder):
+            return ConcatenatedEncoder([self._as_encoder(part) for part in encoder])
+        if isinstance(encoder, str | Path) and is_model_name(encoder):
+            encoder = load(encoder)
+        if isinstance(encoder, WordVectors):
+            averages = make_encoder(self.method, encoder, on_empty="ignore", n_jobs=self.n_jobs)
+            if encoder.sentences is None:
                 return averages
-            distilled = clone(words.sentences).set_params(on_empty="ignore", n_jobs=self.n_jobs)
-            if words.counts is None:  # static embeddings of another program
+            distilled = clone(encoder.sentences).set_params(on_empty="ignore", n_jobs=self.n_jobs)
+            if encoder.counts is None:  # static embeddings of another program
                 return distilled
             return ConcatenatedEncoder([averages, distilled])
-        if isinstance(words, SentenceVectorizer):
-            return clone(words).set_params(on_empty="ignore")
-        return as_encoder(words)
+        if isinstance(encoder, SentenceVectorizer):
+            return clone(encoder).set_params(on_empty="ignore")
+        return as_encoder(encoder)
 
     def _solve(self, rows, candidates, groups, copies):
         threads = n_threads(self.n_jobs)
@@ -337,9 +337,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def dense_features(self, texts: Sequence[str]) -> np.ndarray:
         """Vectors of the texts by the sentence encoder, (n, n_dims)."""
-        if self.vectorizer_ is None:
+        if self.encoder_ is None:
             return np.zeros((len(texts), 0), np.float32)
-        return np.asarray(self.vectorizer_.transform(texts), np.float32)
+        return np.asarray(self.encoder_.transform(texts), np.float32)
 
     def decision_values(self, texts: Iterable[str]) -> np.ndarray:
         """Values of the linear model; one column for two classes or numbers, (n, n_columns)."""
@@ -381,8 +381,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def _encoder_words(self) -> np.ndarray | None:
         """The words that the encoder knows, for `unknown_shares`; None where they are not known."""
         if not hasattr(self, "_encoder_words_"):
-            encoders = [] if self.vectorizer_ is None else [self.vectorizer_]
-            encoders = getattr(self.vectorizer_, "encoders_", encoders)
+            encoders = [] if self.encoder_ is None else [self.encoder_]
+            encoders = getattr(self.encoder_, "encoders_", encoders)
             self._encoder_words_ = None
             if all(isinstance(encoder, SentenceVectorizer) for encoder in encoders):
                 words = [w for encoder in encoders for w in encoder.word_vectors.vocabulary.words]
@@ -506,19 +506,19 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     # ---- files ---------------------------------------------------------------------------------
 
     def state(self) -> State:
-        """What `pacsent.save` writes: parameters, what `fit` learned, the vectorizer."""
+        """What `pacsent.save` writes: parameters, what `fit` learned, the encoder."""
         check_is_fitted(self)
-        parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "words"}
-        parts = {} if self.vectorizer_ is None else {"vectorizer": self.vectorizer_}
+        parameters = {k: v for k, v in self.get_params(deep=False).items() if k != "encoder"}
+        parts = {} if self.encoder_ is None else {"encoder": self.encoder_}
         return State({"parameters": parameters}, classifier_state.to_arrays(self), parts)
 
     @classmethod
     def from_state(cls, state: State) -> "TextClassifier":
         """The inverse of `state`."""
-        vectorizer = state.parts.get("vectorizer")
-        classifier = cls(vectorizer, **state.config["parameters"])
+        encoder = state.parts.get("encoder")
+        classifier = cls(encoder, **state.config["parameters"])
         classifier._validate_params()
-        classifier.__dict__.update(classifier_state.from_arrays(state.tensors, vectorizer))
+        classifier.__dict__.update(classifier_state.from_arrays(state.tensors, encoder))
         return classifier
 
     def __sklearn_tags__(self):

@@ -54,7 +54,7 @@ def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
     return {**arrays, "description": np.frombuffer(text, np.uint8)}
 
 
-def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
+def from_arrays(state: Any, encoder: Any = None) -> dict[str, Any]:
     """The attributes of a fitted classifier from `to_arrays`, or ValueError where they are not.
 
     The arrays may have been written by somebody else: all shapes agree with each other, and all
@@ -85,10 +85,10 @@ def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
 
     k = len(names)
     n_columns = 1 if k == 2 and targets == "classes" else k
-    n_dims = None if vectorizer is None else int(vectorizer._n_features_out)
+    n_dims = None if encoder is None else int(encoder._n_features_out)
     coef_dense = checked_tensor(state, "coef_dense", np.float32, (n_dims, n_columns))
-    if coef_dense.size and vectorizer is None:
-        raise ValueError("it has weights for sentence vectors and no vectorizer")
+    if coef_dense.size and encoder is None:
+        raise ValueError("it has weights for sentence vectors and no encoder")
     ngrams = _ngrams(state, description["sizes"])
     characters = _ngrams(state, description["character_sizes"], "characters.")
 
@@ -109,7 +109,7 @@ def from_arrays(state: Any, vectorizer: Any = None) -> dict[str, Any]:
         "coef_characters_": weights("characters.coef", len(characters)),
         "intercept_characters_": intercepts("characters.intercept"),
         "character_share_": CharacterShare(*share.tolist()),
-        "vectorizer_": vectorizer,
+        "encoder_": encoder,
         "coef_dense_": coef_dense,
         "intercept_": intercepts("intercept"),
         "mean_vector_": checked_tensor(state, "mean_vector", np.float64, (n_dims,)),

@@ -147,11 +147,11 @@ def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
 
     # The vector, and the part of it that each word adds.
     vector, dense = 0.0, np.zeros(len(occurrences.spans))
-    if classifier.vectorizer_ is not None:
+    if classifier.encoder_ is not None:
         coef = classifier.coef_dense_[:, column].astype(np.float64)
-        numbers = np.asarray(classifier.vectorizer_.transform([text]), np.float64)[0]
+        numbers = np.asarray(classifier.encoder_.transform([text]), np.float64)[0]
         vector = float(numbers @ coef)
-        for part in _parts(classifier.vectorizer_):
+        for part in _parts(classifier.encoder_):
             whole = part.sums([text])[0]
             if whole.any():
                 scale = numbers[part.columns] @ whole / (whole @ whole)
@@ -213,14 +213,14 @@ class _Part(NamedTuple):
         return np.stack([self.table[encoded.ids[a:b]].sum(axis=0, dtype=float) for a, b in bounds])
 
 
-def _parts(vectorizer) -> list[_Part]:
+def _parts(encoder) -> list[_Part]:
     """Where the vectors are multiples of sums of rows; what is left is in no single word."""
     parts, start = [], 0
-    for encoder in getattr(vectorizer, "encoders_", [vectorizer]):
-        stop = start + encoder._n_features_out
-        table = encoder.summed_table() if isinstance(encoder, SentenceVectorizer) else None
+    for part in getattr(encoder, "encoders_", [encoder]):
+        stop = start + part._n_features_out
+        table = part.summed_table() if isinstance(part, SentenceVectorizer) else None
         if table is not None:
-            parts.append(_Part(slice(start, stop), encoder.word_vectors.vocabulary, table))
+            parts.append(_Part(slice(start, stop), part.word_vectors.vocabulary, table))
         start = stop
     return parts
 
@@ -228,7 +228,7 @@ def _parts(vectorizer) -> list[_Part]:
 def _row_values(part, text, spans, coef) -> np.ndarray:
     """What the rows of each word add to the product with `coef`, (n_spans,).
 
-    The vectorizer splits texts by rules of its own. What it finds between two spaces belongs to the
+    The encoder splits texts by rules of its own. What it finds between two spaces belongs to the
     words there: to each its own where it finds the same in them, else to all alike.
     """
     of_words = np.zeros(len(spans))
@@ -267,9 +267,9 @@ def named_features(
     ngrams: NGrams = classifier.ngrams_
     out = ngrams.idf[:, None].astype(np.float64) * classifier.coef_ngrams_ / max(length, 1e-30)
     n_words = max(float(np.mean([len(text.split()) for text in texts])), 1.0)
-    parts = [] if classifier.vectorizer_ is None else _parts(classifier.vectorizer_)
+    parts = [] if classifier.encoder_ is None else _parts(classifier.encoder_)
     sample = texts[:_SAMPLED]
-    vectors: Any = classifier.vectorizer_.transform(sample) if parts else None
+    vectors: Any = classifier.encoder_.transform(sample) if parts else None
     for part in parts:
         coef = classifier.coef_dense_[part.columns].astype(np.float64)
         whole, mine = part.sums(sample), vectors[:, part.columns]

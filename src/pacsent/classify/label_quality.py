@@ -268,9 +268,9 @@ def audit(
     empty = [row for row, text in enumerate(texts) if not any(c.isalnum() for c in text)]
     counts = dict(sorted(Counter(names).items(), key=lambda item: str(item[0])))
     unknown = []
-    words = "english" if model is None else getattr(model, "words", None)
-    if isinstance(words, str):
-        n_known = np.diff(load(words).vocabulary.encode(texts).offsets).tolist()
+    encoder = "english" if model is None else getattr(model, "encoder", None)
+    if isinstance(encoder, str):
+        n_known = np.diff(load(encoder).vocabulary.encode(texts).offsets).tolist()
         for row, text in enumerate(texts):
             n_words = sum(any(c.isalpha() for c in word) for word in text.split())
             if n_words and n_known[row] < n_words / 2:

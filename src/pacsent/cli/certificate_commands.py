@@ -179,8 +179,8 @@ def verify(context, certificate, texts, model, as_json, **options):
         result = loaded.verify(predictor, X, labels, groups=groups)
         checked, unchecked = result.checked, f"Not checked: {result.unchecked}."
     else:
-        vectorizer = inputs.open_vectorizer(model, options["method"], default="PB-L2", fitted=False)
-        loaded.verify(list(inputs.read_texts(texts, options)), vectorizer)
+        encoder = inputs.open_encoder(model, options["method"], default="PB-L2", fitted=False)
+        loaded.verify(list(inputs.read_texts(texts, options)), encoder)
         checked = "the parts follow from the text and the model, and the bound from the parts"
         unchecked = "Everything was checked."
     data = {"verified": True, "checked": checked, "unchecked": unchecked, "checks": checks}

@@ -32,7 +32,7 @@ def open_model(model, what: str | None = None):
     return opened
 
 
-def open_vectorizer(model, method=None, *, default=None, fitted=True):
+def open_encoder(model, method=None, *, default=None, fitted=True):
     """The fitted method in a folder, or a method on the word vectors that are there."""
     from pacsent.encoders.methods import as_vectorizer
 

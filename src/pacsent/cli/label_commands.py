@@ -64,7 +64,7 @@ def label(texts, labels, output, annotators, host, port, no_browser, as_json, qu
     keys = {secrets.token_urlsafe(18): name for name in dict.fromkeys(annotators or [""])}
     settings = {k: options[k] for k in ("goal", "delta", "judging", "random_state")}
     with Labelling(
-        rows, labels.split(","), place, words=options["encoder"], **settings
+        rows, labels.split(","), place, encoder=options["encoder"], **settings
     ) as labelling:
 
         def write_results() -> list[str]:

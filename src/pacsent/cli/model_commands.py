@@ -236,11 +236,11 @@ def export(model, directory, method, overwrite, as_json):
     from pacsent.encoders.export import export as write
     from pacsent.encoders.methods import DEFAULT
 
-    vectorizer = inputs.open_vectorizer(model, method, default=DEFAULT)
-    write(vectorizer, directory, overwrite=overwrite)
+    encoder = inputs.open_encoder(model, method, default=DEFAULT)
+    write(encoder, directory, overwrite=overwrite)
     click.echo(f"wrote  {directory}: for sentence-transformers", err=True)
     if as_json:
-        about = {"model": model, "method": vectorizer.method_name, "directory": directory}
+        about = {"model": model, "method": encoder.method_name, "directory": directory}
         echo_json(about)
 
 

@@ -22,7 +22,7 @@ _data_option = params.option(
 @paper.command()
 @click.argument("method", metavar="METHOD|ENCODER")
 @click.argument("dataset")
-@params.option("--words", "The word vectors of METHOD.", params.ModelPath())
+@params.option("--encoder", "The word vectors of METHOD.", params.ModelPath())
 @_data_option
 @params.text_columns
 @params.column("label", "Column of the label.  [default: label]")
@@ -30,12 +30,12 @@ _data_option = params.option(
 @params.n_jobs
 @params.as_json
 @params.quiet
-def evaluate(method, dataset, words, data, seeds, n_jobs, as_json, quiet, **options):
+def evaluate(method, dataset, encoder, data, seeds, n_jobs, as_json, quiet, **options):
     """Score vectors on DATASET by the paper's protocol.
 
-    METHOD is a row of the paper's table or a method, and needs --words; ENCODER is a folder or URL.
-    DATASET is a benchmark dataset or your own file as in `pacsent train`. Example: pacsent paper
-    evaluate PB-L2 reviews.csv --words english
+    METHOD is a row of the paper's table or a method, and needs --encoder; ENCODER is a folder or
+    URL. DATASET is a benchmark dataset or your own file as in `pacsent train`. Example: pacsent
+    paper evaluate PB-L2 reviews.csv --encoder english
     """
     from pacsent.encoders import as_encoder
     from pacsent.paper import benchmark_datasets as datasets
@@ -49,9 +49,9 @@ def evaluate(method, dataset, words, data, seeds, n_jobs, as_json, quiet, **opti
         if not isinstance(loaded, datasets.Dataset):
             raise click.UsageError(f"{dataset} has pairs: see pacsent paper reproduce.")
     result = evaluation.evaluate(
-        as_encoder(method) if words is None else method,
+        as_encoder(method) if encoder is None else method,
         loaded,
-        None if words is None else datasets.load_word_vectors(words),
+        None if encoder is None else datasets.load_word_vectors(encoder),
         seeds=range(seeds),
         n_jobs=n_jobs,
         verbose=not quiet,
@@ -61,7 +61,7 @@ def evaluate(method, dataset, words, data, seeds, n_jobs, as_json, quiet, **opti
 
 @paper.command()
 @_data_option
-@params.option("--words", "The word vectors.", params.ModelPath(), required=True)
+@params.option("--encoder", "The word vectors.", params.ModelPath(), required=True)
 @params.output("Folder to write.")
 @params.option("--only", "Rows, datasets or kinds, separated by commas: PB-L2,imdb.")
 @params.seeds
@@ -69,11 +69,11 @@ def evaluate(method, dataset, words, data, seeds, n_jobs, as_json, quiet, **opti
 @params.n_jobs
 @params.as_json
 @params.quiet
-def reproduce(data, words, output, only, seeds, as_json, quiet, **options):
+def reproduce(data, encoder, output, only, seeds, as_json, quiet, **options):
     """Run the paper's experiments again.
 
     Prints the paper's table next to ours. OUT/index.html is the report, OUT/results has each
-    result; a run that was interrupted continues. Example: pacsent paper reproduce --words words
+    result; a run that was interrupted continues. Example: pacsent paper reproduce --encoder words
     -o out
     """
     from pacsent.paper import benchmark_datasets as datasets
@@ -83,7 +83,7 @@ def reproduce(data, words, output, only, seeds, as_json, quiet, **options):
     figures.require_altair()
     run = reproduction.reproduce(
         folder,
-        datasets.load_word_vectors(words),
+        datasets.load_word_vectors(encoder),
         output,
         only=only.split(",") if only else None,
         seeds=range(seeds),
@@ -166,12 +166,12 @@ def certify(model, texts, output, kind, method, overwrite, as_json, **options):
     check_output(output, [model, texts], overwrite=overwrite)
     documents = inputs.read_texts(texts, options)
     verbose = not options.pop("quiet")
-    vectorizer = inputs.open_vectorizer(model, method, default="PB-L2", fitted=False)
-    if vectorizer.learns_from_text:
+    encoder = inputs.open_encoder(model, method, default="PB-L2", fitted=False)
+    if encoder.learns_from_text:
         inputs.say(not verbose)(
-            f"certify: {vectorizer.method_name} is fitted again on a part of {texts} that is not "
+            f"certify: {encoder.method_name} is fitted again on a part of {texts} that is not "
             "certified; what it learned before is not used."
         )
     settings = {name: value for name, value in options.items() if value is not None}
-    certificate = functions[kind](vectorizer, list(documents), verbose=verbose, **settings)
+    certificate = functions[kind](encoder, list(documents), verbose=verbose, **settings)
     show_certificate(certificate, output, as_json)

@@ -36,7 +36,7 @@ def embed(model, method, pairs, sources, **options):
 
     if pairs is None:
         if method is not None:
-            inputs.open_vectorizer(model, method)
+            inputs.open_encoder(model, method)
         run_job(Embed(model, method, inputs.given_encoder()), sources, options)
         return
     import numpy as np
@@ -45,7 +45,7 @@ def embed(model, method, pairs, sources, **options):
 
     if len(sources) > 1 or options["output"]:
         raise click.UsageError("--pairs compares two files, and prints the cosines.")
-    vectorizer = inputs.open_vectorizer(model, method)
+    encoder = inputs.open_encoder(model, method)
     paths = (sources[0] if sources else "-", pairs)
     first, second = (list(inputs.read_texts(path, dict(options))) for path in paths)
     if len(first) != len(second):
@@ -53,7 +53,7 @@ def embed(model, method, pairs, sources, **options):
             "The two files must have the same number of texts. Got "
             f"{len(first):,} and {len(second):,} instead."
         )
-    left, right = (unit_rows(vectorizer.transform(texts)) for texts in (first, second))
+    left, right = (unit_rows(encoder.transform(texts)) for texts in (first, second))
     cosines = np.clip(np.einsum("ij,ij->i", left, right), -1, 1)  # rounding adds a last digit
     show_lines({"cosines": cosines}, [(f"{c:.4f}",) for c in cosines], options["as_json"])
 
@@ -85,7 +85,7 @@ def index(model, texts, output, method, overwrite, as_json, lexical, chunk, colu
     check_place(output, [model, texts], overwrite=overwrite)
     encoder = inputs.open_model(model) if method is None else None
     if not isinstance(encoder, WordVectors):
-        encoder = inputs.open_vectorizer(model, method)
+        encoder = inputs.open_encoder(model, method)
     made = Index(encoder, lexical=lexical, chunk=chunk)
     if columns:
         _, rows, metadata = inputs.read_columns(texts, options, columns)
@@ -161,7 +161,7 @@ def rerank(model, query, texts, k, method, as_json, **options):
     from pacsent.search import rerank
 
     rows = list(inputs.read_texts(texts, options, progress=True))
-    results = rerank(query, rows, inputs.open_vectorizer(model, method), k)
+    results = rerank(query, rows, inputs.open_encoder(model, method), k)
     show_lines(
         {"results": [vars(result) for result in results]},
         [(f"{result.score:.4f}", result.index, result.text) for result in results],
@@ -183,7 +183,7 @@ def cluster(model, texts, k, method, as_json, **options):
     from pacsent.search import clusters
 
     rows = list(inputs.read_texts(texts, options, progress=True))
-    groups = clusters(rows, k, encoder=inputs.open_vectorizer(model, method))
+    groups = clusters(rows, k, encoder=inputs.open_encoder(model, method))
     columns = zip(groups.sizes, groups.words, groups.examples)
     show_lines(
         groups._asdict(),
@@ -224,11 +224,11 @@ def map_(model, texts, output, method, k, overwrite, as_json, **options):
         rows, labels, _ = inputs.read_labelled(texts, options)
     else:
         rows = list(inputs.read_texts(texts, options))
-    vectorizer = inputs.open_vectorizer(model, method)
-    if hasattr(vectorizer, "on_empty"):
-        vectorizer.set_params(on_empty="ignore")
+    encoder = inputs.open_encoder(model, method)
+    if hasattr(encoder, "on_empty"):
+        encoder.set_params(on_empty="ignore")
     n_groups = 0 if k is None and len(rows) < 30 else k
-    write_html(make_map(vectorizer, rows, labels, n_groups=n_groups), output)
+    write_html(make_map(encoder, rows, labels, n_groups=n_groups), output)
     inputs.say(options["quiet"])(f"wrote  {output}: {counted(len(rows), 'text')}")
     if as_json:
         echo_json({"texts": len(rows), "page": output})

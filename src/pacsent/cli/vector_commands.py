@@ -188,17 +188,17 @@ def fit(method, words, texts, output, overwrite, as_json, **options):
         if "verbose" in known:
             settings["verbose"] = verbose
         n_threads(settings.get("n_jobs"))  # not every method has threads in fit
-        vectorizer = make_encoder(method, opened, **settings)
+        encoder = make_encoder(method, opened, **settings)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    vectorizer.fit(sentences)
-    save(vectorizer, output, overwrite=overwrite)
-    n, n_empty = vectorizer.n_sentences_, vectorizer.n_empty_
-    counts = {"n_sentences": n, "n_empty": n_empty, "coverage": vectorizer.coverage_}
+    encoder.fit(sentences)
+    save(encoder, output, overwrite=overwrite)
+    n, n_empty = encoder.n_sentences_, encoder.n_empty_
+    counts = {"n_sentences": n, "n_empty": n_empty, "coverage": encoder.coverage_}
     show(
         {"method": method, "words": str(words), "output": str(output), **counts},
         f"wrote  {output}: {method}, {counted(n, 'sentence')}, "
-        f"{100 * vectorizer.coverage_:.1f} % of words known, {n_empty:,} without a known word",
+        f"{100 * encoder.coverage_:.1f} % of words known, {n_empty:,} without a known word",
         as_json,
     )
 

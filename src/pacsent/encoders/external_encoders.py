@@ -333,12 +333,12 @@ registry.register("kind", "ExternalEncoder", ExternalEncoder.from_state)
 registry.register("kind", "ConcatenatedEncoder", ConcatenatedEncoder.from_state)
 
 
-def as_encoder(given: Any) -> Any:
+def as_encoder(encoder: Any) -> Any:
     """Return an encoder of pacsent for anything that turns texts into vectors.
 
     Parameters
     ----------
-    given : object
+    encoder : object
         A method of pacsent, word vectors, the name or folder of a model, a URL with OpenAI's
         embeddings interface, an object with `encode` or `transform`, a function from a list of str
         to an array, a pair (texts, vectors) computed elsewhere, or a list of these.
@@ -348,27 +348,27 @@ def as_encoder(given: Any) -> Any:
     >>> as_encoder(lambda texts: [[1.0, len(text)] for text in texts]).encode(["two"])
     array([[1., 3.]], dtype=float32)
     """
-    if isinstance(given, SentenceVectorizer | AnyEncoder):
-        return given
-    if isinstance(given, WordVectors):
-        return as_vectorizer(given)
-    if isinstance(given, str | Path):
-        if is_model_name(given):
-            return as_encoder(load(given))
-        if is_url(given):
-            return ExternalEncoder(RemoteEncoder(str(given)))
-        needs = f"{given} is a folder of sentence-transformers, which"
+    if isinstance(encoder, SentenceVectorizer | AnyEncoder):
+        return encoder
+    if isinstance(encoder, WordVectors):
+        return as_vectorizer(encoder)
+    if isinstance(encoder, str | Path):
+        if is_model_name(encoder):
+            return as_encoder(load(encoder))
+        if is_url(encoder):
+            return ExternalEncoder(RemoteEncoder(str(encoder)))
+        needs = f"{encoder} is a folder of sentence-transformers, which"
         library = import_optional("sentence_transformers", needs)
-        return ExternalEncoder(library.SentenceTransformer(str(given)), name=Path(given).name)
-    if is_stored(given):
-        return ExternalEncoder(StoredVectors(*given), name="stored vectors")
-    if isinstance(given, list | tuple):
-        return ConcatenatedEncoder(list(given))
-    _encode_function(given, type(given).__name__)
-    return ExternalEncoder(given)
+        return ExternalEncoder(library.SentenceTransformer(str(encoder)), name=Path(encoder).name)
+    if is_stored(encoder):
+        return ExternalEncoder(StoredVectors(*encoder), name="stored vectors")
+    if isinstance(encoder, list | tuple):
+        return ConcatenatedEncoder(list(encoder))
+    _encode_function(encoder, type(encoder).__name__)
+    return ExternalEncoder(encoder)
 
 
-def as_search_encoder(given: Any) -> Any:
+def as_search_encoder(encoder: Any) -> Any:
     """`as_encoder` for an index: word vectors that come with an encoder of sentences use both.
 
     The topic of long texts is in their words more than in a vector distilled on sentences, so
@@ -377,17 +377,18 @@ def as_search_encoder(given: Any) -> Any:
     >>> as_search_encoder("english").method_name
     'distilled + SIF-sum'
     """
-    if isinstance(given, str | Path) and is_model_name(given):
-        given = load(given)
-    if isinstance(given, WordVectors) and given.sentences is not None and given.counts is not None:
-        both = [as_vectorizer(given), as_vectorizer(given, DEFAULT)]
+    if isinstance(encoder, str | Path) and is_model_name(encoder):
+        encoder = load(encoder)
+    is_complete = isinstance(encoder, WordVectors) and encoder.sentences is not None
+    if is_complete and encoder.counts is not None:
+        both = [as_vectorizer(encoder), as_vectorizer(encoder, DEFAULT)]
         return ConcatenatedEncoder(both, fade=_FADE_WORDS)
-    return as_encoder(given)
+    return as_encoder(encoder)
 
 
-def is_stored(given: Any) -> bool:
+def is_stored(encoder: Any) -> bool:
     """Whether this is a pair of texts and their vectors, computed elsewhere."""
-    return isinstance(given, tuple) and len(given) == 2 and getattr(given[1], "ndim", 0) == 2
+    return isinstance(encoder, tuple) and len(encoder) == 2 and getattr(encoder[1], "ndim", 0) == 2
 
 
 def open_any(path: str | Path, encoder: Any = None, **options: Any) -> Any:

@@ -223,7 +223,7 @@ class Prepared:
 def evaluate(
     method: Any,
     dataset: Dataset,
-    words: Any = None,
+    encoder: Any = None,
     *,
     lams: Sequence[float] | None = None,
     seeds: Sequence[int] = SEEDS,
@@ -234,7 +234,7 @@ def evaluate(
     """Score sentence vectors by the paper's protocol: test accuracy, mean and sd over seeds.
 
     lam, C and L2 normalisation are chosen by five-fold cross-validation on the training part. The
-    vectorizer is fitted on the training texts, all of them, without labels.
+    method is fitted on the training texts, all of them, without labels.
 
     Parameters
     ----------
@@ -243,8 +243,8 @@ def evaluate(
         from texts to vectors, or any encoder that `pacsent.encoders.as_encoder` takes, also by URL.
     dataset : Dataset
         From `pacsent.paper.benchmark_datasets.load`, `read_labelled` or `generate(...).dataset()`.
-    words : WordVectors or None
-        The word vectors; not needed where `method` is a transformer or "tf-idf".
+    encoder : WordVectors or None
+        The word vectors of the method; not needed where `method` is a transformer or "tf-idf".
     lams, Cs : sequence of float
         Values to choose from, ascending; `lams` None takes the paper's for methods that have one.
     seeds : sequence of int, default=(0, 1, 2)
@@ -274,14 +274,14 @@ def evaluate(
     seeds = tuple(seeds)
     if not seeds:
         raise ValueError("seeds must hold at least one seed. Got none instead. Pass (0,).")
-    if words is None and isinstance(method, str) and row.method != "tf-idf":
+    if encoder is None and isinstance(method, str) and row.method != "tf-idf":
         raise ValueError(
-            f"words must be given for the method {method!r}. Got None instead. Pass WordVectors, "
+            f"encoder must be given for the method {method!r}. Got None instead. Pass WordVectors, "
             "or a transformer instead of a name."
         )
     chosen = tuple(lams) if lams is not None else row.lams
     chosen = chosen or (None,)
-    prepared = Prepared(dataset, words, n_jobs=n_jobs)
+    prepared = Prepared(dataset, encoder, n_jobs=n_jobs)
     # vectors and a search for every lam of every split; where they are random, again for a seed
     n_splits = 1 if dataset.has_fixed_split else len(seeds)
     n_steps = n_splits * len(chosen) + (len(seeds) - n_splits) * row.random

@@ -52,7 +52,7 @@ class Index:
 
     Parameters
     ----------
-    vectorizer : encoder
+    encoder : encoder
         A method of pacsent (fitted, if it learns from text), the name of a model such as "english"
         (its encoder of sentences and SIF-sum together), or any encoder that `as_encoder` takes: an
         object with `encode`, a function, a URL.
@@ -86,7 +86,7 @@ class Index:
 
     def __init__(
         self,
-        vectorizer: Any,
+        encoder: Any,
         engine: str = "auto",
         *,
         lexical: bool | float = True,
@@ -102,7 +102,7 @@ class Index:
             raise ValueError(f"engine must be one of {', '.join(ENGINES)}. Got {engine!r} instead.")
         if engine == "faiss":
             faiss_index.require()
-        self.vectorizer = as_search_encoder(vectorizer)
+        self.encoder = as_search_encoder(encoder)
         self.engine = engine
         self.lexical = DEFAULT_LEXICAL_WEIGHT if lexical is True else float(lexical)
         self.chunk = chunk
@@ -127,7 +127,7 @@ class Index:
         return snapshot.n_texts - snapshot.deleted.size
 
     def __repr__(self) -> str:
-        return f"Index(n_texts={len(self)}, vectorizer={type(self.vectorizer).__name__})"
+        return f"Index(n_texts={len(self)}, encoder={type(self.encoder).__name__})"
 
     def __getstate__(self):
         not_copied = ("_lock", "_lists")
@@ -211,7 +211,7 @@ class Index:
 
     def _encode(self, texts) -> np.ndarray:
         """Unit vectors; all zero for a text without a known word."""
-        encoder = self.vectorizer
+        encoder = self.encoder
         with self._lock:
             own = isinstance(encoder, SentenceVectorizer) and not encoder.learns_from_text
             if own and not hasattr(encoder, "n_sentences_"):
@@ -276,7 +276,7 @@ class Index:
         background = None
         if self.lexical:
             # How rare words are by the vocabulary of the encoder, if it has one with counts.
-            encoders = getattr(self.vectorizer, "encoders", None) or [self.vectorizer]
+            encoders = getattr(self.encoder, "encoders", None) or [self.encoder]
             words = [e.word_vectors for e in encoders if hasattr(e, "word_vectors")]
             counted = [w.vocabulary for w in words if w.vocabulary.counts is not None]
             background = lexical.Background.of(counted[-1]) if counted else None
@@ -408,7 +408,7 @@ class Index:
         with self._lock:
             snapshot, lists, next_number = self._snapshot, self._lists, self._next_number
         self._encode([])
-        block = snapshot.compacted(self.vectorizer._n_features_out)
+        block = snapshot.compacted(self.encoder._n_features_out)
         config: dict[str, Any] = {
             "n_texts": len(block.ids),
             "engine": self.engine,
@@ -425,12 +425,12 @@ class Index:
         if lists is not None and unchanged and len(lists) == len(snapshot):
             tensors["faiss"] = lists.to_array()
             tensors["faiss_n_learned"] = np.array(lists.n_learned, dtype=np.int64)
-        return State(config, tensors, parts={"vectorizer": self.vectorizer})
+        return State(config, tensors, parts={"encoder": self.encoder})
 
     @classmethod
     def from_state(cls, state: State) -> "Index":
         """The inverse of `state`; raises ImportError if it was saved with FAISS, not installed."""
-        config, tensors, encoder = state.config, state.tensors, state.parts["vectorizer"]
+        config, tensors, encoder = state.config, state.tensors, state.parts["encoder"]
         index = cls(encoder, config["engine"], lexical=config["lexical"], chunk=config["chunk"])
         block = Block.from_tensors(
             tensors,

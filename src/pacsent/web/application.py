@@ -26,10 +26,10 @@ from pacsent.web.text_map import PAGE_FOLDER
 _MAX_INLINE_CHARACTERS = 2000
 # path: schema of the request, what computes the response, and what the model must have for it
 _POSTS: dict[str, tuple[type[ModelRequest], Callable[..., Any], str]] = {
-    "/v1/embeddings": (schemas.EmbeddingsRequest, handlers.embeddings, "vectorizer"),
-    "/v1/rerank": (schemas.RerankRequest, handlers.rerank, "vectorizer"),
-    "/embed": (schemas.EmbedRequest, handlers.embed, "vectorizer"),
-    "/similarity": (schemas.SimilarityRequest, handlers.similarity, "vectorizer"),
+    "/v1/embeddings": (schemas.EmbeddingsRequest, handlers.embeddings, "encoder"),
+    "/v1/rerank": (schemas.RerankRequest, handlers.rerank, "encoder"),
+    "/embed": (schemas.EmbedRequest, handlers.embed, "encoder"),
+    "/similarity": (schemas.SimilarityRequest, handlers.similarity, "encoder"),
     "/classify": (schemas.ClassifyRequest, handlers.classify, "classifier"),
     "/search": (schemas.SearchRequest, handlers.search, "index"),
 }
@@ -48,7 +48,7 @@ class ModelRegistry:
         return self.models[name]
 
     def select(self, name: str | None, part: str) -> ServedModel:
-        """The model of this name; it must have the "vectorizer", "classifier" or "index"."""
+        """The model of this name; it must have the "encoder", "classifier" or "index"."""
         models = self.models.values() if name is None else [self.get(name)]
         for model in models:
             if getattr(model, part) is not None:

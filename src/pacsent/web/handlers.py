@@ -178,7 +178,7 @@ def search(model: ServedModel, body: schemas.SearchRequest, context: Context) ->
 
 def rerank(model: ServedModel, body: schemas.RerankRequest, context: Context) -> Content:
     """Documents sorted by their relevance to a query, for the clients of Cohere and Jina."""
-    ranked = rerank_documents(body.query, body.documents, model.vectorizer, body.top_n)
+    ranked = rerank_documents(body.query, body.documents, model.encoder, body.top_n)
     results: list[Content] = [{"index": r.index, "relevance_score": r.score} for r in ranked]
     if body.return_documents:
         for result, document in zip(results, ranked):

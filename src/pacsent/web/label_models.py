@@ -43,10 +43,10 @@ class LabelModels:
         streams: Streams,
         answers: LabelAnswers,
         lock: Any,
-        words: Any,
+        encoder: Any,
     ):
         self._texts, self._streams, self._answers, self._lock = texts, streams, answers, lock
-        self._model = TextClassifier(words)
+        self._model = TextClassifier(encoder)
         self._n_fitted = 0  # teaching labels of the working model
         self._n_certified = 0  # teaching labels of the last certified model that was to be fitted
         self.certified: CertifiedModel | None = None

@@ -63,7 +63,7 @@ class Labelling:
         Certified error at which `status` reports that labels are enough.
     judging : float, default=0.5
         Fraction of the texts, and of the labels, that judge.
-    words : word vectors, name or None, default="english"
+    encoder : encoder, name or None, default="english"
         For `TextClassifier`.
     random_state : int, optional
         Decides which texts judge, and their order; drawn if omitted, and kept in the journal.
@@ -72,7 +72,7 @@ class Labelling:
     --------
     >>> import tempfile
     >>> texts = [f"{w} {c * 3} {c * 4}" for c in "abcdefgh" for w in ("good", "bad")]
-    >>> with Labelling(texts, ["up", "down"], tempfile.mkdtemp(), words=None) as labelling:
+    >>> with Labelling(texts, ["up", "down"], tempfile.mkdtemp(), encoder=None) as labelling:
     ...     for _ in range(6):
     ...         task = labelling.next("ann")
     ...         labelling.answer(task.row, "up" if task.text[0] == "g" else "down", "ann")
@@ -89,7 +89,7 @@ class Labelling:
         delta: float = 0.05,
         goal: float | None = None,
         judging: float = 0.5,
-        words: Any = "english",
+        encoder: Any = "english",
         random_state: int | None = None,
     ):
         self.texts = as_texts(texts)
@@ -132,7 +132,7 @@ class Labelling:
                     f"Line {number:,} of {path} must be an answer to one of the texts. Got "
                     f"{json.dumps(record)[:60]} instead. Restore the file, or delete the line."
                 ) from None
-        self._models = LabelModels(self.texts, self.streams, self._answers, self._lock, words)
+        self._models = LabelModels(self.texts, self.streams, self._answers, self._lock, encoder)
 
     # ---- texts ---------------------------------------------------------------------------------
 

@@ -27,9 +27,9 @@ class ModelSource:
         model = open_any(self.model, as_encoder(self.encoder) if self.encoder else None)
         name = self.name or Path(self.model).name or "pacsent"
         if isinstance(model, TextClassifier | CertifiedClassifier):
-            return ServedModel(name, getattr(model, "estimator_", model).vectorizer_, model)
+            return ServedModel(name, getattr(model, "estimator_", model).encoder_, model)
         if isinstance(model, Index):
-            return ServedModel(name, model.vectorizer, index=model)
+            return ServedModel(name, model.encoder, index=model)
         if isinstance(model, WordVectors):
             model = as_vectorizer(model, self.method)
         return ServedModel(name, model)

@@ -1,4 +1,4 @@
-"""One served model: a vectorizer, a classifier, an index, certificates."""
+"""One served model: a encoder, a classifier, an index, certificates."""
 
 import json
 import re
@@ -50,13 +50,13 @@ class ServedModel:
     """What requests with one value of `model` are answered with.
 
     The arguments are not changed. Every certificate is verified; those of the classifier, the index
-    and the vectorizer are added to the given ones.
+    and the encoder are added to the given ones.
 
     Parameters
     ----------
     name : str
         In requests and responses.
-    vectorizer : sentence vectorizer or encoder, optional
+    encoder : sentence encoder or encoder, optional
     classifier : TextClassifier or CertifiedClassifier, optional
     index : Index, optional
     certificates : sequence of Certificate
@@ -72,13 +72,13 @@ class ServedModel:
     def __init__(
         self,
         name: str,
-        vectorizer: Any = None,
+        encoder: Any = None,
         classifier: TextClassifier | CertifiedClassifier | None = None,
         index: Index | None = None,
         certificates: Sequence[Certificate] = (),
     ):
         self.name = name
-        self.vectorizer = vectorizer
+        self.encoder = encoder
         self.classifier: Any = classifier
         self.index: Any = index
         self.explainer: Any = getattr(classifier, "estimator_", classifier)
@@ -88,20 +88,20 @@ class ServedModel:
         self._unobserved: list[tuple[str, np.ndarray]] = []
         self.comparison: dict[str, Any] = {}
         self._solve: Any = None
-        if vectorizer is not None:
-            if isinstance(vectorizer, SentenceVectorizer):
-                if not hasattr(vectorizer, "n_sentences_"):
-                    self.vectorizer = clone(vectorizer).fit([])
-                self._solve = self.vectorizer.prepared()
-            self.n_dims = int(self.vectorizer._n_features_out)
+        if encoder is not None:
+            if isinstance(encoder, SentenceVectorizer):
+                if not hasattr(encoder, "n_sentences_"):
+                    self.encoder = clone(encoder).fit([])
+                self._solve = self.encoder.prepared()
+            self.n_dims = int(self.encoder._n_features_out)
             self._vocabulary: Any = _OpenVocabulary()
             self._encode = self._vocabulary.encode
-            for encoder in getattr(self.vectorizer, "encoders_", [self.vectorizer]):
+            for encoder in getattr(self.encoder, "encoders_", [self.encoder]):
                 if isinstance(encoder, SentenceVectorizer):  # the first that has a vocabulary
                     self._vocabulary = encoder.word_vectors.vocabulary
                     self._encode = partial(self._vocabulary.encode, n_jobs=1)
                     break
-        attached = [getattr(m, "certificate_", None) for m in (classifier, index, vectorizer)]
+        attached = [getattr(m, "certificate_", None) for m in (classifier, index, encoder)]
         self.certificates = [*certificates, *filter(None, attached)]
         for certificate in self.certificates:
             certificate.verify()
@@ -113,12 +113,12 @@ class ServedModel:
             means, variances = self._solve(encoded)
         else:
             joined = [text if isinstance(text, str) else " ".join(text) for text in texts]
-            means, variances = self.vectorizer.posterior(joined)
+            means, variances = self.encoder.posterior(joined)
         return Posteriors(means, variances, np.diff(encoded.offsets), encoded.n_unknown)
 
     def n_tokens(self, texts: list[str]) -> int:
         """The number of words in all texts."""
-        if self.vectorizer is None:
+        if self.encoder is None:
             return sum(len(_WORD.findall(text)) for text in texts)
         encoded = self._encode(texts)
         return encoded.ids.size + int(encoded.n_unknown.sum())
@@ -178,14 +178,14 @@ class ServedModel:
     def description(self) -> dict[str, Any]:
         """The model's properties, for /v1/models."""
         about: dict[str, Any] = {"class": None}
-        if self.vectorizer is not None:
+        if self.encoder is not None:
             about = {
-                "class": type(self.vectorizer).__name__,
-                "method": self.vectorizer.method_name,
+                "class": type(self.encoder).__name__,
+                "method": self.encoder.method_name,
                 "dimensions": self.n_dims,
             }
             if self._solve is not None:
-                about["words"] = self.vectorizer.word_vectors.n_words
+                about["words"] = self.encoder.word_vectors.n_words
         if self.classifier is not None:
             about["classes"] = [str(label) for label in self.classifier.classes_.tolist()]
         if self.index is not None:
@@ -214,7 +214,7 @@ class ServedModel:
         texts = ["warm water", "", "naïve — 東京"]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if self.vectorizer is not None:
+            if self.encoder is not None:
                 self.posteriors(texts)
                 self.posteriors(texts[:1])
             if self.classifier is not None:

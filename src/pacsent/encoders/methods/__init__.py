@@ -1,4 +1,4 @@
-"""The methods by name: `METHODS`, and `make`, which builds the estimator behind a name.
+"""The methods by name: `METHODS`, and `make_encoder`, which builds the estimator behind a name.
 
 Every file of this folder holds one method or a few that belong together; the attribute `names` of a
 class says what it is called in `METHODS`.
@@ -50,16 +50,17 @@ def list_encoders() -> list[str]:
     return list(METHODS)
 
 
-def make_encoder(name: str, word_vectors: WordVectors | str, **params: Any) -> SentenceVectorizer:
-    """Return the estimator called `name`, one of METHODS: the paper's names and some others.
+def make_encoder(method: str, encoder: WordVectors | str, **params: Any) -> SentenceVectorizer:
+    """Return the estimator of a method, by a name of the paper or another of `list_encoders`.
 
     Parameters
     ----------
-    name : str
+    method : str
         `i-` in front swaps the roles of the two tables. 'Average' starts with alpha=0 and
         'IDF-Average' with lam=inf, the plain means of the loss's table.
-    word_vectors : WordVectors or str
-        A str is the folder of word vectors, or "english", the model that comes with the package.
+    encoder : WordVectors or str
+        The word vectors that the method combines. A str is their folder, or "english", the model
+        that comes with the package.
     **params
         Parameters of the estimator.
 
@@ -74,23 +75,24 @@ def make_encoder(name: str, word_vectors: WordVectors | str, **params: Any) -> S
     >>> make_encoder("SIF-sum", "english").fit_transform(["a glass of wine", "some beer"]).shape
     (2, 256)
     """
-    if name not in METHODS:
+    if method not in METHODS:
         raise ValueError(
-            f"name must be one of METHODS. Got {name!r} instead. Choose from {', '.join(METHODS)}."
+            f"method must be one of list_encoders(). Got {method!r} instead. Choose from "
+            f"{', '.join(METHODS)}."
         )
-    estimator, what = _METHODS[name.removeprefix("i-")]
+    estimator, what = _METHODS[method.removeprefix("i-")]
     fixed = dict(what.fixed)
     if what.swaps:
-        fixed["swap_roles"] = name.startswith("i-")
+        fixed["swap_roles"] = method.startswith("i-")
     for key, value in fixed.items():
         if key in params and params[key] != value:
             raise ValueError(
-                f"{key} must be {value!r} for the method {name!r}. Got {params[key]!r} instead. "
+                f"{key} must be {value!r} for the method {method!r}. Got {params[key]!r} instead. "
                 f"Choose another name, or build a {estimator.__name__} yourself."
             )
-    if isinstance(word_vectors, str):
-        word_vectors = as_word_vectors(word_vectors)
-    return estimator(word_vectors, **{**what.defaults, **fixed, **params})
+    if isinstance(encoder, str):
+        encoder = as_word_vectors(encoder)
+    return estimator(encoder, **{**what.defaults, **fixed, **params})
 
 
 def from_state(state: State) -> SentenceVectorizer:
