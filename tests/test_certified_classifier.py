@@ -191,7 +191,6 @@ def test_a_guarantee_for_new_groups_needs_whole_groups_held_out(calibration_size
 WRONG = {
     "one class": (lambda X, y: (X, ["a"] * len(X)), "at least two classes"),
     "labels missing": (lambda X, y: (X, y[:-1]), r"one for each of the 60 texts. Got 59"),
-    "one text of a class": (lambda X, y: (X, ["third", *y[1:]]), "at least two texts"),
     "no texts": (lambda X, y: ([], []), "at least two texts"),
     "too few to fit": (lambda X, y: (X, [*"aa", *"b" * 58]), "calibration_size must leave"),
     "groups missing": (lambda X, y: (X, y, None, [1]), "groups must be one for each"),

@@ -100,12 +100,7 @@ def accepted(
 
 
 def plan(
-    confidence: np.ndarray,
-    wrong: np.ndarray,
-    n: int,
-    error: float,
-    delta: float,
-    least: float = 0.0,
+    confidence: np.ndarray, wrong: np.ndarray, n: int, error: float, delta: float, least: float = 0
 ) -> np.ndarray:
     """Falling thresholds in the order of tests on n calibration texts, chosen by other texts.
 

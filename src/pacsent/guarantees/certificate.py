@@ -335,17 +335,12 @@ class MeanCertificate(Certificate):
         return float(unpack_losses(self.losses).mean())
 
     def recompute(self) -> dict[str, Any]:
-        return {"bound": mean_bound(self.losses, self.delta_each)}
+        return {"bound": float(betting(unpack_losses(self.losses), self.delta_each))}
 
     def _check(self) -> None:
         size = unpack_losses(self.losses).size
         if self.n != size:
             self._refuse("n", f"{size}, the number of losses")
-
-
-def mean_bound(losses: str, delta: float) -> float:
-    """The betting bound on the expectation of packed losses."""
-    return float(betting(unpack_losses(losses), delta))
 
 
 def pack_losses(losses: np.ndarray) -> str:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from pacsent import registry
 from pacsent.classify import TextClassifier, inputs, multilabel
@@ -192,9 +192,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         group_of = inputs.as_groups(groups, n)
         clusters = independence.dependent_clusters(X)
         parts = independence.hold_out(clusters, self.calibration_size, self.random_state, group_of)
-        training, held_out, weights = parts.training_rows, parts.held_out_rows, None
+        training, held_out = parts.training_rows, parts.held_out_rows
         if sets is None:  # held-out texts of a class that is left out count as errors
             training = training[inputs.learnable_rows(classes, positions[training])]
+            if np.unique(positions[training]).size < 2:
+                raise ValueError(
+                    "calibration_size must leave at least two texts of two classes. Got "
+                    f"{self.calibration_size!r} instead. Hold out less, or add texts."
+                )
         else:
             has = positions[training]
             counts = np.minimum(has.sum(axis=0), (~has).sum(axis=0))
@@ -204,17 +209,25 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
                     f"without. {inputs.few(classes[counts < 2])} has fewer left. Hold out less, "
                     "or add texts."
                 )
+        options = {}  # of the estimator's fit
         if sample_weight is not None:
-            weights = inputs.sample_weights(sample_weight, n)[training]
+            if not has_fit_parameter(estimator, "sample_weight"):
+                raise ValueError(
+                    f"sample_weight must be None for an estimator whose fit does not take it. "
+                    f"{samples.name_of(estimator)} does not. Leave it out, or set class_weight "
+                    "there."
+                )
+            options["sample_weight"] = inputs.sample_weights(sample_weight, n)[training]
+        if group_of is not None and has_fit_parameter(estimator, "groups"):
+            options["groups"] = group_of[training]
         training_X = samples.select_rows(X, training)
-        training_groups = None if group_of is None else group_of[training]
         if sets is None:
             target = classes[positions[training]]
         elif only_texts:  # it takes sets of names, as they are given
             target = samples.select_rows(y if hasattr(y, "shape") else list(y), training)
         else:
             target = positions[training].astype(int)
-        self.estimator_ = samples.fit_clone(estimator, training_X, target, weights, training_groups)
+        self.estimator_ = clone(estimator).fit(training_X, target, **options)
         self.classes_ = self.fitted_classes_ = classes
         if sets is None:
             fitted = classes[np.unique(positions[training])]
@@ -223,8 +236,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         self.training_fingerprints_ = np.unique(samples.row_fingerprints(training_X))
         texts = samples.text_column(training_X)
         self.training_sketches_ = sketches(texts) if samples.is_texts(texts) else None
-        fields: dict[str, Any] = {"provenance": "held out by fit"}
-        fields["calibration_size"] = parts.fraction
+        fields = {"provenance": "held out by fit", "calibration_size": parts.fraction}
         if parts.scope == "same groups":
             fields |= {"scope": parts.scope, "n_groups": np.unique(group_of).size}
         new_groups = group_of[held_out] if parts.scope == "groups" else None

@@ -234,12 +234,8 @@ def certify_predictions(
         check_count("batch_size", batch_size, least=n)
         if groups is not None or len(recall) or len(precision):
             raise ValueError("batch_size must be None with groups, recall or precision.")
-    options: dict[str, Any] = {
-        "group_of": as_groups(groups, n),
-        "delta": delta,
-        "n_candidates": n_candidates,
-        "seed": random_state,
-    }
+    options: dict[str, Any] = {"group_of": as_groups(groups, n), "delta": delta}
+    options |= {"n_candidates": n_candidates, "seed": random_state}
     unknown = ", and duplicates were not looked for: texts are not given"
     if texts is not None:
         texts, unknown = samples.as_samples(texts), ""

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -44,13 +44,7 @@ class HeldOutCertificate(Certificate):
         SHA-256 of the model, texts, labels and predictions, as far as they are known.
     """
 
-    needs_texts: ClassVar[tuple[str, ...]] = (
-        "n_duplicates",
-        "seed",
-        "calibration_size",
-        "digests",
-        "provenance",
-    )
+    needs_texts = ("n_duplicates", "seed", "calibration_size", "digests", "provenance")
 
     scope: str = "texts"
     n_groups: int = 0
@@ -76,21 +70,25 @@ class HeldOutCertificate(Certificate):
         X = samples.samples_for(model, X)
         n = samples.n_samples(X)
         labels, group_of = self._labels(model, y, n), as_groups(groups, n)
-        for rows in self._candidate_rows(model, X, group_of):
+        rows, certified_X, texts_digest = np.arange(n), X, self.digests.get("texts")
+        if texts_digest is not None and samples.digest(X) != texts_digest:
+            if self.calibration_size is not None and self.seed is not None:
+                how = self.calibration_size, self.seed, group_of
+                rows = independence.hold_out(independence.dependent_clusters(X), *how).held_out_rows
+            else:
+                rows = np.flatnonzero(~np.logical_or(*samples.seen_before(model, X)))
             certified_X = samples.select_rows(X, rows)
-            text_digest = samples.digest(certified_X)
-            if self.digests.get("texts", text_digest) == text_digest:
-                break
-        else:
-            raise ValueError(
-                "X must be the texts that were certified, or those that were given to fit, with "
-                "their groups. Got others instead, or another order."
-            )
+            if samples.digest(certified_X) != texts_digest:
+                raise ValueError(
+                    "X must be the texts that were certified, or those that were given to fit, "
+                    "with their groups. Got others instead, or another order."
+                )
         labels = samples.select_rows(labels, rows)
         predictions = self._predictions(model, certified_X, labels)
         own = None if samples.are_predictions(model) else model
+        own_digests = samples.digests(own, certified_X, labels, predictions)
         for name, stated in self.digests.items():
-            if stated != samples.digests(own, certified_X, labels, predictions).get(name):
+            if stated != own_digests.get(name):
                 raise ValueError(
                     f"The {name} must be what was certified (SHA-256 {stated[:12]}...). Got "
                     "something else instead: the certificate is not about this."
@@ -107,16 +105,6 @@ class HeldOutCertificate(Certificate):
         unchecked = "" if "model" in self.digests else ", the model beyond its predictions"
         checked = "the counts follow from the texts and the model, and the bounds from the counts"
         return Verified(checked, f"provenance{unchecked}")
-
-    def _candidate_rows(self, model, X, group_of) -> Iterator[np.ndarray]:
-        """Rows that may be those that were certified."""
-        yield np.arange(samples.n_samples(X))
-        if self.calibration_size is not None and self.seed is not None:
-            how = self.calibration_size, self.seed, group_of
-            yield independence.hold_out(independence.dependent_clusters(X), *how).held_out_rows
-        else:
-            exact, near = samples.seen_before(model, X)
-            yield np.flatnonzero(~(exact | near))
 
     @abstractmethod
     def _labels(self, model: Any, y: Any, n: int) -> Any:

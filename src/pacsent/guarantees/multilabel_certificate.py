@@ -152,14 +152,11 @@ class MultilabelCertificate(HeldOutCertificate):
             f"{2 * n_right / max(n_right + n_union, 1):.4f}, macro F1 {f1.mean():.4f}."
         )
         best_first = sorted(self.label_f1_bounds.items(), key=lambda item: -item[1])
-        per_label = ", ".join(
+        bounds = ", ".join(
             f"{name} {rounded_up(self.label_bounds[name])} / {rounded_down(bound)}"
             for name, bound in best_first
         )
-        return [
-            ("Measured", measured),
-            ("Each label (error at most / F1 at least)", f"{per_label}."),
-        ]
+        return [("Measured", measured), ("Each label (error at most / F1 at least)", f"{bounds}.")]
 
 
 def count_matches(

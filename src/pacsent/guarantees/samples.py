@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_expit
-from sklearn.base import clone
-from sklearn.utils.validation import has_fit_parameter
 
 from pacsent.classify.inputs import as_column, few
 from pacsent.classify.multilabel import known_sets
@@ -187,21 +185,17 @@ def predict_any(
             f"The estimator must predict one label for each of the {n:,} rows. "
             f"{name_of(classifier)} gave {len(column):,} instead."
         )
-    if classes is not None:
-        check_spelling(column, classes.tolist())
-    return Predictions(np.asarray(column), _scores(classifier, classes, X, n))
-
-
-def check_spelling(predictions: Sequence, classes: Sequence) -> None:
-    """Reject predictions that are a class but for their type, case or padding: all were wrong."""
-    spelling = {str(name).strip().casefold(): name for name in classes}
-    for label in set(predictions) - set(classes):
+    # A prediction that is a class but for its type, case or padding would count as wrong.
+    names = [] if classes is None else classes.tolist()
+    spelling = {str(name).strip().casefold(): name for name in names}
+    for label in set(column) - set(names):
         name = spelling.get(str(label).strip().casefold())
         if name is not None:
             raise ValueError(
                 f"Predictions must be spelled as the classes. Got {label!r} "
                 f"({type(label).__name__}) for {name!r} ({type(name).__name__})."
             )
+    return Predictions(np.asarray(column), _scores(classifier, classes, X, n))
 
 
 def are_predictions(model: Any) -> bool:
@@ -274,21 +268,6 @@ def classes_of(estimator: Any, given: Any, labels: Sequence) -> np.ndarray:
             f"classes must be at least two different labels. Got {few(classes.tolist())} instead."
         )
     return classes
-
-
-def fit_clone(estimator: Any, X: Any, y: np.ndarray, weights: Any, groups: Any) -> Any:
-    """A clone of an estimator, fitted; groups are passed if its `fit` takes them."""
-    options = {}
-    if weights is not None:
-        if not has_fit_parameter(estimator, "sample_weight"):
-            raise ValueError(
-                f"sample_weight must be None for an estimator whose fit does not take it. "
-                f"{name_of(estimator)} does not. Leave it out, or set class_weight there."
-            )
-        options["sample_weight"] = weights
-    if groups is not None and has_fit_parameter(estimator, "groups"):
-        options["groups"] = groups
-    return clone(estimator).fit(X, y, **options)
 
 
 def name_of(estimator: Any) -> str:

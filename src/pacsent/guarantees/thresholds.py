@@ -116,40 +116,20 @@ def class_thresholds(
     thresholds = {}
     for c in columns:
         proba, is_c = np.exp(calibration.log_proba[:, c]), is_of_class(calibration.labels, c)
-        highest = np.inf if recall is None else for_recall(proba[is_c], recall, level)
-        threshold = highest
+        highest = lowest = np.inf  # the thresholds that recall and precision allow
+        if recall is not None:
+            k = rank_for_sets(np.count_nonzero(is_c), 1.0 - recall, level)
+            highest = lowest = -np.inf if k is None else np.sort(proba[is_c])[-k]
         if precision is not None:
-            planning = classifier.out_of_fold_
+            planning, error = classifier.out_of_fold_, 1.0 - precision
             planned = np.exp(planning.log_proba[:, c]), ~is_of_class(planning.labels, c)
+            steps = plan(*planned, proba.size, error, level)
             uniform = draw_uniform(classifier, proba.size)
-            threshold = for_precision(planned, proba, is_c, precision, level, uniform)
-        usable = highest is not None and threshold is not None and threshold <= highest
-        thresholds[names[c]] = threshold if usable else None
+            passed = lowest_valid_threshold(steps, proba, ~is_c, error, level, uniform)
+            lowest = np.inf if passed is None else steps[passed]
+        usable = np.isfinite(lowest) and lowest <= highest
+        thresholds[names[c]] = float(lowest) if usable else None
     return ClassThresholds(classifier, thresholds, precision, recall, float(delta))
-
-
-def for_recall(proba: np.ndarray, recall: float, delta: float) -> float | None:
-    """The highest threshold that a fraction `recall` of texts like these reaches; None: too few."""
-    k = rank_for_sets(proba.size, 1.0 - recall, delta)
-    return None if k is None else float(np.sort(proba)[proba.size - k])
-
-
-def for_precision(
-    planned: tuple[np.ndarray, np.ndarray],
-    proba: np.ndarray,
-    is_class: np.ndarray,
-    precision: float,
-    delta: float,
-    uniform: float,
-) -> float | None:
-    """The lowest threshold at which a fraction `precision` of texts like these is of the class.
-
-    `planned` are probabilities, and whether the text is of another class, of other texts.
-    """
-    error = 1.0 - precision
-    thresholds = plan(*planned, proba.size, error, delta)
-    passed = lowest_valid_threshold(thresholds, proba, ~is_class, error, delta, uniform)
-    return None if passed is None else float(thresholds[passed])
 
 
 @dataclass(frozen=True)

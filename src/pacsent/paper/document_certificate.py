@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from pacsent.encoders.methods.w_pb_neg import WordPBNegVectorizer
-from pacsent.guarantees.certificate import mean_bound, pack_losses, unpack_losses
+from pacsent.guarantees.certificate import pack_losses, unpack_losses
 from pacsent.guarantees.continuation import calibrate
 from pacsent.guarantees.encoder_certificate import (
     ROUNDING,
@@ -20,6 +20,7 @@ from pacsent.guarantees.encoder_certificate import (
 )
 from pacsent.maths import bounds
 from pacsent.maths.gaussians import kl_gaussians
+from pacsent.maths.means import betting
 from pacsent.maths.risks import gibbs_risk, noise_risk, token_errors, token_margin
 from pacsent.maths.rounding import percent
 from pacsent.paper import token_parts
@@ -72,7 +73,7 @@ class DocumentCertificate(WordRiskCertificate):
         if self.kl == 0:
             return {
                 "empirical_risk": float(unpack_losses(self.losses).mean()),
-                "bound": mean_bound(self.losses, self.delta_each),
+                "bound": float(betting(unpack_losses(self.losses), self.delta_each)),
             }
         return {"bound": self.bound_on_words()}
 
