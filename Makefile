@@ -5,7 +5,6 @@ BIN    := $(VENV)/bin
 USE    := $(VENV)/.installed-use
 DEV    := $(VENV)/.installed-dev
 ALL    := $(VENV)/.installed-all
-EXTRAS := $(VENV)/.installed-extras
 DOCS   := $(VENV)/.installed-docs
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO   ?= demo
@@ -18,7 +17,7 @@ FAST   := not slow and not compile and not extra and not benchmark and not gpu
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-rest test-all test-extras test-benchmarks test-gpu test-browser fuzz hostile bench pages docs docs-open dist format clean
+.PHONY: help demo test check test-rest test-all test-extras test-benchmarks test-gpu fuzz hostile bench pages docs docs-open dist format clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -38,11 +37,7 @@ $(DEV): pyproject.toml | $(BIN)/python
 # torch first and alone: a later requirement must not replace the pinned version by another
 $(ALL): $(DEV)
 	$(PIP) -e '.[test-torch]'
-	$(PIP) -e '.[dev,test-torch,test-clients]'
-	@touch $@
-
-$(EXTRAS): $(ALL)
-	$(PIP) -e '.[test-extras]'
+	$(PIP) -e '.[dev,test-torch,test-clients,test-s3]'
 	@touch $@
 
 demo: $(USE)     ## the main job, end to end: 500 labelled messages, a certified classifier, one page
@@ -63,20 +58,15 @@ test-rest: $(ALL) ## all that `make test` leaves out but the GPU tests; the kern
 
 test-all: test test-rest ## everything but the GPU tests and the benchmarks
 
-test-extras: $(EXTRAS) ## what needs Ray, gensim, a browser, ...; skips only GPU and data
-	scripts/install-browser
-	CI=1 PACSENT_MAY_SKIP='a GPU,real data' $(PYTEST) -m 'extra and not gpu' --durations 20
+test-extras: $(DEV) ## what needs Ray, gensim, a browser, ...: each of EXTRAS (all) by itself
+	$(BIN)/python scripts/test_extras.py $(EXTRAS)
 
-test-benchmarks: $(EXTRAS) ## every benchmark on tiny generated data
+test-benchmarks: $(ALL) ## every benchmark on tiny generated data
+	$(PIP) -e '.[test-gensim,test-static]'
 	$(PYTEST) -m benchmark --durations 20
 
 test-gpu: $(ALL) ## the GPU tests, for machines that have one
 	$(BIN)/python -m pytest -m gpu
-
-test-browser: $(DEV) ## install a browser where there is none, and test the pages in it
-	scripts/install-browser
-	$(PIP) -e '.[test-browser]'
-	$(BIN)/python -m pytest -m extra tests/test_report.py tests/test_page.py tests/test_maps.py
 
 fuzz: $(DEV)   ## damaged files for every reader, for FUZZ_SECONDS (600)
 	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m hostile damaged --seconds $(FUZZ_SECONDS)

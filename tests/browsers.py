@@ -2,15 +2,9 @@
 
 import shutil
 
-import pytest
-
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-NEEDS_BROWSER = [
-    pytest.mark.extra,
-    pytest.mark.skipif(BROWSER is None, reason="no browser: run scripts/install-browser"),
-]
 
 
 def until(page, expression):

@@ -22,18 +22,23 @@ import numpy as np  # noqa: E402
 collect_ignore = ["reference"]  # slow or literal versions that tests compare with
 
 
-# What a machine may lack, and the reason of the skip. A skip for another reason would go unnoticed:
-# in the continuous integration it fails the run. Names in PACSENT_MAY_SKIP hold instead of all.
+# What a machine may lack, and the reason of the skip: names other than the first three are extras
+# `test-...` of pyproject.toml. A skip for another reason would go unnoticed: in the continuous
+# integration it fails the run. Names in PACSENT_MAY_SKIP hold instead of all.
 MAY_SKIP = {
     "real data": "PACSENT_DATA|PACSENT_ENWIK8",
     "a GPU": "no CUDA device here|NVRTC is not here",
-    "torch": "torch is not installed|could not import 'torch'",
-    "a client of the server": r"could not import '(openai|langchain|cohere|opentelemetry)\S*'",
-    "a browser": r"no browser|could not import '(playwright|matplotlib)\S*'",
-    "a program to compare with": r"could not import '(fasttext|gensim\S*|tokenizers|bm25s)'"
-    r"|the extra \[bench\] is not installed|not installed either",
-    "a store or an engine": r"could not import '(moto|s3fs|ray)\S*'",
     "compiled code": "plain Python|minutes, not compiled",
+    "torch": "torch is not installed|could not import 'torch'",
+    "clients": r"could not import '(openai|langchain|cohere|opentelemetry)\S*'",
+    "s3": r"could not import '(moto|s3fs)\S*'",
+    "ray": "could not import 'ray'",
+    "subwords": r"could not import 'tokenizers'|the extra \[subwords\]",
+    "static": r"the extra \[bench\] is not",
+    "gensim": r"could not import 'gensim\S*'",
+    "fasttext": "could not import 'fasttext'",
+    "segmenters": "could not import '(jieba|janome|pythainlp)'",
+    "browser": r"no browser|could not import 'playwright\S*'",
 }
 
 
@@ -124,11 +129,12 @@ def tiny_corpus() -> list[str]:
 
 @pytest.fixture(scope="module")
 def chromium():
-    from playwright.sync_api import sync_playwright
-
+    playwright = pytest.importorskip("playwright.sync_api")
     from browsers import BROWSER
 
-    with sync_playwright() as driver:
+    if BROWSER is None:
+        pytest.skip("no browser: run scripts/install-browser")
+    with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(
             executable_path=BROWSER,
             args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],

@@ -102,7 +102,7 @@ def test_a_certified_index_reports_its_guarantee(vectorizer):  # noqa: F811
     assert "Search among 23 texts" in client.get("/certificates").text
 
 
-@pytest.mark.extra
+@pytest.mark.extra(needs="clients")
 def test_spans_and_durations_are_exported_without_texts(vectorizer):  # noqa: F811
     pytest.importorskip("opentelemetry.instrumentation.fastapi")
     from fastapi.testclient import TestClient
@@ -147,7 +147,7 @@ def check_english(vectors):
     assert np.allclose(vectors, expected, atol=1e-6)
 
 
-@pytest.mark.extra
+@pytest.mark.extra(needs="clients")
 def test_the_openai_client(url):
     openai = pytest.importorskip("openai")
     client = openai.OpenAI(base_url=url + "/v1", api_key="none")
@@ -162,7 +162,7 @@ def test_the_openai_client(url):
         client.embeddings.create(model="english", input=[])
 
 
-@pytest.mark.extra
+@pytest.mark.extra(needs="clients")
 def test_the_cohere_client(url):
     cohere = pytest.importorskip("cohere")
     client = cohere.Client(api_key="none", base_url=url)
@@ -170,7 +170,7 @@ def test_the_cohere_client(url):
     assert next(item.index for item in answer.results) == 1 and len(answer.results) == 2
 
 
-@pytest.mark.extra
+@pytest.mark.extra(needs="clients")
 def test_langchain(url):
     openai = pytest.importorskip("langchain_openai")
     embeddings = openai.OpenAIEmbeddings(

@@ -91,6 +91,7 @@ def test_the_gradient_of_a_batch_is_the_numerical_one(rng):
     assert_allclose(gradient, numerical, atol=1e-7)
 
 
+@pytest.mark.extra(needs="torch")
 def test_an_epoch_with_torch_is_the_epoch_on_the_cpu(rng):
     pytest.importorskip("torch")
     from pacsent.gpu.distillation import epoch_on_gpu

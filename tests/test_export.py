@@ -80,7 +80,7 @@ def test_what_cannot_be_exported_is_refused_and_other_folders_are_left_alone(wor
 
 
 @pytest.mark.parametrize("name", ["Average", "SIF", "uSIF", "SIF-sum", "concat"])
-@pytest.mark.extra
+@pytest.mark.extra(needs="static")
 def test_the_libraries_give_our_vectors(words, name, tmp_path):
     model2vec = pytest.importorskip("model2vec", reason="the extra [bench] is not installed")
     library = pytest.importorskip("sentence_transformers", reason="the extra [bench] is not there")
@@ -105,7 +105,7 @@ def test_an_exported_table_is_read_again(words, tmp_path):
     assert as_words.vocabulary.encode(["The film"]).ids.tolist() == [0, 1]
 
 
-@pytest.mark.extra
+@pytest.mark.extra(needs="subwords")
 def test_an_exported_folder_gives_the_vectors_of_the_method(words, tmp_path):
     pytest.importorskip("tokenizers", reason="the extra [subwords] is not installed")
     vectorizer = make_encoder("SIF", words, on_empty="ignore").fit([])

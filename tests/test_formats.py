@@ -440,7 +440,7 @@ def test_real_fasttext_text_holds_the_vectors_of_its_binary(format_dir, name):
         {"loss": "hs", "model": "skipgram", "minn": 3, "maxn": 6},
     ],
 )
-@pytest.mark.extra
+@pytest.mark.extra(needs="fasttext")
 @pytest.mark.filterwarnings("ignore:.*hierarchical softmax")
 def test_fasttext_itself_gives_the_same_vectors(request, tmp_path, source, capfd):
     fasttext = pytest.importorskip("fasttext")
@@ -467,7 +467,7 @@ def test_fasttext_itself_gives_the_same_vectors(request, tmp_path, source, capfd
 
 
 @pytest.mark.parametrize("name", ["euclidean_vectors.bin", "toy-model.vec", "test_glove.txt"])
-@pytest.mark.extra
+@pytest.mark.extra(needs="gensim")
 def test_gensim_gives_the_same_vectors_of_word2vec_and_glove_files(format_dir, name):
     models = pytest.importorskip("gensim.models")
     found = formats.read(format_dir / name)
@@ -479,7 +479,7 @@ def test_gensim_gives_the_same_vectors_of_word2vec_and_glove_files(format_dir, n
 
 
 @pytest.mark.parametrize("name", ["v.txt", "v.bin"])
-@pytest.mark.extra
+@pytest.mark.extra(needs="gensim")
 def test_gensim_reads_what_we_write_and_we_read_what_it_writes(tmp_path, words, name):
     models = pytest.importorskip("gensim.models")
     binary = name.endswith(".bin")

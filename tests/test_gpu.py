@@ -17,7 +17,7 @@ from pacsent.gpu import skipgram as gpu_skipgram  # noqa: E402
 from pacsent.gpu.skipgram import Shape  # noqa: E402
 from reference import gpu_skipgram_reference as reference  # noqa: E402
 
-pytestmark = pytest.mark.extra
+pytestmark = pytest.mark.extra(needs="torch")
 
 
 @pytest.fixture(autouse=True)

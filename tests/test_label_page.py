@@ -5,13 +5,12 @@ import signal
 import pytest
 
 pytest.importorskip("fastapi")
-pytest.importorskip("playwright.sync_api")
 
-from browsers import NEEDS_BROWSER, open_page, until
+from browsers import open_page, until
 from helpers import Running
 from test_labelling import TEXTS, right
 
-pytestmark = NEEDS_BROWSER
+pytestmark = pytest.mark.extra(needs="browser")
 HOSTILE = "</script><img src=x onerror='window.hacked = 1'> lovely <b>film</b>"
 
 

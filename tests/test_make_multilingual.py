@@ -74,6 +74,7 @@ def tokenizer(script, monkeypatch):
     return script.make_tokenizer(["Der Schnee, der!", "der (SCHNEE)", "Regen 猫", "12 12"], 2)
 
 
+@pytest.mark.extra(needs="subwords")
 def test_words_come_before_pieces_and_unknown_ones_are_left_out(script, tokenizer):
     for text, tokens in {
         "Katzehund: (der) SCHNEE": ["▁ka", "tze", "hund", "▁der", "▁schnee"],
@@ -89,6 +90,7 @@ def test_words_come_before_pieces_and_unknown_ones_are_left_out(script, tokenize
     assert found.sizes[1] <= 1  # the mark of a word's beginning, and no more
 
 
+@pytest.mark.extra(needs="subwords")
 def test_the_folder_gives_the_direction_of_the_sum(script, tokenizer, tmp_path, monkeypatch):
     pytest.importorskip("safetensors")
     monkeypatch.setattr(script, "N_DIMS", 5)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from browsers import BROWSER, open_page, until
+from browsers import open_page, until
 from pacsent import make_encoder
 from pacsent.cli import cli
 from pacsent.maths.weights import main_plane
@@ -69,9 +69,8 @@ def test_mistakes_are_reported(tmp_path):
         make_map(make_encoder("SIF-sum", "english").fit([]), ["a"], ["x", "y"])
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no browser: run scripts/install-browser")
 @pytest.mark.parametrize("width", [pytest.param(390, marks=pytest.mark.slow), 1440])
-@pytest.mark.extra
+@pytest.mark.extra(needs="browser")
 def test_a_hundred_thousand_points_are_searched_clicked_and_moved(chromium, tmp_path, width):
     rng = np.random.default_rng(0)
     n = 100_000

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
-pytest.importorskip("playwright.sync_api")
 
-from browsers import NEEDS_BROWSER, open_page, until
+from browsers import open_page, until
 from helpers import KEY, serve
 from pacsent import CertifiedClassifier, Index, TextClassifier, make_encoder, save
 from pacsent.web import make_map, write_html
 from pacsent.web.text_map import PAGE_FOLDER
 
-pytestmark = NEEDS_BROWSER
+pytestmark = pytest.mark.extra(needs="browser")
 TEXTS = ["the cat slept on the sofa", "shares fell again in London", "a glass of red wine"]
 HOSTILE = [
     "<!--<script> good film",

@@ -6,7 +6,7 @@ import re
 import pytest
 from markupsafe import escape
 
-from browsers import BROWSER
+from browsers import open_page
 from pacsent.cli import printing
 from pacsent.paper import evaluation, figures, report, reproduction
 from pacsent.paper.method_rows import ROWS
@@ -168,30 +168,21 @@ def test_a_damaged_result_is_named(results, tmp_path, content, message):
         reproduction.read_results(tmp_path)
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no browser: run scripts/install-browser")
 @pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.extra
-def test_figures_are_drawn_filtered_and_toggled_without_network(written, width):
-    playwright = pytest.importorskip("playwright.sync_api")
+@pytest.mark.extra(needs="browser")
+def test_figures_are_drawn_filtered_and_toggled_without_network(chromium, written, width):
     pytest.importorskip("altair")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        page = chromium.new_page(viewport={"width": width, "height": 900})
-        wrong, asked = [], []
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(written.as_uri())
-        page.wait_for_selector("body[data-drawn]", timeout=60_000)
-        drawn = page.evaluate("""[...document.querySelectorAll("[data-chart]")]
-            .map(e => e.querySelector("svg").getBoundingClientRect().width)""")
-        assert drawn and all(0.5 * min(width, 600) < w <= width for w in drawn)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        before = page.inner_text("[data-chart='0']")
-        page.fill("#wanted", "PB-L2")
-        page.wait_for_timeout(500)
-        after = page.inner_text("[data-chart='0']")
-        assert "Average" in before and "Average" not in after and "PB-L2" in after
-        page.uncheck("[data-toggle='subj']")
-        assert not page.is_visible("figure[data-dataset='subj'] >> nth=0")
-        chromium.close()
-    assert not wrong and asked == [written.as_uri()]
+    page = open_page(chromium, written.as_uri(), width)
+    page.wait_for_selector("body[data-drawn]", timeout=60_000)
+    drawn = page.evaluate("""[...document.querySelectorAll("[data-chart]")]
+        .map(e => e.querySelector("svg").getBoundingClientRect().width)""")
+    assert drawn and all(0.5 * min(width, 600) < w <= width for w in drawn)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    before = page.inner_text("[data-chart='0']")
+    page.fill("#wanted", "PB-L2")
+    page.wait_for_timeout(500)
+    after = page.inner_text("[data-chart='0']")
+    assert "Average" in before and "Average" not in after and "PB-L2" in after
+    page.uncheck("[data-toggle='subj']")
+    assert not page.is_visible("figure[data-dataset='subj'] >> nth=0")
+    assert not page.problems and page.requests == [written.as_uri()]

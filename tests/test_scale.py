@@ -373,7 +373,7 @@ def s3():
     server.wait()
 
 
-@pytest.mark.extra
+@pytest.mark.extra(needs="s3")
 def test_s3_to_s3_through_a_real_server(s3, folder, words, model):
     s3.put(str(folder), "bucket/in", recursive=True)
     for _ in range(2):  # the second time everything is finished
@@ -389,7 +389,7 @@ def test_s3_to_s3_through_a_real_server(s3, folder, words, model):
     np.testing.assert_array_equal(means, expected(words, [f"{t} good" for t in TEXTS] * 4))
 
 
-@pytest.mark.extra
+@pytest.mark.extra(needs="s3")
 def test_an_upload_that_fails_leaves_nothing(s3):
     content = b"x" * (40 << 20)  # of several parts
     with pytest.raises(ZeroDivisionError), stores.write_complete("s3://bucket/half.bin") as file:
@@ -477,7 +477,7 @@ def test_arrow_batches_get_the_vectors_of_this_machine(model, words):
     assert table["variance"].null_count == 2
 
 
-@pytest.mark.extra
+@pytest.mark.extra(needs="ray")
 def test_a_ray_dataset_gets_its_vectors(cluster, numbered, tmp_path, model, words):
     import ray
 
@@ -489,7 +489,7 @@ def test_a_ray_dataset_gets_its_vectors(cluster, numbered, tmp_path, model, word
     check_numbered(tmp_path, words)
 
 
-@pytest.mark.extra
+@pytest.mark.extra(needs="ray")
 @pytest.mark.parametrize("lost", ["nothing", "process", "node"])
 def test_what_is_lost_on_ray_is_done_again(cluster, numbered, tmp_path, model, words, lost):
     """A process is killed while it works on a file, or a node with all its workers."""
@@ -526,7 +526,7 @@ def test_what_is_lost_on_ray_is_done_again(cluster, numbered, tmp_path, model, w
     check_numbered(tmp_path / "out", words)
 
 
-@pytest.mark.extra
+@pytest.mark.extra(needs="ray")
 def test_a_driver_on_ray_that_is_killed_and_started_again_loses_no_row(
     cluster, numbered, tmp_path, model, words
 ):

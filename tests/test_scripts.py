@@ -2,13 +2,10 @@
 
 import pytest
 
-pytest.importorskip("playwright.sync_api")
-
-from browsers import NEEDS_BROWSER
 from pacsent import TextClassifier, make_encoder
 from pacsent.web import make_map, write_html
 
-pytestmark = NEEDS_BROWSER
+pytestmark = pytest.mark.extra(needs="browser")
 TEXTS = {
     "arabic": "الطعام لذيذ جدًا والخدمة سريعة 👍🏽",
     "japanese": "この店のラーメンは本当に美味しい！また行きたいです😋",

@@ -15,10 +15,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 import pacsent
 from pacsent import Vocabulary
 from pacsent.cli import cli
+from pacsent.datasets import load_books
 from pacsent.storage import write_tensors
 from pacsent.words import formats, train_pieces
 
-needs_library = pytest.mark.extra
+needs_static = pytest.mark.extra(needs="static")
+needs_subwords = pytest.mark.extra(needs="subwords")
 
 CORPUS = [
     "The quick brown fox jumps over the lazy dog, and the dog does not mind.",
@@ -85,7 +87,7 @@ def table_for(tokenizer, n_dims=16):
 KINDS = ["WordPiece", "BPE", "Unigram", "WordLevel"]
 
 
-@needs_library
+@needs_static
 @pytest.mark.parametrize(
     "settings", [{}, {"normalize": True}, {"max_length": 5}, {"max_length": None}]
 )
@@ -108,7 +110,7 @@ def test_a_folder_of_model2vec_gives_its_vectors(kind, settings, tmp_path):
     assert_allclose(one_by_one, theirs[3:6], atol=1e-5)
 
 
-@needs_library
+@needs_static
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
 def test_shared_rows_weights_and_other_numbers_are_read(dtype, tmp_path):
     model2vec = pytest.importorskip("model2vec", reason="the extra [bench] is not installed")
@@ -126,7 +128,7 @@ def test_shared_rows_weights_and_other_numbers_are_read(dtype, tmp_path):
     assert_allclose(pacsent.load(tmp_path / "m").encode(TEXTS[3:6]), theirs, atol=atol)
 
 
-@needs_library
+@needs_static
 @pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_folder_of_sentence_transformers_gives_its_vectors(kind, unit, tmp_path):
@@ -173,7 +175,7 @@ def folder(tmp_path_factory):
     return place
 
 
-@needs_library
+@needs_subwords
 def test_saved_and_opened_again_it_gives_the_same(folder, tmp_path):
     words = pacsent.load(folder)
     again = pacsent.load(pacsent.save(words, tmp_path / "saved"))
@@ -185,7 +187,7 @@ def test_saved_and_opened_again_it_gives_the_same(folder, tmp_path):
         assert_array_equal(copy.encode(CORPUS[:6]), words.encode(CORPUS[:6]))
 
 
-@needs_library
+@needs_subwords
 def test_classifier_index_and_commands_take_the_folder(folder, tmp_path):
     texts, labels = CORPUS, ["en", "de", "ja", "zh", "en", "fr"] * 20
     classifier = pacsent.TextClassifier(folder).fit(texts, labels)
@@ -203,7 +205,7 @@ def test_classifier_index_and_commands_take_the_folder(folder, tmp_path):
     assert_allclose(vectors, pacsent.load(folder).encode(texts[:6]), atol=1e-6)
 
 
-@needs_library
+@needs_subwords
 def test_pieces_are_learned_and_no_word_is_unknown(tmp_path):
     pytest.importorskip("tokenizers")
     pieces = train_pieces(CORPUS, 200)
@@ -228,10 +230,10 @@ def test_pieces_are_learned_and_no_word_is_unknown(tmp_path):
             train_pieces(wrong, 50)
 
 
-@needs_library
+@needs_subwords
 def test_skip_gram_is_trained_on_pieces(tmp_path):
     pytest.importorskip("tokenizers")
-    passages = [text for _, _, text in pacsent.datasets.load_books()][:300]
+    passages = [text for _, _, text in load_books()][:300]
     text, model = tmp_path / "text", tmp_path / "model"
     text.write_text("\n".join(passages) + "\n")
     options = "--subwords 500 --n-dims 8 --n-epochs 1 --random-state 0 --n-jobs 1"

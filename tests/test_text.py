@@ -208,7 +208,7 @@ def test_cleaned_text_has_the_tokens_of_the_text(raw):
         ("pythainlp", "ฉันรักภาษาไทย", ["ฉัน", "รัก", "ภาษาไทย"]),
     ],
 )
-@pytest.mark.extra
+@pytest.mark.extra(needs="segmenters")
 def test_a_segmenter_finds_words_where_there_are_no_spaces(name, text, tokens):
     pytest.importorskip(name)
     assert normalize.TOKENISERS[name](text) == tokens
