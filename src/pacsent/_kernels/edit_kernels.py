@@ -32,7 +32,7 @@ def edit_distance(a, b, limit, row):
 
 
 @njit(cache=True, nogil=True)
-def cluster_by_edits(words, starts, rare, rare_starts, list_starts):
+def cluster_by_edits(words, starts, rare, rare_starts, lists, room):
     """The representative of each text, the first of its cluster.
 
     A text joins the nearest earlier representative within a quarter of the longer text, or else
@@ -41,21 +41,21 @@ def cluster_by_edits(words, starts, rare, rare_starts, list_starts):
     words[starts[i]:starts[i + 1]] are those of text i. rare[rare_starts[i]:rare_starts[i + 1]] are
     numbers of its rarest words: of n words these are n // 4 + 1 + n // 6, so that two texts within
     the distance have at least 1 + n // 6 of them in common, n being that of the shorter text. The
-    texts that contain a rare word are listed in a part of one array, from list_starts[word] on.
+    texts that contain a rare word are listed in a part of one array, from lists[0, word] to
+    lists[1, word], the same at first. `room` is three rows of zeros, as long as there are texts and
+    longer than any text. Arrays come from outside: what makes them takes seconds to compile.
     """
     n_texts = starts.size - 1
-    representative = np.arange(n_texts)
-    listed = np.empty(list_starts[-1], np.int32)
-    ends = list_starts[:-1].copy()
-    n_common = np.zeros(n_texts, np.int32)
-    candidates = np.empty(n_texts, np.int32)
-    row = np.empty(np.diff(starts).max() + 1, np.int32)
+    representative = np.empty(n_texts, np.int64)
+    listed = np.empty(rare.size, np.int32)
+    row, n_common, candidates = room[0], room[1], room[2]
     for i in range(n_texts):
+        representative[i] = i
         a = words[starts[i] : starts[i + 1]]
         own = rare[rare_starts[i] : rare_starts[i + 1]]
         n_candidates = 0
         for word in own:
-            for place in range(list_starts[word], ends[word]):
+            for place in range(lists[0, word], lists[1, word]):
                 other = listed[place]
                 if n_common[other] == 0:
                     candidates[n_candidates] = other
@@ -78,6 +78,6 @@ def cluster_by_edits(words, starts, rare, rare_starts, list_starts):
             n_common[other] = 0
         if joins_directly:
             for word in own:
-                listed[ends[word]] = i
-                ends[word] += 1
+                listed[lists[1, word]] = i
+                lists[1, word] += 1
     return representative

@@ -52,8 +52,10 @@ def text_units(texts: Sequence[str]) -> np.ndarray:
     _, rare, n_texts = np.unique(
         word[rows] * (use.max(initial=0) + 1) + use[rows], return_inverse=True, return_counts=True
     )
-    bounds = [np.concatenate([[0], np.cumsum(counts)]) for counts in (n_rare, n_texts)]
-    clusters = cluster_by_edits(word, starts, rare, *bounds) if order.size > 1 else np.arange(1)
+    rare_starts = np.concatenate([[0], np.cumsum(n_rare)])
+    lists = np.tile(np.cumsum(n_texts) - n_texts, (2, 1))
+    room = np.zeros((3, max(order.size, n_words.max(initial=0) + 1)), np.int32)
+    clusters = cluster_by_edits(word, starts, rare, rare_starts, lists, room)
     _, number = np.unique(clusters, return_inverse=True)
     return number[np.argsort(order)][of_text] if len(texts) else np.empty(0, np.int64)
 
