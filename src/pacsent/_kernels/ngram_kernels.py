@@ -70,90 +70,58 @@ def _whole_size(data, i, stop):
 
 
 @njit(cache=True, nogil=True)
-def hash_tokens(data, start, stop, kinds, hashes, spans):
+def hash_tokens(data, start, stop, settings, hashes, spans):
     """Hashes and places of the tokens of data[start:stop], in place; their number.
 
-    kinds says of each byte whether it separates, belongs to a word or is a token by itself. A text
-    with any token has an empty one in front, for where it begins. The arrays need room for
-    stop - start + 1 tokens.
+    settings[0] says of each byte whether it separates, belongs to a word or is a token by itself.
+    Where settings[3] is not 0, the characters of words are the tokens, with an edge after every
+    word. A text with any token has an edge in front. The arrays need room for stop - start + 2
+    tokens.
+
+    Functions are called for bytes beyond ASCII only: a call for every byte takes four times as
+    long.
     """
+    kinds, of_characters = settings[0], settings[3] != 0
     hashes[0] = EDGE
     spans[0, 0] = spans[0, 1] = start
     n = np.int64(1)
     i = start
     while i < stop:
         kind = kinds[data[i]]
-        if kind == SEPARATOR:
+        if kind == SEPARATOR or (of_characters and kind == MARK):
             i += 1
             continue
-        spans[n, 0] = i
         h = FNV_START
-        if kind == MARK:
+        spans[n, 0] = begin = i
+        size = 1 if kind == MARK else 0
+        if data[i] >= 0x80 and not of_characters:
+            size = _whole_size(data, i, stop)
+        for _ in range(size):
             h = (h ^ np.uint64(data[i])) * FNV_PRIME
             i += 1
-        elif _whole_size(data, i, stop) > 0:
-            for _ in range(_whole_size(data, i, stop)):
-                h = (h ^ np.uint64(data[i])) * FNV_PRIME
-                i += 1
-        else:
-            while i < stop and _goes_on(data, i, stop, kinds) and not _whole_size(data, i, stop):
-                h = (h ^ np.uint64(_lower(data[i]))) * FNV_PRIME
-                i += 1
+        while size == 0 and i < stop:
+            byte = data[i]
+            if kinds[byte] != WORD:
+                if byte != APOSTROPHE or i + 1 >= stop or kinds[data[i + 1]] != WORD:
+                    break
+            elif byte >= 0x80 and not of_characters and _whole_size(data, i, stop) > 0:
+                break
+            if of_characters and i > begin and not 0x80 <= byte < 0xC0:  # the next character
+                hashes[n] = _mixed(h)
+                spans[n, 1] = i
+                n += 1
+                h = FNV_START
+                spans[n, 0] = i
+            h = (h ^ np.uint64(byte | np.uint8(32) if 65 <= byte <= 90 else byte)) * FNV_PRIME
+            i += 1
         hashes[n] = _mixed(h)
         spans[n, 1] = i
         n += 1
-    return n if n > 1 else 0
-
-
-@njit(nogil=True)
-def _goes_on(data, i, stop, kinds):
-    """Whether the byte at i, inside a run of word bytes, belongs to it."""
-    return kinds[data[i]] == WORD or (
-        data[i] == APOSTROPHE and i + 1 < stop and kinds[data[i + 1]] == WORD
-    )
-
-
-@njit(nogil=True)
-def _lower(byte):
-    return byte | np.uint8(32) if 65 <= byte <= 90 else byte
-
-
-@njit(nogil=True)
-def hash_characters(data, start, stop, kinds, hashes, spans):
-    """Hashes and places of the characters of words, an edge around every run; their number.
-
-    The arrays need room for stop - start + 2 tokens.
-    """
-    hashes[0] = EDGE
-    spans[0, 0] = spans[0, 1] = start
-    n = np.int64(1)
-    i = start
-    while i < stop:
-        if kinds[data[i]] != WORD:
-            i += 1
-            continue
-        while i < stop and _goes_on(data, i, stop, kinds):
-            spans[n, 0] = i
-            h = (FNV_START ^ np.uint64(_lower(data[i]))) * FNV_PRIME
-            i += 1
-            while i < stop and 0x80 <= data[i] < 0xC0:
-                h = (h ^ np.uint64(data[i])) * FNV_PRIME
-                i += 1
-            hashes[n] = _mixed(h)
-            spans[n, 1] = i
+        if of_characters:
+            hashes[n] = EDGE
+            spans[n, 0] = spans[n, 1] = i
             n += 1
-        hashes[n] = EDGE
-        spans[n, 0] = spans[n, 1] = i
-        n += 1
     return n if n > 1 else 0
-
-
-@njit(nogil=True)
-def _hash_units(data, start, stop, settings, hashes, spans):
-    """`hash_characters` where n-grams are of characters, else `hash_tokens`."""
-    if settings[3]:
-        return hash_characters(data, start, stop, settings[0], hashes, spans)
-    return hash_tokens(data, start, stop, settings[0], hashes, spans)
 
 
 @njit(nogil=True)
@@ -185,7 +153,7 @@ def hash_texts(data, bounds, settings, hashes, spans, ends):
     """
     n = np.int64(0)
     for s in range(bounds.size - 1):
-        n += _hash_units(data, bounds[s], bounds[s + 1], settings, hashes[n:], spans[n:])
+        n += hash_tokens(data, bounds[s], bounds[s + 1], settings, hashes[n:], spans[n:])
         ends[s] = n
 
 
@@ -235,7 +203,7 @@ def count_texts(data, bounds, settings, first, table, n_used, share, room):
     part, n_parts = share
     hashes, spans, grams, _ = room
     for s in range(first, bounds.size - 1):
-        n_tokens = _hash_units(data, bounds[s], bounds[s + 1], settings, hashes, spans)
+        n_tokens = hash_tokens(data, bounds[s], bounds[s + 1], settings, hashes, spans)
         n = hash_grams(hashes, n_tokens, low, high, grams)
         if (n_used + n) * 10 > keys.size * 6:
             return s, n_used
@@ -285,7 +253,7 @@ def find_grams(data, start, stop, settings, lookup, room):
     _, low, high, _ = settings
     keys, columns = lookup
     hashes, spans, grams, gram_columns = room
-    n_tokens = _hash_units(data, start, stop, settings, hashes, spans)
+    n_tokens = hash_tokens(data, start, stop, settings, hashes, spans)
     n = hash_grams(hashes, n_tokens, low, high, grams)
     for j in range(n):
         slot = _slot(keys, grams[j])

@@ -22,7 +22,7 @@ from pacsent.threads import n_cores
 
 _K1, _B = 1.5, 0.75  # the usual parameters of BM25
 _CHUNK_TEXTS = 1 << 16  # counted at a time
-_KINDS = byte_kinds("")
+_SETTINGS = byte_kinds(""), 1, 1, 0  # of `hash_tokens`
 
 # Texts below which the vocabulary of the encoder is consulted. Of 0, 100, 300 and 1,000 the best
 # compromise on training queries of 20news and of books.
@@ -154,8 +154,8 @@ def scores(
             n_added, mean_length = MIN_TEXTS - n_texts, float(tokens.sum()) / n_texts
 
     data, _ = as_bytes([query])
-    hashes, spans = np.empty(data.size + 1, np.uint64), np.empty((data.size + 1, 2), np.int64)
-    n = hash_tokens(data, 0, data.size, _KINDS, hashes, spans)
+    hashes, spans = np.empty(data.size + 2, np.uint64), np.empty((data.size + 2, 2), np.int64)
+    n = hash_tokens(data, 0, data.size, _SETTINGS, hashes, spans)
     total = 0.0
     for hashed, n_times in zip(*np.unique(hashes[1 : max(n, 1)], return_counts=True)):
         places = [(start, part, part.of_word(hashed)) for start, part in zip(starts, parts)]
