@@ -20,10 +20,9 @@ def text_units(texts: Sequence[str]) -> np.ndarray:
     A text joins the nearest earlier text that represents a cluster, if the words to insert, delete
     or replace are at most a quarter of the longer text, or a text that joined so and differs in one
     word; otherwise it represents a new cluster. There are no chains of texts that are each near the
-    next. Case, spacing and punctuation do not count. Texts of fewer than four words
-    are near-duplicates if their words are the same. Every text is compared with every
-    representative that can be near. Paraphrases, and copies of which more than a quarter was
-    rewritten, are not found.
+    next. Case, spacing and punctuation do not count. Texts of fewer than four words are near if
+    their words are the same. Every text is compared with every representative that can be near.
+    Paraphrases, and copies of which more than a quarter was rewritten, are not found.
 
     Examples
     --------
@@ -36,21 +35,19 @@ def text_units(texts: Sequence[str]) -> np.ndarray:
     hashes, starts = word_sequences([texts[i] for i in first[order]])
     text = np.repeat(np.arange(order.size), np.diff(starts))
     _, word, n_uses = np.unique(hashes, return_inverse=True, return_counts=True)
-    # The second use of a word in a text is another word, so that common words can be counted.
-    by_use = np.lexsort((np.arange(word.size), word, text))
-    is_new = np.ones(word.size, bool)
-    is_new[1:] = (np.diff(word[by_use]) != 0) | (np.diff(text[by_use]) != 0)
-    run = np.flatnonzero(is_new)
-    use = np.empty(word.size, np.int64)
-    use[by_use] = np.arange(word.size) - np.repeat(run, np.diff(np.append(run, word.size)))
+    # Words are numbered by rarity. The second use in a text is another word, to count common ones.
+    word = np.argsort(np.argsort(n_uses, kind="stable"))[word]
+    cell = text * n_uses.size + word
+    by_rarity = np.argsort(cell, kind="stable")
+    run = np.flatnonzero(np.diff(cell[by_rarity], prepend=-1))
+    use = np.arange(word.size) - np.repeat(run, np.diff(np.append(run, word.size)))
     # The rarest words of each text, as many as two near texts must share some of.
-    by_rarity = np.lexsort((use, word, n_uses[word], text))
     n_words = np.diff(starts)
     n_rare = np.minimum(n_words, n_words // 4 + 1 + n_words // 6)
     is_rare = np.arange(word.size) - np.repeat(starts[:-1], n_words) < np.repeat(n_rare, n_words)
-    rows = by_rarity[is_rare]
+    rows, use = by_rarity[is_rare], use[is_rare]
     _, rare, n_texts = np.unique(
-        word[rows] * (use.max(initial=0) + 1) + use[rows], return_inverse=True, return_counts=True
+        word[rows] * (use.max(initial=0) + 1) + use, return_inverse=True, return_counts=True
     )
     rare_starts = np.concatenate([[0], np.cumsum(n_rare)])
     lists = np.tile(np.cumsum(n_texts) - n_texts, (2, 1))
