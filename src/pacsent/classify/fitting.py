@@ -154,11 +154,6 @@ def is_few(n_texts: int, n_classes: int) -> bool:
     return (1 if n_classes == 2 else n_classes) * float(n_texts) ** 3 <= MAX_PROCESS_COST
 
 
-# ------------------------------------------------------------------------------------------------
-# few labels
-# ------------------------------------------------------------------------------------------------
-
-
 def fit_by_evidence(rows: Labelled, n_threads: int = 1, folds: "Folds | None" = None) -> Linear:
     """A Gaussian process for each column, averaged over its scales.
 
@@ -286,11 +281,6 @@ def _judged(values, rows, which):
         "inverse_temperature": scales.tolist(),
         "out_of_fold": OutOfFold(log_probabilities(values, scales), labels),
     }
-
-
-# ------------------------------------------------------------------------------------------------
-# many labels
-# ------------------------------------------------------------------------------------------------
 
 
 def fit_by_folds(
@@ -623,13 +613,12 @@ def growth(X: sparse.csr_matrix, folds: np.ndarray | None) -> np.ndarray:
     (array([1.25, 1.67, 1.  ]), array([1.25, 1.67, 1.  ]))
     """
     n_rows = np.bincount(X.indices, minlength=X.shape[1])
-    squares = np.zeros(X.shape[0])
-    for fold in [None] if folds is None else np.unique(folds):
-        rows = np.arange(X.shape[0]) if fold is None else np.flatnonzero(folds == fold)
-        part = X[rows].astype(np.float64)
-        n_own = 1 if fold is None else np.bincount(part.indices, minlength=X.shape[1])
-        part.data *= part.data * (n_rows > n_own)[part.indices]
-        squares[rows] = part @ np.ones(X.shape[1])
+    row, n_own = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), np.ones(1)
+    if folds is not None:
+        cells = folds[row] * X.shape[1] + X.indices
+        n_own = np.bincount(cells)[cells]
+    is_known = n_rows[X.indices] > n_own
+    squares = np.bincount(row, is_known * X.data.astype(np.float64) ** 2, X.shape[0])
     return 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
 
 
