@@ -15,6 +15,9 @@ from pacsent.maths.gaussians import idf, l2_coefficients, l2_lam
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.text.encoded import Encoded
 
+# Fewer texts are one batch: milliseconds of work, of which threads would double the CPU time.
+_MIN_FOR_THREADS = 1024
+
 
 class ClosedForm(SentenceVectorizer):
     """Posteriors that are weighted sums of rows: mu = c_A sum beta_w A_w + c_B sum p_w B_w."""
@@ -26,7 +29,7 @@ class ClosedForm(SentenceVectorizer):
     }
 
     def _batch_size(self, n_sentences, n_jobs):
-        if n_sentences < 0 or n_jobs == 1:
+        if n_sentences < _MIN_FOR_THREADS or n_jobs == 1:  # or unknown
             return self.batch_size
         # several batches a thread, or the last one is waited for alone
         return max(1, min(self.batch_size, max(64, n_sentences // (8 * n_jobs))))
