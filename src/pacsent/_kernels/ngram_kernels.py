@@ -290,20 +290,41 @@ def count_grams(data, bounds, settings, lookup, place, room, out):
     return n
 
 
+@njit(nogil=True)
+def _is_symbol(data, i):
+    """Whether the token that begins at i is one of `ngrams.SYMBOLS`."""
+    if data[i] == 0xC2:
+        return 0xA2 <= data[i + 1] <= 0xA5
+    return data[i] == 0xE2 or (data[i] == 0xF0 and data[i + 1] == 0x9F)
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def add_scores(data, bounds, settings, lookup, weights, room, scratch, out):
     """Scores of texts from their n-grams, in place: tf-idf rows of length 1 times the weights.
 
-    weights is (idf, coef): coef (n_columns, n_outputs) is the weight of a unit of tf-idf; out
-    (n_texts, n_outputs). A text's term frequencies enter as 1 + ln(count). scratch is one zero
-    (int32) for each column, and room for the scores of one text.
+    weights is (idf, coef, known): coef (n_columns, n_outputs) is the weight of a unit of tf-idf. A
+    text's term frequencies enter as 1 + ln(count). scratch is one zero (int32) for each column, and
+    room for the scores of one text. out is (scores, unknown): scores (n_texts, n_outputs), unknown
+    (n_texts,) the part of each text's words that neither `lookup` nor the table `known` holds,
+    counted here because the words are hashed already; not counted where `known` is empty.
     """
-    idf, coef = weights
-    gram_columns = room[3]
+    idf, coef, known = weights
+    hashes, spans, _, gram_columns = room
+    kinds, keys = settings[0], lookup[0]
     counts, score = scratch
+    out, unknown = out
     n_outputs = coef.shape[1]
     for s in range(bounds.size - 1):
-        _, n = find_grams(data, bounds[s], bounds[s + 1], settings, lookup, room)
+        n_tokens, n = find_grams(data, bounds[s], bounds[s + 1], settings, lookup, room)
+        n_words = n_unknown = 0
+        for i in range(1, n_tokens if known.size else 0):
+            first, h = data[spans[i, 0]], hashes[i]
+            if kinds[first] == WORD and (first < 0x80 or not _is_symbol(data, spans[i, 0])):
+                n_words += 1
+                if known[_slot(known, h)] == 0 and keys[_slot(keys, h)] == 0:
+                    n_unknown += 1
+        if n_unknown > 0:
+            unknown[s] = n_unknown / n_words
         for j in range(n):
             if gram_columns[j] >= 0:
                 counts[gram_columns[j]] += 1

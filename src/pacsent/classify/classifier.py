@@ -4,6 +4,7 @@ import copy
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import cache, lru_cache
 from itertools import islice
 from numbers import Integral
 from pathlib import Path
@@ -33,7 +34,7 @@ from pacsent.threads import in_order, n_threads
 from pacsent.words.vectors import WordVectors
 
 _MAX_NAMED = 200  # features per class whose names are kept
-_BATCH_TEXTS = 2048
+_BATCH_TEXTS = 1000  # few enough that encoders start no threads inside those of the batches
 # From this number of texts on, an n-gram must occur in two of them.
 _MIN_TEXTS_FOR_PRUNING = 5_000
 # From this number of texts, and characters per text, on, trigrams of words are features.
@@ -254,7 +255,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(encoder, list | tuple) and not is_stored(encoder):
             return ConcatenatedEncoder([self._as_encoder(part) for part in encoder])
         if isinstance(encoder, str | Path) and is_model_name(encoder):
-            encoder = load(encoder)
+            encoder = _english() if encoder == "english" else load(encoder)
         if isinstance(encoder, WordVectors):
             averages = make_encoder(self.method, encoder, on_empty="ignore", n_jobs=self.n_jobs)
             if encoder.sentences is None:
@@ -289,8 +290,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         ngrams = self._count(texts, sizes, characters=True)
         if len(ngrams) == 0:
             return linear
-        X = ngrams.tf_idf(texts, n_threads(self.n_jobs))
-        E = np.zeros((len(texts), 0), np.float32)
+        X, E = ngrams.tf_idf(texts, n_threads(self.n_jobs)), np.zeros((len(texts), 0), np.float32)
         candidates = dataclasses.replace(candidates, weightings=("tf-idf",))
         of_characters = self._solve(dataclasses.replace(rows, X=X, E=E), candidates, *together)
 
@@ -352,44 +352,38 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         texts = iter(as_sentences(texts, "texts"))
 
         def work(batch):
-            values = self.ngrams_.scores(batch, self.coef_ngrams_)
+            shares, values, other = self._by_characters(batch)
             values += self.dense_features(batch) @ self.coef_dense_ + self.intercept_
-            shares, other = self._by_characters(batch)
             values += shares[:, None] * (other - values)
             return values
 
         batches = iter(lambda: as_texts(list(islice(texts, _BATCH_TEXTS))), [])
         return in_order(work, batches, self.n_jobs)
 
-    def _by_characters(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The decision values by n-grams of characters, and their share in the decision.
+    def _by_characters(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Shares of the n-grams of characters, and decision values by n-grams of words and by them.
 
         (n_texts,) and (n_texts, n_columns). The share of a text does not rise with its unknown
         words where its characters are unknown as well.
         """
         share, known = self.character_share_, self._encoder_words()
-        shares = np.full(len(texts), share.least)
-        if share.usual < 1.0 and known is not None:
-            shares = share.of(unknown_shares(texts, (self.ngrams_.keys, known)))
-        values = np.zeros((len(texts), self.intercept_.size))
+        if known is None or share.usual == 1.0:
+            known = np.empty(0, np.uint64)
+        of_words, unknown = self.ngrams_.scores_and_unknown(texts, self.coef_ngrams_, known)
+        shares, values = share.of(unknown), np.zeros_like(of_words)
         rows = np.flatnonzero(shares)
         if rows.size:
             values[rows] = self.characters_.scores([texts[i] for i in rows], self.coef_characters_)
             shares[rows[~values[rows].any(axis=1)]] = share.least
-        return shares, values + self.intercept_characters_
+        return shares, of_words, values + self.intercept_characters_
 
     def _encoder_words(self) -> np.ndarray | None:
         """The words that the encoder knows, for `unknown_shares`; None where they are not known."""
-        if not hasattr(self, "_encoder_words_"):
-            encoders = [] if self.encoder_ is None else [self.encoder_]
-            encoders = getattr(self.encoder_, "encoders_", encoders)
-            self._encoder_words_ = None
-            if all(isinstance(encoder, SentenceVectorizer) for encoder in encoders):
-                words = [w for encoder in encoders for w in encoder.word_vectors.vocabulary.words]
-                # subwords are not words
-                hashes = np.unique(word_hashes([w for w in words if not w.startswith("##")]))
-                self._encoder_words_ = word_keys(hashes[hashes > 0])
-        return self._encoder_words_
+        encoders = [] if self.encoder_ is None else [self.encoder_]
+        encoders = getattr(self.encoder_, "encoders_", encoders)
+        if not all(isinstance(encoder, SentenceVectorizer) for encoder in encoders):
+            return None
+        return _known_words(*(encoder.word_vectors.vocabulary for encoder in encoders))
 
     def decision_function(self, texts: Iterable[str]) -> np.ndarray:
         """Log-odds of the second of two classes, (n,); one value for each of many, (n, k)."""
@@ -527,6 +521,19 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.classifier_tags.multi_label = True
         return tags
+
+
+@cache
+def _english() -> WordVectors:
+    """The word vectors that come with the package, opened and unpacked once in a process."""
+    return load("english")
+
+
+@lru_cache(maxsize=4)
+def _known_words(*vocabularies: Any) -> np.ndarray:
+    words = [w for v in vocabularies for w in v.words if not w.startswith("##")]  # no subwords
+    hashes = np.unique(word_hashes(words))
+    return word_keys(hashes[hashes > 0])
 
 
 registry.register("kind", TextClassifier.kind, TextClassifier.from_state)

@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -274,7 +275,7 @@ def named_features(
         coef = classifier.coef_dense_[part.columns].astype(np.float64)
         whole, mine = part.sums(sample), vectors[:, part.columns]
         scale = np.linalg.norm(mine, axis=1).sum() / max(np.linalg.norm(whole, axis=1).sum(), 1e-30)
-        hashes = word_hashes(part.vocabulary.words)
+        hashes = _hashes(part.vocabulary)
         column = np.minimum(np.searchsorted(ngrams.hashes, hashes), len(ngrams) - 1)
         known = np.flatnonzero(ngrams.hashes[column] == hashes)
         adds = scale * (part.table[known] @ coef) - mean[part.columns] @ coef / n_words
@@ -291,6 +292,11 @@ def named_features(
         values += share * (counts @ classifier.coef_characters_) / length
     best = _largest_rows(values, n)
     return names(texts, ngrams.sizes, ngrams.hashes[rows[best]]), values[best]
+
+
+@lru_cache(maxsize=4)
+def _hashes(vocabulary):
+    return word_hashes(vocabulary.words)
 
 
 def _largest_rows(values, n):

@@ -85,8 +85,8 @@ def fingerprints(texts: Sequence[str]) -> np.ndarray:
 def word_sequences(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Hashes of the words of all texts in order, without marks, and the bounds of each text."""
     tokens = _tokens(texts)
-    n_words = np.bincount(tokens.text, tokens.is_word, len(texts)).astype(np.int64)
-    return tokens.hashes[tokens.is_word], np.concatenate([[0], np.cumsum(n_words)])
+    words = np.flatnonzero(tokens.is_word)
+    return tokens.hashes[words], np.searchsorted(words, tokens.begins)
 
 
 class NGrams:
@@ -204,9 +204,15 @@ class NGrams:
 
     def scores(self, texts: Sequence[str], coef: np.ndarray) -> np.ndarray:
         """tf_idf(texts) @ coef without the matrix, (n_texts, n_outputs)."""
+        return self.scores_and_unknown(texts, coef, np.empty(0, np.uint64))[0]
+
+    def scores_and_unknown(
+        self, texts: Sequence[str], coef: np.ndarray, known: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`scores`, and `unknown_shares` by these n-grams and `known`; 0 where `known` is empty."""
         data, bounds = as_bytes(texts)
-        out = np.zeros((len(texts), coef.shape[1]))
-        weights, room = (frozen(self.idf), frozen(coef)), _room(bounds, self.sizes)
+        out = np.zeros((len(texts), coef.shape[1])), np.zeros(len(texts))
+        weights, room = (frozen(self.idf), frozen(coef), known), _room(bounds, self.sizes)
         scratch = np.zeros(len(self), np.int32), np.empty(coef.shape[1], np.float32)
         kernels.add_scores(data, bounds, self._settings, self._table, weights, room, scratch, out)
         return out
@@ -282,15 +288,14 @@ def unknown_shares(texts: Sequence[str], known: tuple[np.ndarray, np.ndarray]) -
     >>> unknown_shares(["A good film!", "a gud film, hm", "!"], known)
     array([0. , 0.5, 0. ])
     """
-    tokens = _tokens(texts)
-    is_unknown = np.ones(tokens.hashes.size, bool)
+    hashes, bounds = word_sequences(texts)
+    is_unknown = np.ones(hashes.size, bool)
     for keys in known:
-        columns = np.empty(is_unknown.size, np.int32)
-        kernels.look_up(tokens.hashes, (keys, np.zeros(keys.size, np.int32)), columns)
+        columns = np.empty(hashes.size, np.int32)
+        kernels.look_up(hashes, (keys, np.zeros(keys.size, np.int32)), columns)
         is_unknown &= columns < 0
-    n_words = np.bincount(tokens.text, tokens.is_word, len(texts))
-    n_unknown = np.bincount(tokens.text, tokens.is_word & is_unknown, len(texts))
-    return n_unknown / np.maximum(n_words, 1)
+    n_unknown = np.diff(np.searchsorted(np.flatnonzero(is_unknown), bounds))
+    return n_unknown / np.maximum(np.diff(bounds), 1)
 
 
 def word_keys(hashes: np.ndarray) -> np.ndarray:
@@ -314,8 +319,8 @@ def names(
     """What the n-grams with these hashes look like, from texts that hold them."""
     tokens = _tokens(texts, marks)
     places = np.full((hashes.size, 2), -1, np.int64)
-    lookup, run = _lookup(hashes), tokens.hashes.copy()
-    n = run.size
+    lookup, run, n = _lookup(hashes), tokens.hashes, tokens.hashes.size
+    text = np.repeat(np.arange(len(texts)), np.diff(tokens.begins))
     for size in range(1, sizes[1] + 1):
         last = np.arange(size - 1, n)  # the last token of each run
         if size > 1:
@@ -325,7 +330,7 @@ def names(
             continue
         columns = np.empty(run.size, np.int32)
         kernels.look_up(run, lookup, columns)
-        same_text = tokens.text[: last.size] == tokens.text[last]
+        same_text = text[: last.size] == text[last]
         first = np.flatnonzero((columns >= 0) & same_text)[::-1]  # the first occurrence stays
         ends = tokens.spans[last[first], 1]
         places[columns[first]] = np.column_stack([tokens.spans[first, 0], ends])
@@ -351,7 +356,6 @@ class _Tokens(NamedTuple):
     data: np.ndarray
     hashes: np.ndarray  # (n_tokens,)
     spans: np.ndarray  # (n_tokens, 2), in the data
-    text: np.ndarray  # (n_tokens,), of which text
     begins: np.ndarray  # (n_texts + 1,)
     is_word: np.ndarray  # (n_tokens,), neither an edge nor a mark nor a symbol
 
@@ -364,14 +368,14 @@ def _tokens(texts, marks=MARKS):
     settings = byte_kinds(marks), 1, 1, 0
     kernels.hash_texts(data, bounds, settings, hashes, spans, begins[1:])
     hashes, spans = hashes[: begins[-1]], spans[: begins[-1]]
-    text = np.repeat(np.arange(len(texts)), np.diff(begins))
-    is_word = hashes != kernels.EDGE
-    starts = spans[is_word, 0]
-    lead, second = data[starts], data[np.minimum(starts + 1, data.size - 1)]
+    lead = data[spans[:, 0]]
+    is_word = (settings[0][lead] == kernels.WORD) & (hashes != kernels.EDGE)
+    foreign = np.flatnonzero(lead >= 0xC2)
+    lead, second = lead[foreign], data[spans[foreign, 0] + 1]
     is_symbol = (lead == 0xE2) | (lead == 0xF0) & (second == 0x9F)
     is_symbol |= (lead == 0xC2) & (second >= 0xA2) & (second <= 0xA5)
-    is_word[is_word] = (settings[0][lead] == kernels.WORD) & ~is_symbol
-    return _Tokens(data, hashes, spans, text, begins, is_word)
+    is_word[foreign[is_symbol]] = False
+    return _Tokens(data, hashes, spans, begins, is_word)
 
 
 def _room(bounds, sizes):
