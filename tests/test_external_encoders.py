@@ -406,7 +406,7 @@ def test_the_english_model_encodes_and_compares(tmp_path):
 
 
 def test_search_in_english_adds_the_words_of_long_texts():
-    both = Index("english").vectorizer
+    both = Index("english").encoder
     short, long = both.encode(["wine", " ".join(["wine and tea"] * 20)])
     sizes = [np.linalg.norm(v[256:]) / np.linalg.norm(v[:256]) for v in (short, long)]
     np.testing.assert_allclose(sizes, [1 / 50, 1.0], rtol=1e-3)
