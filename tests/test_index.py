@@ -58,7 +58,7 @@ def test_search_is_exact_whatever_the_blocks(made, texts, monkeypatch):
         rows, cosines = exact(made, texts, query, 10)
         hits = index.search(query)
         assert [hit.id for hit in hits] == rows.tolist()
-        np.testing.assert_allclose([hit.cosine for hit in hits], cosines, atol=1e-5)
+        np.testing.assert_allclose([hit.score for hit in hits], cosines, atol=1e-5)
         assert [hit.text for hit in hits] == [texts[i] for i in rows]
     many = index.search(texts[:5], k=3)
     assert [hits[0].id for hits in many] == [0, 1, 2, 3, 4] and len(many[0]) == 3
@@ -135,13 +135,13 @@ def test_lists_find_most_of_the_nearest_with_exact_cosines(many, texts):
     near, exact = [], []
     for engine, cosines in (("exact", exact), ("faiss", near)):
         many.engine = engine
-        cosines += [{hit.id: hit.cosine for hit in hits} for hits in many.search(texts[:100])]
+        cosines += [{hit.id: hit.score for hit in hits} for hits in many.search(texts[:100])]
     right = np.mean([len(a.keys() & b.keys()) / 10 for a, b in zip(near, exact)])
     assert right > 0.3  # random vectors have no lists by nature; text does better
     for a, b in zip(near, exact):
         assert all(a[i] == pytest.approx(b[i], abs=1e-14) for i in a.keys() & b.keys())
     own = many.search([hit.text for hit in many.search("word1 word2 word3", k=5)], k=1)
-    assert all(hits[0].cosine == pytest.approx(1, abs=1e-6) for hits in own)
+    assert all(hits[0].score == pytest.approx(1, abs=1e-6) for hits in own)
 
 
 def test_lists_are_used_above_a_number_of_texts_unless_refused(many, monkeypatch):

@@ -45,12 +45,12 @@ def test_hits_are_as_many_as_the_guarantee_needs(books):
         found = index.search(queries[200:], guarantee=level)
         inside = np.mean([a in [h.id for h in some] for a, some in zip(answers[200:], found)])
         assert inside >= level - 0.05
-        assert f"{100 * level:g} % of new queries" in found[0].statement
+        assert f"{100 * level:g} % of new queries" in found[0].summary()
         sizes[level] = np.mean([len(some) for some in found])
     assert 1 <= sizes[0.5] < sizes[0.7]
-    assert not index.search(queries[0], guarantee=0.5).nothing
+    assert not index.search(queries[0], guarantee=0.5).no_answer
     nothing = index.search("zzzz qqqq", guarantee=0.5)
-    assert nothing == [] and nothing.nothing
+    assert nothing == [] and nothing.no_answer
 
 
 def test_a_guarantee_is_saved_and_ends_when_a_text_changes(books, tmp_path):

@@ -20,12 +20,12 @@ for query in ("a storm at sea", "a proposal of marriage", "the detective found a
     print(f"\n{query}")
     for hit in index.search(query, k=3):
         passage = passages[hit.id]
-        print(f"  {hit.cosine:.2f}  {passage.author}, {passage.book}: {passage.text[:70]}…")
+        print(f"  {hit.score:.2f}  {passage.author}, {passage.book}: {passage.text[:70]}…")
 
 # %%
 # The distribution of all cosines: only a few passages stand out.
 
-scores = np.array([hit.cosine for hit in index.search("a storm at sea", k=len(passages))])
+scores = np.array([hit.score for hit in index.search("a storm at sea", k=len(passages))])
 figure, axis = plt.subplots(figsize=(6.5, 3.2))
 axis.hist(scores, bins=80)
 axis.set(xlabel="cosine to “a storm at sea”", ylabel="passages")

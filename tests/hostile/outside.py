@@ -487,7 +487,7 @@ POOL = [f"{WORDS[i % 8]} pool{i} text{i} with{i} its{i} own{i}" for i in range(3
 
 
 def _open(folder="labels"):
-    return Labelling(POOL, ["up", "down"], folder, words=None)
+    return Labelling(POOL, ["up", "down"], folder, encoder=None)
 
 
 @cache

@@ -144,7 +144,7 @@ def search(index, query, k, conditions, guarantee, as_json):
         for text, hits in zip(query, answers):
             if not hits:
                 click.echo(f"Nothing here answers {text!r}.", err=True)
-        click.echo(answers[0].statement, err=True)
+        click.echo(answers[0].summary(), err=True)
 
 
 @cli.command()
@@ -161,10 +161,10 @@ def rerank(model, query, texts, k, method, as_json, **options):
     from pacsent.search import rerank
 
     rows = list(inputs.read_texts(texts, options, progress=True))
-    results = rerank(query, rows, inputs.open_encoder(model, method), k)
+    hits = rerank(query, rows, inputs.open_encoder(model, method), k)
     show_lines(
-        {"results": [vars(result) for result in results]},
-        [(f"{result.score:.4f}", result.index, result.text) for result in results],
+        {"results": [{"id": hit.id, "score": hit.score, "text": hit.text} for hit in hits]},
+        [(f"{hit.score:.4f}", hit.id, hit.text) for hit in hits],
         as_json,
     )
 

@@ -20,7 +20,7 @@ from pacsent.search.calibration import CalibrationQueries, ThresholdRule
 from pacsent.search.chunking import passages
 from pacsent.search.faiss_index import InvertedLists
 from pacsent.search.metadata import Columns
-from pacsent.search.ranking import DEFAULT_LEXICAL_WEIGHT, Ranking, exact_cosines, top
+from pacsent.search.ranking import DEFAULT_LEXICAL_WEIGHT, Ranking, top
 from pacsent.search.snapshot import Block, Hit, Snapshot
 from pacsent.storage import State, checked_tensor
 from pacsent.text.texts import as_texts
@@ -31,15 +31,26 @@ _MIN_KEPT_FRACTION = 1 / 16  # of the rows; a filter that keeps fewer is searche
 
 
 class Hits(list):
-    """Hits with a guarantee, which `statement` says; `nothing` if no text answers the query.
+    """Hits with a guarantee, which `summary()` states; `no_answer` if no text answers the query.
 
-    >>> Hits([], "With 95 % confidence ...", nothing=True).nothing
-    True
+    See Also
+    --------
+    Index.search : Returns them if it is called with `guarantee`.
+
+    Examples
+    --------
+    >>> hits = Hits([Hit(3, 1.7, "the cat slept")], "With 95 % confidence ...")
+    >>> hits.no_answer, hits.summary()
+    (False, 'With 95 % confidence ...')
     """
 
-    def __init__(self, hits: Iterable[Hit], statement: str, nothing: bool):
+    def __init__(self, hits: Iterable[Hit], guarantee: str):
         super().__init__(hits)
-        self.statement, self.nothing = statement, nothing
+        self._guarantee, self.no_answer = guarantee, not self
+
+    def summary(self) -> str:
+        """The guarantee and its conditions, as a sentence."""
+        return self._guarantee
 
 
 class Index:
@@ -266,8 +277,8 @@ class Index:
             excluded = snapshot.excluded(where)
             ranking = self._ranking(snapshot, excluded)
             results = [
-                [snapshot.hit(*hit) for hit in zip(*(array.tolist() for array in arrays))]
-                for arrays in ranking.best(queries, self._encode(queries), k, excluded)
+                [snapshot.hit(*pair) for pair in zip(rows.tolist(), scores.tolist())]
+                for rows, scores in ranking.best(queries, self._encode(queries), k, excluded)
             ]
         return results[0] if isinstance(query, str) else results
 
@@ -363,7 +374,7 @@ class Index:
         ranking = self._ranking(snapshot, excluded)
         missed = [
             not bool(np.isin(rows if owners is None else owners[rows], positions).any())
-            for positions, (rows, _, _) in zip(right, ranking.best(texts, Q, k, excluded))
+            for positions, (rows, _) in zip(right, ranking.best(texts, Q, k, excluded))
         ]
         certificate = SearchCertificate.from_parts(
             delta=check_probability("delta", delta),
@@ -395,10 +406,8 @@ class Index:
             scores, rows = ranking.best_of_texts(query, q, excluded)
             scores = np.where(scores >= rule.threshold(scores), scores, -np.inf)
             order = top(scores, scores.size)
-            cosines = exact_cosines(snapshot, q, rows[order])
-            arrays = rows[order], scores[order].astype(float), cosines
-            hits = [snapshot.hit(*hit) for hit in zip(*(array.tolist() for array in arrays))]
-            results.append(Hits(hits, rule.statement, not hits))
+            pairs = zip(rows[order].tolist(), scores[order].tolist())
+            results.append(Hits((snapshot.hit(*pair) for pair in pairs), rule.statement))
         return results
 
     # ---- saving --------------------------------------------------------------------------------

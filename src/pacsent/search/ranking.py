@@ -42,11 +42,11 @@ class Ranking:
 
     def best(
         self, queries: list[str], Q: np.ndarray, k: int, excluded: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield (rows, scores, cosines) of the best k texts for each query, best first."""
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (rows, scores) of the best k texts for each query, best first."""
         snapshot = self.snapshot
         if not len(snapshot):
-            yield from [(_NO_ROWS, np.empty(0), np.empty(0))] * len(queries)
+            yield from [(_NO_ROWS, np.empty(0))] * len(queries)
             return
         lists = self.lists if k <= len(snapshot) // 100 else None
         if not self.lexical_weight and snapshot.owners is None:
@@ -55,8 +55,7 @@ class Ranking:
             else:
                 near = (lists(q, _N_CANDIDATES * k, excluded) if q.any() else _NO_ROWS for q in Q)
                 nearest = (rank_rows(snapshot, q, rows, k) for q, rows in zip(Q, near))
-            for rows, cosines in nearest:
-                yield rows, cosines, cosines
+            yield from nearest
             return
         for query, q in zip(queries, Q):
             candidates = None
@@ -65,8 +64,7 @@ class Ranking:
             scores, rows = self.best_of_texts(query, q, excluded, candidates)
             order = top(scores, k)
             rows, scores = rows[order], scores[order].astype(float)
-            cosines = exact_cosines(snapshot, q, rows)
-            yield rows, scores if self.lexical_weight else cosines, cosines
+            yield rows, scores if self.lexical_weight else exact_cosines(snapshot, q, rows)
 
     def best_of_texts(
         self, query: str, q: np.ndarray, excluded: np.ndarray, rows: np.ndarray | None = None

@@ -1,33 +1,24 @@
 """Reranking: documents that another search found, in the order in which they answer a query."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pacsent.maths.checks import check_count
 from pacsent.search.index import Index
+from pacsent.search.snapshot import Hit
 from pacsent.text.texts import as_texts
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """A document: its place in what was given, its score in [0, 1], and its text."""
-
-    index: int
-    score: float
-    text: str
 
 
 def rerank(
     query: str, documents: Iterable[str], encoder: Any = "english", top_n: int | None = None
-) -> list[Ranked]:
+) -> list[Hit]:
     """Order documents by how well they answer a query, by meaning and by words.
 
-    The score is the logistic function of the sum of the standardised cosine and BM25. It orders
-    the documents of one call; it is no probability. A document that shares nothing with the query
-    has the score 0.
+    The `id` of a hit is the position of its document. The score is the logistic function of the sum
+    of the standardised cosine and BM25; it is no probability, and 0 for a document that shares
+    nothing with the query.
 
     Parameters
     ----------
@@ -40,7 +31,7 @@ def rerank(
 
     Examples
     --------
-    >>> [document.index for document in rerank("a sleeping kitten", ["red wine", "the cat slept"])]
+    >>> [hit.id for hit in rerank("a sleeping kitten", ["red wine", "the cat slept"])]
     [1, 0]
     """
     if not isinstance(query, str):
@@ -53,7 +44,7 @@ def rerank(
     index = Index(encoder, "exact")
     index.add(documents)
     hits = index.search(query, len(documents))
-    ranked = [Ranked(hit.id, float(1 / (1 + np.exp(-hit.score))), hit.text) for hit in hits]
-    others = set(range(len(documents))) - {document.index for document in ranked}
-    ranked += [Ranked(i, 0.0, documents[i]) for i in sorted(others)]
+    ranked = [Hit(hit.id, float(1 / (1 + np.exp(-hit.score))), hit.text) for hit in hits]
+    others = set(range(len(documents))) - {hit.id for hit in hits}
+    ranked += [Hit(i, 0.0, documents[i]) for i in sorted(others)]
     return ranked[:top_n]

@@ -25,25 +25,29 @@ class Hit(NamedTuple):
 
     `id` is the number of the text, `score` what hits are ordered by: a sum of exp(3 cosine) and
     BM25, or the cosine with the query alone. `text` is the best passage if texts are cut into
-    passages, and `place` where it begins and ends in its text.
+    passages, and `span` its begin and end in the text.
 
-    >>> Hit(3, 0.9, "the cat slept", 1.7, {"year": 2024})
-    Hit(id=3, score=1.700, cosine=0.900, text='the cat slept', metadata={'year': 2024})
+    See Also
+    --------
+    Index.search : Returns hits, the best first.
+
+    Examples
+    --------
+    >>> Hit(3, 1.7, "the cat slept", {"year": 2024})
+    Hit(id=3, score=1.700, text='the cat slept', metadata={'year': 2024})
     """
 
     id: int
-    cosine: float
+    score: float
     text: str
-    score: float = 0.0
     metadata: dict[str, Any] | None = None
-    place: tuple[int, int] | None = None
+    span: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
-        score = f"score={self.score:.3f}, " if self.score != self.cosine else ""
-        fields = {"metadata": self.metadata, "place": self.place}
+        fields = {"metadata": self.metadata, "span": self.span}
         more = "".join(f", {name}={value}" for name, value in fields.items() if value)
         text = self.text if len(self.text) <= 80 else f"{self.text[:79]}…"
-        return f"Hit(id={self.id}, {score}cosine={self.cosine:.3f}, text={text!r}{more})"
+        return f"Hit(id={self.id}, score={self.score:.3f}, text={text!r}{more})"
 
 
 @dataclass(frozen=True)
@@ -291,16 +295,16 @@ class Snapshot:
         excluded = self.excluded()
         return length_norms(lengths, ~excluded if excluded.size else np.ones(lengths.size, bool))
 
-    def hit(self, row: int, score: float, cosine: float) -> Hit:
+    def hit(self, row: int, score: float) -> Hit:
         """Return a row as a search result."""
         for block in self.blocks:
             if row < len(block.vectors):
-                at, begin, end, place = row, 0, None, None
+                at, begin, end, span = row, 0, None, None
                 if block.spans is not None:
                     at, begin, end = block.spans[row].tolist()
-                    place = begin, end
+                    span = begin, end
                 text, metadata = block.texts[at][begin:end], block.columns.row(at)
-                return Hit(int(block.ids[at]), cosine, text, score, metadata, place)
+                return Hit(int(block.ids[at]), score, text, metadata, span)
             row -= len(block.vectors)
         raise IndexError(row)
 

@@ -166,20 +166,20 @@ def search(model: ServedModel, body: schemas.SearchRequest, context: Context) ->
         except (ValueError, TypeError) as reason:
             param = "where" if body.where is not None else "guarantee"
             raise RequestError(422, str(reason), param) from None
-        statement = getattr(hit_lists[0], "statement", None)
+        statement = body.guarantee and hit_lists[0].summary()
         for hits in hit_lists:
             fields = (hit._asdict().items() for hit in hits)
             results.append([{k: v for k, v in hit if v not in (None, {})} for hit in fields])
     content: Content = {"model": model.name, "results": results}
     if statement is not None:
-        content |= {"guarantee": statement, "nothing": [not hits for hits in results]}
+        content |= {"guarantee": statement, "no_answer": [not hits for hits in results]}
     return content
 
 
 def rerank(model: ServedModel, body: schemas.RerankRequest, context: Context) -> Content:
     """Documents sorted by their relevance to a query, for the clients of Cohere and Jina."""
     ranked = rerank_documents(body.query, body.documents, model.encoder, body.top_n)
-    results: list[Content] = [{"index": r.index, "relevance_score": r.score} for r in ranked]
+    results: list[Content] = [{"index": hit.id, "relevance_score": hit.score} for hit in ranked]
     if body.return_documents:
         for result, document in zip(results, ranked):
             result["document"] = {"text": document.text}
