@@ -15,7 +15,7 @@ import pacsent
 from http_servers import Handler, running
 from pacsent import Index, TextClassifier, make_encoder
 from pacsent.cli import cli
-from pacsent.encoders import ExternalEncoder, RemoteEncoder, as_encoder
+from pacsent.encoders import EmptySentenceWarning, ExternalEncoder, RemoteEncoder, as_encoder
 from pacsent.encoders import remote_encoder as remote
 from pacsent.paper.benchmark_datasets import Dataset
 from pacsent.scale import Embed, embed_shards
@@ -411,3 +411,10 @@ def test_search_in_english_adds_the_words_of_long_texts():
     sizes = [np.linalg.norm(v[256:]) / np.linalg.norm(v[:256]) for v in (short, long)]
     np.testing.assert_allclose(sizes, [1 / 50, 1.0], rtol=1e-3)
     np.testing.assert_allclose(np.linalg.norm([short, long], axis=1), 1.0, rtol=1e-5)
+
+
+def test_one_warning_names_the_rows_of_the_user(monkeypatch):
+    monkeypatch.setattr("pacsent.encoders.external_encoders._BATCH_TEXTS", 2)
+    with pytest.warns(EmptySentenceWarning, match=r"2 of 5 texts .* \(row 1, 4, counted") as caught:
+        Index("english").add(["a good film", "[]", "red wine", "the cat slept", ""])
+    assert len(caught) == 1

@@ -6,6 +6,7 @@ computed elsewhere. `as_encoder` makes an `ExternalEncoder` of it, for `TextClas
 the server.
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -16,7 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from pacsent import registry
-from pacsent.encoders.encoding import EncoderMixin, iter_batches
+from pacsent.encoders.encoding import EmptySentenceWarning, EncoderMixin, iter_batches
 from pacsent.encoders.methods import DEFAULT, as_vectorizer
 from pacsent.encoders.remote_encoder import RemoteEncoder
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
@@ -24,6 +25,7 @@ from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import is_number
 from pacsent.optional import import_optional
 from pacsent.storage import State, checked_tensor, is_model_name, is_url, load
+from pacsent.text.encoded import LowCoverageWarning
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.words.vectors import WordVectors
 
@@ -306,8 +308,29 @@ class ConcatenatedEncoder(AnyEncoder):
             self.fit([])
         return self.encoders_
 
+    def stream(self, X: Iterable[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """`posterior` in batches; one warning names the texts without a known word."""
+        n, empty = 0, []
+        for vectors, variances in super().stream(X):
+            empty += (np.flatnonzero(~vectors.any(axis=1)) + n).tolist()
+            n += len(vectors)
+            yield vectors, variances
+        if empty and any(getattr(e, "on_empty", "") == "warn" for e in self._ready()):
+            rows = ", ".join(map(str, empty[:3])) + ", ..." * (len(empty) > 3)
+            warnings.warn(
+                f"{len(empty):,} of {n:,} texts hold no known word (row {rows}, counted from 0): "
+                "their vectors are zero.",
+                EmptySentenceWarning,
+                stacklevel=3,
+            )
+
     def _encode(self, texts: list[str], start: int) -> np.ndarray:
-        parts = [unit_rows(np.asarray(e.posterior(texts)[0], np.float32)) for e in self._ready()]
+        with warnings.catch_warnings():  # each encoder would warn of rows of this batch
+            warnings.simplefilter("ignore", EmptySentenceWarning)
+            if start:
+                warnings.simplefilter("ignore", LowCoverageWarning)
+            parts = [e.posterior(texts)[0] for e in self._ready()]
+        parts = [unit_rows(np.asarray(part, np.float32)) for part in parts]
         if self.fade is not None:
             n_words = np.array([len(text.split()) for text in texts], np.float32)
             parts[-1] = parts[-1] * np.minimum(1, n_words / np.float32(self.fade))[:, None]
