@@ -148,7 +148,10 @@ def test_a_report_is_one_page_without_script(model):
     assert hostile._repr_html_().startswith("<!doctype html>")
     assert "accuracy" in str(hostile) and json.dumps(hostile.to_dict())
     certified = CertifiedClassifier(model, prefit=True).calibrate(TEXTS[48:], LABELS[48:])
-    assert certified.report(TEXTS[:10], LABELS[:10]).n == 10
+    found = certified.report([*TEXTS[:10], "dull <b>film</b>"], [*LABELS[:10], "up"])
+    assert found.n == 11 and found.errors[0]["text"] == "dull <b>film</b>"
+    page = found.to_html()
+    assert certified.certificate_.summary() in page and "dull &lt;b&gt;film" in page
 
 
 def test_an_audit_finds_copies_and_empty_texts_and_is_a_section_of_the_report(model):
@@ -159,6 +162,8 @@ def test_an_audit_finds_copies_and_empty_texts_and_is_a_section_of_the_report(mo
     assert found.empty == [n + 2] and found.counts == {"down": 38, "up": 38}
     page = report(model, texts[:4], LABELS[:4], audit=found).to_html()
     assert "<img" not in page and "&lt;img" in page and "<script" not in page
+    assert "<details open>" in page and "<details>" not in page  # readable without clicks
+    assert "corrected where the classifier disagrees" in page
 
 
 def test_commands_write_pages(tmp_path, model):

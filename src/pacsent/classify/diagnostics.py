@@ -21,6 +21,7 @@ _BINS = 10
 _DELTA = 0.05
 _MAX_MATRIX_CLASSES = 20  # beyond, the most frequent confusions are listed instead
 _MAX_LISTED = 500  # rows of each list on the page
+_ERROR_FIELDS = "row", "label", "prediction", "probability", "text"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,10 @@ class Diagnostics:
     top_words : dict
         Of each class, the n-grams that support it most.
     audit : Audit or None
+    errors : list of dict
+        Row, label, prediction, probability and text of wrong answers, the surest first.
+    certificate : Certificate or None
+        That of the classifier.
 
     Examples
     --------
@@ -61,6 +66,8 @@ class Diagnostics:
     curve: "LearningCurve | None"
     top_words: dict[str, list[tuple[str, float]]]
     audit: "Audit | None" = None
+    errors: Sequence[dict[str, Any]] = ()
+    certificate: Any = None
 
     @property
     def n(self) -> int:
@@ -250,9 +257,16 @@ def report(
     y = inputs.positions(model.classes_, inputs.counted(labels), len(texts))
     proba = np.asarray(model.predict_proba(texts), np.float64)
     confusion = np.zeros((model.classes_.size, model.classes_.size), np.int64)
-    np.add.at(confusion, (y, proba.argmax(axis=1)), 1)
+    answers, top = proba.argmax(axis=1), proba.max(axis=1)
+    np.add.at(confusion, (y, answers), 1)
+    names, wrong = model.classes_.tolist(), np.flatnonzero(answers != y)
+    errors = [
+        dict(zip(_ERROR_FIELDS, (row, names[y[row]], names[answers[row]], top[row], texts[row])))
+        for row in wrong[np.argsort(-top[wrong], kind="stable")].tolist()
+    ]
     inner = getattr(model, "estimator_", model)
     words = {}
     if hasattr(inner, "top_features"):
         words = {str(c): inner.top_features(c, 12) for c in inner.classes_.tolist()}
-    return Diagnostics(model.classes_.tolist(), confusion, proba, y, curve, words, audit)
+    certificate = getattr(model, "certificate_", None)
+    return Diagnostics(names, confusion, proba, y, curve, words, audit, errors, certificate)

@@ -223,18 +223,6 @@ class Audit:
             "words"
         )
 
-    def row_numbers(self, rows: Sequence[int]) -> str:
-        """Rows counted from 1, as users of tables count them."""
-        return ", ".join(f"{row + 1:,}" for row in rows)
-
-    def labels_of(self, rows: Sequence[int]) -> str:
-        """The different labels of these rows."""
-        return ", ".join(sorted({str(self.labels[row]) for row in rows}))
-
-    def texts_of(self, rows: Sequence[int]) -> list[str]:
-        """The texts of these rows."""
-        return [self.texts[row] for row in rows]
-
 
 def audit(
     texts: Iterable[str], labels: Sequence, *, model: Any = None, random_state: int = 0

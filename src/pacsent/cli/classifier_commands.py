@@ -234,22 +234,12 @@ def evaluate(model, data, k, as_json, **options):
     Accuracy with its interval, precision, recall and F1 of each class, and wrong answers. `pacsent
     certify` gives a guarantee, `pacsent report` a page. Example: pacsent evaluate model new.csv
     """
-    import numpy as np
-
     from pacsent.classify.diagnostics import report
 
     classifier = inputs.open_model(model, "a classifier")
     texts, labels, _ = inputs.read_labelled(data, options, classifier)
     result = report(classifier, texts, labels)
-    answers, certainty = result.proba.argmax(axis=1), result.proba.max(axis=1)
-    wrong = sorted(np.flatnonzero(answers != result.labels), key=lambda row: -certainty[row])[:k]
-    names = ("row", "label", "prediction", "probability", "text")
-    errors = [
-        dict(
-            zip(names, (row, labels[row], result.classes[answers[row]], certainty[row], texts[row]))
-        )
-        for row in wrong
-    ]
+    errors = result.errors[:k]
     form = "Row {row}, {label}, predicted {prediction} ({probability:.2f}): {text}"
     lines = [form.format_map(error) for error in errors]
     show({**result.to_dict(), "errors": errors}, "\n".join([str(result), *lines]), as_json)
