@@ -222,6 +222,7 @@ def test_a_certificate_is_checked_with_its_model_and_texts(fitted):
     found = certificate.verify(model, texts, labels)
     assert "the counts follow from the texts and the model" in str(found)
     assert "provenance" in found.unchecked and "digests" not in found.unchecked
+    assert "labels corrected after predictions" in found.unchecked
     alone = certificate.verify()
     assert alone and "digests" in alone.unchecked
     held_out = hold_out(dependent_clusters(texts), 0.4, 3).held_out_rows

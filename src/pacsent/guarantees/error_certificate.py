@@ -104,7 +104,7 @@ class HeldOutCertificate(Certificate):
             self._must_equal(name, value)
         unchecked = "" if "model" in self.digests else ", the model beyond its predictions"
         checked = "the counts follow from the texts and the model, and the bounds from the counts"
-        return Verified(checked, f"provenance{unchecked}")
+        return Verified(checked, f"provenance, labels corrected after predictions{unchecked}")
 
     @abstractmethod
     def _labels(self, model: Any, y: Any, n: int) -> Any:
