@@ -1,6 +1,6 @@
 """Labels well spent: what to label next, which labels are wrong, when to stop.
 
-    python benchmarks/labels.py [--part next|wrong|stop] [--draws 20] [--processes 2] [--save]
+    python benchmarks/labels.py [--part next|wrong|stop|goal] [--draws 20] [--processes 2] [--save]
 
 next: accuracy on test texts after 50, 100, 200 and 500 labels, chosen at random, by margins with
 UncertaintySampling of scikit-activeml, and by `next_to_label`. The classifier is the same.
@@ -9,6 +9,8 @@ the most suspicious rows, by `suspicious_labels` and by cleanlab, which gets the
 probabilities, and those of tf-idf with logistic regression.
 stop: simulated labelling where the error of every model is known; how often the bound is false at
 some time. Negative controls: texts that active selection left over judge, or those it chose.
+goal: the exact mean bound of a classifier that is wrong about a tenth of the texts, beside that of
+one classifier, looked at once.
 """
 
 import multiprocessing
@@ -26,6 +28,7 @@ from harness import finish, parser_for
 from pacsent import TextClassifier
 from pacsent.classify import next_to_label, suspicious_labels
 from pacsent.guarantees import certify_stream
+from pacsent.maths.binomial import upper_limit
 from pacsent.paper import benchmark_datasets as datasets
 
 SETS = ("subj", "mr", "trec", "20news", "imdb")
@@ -263,10 +266,27 @@ def stop_rows(given, run):
     return rows
 
 
+def goal_rows(given, run, rate=0.1, delta=0.05):
+    rows = []
+    for n in SIZES[1:]:
+        bounds = {"while labelling": 0.0, "one look": 0.0}
+        n_counted = certify_stream(np.zeros(n), delta, n_taught=n).n
+        for k in range(n_counted + 1):
+            losses = np.arange(n) < k
+            certificate = certify_stream(losses, delta, n_taught=n)
+            bounds["while labelling"] += stats.binom.pmf(k, n_counted, rate) * certificate.bound
+        for k in range(n + 1):
+            once = stats.binom.pmf(k, n, rate) * upper_limit(k, n, delta)
+            bounds["one look"] += once
+        rows.append({"judging texts": n, "counted": n_counted, **bounds})
+    return rows
+
+
 PARTS = {
     "next": (next_rows, "Accuracy, %, after a number of labels"),
     "wrong": (wrong_rows, "Flipped labels among the most suspicious, %"),
     "stop": (stop_rows, "Bounds that were false at some time of labelling"),
+    "goal": (goal_rows, "Mean certified error where a tenth of the answers is wrong"),
 }
 
 

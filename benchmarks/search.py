@@ -1,7 +1,7 @@
 """Search: its speed beside bm25s and FAISS, and how often its guarantees are broken.
 
     python benchmarks/search.py speed --save [--texts 1000000]
-    python benchmarks/search.py guarantee --save [--draws 2000]
+    python benchmarks/search.py guarantee --save [--draws 2000] [--queries 500]
 
 `speed`: passages of twelve words of Wikipedia; the time to index, and queries a second, one query
 at a time.
@@ -12,7 +12,9 @@ guarantee is broken where the share of new queries with their right text among t
 what was stated, false alarms where more of them are answered with nothing than stated (15% of the
 error, with 20% of delta), and the limit of `certify` where it is below their share of misses. The
 negative control takes the same quantiles without the correction for chance. The new queries are a
-finite sample, so that breaks of exact guarantees may exceed delta a little.
+finite sample, so that breaks of exact guarantees may exceed delta a little. Median hits are those
+of other queries than the first ones, which calibrate; "floor with half" gives half of the error and
+of delta to the floor.
 """
 
 import re
@@ -20,6 +22,7 @@ import tempfile
 import time
 from itertools import islice
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -28,15 +31,16 @@ from pacsent import Index, make_encoder
 from pacsent.datasets import load_books
 from pacsent.maths.binomial import upper_limit
 from pacsent.paper import benchmark_datasets as datasets
+from pacsent.search import calibration as search_calibration
 from pacsent.search import faiss_index, lexical
-from pacsent.search.calibration import FLOOR_ERROR, CalibrationQueries, ThresholdRule
+from pacsent.search.calibration import FLOOR_DELTA, FLOOR_ERROR, CalibrationQueries, ThresholdRule
 from pacsent.search.chunking import sentences
 from pacsent.search.ranking import top
 
 K = 10
 N_TIMED_QUERIES = 50
 LEVELS, DELTA = (0.7, 0.8, 0.9), 0.1
-N_CALIBRATION, N_QUERIES = 200, 3000
+N_QUERIES, N_COUNTED = 3000, 100  # at most; those whose hits are counted
 N_POSTS = 6000  # of 20 Newsgroups, in the index
 N_SPARED = 300  # queries of books that are not used
 
@@ -155,8 +159,16 @@ def uncorrected(queries, level) -> ThresholdRule:
     return ThresholdRule(float(width), float(np.quantile(queries.best, floor_error)), "")
 
 
+def median_hits(index, queries, level, floor_error, floor_delta) -> float:
+    """Median number of hits where the floor has these parts of the error and of delta."""
+    floor = {"FLOOR_ERROR": floor_error, "FLOOR_DELTA": floor_delta}
+    with mock.patch.multiple(search_calibration, **floor):
+        hits = index.search(queries, guarantee=level, delta=DELTA)
+    return float(np.median([len(found) for found in hits]))
+
+
 def guarantee(options, encoder):
-    rows = []
+    rows, n_calibration = [], options.queries
     for task, texts_of_queries, texts, right in tasks(options.data):
         if not right:  # posts of the tiny data have no subjects
             continue
@@ -167,12 +179,14 @@ def guarantee(options, encoder):
         best, answer = index.calibration_.best[finite], index.calibration_.right[finite]
         hits = index.search(texts_of_queries, K)
         missed = np.array([i not in {hit.id for hit in some} for some, i in zip(hits, right)])
+        index.certify(texts_of_queries[:n_calibration], [[i] for i in right[:n_calibration]], k=K)
+        counted = texts_of_queries[n_calibration:][:N_COUNTED] or texts_of_queries[:N_COUNTED]
         for level in LEVELS:
             rng = np.random.default_rng(0)
             broken, alarms, control, limits, shares = 0, 0, 0, 0, []
             for _ in range(options.draws):
                 order = rng.permutation(best.size)
-                old, new = order[:N_CALIBRATION], order[N_CALIBRATION:]
+                old, new = order[:n_calibration], order[n_calibration:]
                 calibration = CalibrationQueries(best[old], answer[old])
                 others = CalibrationQueries(best[new], answer[new])
                 rule = ThresholdRule.of(calibration, level, DELTA)
@@ -181,10 +195,9 @@ def guarantee(options, encoder):
                 alarms += (others.best < rule.floor).mean() > FLOOR_ERROR * (1 - level)
                 control += contains_answer(uncorrected(calibration, level), others).mean() < level
                 order = rng.permutation(missed.size)
-                old, new = order[:N_CALIBRATION], order[N_CALIBRATION:]
+                old, new = order[:n_calibration], order[n_calibration:]
                 limit = upper_limit(int(missed[old].sum()), old.size, DELTA)
                 limits += limit < missed[new].mean()
-            lengths = [len(some) for some in index.search(texts_of_queries[:100], guarantee=level)]
             rows.append(
                 {
                     "queries": f"{task} ({best.size:,})",
@@ -194,10 +207,14 @@ def guarantee(options, encoder):
                     "false alarms broken": alarms / options.draws,
                     "certify broken": limits / options.draws,
                     "negative control": control / options.draws,
-                    "median hits": float(np.median(lengths)),
+                    "texts": len(texts),
+                    "median hits": median_hits(index, counted, level, FLOOR_ERROR, FLOOR_DELTA),
+                    "floor with half": median_hits(index, counted, level, 0.5, 0.5),
                 }
             )
-    title = f"Guarantees of search: {options.draws:,} draws, delta = {DELTA}"
+    title = (
+        f"Guarantees of search: {options.draws:,} draws of {n_calibration} queries, delta = {DELTA}"
+    )
     return rows, title, {"most broken": max(row["broken"] for row in rows)}
 
 
@@ -206,6 +223,7 @@ def main():
     parser.add_argument("part", choices=["speed", "guarantee"], nargs="?", default="speed")
     parser.add_argument("--texts", type=int, default=1_000_000, help="speed: passages")
     parser.add_argument("--draws", type=int, default=2000, help="guarantee: repetitions")
+    parser.add_argument("--queries", type=int, default=500, help="guarantee: that calibrate")
     options = parser.parse_args()
     encoder = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
     part = {"speed": speed, "guarantee": guarantee}[options.part]

@@ -77,6 +77,7 @@ RUNS = {
     "english retrieval": (),
     "english sizes": (),
     "labels --part stop --draws 1": (),
+    "labels --part goal": (),
     "labels --part next --sets subj --draws 1 --processes 1": ("skactiveml",),
     "labels --part wrong --sets subj --draws 1 --processes 1": ("cleanlab",),
     "multilingual": (),
