@@ -415,6 +415,8 @@ def test_search_in_english_adds_the_words_of_long_texts():
 
 def test_one_warning_names_the_rows_of_the_user(monkeypatch):
     monkeypatch.setattr("pacsent.encoders.external_encoders._BATCH_TEXTS", 2)
-    with pytest.warns(EmptySentenceWarning, match=r"2 of 5 texts .* \(row 1, 4, counted") as caught:
+    with pytest.warns(
+        EmptySentenceWarning, match=r"2 of 5 texts have no vector \(row 1, 4, counted"
+    ) as caught:
         Index("english").add(["a good film", "[]", "red wine", "the cat slept", ""])
     assert len(caught) == 1

@@ -40,14 +40,11 @@ class Diagnostics:
         Probabilities of all classes, (n, n_classes).
     labels : array
         Positions of the right classes, (n,).
-    curve : LearningCurve or None
+    curve, audit, certificate : LearningCurve, Audit, Certificate; or None
     top_words : dict
         Of each class, the n-grams that support it most.
-    audit : Audit or None
     errors : list of dict
         Row, label, prediction, probability and text of wrong answers, the surest first.
-    certificate : Certificate or None
-        That of the classifier.
 
     Examples
     --------

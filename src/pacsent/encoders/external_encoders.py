@@ -1,10 +1,4 @@
-"""Encoders of other programs, behind the interface of the methods of pacsent.
-
-An encoder is anything that turns texts into vectors: an object with `encode` such as a model of
-sentence-transformers, a function, a fitted scikit-learn transformer, a server, or vectors that were
-computed elsewhere. `as_encoder` makes an `ExternalEncoder` of it, for `TextClassifier`, `Index` and
-the server.
-"""
+"""Encoders of other programs, behind the interface of the methods of pacsent: `as_encoder`."""
 
 import warnings
 from abc import ABC, abstractmethod
@@ -25,7 +19,6 @@ from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import is_number
 from pacsent.optional import import_optional
 from pacsent.storage import State, checked_tensor, is_model_name, is_url, load
-from pacsent.text.encoded import LowCoverageWarning
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.words.vectors import WordVectors
 
@@ -73,12 +66,17 @@ class AnyEncoder(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEstimator, A
 
     def stream(self, X: Iterable[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """`posterior` in batches; sets `n_sentences_` and `n_empty_` (vectors of zeros)."""
-        n, n_empty = 0, 0
+        n, empty = 0, []
         for texts in iter_batches(as_sentences(X), _BATCH_TEXTS):
             vectors = self._encode(as_texts(texts), n)
-            n, n_empty = n + len(texts), n_empty + int((~vectors.any(axis=1)).sum())
+            empty += (np.flatnonzero(~vectors.any(axis=1)) + n).tolist()
+            n += len(texts)
             yield vectors, np.full(len(texts), np.nan)
-        self.n_sentences_, self.n_empty_, self.coverage_ = n, n_empty, None
+        self.n_sentences_, self.n_empty_, self.coverage_ = n, len(empty), None
+        if empty:
+            rows = ", ".join(map(str, empty[:3])) + ", ..." * (len(empty) > 3)
+            message = f"{len(empty):,} of {n:,} texts have no vector (row {rows}, counted from 0)."
+            warnings.warn(message, EmptySentenceWarning, stacklevel=3)
 
     @property
     def _n_features_out(self) -> int:
@@ -308,28 +306,9 @@ class ConcatenatedEncoder(AnyEncoder):
             self.fit([])
         return self.encoders_
 
-    def stream(self, X: Iterable[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """`posterior` in batches; one warning names the texts without a known word."""
-        n, empty = 0, []
-        for vectors, variances in super().stream(X):
-            empty += (np.flatnonzero(~vectors.any(axis=1)) + n).tolist()
-            n += len(vectors)
-            yield vectors, variances
-        if empty and any(getattr(e, "on_empty", "") == "warn" for e in self._ready()):
-            rows = ", ".join(map(str, empty[:3])) + ", ..." * (len(empty) > 3)
-            warnings.warn(
-                f"{len(empty):,} of {n:,} texts hold no known word (row {rows}, counted from 0): "
-                "their vectors are zero.",
-                EmptySentenceWarning,
-                stacklevel=3,
-            )
-
     def _encode(self, texts: list[str], start: int) -> np.ndarray:
-        with warnings.catch_warnings():  # each encoder would warn of rows of this batch
-            warnings.simplefilter("ignore", EmptySentenceWarning)
-            if start:
-                warnings.simplefilter("ignore", LowCoverageWarning)
-            parts = [e.posterior(texts)[0] for e in self._ready()]
+        with warnings.catch_warnings(action="ignore", category=EmptySentenceWarning):
+            parts = [encoder.posterior(texts)[0] for encoder in self._ready()]
         parts = [unit_rows(np.asarray(part, np.float32)) for part in parts]
         if self.fade is not None:
             n_words = np.array([len(text.split()) for text in texts], np.float32)
