@@ -66,7 +66,7 @@ def certificates(words, data):
             {
                 "dataset": name,
                 "certified documents": found.n,
-                "certified": found.bound,
+                "certified": found.error_upper,
                 "mean loss": found.empirical_risk,
                 "fresh documents": found.n_held_out,
                 "realised on them": found.held_out_risk,
@@ -108,12 +108,12 @@ def what_follows(words, data):
             {
                 "dataset": name,
                 "documents": found.n_documents,
-                "A certified": found.bound,
+                "A certified": found.error_upper,
                 "realised on the words that follow": float(realised),
-                "A kept": "yes" if found.bound >= realised else "NO",
-                "continuation certified": default.bound,
+                "A kept": "yes" if found.error_upper >= realised else "NO",
+                "continuation certified": default.error_upper,
                 "realised on fresh documents": default.held_out_risk,
-                "kept": "yes" if default.bound >= default.held_out_risk else "NO",
+                "kept": "yes" if default.error_upper >= default.held_out_risk else "NO",
             }
         )
         print(rows[-1], flush=True)
@@ -183,7 +183,7 @@ def kinds(words, data):
                 "vectors": method,
                 "kind": kind,
                 "posterior": getattr(found, "posterior", "mean"),
-                "bound": found.bound,
+                "bound": found.error_upper,
                 "held-out risk": found.held_out_risk,
                 "trivial value": found.trivial_value,
                 "KL": getattr(found, "kl", 0.0),

@@ -162,8 +162,11 @@ def calibration(name, data, condition, seed):
         labels, model.predict(texts), texts=texts, classes=classes,
         recall="all", precision="all", delta=DELTA, random_state=seed,
     )  # fmt: skip
-    parts = (certificate.class_bounds, right), (certificate.answer_bounds, log_proba.argmax(axis=1))
-    broken["certify_predictions, all bounds"] = wrong.mean() > certificate.bound or any(
+    parts = (
+        (certificate.class_error_upper, right),
+        (certificate.prediction_error_upper, log_proba.argmax(axis=1)),
+    )
+    broken["certify_predictions, all bounds"] = wrong.mean() > certificate.error_upper or any(
         (of == c).any() and wrong[of == c].mean() > bounds[str(label)]
         for c, label in enumerate(classes)
         for bounds, of in parts
@@ -173,9 +176,10 @@ def calibration(name, data, condition, seed):
         broken["control: every row counted"] = wrong.mean() > upper_limit(n_wrong, len(rows), DELTA)
     other = KnownModel(model.classes_, models[1].log_proba)
     other.row_of = model.row_of
-    low, high = compare(model, other, texts, labels, random_state=seed).bounds
+    compared = compare(model, other, texts, labels, random_state=seed)
     other_wrong = other.log_proba[others].argmax(axis=1) != right
-    broken["compare"] = not low <= other_wrong.mean() - wrong.mean() <= high
+    difference = other_wrong.mean() - wrong.mean()
+    broken["compare"] = not compared.difference_lower <= difference <= compared.difference_upper
     if condition == "random order":
         broken |= broken_groups(model, confidence, true, rng)
     return broken
@@ -188,7 +192,7 @@ def broken_rules(certified, log_proba, right, wrong):
     confidence = np.exp(log_proba.max(axis=1))
     answered, own_answered = confidence >= rule.threshold, confidence >= own.threshold
     broken = {
-        "error": wrong.mean() > certified.certificate_.bound,
+        "error": wrong.mean() > certified.certificate_.error_upper,
         "prediction sets": (~sets[np.arange(right.size), right]).mean() > ERROR,
         "abstention": bool(answered.any() and wrong[answered].mean() > ERROR),
         "abstention, its own error": bool(
@@ -225,7 +229,7 @@ def best_candidates(model, rows, others, true, rng):
             sets = (log_proba >= certified.set_thresholds(error=ERROR)).sum(axis=1).mean()
             answered = np.exp(log_proba.max(axis=1)) >= certified.abstain(error=ERROR).threshold
             scores = {
-                "error": certified.certificate_.bound,
+                "error": certified.certificate_.error_upper,
                 "prediction sets": sets,
                 "abstention": -answered.mean(),
             }
@@ -249,7 +253,7 @@ def broken_groups(model, confidence, true, rng):
     )  # fmt: skip
     naive = upper_limit(int(wrong[is_drawn].sum()), int(is_drawn.sum()), DELTA)
     error = wrong[~is_drawn & (group_of < n_groups)].mean()
-    return {"groups": error > certificate.bound, "control: groups ignored": error > naive}
+    return {"groups": error > certificate.error_upper, "control: groups ignored": error > naive}
 
 
 # ---- sets of labels ------------------------------------------------------------------------------
@@ -291,13 +295,13 @@ def multilabel(name, data, condition, seed):
     some = sure.any(axis=1)
     false = (sure & ~true).sum(axis=1)[some] / sure.sum(axis=1)[some]
     return {
-        "exact match": differs.any(axis=1).mean() > certificate.bound,
-        "micro F1": 2 * total[0] / (2 * total[0] + total[1:].sum()) < certificate.micro_f1_bound,
-        "macro F1": f1.mean() < certificate.macro_f1_bound,
+        "exact match": differs.any(axis=1).mean() > certificate.error_upper,
+        "micro F1": 2 * total[0] / (2 * total[0] + total[1:].sum()) < certificate.micro_f1_lower,
+        "macro F1": f1.mean() < certificate.macro_f1_lower,
         "error of some label": (
-            differs.mean(axis=0) > np.array(list(certificate.label_bounds.values()))
+            differs.mean(axis=0) > np.array(list(certificate.label_error_upper.values()))
         ).any(),
-        "F1 of some label": (f1 < np.array(list(certificate.label_f1_bounds.values()))).any(),
+        "F1 of some label": (f1 < np.array(list(certificate.label_f1_lower.values()))).any(),
         "control_risk, false negatives": missed.mean() > 0.2,
         "control_risk, false discoveries": false.size > 0 and false.mean() > 0.4,
     }
@@ -317,7 +321,7 @@ def fitting(name, data, condition, seed):
             certified = CertifiedClassifier(tf_idf(), random_state=split_seed).fit(texts, labels)
             error, given = (certified.predict(pool) != true).mean(), certified.certificate_
             corrected = upper_limit(given.n_errors, given.n, DELTA / N_CANDIDATES)
-            tried.append((given.bound, error, corrected))
+            tried.append((given.error_upper, error, corrected))
         bound, error, corrected = min(tried)
         return {"error": error > corrected, "control: every row counted": error > bound}
     if condition == "groups of five":
@@ -337,7 +341,7 @@ def fitting(name, data, condition, seed):
     n_wrong = int((naive.predict([X[i] for i in held_out]) != y[held_out]).sum())
     naive_bound = upper_limit(n_wrong, held_out.size, DELTA)
     return {
-        "error": (certified.predict(pool) != true).mean() > certified.certificate_.bound,
+        "error": (certified.predict(pool) != true).mean() > certified.certificate_.error_upper,
         "control: every row counted": (naive.predict(pool) != true).mean() > naive_bound,
     }
 

@@ -240,7 +240,7 @@ def simulated(stream, seed, delta=0.05, n_dims=10):
         wrong = np.sign(X[judges] @ w + b) != y[judges]
         for n in range(size // 2, wrong.size, size // 20):
             certificate = certify_stream(wrong[:n], delta, n_taught=size)
-            is_false |= certificate is not None and certificate.bound < error
+            is_false |= certificate is not None and certificate.error_upper < error
         bias = float(wrong.mean() - error)
     return bool(is_false), bias
 

@@ -24,6 +24,6 @@ for method in ("Average", "PB-L2", "PB-neg"):
         make_encoder(method, words), target.texts, test_size=0.2, random_state=0
     )
     print(
-        f"{method:10} {result.accuracy:8.3f} {certificate.bound:9.3f} "
+        f"{method:10} {result.accuracy:8.3f} {certificate.error_upper:9.3f} "
         f"{certificate.held_out_risk:8.3f}"
     )

@@ -76,8 +76,8 @@ def certificate(request, vectorizer, documents):
 class TestEveryKind:
     def test_the_bound_is_above_the_held_out_risk_and_not_far(self, certificate):
         assert certificate.empirical_risk > 0
-        assert certificate.bound > certificate.held_out_risk
-        assert certificate.bound < 1.35 * certificate.held_out_risk
+        assert certificate.error_upper > certificate.held_out_risk
+        assert certificate.error_upper < 1.35 * certificate.held_out_risk
 
     def test_it_states_the_guarantee_and_its_origin(self, certificate, documents, language):
         text = str(certificate)
@@ -90,7 +90,7 @@ class TestEveryKind:
 
     def test_the_same_seed_gives_the_same_certificate(self, vectorizer, documents):
         first, same, other = (certify(vectorizer, documents, random_state=n) for n in (0, 0, 1))
-        assert first == same and first.bound != other.bound
+        assert first == same and first.error_upper != other.error_upper
 
 
 class TestWords:
@@ -116,7 +116,7 @@ class TestWords:
         complexity = certificate.kl + bounds.ln_xi(certificate.n) + np.log(20)
         by_hand = bounds.kl_inverse(certificate.empirical_risk, complexity / certificate.n)
         total = 0.5 * (by_hand + certificate.noise_risk + certificate.noise_margin)
-        assert_allclose(certificate.bound, total, rtol=1e-10)
+        assert_allclose(certificate.error_upper, total, rtol=1e-10)
 
     def test_nothing_the_prior_is_made_of_depends_on_the_sample(self, vectorizer, documents):
         def shuffled(seed):
@@ -165,15 +165,15 @@ class TestWords:
         )
         assert (stay.corrections, auto.corrections) == ({}, {"branches": 2})
         assert (auto.bound_name == "chernoff") == (auto.kl == 0)
-        assert auto.bound <= stay.bound + 2e-3  # ranked by an estimate
+        assert auto.error_upper <= stay.error_upper + 2e-3  # ranked by an estimate
         # which posterior is asked for does not change the prior
         assert stay.prior_variance == auto.prior_variance == learned.prior_variance
         # staying pays no logarithm of n
         assert (stay.kl, stay.bound_name) == (0.0, "chernoff")
         chernoff = bounds.kl_inverse(stay.empirical_risk, np.log(20) / stay.n)
-        assert_allclose(stay.positive_bound, chernoff, rtol=1e-9)
+        assert_allclose(stay.positive_error_upper, chernoff, rtol=1e-9)
         with_xi = bounds.maurer(stay.empirical_risk, 0.0, stay.n, 0.05, constant="xi")
-        assert stay.positive_bound < with_xi
+        assert stay.positive_error_upper < with_xi
 
     def test_strings_and_short_documents(self, language):
         texts = [f"w0 w1 w2 w3 w4 w{i}" for i in range(30)] + [f"w9 w{i}" for i in range(30)]
@@ -195,7 +195,7 @@ class TestDocuments:
         auto = certify(learned, documents, "B")
         assert (stay.posterior, stay.kl) == ("prior", 0.0)
         assert auto.verify() and auto.step is not None
-        assert auto.bound <= stay.bound + 0.02
+        assert auto.error_upper <= stay.error_upper + 0.02
         exact, gibbs = certify(
             learned, documents, "B", posterior="vectorizer", return_posterior=True
         )
@@ -317,9 +317,9 @@ class TestRefusals:
     def test_a_foreign_json(self):
         with pytest.raises(ValueError, match="text must be a certificate as to_json writes it"):
             read_certificate('{"a": 1}')
-        with pytest.raises(ValueError, match=r"format_version must be 4. Got 1 instead"):
-            read_certificate('{"kind": "A", "bound": 1, "format_version": 1}')
-        values = {"kind": "A", "bound": 1, "format_version": 4}
+        with pytest.raises(ValueError, match=r"format_version must be 5. Got 1 instead"):
+            read_certificate('{"kind": "A", "error_upper": 1, "format_version": 1}')
+        values = {"kind": "A", "error_upper": 1, "format_version": 5}
         with pytest.raises(ValueError, match=r"incomplete or was changed .*'delta'"):
             read_certificate(json.dumps({**values, "checksum": checksum(values)}))
 
@@ -347,14 +347,16 @@ class TestMutations:
         with monkeypatch.context() as patch:
             patch.setattr(bounds, "ln_xi", lambda n: 0.0 * n)
             loose = certify(vectorizer, documents, posterior="vectorizer")
-        with pytest.raises(ValueError, match=r"positive_bound must be .* computed from its parts"):
+        with pytest.raises(
+            ValueError, match=r"positive_error_upper must be .* computed from its parts"
+        ):
             loose.verify()
 
     def test_delta_where_a_share_of_it_is_due(self, vectorizer, documents):
         honest = certify(vectorizer, documents)
         unpaid = dataclasses.replace(honest, corrections={})
         unpaid = dataclasses.replace(unpaid, **unpaid.recompute())
-        assert unpaid.bound < honest.bound
+        assert unpaid.error_upper < honest.error_upper
         with pytest.raises(ValueError, match="corrections must be 2 for branches"):
             unpaid.verify()
 

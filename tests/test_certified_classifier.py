@@ -66,7 +66,7 @@ def on_rows():
 def test_a_pipeline_on_texts_is_certified(on_texts):
     assert on_texts.certificate_.n == 120 and on_texts.certificate_.verify()
     new, labels = texts_of(3000, 1)
-    assert 1 - on_texts.score(new, labels) <= on_texts.certificate_.bound < 0.25
+    assert 1 - on_texts.score(new, labels) <= on_texts.certificate_.error_upper < 0.25
     assert np.array_equal(on_texts.predict(new), on_texts.estimator_.predict(new))
     sets = on_texts.predict_set(new, error=0.15)
     assert np.mean([label in found for label, found in zip(labels, sets)]) >= 0.85
@@ -275,7 +275,10 @@ def test_the_best_of_many_candidates_is_corrected_for_by_sets_and_abstention():
     )
     joint = CertifiedClassifier(LogisticRegression(), simultaneous=True, random_state=0).fit(X, y)
     assert joint.certificate_.delta == joint.abstain(error=0.2).delta == pytest.approx(0.05 / 3)
-    assert min(joint.certificate_.bound, many.certificate_.bound) > one.certificate_.bound
+    assert (
+        min(joint.certificate_.error_upper, many.certificate_.error_upper)
+        > one.certificate_.error_upper
+    )
     levels = [each.set_thresholds(error=0.2)[0] for each in (joint, many, one)]
     assert max(levels[:2]) < levels[2]
     assert many.set_thresholds(error=0.2)[0] == one.set_thresholds(error=0.2, delta=0.001)[0]
@@ -324,7 +327,7 @@ def test_files_sorted_by_label_do_not_break_bounds_that_depend_on_the_order():
     assert mean_is_below((has & (proba < 0.5)).mean(axis=1), 0.3, 0.05)  # the file's order
     assigned = np.where((n_labels < 3)[:, None], has, ~has)
     micro = 2 * (has & assigned).sum() / (has.sum() + assigned.sum())
-    assert certify_predictions(has, assigned).micro_f1_bound < micro
+    assert certify_predictions(has, assigned).micro_f1_lower < micro
     texts = [f"w{i} x{i} y{i} z{i}" for i in range(400)]
     row_of = {text: row for row, text in enumerate(texts)}
 
@@ -375,7 +378,7 @@ def test_votes_of_pairs_of_classes_are_no_scores_of_classes():
     y = np.digitize(X[:, 0], [-0.5, 0.5])
     pairs = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo"))
     certified = CertifiedClassifier(pairs, random_state=0).fit(X, y)
-    assert certified.certificate_.bound < 0.2 and certified.calibration_.log_proba is None
+    assert certified.certificate_.error_upper < 0.2 and certified.calibration_.log_proba is None
     with pytest.raises(ValueError, match="gives labels alone"):
         certified.predict_set(X)
 
@@ -503,7 +506,7 @@ def violations(certified, n_runs=300):
     for seed in range(n_runs):
         rng = np.random.default_rng(seed)
         X, y = rng.random((80, 1)), rng.integers(2, size=80)
-        count += certified(X, y, seed).certificate_.bound < 0.5
+        count += certified(X, y, seed).certificate_.error_upper < 0.5
     return count
 
 
@@ -539,7 +542,7 @@ def test_every_guarantee_of_a_fitted_model_holds_as_often_as_stated():
     for seed in range(200):
         certified = CertifiedClassifier(probabilities, random_state=seed, **options)
         certified.fit(*drawn(rng, 150))
-        failed[0] += certified.certificate_.bound < wrong.mean()
+        failed[0] += certified.certificate_.error_upper < wrong.mean()
         inside = log_proba >= certified.set_thresholds(error=0.1)
         failed[1] += 1 - inside[np.arange(y.size), y].mean() > 0.1
         answered = np.exp(log_proba.max(axis=1)) >= certified.abstain(error=0.15).threshold
@@ -573,10 +576,10 @@ def test_sets_of_labels_are_certified_by_themselves(on_sets, tmp_path):
     texts, sets = labelled(400, seed=1)
     has = np.array([[label in some for label in LABELS] for some in sets])
     given = on_sets.predict_with_scores(texts)[0]
-    assert (given != has).any(axis=1).mean() < found.bound < 0.4
+    assert (given != has).any(axis=1).mean() < found.error_upper < 0.4
     assert on_sets.predict(texts)[:5] == [tuple(np.array(LABELS)[row]) for row in given[:5]]
     other = on_sets.certify(texts, sets)
-    assert other.n <= 400 and other.bound < 0.3 and other.verify(on_sets, texts, sets)
+    assert other.n <= 400 and other.error_upper < 0.3 and other.verify(on_sets, texts, sets)
     again = pacsent.load(pacsent.save(on_sets, tmp_path / "model"))
     assert again.certificate_ == found and again.targets_ == "sets"
     assert again.certificate_.verify(again, *labelled(300))
@@ -611,7 +614,7 @@ def test_sets_of_other_estimators_and_of_matrices_are_certified():
     assert certified.predict(texts[:4]).shape == (4, 3) and certified.targets_ == "indicator"
     assert certified.certificate_.verify(certified, texts, has.astype(int))
     named = CertifiedClassifier(model, random_state=0).fit(texts, sets)
-    assert named.certificate_.bound == certified.certificate_.bound
+    assert named.certificate_.error_upper == certified.certificate_.error_upper
     said = CertifiedClassifier(lambda rows: [{"joy"} for _ in rows], classes=LABELS)
     assert said.fit(texts, sets).certificate_.n_errors > 200
 

@@ -243,7 +243,7 @@ def test_the_certificate_of_a_classifier_is_verified(folder, tmp_path):
     path.write_text(json.dumps(certificate))
     assert "Verified: the bound follows from its parts" in run("verify", path)
     run("verify", path, folder / "new.tsv", folder / "model")
-    for changed in ({"bound": 0.01}, {"n": "300"}, {"n_errors": -1}, {"more": 1}):
+    for changed in ({"error_upper": 0.01}, {"n": "300"}, {"n_errors": -1}, {"more": 1}):
         path.write_text(json.dumps(certificate | changed))
         message = messages("verify", path)
         assert message.startswith("Error: ") and message.count("\n") == 1

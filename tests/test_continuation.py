@@ -75,7 +75,7 @@ class TestMeasuring:
         kept = unpack_losses(certificate.losses)
         assert (kept >= measured.losses - 1e-12).all()
         assert (kept - measured.losses).max() <= 1 / 65_535
-        assert certificate.bound == betting(kept, 0.05)
+        assert certificate.error_upper == betting(kept, 0.05)
         assert certificate.n == kept.size == measured.rows.size
 
     def test_the_rule_does_not_depend_on_the_certified_documents(self, vectorizer, documents, case):
@@ -97,7 +97,7 @@ class TestMeasuring:
         assert case[0].empirical_risk < case[0].shuffled_risk - 0.05
         ids = np.random.default_rng(0).permutation(documents.ids % 5)  # few of the words
         mixed = certify_encoder(vectorizer, documents._replace(ids=ids), random_state=0)
-        assert mixed.bound < case[0].bound and mixed.bound > mixed.shuffled_risk
+        assert mixed.error_upper < case[0].error_upper and mixed.error_upper > mixed.shuffled_risk
         assert abs(mixed.empirical_risk - mixed.shuffled_risk) < 0.01
 
     def test_a_method_that_learns_is_fitted_on_documents_set_aside(self, language, documents):
@@ -115,11 +115,11 @@ class TestChoices:
     def test_candidates_tried_elsewhere_are_corrected_for(self, vectorizer, documents):
         alone = certify_encoder(vectorizer, documents, random_state=0)
         paid = certify_encoder(vectorizer, documents, random_state=0, n_candidates=100)
-        assert paid.bound == betting(unpack_losses(paid.losses), 0.05 / 100)
-        assert paid.bound > alone.bound and paid.verify()
+        assert paid.error_upper == betting(unpack_losses(paid.losses), 0.05 / 100)
+        assert paid.error_upper > alone.error_upper and paid.verify()
         assert "a union bound over 100 alternatives (100 candidates)" in str(paid)
-        unpaid = dataclasses.replace(paid, bound=alone.bound)
-        with pytest.raises(ValueError, match=r"bound must be .* computed from its parts"):
+        unpaid = dataclasses.replace(paid, error_upper=alone.error_upper)
+        with pytest.raises(ValueError, match=r"error_upper must be .* computed from its parts"):
             unpaid.verify()
 
     @pytest.mark.slow
@@ -189,7 +189,7 @@ class TestDuplicatesAndRefusals:
         certificate = certify_encoder(vectorizer, one, random_state=0, split=0.0)
         assert "No guarantee: " in str(certificate) and "are too few" in str(certificate)
         assert (certificate.n, certificate.n_duplicates) == (1, 999)
-        assert certificate.bound > 0.5
+        assert certificate.error_upper > 0.5
         assert "999 documents repeat the known words of an earlier one" in str(certificate)
         assert certificate.verify(one, vectorizer)
 
@@ -217,7 +217,7 @@ class TestDuplicatesAndRefusals:
         twice = documents.take(np.concatenate([np.arange(600), np.arange(0, 600, 2)]))
         once = kind(vectorizer, documents, random_state=0)
         again = kind(vectorizer, twice, random_state=0)
-        assert (again.n_duplicates, again.n, again.bound) == (300, once.n, once.bound)
+        assert (again.n_duplicates, again.n, again.error_upper) == (300, once.n, once.error_upper)
         assert "Provenance: UNKNOWN" in str(again)
 
     def test_other_case_and_unknown_words_make_no_other_text(self, toy_word_vectors):
@@ -244,7 +244,7 @@ class TestVerify:
             "No measure of quality: other texts and other vectors have other baselines. Given the "
             "first 80 % of a new, similar document, its vector tells words from the rest of that "
             "document apart from random words. With 95 % confidence the average error is at most "
-            f"{percent(certificate.bound)} (guessing: 50 %; these documents with their words "
+            f"{percent(certificate.error_upper)} (guessing: 50 %; these documents with their words "
             f"shuffled among them: {percent(certificate.shuffled_risk)})."
         )
         assert "their count in the training text of the vectors, to the power 0.75" in sentence

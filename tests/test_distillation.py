@@ -112,7 +112,7 @@ def test_a_student_points_where_its_teacher_points(student, texts):
     cosines = (own * vectors).sum(1) / np.linalg.norm(vectors, axis=1)
     assert cosines.mean() > 0.93
     assert_allclose(np.linalg.norm(own, axis=1), 1, atol=1e-5)
-    assert certificate_of(student).cosine_bound < cosines.mean()
+    assert certificate_of(student).cosine_lower < cosines.mean()
 
 
 def test_a_student_reads_unknown_words_by_their_subwords(texts):
@@ -211,14 +211,14 @@ def test_the_certificate_follows_from_its_parts(texts):
     assert certificate.verify()
     again = read_certificate(certificate.to_json())
     assert isinstance(again, FidelityCertificate) and again == certificate
-    for name, value in {"bound": 0.0, "n": 3}.items():
+    for name, value in {"error_upper": 0.0, "n": 3}.items():
         with pytest.raises(ValueError, match=name):
             dataclasses.replace(certificate, **{name: value}).verify()
     assert "average cosine to the teacher is at least 0." in certificate.summary()
     rows = np.eye(11)
     assert measure_fidelity(rows, 3 * rows).mean_cosine == 1
     opposite = measure_fidelity(rows, -rows)
-    assert opposite.mean_cosine == -1 and opposite.cosine_bound == -1
+    assert opposite.mean_cosine == -1 and opposite.cosine_lower == -1
 
 
 def test_the_certificate_keeps_its_guarantee_and_the_plain_mean_does_not(rng):
@@ -232,7 +232,7 @@ def test_the_certificate_keeps_its_guarantee_and_the_plain_mean_does_not(rng):
     x, y = (m / np.linalg.norm(m, axis=1, keepdims=True) for m in draw(200_000))
     true_cosine = (x * y).sum(1).mean()
     result = [measure_fidelity(*draw(80), delta=0.2) for _ in range(200)]
-    assert np.mean([each.cosine_bound > true_cosine for each in result]) <= 0.2 + 0.06
+    assert np.mean([each.cosine_lower > true_cosine for each in result]) <= 0.2 + 0.06
     assert np.mean([each.mean_cosine > true_cosine for each in result]) > 0.3
 
 
@@ -256,7 +256,7 @@ def test_the_command_distils_from_vectors_alone(tmp_path, texts):
     assert done.exit_code == 0, done.output
     certificate = json.loads(done.stdout)["certificate"]
     assert certificate["kind"] == "fidelity"
-    assert certificate_of(load(tmp_path / "m")).bound == certificate["bound"]
+    assert certificate_of(load(tmp_path / "m")).error_upper == certificate["error_upper"]
 
 
 def test_agreement_is_certified_and_copies_count_once():
@@ -268,7 +268,7 @@ def test_agreement_is_certified_and_copies_count_once():
     result = certify_agreement(answering(), answering("text 3", "text 4"), [*texts, *texts])
     assert (result.n, result.n_errors, result.n_duplicates) == (100, 2, 100)
     # the chance of at most 2 different answers of 100 is delta at the bound
-    p = result.bound
+    p = result.error_upper
     tail = sum(math.comb(100, k) * p**k * (1 - p) ** (100 - k) for k in range(3))
     assert tail == pytest.approx(0.05, abs=1e-6) and result.verify()
     assert "at least 0.938" in result.summary()

@@ -153,8 +153,8 @@ def test_comparisons_hold_on_both_sides_and_many_that_are_not_paid_for_are_notic
         rng, count = np.random.default_rng(6), 0
         for _ in range(REPLICATES):
             only_a, only_b, _ = rng.multinomial(n, [a_only, b_only, 1 - a_only - b_only])
-            low, high = Comparison(n, int(only_a), int(only_b), delta).bounds
-            count += not low <= a_only - b_only <= high
+            made = Comparison(n, int(only_a), int(only_b), delta)
+            count += not made.difference_lower <= a_only - b_only <= made.difference_upper
         return count
 
     assert violations(DELTA) <= allowed()

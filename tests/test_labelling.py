@@ -78,15 +78,15 @@ def test_the_bound_by_a_second_route():
         made = certify_stream(losses[:n_judged], n_taught=n_taught)
         assert (made.n, made.n_errors) == (n, np.count_nonzero(losses[:n]))
         # one of eight models, each judged three times
-        assert stats.binom.cdf(made.n_errors, n, made.bound) == pytest.approx(0.05 / 24)
-        bounds.append(made.bound)
+        assert stats.binom.cdf(made.n_errors, n, made.error_upper) == pytest.approx(0.05 / 24)
+        bounds.append(made.error_upper)
     # sixteen models that may be looked at after every label had these
     assert (np.array(bounds) < [0.309, 0.232, 0.186, 0.160]).all()
     assert certify_stream(losses[:94], n_taught=100) is None  # planned for 95
     assert certify_stream(losses, n_taught=30, judging=0.75).n == int(1.9 * 90)
     again = read_certificate(made.to_json())
     assert isinstance(again, AnytimeCertificate) and again == made
-    with pytest.raises(ValueError, match="bound must be"):
+    with pytest.raises(ValueError, match="error_upper must be"):
         dataclasses.replace(made, corrections={"models": 8}).verify()
 
 
@@ -251,7 +251,7 @@ def test_the_end_of_labelling_writes_the_table_the_model_and_the_certificate(tab
     assert rows[0] == "id,text,label,stream" and len(rows) == len(TEXTS) + 1
     assert sum(row.endswith((",judge", ",teach")) for row in rows) == 60
     certificate = read_certificate((folder / "certificate.json").read_text())
-    assert certificate.bound == status["certified_error"] and certificate.n_taught == 25
+    assert certificate.error_upper == status["certified_error"] and certificate.n_taught == 25
     assert load(folder / "model").predict(["lovely sunrise"]).tolist() == ["up"]
 
 

@@ -231,14 +231,14 @@ def test_all_bounds_of_the_certificate_hold_together():
         given = proba >= 0.5
         found = certify_predictions(has, given, delta=0.2, random_state=seed)
         broken += (
-            found.bound < exact
-            or (np.array(list(found.label_bounds.values())) < errors).any()
-            or (np.array(list(found.label_f1_bounds.values())) > f1).any()
-            or found.micro_f1_bound > micro
-            or found.macro_f1_bound > f1.mean()
+            found.error_upper < exact
+            or (np.array(list(found.label_error_upper.values())) < errors).any()
+            or (np.array(list(found.label_f1_lower.values())) > f1).any()
+            or found.micro_f1_lower > micro
+            or found.macro_f1_lower > f1.mean()
         )
         naive += measured(has, given)[3] > micro
-        assert 0.1 < found.micro_f1_bound < f1_score(has, given, average="micro")
+        assert 0.1 < found.micro_f1_lower < f1_score(has, given, average="micro")
     assert broken <= 20
     assert naive > 30
 
@@ -254,4 +254,4 @@ def test_the_certificate_is_verified_kept_and_refused_when_edited():
     with pytest.raises(ValueError, match="matches"):
         MultilabelCertificate.from_dict({**values, "matches": better}).verify()
     wider = certify_predictions(has, proba >= 0.5, n_candidates=10, random_state=0)
-    assert wider.bound > found.bound and wider.micro_f1_bound < found.micro_f1_bound
+    assert wider.error_upper > found.error_upper and wider.micro_f1_lower < found.micro_f1_lower

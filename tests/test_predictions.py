@@ -41,19 +41,26 @@ def test_numbers_by_hand():
     found = certify_predictions(labels, answers, recall="all", precision=["yes"], delta=0.06)
     assert (found.n, found.n_errors, found.error) == (100, 7, 0.07)
     assert found.class_counts == {"no": [40, 2], "yes": [60, 5]}
-    assert found.answer_counts == {"yes": [57, 2]}
-    assert found.bound == binomial.upper_limit(7, 100, 0.03)  # half of delta
-    assert found.class_bounds["no"] == binomial.upper_limit(2, 40, 0.01)  # a third of the rest
-    assert found.answer_bounds["yes"] == binomial.upper_limit(2, 57, 0.01)
-    assert found.balanced_bound == pytest.approx(sum(found.class_bounds.values()) / 2)
+    assert found.prediction_counts == {"yes": [57, 2]}
+    assert found.error_upper == binomial.upper_limit(7, 100, 0.03)  # half of delta
+    assert found.class_error_upper["no"] == binomial.upper_limit(2, 40, 0.01)  # a third of the rest
+    assert found.prediction_error_upper["yes"] == binomial.upper_limit(2, 57, 0.01)
+    assert found.balanced_error_upper == pytest.approx(sum(found.class_error_upper.values()) / 2)
     alone = certify_predictions(labels, answers, delta=0.06)
-    assert alone.bound == binomial.upper_limit(7, 100, 0.06)
-    assert certify_predictions(labels, answers, recall=["no"]).balanced_bound is None
+    assert alone.error_upper == binomial.upper_limit(7, 100, 0.06)
+    assert certify_predictions(labels, answers, recall=["no"]).balanced_error_upper is None
     assert "(7 of 100 given texts were wrong: 0.0700; always answering yes: 0.4000)" in str(alone)
     several = certify_predictions(labels, answers, n_candidates=5)
-    assert several.bound == binomial.upper_limit(7, 100, 0.01)
-    assert certify_predictions(["a"], ["a"]).bound == pytest.approx(0.95)  # one row says little
-    assert certify_predictions(["a"], ["b"], classes=["a", "b"]).bound == 1.0
+    assert several.error_upper == binomial.upper_limit(7, 100, 0.01)
+    one_row = certify_predictions(["a"], ["a"])
+    assert one_row.error_upper == pytest.approx(0.95)
+    assert certify_predictions(["a"], ["b"], classes=["a", "b"]).error_upper == 1.0
+
+
+def test_of_two_most_frequent_classes_the_first_is_the_baseline():
+    for seed in range(5):
+        made = certify_predictions(["yes", "no"] * 20, ["yes"] * 40, random_state=seed)
+        assert made.guess_counts == {"no": [40, 20]}
 
 
 def test_changed_numbers_are_refused():
@@ -65,11 +72,12 @@ def test_changed_numbers_are_refused():
     for changes in (
         {"class_counts": larger, **joint_bounds({**vars(found), "class_counts": larger}, 0.05)},
         *({"class_counts": counts} for counts in ({"yes": [100, 1, 2]}, {"yes": [1, 2]}, [])),
-        *({name: None} for name in ("balanced_bound", "class_bounds", "answer_bounds")),
+        *({f"{name}_error_upper": None} for name in ("balanced", "class", "prediction")),
         {"provenance": 3},
-        {"answer_counts": {"yes": [90, 1]}},
-        {"answer_bounds": {"yes": 0.01}},
-        {"answer_counts": {}, "answer_bounds": {}},  # the others would have had more of delta
+        {"prediction_counts": {"yes": [90, 1]}},
+        {"prediction_error_upper": {"yes": 0.01}},
+        # the others would have had more of delta
+        {"prediction_counts": {}, "prediction_error_upper": {}},
         *({"scope": scope} for scope in ("everything", "groups")),
         {"guess_counts": {"yes": [300, 2]}},
         {"batch_size": 100},
@@ -115,10 +123,10 @@ def test_duplicates_do_not_make_a_bound_smaller():
     changed = [text.replace(text.split()[3], "other", 1) for text in texts]
     twice = certify_predictions(named(labels) * 2, named(answers) * 2, texts=texts + changed)
     assert (once.n, twice.n, twice.n_duplicates) == (80, 80, 80)
-    assert twice.bound == once.bound
+    assert twice.error_upper == once.error_upper
     assert "80 further texts repeat one of the 80" in str(twice)
     blind = certify_predictions(named(labels) * 2, named(answers) * 2)
-    assert blind.bound < once.bound and "duplicates were not looked for" in str(blind)
+    assert blind.error_upper < once.error_upper and "duplicates were not looked for" in str(blind)
 
 
 def test_one_of_the_texts_that_repeat_each_other_is_counted_drawn_by_the_seed():
@@ -152,8 +160,8 @@ def test_bounds_for_new_groups_hold_and_those_of_texts_do_not():
         given = {"classes": ["no", "yes"], "delta": DELTA, "random_state": 0}
         found = certify_predictions(["yes"] * 250, answers, groups=groups, **given)
         assert (found.scope, found.n) == ("groups", 25)
-        of_groups += found.bound < 0.2
-        of_texts += certify_predictions(["yes"] * 250, answers, **given).bound < 0.2
+        of_groups += found.error_upper < 0.2
+        of_texts += certify_predictions(["yes"] * 250, answers, **given).error_upper < 0.2
     assert ErrorCertificate.from_json(found.to_json()) == found and found.verify()
     assert "certified</td>" in found._repr_html_()
     assert of_groups <= allowed()
@@ -182,10 +190,10 @@ def test_all_bounds_hold_together_and_would_not_at_delta_each():
         labels, answers = drawn(rng, 120, errors, p)
         given = {"recall": "all", "precision": "all", "delta": DELTA, "classes": [0, 1, 2]}
         found = certify_predictions(labels, answers, **given)
-        bounds = [*found.class_bounds.values(), *found.answer_bounds.values()]
-        broken = np.array([*bounds, found.bound, found.balanced_bound])
+        bounds = [*found.class_error_upper.values(), *found.prediction_error_upper.values()]
+        broken = np.array([*bounds, found.error_upper, found.balanced_error_upper])
         together += (broken < [*truth, (p * errors).sum(), errors.mean()]).any()
-        counts = *found.class_counts.values(), *found.answer_counts.values()
+        counts = *found.class_counts.values(), *found.prediction_counts.values()
         each += any(binomial.upper_limit(k, n, DELTA) < t for (n, k), t in zip(counts, truth))
     assert together <= allowed()
     assert each > allowed()  # the negative control: delta for each of them
@@ -207,8 +215,8 @@ def test_the_bound_of_a_batch_is_exact_smaller_than_that_of_new_texts_and_holds(
         given = {"classes": ["no", "yes"], "delta": DELTA}
         found = certify_predictions(["yes"] * 100, answers, batch_size=400, **given)
         of_new_texts = certify_predictions(["yes"] * 100, answers, **given)
-        assert found.error <= found.bound < of_new_texts.bound
-        broken += found.bound < 0.2
+        assert found.error <= found.error_upper < of_new_texts.error_upper
+        broken += found.error_upper < 0.2
         too_small += binomial.batch_limit(int(wrong.sum()), 100, 120, DELTA) < 0.2
     assert broken <= allowed() < too_small
     assert found.verify() and "on this batch of 400 texts" in found.summary()
@@ -233,7 +241,7 @@ def test_a_table_is_certified_in_the_shell(table, tmp_path):
     found = run(table, *options, "-o", out, "--json", "--quiet")
     assert found.exit_code == 0, found.output
     certificate = ErrorCertificate.from_json(found.stdout)
-    assert certificate.verify() and set(certificate.class_bounds) == set(CLASSES)
+    assert certificate.verify() and set(certificate.class_error_upper) == set(CLASSES)
     assert json.loads(out.read_text()) == json.loads(found.stdout)
     assert run(table, "--prediction-column", "answer", "-o", out).exit_code == 1  # it exists
     same = run(table, "--prediction-column", "label")

@@ -66,7 +66,7 @@ def test_equal_classifiers_are_called_different_no_more_often_than_allowed():
     assert one_sided > allowed(2000)  # the side chosen after looking
     draws = rng.multinomial(200, [0.12, 0.05, 0.83], 300).tolist()  # they differ
     n_by_test = sum(binomial.mcnemar(a, b) <= 0.05 for a, b, _ in draws)
-    n_by_interval = sum(Comparison(200, a, b, 0.05).bounds[0] > 0 for a, b, _ in draws)
+    n_by_interval = sum(Comparison(200, a, b, 0.05).difference_lower > 0 for a, b, _ in draws)
     assert n_by_test >= n_by_interval > 0.9 * n_by_test > 90
 
 

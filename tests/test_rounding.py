@@ -9,8 +9,8 @@ import numpy as np
 import pacsent
 from pacsent.maths.rounding import percent, rounded_down, rounded_up
 
-# a replacement field that names a bound and has a format of its own: {found.bound:.4f}
-PLAIN = re.compile(r"\{[^{}]*(bound|promised|guarante|upper_limit)[^{}()]*:[^{}'\" ]*\.\d+[fge%]\}")
+# a replacement field that names a bound and has a format of its own: {found.error_upper:.4f}
+PLAIN = re.compile(r"\{[^{}]*(bound|promised|guarante|upper|lower)[^{}()]*:[^{}'\" ]*\.\d+[fge%]\}")
 
 
 def test_rounded_outwards():
@@ -34,7 +34,7 @@ def test_no_bound_is_printed_to_nearest():
 
 
 def test_the_search_finds_what_it_is_for():
-    assert PLAIN.search('f"{c.risk_bound:.4f}"')
+    assert PLAIN.search('f"{c.risk_bound:.4f}"') and PLAIN.search('f"{c.error_upper:.4f}"')
     assert PLAIN.search("f\"{made[key]['promised']:.3f}\"")
     assert PLAIN.search('f"{100 * bound:.1f}"')
     assert not PLAIN.search('f"{rounded_up(bound)}, error {error:.4f}"')

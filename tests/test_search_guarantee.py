@@ -33,7 +33,7 @@ def test_the_certificate_is_the_exact_binomial_bound(books):
     hits = index.search(queries, k=5)
     missed = sum(a not in [h.id for h in some] for a, some in zip(answers, hits))
     assert (found.n, found.n_errors) == (len(queries), missed)
-    assert found.bound == upper_limit(missed, len(queries), 0.05)
+    assert found.error_upper == upper_limit(missed, len(queries), 0.05)
     assert found.verify() and "is among the first 5" in str(found)
 
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_guaranteed_is_refused(books):
     with pytest.raises(ValueError, match=r"numbers of texts in the index. Got 100000"):
         index.certify(["a"], [100_000])
     with pytest.raises(ValueError, match="n_errors must be at most 3"):
-        SearchCertificate(bound=1.0, delta=0.05, n=3, n_errors=4).verify()
+        SearchCertificate(error_upper=1.0, delta=0.05, n=3, n_errors=4).verify()
     unknown = ["zzq" + i * "q" for i in range(100)]
     index.certify([*queries[:200], *unknown], answers[:200] + [0] * 100)
     with pytest.raises(ValueError, match="100 of 300 queries cannot find"):

@@ -174,7 +174,7 @@ def test_search_and_certificates(client, vectorizer, classifier):
     assert [c["about"] for c in certificates] == ["encoder", "classifier"]
     assert "Average" in certificates[0]["subject"] and "no, yes" in certificates[1]["subject"]
     assert all("confidence" in c["in_words"] for c in certificates)
-    forged = dataclasses.replace(classifier.certificate_, bound=1e-6)
+    forged = dataclasses.replace(classifier.certificate_, error_upper=1e-6)
     with pytest.raises(ValueError, match="computed from its parts"):
         ServedModel("english", vectorizer, certificates=[forged])
 

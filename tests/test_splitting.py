@@ -164,7 +164,7 @@ def test_every_text_twice_does_not_break_the_bound(how):
         assert found.n == 24 and found.n_duplicates == 24
         assert "24 further texts repeat" in str(found)
         assert model.calibration_.labels.size == 24
-        broken += np.mean(model.predict(new) != expected) > found.bound
+        broken += np.mean(model.predict(new) != expected) > found.error_upper
         # the negative control: rows drawn one by one, as if they were independent
         order = rng.permutation(120)
         held, rest = order[:48], order[48:]
@@ -198,7 +198,7 @@ def test_a_guarantee_for_new_groups_and_one_that_is_not():
     same = certify(texts, labels, 0, 0.4).certificate_
     assert (new_groups.scope, new_groups.n) == ("groups", 16)
     assert "texts of new groups" in new_groups.summary()
-    assert same.bound < 0.1 < 0.4 < new_groups.bound
+    assert same.error_upper < 0.1 < 0.4 < new_groups.error_upper
     assert new_groups.verify(model, texts, labels, groups=groups)
     assert model.calibration_.labels.size == 16  # one text of each group
     # 10 of 20 groups would be enough, 4 are not: texts of all groups are held out
@@ -238,7 +238,9 @@ def test_what_is_not_the_certified_model_or_text_is_refused(fitted):
     nudged = copy.deepcopy(model)
     nudged.estimator_.intercept_ = nudged.estimator_.intercept_ * (1 + 1e-9)
     other = certify(texts, labels, 4)
-    fewer = dataclasses.replace(certificate, n_errors=0, bound=upper_limit(0, certificate.n, 0.05))
+    fewer = dataclasses.replace(
+        certificate, n_errors=0, error_upper=upper_limit(0, certificate.n, 0.05)
+    )
     assert fewer.verify()  # it is not impossible by itself
     for stated, given, message in (
         (certificate, (negated, texts, labels), "The (predictions|model) must be what was cert"),

@@ -158,7 +158,7 @@ def test_a_normalisation_can_be_given_again_also_to_files_of_other_programs(tmp_
 def test_a_certificate_in_a_folder_is_verified_when_it_is_opened(tmp_path):
     def lower_bound(description):
         described = json.loads(description.tobytes())
-        bound = next(name for name in described["certificate"] if name.endswith("bound"))
+        bound = next(name for name in described["certificate"] if name.endswith("_upper"))
         described["certificate"][bound] = 1e-6
         return np.frombuffer(json.dumps(described).encode(), np.uint8)
 

@@ -73,8 +73,10 @@ def made():
     vectors = rng.normal(size=(150, 4))
     found["fidelity"] = measure_fidelity(vectors, vectors + rng.normal(size=(150, 4)) / 4)
     bound = upper_limit(12, 150, 0.05)
-    found["agreement"] = AgreementCertificate(bound=bound, delta=0.05, n=150, n_errors=12)
-    found["search"] = SearchCertificate(bound=bound, delta=0.05, n=150, n_errors=12, n_texts=900)
+    found["agreement"] = AgreementCertificate(error_upper=bound, delta=0.05, n=150, n_errors=12)
+    found["search"] = SearchCertificate(
+        error_upper=bound, delta=0.05, n=150, n_errors=12, n_texts=900
+    )
     return texts, encoder, found
 
 
@@ -170,7 +172,7 @@ def test_a_forged_checksum_does_not_make_an_impossible_certificate_possible(made
     values.pop("checksum")
     forged = {**values, "delta": 0.025}
     assert forged["format_version"] == FORMAT
-    with pytest.raises(ValueError, match=r"c\.json: bound must be"):
+    with pytest.raises(ValueError, match=r"c\.json: error_upper must be"):
         read_certificate(json.dumps({**forged, "checksum": checksum(forged)}), "c.json")
 
 

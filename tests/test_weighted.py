@@ -114,7 +114,7 @@ def test_lam_changes_lengths_and_variances_but_no_direction(words, texts, name):
 
 
 def test_only_vectors_in_the_coordinates_of_the_words_are_certified(words, texts):
-    assert 0 < certify_encoder(make_encoder("SIF", words), texts * 5).bound <= 1
+    assert 0 < certify_encoder(make_encoder("SIF", words), texts * 5).error_upper <= 1
     for name in ("SIF-sum", "concat"):
         with pytest.raises(ValueError, match="must be in the coordinates of the word table"):
             certify_encoder(make_encoder(name, words), texts)

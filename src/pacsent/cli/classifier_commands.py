@@ -149,9 +149,8 @@ def compare(a, b, data, as_json, **options):
     texts, labels, _ = inputs.read_labelled(data, options, first)
     del options["quiet"]
     result = compare(first, second, texts, labels, **options)
-    low, high = result.bounds
-    numbers = {"n": result.n, "difference": result.difference, "low": low, "high": high}
-    show({**numbers, "delta": result.delta}, str(result), as_json)
+    names = ("n", "difference", "difference_lower", "difference_upper", "delta")
+    show({name: getattr(result, name) for name in names}, str(result), as_json)
 
 
 @cli.command()

@@ -26,7 +26,7 @@ from pacsent.maths.means import betting
 from pacsent.maths.rounding import rounded_up
 from pacsent.text.pages import render
 
-FORMAT = 4
+FORMAT = 5
 _LOSS_STEPS = 65_535  # a kept loss is a multiple of 1/65535, rounded up
 # What a number of a certificate may be, by the name of its field.
 _PROBABILITY = (lambda x: 0 < x < 1, "strictly between 0 and 1")
@@ -42,8 +42,9 @@ RANGES: dict[str, tuple[Any, str]] = {
         ("n n_documents n_dims n_neighbours n_hits", _POSITIVE_COUNT),
         ("n_left_out n_overlapping n_duplicates n_held_out n_errors n_repeated_errors", _COUNT),
         ("random_state n_groups seed n_collection n_texts n_taught", _COUNT),
-        ("bound empirical_risk positive_bound noise_risk step balanced_bound", _FRACTION),
-        ("calibration_size shuffled_risk micro_f1_bound macro_f1_bound", _FRACTION),
+        ("error_upper positive_error_upper balanced_error_upper", _FRACTION),
+        ("empirical_risk shuffled_risk noise_risk step", _FRACTION),
+        ("calibration_size micro_f1_lower macro_f1_lower", _FRACTION),
         ("kl noise_margin shift_norm held_out_risk constant_risk", _NONNEGATIVE),
         ("mean_square mean_fourth largest_square", _NONNEGATIVE),
         ("lam prior_variance", _POSITIVE),
@@ -75,8 +76,8 @@ class Certificate(ABC):
 
     Attributes
     ----------
-    bound : float
-        With probability 1 - delta the risk is at most this.
+    error_upper : float
+        With probability 1 - delta the error, of which the class says what it is, is at most this.
     delta : float
         Probability that the guarantee fails.
     n : int
@@ -93,8 +94,8 @@ class Certificate(ABC):
     --------
     >>> from pacsent.guarantees import ErrorCertificate
     >>> from pacsent.maths.binomial import upper_limit
-    >>> bound = upper_limit(20, 200, 0.05)
-    >>> certificate = ErrorCertificate(bound=bound, delta=0.05, n=200, n_errors=20)
+    >>> error_upper = upper_limit(20, 200, 0.05)
+    >>> certificate = ErrorCertificate(error_upper=error_upper, delta=0.05, n=200, n_errors=20)
     >>> certificate.verify()
     Verified: the bound follows from its parts. Not checked: n_duplicates, ...
     >>> ErrorCertificate.from_json(certificate.to_json()) == certificate
@@ -108,7 +109,7 @@ class Certificate(ABC):
     unbounded: ClassVar[tuple[str, ...]] = ()  # fields that may exceed 1, unlike most risks
     needs_texts: ClassVar[tuple[str, ...]] = ()  # fields that cannot be checked without the texts
 
-    bound: float
+    error_upper: float
     delta: float
     n: int
     corrections: dict = field(default_factory=dict)
@@ -147,7 +148,7 @@ class Certificate(ABC):
     @classmethod
     def from_parts(cls, **parts: Any) -> Self:
         """A certificate whose bounds are computed from its parts."""
-        draft = cls(**{"bound": math.nan, **parts})
+        draft = cls(**{"error_upper": math.nan, **parts})
         return replace(draft, **draft.recompute())
 
     def verify(self) -> Verified:
@@ -280,13 +281,13 @@ class Certificate(ABC):
     def _repr_html_(self) -> str:
         bars = [
             ("observed", self.observed, f"{self.observed:.4f}"),
-            ("certified", self.bound, rounded_up(self.bound)),
+            ("certified", self.error_upper, rounded_up(self.error_upper)),
         ]
         return render(
             "certificate.html",
             sentence=self.summary(),
             bars=bars,
-            longest=max(self.observed, self.bound) or 1.0,
+            longest=max(self.observed, self.error_upper) or 1.0,
             rows=self.rows(),
         )
 
@@ -310,7 +311,7 @@ class CountCertificate(Certificate):
         return self.n_errors / self.n
 
     def recompute(self) -> dict[str, Any]:
-        return {"bound": upper_limit(self.n_errors, self.n, self.delta_each)}
+        return {"error_upper": upper_limit(self.n_errors, self.n, self.delta_each)}
 
     def _check(self) -> None:
         if self.n_errors > self.n:
@@ -335,7 +336,7 @@ class MeanCertificate(Certificate):
         return float(unpack_losses(self.losses).mean())
 
     def recompute(self) -> dict[str, Any]:
-        return {"bound": float(betting(unpack_losses(self.losses), self.delta_each))}
+        return {"error_upper": float(betting(unpack_losses(self.losses), self.delta_each))}
 
     def _check(self) -> None:
         size = unpack_losses(self.losses).size
@@ -387,16 +388,16 @@ def read_certificate(text: str, name: str = "text", *, verify: bool = True) -> C
     module of `pacsent.paper` that makes them is imported.
 
     >>> from pacsent.guarantees import ErrorCertificate
-    >>> written = ErrorCertificate(bound=0.5, delta=0.05, n=40, n_errors=0).to_json()
+    >>> written = ErrorCertificate(error_upper=0.5, delta=0.05, n=40, n_errors=0).to_json()
     >>> read_certificate(written, "certificate.json")
     Traceback (most recent call last):
-    ValueError: certificate.json: bound must be 0.07..., computed from its parts. Got 0.5 ...
+    ValueError: certificate.json: error_upper must be 0.07..., computed from its parts. Got 0.5 ...
     """
     try:
         values = json.loads(text)
     except (ValueError, RecursionError):
         values = None
-    if not isinstance(values, dict) or not {"kind", "bound", "format_version"} <= set(values):
+    if not isinstance(values, dict) or not {"kind", "format_version"} <= set(values):
         raise ValueError(
             f"{name} must be a certificate as to_json writes it. Got something else instead. Give "
             "the file that `pacsent certify -o` or to_json wrote."

@@ -87,7 +87,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     >>> certified = CertifiedClassifier(model, random_state=0).fit(texts, ["up", "down"] * 99)
     >>> certified.predict(["so good", "so bad"]).tolist()
     ['up', 'down']
-    >>> certified.certificate_.n, round(certified.certificate_.bound, 3)
+    >>> certified.certificate_.n, round(certified.certificate_.error_upper, 3)
     (79, 0.037)
     >>> certified.predict_set(["so good"], error=0.1)
     [['up']]

@@ -138,7 +138,7 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
             "No measure of quality: other texts and other vectors have other baselines. Given the "
             f"first {100 * READ:g} % of a new, similar document, its vector tells words from the "
             f"rest of that document apart from random words. With {self.confidence} confidence the "
-            f"average error is at most {percent(self.bound)} (guessing: "
+            f"average error is at most {percent(self.error_upper)} (guessing: "
             f"{100 * self.trivial_value:g} %; these documents with their words shuffled among "
             f"them: {percent(self.shuffled_risk)})."
         )
@@ -193,7 +193,7 @@ def certify_encoder(
     >>> language = Language(SETTINGS["topics"])
     >>> texts, _ = language.draw(np.random.default_rng(0), np.tile(np.arange(60), 10))
     >>> certificate = certify_encoder(make_encoder("PB-L2", language.words), texts, random_state=0)
-    >>> certificate.bound < 0.5 and bool(certificate.verify())
+    >>> certificate.error_upper < 0.5 and bool(certificate.verify())
     True
     """
     options = CertifyOptions(

@@ -31,10 +31,10 @@ LOOKS = (0.95, 1.35, 1.9)
 class AgreementCertificate(CountCertificate):
     """A lower bound on how often two classifiers agree.
 
-    The `bound` is one on the fraction of new texts to which they give different answers, as they
-    did to `n_errors` of the n texts.
+    `error_upper` bounds the fraction of new texts to which they give different answers, as they did
+    to `n_errors` of the n texts.
 
-    >>> round(AgreementCertificate.from_parts(delta=0.05, n=10, n_errors=0).agreement_bound, 2)
+    >>> round(AgreementCertificate.from_parts(delta=0.05, n=10, n_errors=0).agreement_lower, 2)
     0.74
     """
 
@@ -49,14 +49,14 @@ class AgreementCertificate(CountCertificate):
     seed: int | None = None  # draws one text of each near-duplicate cluster
 
     @property
-    def agreement_bound(self) -> float:
+    def agreement_lower(self) -> float:
         """With probability 1 - delta they agree on at least this fraction of new texts."""
-        return 1.0 - self.bound
+        return 1.0 - self.error_upper
 
     def summary(self) -> str:
         return (
             f"With {self.confidence} confidence, on new texts from the same distribution both "
-            f"classifiers give the same answer in at least {rounded_down(self.agreement_bound)} of "
+            f"classifiers give the same answer in at least {rounded_down(self.agreement_lower)} of "
             f"the cases (different answers to {self.n_errors:,} of {self.n:,} texts)."
         )
 
@@ -94,7 +94,7 @@ def certify_agreement(
     >>> a, b = (TextClassifier(None, ngrams=n).fit(texts, labels) for n in ((1, 1), (1, 2)))
     >>> words = "cat sun tea sea fox pot bow hat car map".split()
     >>> certificate = certify_agreement(a, b, [f"good {word}" for word in words])
-    >>> round(certificate.agreement_bound, 2)
+    >>> round(certificate.agreement_lower, 2)
     0.74
     """
     check_probability("delta", delta)
@@ -131,7 +131,7 @@ class SearchCertificate(CountCertificate):
 
     It was not for `n_errors` of n queries among the first `n_hits` of `n_texts` texts.
 
-    >>> round(SearchCertificate.from_parts(delta=0.05, n=100, n_errors=5).bound, 3)
+    >>> round(SearchCertificate.from_parts(delta=0.05, n=100, n_errors=5).error_upper, 3)
     0.102
     """
 
@@ -150,15 +150,15 @@ class SearchCertificate(CountCertificate):
     def summary(self) -> str:
         return (
             f"With {self.confidence} confidence, for at least "
-            f"{rounded_down(100 * (1 - self.bound), 3)} % of new queries like these the right text "
-            f"is among the first {self.n_hits:,} ({self.n - self.n_errors:,} of {self.n:,} queries "
-            f"found it: {100 * (1 - self.n_errors / self.n):.2f} %)."
+            f"{rounded_down(100 * (1 - self.error_upper), 3)} % of new queries like these the "
+            f"right text is among the first {self.n_hits:,} ({self.n - self.n_errors:,} of "
+            f"{self.n:,} queries found it: {100 * (1 - self.n_errors / self.n):.2f} %)."
         )
 
     def details(self) -> list[tuple[str, str]]:
         return [
             ("Index", f"{self.n_texts:,} texts."),
-            ("Bound", f"misses at most {rounded_up(self.bound)} (Clopper-Pearson)."),
+            ("Bound", f"misses at most {rounded_up(self.error_upper)} (Clopper-Pearson)."),
         ]
 
 
@@ -191,7 +191,7 @@ class AnytimeCertificate(CountCertificate):
     def summary(self) -> str:
         return (
             f"With {self.confidence} confidence, the error rate of this classifier on new texts is "
-            f"at most {rounded_up(self.bound)}."
+            f"at most {rounded_up(self.error_upper)}."
         )
 
     def details(self) -> list[tuple[str, str]]:
@@ -226,7 +226,7 @@ def certify_stream(
     Examples
     --------
     >>> certificate = certify_stream(([0] * 19 + [1]) * 5, n_taught=100)
-    >>> certificate.n, certificate.n_errors, round(certificate.bound, 3)
+    >>> certificate.n, certificate.n_errors, round(certificate.error_upper, 3)
     (95, 4, 0.138)
     """
     losses = np.asarray(losses, bool)
@@ -274,13 +274,21 @@ class Comparison:
         return mcnemar(self.only_a_right, self.only_b_right)
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        """Error of b minus error of a lies between these, with probability 1 - delta.
+    def difference_lower(self) -> float:
+        """Error of b minus error of a is at least this and at most `difference_upper`.
 
-        The difference is s (2 f - 1): s is the share of texts on which only one is right, and f the
-        share of these on which a is. Clopper-Pearson limits for f get nine tenths of delta, those
-        for s one tenth, so that the sign is found about as often as by McNemar's test.
+        Both hold together with probability 1 - delta. The difference is s (2 f - 1): s is the
+        fraction of texts on which only one is right, and f the fraction of these on which a is.
+        Clopper-Pearson limits for f get nine tenths of delta, those for s one tenth, so that the
+        sign is found about as often as by McNemar's test.
         """
+        return self._limits()[0]
+
+    @property
+    def difference_upper(self) -> float:
+        return self._limits()[1]
+
+    def _limits(self) -> tuple[float, float]:
         n_apart = self.only_a_right + self.only_b_right
         of_size = divide_delta(self.delta, fraction=_DISCORDANT_FRACTION)
         of_sign = divide_delta(self.delta, fraction=1.0 - _DISCORDANT_FRACTION)
@@ -290,7 +298,7 @@ class Comparison:
         return (least if low > 0 else most) * low, (most if high > 0 else least) * high
 
     def __str__(self) -> str:
-        low, high = self.bounds
+        low, high = self.difference_lower, self.difference_upper
         observed = f"(observed {self.difference:+.4f} on {self.n:,} texts; p = {self.p_value:.2g})"
         verdict = f"{'a' if self.difference > 0 else 'b'} errs less than "
         verdict += "b" if self.difference > 0 else "a"
@@ -333,8 +341,8 @@ def compare(
     >>> a = TextClassifier(None).fit(texts, ["up", "down"] * 40)
     >>> b = TextClassifier(None).fit([text[::-1] for text in texts], ["up", "down"] * 40)
     >>> fresh = [f"{n} {word} films" for n in range(60) for word in ("good", "bad")]
-    >>> low, high = compare(a, b, fresh, ["up", "down"] * 60).bounds
-    >>> low <= high
+    >>> comparison = compare(a, b, fresh, ["up", "down"] * 60)
+    >>> comparison.difference_lower <= comparison.difference <= comparison.difference_upper
     True
     """
     delta, seed = check_probability("delta", delta), independence.as_seed(random_state)

@@ -23,14 +23,14 @@ _MAX_HELD_OUT = 4000  # texts; by default a tenth, and no more than this
 class FidelityCertificate(MeanCertificate):
     """A lower bound on the average cosine between a student's vectors and its teacher's.
 
-    The losses are (1 - cosine) / 2 of each held-out text, and `bound` is one on their mean.
+    The losses are (1 - cosine) / 2 of each held-out text, and `error_upper` bounds their mean.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> vectors = rng.normal(size=(400, 8))
     >>> certificate = measure_fidelity(vectors, vectors + rng.normal(size=(400, 8)) / 4)
-    >>> certificate.cosine_bound < certificate.mean_cosine
+    >>> certificate.cosine_lower < certificate.mean_cosine
     True
     >>> print(certificate.summary())
     With 95 % confidence, on new texts from the same distribution the average cosine to the ...
@@ -54,14 +54,14 @@ class FidelityCertificate(MeanCertificate):
         return 1.0 - 2.0 * self.observed
 
     @property
-    def cosine_bound(self) -> float:
+    def cosine_lower(self) -> float:
         """With probability 1 - delta the average cosine on new texts is at least this."""
-        return 1.0 - 2.0 * self.bound
+        return 1.0 - 2.0 * self.error_upper
 
     def summary(self) -> str:
         return (
             f"With {self.confidence} confidence, on new texts from the same distribution the "
-            f"average cosine to the teacher is at least {rounded_down(self.cosine_bound)}."
+            f"average cosine to the teacher is at least {rounded_down(self.cosine_lower)}."
         )
 
     def details(self) -> list[tuple[str, str]]:
@@ -133,7 +133,7 @@ def distill(
     >>> words = "red green small large quiet fast house river train song".split()
     >>> texts = [f"a {a} {b} and a {c}" for a in words for b in words for c in words[5:]]
     >>> student = distill("english", texts, n_subwords=50)
-    >>> FidelityCertificate.from_json(student.certificate_).cosine_bound > 0.5
+    >>> FidelityCertificate.from_json(student.certificate_).cosine_lower > 0.5
     True
     >>> student.encode(["a large green house"]).shape
     (1, 256)

@@ -123,7 +123,7 @@ class EncoderCertificate(Certificate):
 
     @property
     def is_vacuous(self) -> bool:
-        return not self.bound < self.trivial_value
+        return not self.error_upper < self.trivial_value
 
     @abstractmethod
     def measure_again(self, sample: "Sample") -> "EncoderCertificate":
@@ -189,7 +189,7 @@ class EncoderCertificate(Certificate):
         )
         rows = [("Scope", self.scope), ("Measured on", text)]
         if self.held_out_risk is not None:
-            side = "below" if self.held_out_risk <= self.bound else "ABOVE"
+            side = "below" if self.held_out_risk <= self.error_upper else "ABOVE"
             text = (
                 f"on {self.n_held_out:,} further {self.unit} the risk is "
                 f"{self.held_out_risk:.4f}, {side} the bound."

@@ -57,7 +57,7 @@ def certify(
     >>> odd = ["odd" if n % 2 else "even" for n in range(100)]
     >>> def last_digit(texts):
     ...     return ["odd" if int(text[-1]) % 2 else "even" for text in texts]
-    >>> round(certify(last_digit, texts, odd).bound, 3)
+    >>> round(certify(last_digit, texts, odd).error_upper, 3)
     0.03
     """
     rows = unseen(classifier, X, y, overlap, groups)
@@ -161,8 +161,8 @@ def unseen_rows(classifier: Any, X: Any, overlap: str = "refuse") -> tuple[np.nd
 
 
 def certify_predictions(
-    labels: Any,
-    predictions: Any,
+    y_true: Any,
+    y_pred: Any,
     *,
     texts: Any = None,
     groups: Sequence | None = None,
@@ -182,7 +182,7 @@ def certify_predictions(
 
     Parameters
     ----------
-    labels, predictions : lists, arrays or columns
+    y_true, y_pred : lists, arrays or columns
         The right class and the predicted class of each text; multi-label: sets of labels, or
         indicator matrices.
     texts : list of str, or rows of an array or a table, optional
@@ -216,18 +216,18 @@ def certify_predictions(
     Examples
     --------
     >>> from pacsent.guarantees import certify_predictions
-    >>> labels = ["spam", "mail"] * 100
-    >>> answers = ["spam", "mail"] * 95 + ["mail"] * 10
-    >>> certificate = certify_predictions(labels, answers, recall="all", precision=["spam"])
-    >>> round(certificate.bound, 3), round(certificate.class_bounds["spam"], 3)
+    >>> y_true = ["spam", "mail"] * 100
+    >>> y_pred = ["spam", "mail"] * 95 + ["mail"] * 10
+    >>> certificate = certify_predictions(y_true, y_pred, recall="all", precision=["spam"])
+    >>> round(certificate.error_upper, 3), round(certificate.class_error_upper["spam"], 3)
     (0.057, 0.128)
-    >>> round(1 - certificate.answer_bounds["spam"], 3)  # precision is at least
+    >>> round(1 - certificate.prediction_error_upper["spam"], 3)  # precision is at least
     0.951
-    >>> round(certify_predictions(labels, answers, batch_size=400).bound, 4)
+    >>> round(certify_predictions(y_true, y_pred, batch_size=400).error_upper, 4)
     0.0425
     """
-    labels = counted(labels)
-    n = samples.n_samples(labels)
+    y_true = counted(y_true)
+    n = samples.n_samples(y_true)
     if not n:
         raise ValueError("labels must hold at least one label. Got none instead.")
     if batch_size is not None:
@@ -243,19 +243,19 @@ def certify_predictions(
         options["clusters"] = clusters if batch_size is None else None
     provenance = f"given; whether whatever predicted them was fitted on them is not known{unknown}"
     fields: dict[str, Any] = {"provenance": provenance}
-    matrix = label_matrix(labels, n)
+    matrix = label_matrix(y_true, n)
     if matrix is not None:
         if batch_size is not None or len(recall) or len(precision):
             raise ValueError("batch_size, recall and precision are for one class a text.")
         if classes is None and not matrix.are_sets:
             classes = matrix.names
         width = matrix.has.shape[1] if classes is None else len(classes)
-        has, assigned = (known_sets(classes, sets, n, width) for sets in (labels, predictions))
+        has, assigned = (known_sets(classes, sets, n, width) for sets in (y_true, y_pred))
         names = list(range(width)) if classes is None else list(classes)
         fields["digests"] = samples.digests(None, texts, has, assigned)
         options |= {"kind": MultilabelCertificate, "count": count_matches, "names": names}
         return error_certificate(has, assigned, fields=fields, **options)
-    true, predicted = as_labels(labels), as_labels(predictions, n, name="predictions")
+    true, predicted = as_labels(y_true), as_labels(y_pred, n, name="predictions")
     names = sorted(set(true)) if classes is None else as_labels(classes, name="classes")
     if len(set(names)) != len(names) or not names:
         raise ValueError(f"classes must be all different, at least one. Got {few(names)} instead.")

@@ -143,7 +143,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
 
     `n` counts independent examples: near-duplicate clusters, of each of which one text is drawn by
     the seed, or groups. All bounds hold together with probability 1 - delta: where there is more
-    than `bound`, it has half of delta, and all others share the other half.
+    than `error_upper`, it has half of delta, and all others share the other half.
 
     Attributes
     ----------
@@ -151,11 +151,11 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         Wrong predictions among the n texts; of groups, among all their texts.
     n_duplicates : int
         Further texts that repeat one of the n, almost or exactly, or belong to the same group.
-    class_counts, class_bounds : dict
+    class_counts, class_error_upper : dict
         Per class: [texts of the class, errors] and the bound on its error rate, 1 - recall.
-    balanced_bound : float or None
+    balanced_error_upper : float or None
         Mean of the class bounds, where all classes have one.
-    answer_counts, answer_bounds : dict
+    prediction_counts, prediction_error_upper : dict
         Per predicted class: the same for the texts with this prediction, which is 1 - precision.
     guess_counts : dict
         The most frequent class: [texts, errors if it was always predicted].
@@ -171,7 +171,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     >>> certificate = certify_predictions(["up", "down"] * 40, ["up"] * 10 + ["up", "down"] * 35)
     >>> certificate.n, certificate.n_errors
     (80, 5)
-    >>> certificate.error < certificate.bound < 0.13
+    >>> certificate.error < certificate.error_upper < 0.13
     True
     """
 
@@ -184,10 +184,10 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     needs_texts: ClassVar[tuple[str, ...]] = (*HeldOutCertificate.needs_texts, "guess_counts")
 
     class_counts: dict = field(default_factory=dict)
-    class_bounds: dict = field(default_factory=dict)
-    balanced_bound: float | None = None
-    answer_counts: dict = field(default_factory=dict)
-    answer_bounds: dict = field(default_factory=dict)
+    class_error_upper: dict = field(default_factory=dict)
+    balanced_error_upper: float | None = None
+    prediction_counts: dict = field(default_factory=dict)
+    prediction_error_upper: dict = field(default_factory=dict)
     guess_counts: dict = field(default_factory=dict)
     losses: dict = field(default_factory=dict)
     batch_size: int | None = None
@@ -225,7 +225,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             clusters=None if self.batch_size else clusters,
             group_of=group_of,
             recall=[names.get(name, name) for name in self.class_counts],
-            precision=[names.get(name, name) for name in self.answer_counts],
+            precision=[names.get(name, name) for name in self.prediction_counts],
         )
 
     def _check(self) -> None:
@@ -239,7 +239,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             self._refuse("losses", "those of each group exactly where scope is 'groups'")
         if self.losses and unpack_losses(self.losses["error"]).size != self.n:
             self._refuse("losses", f"{self.n} numbers for the error, one for each group")
-        for name in ("class_counts", "answer_counts", "guess_counts"):
+        for name in ("class_counts", "prediction_counts", "guess_counts"):
             counts = list(getattr(self, name).values())
             if not all(
                 isinstance(pair, list | tuple)
@@ -252,7 +252,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             n, n_errors = (sum(pair[i] for pair in counts) for i in (0, 1))
             if n > n_texts or (n_errors > self.n_errors and name != "guess_counts"):
                 self._refuse(name, f"at most {n_texts} texts and {self.n_errors} errors in all")
-            is_complete = self.balanced_bound is not None and name == "class_counts"
+            is_complete = self.balanced_error_upper is not None and name == "class_counts"
             if is_complete and n_errors != self.n_errors:
                 self._refuse(name, f"errors that add up to {self.n_errors}")
 
@@ -279,7 +279,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             counts += f"; always answering {name}: {n_errors / n:.4f}"
         return (
             f"With {self.confidence} confidence, the error rate on {where} is at most "
-            f"{rounded_up(self.bound)} ({counts}).{note}"
+            f"{rounded_up(self.error_upper)} ({counts}).{note}"
         )
 
     def repeated(self) -> str:
@@ -294,13 +294,13 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     def details(self) -> list[tuple[str, str]]:
         classes, answers = [], []
         for name, (n, n_wrong) in self.class_counts.items():
-            bound = rounded_up(self.class_bounds[name])
+            bound = rounded_up(self.class_error_upper[name])
             classes.append(f"{name} at most {bound} ({n_wrong:,} of {n:,})")
-        for name, (n, n_wrong) in self.answer_counts.items():
-            bound = rounded_down(1 - self.answer_bounds[name])
+        for name, (n, n_wrong) in self.prediction_counts.items():
+            bound = rounded_down(1 - self.prediction_error_upper[name])
             answers.append(f"{name} is right for at least {bound} ({n - n_wrong:,} of {n:,})")
-        if self.balanced_bound is not None:
-            classes.append(f"the mean over classes at most {rounded_up(self.balanced_bound)}")
+        if self.balanced_error_upper is not None:
+            classes.append(f"the mean over classes at most {rounded_up(self.balanced_error_upper)}")
         together = [f"all of this holds together with {self.confidence} confidence"]
         lists = {"Classes": classes, "Precision": answers}
         lists["Joint"] = together if classes or answers else []
@@ -313,11 +313,11 @@ def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
     Where there is more than the error rate, that has half of delta and the others share the other
     half. Losses of groups replace counts.
     """
-    class_counts, answer_counts, losses = (
-        parts.get(name, {}) for name in ("class_counts", "answer_counts", "losses")
+    class_counts, prediction_counts, losses = (
+        parts.get(name, {}) for name in ("class_counts", "prediction_counts", "losses")
     )
     n_texts = parts["n"] + (parts["n_duplicates"] if losses else 0)
-    n_others = len(class_counts) + len(answer_counts)
+    n_others = len(class_counts) + len(prediction_counts)
     first = divide_delta(delta, fraction=0.5) if n_others else delta
     each = divide_delta(delta, 2, max(1, n_others))
 
@@ -328,14 +328,16 @@ def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
             return batch_limit(n_errors, n, parts["batch_size"], delta)
         return upper_limit(n_errors, n, delta)
 
-    class_bounds = {c: bound(f"class {c}", n, k, each) for c, (n, k) in class_counts.items()}
-    has_all = class_bounds and sum(n for n, _ in class_counts.values()) == n_texts
+    class_error_upper = {c: bound(f"class {c}", n, k, each) for c, (n, k) in class_counts.items()}
+    has_all = class_error_upper and sum(n for n, _ in class_counts.values()) == n_texts
     return {
-        "bound": bound("error", parts["n"], parts["n_errors"], first),
-        "class_bounds": class_bounds,
-        "balanced_bound": float(np.mean(list(class_bounds.values()))) if has_all else None,
-        "answer_bounds": {
-            c: bound(f"answer {c}", n, k, each) for c, (n, k) in answer_counts.items()
+        "error_upper": bound("error", parts["n"], parts["n_errors"], first),
+        "class_error_upper": class_error_upper,
+        "balanced_error_upper": float(np.mean(list(class_error_upper.values())))
+        if has_all
+        else None,
+        "prediction_error_upper": {
+            c: bound(f"prediction {c}", n, k, each) for c, (n, k) in prediction_counts.items()
         },
     }
 
@@ -369,17 +371,18 @@ def count_errors(
         return [int(mask.sum()), int(wrong[mask].sum())]
 
     _, n_errors = count("error", np.ones(wrong.size, bool))
-    counts: dict[str, dict] = {"class": {}, "answer": {}}
-    for kind, values, names in (("class", right, recall), ("answer", answers, precision)):
+    counts: dict[str, dict] = {"class": {}, "prediction": {}}
+    for kind, values, names in (("class", right, recall), ("prediction", answers, precision)):
         for name in names:
             mask = np.array([value == name for value in values], bool)
             counts[kind][str(name)] = count(f"{kind} {name}", mask)
-    [(guess, n_guess)] = Counter(right).most_common(1)
+    frequencies = Counter(right)
+    guess = max(sorted(frequencies), key=frequencies.__getitem__)  # the first class of a tie
     return parts | {
         "n_errors": n_errors,
         "class_counts": counts["class"],
-        "answer_counts": counts["answer"],
-        "guess_counts": {str(guess): [wrong.size, wrong.size - n_guess]},
+        "prediction_counts": counts["prediction"],
+        "guess_counts": {str(guess): [wrong.size, wrong.size - frequencies[guess]]},
         "losses": losses,
     }
 

@@ -22,13 +22,13 @@ class MultilabelCertificate(HeldOutCertificate):
 
     Attributes
     ----------
-    bound : float
+    error_upper : float
         Upper bound on the fraction of texts whose set of labels is not exactly right.
-    label_bounds : dict
+    label_error_upper : dict
         Upper bound on the error rate of each label.
-    label_f1_bounds : dict
+    label_f1_lower : dict
         Lower bound on the F1 of each label.
-    micro_f1_bound, macro_f1_bound : float
+    micro_f1_lower, macro_f1_lower : float
         Lower bounds; the macro F1 is the mean of the F1 of all labels.
     label_counts : dict
         Of each label: [right, given wrongly, missed].
@@ -49,8 +49,8 @@ class MultilabelCertificate(HeldOutCertificate):
     >>> from pacsent.guarantees import certify_predictions
     >>> right = np.tile([[1, 0], [0, 1], [1, 1]], (50, 1))
     >>> certificate = certify_predictions(right, right, classes=["joy", "love"])
-    >>> certificate.bound < 0.03, certificate.micro_f1_bound > 0.95, bool(certificate.verify())
-    (True, True, True)
+    >>> certificate.error_upper < 0.03, certificate.micro_f1_lower > 0.95
+    (True, True)
     """
 
     kind: ClassVar[str] = "multilabel"
@@ -62,10 +62,10 @@ class MultilabelCertificate(HeldOutCertificate):
 
     label_counts: dict
     matches: list
-    label_bounds: dict = field(default_factory=dict)
-    label_f1_bounds: dict = field(default_factory=dict)
-    micro_f1_bound: float = 0.0
-    macro_f1_bound: float = 0.0
+    label_error_upper: dict = field(default_factory=dict)
+    label_f1_lower: dict = field(default_factory=dict)
+    micro_f1_lower: float = 0.0
+    macro_f1_lower: float = 0.0
 
     @property
     def n_errors(self) -> int:
@@ -89,11 +89,11 @@ class MultilabelCertificate(HeldOutCertificate):
         observed = right.sum() / max(1, union.sum())
         micro = min(ratio_at_least(right, union, len(self.label_counts), delta), float(observed))
         return {
-            "bound": upper_limit(self.n_errors, self.n, delta),
-            "label_bounds": errors,
-            "label_f1_bounds": f1,
-            "micro_f1_bound": 2 * micro / (1 + micro),
-            "macro_f1_bound": float(np.mean(list(f1.values()))),
+            "error_upper": upper_limit(self.n_errors, self.n, delta),
+            "label_error_upper": errors,
+            "label_f1_lower": f1,
+            "micro_f1_lower": 2 * micro / (1 + micro),
+            "macro_f1_lower": float(np.mean(list(f1.values()))),
         }
 
     def _labels(self, model, y, n):
@@ -137,10 +137,10 @@ class MultilabelCertificate(HeldOutCertificate):
             "there are too few to hold any out)",
         }[self.scope]
         return (
-            f"With {self.confidence} confidence, for {new_texts} the labels are not exactly "
-            f"right with a rate of at most {rounded_up(self.bound)}, the micro F1 is at least "
-            f"{rounded_down(self.micro_f1_bound)} and the macro F1 at least "
-            f"{rounded_down(self.macro_f1_bound)}, all together."
+            f"With {self.confidence} confidence, for {new_texts} the labels are not exactly right "
+            f"with a rate of at most {rounded_up(self.error_upper)}, the micro F1 is at least "
+            f"{rounded_down(self.micro_f1_lower)} and the macro F1 at least "
+            f"{rounded_down(self.macro_f1_lower)}, all together."
         )
 
     def details(self) -> list[tuple[str, str]]:
@@ -151,9 +151,9 @@ class MultilabelCertificate(HeldOutCertificate):
             f"{self.n:,} texts, {self.n_errors:,} not exactly right, micro F1 "
             f"{2 * n_right / max(n_right + n_union, 1):.4f}, macro F1 {f1.mean():.4f}."
         )
-        best_first = sorted(self.label_f1_bounds.items(), key=lambda item: -item[1])
+        best_first = sorted(self.label_f1_lower.items(), key=lambda item: -item[1])
         bounds = ", ".join(
-            f"{name} {rounded_up(self.label_bounds[name])} / {rounded_down(bound)}"
+            f"{name} {rounded_up(self.label_error_upper[name])} / {rounded_down(bound)}"
             for name, bound in best_first
         )
         return [("Measured", measured), ("Each label (error at most / F1 at least)", f"{bounds}.")]

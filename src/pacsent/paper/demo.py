@@ -53,8 +53,8 @@ def run(
     test_error = float(np.mean(classifier.predict(new_texts) != truth))
     most_frequent = max(np.mean(truth == label) for label in classifier.classes_)
     say(
-        f"Certified: at most {rounded_up(certificate.bound, 3)} of its predictions are wrong, with "
-        f"95% confidence. On the new messages: {test_error:.3f}."
+        f"Certified: at most {rounded_up(certificate.error_upper, 3)} of its predictions are "
+        f"wrong, with 95% confidence. On the new messages: {test_error:.3f}."
     )
 
     answers = classifier.abstain(error=ERROR).predict(new_texts)
@@ -91,7 +91,7 @@ def run(
         "n_labelled": N_LABELLED,
         "n_calibration": int(certificate.n),
         "n_new": len(new_texts),
-        "certified_error": float(certificate.bound),
+        "certified_error": float(certificate.error_upper),
         "test_error": test_error,
         "most_frequent_class_error": float(1 - most_frequent),
         "error": ERROR,

@@ -73,9 +73,9 @@ class DocumentCertificate(WordRiskCertificate):
         if self.kl == 0:
             return {
                 "empirical_risk": float(unpack_losses(self.losses).mean()),
-                "bound": float(betting(unpack_losses(self.losses), self.delta_each)),
+                "error_upper": float(betting(unpack_losses(self.losses), self.delta_each)),
             }
-        return {"bound": self.bound_on_words()}
+        return {"error_upper": self.bound_on_words()}
 
     def _check(self) -> None:
         super()._check()
@@ -93,8 +93,8 @@ class DocumentCertificate(WordRiskCertificate):
         return (
             f"Certificate B: with {self.confidence} confidence, on a new document from the same "
             "source a classifier that tells one half of the document's words, chosen at random, "
-            f"from random words, by a vector made of the other half, is wrong at "
-            f"most {percent(self.bound)} of the time (guessing: {100 * self.trivial_value:.4g} %)."
+            "from random words, by a vector made of the other half, is wrong at most "
+            f"{percent(self.error_upper)} of the time (guessing: {100 * self.trivial_value:.4g} %)."
         )
 
 

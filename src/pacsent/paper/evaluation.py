@@ -548,7 +548,7 @@ def certificate(row: Row, prepared: "Prepared") -> dict:
         **_named("certificate", row),
         "certificate_kind": certified.kind,
         "bound": "betting",
-        "risk_bound": float(certified.bound),
+        "risk_bound": float(certified.error_upper),
         "held_out_risk": float(certified.held_out_risk),
         "empirical_risk": float(certified.empirical_risk),
         "n": int(certified.n),

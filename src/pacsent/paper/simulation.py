@@ -304,7 +304,7 @@ class _Redrawn:
             )
             losses = 0.5 * (squares + A_hat.shape[1] * gibbs.variances)
         claim = _paper_claim(words, encoded, phi, trial.delta)
-        return (certificate.bound, weight @ losses, *claim)
+        return (certificate.error_upper, weight @ losses, *claim)
 
 
 def _paper_claim(words, encoded, phi, delta):
@@ -339,7 +339,7 @@ class _Continuing:
     def replicate(self, rng, trial: Trial):
         sample = self.encoded.take(rng.integers(0, self.encoded.n_sentences, self.n_drawn))
         certificate, measured = trial(rng, self.language.words, sample, "continuation")
-        return certificate.bound, self.true_risk(measured.rule), 0.0, 0.0
+        return certificate.error_upper, self.true_risk(measured.rule), 0.0, 0.0
 
     def true_risk(self, rule):
         """Mean over the whole population, noise by its exact distribution."""
@@ -374,7 +374,7 @@ class _Drifting(_Continuing):
         # the very posteriors that were certified, on the words that follow
         risks = _risks(gibbs, words, words.vocabulary.count(tail.take(gibbs.parts.rows)))
         weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
-        return certificate.bound, float(weight @ risks), 0.0, 0.0
+        return certificate.error_upper, float(weight @ risks), 0.0, 0.0
 
 
 class _Population:
@@ -396,7 +396,7 @@ class _Population:
         certificate, gibbs = trial(rng, words, sample, "B", posterior=posterior)
         true = self.true_risk(rng, gibbs)
         claimed, paper_true = _paper_claim(words, sample, self.phi[chosen], trial.delta)
-        return certificate.bound, true, claimed, paper_true
+        return certificate.error_upper, true, claimed, paper_true
 
     def learned(self, sample):
         """Word posteriors that depend on the sample: a word leans to the documents it is in."""

@@ -51,7 +51,7 @@ class SquaredCertificate(GibbsCertificate):
         "own distribution, which may be anything; real text is not like that. Word vectors do not "
         "depend on the text."
     )
-    unbounded: ClassVar[tuple[str, ...]] = ("bound", "empirical_risk")
+    unbounded: ClassVar[tuple[str, ...]] = ("error_upper", "empirical_risk")
     needs_texts: ClassVar[tuple[str, ...]] = (
         *GibbsCertificate.needs_texts,
         *("constant_risk", "n_documents", "largest_square"),
@@ -79,7 +79,7 @@ class SquaredCertificate(GibbsCertificate):
 
     def recompute(self) -> dict[str, Any]:
         total = self.empirical_risk + (self.kl + self.complexity) / self.lam
-        return {"bound": total * (1 + ROUNDING)}
+        return {"error_upper": total * (1 + ROUNDING)}
 
     def _check(self) -> None:
         super()._check()
@@ -100,7 +100,7 @@ class SquaredCertificate(GibbsCertificate):
         return (
             f"Certificate C: with {self.confidence} confidence, half the squared distance between "
             "a document's vector and a further word of it, if words were independent, is at most "
-            f"{rounded_up(self.bound)} on average (the average word vector: "
+            f"{rounded_up(self.error_upper)} on average (the average word vector: "
             f"{self.trivial_value:.4g})."
         )
 

@@ -39,7 +39,7 @@ class WordCertificate(WordRiskCertificate):
 
     Attributes
     ----------
-    positive_bound : float
+    positive_error_upper : float
         Bound on the risk for true words alone.
     """
 
@@ -55,14 +55,14 @@ class WordCertificate(WordRiskCertificate):
     needs_texts: ClassVar[tuple[str, ...]] = (*WordRiskCertificate.needs_texts, "n_documents")
 
     n_documents: int
-    positive_bound: float = math.nan
+    positive_error_upper: float = math.nan
 
     def recompute(self) -> dict[str, Any]:
         bound = self.bound_on_words()
         noise = min(1.0, self.noise_risk + self.noise_margin)
         return {
-            "positive_bound": bound,
-            "bound": min(1.0, 0.5 * (bound + noise) * (1 + ROUNDING)),
+            "positive_error_upper": bound,
+            "error_upper": min(1.0, 0.5 * (bound + noise) * (1 + ROUNDING)),
         }
 
     def _check(self) -> None:
@@ -81,7 +81,7 @@ class WordCertificate(WordRiskCertificate):
         return (
             f"Certificate A: with {self.confidence} confidence, a classifier that tells a further "
             "word of one of these documents, if words were independent, from a random word, by the "
-            f"document's vector, is wrong at most {percent(self.bound)} of the "
+            f"document's vector, is wrong at most {percent(self.error_upper)} of the "
             f"time (guessing: {100 * self.trivial_value:.4g} %)."
         )
 

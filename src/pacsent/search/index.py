@@ -337,7 +337,7 @@ class Index:
         Returns
         -------
         SearchCertificate
-            Its `bound` is on the fraction of queries whose right text is not among the first k.
+            `error_upper` bounds the fraction of queries whose right text is not among the first k.
             What `search(query, guarantee=...)` needs is kept until a text changes.
 
         Examples

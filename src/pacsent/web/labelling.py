@@ -264,7 +264,7 @@ class Labelling:
                 "agreement": agreement(shared),
                 "first_model": SIZES[0] - (len(labels) - n_judge),
             }
-        bound = None if certificate is None else certificate.bound
+        bound = None if certificate is None else certificate.error_upper
         return status | {
             "accuracy": None if certificate is None else 1 - certificate.observed,
             "certified_error": bound,
