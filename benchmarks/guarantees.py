@@ -154,7 +154,7 @@ def calibration(name, data, condition, seed):
             stream = rng.permutation(others)[:300]
             if condition == "five times":
                 stream = rng.permutation(np.tile(stream[:60], 5))
-            monitor = DriftMonitor(certified, alpha=DELTA, seed=seed)
+            monitor = DriftMonitor(certified, alpha=DELTA, random_state=seed)
             monitor.update([pool[i] for i in stream])
             broken["drift: false alarm"] = monitor.alarm
     classes = model.classes_.tolist()
@@ -249,7 +249,7 @@ def broken_groups(model, confidence, true, rng):
     wrong = predicted != true
     certificate = error_certificate(
         true[is_drawn].tolist(), predicted[is_drawn].tolist(),
-        group_of=group_of[is_drawn], delta=DELTA, seed=0,
+        group_of=group_of[is_drawn], delta=DELTA, random_state=0,
     )  # fmt: skip
     naive = upper_limit(int(wrong[is_drawn].sum()), int(is_drawn.sum()), DELTA)
     error = wrong[~is_drawn & (group_of < n_groups)].mean()

@@ -14,7 +14,6 @@ from pacsent.encoders.methods import make_encoder
 from pacsent.encoders.methods.closed_forms import AverageVectorizer, IDFVectorizer
 from pacsent.guarantees import read_certificate
 from pacsent.guarantees.certificate import checksum
-from pacsent.guarantees.continuation import encode_ids
 from pacsent.guarantees.encoder_certificate import prepare
 from pacsent.maths import bounds
 from pacsent.maths.binomial import two_sided_limits
@@ -211,7 +210,7 @@ class TestDocuments:
         assert_allclose(gibbs.prior_means, language.words.output_vectors)
 
     def test_one_draw_per_word_type(self):
-        encoded = encode_ids(np.array([0, 0, 1]), [3])
+        encoded = Encoded.from_lengths(np.array([0, 0, 1]), [3])
         mean, variance = document_certificate.mixed(
             encoded, np.array([[3.0], [6.0]]), np.array([1.0, 4.0])
         )
@@ -221,7 +220,9 @@ class TestDocuments:
 
 class TestSplit:
     def test_parts_are_disjoint_and_complete(self, documents, rng):
-        small = token_parts.split_tokens(encode_ids(np.array([3, 4, 5]), [2, 1]), 0.9, 0.5, rng)
+        small = token_parts.split_tokens(
+            Encoded.from_lengths(np.array([3, 4, 5]), [2, 1]), 0.9, 0.5, rng
+        )
         assert small.rows.tolist() == [0]  # of two tokens one goes to each
         assert (small.prior.ids.size, small.sample.ids.size, small.rest.ids.size) == (1, 1, 0)
         parts = token_parts.split_tokens(documents, 0.5, 0.2, rng)
@@ -238,7 +239,7 @@ class TestSplit:
             assert np.array_equal(np.sort(joined), np.sort(np.concatenate(pieces[:2])))
 
     def test_every_token_is_as_likely_in_the_prior(self):
-        encoded = encode_ids(np.arange(6), [6])
+        encoded = Encoded.from_lengths(np.arange(6), [6])
         rng = np.random.default_rng(0)
         seen = np.zeros(6)
         for _ in range(3000):

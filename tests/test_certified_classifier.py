@@ -69,6 +69,8 @@ def test_a_pipeline_on_texts_is_certified(on_texts):
     assert 1 - on_texts.score(new, labels) <= on_texts.certificate_.error_upper < 0.25
     assert np.array_equal(on_texts.predict(new), on_texts.estimator_.predict(new))
     sets = on_texts.predict_set(new, error=0.15)
+    mask = on_texts.predict_set(new, error=0.15, as_mask=True)
+    assert mask.dtype == bool and [on_texts.classes_[row].tolist() for row in mask] == sets
     assert np.mean([label in found for label, found in zip(labels, sets)]) >= 0.85
     answers = on_texts.abstain(error=0.25).predict(new)
     wrong = [a != b for a, b in zip(answers, labels) if a is not None]
@@ -186,6 +188,18 @@ def test_a_guarantee_for_new_groups_needs_whole_groups_held_out(calibration_size
     assert certificate.n == (80 if scope == "same groups" else 10)
     if scope == "groups":  # label sets and abstaining count one row of each group
         assert certified.calibration_.labels.size == 10
+
+
+@pytest.mark.parametrize("draw", [np.random.RandomState, np.random.default_rng])
+def test_a_generator_draws_the_seed_that_is_recorded(draw):
+    X, y = rows_of(200)
+    first, second, other = (
+        CertifiedClassifier(LogisticRegression(), random_state=draw(seed)).fit(X, y).certificate_
+        for seed in (1, 1, 2)
+    )
+    assert first == second and first.random_state != other.random_state
+    again = CertifiedClassifier(LogisticRegression(), random_state=first.random_state).fit(X, y)
+    assert again.certificate_ == first
 
 
 WRONG = {

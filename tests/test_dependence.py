@@ -60,7 +60,7 @@ def test_agreement_and_search_count_a_cluster_once_and_refuse_fitted_texts():
     texts = sentences(np.random.default_rng(1), 40)
     a, b = (type("Model", (), {"predict": lambda self, X: np.zeros(len(X))})() for _ in range(2))
     certificate = certify_agreement(a, b, copies(texts, 3), random_state=0)
-    assert (certificate.n, certificate.n_duplicates, certificate.seed) == (40, 80, 0)
+    assert (certificate.n, certificate.n_duplicates, certificate.random_state) == (40, 80, 0)
     assert "not checked: the classifier does not record" in str(certificate)
     fitted = TextClassifier(None).fit(texts, ["up", "down"] * 20)
     with pytest.raises(ValueError, match="40 of these 40 were among the texts it was fitted on"):
@@ -101,10 +101,10 @@ def test_a_stream_in_which_texts_repeat_raises_few_alarms():
         model.fit(texts, labels[rows])
         for _ in range(10):
             stream = [pool[row] for row in rng.choice(500, 300, p=weights / weights.sum())]
-            watcher = DriftMonitor(model, seed=seed)
+            watcher = DriftMonitor(model, random_state=seed)
             alarms += watcher.update(stream)
             assert watcher.n_seen == 300 and watcher.n_repeated > 100
-            watcher = DriftMonitor(model, seed=seed)
+            watcher = DriftMonitor(model, random_state=seed)
             all_compared += watcher.see(
                 model.predict_log_proba(stream), None, monitors_of(model, stream)
             )

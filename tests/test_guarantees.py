@@ -178,7 +178,7 @@ def stream_alarms(rng, labelled, n, twice):
         if twice:
             first = _flattered(_flattered(_flattered(first)))
         known = dataclasses.replace(first, monitors=monitors[:100])
-        watcher = DriftMonitor(fixed(known), alpha=DELTA, seed=int(rng.integers(2**32)))
+        watcher = DriftMonitor(fixed(known), alpha=DELTA, random_state=int(rng.integers(2**32)))
         labels = drawn.labels[100:] if labelled else None
         alarms += watcher.see(drawn.log_proba[100:], labels, monitors[100:])
     return alarms
@@ -201,7 +201,7 @@ def test_a_class_that_is_removed_is_found_and_named(labelled, name):
     rng = np.random.default_rng(9)
     found = named = 0
     for seed in range(20):
-        watcher = DriftMonitor(fixed(population(rng, 300, sharp=1.5)), seed=seed)
+        watcher = DriftMonitor(fixed(population(rng, 300, sharp=1.5)), random_state=seed)
         later = population(rng, 450, sharp=1.5)
         left = later.labels != 1
         watcher.see(later.log_proba[left], later.labels[left] if labelled else None)
@@ -215,7 +215,7 @@ def test_a_change_of_length_alone_is_named():
     lengths = np.column_stack([rng.poisson(20, 600), *np.full((2, 600), -1.0)])
     drawn = population(rng, 600)
     kept = Calibration(drawn.log_proba[:300], drawn.labels[:300], monitors=lengths[:300])
-    watcher = DriftMonitor(fixed(kept), seed=0)
+    watcher = DriftMonitor(fixed(kept), random_state=0)
     longer = lengths[300:] * [1.5, 1, 1]
     assert watcher.see(drawn.log_proba[300:], None, longer)
     assert [change.name for change in watcher.changes] == ["length in words"]
@@ -224,7 +224,7 @@ def test_a_change_of_length_alone_is_named():
 
 def test_a_stream_that_changes_raises_the_alarm_soon():
     rng = np.random.default_rng(8)
-    watcher = DriftMonitor(fixed(population(rng, 300)), seed=0)
+    watcher = DriftMonitor(fixed(population(rng, 300)), random_state=0)
     assert not watcher.see(population(rng, 100).log_proba)
     later = population(rng, 300, sharp=0.5)
     assert watcher.see(later.log_proba)

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import ndtr
 
-from pacsent.guarantees.continuation import encode_ids
 from pacsent.maths import risks
+from pacsent.text.encoded import Encoded
 
 
 def made_up(rng, n=5, n_words=40, n_dims=6):
@@ -48,7 +48,7 @@ def test_tokens_one_by_one_average_to_the_risk(rng):
     mu, var, counts, A_hat, p_noise = made_up(rng)
     dense = np.asarray(counts.todense()).astype(int)
     ids = np.concatenate([np.repeat(np.arange(40), row) for row in dense])
-    encoded = encode_ids(ids, dense.sum(axis=1))
+    encoded = Encoded.from_lengths(ids, dense.sum(axis=1))
     errors = risks.token_errors(mu, var, encoded, A_hat, bias=0.2)
     sums = np.add.reduceat(errors, encoded.offsets[:-1])
     found = risks.gibbs_risk(mu, var, counts, A_hat, p_noise, bias=0.2)

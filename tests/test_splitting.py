@@ -217,7 +217,7 @@ def fitted():
 def test_a_certificate_is_checked_with_its_model_and_texts(fitted):
     model, texts, labels = fitted
     certificate = ErrorCertificate.from_json(model.certificate_.to_json())
-    assert (certificate.seed, certificate.calibration_size) == (3, 0.4)
+    assert (certificate.random_state, certificate.calibration_size) == (3, 0.4)
     assert set(certificate.digests) == {"model", "texts", "labels", "predictions"}
     found = certificate.verify(model, texts, labels)
     assert "the counts follow from the texts and the model" in str(found)
@@ -250,7 +250,11 @@ def test_what_is_not_the_certified_model_or_text_is_refused(fitted):
         (certificate, (model, [*texts[1:], "new"], labels), "X must be the texts that were"),
         (other.certificate_, (model, texts, labels), "must be what was certified"),
         (fewer, (model, texts, labels), "n_errors must be"),
-        (dataclasses.replace(certificate, seed=5), (model, texts, labels), "X must be the texts"),
+        (
+            dataclasses.replace(certificate, random_state=5),
+            (model, texts, labels),
+            "X must be the texts",
+        ),
         (certificate, (model, texts, None), "must be given together"),
     ):
         with pytest.raises(ValueError, match=message):

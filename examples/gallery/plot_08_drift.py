@@ -37,7 +37,7 @@ classifier = CertifiedClassifier(
 # With labels, the monitor also follows the score of the true author.
 
 stream = same[:300] + other[:300]
-watcher = DriftMonitor(classifier, alpha=0.05, seed=0)
+watcher = DriftMonitor(classifier, alpha=0.05, random_state=0)
 capital = []
 for passage in stream:
     watcher.update([passage.text], [passage.author])

@@ -89,7 +89,7 @@ def _skipgram(texts):
 
 
 def _watched(texts):
-    monitor = guarantees.DriftMonitor(classifier(), seed=0)
+    monitor = guarantees.DriftMonitor(classifier(), random_state=0)
     monitor.update(texts, LABELS)
     return monitor.capital
 

@@ -209,7 +209,7 @@ def monitor(model, texts, alpha, random_state, as_json, **options):
     from pacsent.guarantees import DriftMonitor
 
     classifier = inputs.open_model(model, "a classifier")
-    watcher = DriftMonitor(classifier, alpha=alpha, seed=random_state)
+    watcher = DriftMonitor(classifier, alpha=alpha, random_state=random_state)
     stream = inputs.read_texts(texts, options, progress=True)
     while (batch := list(islice(stream, 64))) and not watcher.update(batch):
         pass

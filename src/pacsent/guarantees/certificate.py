@@ -41,7 +41,7 @@ RANGES: dict[str, tuple[Any, str]] = {
         ("delta", _PROBABILITY),
         ("n n_documents n_dims n_neighbours n_hits", _POSITIVE_COUNT),
         ("n_left_out n_overlapping n_duplicates n_held_out n_errors n_repeated_errors", _COUNT),
-        ("random_state n_groups seed n_collection n_texts n_taught", _COUNT),
+        ("random_state n_groups n_collection n_texts n_taught", _COUNT),
         ("error_upper positive_error_upper balanced_error_upper", _FRACTION),
         ("empirical_risk shuffled_risk noise_risk step", _FRACTION),
         ("calibration_size micro_f1_lower macro_f1_lower", _FRACTION),

@@ -60,8 +60,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         Number of classifiers, settings or seeds of which this one is kept by its guarantee.
     simultaneous : bool, default=False
         Whether the error, prediction sets and abstaining hold together: each gets delta / 3.
-    random_state : int or None, default=None
-        Decides what is held out. None draws a seed, which the certificate records.
+    random_state : int, RandomState, Generator or None, default=None
+        Decides what is held out. None, or a generator, draws a seed: the certificate records it.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     prefit: bool = False
     n_candidates: int = 1
     simultaneous: bool = False
-    random_state: int | None = None
+    random_state: Any = None
 
     kind = "CertifiedClassifier"
     _parameter_constraints: ClassVar[dict] = {
@@ -112,7 +112,11 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         "prefit": ["boolean"],
         "n_candidates": [Interval(Integral, 1, None, closed="left")],
         "simultaneous": ["boolean"],
-        "random_state": [Interval(Integral, 0, None, closed="left"), None],
+        "random_state": [
+            Interval(Integral, 0, None, closed="left"),
+            *independence.GENERATORS,
+            None,
+        ],
     }
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -274,9 +278,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             fields=fields,
             delta=self._delta(None),
             n_candidates=self.n_candidates,
-            seed=self.seed_,
+            random_state=self.seed_,
         )
-        self.seed_ = self.certificate_.seed
+        self.seed_ = self.certificate_.random_state
         grouped = self.certificate_.scope == "groups"
         kept = independence.one_row_per_cluster(
             group_of if grouped else independence.dependent_clusters(X), self.seed_
@@ -353,15 +357,23 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         return check.result()
 
     def predict_set(
-        self, X: Any, *, error: float = 0.05, delta: float | None = None, per_class: bool = False
-    ) -> list[list]:
+        self,
+        X: Any,
+        *,
+        error: float = 0.05,
+        delta: float | None = None,
+        per_class: bool = False,
+        as_mask: bool = False,
+    ) -> list[list] | np.ndarray:
         """For each row the classes that cannot be ruled out.
 
         With probability 1 - delta over the calibration set, the sets miss the right class for at
         most `error` of new rows; for every class by itself with `per_class`. A set can be empty.
+        With `as_mask` an array of bool, (n, n_classes), whose columns are `classes_`.
         """
         thresholds = self.set_thresholds(error=error, delta=delta, per_class=per_class)
-        return [self.classes_[row].tolist() for row in self.predict_log_proba(X) >= thresholds]
+        mask = self.predict_log_proba(X) >= thresholds
+        return mask if as_mask else [self.classes_[row].tolist() for row in mask]
 
     def set_thresholds(
         self, *, error: float = 0.05, delta: float | None = None, per_class: bool = False
@@ -476,6 +488,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         parameters = self.get_params(deep=False)
         for name in ("estimator", "classes", "prefit"):
             del parameters[name]
+        if isinstance(self.random_state, independence.GENERATORS):
+            parameters["random_state"] = self.seed_
         described = json.dumps(
             {"certificate": self.certificate_.to_dict(), "classes": self.classes_.tolist()},
             ensure_ascii=False,
@@ -507,7 +521,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         kind: type[HeldOutCertificate] = MultilabelCertificate if of_sets else ErrorCertificate
         made.certificate_ = kind.from_dict(described["certificate"])
         made.certificate_.verify()
-        made.seed_ = check_count("seed", made.certificate_.seed, least=0)
+        made.seed_ = check_count("random_state", made.certificate_.random_state, least=0)
         shape, below = ((None, n_classes), 2) if of_sets else ((None,), n_classes)
         name = "calibration.labels"
         labels = checked_tensor(tensors, name, np.int64, shape, low=0, below=below)

@@ -32,12 +32,6 @@ _DOCUMENTS_PER_BLOCK = 2048
 _MOST_PAIRS = 40_000  # of each label
 
 
-def encode_ids(ids: np.ndarray, lengths: np.ndarray) -> Encoded:
-    """Token ids and document lengths as `Encoded`."""
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return Encoded(ids.astype(np.int32), offsets, np.zeros(len(lengths), dtype=np.int64))
-
-
 def some_tokens(
     encoded: Encoded, most: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -153,7 +147,7 @@ def certify_encoder(
     test_size: float = 0.0,
     split: float | None = None,
     overlap: str = "refuse",
-    random_state: int | None = None,
+    random_state: Any = None,
     verbose: bool = False,
 ) -> ContinuationCertificate:
     """Certify how well an encoder's vectors recognise the words that follow in new documents.
@@ -181,8 +175,8 @@ def certify_encoder(
         scale * m + shift. None: 0.3, from 2,000 documents on 0.1.
     overlap : {"refuse", "drop"}, default="refuse"
         What to do with documents that the word vectors were trained on.
-    random_state : int or None
-        Seed of the split and of the noise words. None draws one; it is recorded.
+    random_state : int, RandomState, Generator or None, default=None
+        Decides the split and the noise words. The seed, drawn unless it is an int, is recorded.
     verbose : bool, default=False
         Show progress on stderr.
 
@@ -237,7 +231,7 @@ class Rule(NamedTuple):
                 missed = self._missed(vectors, tail.take(rows))
                 drawn = rng.random((n, _N_NOISE)) * cumulated[-1]
                 noise = np.minimum(np.searchsorted(cumulated, drawn, "right"), cumulated.size - 1)
-                tokens = encode_ids(noise.ravel(), np.full(n, _N_NOISE))
+                tokens = Encoded.from_lengths(noise.ravel(), np.full(n, _N_NOISE))
                 false = 1.0 - self._missed(vectors, tokens, at_zero=0.0)
                 losses.append(0.5 * missed + 0.5 * false)
                 progress.advance(n)
@@ -260,7 +254,9 @@ def cut(documents: Encoded) -> tuple[Encoded, Encoded]:
     n_head = np.clip(np.floor(READ * n), 1, n - 1).astype(np.int64)
     place = np.arange(documents.ids.size) - np.repeat(documents.offsets[:-1], n)
     first = place < np.repeat(n_head, n)
-    return encode_ids(documents.ids[first], n_head), encode_ids(documents.ids[~first], n - n_head)
+    return Encoded.from_lengths(documents.ids[first], n_head), Encoded.from_lengths(
+        documents.ids[~first], n - n_head
+    )
 
 
 class Continuation(NamedTuple):

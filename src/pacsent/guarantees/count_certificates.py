@@ -44,9 +44,9 @@ class AgreementCertificate(CountCertificate):
         "classifier was fitted or chosen on these texts."
     )
 
-    needs_texts: ClassVar[tuple[str, ...]] = (*CountCertificate.needs_texts, "seed")
+    needs_texts: ClassVar[tuple[str, ...]] = (*CountCertificate.needs_texts, "random_state")
 
-    seed: int | None = None  # draws one text of each near-duplicate cluster
+    random_state: int | None = None  # draws one text of each near-duplicate cluster
 
     @property
     def agreement_lower(self) -> float:
@@ -68,7 +68,7 @@ def certify_agreement(
     *,
     delta: float = 0.05,
     overlap: str = "refuse",
-    random_state: int | None = None,
+    random_state: Any = None,
 ) -> AgreementCertificate:
     """Certify how often two classifiers give the same answer.
 
@@ -84,8 +84,8 @@ def certify_agreement(
         Probability that the guarantee fails.
     overlap : {"refuse", "drop"}
         What to do with texts that one of them was fitted on, where this is known.
-    random_state : int or None
-        Seed that draws one of near-duplicates. None draws one; it is recorded.
+    random_state : int, RandomState, Generator or None, default=None
+        Draws one of near-duplicates. The seed, drawn unless it is an int, is recorded.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def certify_agreement(
         n_errors=sum(x != y for x, y in zip(*answers)),
         n_duplicates=rows.size - len(distinct),
         provenance=provenance,
-        seed=seed,
+        random_state=seed,
     )
 
 
@@ -141,11 +141,11 @@ class SearchCertificate(CountCertificate):
         "the queries and the new ones are drawn independently from one distribution, each with its "
         "right texts, and neither the index, its encoder nor the number of hits was chosen by them."
     )
-    needs_texts = (*CountCertificate.needs_texts, "n_hits", "n_texts", "seed")
+    needs_texts = (*CountCertificate.needs_texts, "n_hits", "n_texts", "random_state")
 
     n_hits: int = 10
     n_texts: int = 0
-    seed: int | None = None  # draws one query of each near-duplicate cluster
+    random_state: int | None = None  # draws one query of each near-duplicate cluster
 
     def summary(self) -> str:
         return (
@@ -257,7 +257,7 @@ class Comparison:
     only_b_right: int
     delta: float
     n_duplicates: int = 0  # near-duplicates of the n texts, which were not counted
-    seed: int | None = None  # draws one text of each near-duplicate cluster
+    random_state: int | None = None  # draws one text of each near-duplicate cluster
     note: str = ""  # what is not checked
 
     @property
@@ -325,7 +325,7 @@ def compare(
     *,
     delta: float = 0.05,
     overlap: str = "refuse",
-    random_state: int | None = None,
+    random_state: Any = None,
 ) -> Comparison:
     """Bound the difference between the error rates of two classifiers.
 
@@ -368,6 +368,6 @@ def compare(
         only_b_right=int((right[1] & ~right[0]).sum()),
         delta=float(delta),
         n_duplicates=n_duplicates,
-        seed=seed,
+        random_state=seed,
         note="; ".join(notes),
     )

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify.inputs import positions
-from pacsent.guarantees.independence import dependent_clusters, one_row_per_cluster
+from pacsent.guarantees.independence import as_seed, dependent_clusters, one_row_per_cluster
 from pacsent.guarantees.samples import n_samples, recorded, row_fingerprints, select_rows
 from pacsent.maths.checks import check_probability
 from pacsent.text.near_duplicates import KnownTexts, sketches
@@ -84,7 +84,7 @@ class DriftMonitor:
         With a calibration set.
     alpha : float, default=0.05
         Chance of a false alarm, ever.
-    seed : int or None
+    random_state : int, RandomState, Generator or None, default=None
         Decides ties.
 
     Attributes
@@ -106,12 +106,12 @@ class DriftMonitor:
     >>> texts = [f"{word} film {n}" for n in range(40) for word in ("good", "bad")]
     >>> classifier = CertifiedClassifier(TextClassifier(None), calibration_size=0.5, random_state=0)
     >>> _ = classifier.fit(texts, ["up", "down"] * 40)
-    >>> watcher = DriftMonitor(classifier, seed=0)
+    >>> watcher = DriftMonitor(classifier, random_state=0)
     >>> watcher.update(["a good film, number 7"])
     False
     """
 
-    def __init__(self, classifier: Any, *, alpha: float = 0.05, seed: int | None = None):
+    def __init__(self, classifier: Any, *, alpha: float = 0.05, random_state: Any = None):
         check_probability("alpha", alpha)
         check_is_fitted(classifier)
         if not hasattr(classifier, "calibration_"):
@@ -125,7 +125,7 @@ class DriftMonitor:
         self.alarm_at: int | None = None
         self.changes: list[Change] = []
         self._calibration = classifier.calibration_
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(as_seed(random_state))
         self._kind: tuple[bool, bool] | None = None  # with labels, with monitors
         self._capitals = np.empty((0, 0))  # (n_quantities, n_bets); each starts with 1 in all
         fitted = recorded(classifier, "sketches")
@@ -309,7 +309,7 @@ class TextCheck:
 
     def result(self) -> TextComparison:
         """The comparison of all rows so far."""
-        watcher = DriftMonitor(self.classifier, alpha=_ALPHA, seed=self.classifier.seed_)
+        watcher = DriftMonitor(self.classifier, alpha=_ALPHA, random_state=self.classifier.seed_)
         are_texts = self.classifier.calibration_.monitors is not None
         if self._sample:
             log_proba = np.array([values for _, values, _ in self._sample])

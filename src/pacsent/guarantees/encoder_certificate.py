@@ -44,7 +44,7 @@ class CertifyOptions:
 
     delta: float = 0.05
     n_candidates: int = 1
-    random_state: int | None = None
+    random_state: Any = None
     test_size: float = 0.0
     split: float | None = None
     overlap: str = "refuse"
@@ -54,7 +54,7 @@ class CertifyOptions:
     def __post_init__(self):
         check_probability("delta", self.delta)
         check_count("n_candidates", self.n_candidates)
-        as_seed(self.random_state)
+        object.__setattr__(self, "random_state", as_seed(self.random_state))
         self._must(self.overlap in ("refuse", "drop"), "overlap", "'refuse' or 'drop'")
         self._must(self.bias is None or is_number(self.bias), "bias", "a finite number")
         fractions = 0.1 if self.split is None else self.split, self.test_size
@@ -91,13 +91,8 @@ class EncoderCertificate(Certificate):
     scope: ClassVar[str] = ""  # what the risk is about
     options_class: ClassVar[type[CertifyOptions]] = CertifyOptions
     needs_texts: ClassVar[tuple[str, ...]] = (
-        "held_out_risk",
-        "n_held_out",
-        "n_left_out",
-        "n_overlapping",
-        "n_duplicates",
-        "random_state",
-        "options",
+        *("held_out_risk", "n_held_out", "n_left_out", "n_overlapping", "n_duplicates"),
+        *("random_state", "options"),
     )
 
     empirical_risk: float
@@ -303,7 +298,7 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
             "The word vectors must have an output table to be certified. Got input vectors only "
             "instead. Train with pacsent train, or convert a model that kept both."
         )
-    seed = as_seed(options.random_state)
+    seed = options.random_state
     words = encoder.word_vectors
     words.check_finite()  # a noise word may be one that no text contains
     encoded = words.vocabulary.encode(texts)
@@ -333,7 +328,7 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     n_negatives = words.training.get("n_negatives") or _N_NEGATIVES
     bias = math.log(n_negatives) if options.bias is None else options.bias
     return Sample(
-        options=replace(options, random_state=seed),
+        options=options,
         encoder=encoder,
         words=words,
         A_hat=A_hat,

@@ -24,7 +24,7 @@ def certify(
     groups: Sequence | None = None,
     overlap: str = "refuse",
     n_candidates: int = 1,
-    random_state: int | None = None,
+    random_state: Any = None,
 ) -> ErrorCertificate | MultilabelCertificate:
     """Bound the error rate of a classifier by labelled texts that it was not fitted on.
 
@@ -48,8 +48,8 @@ def certify(
         about texts that were not among those fitted).
     n_candidates : int
         How many classifiers were compared on these texts before this one was kept.
-    random_state : int or None
-        Seed of the order of groups. None draws one; it is recorded.
+    random_state : int, RandomState, Generator or None, default=None
+        Decides the order of groups. The seed, drawn unless it is an int, is recorded.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def certify(
         recall=rows.classes.tolist() if per_class else (),
         delta=delta,
         n_candidates=n_candidates,
-        seed=random_state,
+        random_state=random_state,
         fields={"provenance": rows.provenance},
     )
 
@@ -172,7 +172,7 @@ def certify_predictions(
     batch_size: int | None = None,
     delta: float = 0.05,
     n_candidates: int = 1,
-    random_state: int | None = None,
+    random_state: Any = None,
 ) -> ErrorCertificate | MultilabelCertificate:
     """Bound how often predictions are wrong on new texts; all bounds hold together.
 
@@ -205,9 +205,9 @@ def certify_predictions(
         Probability that some bound of the certificate is false.
     n_candidates : int, default=1
         How many models, prompts or settings were compared on these labels before this one was kept.
-    random_state : int or None
-        Seed of which repeated texts are counted and of the order of losses. None draws one; it is
-        recorded.
+    random_state : int, RandomState, Generator or None, default=None
+        Decides which repeated texts are counted, and the order of losses. The seed, drawn unless it
+        is an int, is recorded.
 
     Returns
     -------
@@ -235,7 +235,7 @@ def certify_predictions(
         if groups is not None or len(recall) or len(precision):
             raise ValueError("batch_size must be None with groups, recall or precision.")
     options: dict[str, Any] = {"group_of": as_groups(groups, n), "delta": delta}
-    options |= {"n_candidates": n_candidates, "seed": random_state}
+    options |= {"n_candidates": n_candidates, "random_state": random_state}
     unknown = ", and duplicates were not looked for: texts are not given"
     if texts is not None:
         texts, unknown = samples.as_samples(texts), ""

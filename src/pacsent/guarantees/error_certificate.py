@@ -36,7 +36,7 @@ class HeldOutCertificate(Certificate):
         What new texts are: of the same distribution; of new groups; or of the groups at hand only.
     n_groups : int
         Number of groups where scope is "same groups".
-    seed : int or None
+    random_state : int or None
         Decides which texts were held out, and the order of losses.
     calibration_size : float or None
         Fraction that was held out for it.
@@ -44,11 +44,11 @@ class HeldOutCertificate(Certificate):
         SHA-256 of the model, texts, labels and predictions, as far as they are known.
     """
 
-    needs_texts = ("n_duplicates", "seed", "calibration_size", "digests", "provenance")
+    needs_texts = ("n_duplicates", "random_state", "calibration_size", "digests", "provenance")
 
     scope: str = "texts"
     n_groups: int = 0
-    seed: int | None = None
+    random_state: int | None = None
     calibration_size: float | None = None
     digests: dict = field(default_factory=dict)
 
@@ -72,8 +72,8 @@ class HeldOutCertificate(Certificate):
         labels, group_of = self._labels(model, y, n), as_groups(groups, n)
         rows, certified_X, texts_digest = np.arange(n), X, self.digests.get("texts")
         if texts_digest is not None and samples.digest(X) != texts_digest:
-            if self.calibration_size is not None and self.seed is not None:
-                how = self.calibration_size, self.seed, group_of
+            if self.calibration_size is not None and self.random_state is not None:
+                how = self.calibration_size, self.random_state, group_of
                 rows = independence.hold_out(independence.dependent_clusters(X), *how).held_out_rows
             else:
                 rows = np.flatnonzero(~np.logical_or(*samples.seen_before(model, X)))
@@ -128,7 +128,7 @@ class HeldOutCertificate(Certificate):
         return "" if self.scope == "groups" else super().repeated()
 
     def origin(self) -> str:
-        seed = "" if self.seed is None else f" The seed is {self.seed}."
+        seed = "" if self.random_state is None else f" The seed is {self.random_state}."
         if self.calibration_size is not None:
             seed = f" A share of {self.calibration_size:g} was held out.{seed}"
         return (
@@ -163,7 +163,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         Of groups: the fraction of errors in each, packed, for every bound.
     batch_size : int or None
         Number of texts of the batch from which the n were drawn: the bound is about these alone.
-    scope, n_groups, seed, calibration_size, digests : see `HeldOutCertificate`
+    scope, n_groups, random_state, calibration_size, digests : see `HeldOutCertificate`
 
     Examples
     --------
@@ -221,7 +221,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         return count_errors(
             labels,
             predictions,
-            seed=self.seed or 0,
+            seed=self.random_state or 0,
             clusters=None if self.batch_size else clusters,
             group_of=group_of,
             recall=[names.get(name, name) for name in self.class_counts],
@@ -395,17 +395,17 @@ def error_certificate(
     count: Callable[..., dict[str, Any]] = count_errors,
     delta: float = 0.05,
     n_candidates: int = 1,
-    seed: int | None = None,
+    random_state: Any = None,
     fields: dict[str, Any] | None = None,
     **counted: Any,
 ) -> Any:
     """The certificate of predictions; `counted` are further arguments of `count`."""
-    seed = independence.as_seed(seed)
+    seed = independence.as_seed(random_state)
     parts = count(labels, predictions, seed=seed, **counted)
     return kind.from_parts(
         **{**parts, **(fields or {})},
         delta=check_probability("delta", delta),
-        seed=seed,
+        random_state=seed,
         corrections=candidates(n_candidates),
     )
 

@@ -19,15 +19,18 @@ from pacsent.text.near_duplicates import text_units
 NOT_SEARCHED = "equal rows count once, but near-duplicates are searched for among texts only"
 # With fewer groups held out, no bound on the mean over groups is below one half.
 MIN_HELD_OUT_GROUPS = 8
+GENERATORS = (np.random.RandomState, np.random.Generator)  # as values of `random_state`
 # The fraction held out, by the number of clusters up to which it is used: the one with the smallest
 # certified error on the training parts of SUBJ, MR and TREC.
 HOLDOUT_FRACTIONS = ((300, 0.4), (1000, 0.3), (float("inf"), 0.2))
 
 
 def as_seed(random_state: Any) -> int:
-    """The seed that is given, or one drawn from the system."""
+    """The seed that is given, or one drawn by a generator, or from the system."""
     if random_state is None:
         return secrets.randbits(62)
+    if isinstance(random_state, GENERATORS):
+        return int.from_bytes(random_state.bytes(7), "little")
     return check_count("random_state", random_state, 0)
 
 

@@ -35,7 +35,7 @@ class MultilabelCertificate(HeldOutCertificate):
     matches : list
         Of each text, in the order drawn by the seed: [labels that are right, labels that are given
         or right].
-    scope, n_groups, seed, calibration_size, digests : see `HeldOutCertificate`
+    scope, n_groups, random_state, calibration_size, digests : see `HeldOutCertificate`
 
     Notes
     -----
@@ -108,7 +108,7 @@ class MultilabelCertificate(HeldOutCertificate):
 
     def _measure(self, labels, predictions, clusters, group_of):
         how = {"names": self.label_counts, "clusters": clusters, "group_of": group_of}
-        return count_matches(labels, predictions, seed=self.seed or 0, **how)
+        return count_matches(labels, predictions, seed=self.random_state or 0, **how)
 
     def _check(self) -> None:
         super()._check()

@@ -146,8 +146,8 @@ class LabelThreshold:
         missed (or of the labels given that are wrong) is at most `error`.
     n : int
         Calibration texts.
-    seed : int
-        Of the order in which they were tested.
+    random_state : int
+        Seed of the order in which they were tested.
 
     Examples
     --------
@@ -162,7 +162,7 @@ class LabelThreshold:
     error: float
     delta: float
     n: int
-    seed: int
+    random_state: int
 
     def predict(self, probabilities: np.ndarray) -> np.ndarray:
         """Whether each text is given each label, (n, n_labels) of bool."""
@@ -197,7 +197,7 @@ def control_risk(
     classes: Any = None,
     delta: float = 0.05,
     n_candidates: int = 1,
-    random_state: int | None = None,
+    random_state: Any = None,
     planning: tuple[Any, np.ndarray] | None = None,
 ) -> LabelThreshold:
     """The threshold on label probabilities that misses few labels, or gives few wrong ones.
@@ -220,8 +220,8 @@ def control_risk(
     delta : float, default=0.05
     n_candidates : int, default=1
         How many classifiers were compared on these texts before this one was kept.
-    random_state : int or None
-        Seed of the order. None draws one; it is recorded.
+    random_state : int, RandomState, Generator or None, default=None
+        Decides the order. The seed, drawn unless it is an int, is recorded.
     planning : (labels, probabilities), optional
         Of texts other than the calibration texts, such as out-of-fold predictions of training
         texts: tests of false discoveries begin where these have 0.4, 0.6, 0.75 and 0.9 of the

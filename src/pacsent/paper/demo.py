@@ -150,7 +150,7 @@ def _monitor(classifier, streams, random_state) -> tuple[list[dict], dict[str, i
     evidence: list[dict] = []
     alarms: dict[str, int] = {}
     for name, stream in streams.items():
-        monitor = DriftMonitor(classifier, seed=random_state)
+        monitor = DriftMonitor(classifier, random_state=random_state)
         for start in range(0, len(stream), _MONITOR_STEP):
             monitor.update(stream[start : start + _MONITOR_STEP])
             n_read = min(start + _MONITOR_STEP, len(stream))

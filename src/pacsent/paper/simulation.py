@@ -15,7 +15,7 @@ from scipy import sparse
 
 from pacsent.encoders.methods.closed_forms import AverageVectorizer
 from pacsent.guarantees import continuation
-from pacsent.guarantees.continuation import cut, encode_ids
+from pacsent.guarantees.continuation import cut
 from pacsent.guarantees.encoder_certificate import CertifyOptions, prepare, vectors_of
 from pacsent.maths import bounds
 from pacsent.maths.binomial import two_sided_limits
@@ -158,13 +158,13 @@ class Language:
                 back = t - 1 - rng.integers(0, min(t, REACH), n_documents)
                 words[:, t] = np.where(again, words[rows, back], words[:, t])
         kept = np.arange(longest) < n_tokens[:, None]
-        return encode_ids(words[kept], n_tokens)
+        return Encoded.from_lengths(words[kept], n_tokens)
 
 
 def encode_counts(counts: np.ndarray) -> Encoded:
     """Documents of a table of counts, (n_documents, n_words), as token ids in the words' order."""
     ids = np.repeat(np.tile(np.arange(counts.shape[1]), counts.shape[0]), counts.ravel())
-    return encode_ids(ids, counts.sum(axis=1))
+    return Encoded.from_lengths(ids, counts.sum(axis=1))
 
 
 def shuffled(encoded: Encoded, rng: np.random.Generator) -> Encoded:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from pacsent.guarantees.continuation import encode_ids, some_tokens
+from pacsent.guarantees.continuation import some_tokens
 from pacsent.guarantees.encoder_certificate import Sample
 from pacsent.maths.bounds import kl_inverse
 from pacsent.text.encoded import Encoded
@@ -58,7 +58,7 @@ def split_tokens(
     return TextParts(
         rows,
         *(
-            encode_ids(shuffled[whole & mask], size)
+            Encoded.from_lengths(shuffled[whole & mask], size)
             for mask, size in zip((first, ~first & ~last, last & ~first), sizes)
         ),
     )
@@ -71,7 +71,7 @@ def join(first: Encoded, second: Encoded) -> Encoded:
         [np.repeat(np.arange(n_first.size), n_first), np.repeat(np.arange(n_second.size), n_second)]
     )
     ids = np.concatenate([first.ids, second.ids])[np.argsort(document, kind="stable")]
-    return encode_ids(ids, n_first + n_second)
+    return Encoded.from_lengths(ids, n_first + n_second)
 
 
 class Choice(NamedTuple):

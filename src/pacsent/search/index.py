@@ -331,8 +331,8 @@ class Index:
         k : int, default=10
         delta : float, default=0.05
             Probability that the guarantee fails.
-        random_state : int, optional
-            Seed that draws one of near-duplicate queries. None draws one; it is recorded.
+        random_state : int, RandomState, Generator or None, default=None
+            Draws one of near-duplicate queries. The seed, drawn unless it is an int, is recorded.
 
         Returns
         -------
@@ -383,7 +383,7 @@ class Index:
             n_hits=k,
             n_texts=len(self),
             n_duplicates=len(queries) - len(texts),
-            seed=seed,
+            random_state=seed,
         )
         pairs = []
         for text, q, positions in zip(texts, Q, right):

@@ -29,6 +29,12 @@ class Encoded(NamedTuple):
     def n_sentences(self) -> int:
         return self.offsets.size - 1
 
+    @classmethod
+    def from_lengths(cls, ids: np.ndarray, lengths: np.ndarray) -> "Encoded":
+        """Token ids in a row, and how many of them each sentence has."""
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return cls(ids.astype(np.int32), offsets, np.zeros(len(lengths), dtype=np.int64))
+
     def take(self, rows: ArrayLike) -> "Encoded":
         """The sentences in `rows`, in that order.
 
