@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -108,15 +108,18 @@ def test_seeds_that_share_features_are_solved_together_with_the_same_result(
 
 
 DENSE = make_pipeline(TfidfVectorizer(), FunctionTransformer(sparse.csr_matrix.toarray))
+SPARSE = CountVectorizer()  # integers, of no certain length
 
 
 @pytest.mark.parametrize(
-    "row", ["concat", "SIF", "uSIF", "tf-idf", "IDF-Average-1", "PB-L2-token", DENSE]
+    "row", ["concat", "SIF", "uSIF", "tf-idf", "IDF-Average-1", "PB-L2-token", DENSE, SPARSE]
 )
 def test_every_cheap_row_and_any_transformer_beats_guessing(corpus, words, row, capsys):
     result = evaluation.evaluate(row, corpus.dataset(), words, seeds=(0,), Cs=(1.0, 100.0))
     assert result.accuracy > 0.65
-    assert json.loads(result.to_json())["row"] == ("Pipeline" if row is DENSE else row)
+    assert json.loads(result.to_json())["row"] == (
+        row if isinstance(row, str) else type(row).__name__
+    )
     assert capsys.readouterr().err == ""
 
 

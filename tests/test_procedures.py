@@ -1,13 +1,15 @@
 """Procedures behind guarantees, on arrays: each holds in simulation, and its misuse is noticed."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
 from pacsent.classify import fitting
-from pacsent.guarantees.abstaining import lowest_valid_threshold, plan
+from pacsent.guarantees.abstaining import Calibration, lowest_valid_threshold, plan
 from pacsent.guarantees.count_certificates import Comparison
-from pacsent.guarantees.thresholds import for_precision, for_recall
+from pacsent.guarantees.thresholds import class_thresholds
 from pacsent.maths import binomial, temperature
 from pacsent.text.ngrams import NGrams
 
@@ -76,6 +78,10 @@ def of_a_class(rng, n):
     return proba, rng.random(n) < proba
 
 
+def calibration(proba, is_class):
+    return Calibration(np.log(np.stack([1 - proba, proba], axis=1)), is_class.astype(int))
+
+
 def class_violations(seed, after=False):
     """How often precision, and recall, are below what was asked for; and the mean recall."""
     rng = np.random.default_rng(seed)
@@ -83,9 +89,22 @@ def class_violations(seed, after=False):
     counts, reached = np.zeros(2, int), []
     for _ in range(300):
         drawn, is_class = of_a_class(rng, 400)
-        planning = of_a_class(rng, 400)
-        low = for_precision((planning[0], ~planning[1]), drawn, is_class, 0.8, DELTA, rng.random())
-        high = for_recall(drawn[is_class], 0.7, DELTA)
+        classifier = SimpleNamespace(
+            classes_=np.arange(2),
+            out_of_fold_=calibration(*of_a_class(rng, 400)),
+            seed_=int(rng.integers(2**32)),
+        )
+        low, high = (
+            class_thresholds(
+                classifier,
+                calibration(drawn, is_class),
+                precision=precision,
+                recall=recall,
+                classes=[1],
+                delta=DELTA,
+            ).thresholds[1]
+            for precision, recall in ((0.8, None), (None, 0.7))
+        )
         if after:  # the thresholds at which the calibration texts show just what is asked for
             shown = np.cumsum(is_class[np.argsort(-drawn)]) / np.arange(1, 401)
             low = np.sort(drawn)[::-1][np.flatnonzero(shown >= 0.8)[-1]]

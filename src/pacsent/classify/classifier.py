@@ -341,15 +341,15 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             return np.zeros((len(texts), 0), np.float32)
         return np.asarray(self.encoder_.transform(texts), np.float32)
 
-    def decision_values(self, texts: Iterable[str]) -> np.ndarray:
+    def decision_values(self, X: Iterable[str]) -> np.ndarray:
         """Values of the linear model; one column for two classes or numbers, (n, n_columns)."""
-        pieces = list(self.stream(texts))
+        pieces = list(self.stream(X))
         return np.concatenate(pieces) if pieces else np.zeros((0, self.intercept_.size))
 
-    def stream(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
-        """`decision_values` in batches, in constant memory; texts may be a generator."""
+    def stream(self, X: Iterable[str]) -> Iterator[np.ndarray]:
+        """`decision_values` in batches, in constant memory; X may be a generator."""
         check_is_fitted(self)
-        texts = iter(as_sentences(texts, "texts"))
+        X = iter(as_sentences(X, "texts"))
 
         def work(batch):
             shares, values, other = self._by_characters(batch)
@@ -357,7 +357,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             values += shares[:, None] * (other - values)
             return values
 
-        batches = iter(lambda: as_texts(list(islice(texts, _BATCH_TEXTS))), [])
+        batches = iter(lambda: as_texts(list(islice(X, _BATCH_TEXTS))), [])
         return in_order(work, batches, self.n_jobs)
 
     def _by_characters(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -385,12 +385,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             return None
         return _known_words(*(encoder.word_vectors.vocabulary for encoder in encoders))
 
-    def decision_function(self, texts: Iterable[str]) -> np.ndarray:
+    def decision_function(self, X: Iterable[str]) -> np.ndarray:
         """Log-odds of the second of two classes, (n,); one value for each of many, (n, k)."""
-        values = self.decision_values(texts)
+        values = self.decision_values(X)
         return values[:, 0] if values.shape[1] == 1 else values
 
-    def predict(self, texts: Iterable[str]) -> np.ndarray | list[tuple]:
+    def predict(self, X: Iterable[str]) -> np.ndarray | list[tuple]:
         """The likeliest class of each text; with several labels a text, a tuple of them for each.
 
         After an indicator matrix, an indicator matrix.
@@ -400,17 +400,17 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if self.targets_ == "classes":
-            return self.classes_[fitting.predicted(self.decision_values(texts))]
-        given = self.given(self.predict_proba(texts))
+            return self.classes_[fitting.predicted(self.decision_values(X))]
+        given = self.given(self.predict_proba(X))
         return multilabel.as_given(given, self.classes_, self.targets_)
 
     def given(self, proba: np.ndarray) -> np.ndarray:
         """Which labels are given at these probabilities, (n, n_labels) of bool."""
         return multilabel.given_labels(proba, self.thresholds_, self.min_labels_)
 
-    def predict_with_scores(self, texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+    def predict_with_scores(self, X: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
         """(labels, logarithms of `predict_proba`) in one pass; multi-label an indicator matrix."""
-        log_proba = self.predict_log_proba(texts)
+        log_proba = self.predict_log_proba(X)
         if self.targets_ != "classes":
             return self.given(np.exp(log_proba)), log_proba
         return self.classes_[log_proba.argmax(axis=1)], log_proba
@@ -425,38 +425,36 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         alone = log_probabilities(intercept[None, :], self.inverse_temperature_)
         return np.isclose(log_proba, alone, rtol=1e-12, atol=1e-12).all(axis=1)
 
-    def predict_log_proba(self, texts: Iterable[str]) -> np.ndarray:
+    def predict_log_proba(self, X: Iterable[str]) -> np.ndarray:
         """Logarithms of `predict_proba`."""
         check_is_fitted(self)
-        values = self.decision_values(texts)
+        values = self.decision_values(X)
         if self.targets_ != "classes":
             return log_expit(values)
         return log_probabilities(values, self.inverse_temperature_)
 
-    def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
+    def predict_proba(self, X: Iterable[str]) -> np.ndarray:
         """Calibrated probabilities of all classes, (n_texts, n_classes).
 
         With several labels a text each column is about its own label, and rows do not sum to one.
         """
-        return np.exp(self.predict_log_proba(texts))
+        return np.exp(self.predict_log_proba(X))
 
-    def score(
-        self, texts: Iterable[str], labels: Sequence, sample_weight: ArrayLike | None = None
-    ) -> float:
+    def score(self, X: Iterable[str], y: Sequence, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy; with several labels a text, the share whose labels are exactly right.
 
         A label that is none of the classes is refused.
         """
         check_is_fitted(self)
-        texts = as_texts(texts)
-        labels = inputs.counted(labels)
+        X = as_texts(X)
+        y = inputs.counted(y)
         if self.targets_ != "classes":
-            y = multilabel.known_sets(self.classes_, labels, len(texts), self.classes_.size)
-            hits = (self.given(self.predict_proba(texts)) == y).all(axis=1)
+            right = multilabel.known_sets(self.classes_, y, len(X), self.classes_.size)
+            hits = (self.given(self.predict_proba(X)) == right).all(axis=1)
         else:
-            y = inputs.positions(self.classes_, labels, len(texts))
-            hits = fitting.predicted(self.decision_values(texts)) == y
-        if not texts:
+            right = inputs.positions(self.classes_, y, len(X))
+            hits = fitting.predicted(self.decision_values(X)) == right
+        if not X:
             raise ValueError("texts must hold at least one text. Got none instead.")
         weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
         return float(np.average(hits, weights=weights))
@@ -487,7 +485,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         page = {"title": "Features of each class", "explanation": None, "features": features}
         return render("explanation.html", **page)
 
-    def report(self, texts: Iterable[str], labels: Sequence) -> Diagnostics:
+    def report(self, X: Iterable[str], y: Sequence) -> Diagnostics:
         """How it does on labelled texts that it was not fitted on, as numbers and as a page.
 
         Returns `pacsent.classify.Diagnostics`, which a notebook shows as a page and `to_html`
@@ -495,7 +493,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         against coverage, words of each class.
         """
         check_is_fitted(self)
-        return report(self, texts, labels)
+        return report(self, X, y)
 
     # ---- files ---------------------------------------------------------------------------------
 

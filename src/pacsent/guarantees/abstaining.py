@@ -183,9 +183,9 @@ class Abstaining:
     n_choices: int = 1
     no_answers: str | None = None
 
-    def predict(self, texts: Iterable[str]) -> list:
+    def predict(self, X: Iterable[str]) -> list:
         """The likeliest class of each text, None where it abstains or can read nothing."""
-        log_proba = self.classifier.predict_log_proba(texts)
+        log_proba = self.classifier.predict_log_proba(X)
         labels = self.classifier.classes_[log_proba.argmax(axis=1)].tolist()
         is_answered = confidences(self.classifier, log_proba) >= self.threshold
         return [label if answer else None for label, answer in zip(labels, is_answered)]

@@ -297,8 +297,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         self.calibration_ = Calibration(log_proba, labels, planned, monitors)
 
     def _predict_any(self, X):
-        if not hasattr(self, "estimator_"):
-            check_is_fitted(self)
+        check_is_fitted(self)
         X = samples.samples_for(self, X)
         labels, log_proba = samples.predict_any(
             self.estimator_, self.fitted_classes_, X, samples.is_multilabel(self)

@@ -64,7 +64,7 @@ class AgreementCertificate(CountCertificate):
 def certify_agreement(
     a: Any,
     b: Any,
-    texts: Any,
+    X: Any,
     *,
     delta: float = 0.05,
     overlap: str = "refuse",
@@ -78,8 +78,8 @@ def certify_agreement(
     Parameters
     ----------
     a, b : objects with `predict`
-    texts : iterable of str
-        That neither was fitted or chosen on. Labels are not needed; of near-duplicates one counts.
+    X : iterable of str
+        Texts that neither was fitted or chosen on, without labels; of near-duplicates one counts.
     delta : float, default=0.05
         Probability that the guarantee fails.
     overlap : {"refuse", "drop"}
@@ -98,12 +98,12 @@ def certify_agreement(
     0.74
     """
     check_probability("delta", delta)
-    texts, seed = as_texts(texts), independence.as_seed(random_state)
-    if not texts:
+    X, seed = as_texts(X), independence.as_seed(random_state)
+    if not X:
         raise ValueError("texts must hold at least one text. Got none instead.")
-    rows, provenance = _rows_unseen_by_both(a, b, texts, overlap)
-    clusters = independence.dependent_clusters([texts[row] for row in rows])
-    distinct = [texts[rows[place]] for place in independence.one_row_per_cluster(clusters, seed)]
+    rows, provenance = _rows_unseen_by_both(a, b, X, overlap)
+    clusters = independence.dependent_clusters([X[row] for row in rows])
+    distinct = [X[rows[place]] for place in independence.one_row_per_cluster(clusters, seed)]
     answers = [np.asarray(model.predict(distinct)).tolist() for model in (a, b)]
     if {len(labels) for labels in answers} != {len(distinct)}:
         raise ValueError("a and b must answer every text once. Got other numbers of answers.")

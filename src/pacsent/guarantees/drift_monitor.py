@@ -143,30 +143,30 @@ class DriftMonitor:
 
     def update(
         self,
-        texts: Iterable[str],
-        labels: Sequence | None = None,
+        X: Iterable[str],
+        y: Sequence | None = None,
         log_proba: np.ndarray | None = None,
     ) -> bool:
         """Look at the next texts (with their labels, where known); whether there is an alarm.
 
         `log_proba` are the classifier's for these texts, if they are known already.
         """
-        texts = as_texts(texts, "texts")
-        y = None if labels is None else positions(self.classifier.classes_, labels, len(texts))
+        X = as_texts(X, "texts")
+        right = None if y is None else positions(self.classifier.classes_, y, len(X))
         if log_proba is None:
-            log_proba = self.classifier.predict_log_proba(texts)
+            log_proba = self.classifier.predict_log_proba(X)
         monitors = None
         if self._calibration.monitors is not None:
-            monitors = monitors_of(self.classifier, texts)
-        is_first = np.zeros(len(texts), bool)
-        is_first[one_row_per_cluster(dependent_clusters(texts), None)] = True
-        keys = row_fingerprints(texts)
+            monitors = monitors_of(self.classifier, X)
+        is_first = np.zeros(len(X), bool)
+        is_first[one_row_per_cluster(dependent_clusters(X), None)] = True
+        keys = row_fingerprints(X)
         is_first &= [key not in self._fingerprints for key in keys.tolist()]
-        is_first &= ~self._fitted.are_near(texts) & ~KnownTexts(self._sketches).are_near(texts)
+        is_first &= ~self._fitted.are_near(X) & ~KnownTexts(self._sketches).are_near(X)
         self._fingerprints.update(keys[is_first].tolist())
-        compared = [text for text, is_kept in zip(texts, is_first) if is_kept]
+        compared = [text for text, is_kept in zip(X, is_first) if is_kept]
         self._sketches = np.vstack([self._sketches, sketches(compared)])[-_N_REMEMBERED:]
-        return self.see(log_proba, y, monitors, is_first)
+        return self.see(log_proba, right, monitors, is_first)
 
     def see(
         self,

@@ -313,9 +313,8 @@ def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
     Where there is more than the error rate, that has half of delta and the others share the other
     half. Losses of groups replace counts.
     """
-    class_counts, prediction_counts, losses = (
-        parts.get(name, {}) for name in ("class_counts", "prediction_counts", "losses")
-    )
+    class_counts, prediction_counts = parts["class_counts"], parts["prediction_counts"]
+    losses = parts["losses"]
     n_texts = parts["n"] + (parts["n_duplicates"] if losses else 0)
     n_others = len(class_counts) + len(prediction_counts)
     first = divide_delta(delta, fraction=0.5) if n_others else delta

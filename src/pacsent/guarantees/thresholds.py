@@ -189,8 +189,8 @@ class LabelThreshold:
 
 
 def control_risk(
-    labels: Any,
-    probabilities: np.ndarray,
+    y_true: Any,
+    y_proba: np.ndarray,
     *,
     false_negatives: float | None = None,
     false_discoveries: float | None = None,
@@ -210,9 +210,9 @@ def control_risk(
 
     Parameters
     ----------
-    labels : sets of labels, or an indicator matrix, of calibration texts
+    y_true : sets of labels, or an indicator matrix, of calibration texts
         Nothing may have been fitted or chosen on these texts.
-    probabilities : array, (n, n_labels)
+    y_proba : array, (n, n_labels)
     false_negatives, false_discoveries : float or None
         Largest mean loss: one of the two.
     classes : array, optional
@@ -222,18 +222,18 @@ def control_risk(
         How many classifiers were compared on these texts before this one was kept.
     random_state : int, RandomState, Generator or None, default=None
         Decides the order. The seed, drawn unless it is an int, is recorded.
-    planning : (labels, probabilities), optional
+    planning : (y_true, y_proba), optional
         Of texts other than the calibration texts, such as out-of-fold predictions of training
         texts: tests of false discoveries begin where these have 0.4, 0.6, 0.75 and 0.9 of the
         error. Without them, at the thresholds 0.9, 0.7, 0.5 and 0.3.
 
     Examples
     --------
-    >>> labels = [{"joy"}, {"love"}] * 100
+    >>> y_true = [{"joy"}, {"love"}] * 100
     >>> proba, classes = np.tile([[0.9, 0.2], [0.1, 0.8]], (100, 1)), ["joy", "love"]
-    >>> 0.2 < control_risk(labels, proba, classes=classes, false_negatives=0.1).threshold <= 0.8
+    >>> 0.2 < control_risk(y_true, proba, classes=classes, false_negatives=0.1).threshold <= 0.8
     True
-    >>> 0.2 < control_risk(labels, proba, classes=classes, false_discoveries=0.2).threshold < 0.3
+    >>> 0.2 < control_risk(y_true, proba, classes=classes, false_discoveries=0.2).threshold < 0.3
     True
     """
     if (false_negatives is None) == (false_discoveries is None):
@@ -242,7 +242,7 @@ def control_risk(
     error = false_negatives if false_discoveries is None else false_discoveries
     error, delta = check_probability("error", error), check_probability("delta", delta)
     seed = as_seed(random_state)
-    has, proba = _shuffled_rows(labels, probabilities, classes, seed)
+    has, proba = _shuffled_rows(y_true, y_proba, classes, seed)
     result = LabelThreshold(None, about, error, delta, len(proba), seed)
     level = divide_delta(delta, n_candidates)
     if false_discoveries is None:

@@ -18,7 +18,15 @@ from pacsent.maths.arrays import unit_rows
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.paper import method_rows
 from pacsent.paper.labelled import Dataset
-from pacsent.paper.method_rows import ROWS, Features, Row, Texts, features, from_estimator
+from pacsent.paper.method_rows import (
+    ROWS,
+    Features,
+    Row,
+    Texts,
+    features,
+    from_estimator,
+    unit_length,
+)
 from pacsent.progress import bar
 from pacsent.storage import is_model_name
 
@@ -94,7 +102,7 @@ def _score_split(feature_sets, labels: tuple, protocol: Protocol, random: bool):
         seconds["encode"] += made.encode_seconds
         started = time.perf_counter()
         for normalize in (True,) if made.normalized else (False, True):
-            X = unit_rows(made.train) if normalize and not made.normalized else made.train
+            X = unit_length(made.train) if normalize and not made.normalized else made.train
             before = paths.get((number - 1, normalize))
             grid = regressions.grid_search(
                 X, y_train, folds, Cs=protocol.Cs, start=before, **settings
@@ -117,7 +125,7 @@ def _score_split(feature_sets, labels: tuple, protocol: Protocol, random: bool):
             seconds["fit"] += made.fit_seconds * remade
             seconds["encode"] += made.encode_seconds * remade
             started = time.perf_counter()
-            change = unit_rows if normalize and not made.normalized else lambda X: X
+            change = unit_length if normalize and not made.normalized else lambda X: X
             C, start = protocol.Cs[best], paths[number, normalize]
             model = regressions.fit(change(made.train), y_train, C, start=start, **settings)
             guess = regressions.predict(change(made.test), *model)
@@ -434,7 +442,7 @@ def few_labels(
     source, y_train, y_test = prepared.part(0)
     made = prepared.features(row, source, 1.0 if row.lams else None, 0)
     lengths = (True,) if made.normalized else (False, True)
-    changes = {n: unit_rows if n and not made.normalized else lambda X: X for n in lengths}
+    changes = {n: unit_length if n and not made.normalized else lambda X: X for n in lengths}
     train = {n: change(made.train) for n, change in changes.items()}
     test = {n: change(made.test) for n, change in changes.items()}
     Cs = regressions.CS[::2]

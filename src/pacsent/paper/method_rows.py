@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from sklearn.preprocessing import normalize
 
+from pacsent.maths.arrays import unit_rows
 from pacsent.text.encoded import Encoded
 from pacsent.text.normalize import tokenise_paper
 
@@ -100,8 +103,15 @@ def from_estimator(vectorizer: Any, train: Any, test: Any) -> Features:
     vectorizer.fit(train)
     fitted = time.perf_counter()
     F_train, F_test = vectorizer.transform(train), vectorizer.transform(test)
+    if sparse.issparse(F_train):
+        F_train, F_test = (F.tocsr().astype(np.float32) for F in (F_train, F_test))
     done = time.perf_counter()
     return Features(F_train, F_test, fitted - started, done - fitted, vectorizer)
+
+
+def unit_length(F: Any) -> Any:
+    """Features whose rows have length 1, dense or sparse; rows of zeros stay as they are."""
+    return normalize(F) if sparse.issparse(F) else unit_rows(F)
 
 
 def features(row: Row, source: Texts, lam: float | None = None, seed: int = 0) -> Features:
