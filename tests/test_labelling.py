@@ -141,7 +141,7 @@ def test_a_session_comes_back_as_it_was(tmp_path):
         label(labelling, 1)
         labelling.wait()
         before, rows = labelling.status(), labelling.labels()
-        assert before["certified_error"] < 1 and before["n_taught"] == 25
+        assert before["error_upper"] < 1 and before["n_taught"] == 25
     with opened(tmp_path, random_state=None, goal=0.9) as labelling:
         labelling.wait()
         assert labelling.status() == before and labelling.labels() == rows
@@ -246,12 +246,12 @@ def test_the_end_of_labelling_writes_the_table_the_model_and_the_certificate(tab
     assert server.post("/next", {})["status"]["n_labels"] == 60
     server.end(signal.SIGINT)
     status = json.loads(server.process.stdout.read())
-    assert status["n_labels"] == 60 and status["certified_error"] < 1
+    assert status["n_labels"] == 60 and status["error_upper"] < 1
     rows = (folder / "labels.csv").read_text().splitlines()
     assert rows[0] == "id,text,label,stream" and len(rows) == len(TEXTS) + 1
     assert sum(row.endswith((",judge", ",teach")) for row in rows) == 60
     certificate = read_certificate((folder / "certificate.json").read_text())
-    assert certificate.error_upper == status["certified_error"] and certificate.n_taught == 25
+    assert certificate.error_upper == status["error_upper"] and certificate.n_taught == 25
     assert load(folder / "model").predict(["lovely sunrise"]).tolist() == ["up"]
 
 
@@ -335,7 +335,7 @@ def test_progress_fills_towards_the_goal(tmp_path):
             label(labelling, 60)
             labelling.wait()
             status = labelling.status()
-        way = (1 - status["certified_error"]) / (1 - (goal or 0))
+        way = (1 - status["error_upper"]) / (1 - (goal or 0))
         assert 0 < status["progress"] == pytest.approx(min(1, way))
         assert (status["progress"] == 1) == status["reached"]
 

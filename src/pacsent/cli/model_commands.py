@@ -138,7 +138,7 @@ def demo(output, random_state, n_jobs, overwrite, as_json, quiet):
     page = Path(output) / "index.html"
     show(
         {"report": page, **numbers},
-        f"Error at most {rounded_up(numbers['certified_error'], 3)} with 95% confidence; "
+        f"Error at most {rounded_up(numbers['error_upper'], 3)} with 95% confidence; "
         f"measured on {numbers['n_new']:,} new messages: {numbers['test_error']:.3f}",
         as_json,
     )

@@ -91,7 +91,7 @@ def run(
         "n_labelled": N_LABELLED,
         "n_calibration": int(certificate.n),
         "n_new": len(new_texts),
-        "certified_error": float(certificate.error_upper),
+        "error_upper": float(certificate.error_upper),
         "test_error": test_error,
         "most_frequent_class_error": float(1 - most_frequent),
         "error": ERROR,
@@ -170,7 +170,7 @@ def _charts(numbers: dict, sizes: np.ndarray, evidence: list[dict]) -> list[dict
     import altair as alt
 
     rows = [
-        ("all messages", numbers["test_error"], numbers["certified_error"]),
+        ("all messages", numbers["test_error"], numbers["error_upper"]),
         ("answers, with abstention", numbers["answered_error"], ERROR),
         ("prediction sets", numbers["missed"], ERROR),
     ]

@@ -267,7 +267,7 @@ class Labelling:
         bound = None if certificate is None else certificate.error_upper
         return status | {
             "accuracy": None if certificate is None else 1 - certificate.observed,
-            "certified_error": bound,
+            "error_upper": bound,
             "n_judged": 0 if certificate is None else certificate.n,
             "n_taught": 0 if certificate is None else certificate.n_taught,
             # labels behind a judging text that another tab shows

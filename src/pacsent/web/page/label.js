@@ -64,7 +64,7 @@ function stand(status) {
     show(task);
   }
   $("about").textContent = `${status.n_labels.toLocaleString("en")} of ${status.n_texts.toLocaleString("en")} texts labelled` + (who ? ` · ${who}` : "") + (status.n_skipped ? ` · ${status.n_skipped} skipped` : "");
-  const bound = status.certified_error, sure = Math.round(100 * (1 - status.delta));
+  const bound = status.error_upper, sure = Math.round(100 * (1 - status.delta));
   document.body.classList.toggle("reached", status.reached);
   $("bar").style.width = 100 * status.progress + "%";
   $("goal").textContent = status.reached ? `Stop: at most ${percent(status.goal)} with ${sure} % confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
