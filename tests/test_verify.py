@@ -20,7 +20,6 @@ from pacsent.guarantees import (
     read_certificate,
 )
 from pacsent.guarantees.certificate import FORMAT, RANGES, checksum, pack_losses, unpack_losses
-from pacsent.guarantees.error_certificate import joint_bounds
 from pacsent.maths.binomial import upper_limit
 from pacsent.paper.simulation import SETTINGS, Language
 
@@ -65,7 +64,7 @@ def made():
     counts = {"up": [120, 20], "down": [80, 16]}
     counted = {"n": 200, "n_errors": 36, "class_counts": counts}
     paid = {"delta": 0.05, "corrections": {"candidates": 3}}
-    found["error"] = ErrorCertificate(**joint_bounds(counted, 0.05 / 3), **counted, **paid)
+    found["error"] = ErrorCertificate.from_parts(**counted, **paid)
     found["anytime error"] = certify_stream(np.arange(200) % 20 == 7, n_taught=100)
     rng = np.random.default_rng(6)
     right, given = rng.integers(0, 2, (2, 150, 3))

@@ -44,7 +44,9 @@ class HeldOutCertificate(Certificate):
         SHA-256 of the model, texts, labels and predictions, as far as they are known.
     """
 
-    needs_texts = ("n_duplicates", "random_state", "calibration_size", "digests", "provenance")
+    needs_texts: ClassVar[tuple[str, ...]] = (
+        *("n_duplicates", "random_state", "calibration_size", "digests", "provenance"),
+    )
 
     scope: str = "texts"
     n_groups: int = 0

@@ -118,7 +118,7 @@ def class_thresholds(
         proba, is_c = np.exp(calibration.log_proba[:, c]), is_of_class(calibration.labels, c)
         highest = lowest = np.inf  # the thresholds that recall and precision allow
         if recall is not None:
-            k = rank_for_sets(np.count_nonzero(is_c), 1.0 - recall, level)
+            k = rank_for_sets(int(is_c.sum()), 1.0 - recall, level)
             highest = lowest = -np.inf if k is None else np.sort(proba[is_c])[-k]
         if precision is not None:
             planning, error = classifier.out_of_fold_, 1.0 - precision
