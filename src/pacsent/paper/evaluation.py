@@ -442,7 +442,9 @@ def few_labels(
     source, y_train, y_test = prepared.part(0)
     made = prepared.features(row, source, 1.0 if row.lams else None, 0)
     lengths = (True,) if made.normalized else (False, True)
-    changes = {n: unit_length if n and not made.normalized else lambda X: X for n in lengths}
+    changes: dict[bool, Callable] = {
+        n: unit_length if n and not made.normalized else lambda X: X for n in lengths
+    }
     train = {n: change(made.train) for n, change in changes.items()}
     test = {n: change(made.test) for n, change in changes.items()}
     Cs = regressions.CS[::2]
