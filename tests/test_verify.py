@@ -41,7 +41,7 @@ NEEDS_TEXTS = {
     "A": COUNTED | RULE | {"step", "prior_variance", "n_documents"},
     "B": COUNTED | RULE | {"step", "prior_variance", "noise_risk", "noise_margin"},
     "C": COUNTED | {"constant_risk", "n_documents", "largest_square"},
-    "multilabel": {"n_duplicates", "seed"},
+    "multilabel": {"n_duplicates", "random_state"},
     "fidelity": {"n_duplicates"},
     "agreement": {"n_duplicates"},
     "search": {"n_duplicates", "n_hits", "n_texts"},
