@@ -273,8 +273,8 @@ def goal_rows(given, run, rate=0.1, delta=0.05):
         n_counted = certify_stream(np.zeros(n), delta, n_taught=n).n
         for k in range(n_counted + 1):
             losses = np.arange(n) < k
-            certificate = certify_stream(losses, delta, n_taught=n)
-            bounds["while labelling"] += stats.binom.pmf(k, n_counted, rate) * certificate.bound
+            bound = certify_stream(losses, delta, n_taught=n).error_upper
+            bounds["while labelling"] += stats.binom.pmf(k, n_counted, rate) * bound
         for k in range(n + 1):
             once = stats.binom.pmf(k, n, rate) * upper_limit(k, n, delta)
             bounds["one look"] += once
