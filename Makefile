@@ -17,7 +17,7 @@ FAST   := not slow and not compile and not extra and not benchmark and not gpu
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-rest test-all test-extras test-benchmarks test-gpu fuzz hostile bench pages docs docs-open dist format clean
+.PHONY: help demo test check test-rest test-all test-extras test-benchmarks test-gpu fuzz hostile bench check-results pages docs docs-open dist format clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -78,6 +78,9 @@ bench: $(DEV)  ## every benchmark with its baselines (installs the baselines; ta
 	$(PIP) -e '.[bench,serve]'
 	for job in alternatives cold train encode solve before_after certify search serve simulate english encoders classify classify_bounds guarantees labels targets multilingual own_language scale train_gpu; do \
 	    $(BIN)/python benchmarks/$$job.py --save || exit 1; done
+
+check-results: ## list the result files of benchmarks that describe an older version of what they measure
+	python3 scripts/check_results.py
 
 pages: $(DEV)  ## regenerate the pages that are made from result files
 	$(BIN)/python docs/make_card.py
