@@ -82,7 +82,7 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
         inputs.say(quiet)("No guarantee: no labels were held out.")
     else:
         result["certificate"] = classifier.certificate_.to_dict()
-        line += f"\n{classifier.certificate_}"
+        line += f"\n{classifier.certificate_.summary()}"
     show(result, line, as_json)
 
 
