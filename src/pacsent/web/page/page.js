@@ -49,11 +49,13 @@ async function showClass(text) {
   const found = await latest("class", () => ask("/classify", {texts: text, explain: true}));
   if (!found) return;
   const {label, probability, set, abstained, explanation, note} = found.results[0];
-  const {no_answers, no_sets, statement} = found.guarantee;
+  const {no_answers, no_sets, statement, comparison} = found.guarantee;
   $("label").textContent = label === null ? "No class" : `${label}, with probability ${percent(probability)}`;
   $("abstained").textContent = label === null ? note
     : !abstained ? "" : "The classifier abstains. " + (no_answers || "This probability is too small for its guarantee.");
-  $("statement").textContent = label === null ? "" : statement || "";
+  // no guarantee is stated about texts that differ from the calibration set
+  $("statement").textContent = label === null ? ""
+    : [comparison.differs ? "" : statement, comparison.message].filter(Boolean).join(" ");
   $("set").textContent = label === null ? "" : set === null ? no_sets || ""
     : set.length ? `Prediction set: ${set.join(", ")}.` : "The prediction set is empty: the text differs from all classes.";
   const rows = explanation ? explanation.words.filter(([, v]) => Math.abs(v) >= 5e-4) : [];
