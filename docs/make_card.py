@@ -40,7 +40,7 @@ def scores() -> str:
         lines += [
             f"| SUBJ, test accuracy, `Average` | {row['SUBJ test accuracy']:.3f} |",
             f"| WordSim-353, input vectors | {row['WordSim']:.1f} |",
-            f"| in-vocabulary words of SUBJ | {100 * row['SUBJ words known']:.1f} % |",
+            f"| in-vocabulary words of SUBJ | {100 * row['SUBJ words known']:.1f}% |",
         ]
     return "\n".join(lines)
 

@@ -80,7 +80,7 @@ class TestEveryKind:
 
     def test_it_states_the_guarantee_and_its_origin(self, certificate, documents, language):
         text = str(certificate)
-        assert f"Certificate {certificate.kind}: with 95 % confidence" in text
+        assert f"Certificate {certificate.kind}: with 95% confidence" in text
         assert f"{certificate.n:,} " in text and "not about its mean" in text
         assert f"Assumption: {certificate.assumption}" in text
         assert certificate.text_digest == language.words.vocabulary.digest(documents)

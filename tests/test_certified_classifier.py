@@ -309,7 +309,7 @@ def test_thresholds_of_classes_say_what_they_guarantee_and_what_they_cannot():
     assert set(tuned.thresholds) == {"no", "yes"} and None not in tuned.thresholds.values()
     rows = tuned.predict(texts_of(5, 1)[0])
     assert all(set(row) <= {"no", "yes"} for row in rows) and any(rows)
-    assert "at least 60 % are of it, and of the texts of a class at least 60 %" in str(tuned)
+    assert "at least 60% are of it, and of the texts of a class at least 60%" in str(tuned)
     strict = certified.tune_thresholds(precision=0.999)
     assert set(strict.thresholds.values()) == {None} and "Never named" in str(strict)
     with pytest.raises(ValueError, match="needs precision or recall"):
@@ -327,7 +327,7 @@ def test_the_rules_of_the_shell_and_the_server_honour_joint_and_candidates():
     expected = plain.set_thresholds(error=0.35, delta=level)
     assert rule.set_thresholds.tolist() == expected.tolist()
     assert rule.threshold == plain.abstain(error=0.35, delta=level).threshold
-    assert rule.statement.startswith("With 98 % confidence")
+    assert rule.statement.startswith("With 98% confidence")
 
 
 def test_files_sorted_by_label_do_not_break_bounds_that_depend_on_the_order():
@@ -474,7 +474,7 @@ def test_predict_in_the_shell_states_the_comparison(on_reviews, tmp_path):
         comparison = json.loads(done.stdout)["comparison"]
         assert comparison["differs"] is (status == 3)
         assert comparison["message"] in done.stderr
-        assert ("With 95 % confidence" in done.stderr) is (status == 0)
+        assert ("With 95% confidence" in done.stderr) is (status == 0)
         assert re.search(r"It answers \d+ of these 100 texts", done.stderr) or status == 3
 
 

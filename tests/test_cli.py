@@ -317,7 +317,7 @@ def test_work_that_says_nothing_is_still_told_about(monkeypatch, capsys):
     with pacsent.progress.bar("solving", total=3, unit="settings"):
         time.sleep(0.4)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("solving: 0 settings, 0 %, ") and "nan" not in lines[0]
+    assert lines[0].startswith("solving: 0 settings, 0%, ") and "nan" not in lines[0]
 
 
 def test_no_bound_is_printed_to_nearest():

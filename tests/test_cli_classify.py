@@ -68,7 +68,7 @@ def folder(tmp_path_factory):
 def test_training_prints_the_certificate_or_that_nothing_is_guaranteed(folder, tmp_path):
     how = ("train", folder / "train.tsv", "-o", tmp_path / "m", "--overwrite")
     shown = run(*how, "--calibration-size", "0.4", *QUICK)
-    assert "With 95 % confidence, the error rate on new texts is at most" in shown
+    assert "With 95% confidence, the error rate on new texts is at most" in shown
     assert "Assumption" not in shown  # `verify` prints what is the same for every certificate
     result = run_json(*how, *PLAIN)
     assert result["classes"] == ["no", "yes"] and "certificate" not in result
@@ -106,7 +106,7 @@ def test_certify_and_compare(folder, tmp_path):
     assert 290 < certificate["n"] <= 300  # near-duplicates of texts that were fitted are left out
     run("train", folder / "train.tsv", "-o", tmp_path / "b", "--ngrams", "1", *QUICK)
     shown = run("compare", folder / "model", tmp_path / "b", folder / "new.tsv")
-    assert "With 95 % confidence" in shown
+    assert "With 95% confidence" in shown
     message = messages("certify", folder / "model", folder / "train.tsv")
     assert "were among the texts it was fitted on" in message
 
@@ -228,7 +228,7 @@ def test_predictions_say_why_every_row_abstains_and_what_is_reachable(tmp_path):
     run("train", tmp_path / "a.tsv", "-o", tmp_path / "m", "--calibration-size", "0.5", *QUICK)
     how = ("predict", tmp_path / "m", "-")
     chosen = invoke(*how, text="good nice\n")
-    assert "With 95 % confidence, at most" in chosen.stderr and "Warning" not in chosen.stderr
+    assert "With 95% confidence, at most" in chosen.stderr and "Warning" not in chosen.stderr
     assert chosen.stdout.splitlines()[1].endswith("\tno")
     message = "50 calibration texts cannot guarantee an error of 0.05"
     result = invoke(*how, "--error", "0.05", text="good nice\n")

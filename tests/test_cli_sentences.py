@@ -60,7 +60,7 @@ def test_embed_writes_the_posteriors(model, files, tiny_corpus, name):
     else:
         done = run("embed", model, files / "text", "-o", files / name)
         assert done.stdout == "" and (files / name).stat().st_size > 0
-    assert "10 rows, 87.0 % of words known, 2 without a known word" in done.stderr
+    assert "10 rows, 87.0% of words known, 2 without a known word" in done.stderr
     if name == "v.npy":
         assert_array_equal(np.load(files / name), means)
     if name == "v.jsonl":

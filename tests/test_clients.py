@@ -98,7 +98,7 @@ def test_a_certified_index_reports_its_guarantee(vectorizer):  # noqa: F811
     index.certify([f"{w} story" for w in WORDS], range(len(WORDS)), k=3)
     client = client_of(ServedModel("english", vectorizer, index=index))
     content = post(client, "/search", {"query": "wine", "guarantee": 0.5})[1]
-    assert "at least 50 %" in content["guarantee"] and content["no_answer"] == [False]
+    assert "at least 50%" in content["guarantee"] and content["no_answer"] == [False]
     assert "Search among 23 texts" in client.get("/certificates").text
 
 

@@ -51,7 +51,7 @@ def case(vectorizer, documents):
 
 class TestMeasuring:
     def test_the_losses_are_those_of_the_rule_by_hand(self, case, documents, language):
-        """Every document read to 80 %, every score taken one by one."""
+        """Every document read to 80%, every score taken one by one."""
         _, measured = case
         rule, certified_documents = measured.rule, documents.take(measured.rows)
         head, tail = continuation.cut(certified_documents)
@@ -242,9 +242,9 @@ class TestVerify:
         sentence = str(certificate)
         assert sentence.startswith(
             "No measure of quality: other texts and other vectors have other baselines. Given the "
-            "first 80 % of a new, similar document, its vector tells words from the rest of that "
-            "document apart from random words. With 95 % confidence the average error is at most "
-            f"{percent(certificate.error_upper)} (guessing: 50 %; these documents with their words "
+            "first 80% of a new, similar document, its vector tells words from the rest of that "
+            "document apart from random words. With 95% confidence the average error is at most "
+            f"{percent(certificate.error_upper)} (guessing: 50%; these documents with their words "
             f"shuffled among them: {percent(certificate.shuffled_risk)})."
         )
         assert "their count in the training text of the vectors, to the power 0.75" in sentence

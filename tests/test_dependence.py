@@ -50,7 +50,7 @@ def test_copies_do_not_make_equal_classifiers_differ():
         is_right = [np.equal(model(texts), right(texts)) for model in (a, b)]
         only = [int((x > y).sum()) for x, y in (is_right, is_right[::-1])]
         counted_all.append(Comparison(300, *only, 0.05).p_value <= 0.05)
-    assert sum(found) <= 9  # of 60 at 5 %: more with probability below .3 %
+    assert sum(found) <= 9  # of 60 at 5%: more with probability below .3%
     assert sum(counted_all) > 15  # the simulation can tell
     assert "240 further texts repeat these" in str(comparison)
     assert "not checked: the classifier does not record" in str(comparison)
@@ -108,4 +108,4 @@ def test_a_stream_in_which_texts_repeat_raises_few_alarms():
             all_compared += watcher.see(
                 model.predict_log_proba(stream), None, monitors_of(model, stream)
             )
-    assert alarms <= 5 and all_compared > 9  # of 30 at 5 %: more than 5 have probability .3 %
+    assert alarms <= 5 and all_compared > 9  # of 30 at 5%: more than 5 have probability .3%

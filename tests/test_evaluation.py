@@ -104,7 +104,7 @@ def test_seeds_that_share_features_are_solved_together_with_the_same_result(
     for score, other in zip(together.scores, alone):
         assert score["accuracy"] == pytest.approx(other.accuracy, abs=0.022)
         assert score["cv_accuracy"] == pytest.approx(other.scores[0]["cv_accuracy"], abs=0.006)
-    assert "evaluate i-PB-L2: 0 settings, 0 %" in capsys.readouterr().err
+    assert "evaluate i-PB-L2: 0 settings, 0%" in capsys.readouterr().err
 
 
 DENSE = make_pipeline(TfidfVectorizer(), FunctionTransformer(sparse.csr_matrix.toarray))

@@ -325,7 +325,7 @@ def test_rules_of_answers_state_what_they_guarantee(fitted):
     rule = AnswerRule(fitted)
     assert rule.error == fitted.abstain().error
     assert rule.set_error == 0.05
-    assert "prediction sets miss the right class for at most 5 %" in rule.statement
+    assert "prediction sets miss the right class for at most 5%" in rule.statement
     answers = rule.of_log_proba(fitted.predict_log_proba(texts))
     expected = fitted.abstain().predict(texts)
     assert [one is None for one in expected] == answers.abstained.tolist()

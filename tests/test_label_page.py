@@ -68,7 +68,7 @@ def test_sixty_texts_by_keyboard_killed_and_resumed(chromium, start, tmp_path):
     label(page, 3)
     assert "Certified: the error rate is at most" in page.inner_text("#certified")
     goal = page.inner_text("#goal").replace("\xa0", " ")
-    assert goal.startswith("Stop: at most 38.0 % with 95 %")
+    assert goal.startswith("Stop: at most 38.0% with 95%")
     assert page.title() == "✓ Goal reached"
     assert page.problems == [] and page.evaluate("window.hacked") is None
     assert all(url.startswith(server.url) for url in page.requests)  # no network

@@ -57,7 +57,7 @@ def label(labelling, n, who="", answer=right):
 def test_the_bound_is_false_no_more_often_than_it_may_be_in_labelling_that_may_stop_at_any_time():
     """A thousand repeats are a benchmark: benchmarks/labels.py --part stop."""
     false = [benchmark.simulated(benchmark.STREAMS[0], seed)[0] for seed in range(25)]
-    assert sum(false) <= 4  # of 25 at 5 %: more with probability below 1 %
+    assert sum(false) <= 4  # of 25 at 5%: more with probability below 1%
 
 
 def test_what_active_selection_leaves_over_is_no_judge():

@@ -204,7 +204,7 @@ def test_sets_need_classes_and_probabilities_are_checked():
     options = {"false_negatives": 0.3, "random_state": 0}
     one = control_risk(sets, proba, classes=range(4), **options)
     assert one == control_risk(has, proba, **options)
-    assert "95 % confidence" in str(one)
+    assert "95% confidence" in str(one)
     for labels, wrong, options, message in (
         (has, proba + 1, {"false_negatives": 0.3}, r"probabilities must be numbers in \[0, 1\]"),
         (has, proba[:, 0], {"false_negatives": 0.3}, "probabilities must be numbers"),

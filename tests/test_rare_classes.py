@@ -29,7 +29,7 @@ def test_held_out_texts_of_classes_that_were_not_fitted_count_as_errors(model, t
     assert certificate.n == 66 and certificate.n_errors == n_rare > 0
     probabilities = classifier.predict_proba(X)
     assert (probabilities[:, 2:] < 1e-200).all() and np.allclose(probabilities.sum(axis=1), 1)
-    # A class that is never likely can be missed by 5 % only in sets of all classes.
+    # A class that is never likely can be missed by 5% only in sets of all classes.
     assert {len(labels) for labels in classifier.predict_set(X, error=0.05)} == {14}
     assert {label for label in classifier.abstain(error=0.3).predict(X) if label} <= {"up", "down"}
     if isinstance(model, TextClassifier):

@@ -109,7 +109,7 @@ def test_findings_come_first_and_say_what_chance_explains(results, written):
         "Best accuracy on 20news: PB-L2 0.760, significantly ahead of every other method; "
         "on SUBJ: tf-idf 0.914, tied with 1 other (95% intervals overlap)."
     )
-    assert "With 95% confidence" in said[1] and "at most 41.00 %" in said[1] and "40.0%" in said[1]
+    assert "With 95% confidence" in said[1] and "at most 41.00%" in said[1] and "40.0%" in said[1]
     assert said[2].startswith("Of 3 accuracies that the paper prints, 3 are reproduced within 0.02")
     page = written.read_text()
     assert page.index("Findings") < page.index("Test accuracy")

@@ -45,7 +45,7 @@ def test_hits_are_as_many_as_the_guarantee_needs(books):
         found = index.search(queries[200:], guarantee=level)
         inside = np.mean([a in [h.id for h in some] for a, some in zip(answers[200:], found)])
         assert inside >= level - 0.05
-        assert f"{100 * level:g} % of new queries" in found[0].summary()
+        assert f"{100 * level:g}% of new queries" in found[0].summary()
         sizes[level] = np.mean([len(some) for some in found])
     assert 1 <= sizes[0.5] < sizes[0.7]
     assert not index.search(queries[0], guarantee=0.5).no_answer
@@ -120,6 +120,6 @@ def test_the_floor_has_a_small_part_of_the_error_so_that_hits_are_few():
     queries = drawn(rng, 500)
     rule, halves = ThresholdRule.of(queries, 0.8, 0.05), ThresholdRule.of(queries, 0.9, 0.025)
     assert rule.width < halves.width  # half of the error and of delta need a wider rule
-    assert "at most 3 % of them are answered with nothing" in rule.statement
+    assert "at most 3% of them are answered with nothing" in rule.statement
     few = ThresholdRule.of(drawn(rng, 60), 0.8, 0.05)
-    assert few.floor == -np.inf and few.statement.endswith("80 % of new queries that have one.")
+    assert few.floor == -np.inf and few.statement.endswith("80% of new queries that have one.")

@@ -516,7 +516,7 @@ def test_text_from_a_pipe_is_looked_at_and_read_whole(tmp_path, pack):
 def test_the_choice_is_saved_with_the_vectors(tmp_path):
     words = SkipGram(4, n_epochs=1, min_count=1, subsample=0).fit(["zwei schöne Häuser"] * 9)
     said = words.word_vectors_.training["normalize"]
-    assert said.startswith("normalize='unicode', chosen from the text: 12.5 % of its letters")
+    assert said.startswith("normalize='unicode', chosen from the text: 12.5% of its letters")
     (tmp_path / "text").write_text("zwei schöne Häuser\n" * 9)
     command = f"vectors train {tmp_path}/text --n-dims 4 --n-epochs 1 --min-count 1 --subsample 0"
     run = CliRunner().invoke(cli, [*command.split(), "-o", str(tmp_path / "m")])

@@ -156,7 +156,7 @@ def test_the_same_text_has_the_same_digest():
 @pytest.mark.parametrize(
     ("words", "normalize", "text", "message"),
     [
-        (["The", ",", "film"], "paper", "nothing here, film", r"Only 33 % of these 3 .*'The'; cas"),
+        (["The", ",", "film"], "paper", "nothing here, film", r"Only 33% of these 3 .*'The'; cas"),
         (["film", "good"], "paper", "ein ruhiger film", "another language"),
         (["Film", "good"], "unicode", "a Film", "'Film'"),
     ],

@@ -64,12 +64,12 @@ class Bar:
         >>> bar = Bar("Training", 100, "words")
         >>> bar.update(50)
         >>> bar.line(25)
-        'Training: 50 words, 50 %, 25 s left, 2 words/s'
+        'Training: 50 words, 50%, 25 s left, 2 words/s'
         """
         parts = [f"{_short(self.completed)} {self.unit}"] if self.unit else []
         if self.total:
             fraction = self.completed / self.total
-            parts.append(f"{100 * fraction:.0f} %")
+            parts.append(f"{100 * fraction:.0f}%")
             if fraction > 0:
                 parts.append(f"{_duration(elapsed * (1 - fraction) / fraction)} left")
         if not self.completed:

@@ -29,7 +29,7 @@ class Diagnostics:
     """How a classifier does on labelled texts.
 
     A notebook shows it as a page, `to_html` returns that page, and `to_dict` the numbers. Intervals
-    are Clopper-Pearson's, 95 % each.
+    are Clopper-Pearson's, 95% each.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Diagnostics:
         return float(np.trace(self.confusion) / self.n)
 
     def per_class(self) -> list[dict[str, Any]]:
-        """Precision, recall and F1 of each class, with 95 % intervals.
+        """Precision, recall and F1 of each class, with 95% intervals.
 
         That of F1 follows from those of errors among the texts that are of the class or predicted
         to be: F1 = 2s / (1 + s), s the share of them that is right, which grows with s.

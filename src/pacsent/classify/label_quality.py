@@ -276,7 +276,7 @@ class LearningCurve:
     """The error as a function of the number of labels, c + a n^-b, with its uncertainty.
 
     `curves` are draws of (error at `n`, b, c) from their posterior, given the errors at `sizes` on
-    held-out texts; three numbers of an answer are the ends of a 90 % interval around the median.
+    held-out texts; three numbers of an answer are the ends of a 90% interval around the median.
 
     Attributes
     ----------

@@ -194,9 +194,9 @@ class Abstaining:
         if self.no_answers:
             return self.no_answers
         text = (
-            f"With {confidence(self.delta)} confidence, at most {100 * self.error:g} % of its "
+            f"With {confidence(self.delta)} confidence, at most {100 * self.error:g}% of its "
             f"answers to texts of the same distribution are wrong; it answers "
-            f"{100 * self.coverage:.1f} % of the calibration texts (those with a probability of at "
+            f"{100 * self.coverage:.1f}% of the calibration texts (those with a probability of at "
             f"least {self.threshold:.4f}). A calibration set that allows no answer counts as kept."
         )
         if self.n_choices > 1:
@@ -258,7 +258,7 @@ def abstain(
         if reachable is not None:
             no_answers += (
                 f" The smallest round error that they guarantee is {reachable[1]:g}, with "
-                f"{100 * reachable[0]:.0f} % of the texts answered, if it was chosen before "
+                f"{100 * reachable[0]:.0f}% of the texts answered, if it was chosen before "
                 "looking at them; without an error given, one is chosen and the guarantee is "
                 "corrected for it."
             )
@@ -326,7 +326,7 @@ class AnswerRule:
         self.set_error = error
         self.statement += (
             f" By itself with {confidence(rule.delta)} confidence: prediction sets miss the right "
-            f"class for at most {100 * error:g} % of texts."
+            f"class for at most {100 * error:g}% of texts."
         )
 
     def of_log_proba(self, log_proba: np.ndarray, texts: list[str] | None = None) -> Answered:

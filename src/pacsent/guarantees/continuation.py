@@ -130,10 +130,10 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
     def summary(self) -> str:
         return (
             "No measure of quality: other texts and other vectors have other baselines. Given the "
-            f"first {100 * READ:g} % of a new, similar document, its vector tells words from the "
+            f"first {100 * READ:g}% of a new, similar document, its vector tells words from the "
             f"rest of that document apart from random words. With {self.confidence} confidence the "
             f"average error is at most {percent(self.error_upper)} (guessing: "
-            f"{100 * self.trivial_value:g} %; these documents with their words shuffled among "
+            f"{100 * self.trivial_value:g}%; these documents with their words shuffled among "
             f"them: {percent(self.shuffled_risk)})."
         )
 
@@ -249,7 +249,7 @@ class Rule(NamedTuple):
 
 
 def cut(documents: Encoded) -> tuple[Encoded, Encoded]:
-    """The first 80 % of each document in reading order, and the rest; both have a word."""
+    """The first 80% of each document in reading order, and the rest; both have a word."""
     n = np.diff(documents.offsets)
     n_head = np.clip(np.floor(READ * n), 1, n - 1).astype(np.int64)
     place = np.arange(documents.ids.size) - np.repeat(documents.offsets[:-1], n)

@@ -150,9 +150,9 @@ class SearchCertificate(CountCertificate):
     def summary(self) -> str:
         return (
             f"With {self.confidence} confidence, for at least "
-            f"{rounded_down(100 * (1 - self.error_upper), 3)} % of new queries like these the "
+            f"{rounded_down(100 * (1 - self.error_upper), 3)}% of new queries like these the "
             f"right text is among the first {self.n_hits:,} ({self.n - self.n_errors:,} of "
-            f"{self.n:,} queries found it: {100 * (1 - self.n_errors / self.n):.2f} %)."
+            f"{self.n:,} queries found it: {100 * (1 - self.n_errors / self.n):.2f}%)."
         )
 
     def details(self) -> list[tuple[str, str]]:

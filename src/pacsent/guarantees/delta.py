@@ -21,7 +21,7 @@ def confidence(delta: float) -> str:
     """1 - delta in per cent, rounded down.
 
     >>> confidence(0.05), confidence(0.05 / 3), confidence(0.0529)
-    ('95 %', '98.33 %', '94.71 %')
+    ('95%', '98.33%', '94.71%')
     """
     percent = 100 * (1 - Decimal(repr(float(delta))))
-    return f"{percent.quantize(Decimal('0.01'), ROUND_FLOOR).normalize():f} %"
+    return f"{percent.quantize(Decimal('0.01'), ROUND_FLOOR).normalize():f}%"

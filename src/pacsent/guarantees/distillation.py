@@ -33,7 +33,7 @@ class FidelityCertificate(MeanCertificate):
     >>> certificate.cosine_lower < certificate.mean_cosine
     True
     >>> print(certificate.summary())
-    With 95 % confidence, on new texts from the same distribution the average cosine to the ...
+    With 95% confidence, on new texts from the same distribution the average cosine to the ...
     """
 
     kind: ClassVar[str] = "fidelity"

@@ -51,8 +51,8 @@ class ClassThresholds:
     >>> sure.predict(["a good film"])
     [['up']]
     >>> print(sure)
-    With 95 % confidence, for all of these classes together: of the texts for which a class is \
-named at least 80 % are of it.
+    With 95% confidence, for all of these classes together: of the texts for which a class is \
+named at least 80% are of it.
     """
 
     classifier: Any
@@ -73,11 +73,11 @@ named at least 80 % are of it.
         statements = []
         if self.precision is not None:
             statements.append(
-                f"of the texts for which a class is named at least {100 * self.precision:g} % are "
+                f"of the texts for which a class is named at least {100 * self.precision:g}% are "
                 "of it"
             )
         if self.recall is not None:
-            statements.append(f"of the texts of a class at least {100 * self.recall:g} % are named")
+            statements.append(f"of the texts of a class at least {100 * self.recall:g}% are named")
         text = (
             f"With {confidence(self.delta)} confidence, for all of these classes together: "
             f"{', and '.join(statements)}."

@@ -24,4 +24,4 @@ def rounded_down(value: float, digits: int = 4) -> str:
 def percent(value: float, digits: int = 2) -> str:
     """A proportion in per cent, rounded up."""
     exact = Decimal(repr(float(value))) * 100
-    return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_CEILING)} %"
+    return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_CEILING)}%"

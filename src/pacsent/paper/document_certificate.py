@@ -94,7 +94,7 @@ class DocumentCertificate(WordRiskCertificate):
             f"Certificate B: with {self.confidence} confidence, on a new document from the same "
             "source a classifier that tells one half of the document's words, chosen at random, "
             "from random words, by a vector made of the other half, is wrong at most "
-            f"{percent(self.error_upper)} of the time (guessing: {100 * self.trivial_value:.4g} %)."
+            f"{percent(self.error_upper)} of the time (guessing: {100 * self.trivial_value:.4g}%)."
         )
 
 

@@ -66,7 +66,7 @@ REACH = 8  # how many those are
 class Coverage:
     """How often a certificate was below the truth.
 
-    `low` and `high` are the exact (Clopper-Pearson) 95 % interval of the rate.
+    `low` and `high` are the exact (Clopper-Pearson) 95% interval of the rate.
     """
 
     kind: str

@@ -82,7 +82,7 @@ class WordCertificate(WordRiskCertificate):
             f"Certificate A: with {self.confidence} confidence, a classifier that tells a further "
             "word of one of these documents, if words were independent, from a random word, by the "
             f"document's vector, is wrong at most {percent(self.error_upper)} of the "
-            f"time (guessing: {100 * self.trivial_value:.4g} %)."
+            f"time (guessing: {100 * self.trivial_value:.4g}%)."
         )
 
     def parts(self) -> str:

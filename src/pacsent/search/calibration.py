@@ -40,7 +40,7 @@ class ThresholdRule(NamedTuple):
     def of(cls, queries: CalibrationQueries, guarantee: float, delta: float) -> "ThresholdRule":
         """The narrowest rule that finds the right text for this fraction of queries.
 
-        Of the queries that it may miss, 15 % may be taken for ones without an answer, with 20 % of
+        Of the queries that it may miss, 15% may be taken for ones without an answer, with 20% of
         delta, the others for hits that are too few. If there are too few queries for such a floor,
         it is -inf, and every query is for hits.
 
@@ -48,7 +48,7 @@ class ThresholdRule(NamedTuple):
         >>> best = rng.normal(3, 1, 500)
         >>> rule = ThresholdRule.of(CalibrationQueries(best, best - 1), 0.9, 0.05)
         >>> print(rule.statement)
-        With 95 % confidence, the right text is among the hits for at least 90 % of new queries ...
+        With 95% confidence, the right text is among the hits for at least 90% of new queries ...
         """
         check_probability("guarantee", guarantee)
         check_probability("delta", delta)
@@ -70,13 +70,13 @@ class ThresholdRule(NamedTuple):
         width = float(np.sort(gaps)[width_rank - 1])
         statement = (
             f"With {sure} confidence, the right text is among the hits for at least "
-            f"{100 * guarantee:g} % of new queries that have one"
+            f"{100 * guarantee:g}% of new queries that have one"
         )
         if floor_rank is None:
             floor, statement = -np.inf, f"{statement}."
         else:
             floor = -float(np.sort(-queries.best)[floor_rank - 1])
-            statement += f", and at most {100 * floor_error:g} % of them are answered with nothing."
+            statement += f", and at most {100 * floor_error:g}% of them are answered with nothing."
         if not np.isfinite(width) or (floor_rank is not None and not np.isfinite(floor)):
             raise ValueError(
                 f"guarantee must be smaller: {n - int(finite.sum()):,} of {n:,} queries cannot "

@@ -39,9 +39,9 @@ class Hits(list):
 
     Examples
     --------
-    >>> hits = Hits([Hit(3, 1.7, "the cat slept")], "With 95 % confidence ...")
+    >>> hits = Hits([Hit(3, 1.7, "the cat slept")], "With 95% confidence ...")
     >>> hits.no_answer, hits.summary()
-    (False, 'With 95 % confidence ...')
+    (False, 'With 95% confidence ...')
     """
 
     def __init__(self, hits: Iterable[Hit], guarantee: str):

@@ -22,14 +22,14 @@ def choose_normalize(sample: str) -> tuple[str, str]:
     """ "paper" for text that is written with a-z, "unicode" for all other; and why.
 
     >>> choose_normalize("Plain English that goes on and on. " * 20 + "One café.")
-    ('paper', "normalize='paper', chosen from the text: 0.2 % of its letters are outside a-z")
+    ('paper', "normalize='paper', chosen from the text: 0.2% of its letters are outside a-z")
     >>> choose_normalize("Grüße aus Köln")[0]
     'unicode'
     """
     letters = [letter for letter in sample if letter.isalpha()]
     fraction = sum(not letter.isascii() for letter in letters) / max(1, len(letters))
     name = "unicode" if fraction > _MAX_FOREIGN_LETTERS else "paper"
-    why = f"chosen from the text: {100 * fraction:.1f} % of its letters are outside a-z"
+    why = f"chosen from the text: {100 * fraction:.1f}% of its letters are outside a-z"
     return name, f"normalize={name!r}, {why}"
 
 

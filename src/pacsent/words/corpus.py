@@ -409,7 +409,7 @@ class _CorpusBuilder:
         kept = np.flatnonzero(counts >= min_count)
         foreign = self.n_foreign / max(1, self.n_characters)
         cause = (
-            f"normalize='paper' keeps the letters a-z and digits only, and {100 * foreign:.0f} % "
+            f"normalize='paper' keeps the letters a-z and digits only, and {100 * foreign:.0f}% "
             "of this text is in other scripts or letters. Pass normalize='unicode'"
         )
         if not kept.size:

@@ -276,8 +276,8 @@ def warn_low_coverage(
             "the tokenisation the vectors came with, Vocabulary(..., normalize=your_tokeniser)"
         )
     warnings.warn(
-        f"Only {100 * n_known / n_tokens:.0f} % of these {n_tokens:,} tokens are in the "
-        f"vocabulary. The likely cause: {cause}. Coverage is fine from about 90 %.",
+        f"Only {100 * n_known / n_tokens:.0f}% of these {n_tokens:,} tokens are in the "
+        f"vocabulary. The likely cause: {cause}. Coverage is fine from about 90%.",
         LowCoverageWarning,
         stacklevel=stacklevel + 1,
     )

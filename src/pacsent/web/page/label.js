@@ -5,7 +5,7 @@ const key = new URLSearchParams(location.search).get("key") || "";
 let tab = sessionStorage.getItem("tab");
 if (!tab) { tab = [...crypto.getRandomValues(new Uint8Array(8))].map(b => b.toString(16)).join(""); sessionStorage.setItem("tab", tab); }
 let task = null, who = "", busy = false, rung = false, classes = [], shown = 0;
-const percent = x => (Math.ceil(x * 1000 - 1e-9) / 10).toFixed(1) + "\u00a0%";
+const percent = x => (Math.ceil(x * 1000 - 1e-9) / 10).toFixed(1) + "%";
 
 function made(name, text, kind) {
   const element = document.createElement(name);
@@ -67,9 +67,9 @@ function stand(status) {
   const bound = status.error_upper, sure = Math.round(100 * (1 - status.delta));
   document.body.classList.toggle("reached", status.reached);
   $("bar").style.width = 100 * status.progress + "%";
-  $("goal").textContent = status.reached ? `Stop: at most ${percent(status.goal)} with ${sure} % confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
-  $("certified").textContent = bound === null ? (status.first_model > 0 ? `The first classifier is fitted after ${status.first_model} more texts that teach.` : "The first classifier is being fitted.") : `Certified: the error rate is at most ${percent(bound)} with ${sure} % confidence.`;
-  $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)} % of ${status.n_judged} judging texts are right.` + (status.n_waiting > 0 ? ` ${status.n_waiting} more count when the judging text that another tab shows is answered.` : "");
+  $("goal").textContent = status.reached ? `Stop: at most ${percent(status.goal)} with ${sure}% confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
+  $("certified").textContent = bound === null ? (status.first_model > 0 ? `The first classifier is fitted after ${status.first_model} more texts that teach.` : "The first classifier is being fitted.") : `Certified: the error rate is at most ${percent(bound)} with ${sure}% confidence.`;
+  $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)}% of ${status.n_judged} judging texts are right.` + (status.n_waiting > 0 ? ` ${status.n_waiting} more count when the judging text that another tab shows is answered.` : "");
   $("which").textContent = bound === null ? "" : `The certified error is that of the classifier fitted on the first ${status.n_taught} texts that taught. The next one is fitted when there are twice as many.`;
   $("counts").textContent = classes.map((label, at) => `${label}: ${status.counts[at]}`).join(" · ");
   const found = status.agreement;

@@ -7,7 +7,7 @@ function report(error) {
   $("problem").textContent = error ? error.message || "The server cannot be reached." : "";
 }
 
-const percent = value => (100 * value).toFixed(value > .995 && value < 1 ? 1 : 0) + " %";
+const percent = value => (100 * value).toFixed(value > .995 && value < 1 ? 1 : 0) + "%";
 const turns = {};
 async function latest(name, work) { // an answer that was overtaken is dropped
   const mine = turns[name] = (turns[name] || 0) + 1;
