@@ -1,6 +1,7 @@
 """The command line: every command once with --json, options, mistakes, streams, and tables that fit
 the terminal. Commands with much of their own are tested in test_cli_classify, test_serve, ..."""
 
+import itertools
 import json
 import os
 import re
@@ -56,6 +57,8 @@ def folder(tmp_path_factory):
     (folder / "fresh.tsv").write_text(
         "label\ttext\n" + "odd\tw1 wac w3 w4\neven\tw38 w39 w37\n" * 30
     )
+    pairs = [f"{a}\t{b}\t{n}\n" for n, (a, b) in enumerate(itertools.pairwise(words))]
+    (folder / "p.tsv").write_text("".join(["word 1\tword 2\thuman\n", *pairs, "w1\tzz\t3\n"]))
     tables = rng.standard_normal((2, 40, 4), dtype=np.float32)
     vectors = WordVectors(Vocabulary(words, range(100, 60, -1)), *tables)
     save(vectors, folder / "words")
@@ -89,6 +92,7 @@ RUNS = {
     "search": "search index wab -k 2",
     "rerank": "rerank model wab t.txt -k 2 --quiet",
     "cluster": "cluster model t.txt -k 3 --quiet",
+    "dedupe": "dedupe l.tsv --quiet",
     "map": "map model t.txt -o map.html --overwrite --quiet",
     "distill": "distill t.txt --encoder words -o student --n-subwords 20 --quiet",
     "model convert": "model convert words out.txt --quiet",
@@ -98,6 +102,7 @@ RUNS = {
     "--random-state 0 --quiet",
     "vectors fit": "vectors fit PB-L2 words t.txt -o fitted --quiet",
     "vectors neighbours": "vectors neighbours words wab -k 2",
+    "vectors evaluate": "vectors evaluate words p.tsv --quiet",
     "paper bound": "paper bound --risk 0.1 --kl 5 --n 200",
     "paper certify": "paper certify model t.txt -o c.json --overwrite --random-state 0 --quiet",
     "paper evaluate": "paper evaluate Average l.tsv --encoder words --seeds 1 --quiet",
@@ -124,6 +129,20 @@ def test_stdout_is_one_json_document(name, here):
     assert done.exception is None or isinstance(done.exception, SystemExit), done.output
     result = json.loads(done.stdout, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     assert isinstance(result, dict) and result
+
+
+@pytest.mark.parametrize("command", ["embed t.txt", "rerank wab t.txt", "cluster t.txt -k 2"])
+def test_the_model_is_english_unless_another_is_named(here, command):
+    words = command.split()
+    named = invoke([words[0], "english", *words[1:], "--quiet"])
+    assert named.exit_code == 0 and invoke(f"{command} --quiet").stdout == named.stdout
+    assert invoke([words[0], "model", *words[1:], "--quiet"]).stdout != named.stdout
+
+
+def test_near_duplicates_are_listed(here):
+    texts = "a dull film with no plot", "so good", "A dull film  with no end"
+    (here / "d.txt").write_text("\n".join(texts))
+    assert invoke("dedupe d.txt --quiet").stdout == f"0\t0\t{texts[0]}\n0\t2\t{texts[2]}\n"
 
 
 def test_what_is_streamed_is_json_lines(here):
@@ -265,6 +284,10 @@ def test_a_warning_advises_only_what_can_be_typed(here):
         ("certify words t.txt", "words must hold a classifier. It holds a WordVectors", 1),
         ("certify a b c", "Give MODEL and DATA", 2),
         ("search words wab", "words must hold an index. It holds a WordVectors", 1),
+        ("train l.tsv -o x --lable-column y", "'--label-column'", 2),
+        ("rerank t.txt", "Give [MODEL] QUERY TEXTS", 2),
+        ("cluster nowhere", "'nowhere' does not exist", 2),
+        ("vectors evaluate words t.txt", "at least three lines of WORD<TAB>WORD<TAB>SCORE", 1),
         ("verify bad.txt", "Error: bad.txt must be a certificate", 1),
         ("verify list.json", "Error: list.json must be a certificate", 1),
     ],
@@ -334,7 +357,8 @@ def test_options_mean_the_same_everywhere(name):
     # One sum, one query, a folder that is written or sent, one text, and a server are short.
     short = {"paper bound", "search", "model export", "model push", "explain", "serve"}
     assert "--quiet" in options or name in short
-    assert not {"--threads", "--n-threads", "--words-column"} & set(options)
+    other_spellings = {"--threads", "--n-threads", "--words-column", "--words", "--dims", "-n"}
+    assert not (other_spellings | {"--group", "--prediction", "--vectorizer"}) & set(options)
     assert ("--device" in options) == (name in ("vectors train", "distill"))
     if "--n-jobs" in options:
         assert options["--n-jobs"].type is click.INT  # -1 and -2 as in scikit-learn

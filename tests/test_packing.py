@@ -121,7 +121,7 @@ def test_convert_compresses(words, tmp_path):
         return CliRunner().invoke(cli, line.replace("@", f"{tmp_path}/").split())
 
     save(words, tmp_path / "words")
-    done = run("model convert @words @small --dims 24 --bits 8 --n-words 100")
+    done = run("model convert @words @small --n-dims 24 --bits 8 --n-words 100")
     assert done.exit_code == 0 and "8 bits" in done.output, done.output
     assert (load(tmp_path / "small").n_words, load(tmp_path / "small").n_dims) == (100, 24)
     done = run("model convert @words @x.bin --bits 1")

@@ -18,16 +18,8 @@ _PREDICTION_OPTIONS = ("prediction_column", "classes", "batch_size")
 @params.label_columns
 @params.column("prediction", "Column of the predictions, where there is no MODEL.")
 @params.column("group", "Column of the group (author, book, day): the guarantee is for new groups.")
-@params.option(
-    "--classes",
-    "All classes of the predictions.  [default: those of the labels]",
-    metavar="A,B,...",
-)
-@params.option(
-    "--batch-size",
-    "Without MODEL: DATA is a random part of this many texts, whose error rate is bounded.",
-    params.POSITIVE,
-)
+@params.option("--classes", "All classes.  [default: those of the labels]", metavar="A,B,...")
+@params.option("--batch-size", "Texts that a table alone is a sample of.", params.POSITIVE)
 @params.column("answer", "MODEL is an index: column with the number of the right text.")
 @params.option("-k", "MODEL is an index: hits among which the answer is.", params.POSITIVE, 10)
 @params.flag("--per-class", "Also bound every class, and the mean over classes.")

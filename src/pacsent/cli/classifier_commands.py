@@ -15,19 +15,11 @@ from pacsent.cli.printing import echo_json, show, write_text
 @params.data
 @params.output("Folder of the model.")
 @params.label_columns
-@params.column(
-    "group",
-    "Column of the group (book, author, day) that a text is from. The texts of a group are held "
-    "out together, for new texts of other groups.",
-)
+@params.column("group", "Column of the group (author, book, day): groups are held out together.")
 @params.encoder
 @params.option("--method", "How word vectors become sentence vectors.", default="Average")
 @params.option("--ngrams", "Longest n-gram.  [default: by the texts]", click.IntRange(1, 8))
-@params.option(
-    "--calibration-size",
-    "Fraction of the labels to hold out as a calibration set.  [default: by their number]",
-    params.PROBABILITY,
-)
+@params.probability("--calibration-size", "Fraction of labels to hold out.  [default: auto]")
 @params.flag("--no-calibration", "Train on all labels; the model has no guarantee.")
 @params.delta
 @params.n_candidates
@@ -106,11 +98,8 @@ _CELLS = {
 
 @cli.command()
 @params.model
-@params.option(
-    "--error",
-    "Error rate to guarantee for answers and sets.  [default: chosen]",
-    params.PROBABILITY,
-)
+@params.probability("--error", "Error rate to guarantee for answers and sets.  [default: chosen]")
+@click.argument("sources", nargs=-1, metavar="[TEXTS]...")
 @params.delta
 @job_options
 def predict(model, sources, error, delta, **options):

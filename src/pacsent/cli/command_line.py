@@ -37,8 +37,8 @@ FAMILIES = {
     ),
     "text_commands": Family(
         "Texts",
-        "pacsent index english notes.txt -o notes",
-        ("embed", "index", "search", "rerank", "cluster", "map"),
+        "pacsent index notes.txt -o notes",
+        ("embed", "index", "search", "rerank", "cluster", "dedupe", "map"),
     ),
     "model_commands": Family(
         "Models", "pacsent serve english --port 8000", ("distill", "serve", "demo", "model")

@@ -22,16 +22,10 @@ def job_options(command):
         params.overwrite,
         params.option(
             "--on-error",
-            "Report bad rows and files and continue (exit status 1 at the end), or stop at the "
-            "first.  [default: stop for one file, report for many]",
+            "Report bad rows and continue, or stop.  [default: stop for one file, report for many]",
             click.Choice(["report", "stop"]),
         ),
-        params.option(
-            "--keep-columns",
-            "Input column to keep in the output; may be repeated, '*' keeps all.",
-            multiple=True,
-            metavar="COLUMN",
-        ),
+        params.repeated("--keep-columns", "Input column to keep; '*' keeps all.", "COLUMN"),
         params.text_columns,
         params.n_jobs,
         params.model_encoder,
@@ -41,7 +35,6 @@ def job_options(command):
             "folder or URL.  [default: tab-separated values on stdout]",
             params.PATH,
         ),
-        click.argument("sources", nargs=-1, metavar="[TEXTS]..."),
     ):
         command = decorate(command)
     return command

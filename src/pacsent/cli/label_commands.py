@@ -22,17 +22,10 @@ from pacsent.optional import import_optional
     "Folder of the journal and the results.  [default: TEXTS without its suffix, and -labels]",
     click.Path(file_okay=False),
 )
-@params.option("--goal", "Certified error rate at which to stop, such as 0.1.", params.PROBABILITY)
+@params.probability("--goal", "Certified error rate at which to stop, such as 0.1.")
 @params.delta
-@params.option(
-    "--judging", "Fraction of texts drawn at random, which evaluate.", params.PROBABILITY, 0.5
-)
-@params.option(
-    "--annotator annotators",
-    "Who labels; may be repeated, and each gets a URL.",
-    multiple=True,
-    metavar="NAME",
-)
+@params.probability("--judging", "Fraction of texts drawn at random, which evaluate.", default=0.5)
+@params.repeated("--annotator annotators", "Who labels; each gets a URL.", "NAME")
 @params.encoder
 @params.text_columns
 @params.option("--host", "Address to listen on; 0.0.0.0 for other machines.", default="127.0.0.1")

@@ -23,18 +23,12 @@ from pacsent.optional import import_optional
 )
 @params.text_columns
 @params.option("--n-words", "Words with a vector.", params.POSITIVE, 60_000)
-@params.option(
-    "--n-subwords", "Subwords that other words are composed of.", params.NON_NEGATIVE, 5_000
-)
+@params.option("--n-subwords", "Subwords of other words.", params.NON_NEGATIVE, 5_000)
 @params.normalize
 @params.option("--n-epochs", "Passes over the texts.", params.NON_NEGATIVE, 3)
 @params.delta
 @params.fixed_random_state
-@params.option(
-    "--checkpoint-dir",
-    "Folder for the state after each pass; the same command resumes from it.",
-    click.Path(file_okay=False),
-)
+@params.option("--checkpoint-dir", "Folder from which the same command resumes.", params.FOLDER)
 @params.device
 @params.outputs
 def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
@@ -76,21 +70,13 @@ def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
 @params.option("--host", "Address to listen on; 0.0.0.0 for all networks.", default="127.0.0.1")
 @params.option("--port", "Port to listen on; 0 chooses a free one.", click.IntRange(0, 65535), 8000)
 @params.method
-@params.option(
-    "--error",
-    "/classify abstains so that at most this fraction of its answers is wrong.  [default: the "
-    "smallest that answers half of the calibration texts]",
-    params.PROBABILITY,
+@params.probability(
+    "--error", "Error rate to guarantee for answers of /classify.  [default: chosen]"
 )
 @params.option("--workers", "Processes; they share the memory of the models.", params.POSITIVE, 1)
-@params.option(
-    "--api-key-file", "API keys, one per line; without it no key is required.", params.FILE
-)
-@params.option(
-    "--allow-origin origins",
-    "Web pages from there may call the server; * for all.",
-    multiple=True,
-    metavar="ORIGIN",
+@params.option("--api-key-file", "API keys, one per line.  [default: none required]", params.FILE)
+@params.repeated(
+    "--allow-origin origins", "Origin of web pages that may call; * for all.", "ORIGIN"
 )
 @params.option("--max-body", "Largest number of bytes in a request.", params.POSITIVE, 8 << 20)
 @params.option(
@@ -155,19 +141,10 @@ def model_group():
 @click.argument("destination", type=params.PATH)
 @params.option("--to", "word2vec-text, word2vec-binary or pacsent. By the name when left out.")
 @params.option("--counts", "`word count` lines that belong to SOURCE.", params.PATH)
-@params.option(
-    "--normalize",
-    "How text is tokenised.",
-    click.Choice(["paper", "unicode", "jieba", "janome", "pythainlp"]),
-)
-@params.option(
-    "--trained-on",
-    "Texts that SOURCE was trained on, to check certificates for overlap; may be repeated.",
-    metavar="TEXTS",
-    multiple=True,
-)
+@params.option("--normalize", "How text is tokenised.", click.Choice(params.TOKENISERS))
+@params.repeated("--trained-on", "Texts that SOURCE was trained on, for certificates.", "TEXTS")
 @params.option("--n-words", "Keep the first, most frequent words.", params.POSITIVE)
-@params.option("--dims n_dims", "Keep this number of dimensions, by a rotation.", params.POSITIVE)
+@params.option("--n-dims", "Keep this number of dimensions, by a rotation.", params.POSITIVE)
 @params.option("--bits", "Bits per number, quantised.", click.Choice([8, 4, 2, 1]))
 @params.outputs
 def convert(source, destination, to, counts, normalize, trained_on, overwrite, **options):

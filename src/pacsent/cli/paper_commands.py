@@ -142,9 +142,7 @@ def bound(risk, kl, n, delta, as_json):
 @params.method
 @params.delta
 @params.n_candidates
-@params.option(
-    "--split", "Fraction of the documents (A, C: words) to train on.", params.PROBABILITY
-)
+@params.probability("--split", "Fraction of the documents (A, C: words) to train on.")
 @params.overlap
 @params.random_state
 @params.outputs

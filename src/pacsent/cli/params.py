@@ -9,6 +9,8 @@ from pacsent.cli.command_line import MISTAKES, Mistake
 POSITIVE, NON_NEGATIVE = click.IntRange(min=1), click.IntRange(min=0)
 PATH = click.Path()
 FILE = click.Path(exists=True, dir_okay=False)
+FOLDER = click.Path(file_okay=False)
+TOKENISERS = ["paper", "unicode", "jieba", "janome", "pythainlp"]
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 _FORMATS = {"lines": "text", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
 
@@ -63,6 +65,16 @@ def flag(names: str, help: str, **how):
     return option(names, help, is_flag=True, **how)
 
 
+def probability(names: str, help: str, **how):
+    """An option whose value is between 0 and 1."""
+    return option(names, help, PROBABILITY, **how)
+
+
+def repeated(names: str, help: str, metavar: str):
+    """An option that may be given more than once."""
+    return option(names, f"{help} May be repeated.", multiple=True, metavar=metavar)
+
+
 def column(role: str, help: str, **how):
     """An option that names a column of a table."""
     return option(f"--{role}-column", help, metavar="COLUMN", **how)
@@ -73,40 +85,38 @@ def output(help: str, *, required: bool = True):
     return option("-o --output", help, PATH, required=required)
 
 
-def _keep_encoder(context, parameter, value):
-    context.meta["encoder"] = value
+def _split_model(context, parameter, values):
+    """The arguments after MODEL, which is english if there are as many as TEXTS and QUERY need."""
+    names = parameter.metavar.split()[1:]
+    model, *others = values if len(values) > len(names) else ("english", *values)
+    if len(others) != len(names):
+        raise click.UsageError(f"Give {parameter.metavar}.", context)
+    context.params["model"] = ENCODER_PATH.convert(model, parameter, context)
+    if len(others) == 2:
+        context.params["query"] = others[0]
+    return TextsPath().convert(others[-1], parameter, context)
 
 
+ENCODER_PATH = ModelPath(encoders=True, file_okay=False)
 model = click.argument("model", type=ModelPath())
-encoder_model = click.argument("model", type=ModelPath(encoders=True, file_okay=False))
+model_and_texts = click.argument("texts", nargs=-1, metavar="[MODEL] TEXTS", callback=_split_model)
+model_query_and_texts = click.argument(
+    "texts", nargs=-1, metavar="[MODEL] QUERY TEXTS", callback=_split_model
+)
 texts = click.argument("texts", type=TextsPath())
 data = click.argument("data", type=TextsPath())
 
-n_jobs = option(
-    "--n-jobs",
-    "Number of threads; -1: all cores, -2: all but one.  [default: all cores]",
-    int,
-)
+n_jobs = option("--n-jobs", "Threads; -1: all cores, -2: all but one.  [default: all cores]", int)
 device = option(
     "--device", "cpu, cuda, or cuda:1 for one of several GPUs.", default="cpu", metavar="NAME"
 )
 random_state = option("--random-state", "Seed.  [default: drawn]", NON_NEGATIVE)
 fixed_random_state = option("--random-state", "Seed.", NON_NEGATIVE, 0)
 seeds = option("--seeds", "Number of random seeds.", POSITIVE, 3)
-delta = option("--delta", "Probability that the guarantee fails.", PROBABILITY, 0.05)
-n_candidates = option(
-    "--n-candidates",
-    "Number of models or settings that were compared on these texts, this one included; the bound "
-    "is corrected for it.",
-    POSITIVE,
-    1,
-)
-overlap = option(
-    "--overlap",
-    "What to do with texts that were trained on.",
-    click.Choice(["refuse", "drop"]),
-    "refuse",
-)
+delta = probability("--delta", "Probability that the guarantee fails.", default=0.05)
+n_candidates = option("--n-candidates", "Models that were compared on these texts.", POSITIVE, 1)
+overlaps = click.Choice(["refuse", "drop"])
+overlap = option("--overlap", "What to do with texts that were trained on.", overlaps, "refuse")
 method = option(
     "--method",
     "The method, where MODEL holds word vectors.  [default: its encoder of sentences, or SIF-sum]",
@@ -115,7 +125,7 @@ model_encoder = option(
     "--encoder",
     "The external encoder that MODEL was made with.",
     metavar="PATH|URL",
-    callback=_keep_encoder,
+    callback=lambda context, _, value: context.meta.update(encoder=value),
     expose_value=False,
 )
 encoder = option(
@@ -130,7 +140,7 @@ overwrite = flag("--overwrite", "Overwrite existing output (input files are neve
 normalize = option(
     "--normalize",
     "How text becomes words. auto: paper for text in the letters a-z, else unicode.",
-    click.Choice(["auto", "paper", "unicode", "jieba", "janome", "pythainlp"]),
+    click.Choice(["auto", *TOKENISERS]),
     "auto",
 )
 

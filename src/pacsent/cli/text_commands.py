@@ -1,7 +1,8 @@
-"""Commands about texts and their vectors: embed, index, search, rerank, cluster, map."""
+"""Commands about texts and their vectors: embed, index, search, rerank, cluster, dedupe, map."""
 
 import contextlib
 import json
+from pathlib import Path
 
 import click
 
@@ -17,23 +18,27 @@ def _compare_options(command):
 
 
 @cli.command()
-@params.encoder_model
 @params.method
 @params.option(
     "--pairs",
     "Print the cosine of each text with the text of the same row in this file instead.",
     params.TextsPath(),
 )
+@click.argument("sources", nargs=-1, metavar="[MODEL] [TEXTS]...")
 @job_options
-def embed(model, method, pairs, sources, **options):
-    """Turn TEXTS into sentence vectors.
+def embed(method, pairs, sources, **options):
+    """Turn TEXTS into sentence vectors of MODEL.
 
-    TEXTS is a file with one text per line, a table, or stdin when left out; many files, folders,
-    globs and URLs are worked on file by file, and the same command resumes. Writes the columns
-    `mean` and `variance`. Example: pacsent embed english notes.txt -o vectors.npy
+    MODEL is english if the first argument is a file or left out. TEXTS is a file with one text per
+    line, a table, or stdin when left out; many files, folders, globs and URLs are worked on file by
+    file, and the same command resumes. Writes the columns `mean` and `variance`. Example: pacsent
+    embed notes.txt -o vectors.npy
     """
     from pacsent.scale import Embed
 
+    is_texts = not sources or sources[0] == "-" or Path(sources[0]).is_file()
+    model, *sources = ("english", *sources) if is_texts else sources
+    model = params.ENCODER_PATH.convert(model, None, None)
     if pairs is None:
         if method is not None:
             inputs.open_encoder(model, method)
@@ -59,24 +64,18 @@ def embed(model, method, pairs, sources, **options):
 
 
 @cli.command()
-@params.encoder_model
-@params.texts
+@params.model_and_texts
 @params.output("Folder of the index.")
 @params.flag("--lexical/--no-lexical", "Find texts by their words as well (BM25).", default=True)
 @params.flag("--chunk", "Cut texts into passages of whole sentences.")
-@params.option(
-    "--column columns",
-    "Keep this column of the table, for --where; may be repeated.",
-    multiple=True,
-    metavar="COLUMN",
-)
+@params.repeated("--column columns", "Column of the table to keep, for --where.", "COLUMN")
 @params.text_columns
 @params.method
 @params.outputs
 def index(model, texts, output, method, overwrite, as_json, lexical, chunk, columns, **options):
-    """Index TEXTS by their vectors, for `pacsent search`.
+    """Index TEXTS by the vectors of MODEL, for `pacsent search`.
 
-    Example: pacsent index english notes.txt -o notes
+    Example: pacsent index notes.txt -o notes
     """
     from pacsent.search.index import Index
     from pacsent.storage import check_place, save
@@ -102,17 +101,11 @@ def index(model, texts, output, method, overwrite, as_json, lexical, chunk, colu
 @click.argument("index", type=params.ModelPath(file_okay=False))
 @click.argument("query", nargs=-1, required=True)
 @params.option("-k", "Texts to find.", params.POSITIVE, 10)
-@params.option(
-    "--where conditions",
-    "Only texts with this value; may be repeated.",
-    multiple=True,
-    metavar="COLUMN=VALUE",
-)
-@params.option(
+@params.repeated("--where conditions", "Only texts with this value.", "COLUMN=VALUE")
+@params.probability(
     "--guarantee",
     "As many texts as find the right one for this fraction of queries; needs `pacsent certify "
     "INDEX QUERIES --overwrite`.",
-    params.PROBABILITY,
 )
 @params.model_encoder
 @params.as_json
@@ -148,15 +141,13 @@ def search(index, query, k, conditions, guarantee, as_json):
 
 
 @cli.command()
-@params.encoder_model
-@click.argument("query")
-@params.texts
+@params.model_query_and_texts
 @params.option("-k", "Texts to print.  [default: all]", params.POSITIVE)
 @_compare_options
 def rerank(model, query, texts, k, method, as_json, **options):
     """Order TEXTS by how well they answer QUERY.
 
-    Prints a score from 0 to 1, the row and the text. Example: pacsent rerank english "wine" a.txt
+    Prints a score from 0 to 1, the row and the text. Example: pacsent rerank "wine" a.txt
     """
     from pacsent.search import rerank
 
@@ -170,15 +161,14 @@ def rerank(model, query, texts, k, method, as_json, **options):
 
 
 @cli.command()
-@params.encoder_model
-@params.texts
+@params.model_and_texts
 @params.option("-k", "Number of clusters.  [default: by the number of texts]", params.POSITIVE)
 @_compare_options
 def cluster(model, texts, k, method, as_json, **options):
     """Group TEXTS by meaning and name the groups.
 
     Prints the group, its size, its words and its most typical text; --json has the group of every
-    text as well. Example: pacsent cluster english notes.txt -k 8
+    text as well. Example: pacsent cluster notes.txt -k 8
     """
     from pacsent.search import clusters
 
@@ -195,25 +185,48 @@ def cluster(model, texts, k, method, as_json, **options):
     )
 
 
-@cli.command("map")
-@params.encoder_model
+@cli.command()
 @params.texts
+@params.text_columns
+@params.as_json
+@params.quiet
+def dedupe(texts, as_json, **options):
+    """List near-duplicates among TEXTS.
+
+    Prints the cluster, the row and the text of all texts that repeat another, word for word or with
+    at most a quarter of the words changed. Example: pacsent dedupe notes.txt
+    """
+    import numpy as np
+
+    from pacsent.text.near_duplicates import text_units
+
+    rows = list(inputs.read_texts(texts, options, progress=True))
+    numbers = text_units(rows)
+    repeated = np.flatnonzero(np.bincount(numbers) > 1) if rows else []
+    clusters = [np.flatnonzero(numbers == number).tolist() for number in repeated]
+    show_lines(
+        {"texts": len(rows), "clusters": clusters},
+        [(number, row, rows[row]) for number, members in enumerate(clusters) for row in members],
+        as_json,
+    )
+
+
+@cli.command("map")
+@params.model_and_texts
 @params.output("The page, FILE.html.")
 @params.method
 @params.model_encoder
 @params.text_columns
 @params.column("label", "Column of the class, for the colours.")
 @params.option(
-    "-k",
-    "Clusters, named by their words; 0 for none.  [default: by the number of texts]",
-    params.NON_NEGATIVE,
+    "-k", "Clusters; 0 for none.  [default: by the number of texts]", params.NON_NEGATIVE
 )
 @params.outputs
 def map_(model, texts, output, method, k, overwrite, as_json, **options):
     """Draw a map of TEXTS by the vectors of MODEL.
 
     One page to pan, zoom, search and click. The size of a point is the variance of its posterior,
-    its colour the class. Example: pacsent map english notes.txt -o map.html
+    its colour the class. Example: pacsent map notes.txt -o map.html
     """
     from pacsent.files import check_output
     from pacsent.web import make_map, write_html
