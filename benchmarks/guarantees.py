@@ -188,7 +188,7 @@ def calibration(name, data, condition, seed):
 def broken_rules(certified, log_proba, right, wrong):
     """Which of the error bound, prediction sets, abstention and thresholds are broken."""
     sets = log_proba >= certified.set_thresholds(error=ERROR)
-    rule, own = certified.abstain(error=ERROR), certified.abstain()
+    rule, own = certified.abstain(error=ERROR), certified.abstain(error=None)
     confidence = np.exp(log_proba.max(axis=1))
     answered, own_answered = confidence >= rule.threshold, confidence >= own.threshold
     broken = {

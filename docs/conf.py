@@ -19,6 +19,7 @@ import pacsent  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "docs"))
 from make_cli import command_reference  # noqa: E402
+from related import see_also  # noqa: E402
 
 GENERATED = ROOT / "docs" / "_generated"
 GENERATED.mkdir(exist_ok=True)
@@ -142,6 +143,7 @@ def setup(app):
     app.connect("include-read", lambda app, where, name, text: _links_of_the_site(app, name, text))
     app.connect("autodoc-skip-member", _not_routing)
     app.connect("autodoc-process-docstring", _formulas, priority=400)  # before numpydoc
+    app.connect("autodoc-process-docstring", see_also, priority=600)  # after numpydoc
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
 
 

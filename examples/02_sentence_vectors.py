@@ -7,8 +7,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from pacsent import SkipGram, make_encoder
-from pacsent.encoders import METHODS
+from pacsent import SkipGram, list_encoders, make_encoder
 from pacsent.paper import benchmark_datasets as datasets
 
 source = datasets.generate(2000, random_state=0)  # to train words on
@@ -22,7 +21,7 @@ words = (
     .fit(source.texts)
     .word_vectors_
 )
-print("methods:", ", ".join(METHODS))
+print("methods:", ", ".join(list_encoders()))
 for method in ("Average", "PB-L2", "PB-neg"):
     classifier = make_pipeline(
         make_encoder(method, words), LogisticRegression(C=100, max_iter=1000)

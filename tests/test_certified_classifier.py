@@ -25,8 +25,9 @@ from sklearn.svm import SVC
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.cli import cli
-from pacsent.guarantees import AnswerRule, TextCheck, certify, certify_predictions, control_risk
-from pacsent.guarantees.abstaining import Calibration, draw_uniform
+from pacsent.guarantees import certify, certify_predictions, control_risk
+from pacsent.guarantees.abstaining import AnswerRule, Calibration, draw_uniform
+from pacsent.guarantees.drift_monitor import TextCheck
 from pacsent.guarantees.samples import row_fingerprints, select_rows
 from pacsent.maths.means import mean_is_below
 

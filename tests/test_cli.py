@@ -58,7 +58,7 @@ def folder(tmp_path_factory):
         "label\ttext\n" + "odd\tw1 wac w3 w4\neven\tw38 w39 w37\n" * 30
     )
     pairs = [f"{a}\t{b}\t{n}\n" for n, (a, b) in enumerate(itertools.pairwise(words))]
-    (folder / "p.tsv").write_text("".join(["word 1\tword 2\thuman\n", *pairs, "w1\tzz\t3\n"]))
+    (folder / "pairs.tsv").write_text("".join(["word 1\tword 2\thuman\n", *pairs, "w1\tzz\t3\n"]))
     tables = rng.standard_normal((2, 40, 4), dtype=np.float32)
     vectors = WordVectors(Vocabulary(words, range(100, 60, -1)), *tables)
     save(vectors, folder / "words")
@@ -102,7 +102,7 @@ RUNS = {
     "--random-state 0 --quiet",
     "vectors fit": "vectors fit PB-L2 words t.txt -o fitted --quiet",
     "vectors neighbours": "vectors neighbours words wab -k 2",
-    "vectors evaluate": "vectors evaluate words p.tsv --quiet",
+    "vectors evaluate": "vectors evaluate words pairs.tsv --quiet",
     "paper bound": "paper bound --risk 0.1 --kl 5 --n 200",
     "paper certify": "paper certify model t.txt -o c.json --overwrite --random-state 0 --quiet",
     "paper evaluate": "paper evaluate Average l.tsv --encoder words --seeds 1 --quiet",

@@ -14,7 +14,8 @@ import pacsent
 pytest.importorskip("pacsent._kernels.text_kernels")
 
 ENCODE = (
-    "import numpy as np\nfrom pacsent.words import Vocabulary, encode_bytes\n"
+    "import numpy as np\nfrom pacsent.words import Vocabulary\n"
+    "from pacsent.words.text_encoding import encode_bytes\n"
     "data = np.frombuffer(b'B a zz', np.uint8)\n"
     "print(encode_bytes(Vocabulary(['a', 'b'], [2, 1]), data, np.array([0, 6])).ids.tolist())\n"
 )

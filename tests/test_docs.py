@@ -153,15 +153,24 @@ def test_every_theorem_has_a_proof_a_function_and_tests_that_exist():
         assert re.search(rf"def {test}\b", source), f"{path}::{test}"
 
 
-def test_the_api_page_shows_every_public_name_and_each_has_a_runnable_example():
+def test_every_public_name_is_on_the_api_page_with_an_example_related_names_and_theorems(
+    monkeypatch,
+):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from related import GROUPS, THEOREMS, public_names, related
+
     shown, module = [], ""
     for line in (ROOT / "docs" / "api.md").read_text(encoding="utf-8").splitlines():
         if match := re.match(r"\.\. currentmodule:: ([\w.]+)", line):
             module = match[1]
         elif re.match(r"   \w+$", line):
             shown.append(f"{module}.{line.strip()}")
-    public = {name for name in pacsent.__all__ if not ismodule(getattr(pacsent, name))}
-    assert {f"pacsent.{name}" for name in public - {"__version__"}} <= set(shown)
+    public = public_names()
+    assert not {f"pacsent.{name}" for name in public} - set(shown)
+    assert not [name for name in public if not related(name)]
+    assert {*THEOREMS, *" ".join(GROUPS).split()} <= set(public)
+    theory = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    assert all(f"(thm-{label})=" in theory for row in THEOREMS.values() for label in row)
     objects = {name: pkgutil.resolve_name(name) for name in shown}
     assert not [n for n, o in objects.items() if not ismodule(o) and ">>>" not in (o.__doc__ or "")]
 

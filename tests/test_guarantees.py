@@ -12,8 +12,8 @@ from scipy import stats
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.classify.fitting import CharacterShare, folds_for
-from pacsent.guarantees import AnswerRule, DriftMonitor, abstaining, certify, compare
-from pacsent.guarantees.abstaining import ROUND_ERRORS, Calibration, abstain
+from pacsent.guarantees import DriftMonitor, abstaining, certify, compare
+from pacsent.guarantees.abstaining import ROUND_ERRORS, AnswerRule, Calibration, abstain
 from pacsent.guarantees.count_certificates import Comparison
 from pacsent.maths import binomial
 
@@ -310,7 +310,7 @@ def test_calibration_texts_with_nothing_to_read_count_for_no_answer():
 
 
 def test_the_default_error_is_the_smallest_round_one_that_answers_half(fitted):
-    found = fitted.abstain()
+    found = fitted.abstain(error=None)
     assert found.error in ROUND_ERRORS and found.coverage >= 0.5
     assert found.n_choices == len(ROUND_ERRORS)
     assert "corrected for this choice" in str(found)
@@ -323,11 +323,11 @@ def test_the_default_error_is_the_smallest_round_one_that_answers_half(fitted):
 def test_rules_of_answers_state_what_they_guarantee(fitted):
     texts = texts_of(50, 20)[0]
     rule = AnswerRule(fitted)
-    assert rule.error == fitted.abstain().error
+    assert rule.error == fitted.abstain(error=None).error
     assert rule.set_error == 0.05
     assert "prediction sets miss the right class for at most 5%" in rule.statement
     answers = rule.of_log_proba(fitted.predict_log_proba(texts))
-    expected = fitted.abstain().predict(texts)
+    expected = fitted.abstain(error=None).predict(texts)
     assert [one is None for one in expected] == answers.abstained.tolist()
     named = [fitted.classes_[row].tolist() for row in answers.inside]
     assert named == fitted.predict_set(texts, error=0.05)

@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent._kernels.half_precision import HALF_PRECISION
 from pacsent.text.normalize import tokenise_paper
-from pacsent.words import Vocabulary, encode_bytes, text_encoding
+from pacsent.words import Vocabulary, text_encoding
+from pacsent.words.text_encoding import encode_bytes
 from reference.text_reference import count_dropped
 
 intrinsics = pytest.importorskip("pacsent._kernels.intrinsics")

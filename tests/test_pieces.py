@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pacsent import Vocabulary
-from pacsent.words import encode_bytes
+from pacsent.words.text_encoding import encode_bytes
 
 WORDS = ["the", "tour", "tourist", "film", "##s", "##er", "##ers", "##é", "x", "##y"]
 

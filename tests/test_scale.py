@@ -30,7 +30,7 @@ from pacsent.cli import cli
 from pacsent.scale import stores
 from pacsent.scale.jobs import text_bytes
 from pacsent.text.tables import BATCH
-from pacsent.words import encode_bytes
+from pacsent.words.text_encoding import encode_bytes
 
 pytest.importorskip("fsspec")
 

@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from pacsent import SkipGram, Vocabulary, certify_encoder, make_encoder
-from pacsent.encoders import METHODS, AverageVectorizer
+from pacsent.encoders import AverageVectorizer
+from pacsent.encoders.methods import METHODS
 from pacsent.paper import evaluation
 from pacsent.paper.benchmark_datasets import Dataset
 from pacsent.text.encoded import Encoded

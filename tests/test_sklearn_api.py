@@ -16,7 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from pacsent import Vocabulary, WordVectors, load, make_encoder, save
-from pacsent.encoders import METHODS, EmptySentenceWarning
+from pacsent.encoders import EmptySentenceWarning
+from pacsent.encoders.methods import METHODS
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 
 pytestmark = pytest.mark.filterwarnings("ignore::pacsent.encoders.EmptySentenceWarning")

@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 import pacsent
 from pacsent import Vocabulary, WordVectors, files, load, make_encoder, registry, save, storage
 from pacsent.cli import cli
-from pacsent.encoders import METHODS
+from pacsent.encoders.methods import METHODS
 from pacsent.storage import check, saving, tensor_files
 from pacsent.storage.checksums import file_record
 from pacsent.storage.model_folder import write_config

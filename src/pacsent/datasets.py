@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+__all__ = ["load_banking", "load_books"]
 _FOLDER = Path(__file__).parent / "data"
 
 

@@ -117,8 +117,8 @@ def taking_texts() -> Iterator[tuple[str, list]]:
         for parameter in definition.params:
             value = _ARGUMENTS.get(parameter.name, parameter.name)
             value = "TABLE" if parameter.name in _TABLE_ARGUMENTS else value
-            metavar = parameter.metavar or ""
-            line += [word.lower() for word in ("MODEL", "QUERY") if word in metavar]
+            if (metavar := parameter.metavar or "").endswith(("TEXTS", "TEXTS]...")):
+                line += [word.lower() for word in ("MODEL", "QUERY") if word in metavar]
             if parameter.param_type_name == "argument" and name + parameter.name != "verifymodel":
                 line.append("classifier" if name in of_classifiers and value == "model" else value)
             elif parameter.required:

@@ -62,8 +62,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         object with `encode`, a function. Those of a list are put side by side. None: n-grams only,
         for texts in other languages; it costs accuracy where labels are few.
     method : str, default="Average"
-        Which of `METHODS` makes sentence vectors from word vectors. Where they come with an encoder
-        of sentences, as "english" does, its vectors are put beside these.
+        Method of `list_encoders()` that makes sentence vectors from word vectors. If they come with
+        an encoder of sentences, as "english" does, its vectors are put beside these.
     ngrams : (int, int) or "auto", default="auto"
         Smallest and largest number of words in a row that make a feature. "auto" takes up to two,
         and up to three where there are at least 5,000 texts of 600 letters or more on average.

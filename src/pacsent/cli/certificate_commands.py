@@ -138,7 +138,8 @@ def verify(context, certificate, texts, model, as_json, **options):
     Exit status 1 where something does not agree. Example: pacsent verify certificate.json
     """
     from pacsent import storage
-    from pacsent.guarantees import HeldOutCertificate, read_certificate
+    from pacsent.guarantees import read_certificate
+    from pacsent.guarantees.error_certificate import HeldOutCertificate
     from pacsent.paper import simulation  # noqa: F401 - certificates of the paper register
 
     checks: list[dict] = []

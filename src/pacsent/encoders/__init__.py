@@ -6,9 +6,8 @@ _lazy_getattr, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=["export"],
     submod_attrs={
-        "distillation": ["checked_vectors", "fit_static_encoder"],
-        "external_encoders": ["ExternalEncoder", "as_encoder", "as_search_encoder"],
-        "methods": ["METHODS", "list_encoders", "make_encoder"],
+        "external_encoders": ["ExternalEncoder", "as_encoder"],
+        "methods": ["list_encoders", "make_encoder"],
         "remote_encoder": ["RemoteEncoder"],
         "sentence_vectorizer": ["SentenceVectorizer"],
         "static_encoder": ["StaticEncoder"],

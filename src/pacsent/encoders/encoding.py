@@ -21,7 +21,11 @@ Posteriors = tuple[np.ndarray, np.ndarray]
 
 
 class EmptySentenceWarning(UserWarning):
-    """Some sentences contain no known word, so they have no posterior."""
+    """Some sentences contain no known word, so they have no posterior.
+
+    >>> EmptySentenceWarning.__mro__[1]
+    <class 'UserWarning'>
+    """
 
 
 class EncoderMixin(TransformerMixin):

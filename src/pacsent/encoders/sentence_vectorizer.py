@@ -52,9 +52,8 @@ class Name:
 class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEstimator, ABC):
     """Base class of all methods: sentences in, Gaussian posteriors out.
 
-    A subclass is a dataclass whose fields are its parameters. It extends
-    `_parameter_constraints`, declares its `names` in `METHODS` and what it has `learned`, and
-    writes `_fit(encoded)` and `_prepared()`.
+    A subclass is a dataclass whose fields are its parameters. It has `_parameter_constraints`, its
+    `names`, what it has `learned`, `_fit(encoded)` and `_prepared()`.
 
     Attributes
     ----------
@@ -67,6 +66,9 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEsti
     fingerprint_ : Fingerprint
         Of the training sentences, where the method learns from them (`learns_from_text`): a
         certificate that uses the method as it is refuses sentences that are among them.
+
+    >>> SentenceVectorizer.learns_from_text  # PB-IDF-L2 and others do
+    False
     """
 
     kind = "SentenceVectorizer"

@@ -5,7 +5,7 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "abstaining": ["Abstaining", "AnswerRule"],
+        "abstaining": ["Abstaining"],
         "certificate": ["Certificate", "read_certificate"],
         "certified_classifier": ["CertifiedClassifier"],
         "continuation": ["ContinuationCertificate", "certify_encoder"],
@@ -18,10 +18,10 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "certify_stream",
             "compare",
         ],
-        "distillation": ["FidelityCertificate", "certify_student", "distill", "measure_fidelity"],
-        "drift_monitor": ["Change", "DriftMonitor", "TextCheck", "TextComparison"],
+        "distillation": ["FidelityCertificate", "certify_student", "distill"],
+        "drift_monitor": ["DriftMonitor"],
         "error_bounds": ["certify", "certify_predictions"],
-        "error_certificate": ["ErrorCertificate", "HeldOutCertificate"],
+        "error_certificate": ["ErrorCertificate"],
         "multilabel_certificate": ["MultilabelCertificate"],
         "thresholds": ["ClassThresholds", "LabelThreshold", "control_risk"],
     },

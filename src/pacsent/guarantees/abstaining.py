@@ -170,7 +170,7 @@ class Abstaining:
     >>> careful = classifier.abstain(error=0.3)
     >>> careful.predict(["a good film"])
     ['up']
-    >>> classifier.abstain().error  # the smallest round error that answers half of the texts
+    >>> classifier.abstain(error=None).error  # the smallest that answers half of the texts
     0.15
     """
 
@@ -279,11 +279,9 @@ class Answered(NamedTuple):
 class AnswerRule:
     """The prediction sets and answers of a classifier in the command line and the server.
 
-    With error=None the error of answers is that of `abstain`, and that of prediction sets 0.05 or
-    the smallest larger round one that the number of calibration texts allows, which needs no
-    correction. Without a calibration set there is no guarantee, and `error` must be None.
-    `statement` is what is guaranteed; `no_sets` and `no_answers` why something is not; `check`
-    compares texts with the calibration set.
+    With error=None the error of answers is that of `abstain`; that of prediction sets is 0.05, or
+    the smallest round one above that the calibration texts allow, which needs no correction.
+    Without a calibration set there is no guarantee, and `error` must be None.
     """
 
     error: float | None = None

@@ -383,7 +383,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         return set_thresholds(calibration, error, level, per_class)
 
     def abstain(
-        self, *, error: float | None = None, delta: float | None = None
+        self, *, error: float | None = 0.05, delta: float | None = None
     ) -> abstaining.Abstaining:
         """Answer only where at most `error` of the answers are wrong, with confidence 1 - delta.
 

@@ -97,10 +97,12 @@ def calibrate(
 class ContinuationCertificate(EncoderCertificate, MeanCertificate):
     """How well the vector of a document's first part recognises the words that follow.
 
-    The rule calls w a word of the document if (scale * vector + shift).A_w + bias > 0. A rule that
-    only knows which words are frequent here is far below guessing, too: `shuffled_risk` is the risk
-    on the same documents with their words exchanged among them. Only what is below that is due to
-    the vectors, and neither number says how good they are for a task.
+    The rule calls w a word of the document if (scale * vector + shift).A_w + bias > 0.
+    `shuffled_risk` is its risk if documents exchange their words: only what is below that is due to
+    the vectors. Neither number says how good they are for a task.
+
+    >>> ContinuationCertificate.unit  # what is counted; `certify_encoder` makes a certificate
+    'documents'
     """
 
     kind: ClassVar[str] = "continuation"

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pacsent.encoders import StaticEncoder, as_encoder, checked_vectors, fit_static_encoder
+from pacsent.encoders import StaticEncoder, as_encoder
+from pacsent.encoders.distillation import checked_vectors, fit_static_encoder
 from pacsent.gpu.device import require
 from pacsent.guarantees.certificate import MeanCertificate, pack_losses
 from pacsent.maths.arrays import unit_rows

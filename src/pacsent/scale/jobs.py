@@ -14,7 +14,7 @@ import pyarrow as pa
 from pacsent import storage
 from pacsent.storage.checksums import checksum_of_json
 from pacsent.text.encoded import Encoded
-from pacsent.words import encode_bytes
+from pacsent.words.text_encoding import encode_bytes
 
 _ONE_WORD = Encoded(np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int64))
 
@@ -126,7 +126,7 @@ class Predict(_Job):
     """From texts to classes.
 
     `model` is the folder of a classifier. `error` is how often prediction sets may miss the true
-    class and answers may be wrong; by default as `guarantees.AnswerRule` chooses. `delta` is the
+    class and answers may be wrong; by default as `AnswerRule` chooses. `delta` is the
     probability that this guarantee fails. `encoder` is as of `Embed`.
     """
 
@@ -140,7 +140,7 @@ class Predict(_Job):
 
     def open(self) -> tuple[Any, Any]:
         """Return the classifier, and the rule for its answers; None if it is multi-label."""
-        from pacsent.guarantees import AnswerRule
+        from pacsent.guarantees.abstaining import AnswerRule
 
         classifier = storage.load(self.model, encoder=self.encoder)
         if not hasattr(classifier, "predict_proba"):

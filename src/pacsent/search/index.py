@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from pacsent import registry
-from pacsent.encoders import SentenceVectorizer, as_search_encoder
+from pacsent.encoders import SentenceVectorizer
+from pacsent.encoders.external_encoders import as_search_encoder
 from pacsent.guarantees import SearchCertificate
 from pacsent.guarantees.independence import as_seed, dependent_clusters, one_row_per_cluster
 from pacsent.maths.arrays import unit_rows
@@ -32,10 +33,6 @@ _MIN_KEPT_FRACTION = 1 / 16  # of the rows; a filter that keeps fewer is searche
 
 class Hits(list):
     """Hits with a guarantee, which `summary()` states; `no_answer` if no text answers the query.
-
-    See Also
-    --------
-    Index.search : Returns them if it is called with `guarantee`.
 
     Examples
     --------

@@ -27,10 +27,6 @@ class Hit(NamedTuple):
     BM25, or the cosine with the query alone. `text` is the best passage if texts are cut into
     passages, and `span` its begin and end in the text.
 
-    See Also
-    --------
-    Index.search : Returns hits, the best first.
-
     Examples
     --------
     >>> Hit(3, 1.7, "the cat slept", {"year": 2024})

@@ -14,7 +14,7 @@ from pacsent.storage import load
 from pacsent.text.ngrams import NGrams
 from pacsent.text.ngrams import names as ngram_names
 from pacsent.text.texts import as_texts
-from pacsent.threads import n_cores
+from pacsent.threads import n_threads
 
 _MAX_KMEANS_TEXTS = 20_000  # above which k-means learns from batches
 
@@ -52,6 +52,7 @@ def clusters(
     encoder: Any = "english",
     vectors: np.ndarray | None = None,
     n_words: int = 10,
+    n_jobs: int | None = None,
     random_state: int = 0,
 ) -> Clusters:
     """Group texts by meaning and name the groups by their words.
@@ -73,6 +74,8 @@ def clusters(
         Vectors that are known already, in place of the encoder's.
     n_words : int, default=10
         Words of each group.
+    n_jobs : int, optional
+        Threads that count words; all cores by default.
     random_state : int, default=0
 
     Examples
@@ -105,16 +108,16 @@ def clusters(
     for c in range(n):
         members = np.flatnonzero(labels == c)
         examples.append(int(members[cosines[members].argmax()]) if members.size else -1)
-    words = _characteristic_words(texts, labels, n, n_words)
+    words = _characteristic_words(texts, labels, n, n_words, n_threads(n_jobs))
     names = [", ".join(best[:3]) or f"group {c + 1}" for c, best in enumerate(words)]
     sizes = np.bincount(labels[known], minlength=n).tolist()
     return Clusters(labels, names, words, sizes, examples)
 
 
-def _characteristic_words(texts: Sequence[str], labels, n, n_words) -> list[list[str]]:
+def _characteristic_words(texts: Sequence[str], labels, n, n_words, threads) -> list[list[str]]:
     """The words of each cluster with the largest c-tf-idf."""
-    ngrams = NGrams.of(texts, (1, 1), n_threads=n_cores(), marks="")
-    counts = ngrams.counts(texts, n_cores())
+    ngrams = NGrams.of(texts, (1, 1), n_threads=threads, marks="")
+    counts = ngrams.counts(texts, threads)
     document_frequency = np.bincount(counts.indices, minlength=len(ngrams))
     rows = np.flatnonzero(labels >= 0)
     ones = np.ones(rows.size, np.float32)

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from pacsent.classify import TextClassifier
 from pacsent.encoders import SentenceVectorizer
-from pacsent.guarantees import AnswerRule, Certificate, CertifiedClassifier, SearchCertificate
+from pacsent.guarantees import Certificate, CertifiedClassifier, SearchCertificate, abstaining
 from pacsent.guarantees.drift_monitor import DriftMonitor
 from pacsent.search import Index
 from pacsent.text.encoded import Encoded
@@ -82,7 +82,7 @@ class ServedModel:
         self.classifier: Any = classifier
         self.index: Any = index
         self.explainer: Any = getattr(classifier, "estimator_", classifier)
-        self._rules: dict[tuple[float | None, float], AnswerRule] = {}
+        self._rules: dict[tuple[float | None, float], abstaining.AnswerRule] = {}
         self._drift_lock = threading.Lock()
         self._drift_monitor = self._new_drift_monitor()
         self._unobserved: list[tuple[str, np.ndarray]] = []
@@ -145,13 +145,13 @@ class ServedModel:
         """Which words the model knows, by themselves or by their subwords."""
         return (np.diff(self._encode([[word] for word in words]).offsets) > 0).tolist()
 
-    def answer_rule(self, error: float | None, delta: float) -> AnswerRule:
+    def answer_rule(self, error: float | None, delta: float) -> abstaining.AnswerRule:
         """When the classifier answers, and its prediction sets, for this error rate."""
         rule = self._rules.get((error, delta))
         if rule is None:
             if len(self._rules) >= _MAX_RULES:
                 self._rules.clear()
-            rule = AnswerRule(self.classifier, error=error, delta=delta)
+            rule = abstaining.AnswerRule(self.classifier, error=error, delta=delta)
             self._rules[error, delta] = rule
         return rule
 

@@ -9,8 +9,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "corpus": ["Corpus"],
         "pieces": ["Pieces", "train_pieces"],
         "skipgram": ["SkipGram"],
-        "subwords": ["Subwords"],
-        "text_encoding": ["encode_bytes"],
         "vector_table": ["compress"],
         "vectors": ["WordVectors"],
         "vocabulary": ["Vocabulary"],

@@ -137,6 +137,8 @@ def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool 
     -------
     Pieces
         For `SkipGram(normalize=...)`.
+
+    >>> pieces = train_pieces(texts, 32_000)  # doctest: +SKIP
     """
     if type(n_pieces) is not int or n_pieces < 2:
         raise ValueError(f"n_pieces must be an integer of at least 2. Got {n_pieces!r} instead.")

@@ -1,7 +1,6 @@
 """The methods by name: `METHODS`, and `make_encoder`, which builds the estimator behind a name.
 
-Every file of this folder holds one method or a few that belong together; the attribute `names` of a
-class says what it is called in `METHODS`.
+Every file has one method or a few that belong together; `names` of a class are those in `METHODS`.
 """
 
 from typing import Any
@@ -32,10 +31,7 @@ _CLASSES: tuple[type[SentenceVectorizer], ...] = (
 )
 _METHODS = {name: (cls, what) for cls in _CLASSES for name, what in cls.names.items()}
 
-METHODS: tuple[str, ...] = (
-    *_METHODS,
-    *(f"i-{name}" for name, (_, what) in _METHODS.items() if what.swaps),
-)
+METHODS = (*_METHODS, *(f"i-{name}" for name, (_, what) in _METHODS.items() if what.swaps))
 
 DEFAULT = "SIF-sum"  # of word vectors that come with no encoder of sentences
 ESTIMATORS = {cls.__name__: cls for cls in _CLASSES}  # what a saved folder may name
@@ -59,8 +55,7 @@ def make_encoder(method: str, encoder: WordVectors | str, **params: Any) -> Sent
         `i-` in front swaps the roles of the two tables. 'Average' starts with alpha=0 and
         'IDF-Average' with lam=inf, the plain means of the loss's table.
     encoder : WordVectors or str
-        The word vectors that the method combines. A str is their folder, or "english", the model
-        that comes with the package.
+        The word vectors that the method combines, or their folder, or "english".
     **params
         Parameters of the estimator.
 

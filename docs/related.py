@@ -1,0 +1,91 @@
+"""What the API page shows under "See also": related names, and the theorems that a name implements.
+
+A relation is stated once and shown at both names. `conf.py` appends them to the docstrings;
+tests/test_docs.py checks that every public name has some and that all targets exist.
+"""
+
+import pacsent
+
+# Names that belong together: each is related to all others of its row.
+GROUPS = (
+    "TextClassifier CertifiedClassifier guarantees.certify certify_predictions",
+    "CertifiedClassifier guarantees.Abstaining guarantees.ClassThresholds "
+    "guarantees.LabelThreshold guarantees.DriftMonitor",
+    "guarantees.control_risk guarantees.LabelThreshold guarantees.ClassThresholds",
+    "guarantees.ErrorCertificate guarantees.MultilabelCertificate guarantees.Certificate "
+    "guarantees.read_certificate certify_predictions guarantees.certify",
+    "guarantees.compare guarantees.Comparison guarantees.certify",
+    "guarantees.certify_agreement guarantees.AgreementCertificate certify_predictions",
+    "guarantees.certify_stream guarantees.AnytimeCertificate",
+    "certify_encoder guarantees.ContinuationCertificate make_encoder",
+    "distill encoders.StaticEncoder guarantees.FidelityCertificate guarantees.certify_student",
+    "classify.Explanation classify.Diagnostics TextClassifier",
+    "classify.audit classify.suspicious_labels classify.SuspiciousLabel classify.next_to_label",
+    "classify.learning_curve classify.LearningCurve classify.next_to_label",
+    "Index search.Hit search.Hits search.rerank search.passages guarantees.SearchCertificate",
+    "search.clusters search.rerank Index",
+    "SkipGram Corpus Vocabulary WordVectors",
+    "WordVectors words.compress words.Pieces words.train_pieces SkipGram",
+    "make_encoder list_encoders evaluate encoders.SentenceVectorizer encoders.EmptySentenceWarning",
+    "encoders.as_encoder encoders.ExternalEncoder encoders.RemoteEncoder make_encoder",
+    "load save push_to_hub",
+    "datasets.load_banking datasets.load_books",
+)
+THEOREMS = {
+    "TextClassifier": ["gp"],
+    "CertifiedClassifier": ["cp", "sets", "abstain", "precision", "dependent"],
+    "certify_encoder": ["means", "continuation", "union"],
+    "certify_predictions": ["cp", "dependent"],
+    "distill": ["dependent"],
+    "Index": ["search"],
+    "guarantees.Abstaining": ["abstain"],
+    "guarantees.AgreementCertificate": ["dependent"],
+    "guarantees.AnytimeCertificate": ["labelling"],
+    "guarantees.ClassThresholds": ["precision"],
+    "guarantees.Comparison": ["compare"],
+    "guarantees.ContinuationCertificate": ["continuation"],
+    "guarantees.DriftMonitor": ["alarm"],
+    "guarantees.ErrorCertificate": ["cp"],
+    "guarantees.FidelityCertificate": ["dependent"],
+    "guarantees.LabelThreshold": ["labels"],
+    "guarantees.MultilabelCertificate": ["f1", "ratio"],
+    "guarantees.SearchCertificate": ["search"],
+    "guarantees.certify": ["cp", "dependent"],
+    "guarantees.certify_agreement": ["dependent"],
+    "guarantees.certify_stream": ["labelling"],
+    "guarantees.certify_student": ["dependent"],
+    "guarantees.compare": ["compare"],
+    "guarantees.control_risk": ["labels"],
+}
+PACKAGES = ("guarantees", "classify", "search", "words", "encoders", "datasets")
+
+
+def public_names() -> dict[str, object]:
+    """Public names of the package, the shortest of each object, and the objects."""
+    from importlib import import_module
+    from inspect import ismodule
+
+    names = {name: getattr(pacsent, name) for name in pacsent.__all__ if name != "__version__"}
+    names = {name: value for name, value in names.items() if not ismodule(value)}
+    for package in PACKAGES:
+        module = import_module(f"pacsent.{package}")
+        for name in module.__all__:
+            value = getattr(module, name)
+            if not ismodule(value) and all(value is not other for other in names.values()):
+                names[f"{package}.{name}"] = value
+    return names
+
+
+def related(name: str) -> list[str]:
+    """Names of the groups that a public name is in, without itself."""
+    rows = [row.split() for row in GROUPS if name in row.split()]
+    return list(dict.fromkeys(other for row in rows for other in row if other != name))
+
+
+def see_also(app, what, name, obj, options, lines) -> None:
+    """Append "See also" to a docstring, after numpydoc has made reST of it."""
+    short = name.removeprefix("pacsent.")
+    links = [f":obj:`{other} <pacsent.{other}>`" for other in related(short)]
+    links += [f":ref:`theorem <thm-{label}>` ({label})" for label in THEOREMS.get(short, ())]
+    if links:
+        lines += ["", f".. seealso:: {', '.join(links)}", ""]
