@@ -253,7 +253,9 @@ def test_predictions_of_another_shape_are_refused():
     for answers, message in (
         (["yes"], r"one label for each of the 30 rows\. <lambda> gave 1"),
         (np.ones((30, 3)) / 3, r"gave the shape \(30, 3\)"),
+        ([[0.5, 0.5], [1.0]] * 15, "one column for each of the 2 classes"),
         (np.full((30, 2), np.nan), "finite and at least 0"),
+        (pd.DataFrame(np.ones((30, 2)), columns=["No", "yes"]), "named as the classes .no, yes."),
     ):
         with pytest.raises(ValueError, match=message):
             CertifiedClassifier(lambda _, a=answers: a, classes=["no", "yes"]).fit(texts, labels)
@@ -383,8 +385,9 @@ def test_labels_spelled_otherwise_and_columns_in_another_order_are_noticed():
         CertifiedClassifier(lambda rows: numbers).fit(texts, (labels == "yes").astype(int))
     proba = np.where(np.array(right)[:, None] == ["yes", "no"], 0.9, 0.1)
     table = pd.DataFrame(proba, columns=["yes", "no"])
-    named = CertifiedClassifier(lambda rows: table, classes=["no", "yes"]).fit(texts, labels)
-    assert named.certificate_.error == np.mean(np.array(right) != labels)
+    for given in (table, proba[:, ::-1].tolist()):
+        by_class = CertifiedClassifier(lambda rows, p=given: p, classes=["no", "yes"])
+        assert by_class.fit(texts, labels).certificate_.error == np.mean(np.array(right) != labels)
 
 
 def test_votes_of_pairs_of_classes_are_no_scores_of_classes():

@@ -106,6 +106,13 @@ THREE = ["a", "b", "a"], ["a", "b", "b"]
         (THREE, {"recall": ["c"]}, "recall must be among the classes"),
         (THREE, {"groups": [1, 2]}, "groups must be one for each of the 3 texts"),
         (THREE, {"texts": ["one", "two"]}, "texts must be one for each of the 3 labels. Got 2"),
+        (
+            THREE,
+            {"texts": [b"one", b"two", b"three"]},
+            "texts must hold one str per text. Got bytes",
+        ),
+        (THREE, {"texts": [["one"], ["two"], ["three"]]}, "Join tokens"),
+        (THREE, {"texts": [None] * 3}, "Got None .a missing value. in row 0"),
         (THREE, {"delta": 0}, "delta must be strictly between 0 and 1"),
         (THREE, {"random_state": -1}, "random_state must be"),
     ],
@@ -121,11 +128,15 @@ def test_duplicates_do_not_make_a_bound_smaller():
     labels, answers = drawn(rng, 80)
     once = certify_predictions(named(labels), named(answers), texts=texts)
     changed = [text.replace(text.split()[3], "other", 1) for text in texts]
-    twice = certify_predictions(named(labels) * 2, named(answers) * 2, texts=texts + changed)
-    assert (once.n, twice.n, twice.n_duplicates) == (80, 80, 80)
-    assert twice.error_upper == once.error_upper
-    assert "80 further texts repeat one of the 80" in str(twice)
-    blind = certify_predictions(named(labels) * 2, named(answers) * 2)
+    both = named(labels) * 2, named(answers) * 2
+    for given in (texts + changed, np.array(texts + changed)[:, None]):
+        twice = certify_predictions(*both, texts=given)
+        assert (once.n, twice.n, twice.n_duplicates) == (80, 80, 80)
+        assert twice.error_upper == once.error_upper
+        assert "80 further texts repeat one of the 80" in str(twice)
+    columns = certify_predictions(*both, texts=np.array([texts + changed, texts + changed]).T)
+    assert columns.n == 160 and "searched for among texts only" in str(columns)
+    blind = certify_predictions(*both)
     assert blind.error_upper < once.error_upper and "duplicates were not looked for" in str(blind)
 
 

@@ -12,6 +12,7 @@ from pacsent.guarantees import independence, samples
 from pacsent.guarantees.error_certificate import ErrorCertificate, error_certificate
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate, count_matches
 from pacsent.maths.checks import check_count
+from pacsent.text.texts import as_texts
 
 
 def certify(
@@ -238,7 +239,11 @@ def certify_predictions(
     options |= {"n_candidates": n_candidates, "random_state": random_state}
     unknown = ", and duplicates were not looked for: texts are not given"
     if texts is not None:
-        texts, unknown = samples.as_samples(texts), ""
+        texts, unknown = samples.text_column(samples.as_samples(texts)), ""
+        if isinstance(texts, list):
+            texts = as_texts(texts)
+        elif batch_size is None:
+            unknown = f"; {independence.NOT_SEARCHED}"
         clusters = independence.dependent_clusters(texts, n_rows=n)
         options["clusters"] = clusters if batch_size is None else None
     provenance = f"given; whether whatever predicted them was fitted on them is not known{unknown}"

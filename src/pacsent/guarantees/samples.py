@@ -50,12 +50,12 @@ def is_texts(X: Any) -> bool:
 
 
 def text_column(X: Any) -> Any:
-    """The texts of a table with one column of them; anything else as it is."""
-    names = getattr(X, "column_names", getattr(X, "columns", ()))
-    if len(names) != 1:
+    """The texts of a table or an array with one column of them; anything else as it is."""
+    is_column = isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == 1
+    if not is_column and len(getattr(X, "column_names", getattr(X, "columns", ()))) != 1:
         return X
     try:
-        return as_texts(X)
+        return as_texts(X[:, 0] if is_column else X)
     except (TypeError, ValueError):
         return X
 
@@ -176,7 +176,9 @@ def predict_any(
     if multilabel and classes is not None:
         labels = known_sets(classes, answers, n, len(classes))
         return Predictions(labels, _scores(classifier, classes, X, n, multilabel))
-    if getattr(answers, "ndim", 1) == 2 and answers.shape[1] > 1 and classes is not None:
+    first = next(iter(answers), None) if isinstance(answers, list | tuple) else None
+    n_columns = np.size(first) if np.ndim(first) else np.prod(getattr(answers, "shape", ())[1:])
+    if n_columns > 1 and classes is not None:
         log_proba = _logarithms(answers, n, classes, classifier)
         return Predictions(classes[log_proba.argmax(axis=1)], log_proba)
     column = as_column(answers, "predictions")
@@ -234,16 +236,23 @@ def _scores(estimator, classes, X, n, multilabel=False):
 
 
 def _logarithms(probabilities, n, classes, estimator):
-    columns = getattr(probabilities, "columns", None)
-    is_named = columns is not None and type(columns).__name__ != "RangeIndex"
-    if is_named and set(columns) == set(classes.tolist()):
+    columns = getattr(probabilities, "column_names", getattr(probabilities, "columns", None))
+    if columns is not None and type(columns).__name__ != "RangeIndex":
+        if set(columns) != set(classes.tolist()):
+            raise ValueError(
+                f"Columns of probabilities must be named as the classes ({few(classes)}). "
+                f"{name_of(estimator)} gave {few(columns)} instead."
+            )
         probabilities = np.column_stack([probabilities[name] for name in classes.tolist()])
-    probabilities = np.asarray(probabilities, np.float64)
-    if probabilities.shape != (n, len(classes)):
+    try:
+        probabilities = np.asarray(probabilities, np.float64)
+        problem = f"the shape {probabilities.shape}"
+    except (TypeError, ValueError) as error:
+        problem = f"other values ({error})"
+    if problem != f"the shape {(n, len(classes))}":
         raise ValueError(
             f"Probabilities must be a table of {n:,} rows and one column for each of the "
-            f"{len(classes)} classes ({few(classes)}). {name_of(estimator)} gave the shape "
-            f"{probabilities.shape} instead."
+            f"{len(classes)} classes ({few(classes)}). {name_of(estimator)} gave {problem} instead."
         )
     if not (np.isfinite(probabilities).all() and (probabilities >= 0).all()):
         raise ValueError(
