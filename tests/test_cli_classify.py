@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 import pacsent
-from pacsent.cli import cli
+from pacsent.cli import classifier_commands, cli
 from pacsent.scale import predict_shards
 
 
@@ -65,11 +65,17 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_training_prints_the_certificate_or_that_nothing_is_guaranteed(folder, tmp_path):
+def test_training_prints_the_certificate_or_that_nothing_is_guaranteed(
+    folder, tmp_path, monkeypatch
+):
     how = ("train", folder / "train.tsv", "-o", tmp_path / "m", "--overwrite")
     shown = run(*how, "--calibration-size", "0.4", *QUICK)
     assert "With 95% confidence, the error rate on new texts is at most" in shown
     assert "Assumption" not in shown  # `verify` prints what is the same for every certificate
+    loud = (*how, "--calibration-size", "0.4", *QUICK[1:])
+    assert "Holding out 160 of 400 labels costs about " in invoke(*loud).stderr
+    monkeypatch.setattr(classifier_commands, "_MAX_COST_TEXTS", 399)
+    assert "160 texts were held out. To see what that costs in" in invoke(*loud).stderr
     result = run_json(*how, *PLAIN)
     assert result["classes"] == ["no", "yes"] and "certificate" not in result
     assert "No guarantee: no labels were held out" in invoke(*how, *PLAIN[1:]).stderr

@@ -6,12 +6,13 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from sklearn.base import BaseEstimator
 from sklearn.metrics import brier_score_loss, confusion_matrix, precision_recall_fscore_support
 
 from pacsent import CertifiedClassifier, TextClassifier, save
 from pacsent.classify import LearningCurve, audit, learning_curve, next_to_label, suspicious_labels
 from pacsent.classify.diagnostics import report
-from pacsent.classify.label_quality import _curve_posterior
+from pacsent.classify.label_quality import _curve_posterior, fit_holdout_curve
 from pacsent.cli import cli
 
 ENDS = ("rise", "pot", "bow", "side", "trail", "land", "room", "light")
@@ -95,6 +96,38 @@ def test_answers_of_a_known_curve():
     assert levels in curve.more_labels(0.03)  # 40,000 labels would, by a curve from 400
     share, bound = curve.best_holdout()
     assert 0.1 < share < 0.5 and bound > curve.error_at(400)[1]
+    assert curve.holdout_cost(300)[1] == pytest.approx(2 / 10 - 2 / 20)
+    assert curve.describe_holdout(300) == (
+        "Holding out 300 of 400 labels costs about 10.0 points of accuracy (10.0 to 10.0), by the "
+        "errors of fits on 1 and 1 labels."
+    )
+
+
+class PowerLaw(BaseEstimator):
+    """A classifier whose error is 4 n^-b, as its out-of-fold predictions show."""
+
+    def __init__(self, b=0.5):
+        self.b = b
+
+    def fit(self, texts, labels, groups=None):
+        n = len(texts)
+        wrong = np.arange(n) < 0.2 * n * (n / 400) ** -self.b
+        proba = np.where(wrong[:, None], [0.1, 0.9], [0.9, 0.1])
+        self.selection_, self.out_of_fold_ = {"n_texts": n}, (np.log(proba), np.zeros(n, int))
+        return self
+
+
+def test_the_cost_of_holding_out_follows_from_out_of_fold_errors():
+    medians = []
+    for b in (0.0, 0.5, 0.9):
+        part = PowerLaw(b).fit(["text"] * 2_000, None)
+        curve = fit_holdout_curve(part, ["text"] * 4_000, [0] * 4_000)
+        assert curve.sizes.tolist() == [2_000, 4_000]
+        low, middle, high = curve.holdout_cost(2_000)
+        true_cost = 0.2 * (5**-b - 10**-b)
+        assert low <= true_cost + 0.004 and high >= true_cost
+        medians.append(middle)
+    assert medians[0] < 0.015 and medians[1] > 2 * medians[0]
 
 
 def test_the_posterior_finds_the_curve_that_errors_come_from(rng):
@@ -114,6 +147,7 @@ def test_a_curve_of_texts():
     curve = learning_curve(TEXTS, LABELS, model=TextClassifier(None))
     low, middle, high = curve.error_at(len(TEXTS))
     assert 0 <= low <= middle <= high < 0.5 and "hold out" in str(curve)
+    assert "points of accuracy" in str(curve)
     assert {"low", "measured"} <= {key for point in curve.points() for key in point}
 
 

@@ -43,11 +43,6 @@ def _fit_others(model, texts, y, rows):
     return clone(model).fit([texts[i] for i in rows.tolist()], y[rows])
 
 
-# ------------------------------------------------------------------------------------------------
-# wrong labels
-# ------------------------------------------------------------------------------------------------
-
-
 class SuspiciousLabel(NamedTuple):
     """A label that is probably wrong.
 
@@ -67,11 +62,7 @@ class SuspiciousLabel(NamedTuple):
 
 
 def suspicious_labels(
-    texts: Iterable[str],
-    labels: Sequence,
-    *,
-    model: Any = None,
-    random_state: int = 0,
+    texts: Iterable[str], labels: Sequence, *, model: Any = None, random_state: int = 0
 ) -> list[SuspiciousLabel]:
     """Rows whose label is probably wrong, the most suspicious first, with a reason each.
 
@@ -168,11 +159,6 @@ def out_of_fold_log_proba(
     return log_p
 
 
-# ------------------------------------------------------------------------------------------------
-# duplicates and unknown words
-# ------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Audit:
     """What is wrong with labelled texts; a section of `TextClassifier.report`.
@@ -266,11 +252,6 @@ def audit(
     return Audit(texts, names, counts, suspicious, duplicates, near, empty, unknown)
 
 
-# ------------------------------------------------------------------------------------------------
-# how many more labels
-# ------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class LearningCurve:
     """The error as a function of the number of labels, c + a n^-b, with its uncertainty.
@@ -315,6 +296,21 @@ class LearningCurve:
             ratio = (at_n - c) / (error - c)
             needed = np.where(error > c, self.n * ratio ** (1 / b), np.inf)
         return _interval(np.ceil(np.maximum(needed, 1.0)))
+
+    def holdout_cost(self, n_held_out: int) -> tuple[float, float, float]:
+        """Low end, median and high end of the accuracy lost by fitting on that many labels less."""
+        at_n, b, c = self.curves.T
+        n_fitted = max(1, self.n - check_count("n_held_out", n_held_out))
+        return _interval((at_n - c) * ((n_fitted / self.n) ** -b - 1))
+
+    def describe_holdout(self, n_held_out: int) -> str:
+        """What holding out that many labels costs, in a sentence."""
+        low, middle, high = (100 * cost for cost in self.holdout_cost(n_held_out))
+        sizes = " and ".join(f"{size:,.0f}" for size in self.sizes[[0, -1]])
+        return (
+            f"Holding out {n_held_out:,} of {self.n:,} labels costs about {middle:.1f} points of "
+            f"accuracy ({low:.1f} to {high:.1f}), by the errors of fits on {sizes} labels."
+        )
 
     def best_holdout(self, n_labels: int | None = None, delta: float = 0.05) -> tuple[float, float]:
         """The fraction to hold out that certifies the smallest error, and that error, on average.
@@ -362,10 +358,11 @@ class LearningCurve:
     def __str__(self) -> str:
         low, middle, high = self.error_at(self.n)
         fraction, bound = self.best_holdout()
+        cost = self.describe_holdout(max(1, round(fraction * self.n)))
         return (
             f"With {self.n:,} labels the error rate is about {middle:.1%} ({low:.1%} to "
             f"{high:.1%}). {self.more_labels(max(0.75 * middle, 1e-3))} To certify with the labels "
-            f"at hand, hold out {fraction:.0%} of them: at most about {percent(bound, 1)}."
+            f"at hand, hold out {fraction:.0%} of them: at most about {percent(bound, 1)}. {cost}"
         )
 
     def points(self) -> list[dict[str, float]]:
@@ -381,6 +378,21 @@ def _interval(values) -> tuple[float, float, float]:
     ends = (1 - _CONFIDENCE) / 2, 0.5, (1 + _CONFIDENCE) / 2
     low, middle, high = np.quantile(values, ends, method="inverted_cdf")
     return float(low), float(middle), float(high)
+
+
+def fit_holdout_curve(
+    model: TextClassifier, texts: Sequence[str], labels: Sequence, groups: Sequence | None = None
+) -> LearningCurve:
+    """The curve through the out-of-fold errors of `model`, fitted on a part of the texts, and of a
+    clone fitted on all of them. Errors of four fifths of the texts make the cost rather too high.
+    """
+    errors = []
+    for fitted in (model, clone(model).fit(texts, labels, groups=groups)):
+        log_proba, y = fitted.out_of_fold_
+        errors.append((fitted.selection_["n_texts"], y.size, (log_proba.argmax(1) != y).sum()))
+    points = np.array(errors).T
+    curves = _curve_posterior(*points, len(texts), np.random.default_rng(0))
+    return LearningCurve(len(texts), *points, curves)
 
 
 def learning_curve(

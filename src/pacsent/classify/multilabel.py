@@ -19,11 +19,6 @@ _COMMON = np.arange(2, 61) / 100  # thresholds for all labels that are tried
 _MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)  # weights of each label's own threshold that are tried
 
 
-# ------------------------------------------------------------------------------------------------
-# what users pass
-# ------------------------------------------------------------------------------------------------
-
-
 class LabelMatrix(NamedTuple):
     """Whether each text has each label, and the labels' names; none for a matrix without names."""
 
@@ -153,11 +148,6 @@ def known_sets(classes: Any, labels: Any, n_texts: int, n_labels: int) -> np.nda
     has = np.zeros((n_texts, n_labels), bool)
     has[:, [place[name] for name in matrix.names]] = matrix.has
     return has
-
-
-# ------------------------------------------------------------------------------------------------
-# fitting
-# ------------------------------------------------------------------------------------------------
 
 
 def fit(

@@ -10,6 +10,9 @@ from pacsent.cli.command_line import cli
 from pacsent.cli.jobs import job_options, run_job
 from pacsent.cli.printing import echo_json, show, write_text
 
+# With more texts a second fit takes long, and holding out costs little.
+_MAX_COST_TEXTS = 1_000
+
 
 @cli.command()
 @params.data
@@ -35,15 +38,14 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
     Example: pacsent train labelled.csv -o model
     """
     from pacsent.classify import TextClassifier
+    from pacsent.classify.label_quality import fit_holdout_curve
     from pacsent.guarantees import CertifiedClassifier
     from pacsent.storage import check_place, save
 
     is_multilabel, quiet = options["label_separator"] is not None, options["quiet"]
     no_calibration = options["no_calibration"]
     if no_calibration and options["n_candidates"] > 1:
-        raise click.UsageError(
-            "--n-candidates cannot be used with --no-calibration. Leave one out."
-        )
+        raise click.UsageError("--n-candidates has no use with --no-calibration. Leave one out.")
     check_place(output, [data, encoder], overwrite=overwrite)
     texts, labels, groups = inputs.read_labelled(data, options)
     inputs.say(quiet)(f"{len(texts):,} texts; fitting ...")
@@ -56,8 +58,7 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
         random_state=options["random_state"] or 0,
     )
     if not no_calibration:
-        names = ("delta", "n_candidates", "random_state")
-        how = {name: options[name] for name in names}
+        how = {name: options[name] for name in ("delta", "n_candidates", "random_state")}
         calibration_size = options["calibration_size"] or "auto"
         classifier = CertifiedClassifier(model, calibration_size=calibration_size, **how)
     classifier.fit(texts, labels, groups=groups)
@@ -75,6 +76,15 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
     else:
         result["certificate"] = classifier.certificate_.to_dict()
         line += f"\n{classifier.certificate_.summary()}"
+        n_held_out = len(texts) - chosen["n_texts"]
+        cost = (
+            f"{n_held_out:,} texts were held out. To see what that costs in accuracy, train with "
+            "--no-calibration and evaluate both models on other texts."
+        )
+        is_long = len(texts) > _MAX_COST_TEXTS or is_multilabel or "://" in str(encoder)
+        if not quiet and not is_long:
+            cost = fit_holdout_curve(model, texts, labels, groups).describe_holdout(n_held_out)
+        inputs.say(quiet)(cost)
     show(result, line, as_json)
 
 
