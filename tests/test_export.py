@@ -86,7 +86,7 @@ def test_the_libraries_give_our_vectors(words, name, tmp_path):
     library = pytest.importorskip("sentence_transformers", reason="the extra [bench] is not there")
     vectorizer = make_encoder(name, words, on_empty="ignore").fit([])
     folder = str(export(vectorizer, tmp_path / "out"))
-    static = model2vec.StaticModel.from_sentence_transformers(folder, normalize=False)
+    static = model2vec.StaticModel.from_pretrained(folder, normalize=False)
     for theirs in (
         library.SentenceTransformer(folder, device="cpu").encode(TEXTS),
         static.encode(TEXTS, max_length=None),

@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from model2vec import StaticModel
 
 app = FastAPI()
-model = StaticModel.from_sentence_transformers(sys.argv[2])
+model = StaticModel.from_pretrained(sys.argv[2])
 
 
 @app.post("/empty")

@@ -50,8 +50,8 @@ def as_table(vectorizer: Any) -> np.ndarray:
 def export(vectorizer: Any, path: str | os.PathLike, *, overwrite: bool = False) -> Path:
     """Write a fitted method as a folder that another library opens.
 
-    `SentenceTransformer(path)` opens it, and `StaticModel.from_sentence_transformers(path)` of
-    model2vec, whose `encode` reads the first 512 words of a text unless max_length is None.
+    `SentenceTransformer(path)` opens it, and `StaticModel.from_pretrained(path)` of model2vec 0.8,
+    whose `encode` reads the first 512 words of a text unless max_length is None.
 
     Parameters
     ----------
