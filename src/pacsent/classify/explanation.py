@@ -12,7 +12,7 @@ import numpy as np
 
 from pacsent.classify.inputs import position
 from pacsent.encoders import SentenceVectorizer
-from pacsent.text.ngrams import NGrams, continues, names, word_hashes
+from pacsent.text.ngrams import JOINED, NGrams, continues, names, word_hashes
 from pacsent.text.pages import render
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
     spans: list[tuple[int, int]] = []
     words: list[float] = []
     for (start, end), value in zip(occurrences.spans, values.tolist()):
-        while end < len(text) and continues(text[end]):
+        while end < len(text) and (continues(text[end]) or JOINED.match(text, end)):
             end += 1
         if spans and start < spans[-1][1]:
             spans[-1] = spans[-1][0], max(end, spans[-1][1])

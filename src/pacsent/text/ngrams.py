@@ -16,6 +16,9 @@ from pacsent.threads import in_order
 MARKS = '!?,.-:;()"'
 # Signs of currencies, symbols and emoji: tokens by themselves, as in `kernels.hash_tokens`.
 SYMBOLS = "\xa2-\xa5\u20a0-\u20cf\u2190-\u2bff\U0001f000-\U0001faff"
+# Tokens that are drawn with the character before them: skin tones, joined emoji, letters of flags.
+_FLAG = "[\U0001f1e6-\U0001f1ff]"
+JOINED = re.compile(rf"[\U0001f3fb-\U0001f3ff]|(?<=\u200d)[{SYMBOLS}]|(?<={_FLAG}){_FLAG}")
 _FOREIGN_MARKS = re.compile(rf"(\w?)([^\x00-\x7f\w{SYMBOLS}]+)")
 _JOINING = "\u200c\u200d\u0e33\u0eb3"  # joiners, and the vowels am of Thai and Lao
 _FIRST_SLOTS = 1 << 16
