@@ -70,7 +70,7 @@ def saved(chromium, path, html, **size):
 def mapped(chromium, path, text_map, **options):
     write_html(text_map, path, **options)
     page = open_page(chromium, path.as_uri())
-    page.wait_for_selector("body[data-ready]", timeout=10_000)
+    page.wait_for_selector("body[data-ready]", timeout=60_000)
     return page
 
 

@@ -77,7 +77,7 @@ def test_a_map_shows_every_script(chromium, tmp_path):
     vectorizer = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
     write_html(make_map(vectorizer, texts, ["class", "جيد"] * 4), tmp_path / "map.html")
     page = shown(chromium, tmp_path / "map.html")
-    page.wait_for_selector("body[data-ready]", timeout=10_000)
+    page.wait_for_selector("body[data-ready]", timeout=60_000)
     for row, text in enumerate(texts):
         page.evaluate(f"map.pick({row})")
         seen = page.evaluate("document.querySelector('#picked').textContent")
