@@ -231,6 +231,10 @@ def test_the_bound_of_a_batch_is_exact_smaller_than_that_of_new_texts_and_holds(
         too_small += binomial.batch_limit(int(wrong.sum()), 100, 120, DELTA) < 0.2
     assert broken <= allowed() < too_small
     assert found.verify() and "on this batch of 400 texts" in found.summary()
+    invented = dataclasses.replace(found, digests={}, calibration_size=0.5)
+    unchecked = invented.verify(answers, list(range(100)), ["yes"] * 100).unchecked
+    for name in ("corrections", "calibration_size", "batch_size", "these texts were certified"):
+        assert name in unchecked
 
 
 @pytest.fixture

@@ -155,20 +155,43 @@ def test_a_normalisation_can_be_given_again_also_to_files_of_other_programs(tmp_
         load(tmp_path / "v.bin", word_vectors=words)
 
 
-def test_a_certificate_in_a_folder_is_verified_when_it_is_opened(tmp_path):
-    def lower_bound(description):
+def edited(**changes):
+    def edit(description):
         described = json.loads(description.tobytes())
-        bound = next(name for name in described["certificate"] if name.endswith("_upper"))
-        described["certificate"][bound] = 1e-6
+        described["classes"] = changes.get("classes", described["classes"])
+        described["certificate"] |= {k: v for k, v in changes.items() if k != "classes"}
         return np.frombuffer(json.dumps(described).encode(), np.uint8)
 
+    return {"description": edit}
+
+
+CALIBRATION = [f"calibration.{name}" for name in ("log_proba", "labels", "monitors")]
+FORGED = {
+    "certificate was changed": edited(error_upper=1e-6),
+    "assumption must be": edited(assumption="texts are drawn by the author."),
+    "classes are not those of its estimator": edited(classes=["up", "down"]),
+    r"calibration.labels must have shape \(60\)": {
+        name: lambda array: np.repeat(array, 10, axis=0) for name in CALIBRATION
+    },
+}
+
+
+@pytest.mark.parametrize("message", FORGED)
+def test_a_certificate_in_a_folder_is_verified_when_it_is_opened(tmp_path, message):
     texts = [f"good film {i}" if i % 2 else f"bad book {i}" for i in range(120)]
+    labels = ["down", "up"] * 60
     model = pacsent.CertifiedClassifier(pacsent.TextClassifier(None), calibration_size=0.5)
-    save(model.fit(texts, [i % 2 for i in range(120)]), tmp_path / "model")
-    rewritten(tmp_path / "model", {"description": lower_bound})
-    with pytest.raises(ValueError, match=r"damaged: .*certificate"):
+    save(model.fit(texts, labels), tmp_path / "model")
+    rewritten(tmp_path / "model", FORGED[message])
+    with pytest.raises(ValueError, match=rf"damaged: .*{message}"):
         load(tmp_path / "model")
     assert [step["ok"] for step in check(tmp_path / "model")][-1] is False
+    save(model, tmp_path / "model", overwrite=True)
+    rewritten(tmp_path / "model", {"calibration.log_proba": lambda array: array / 2})
+    assert "the calibration set" in run_check(tmp_path / "model").output
+    model = load(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"Got other log_proba instead"):
+        model.certificate_.verify(model, texts, labels)
 
 
 def test_saving_over_a_model_replaces_it_even_while_it_is_open(tmp_path):

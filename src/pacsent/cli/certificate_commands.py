@@ -151,7 +151,6 @@ def verify(context, certificate, texts, model, as_json, **options):
         if loaded is None:
             show({"verified": intact, "checks": checks}, "\n".join(lines), as_json)
             context.exit(0 if intact else 1)
-        loaded.verify()
         model = certificate if texts else None
     else:
         loaded = read_certificate(Path(certificate).read_bytes(), certificate, verify=texts is None)
@@ -159,8 +158,9 @@ def verify(context, certificate, texts, model, as_json, **options):
     if texts is not None and model is None and not (of_rows and "model" not in loaded.digests):
         raise click.UsageError("Give TEXTS and MODEL together, or neither.")
     if texts is None:
-        checked = "the bound follows from its parts"
-        unchecked = f"Not checked without TEXTS and MODEL: {', '.join(loaded.needs_texts)}."
+        checked, unchecked = loaded.verify()
+        unchecked += ", the calibration set" if checks else ""
+        unchecked = f"Not checked without TEXTS and MODEL: {unchecked}."
     elif of_rows:
         if model is not None:
             predictor = inputs.open_model(model)

@@ -169,7 +169,8 @@ class Certificate(ABC):
         self._check()
         for name, value in self.recompute().items():
             self._must_equal(name, value)
-        return Verified("the bound follows from its parts", ", ".join(self.needs_texts))
+        unchecked = (*self.needs_texts, "choices beyond corrections")
+        return Verified("the bound follows from its parts", ", ".join(unchecked))
 
     def _check(self) -> None:  # noqa: B027 - not every kind has more to refuse
         """Refuse what is impossible for this kind."""
@@ -213,6 +214,8 @@ class Certificate(ABC):
         no_fields = ("format_version", "kind", "assumption")
         try:
             certificate = cls(**{k: v for k, v in values.items() if k not in no_fields})
+            if values.get("assumption", cls.assumption) != cls.assumption:
+                raise TypeError(f"assumption must be {cls.assumption!r}")
         except TypeError as error:
             raise ValueError(
                 f"The certificate is incomplete or was changed ({error}). Give the file as it was "

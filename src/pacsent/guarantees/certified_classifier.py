@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -269,7 +269,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     def _certify(self, X, y, group_of, fields):
         """Certify by these rows, and calibrate on one of each cluster, or of each group."""
-        predictions = self._predict_any(X)
+        predictions = self.predict_with_scores(X)
         rows = error_bounds.LabelledRows(X, y, self.classes_, group_of, "", np.arange(len(y)))
         self.certificate_ = error_bounds.certify_rows(
             self,
@@ -281,22 +281,40 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             random_state=self.seed_,
         )
         self.seed_ = self.certificate_.random_state
-        grouped = self.certificate_.scope == "groups"
-        kept = independence.one_row_per_cluster(
-            group_of if grouped else independence.dependent_clusters(X), self.seed_
-        )
-        log_proba, labels = predictions.log_proba, y[kept]
-        self.out_of_fold_, planned = self._out_of_fold(), None
-        if log_proba is not None:
-            log_proba = log_proba[kept]
-            if self.out_of_fold_ is None:  # a part plans abstention, which is tested on the others
-                uniform = np.random.default_rng([self.seed_, 2]).random(len(labels))
-                planned = uniform < _PLANNING_FRACTION
-                self.out_of_fold_ = OutOfFold(log_proba[planned], labels[planned])
-        monitors = monitors_of(self, X)[kept] if samples.is_texts(X) else None
-        self.calibration_ = Calibration(log_proba, labels, planned, monitors)
+        self.out_of_fold_ = self._out_of_fold()
+        self.calibration_ = self._calibration_of(X, y, predictions.log_proba, group_of)
+        log_proba, labels = self.calibration_.log_proba, self.calibration_.labels
+        if log_proba is not None and self.out_of_fold_ is None:
+            # a part plans abstention, which is tested on the others
+            uniform = np.random.default_rng([self.seed_, 2]).random(len(labels))
+            planned = uniform < _PLANNING_FRACTION
+            self.calibration_ = replace(self.calibration_, planned=planned)
+            self.out_of_fold_ = OutOfFold(log_proba[planned], labels[planned])
 
-    def _predict_any(self, X):
+    def _calibration_of(self, X, y, log_proba, group_of):
+        """The calibration set: one row of each cluster, or of each group."""
+        grouped = self.certificate_.scope == "groups"
+        clusters = group_of if grouped else independence.dependent_clusters(X)
+        kept = independence.one_row_per_cluster(clusters, self.seed_)
+        monitors = monitors_of(self, X)[kept] if samples.is_texts(X) else None
+        log_proba = None if log_proba is None else log_proba[kept]
+        return Calibration(log_proba, y[kept], monitors=monitors)
+
+    def check_calibration(self, X: Any, y: Any, group_of: np.ndarray | None) -> None:
+        """Refuse a calibration set that does not follow from the rows that were certified."""
+        y = y if samples.is_multilabel(self) else inputs.positions(self.classes_, y)
+        right = self._calibration_of(X, y, self.predict_with_scores(X).log_proba, group_of)
+        for name in ("labels", "log_proba", "monitors"):
+            stated, value = getattr(self.calibration_, name), getattr(right, name)
+            # machines round sums differently; equality comes first for None
+            if stated is not value and not np.allclose(stated, value, rtol=1e-4, atol=1e-6):
+                raise ValueError(
+                    f"The calibration set must be that of the certified texts. Got other {name} "
+                    "instead: it was changed. Calibrate again."
+                )
+
+    def predict_with_scores(self, X: Any) -> samples.Predictions:
+        """Labels (multi-label: a matrix) and log-probabilities, if there are any, in one pass."""
         check_is_fitted(self)
         X = samples.samples_for(self, X)
         labels, log_proba = samples.predict_any(
@@ -320,20 +338,16 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         labels = inputs.positions(self.classes_, self.fitted_classes_)[own.labels]
         return OutOfFold(self._with_all_classes(own.log_proba), labels)
 
-    def predict_with_scores(self, X: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """(labels or an indicator matrix, log-probabilities where there are any) in one pass."""
-        return tuple(self._predict_any(X))
-
     def predict(self, X: Any) -> np.ndarray | list[tuple]:
         """The label, or the labels, that the estimator gives: what the certificate is about."""
-        labels = self._predict_any(X).labels
+        labels = self.predict_with_scores(X).labels
         if not samples.is_multilabel(self):
             return labels
         return multilabel.as_given(labels, self.classes_, self.targets_)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""
-        return self._check_scores("predict_proba", self._predict_any(X).log_proba)
+        return self._check_scores("predict_proba", self.predict_with_scores(X).log_proba)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The estimator's probabilities, or normalised decision values, (n, n_classes)."""
@@ -515,16 +529,19 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         of_sets = samples.is_multilabel(made)
         if not of_sets:
             made.classes_ = inputs.as_classes(described["classes"])
+            fitted = made.classes_[np.isin(made.classes_, made.fitted_classes_)]
+            if fitted.tolist() != made.fitted_classes_.tolist():
+                raise ValueError("its classes are not those of its estimator, in their order")
         made.out_of_fold_ = made._out_of_fold()
         n_classes = made.classes_.size
         kind: type[HeldOutCertificate] = MultilabelCertificate if of_sets else ErrorCertificate
         made.certificate_ = kind.from_dict(described["certificate"])
         made.certificate_.verify()
         made.seed_ = check_count("random_state", made.certificate_.random_state, least=0)
-        shape, below = ((None, n_classes), 2) if of_sets else ((None,), n_classes)
+        n = made.certificate_.n
+        shape, below = ((n, n_classes), 2) if of_sets else ((n,), n_classes)
         name = "calibration.labels"
         labels = checked_tensor(tensors, name, np.int64, shape, low=0, below=below)
-        n = len(labels)
         made.calibration_ = Calibration(
             checked_tensor(tensors, "calibration.log_proba", np.float64, (n, n_classes)),
             labels.astype(bool) if of_sets else labels,

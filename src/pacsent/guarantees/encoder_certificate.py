@@ -90,10 +90,8 @@ class EncoderCertificate(Certificate):
     unit: ClassVar[str] = "documents"
     scope: ClassVar[str] = ""  # what the risk is about
     options_class: ClassVar[type[CertifyOptions]] = CertifyOptions
-    needs_texts: ClassVar[tuple[str, ...]] = (
-        *("held_out_risk", "n_held_out", "n_left_out", "n_overlapping", "n_duplicates"),
-        *("random_state", "options"),
-    )
+    _counted = ("held_out_risk", "n_held_out", "n_left_out", "n_overlapping", "n_duplicates")
+    needs_texts: ClassVar[tuple[str, ...]] = (*_counted, "random_state", "options")
 
     empirical_risk: float
     encoder: str
@@ -146,9 +144,7 @@ class EncoderCertificate(Certificate):
         # another processor may round a score in another way
         if losses.size != measured.size or np.abs(losses - measured).max(initial=0.0) > 1e-3:
             raise ValueError("losses must be those of the texts. This certificate was changed.")
-        return Verified(
-            "the parts follow from the texts and the model, and the bound from the parts"
-        )
+        return Verified("the parts follow from the texts and the model, the bound from the parts")
 
     def original_options(self) -> Any:
         """What the function that made it was given."""
@@ -178,10 +174,7 @@ class EncoderCertificate(Certificate):
             text += f" {self.n_left_out:,} documents of fewer than two known words are left out."
         if self.n_overlapping:
             text += f" {self.n_overlapping:,} documents of the training text are left out."
-        text += (
-            " certificate.verify(texts, encoder) repeats the measurement (seed "
-            f"{self.random_state})."
-        )
+        text += f" verify(texts, encoder) repeats the measurement (seed {self.random_state})."
         rows = [("Scope", self.scope), ("Measured on", text)]
         if self.held_out_risk is not None:
             side = "below" if self.held_out_risk <= self.error_upper else "ABOVE"

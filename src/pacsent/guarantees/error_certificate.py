@@ -104,9 +104,18 @@ class HeldOutCertificate(Certificate):
             parts |= {"scope": self.scope, "n_groups": np.unique(group_of).size}
         for name, value in parts.items():
             self._must_equal(name, value)
-        unchecked = "" if "model" in self.digests else ", the model beyond its predictions"
+        if is_own := getattr(model, "certificate_", None) == self:
+            model.check_calibration(certified_X, labels, new_groups)
+        unchecked = {
+            "provenance, labels corrected after predictions, choices beyond corrections": True,
+            "calibration_size": self.calibration_size is not None and len(rows) == n,
+            "batch_size": getattr(self, "batch_size", None) is not None,
+            "whether these texts were certified": texts_digest is None,
+            "the calibration set": hasattr(model, "calibration_") and not is_own,
+            "the model beyond its predictions": "model" not in self.digests,
+        }
         checked = "the counts follow from the texts and the model, and the bounds from the counts"
-        return Verified(checked, f"provenance, labels corrected after predictions{unchecked}")
+        return Verified(checked, ", ".join(name for name, applies in unchecked.items() if applies))
 
     @abstractmethod
     def _labels(self, model: Any, y: Any, n: int) -> Any:
@@ -183,7 +192,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         "from one distribution, and the predictions come from something that was neither fitted "
         "nor chosen on these texts, except for the choices listed under corrections."
     )
-    needs_texts: ClassVar[tuple[str, ...]] = (*HeldOutCertificate.needs_texts, "guess_counts")
+    needs_texts = (*HeldOutCertificate.needs_texts, "guess_counts", "batch_size")
 
     class_counts: dict = field(default_factory=dict)
     class_error_upper: dict = field(default_factory=dict)

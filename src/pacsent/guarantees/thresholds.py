@@ -166,9 +166,8 @@ class LabelThreshold:
 
     def predict(self, probabilities: np.ndarray) -> np.ndarray:
         """Whether each text is given each label, (n, n_labels) of bool."""
-        return np.asarray(probabilities, float) >= (
-            np.inf if self.threshold is None else self.threshold
-        )
+        threshold = np.inf if self.threshold is None else self.threshold
+        return np.asarray(probabilities, float) >= threshold
 
     def __str__(self) -> str:
         if self.threshold is None:
