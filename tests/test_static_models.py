@@ -256,7 +256,7 @@ def test_skip_gram_is_trained_on_pieces(tmp_path):
     ):
         assert_allclose(vector_of("xylophon"), table[rows].mean(axis=0), rtol=1e-5)
     for wrong, message in (
-        (["-", "--subwords", 50], "standard input can be read once"),
+        (["-", "--subwords", 50], "reads the text twice. Save stdin"),
         ([text, "--subwords", 50, "--normalize", "paper"], "leave out"),
     ):
         done = run("vectors", "train", *wrong, "-o", tmp_path / "x")
