@@ -79,8 +79,10 @@ def test_changed_numbers_are_refused():
         # the others would have had more of delta
         {"prediction_counts": {}, "prediction_error_upper": {}},
         *({"scope": scope} for scope in ("everything", "groups")),
-        {"guess_counts": {"yes": [300, 2]}},
-        {"batch_size": 100},
+        *({"guess_counts": {"yes": counts}} for counts in ([300, 2], [0, 0])),
+        *({"batch_size": size} for size in (100, 10**12, 10**30)),
+        {"corrections": {"x": 10**400}},
+        {"digests": {"labels": 3}},
     ):
         with pytest.raises(ValueError, match="must be"):
             dataclasses.replace(found, **changes).verify()
@@ -231,6 +233,9 @@ def test_the_bound_of_a_batch_is_exact_smaller_than_that_of_new_texts_and_holds(
         too_small += binomial.batch_limit(int(wrong.sum()), 100, 120, DELTA) < 0.2
     assert broken <= allowed() < too_small
     assert found.verify() and "on this batch of 400 texts" in found.summary()
+    assert certify_predictions([1] * 9, [1] * 9, batch_size=np.int64(20), classes=[1, 2]).verify()
+    with pytest.raises(ValueError, match=r"batch_size must be at most 1,000,000,000"):
+        certify_predictions([1] * 9, [1] * 9, batch_size=10**12)
     invented = dataclasses.replace(found, digests={}, calibration_size=0.5)
     unchecked = invented.verify(answers, list(range(100)), ["yes"] * 100).unchecked
     for name in ("corrections", "calibration_size", "batch_size", "these texts were certified"):

@@ -27,6 +27,7 @@ from pacsent.maths.rounding import rounded_up
 from pacsent.text.pages import render
 
 FORMAT = 5
+_MAX_CHOICES = 10**12  # of each kind; far more, and delta is no longer a number
 _LOSS_STEPS = 65_535  # a kept loss is a multiple of 1/65535, rounded up
 # What a number of a certificate may be, by the name of its field.
 _PROBABILITY = (lambda x: 0 < x < 1, "strictly between 0 and 1")
@@ -164,8 +165,9 @@ class Certificate(ABC):
                 right, rule = RANGES["kl" if item.name in self.unbounded else item.name]
                 if not right(value):
                     self._refuse(item.name, rule)
-        if not all(is_count(count, least=1) for count in self.corrections.values()):
-            self._refuse("corrections", "integers of at least 1, by what was chosen")
+        counts = self.corrections.values()
+        if not all(is_count(count, least=1) and count <= _MAX_CHOICES for count in counts):
+            self._refuse("corrections", f"integers from 1 to {_MAX_CHOICES:,}, by what was chosen")
         self._check()
         for name, value in self.recompute().items():
             self._must_equal(name, value)

@@ -232,7 +232,7 @@ def certify_predictions(
     if not n:
         raise ValueError("labels must hold at least one label. Got none instead.")
     if batch_size is not None:
-        check_count("batch_size", batch_size, least=n)
+        batch_size = check_count("batch_size", batch_size, least=n)
         if groups is not None or len(recall) or len(precision):
             raise ValueError("batch_size must be None with groups, recall or precision.")
     options: dict[str, Any] = {"group_of": as_groups(groups, n), "delta": delta}

@@ -24,6 +24,7 @@ from pacsent.maths.means import betting
 from pacsent.maths.rounding import rounded_down, rounded_up
 
 SCOPES = ("texts", "groups", "same groups")
+_MAX_BATCH_SIZE = 10**9  # of more texts the bound is that for new ones, to nine digits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +135,8 @@ class HeldOutCertificate(Certificate):
             self._refuse("scope", f"one of {SCOPES}")
         if (self.scope == "same groups") != (self.n_groups > 0):
             self._refuse("n_groups", "positive exactly where scope is 'same groups'")
+        if not all(isinstance(digest, str) for digest in self.digests.values()):
+            self._refuse("digests", "SHA-256 of each thing, as text")
 
     def repeated(self) -> str:
         return "" if self.scope == "groups" else super().repeated()
@@ -263,6 +266,8 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             n, n_errors = (sum(pair[i] for pair in counts) for i in (0, 1))
             if n > n_texts or (n_errors > self.n_errors and name != "guess_counts"):
                 self._refuse(name, f"at most {n_texts} texts and {self.n_errors} errors in all")
+            if name == "guess_counts" and counts and n != n_texts:
+                self._refuse(name, f"of all {n_texts} texts")
             is_complete = self.balanced_error_upper is not None and name == "class_counts"
             if is_complete and n_errors != self.n_errors:
                 self._refuse(name, f"errors that add up to {self.n_errors}")
@@ -335,6 +340,8 @@ def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
         if name in losses:
             return betting(unpack_losses(losses[name]), delta)
         if parts.get("batch_size"):
+            if parts["batch_size"] > _MAX_BATCH_SIZE:
+                raise ValueError(f"batch_size must be at most {_MAX_BATCH_SIZE:,}. Leave it out.")
             return batch_limit(n_errors, n, parts["batch_size"], delta)
         return upper_limit(n_errors, n, delta)
 

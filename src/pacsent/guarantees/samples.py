@@ -134,7 +134,7 @@ def digests(model: Any, X: Any, labels: Any, predictions: Any) -> dict[str, str]
 def digest(values: Any) -> str:
     """SHA-256 of labels or texts, or of the rows of an array or a table, in their order."""
     values = text_column(values)
-    if isinstance(values, list) and not hasattr(next(iter(values), ""), "shape"):
+    if isinstance(values, list) and not np.ndim(next(iter(values), "")):
         return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
     return hashlib.sha256(row_fingerprints(values).tobytes()).hexdigest()
 
