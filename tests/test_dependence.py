@@ -5,7 +5,15 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from pacsent import CertifiedClassifier, Index, TextClassifier
-from pacsent.guarantees import Comparison, DriftMonitor, certify, certify_agreement, compare
+from pacsent.guarantees import (
+    Comparison,
+    DriftMonitor,
+    certify,
+    certify_agreement,
+    certify_predictions,
+    compare,
+    traffic_error_upper,
+)
 from pacsent.guarantees.drift_monitor import monitors_of
 
 SYLLABLES = ("ba", "ko", "li", "mu", "ne", "po", "ra", "su", "ti", "ze")
@@ -109,3 +117,24 @@ def test_a_stream_in_which_texts_repeat_raises_few_alarms():
                 model.predict_log_proba(stream), None, monitors_of(model, stream)
             )
     assert alarms <= 5 and all_compared > 9  # of 30 at 5%: more than 5 have probability .3%
+
+
+def test_the_bound_for_traffic_counts_texts_as_often_as_they_occur():
+    rng = np.random.default_rng(5)
+    broken, broken_for_distinct = [], []
+    for _ in range(200):  # wrong texts repeat five times: 1/4 of the texts, 5/8 of the traffic
+        is_wrong = rng.random(150) < 0.25
+        texts = [
+            f"t{i}a t{i}b" for i, wrong in enumerate(is_wrong) for _ in range(5 if wrong else 1)
+        ]
+        y_pred = np.repeat(is_wrong, np.where(is_wrong, 5, 1))
+        y_true = np.zeros(len(texts), bool)
+        options = {"max_repeats": 5, "random_state": 0}
+        broken.append(traffic_error_upper(y_true, y_pred, texts, **options) < 0.625)
+        distinct = certify_predictions(
+            y_true, y_pred, texts=texts, classes=[False, True], random_state=0
+        )
+        broken_for_distinct.append(distinct.error_upper < 0.625)
+    assert np.mean(broken) <= 0.1 and np.mean(broken_for_distinct) == 1.0
+    with pytest.raises(ValueError, match="max_repeats must be at least 5"):
+        traffic_error_upper(y_true, y_pred, texts, max_repeats=4)

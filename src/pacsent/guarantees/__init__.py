@@ -22,6 +22,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "drift_monitor": ["DriftMonitor"],
         "error_bounds": ["certify", "certify_predictions"],
         "error_certificate": ["ErrorCertificate"],
+        "independence": ["traffic_error_upper"],
         "multilabel_certificate": ["MultilabelCertificate"],
         "thresholds": ["ClassThresholds", "LabelThreshold", "control_risk"],
     },

@@ -21,10 +21,9 @@ from pacsent.text.texts import as_texts
 # Fraction of delta for how often exactly one of two classifiers is right.
 _DISCORDANT_FRACTION = 0.1
 # Models that the same texts may judge while labels are given, and numbers of judging texts at which
-# each is judged, as multiples of how many there are when it is fitted (a little fewer, so that a
-# text that is still being labelled delays nothing, up to the next model, of twice the labels).
+# each is judged, as multiples of how many there are when it is fitted.
 N_MODELS = 8
-LOOKS = (0.95, 1.35, 1.9)
+LOOKS = (1.0, 1.4, 2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,7 +226,7 @@ def certify_stream(
     --------
     >>> certificate = certify_stream(([0] * 19 + [1]) * 5, n_taught=100)
     >>> certificate.n, certificate.n_errors, round(certificate.error_upper, 3)
-    (95, 4, 0.138)
+    (100, 5, 0.146)
     """
     losses = np.asarray(losses, bool)
     planned = [int(look * n_taught * judging / (1.0 - judging)) for look in LOOKS]

@@ -13,6 +13,7 @@ import numpy as np
 
 from pacsent.guarantees.samples import is_texts, n_samples, row_fingerprints, text_column
 from pacsent.maths.checks import check_count, is_number
+from pacsent.maths.means import ratio_at_least
 from pacsent.text.near_duplicates import text_units
 
 # What a certificate says about rows of numbers and of tables with several columns.
@@ -53,6 +54,38 @@ def dependent_clusters(X: Any, *, n_rows: int | None = None) -> np.ndarray:
         return text_units(X)
     _, first, clusters = np.unique(row_fingerprints(X), return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[clusters]
+
+
+def traffic_error_upper(
+    y_true: Any,
+    y_pred: Any,
+    texts: Any,
+    *,
+    max_repeats: int,
+    delta: float = 0.05,
+    random_state: Any = None,
+) -> float:
+    """Upper bound on the error rate of traffic in which texts repeat, by Theorem 21.
+
+    The bounds of certificates are for distinct new texts. Here every text counts as often as it
+    occurs: clusters of near-duplicates are the independent examples, and the error rate is the mean
+    number of wrong texts of a cluster, divided by the mean size. `max_repeats` is fixed beforehand:
+    no cluster, of these or of new texts, is larger.
+
+    >>> texts = [f"t{n // 2}a t{n // 2}b" for n in range(200)]  # each text twice
+    >>> round(traffic_error_upper([1] * 200, [1] * 190 + [0] * 10, texts, max_repeats=2), 2)
+    0.09
+    """
+    y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
+    clusters = dependent_clusters(texts, n_rows=len(y_true))
+    sizes = np.bincount(clusters)
+    if sizes.max() > check_count("max_repeats", max_repeats):
+        raise ValueError(
+            f"max_repeats must be at least {sizes.max()}: a text occurs so often here."
+        )
+    order = np.random.default_rng(as_seed(random_state)).permutation(sizes.size)
+    n_right = np.bincount(clusters, weights=y_true == y_pred)
+    return 1.0 - ratio_at_least(n_right[order], sizes[order], float(max_repeats), delta)
 
 
 def finds_near_duplicates(X: Any) -> bool:
