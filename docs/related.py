@@ -15,6 +15,7 @@ GROUPS = (
     "guarantees.ErrorCertificate guarantees.MultilabelCertificate guarantees.Certificate "
     "guarantees.read_certificate certify_predictions guarantees.certify",
     "guarantees.compare guarantees.Comparison guarantees.certify",
+    "guarantees.traffic_error_upper certify_predictions",
     "guarantees.certify_agreement guarantees.AgreementCertificate certify_predictions",
     "guarantees.certify_stream guarantees.AnytimeCertificate",
     "certify_encoder guarantees.ContinuationCertificate make_encoder",
@@ -56,6 +57,7 @@ THEOREMS = {
     "guarantees.certify_student": ["dependent"],
     "guarantees.compare": ["compare"],
     "guarantees.control_risk": ["labels"],
+    "guarantees.traffic_error_upper": ["ratio"],
 }
 PACKAGES = ("guarantees", "classify", "search", "words", "encoders", "datasets")
 
