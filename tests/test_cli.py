@@ -289,6 +289,7 @@ def test_a_warning_advises_only_what_can_be_typed(here):
         ("cluster nowhere", "'nowhere' does not exist", 2),
         ("vectors evaluate words t.txt", "at least three lines of WORD<TAB>WORD<TAB>SCORE", 1),
         ("verify bad.txt", "Error: bad.txt must be a certificate", 1),
+        ("verify /dev/zero", "Error: /dev/zero must be a certificate", 1),
         ("verify list.json", "Error: list.json must be a certificate", 1),
     ],
 )

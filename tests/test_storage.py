@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from safetensors import SafetensorError
 from sklearn.exceptions import NotFittedError
 
 import pacsent
@@ -228,6 +229,18 @@ def test_an_interrupted_save_leaves_the_old_model(
         save(made(9), tmp_path / "model", overwrite=True)
     assert load(tmp_path / "model").n_words == 5
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_arrays_have_the_permissions_of_other_files_and_a_full_disk_is_named(tmp_path, monkeypatch):
+    save(made(5), tmp_path / "model")
+    assert len({path.stat().st_mode for path in (tmp_path / "model").iterdir()}) == 1
+
+    def fill_disk(*args):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(tensor_files, "save_file", fill_disk)
+    with pytest.raises(OSError, match=r"is full: .*model was not saved"):
+        save(made(9), tmp_path / "model", overwrite=True)
 
 
 def test_the_old_model_is_put_back_or_the_message_says_where_it_is(tmp_path, monkeypatch):
@@ -550,3 +563,18 @@ def test_check_finds_a_flipped_bit_in_every_file_of_a_sound_model(tmp_path, fitt
         file.write_bytes(whole)
     report = json.loads(run_check(tmp_path / "model", "--json").output)
     assert report["verified"] and {step["ok"] for step in report["checks"]} == {True}
+
+
+@pytest.mark.parametrize("place", ["/etc/passwd", 3, "x" * 5000, "a\0b", None, "no parts"])
+def test_check_names_every_part_that_is_no_folder(tmp_path, fitted, place):
+    save(fitted, tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    del config["digest"], config["parts"]
+    write_config(
+        tmp_path / "model",
+        config if place == "no parts" else config | {"parts": {"words": {"path": place}}},
+    )
+    done = run_check(tmp_path / "model")
+    assert done.exit_code == 1 and isinstance(done.exception, SystemExit)
+    named = "DAMAGED  words: " in done.output and "must name the folder" in done.output
+    assert named == (place != "no parts")

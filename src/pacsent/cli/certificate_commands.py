@@ -8,6 +8,7 @@ from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.printing import show, show_certificate
 
+_MAX_BYTES = 100_000_000  # of a certificate; a device may have no end
 # Options of the form of `certify` that has no model.
 _PREDICTION_OPTIONS = ("prediction_column", "classes", "batch_size")
 
@@ -153,7 +154,9 @@ def verify(context, certificate, texts, model, as_json, **options):
             context.exit(0 if intact else 1)
         model = certificate if texts else None
     else:
-        loaded = read_certificate(Path(certificate).read_bytes(), certificate, verify=texts is None)
+        with open(certificate, "rb") as file:
+            text = file.read(_MAX_BYTES)
+        loaded = read_certificate(text, certificate, verify=texts is None)
     of_rows = isinstance(loaded, HeldOutCertificate)
     if texts is not None and model is None and not (of_rows and "model" not in loaded.digests):
         raise click.UsageError("Give TEXTS and MODEL together, or neither.")

@@ -319,10 +319,20 @@ def check(path: str | os.PathLike) -> list[dict]:
 
     def add_step(what: str, look: Callable[[], str]) -> bool:
         try:
-            steps.append({"what": what, "ok": True, "found": look()})
+            ok, found = True, look()
         except (ValueError, OSError) as error:
-            steps.append({"what": what, "ok": False, "found": str(error)})
-        return steps[-1]["ok"]
+            ok, found = False, str(error)
+        # names in the folder may be characters that cannot be printed
+        what, found = (s.encode(errors="backslashreplace").decode() for s in (what, found))
+        steps.append({"what": what, "ok": ok, "found": found})
+        return ok
+
+    def refuse_place(config: Path, place: object) -> str:
+        shown = f"{place!a:.80}"
+        raise ValueError(
+            f"{config} must name the folder of each part. Got {shown}, which is none, instead. "
+            "Copy or save the model again."
+        )
 
     def check_folder(folder: Path, depth: int) -> None:
         name = "" if folder == path else f"{os.path.relpath(folder, path)}/"
@@ -345,7 +355,13 @@ def check(path: str | os.PathLike) -> list[dict]:
         if add_step(f"{name}{CONFIG}", check_config):
             for file in sorted({TENSORS, *config["files"]}):
                 add_step(f"{name}{file}", partial(check_file, file))
-            inner = [folder / str(record.get("path")) for record in config["parts"].values()]
+            inner = []
+            for part, record in config.get("parts", {}).items():
+                place = record.get("path")
+                if isinstance(place, str) and os.path.isdir(folder / place):
+                    inner.append(folder / place)
+                else:
+                    add_step(f"{name}{part}", partial(refuse_place, folder / CONFIG, place))
             if "vectors_digest" in config:
                 word_folders.append(folder)
         else:  # look into the parts all the same

@@ -7,11 +7,14 @@ that opening a model takes milliseconds whatever its size (400 MB: 0.5 ms, again
 import json
 import math
 import os
+import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import DTypeLike
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 TENSORS = "model.safetensors"
@@ -40,7 +43,15 @@ def write_tensors(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) ->
             raise ValueError(
                 f"{name} must be an array of numbers to be saved. Got {tensor.dtype} instead."
             )
-    save_file({name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}, path)
+    with open(path, "ab") as file:  # with the permissions that the user gives to new files
+        mode = os.fstat(file.fileno()).st_mode
+    try:
+        save_file({name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:
+        if code := re.search(r"os error (\d+)", str(error)):  # of the operating system: a full disk
+            raise OSError(int(code[1]), os.strerror(int(code[1]))) from None
+        raise
+    os.chmod(path, stat.S_IMODE(mode))
 
 
 def read_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
