@@ -24,7 +24,7 @@ from helpers import all_commands
 from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make_encoder, save
 from pacsent.cli import cli, main
 from pacsent.cli.command_line import FAMILIES
-from pacsent.cli.printing import echo_json, table
+from pacsent.cli.printing import echo_json
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 
 COMMANDS = all_commands()
@@ -209,11 +209,6 @@ def test_the_server_says_on_stdout_where_it_listens(folder):
         server.send_signal(signal.SIGTERM)
         output = server.communicate(timeout=30)[0]
     assert output == "" and server.returncode == 0
-
-
-def test_columns_of_a_table_are_aligned_in_any_script():
-    rows = [["東京", "0.25"], ["wine", "10"]]
-    assert table(["word", "n"], rows) == "word     n\n東京  0.25\nwine    10"
 
 
 def test_hits_are_one_line_each_and_a_huge_number_of_them_is_fine(tmp_path, toy_word_vectors):

@@ -92,6 +92,14 @@ def test_the_share_held_out_is_chosen_by_the_number_of_labels_and_the_rows_by_th
     a, b = (pacsent.load(tmp_path / name) for name in "ab")
     assert isinstance(a, pacsent.CertifiedClassifier) and a.seed_ == b.seed_ == 0
     assert np.array_equal(a.calibration_.log_proba, b.calibration_.log_proba)
+    # the drawn seed, which is printed, gives the same model again
+    drawn, again = tmp_path / "c", tmp_path / "d"
+    seed = run_json("train", folder / "train.tsv", "-o", drawn, *QUICK)["certificate"][
+        "random_state"
+    ]
+    run("train", folder / "train.tsv", "-o", again, "--random-state", seed, *QUICK)
+    for name in ("config.json", "estimator/config.json", "estimator/model.safetensors"):
+        assert (drawn / name).read_bytes() == (again / name).read_bytes()
 
 
 def test_predictions_are_a_table_with_sets_and_abstentions(folder, tmp_path):
@@ -128,6 +136,9 @@ def test_evaluate_tells_how_good_a_model_is_and_shows_its_worst_errors(folder):
     assert probabilities == sorted(probabilities, reverse=True)
     shown = run("evaluate", folder / "model", folder / "new.tsv")
     assert "precision" in shown and shown.count("predicted") == 5
+    for command in ("evaluate", "predict"):
+        warning = invoke(command, folder / "model", folder / "train.tsv").stderr
+        assert "of the 400 texts are among those that the model was fitted on" in warning
 
 
 def test_explanations(folder, tmp_path):
@@ -342,7 +353,7 @@ def test_an_error_rate_without_a_calibration_set_is_refused(folder, tmp_path):
 
 
 def test_bad_rows_have_no_answer(folder, tmp_path):
-    texts = ["good film1", None, "bad film2"]
+    texts = ["good film1", None, "bad film2", " "]
     pandas.DataFrame({"text": texts}).to_parquet(tmp_path / "a.parquet")
     for output in ("out/", "a.csv"):
         paths = (folder / "model", tmp_path / "a.parquet", "-o", f"{tmp_path}/{output}")
@@ -352,5 +363,5 @@ def test_bad_rows_have_no_answer(folder, tmp_path):
         pandas.read_csv(tmp_path / "a.csv"),
     ):
         answers = table[["label", "probability", "set", "abstained"]]
-        assert answers.iloc[1].isna().all()
+        assert answers.iloc[[1, 3]].isna().all(axis=None)
         assert answers.iloc[[0, 2]].notna().all(axis=None)

@@ -68,6 +68,12 @@ def test_flipped_labels_are_the_most_suspicious():
     assert found[0].suggested == LABELS[found[0].row] and "probability" in found[0].reason
 
 
+def test_a_rare_class_is_suggested_for_no_other_text():
+    texts, labels = [*TEXTS, "odd oakbow", "odder foxpot"], [*LABELS, "rare", "rare"]
+    suspicious = suspicious_labels(texts, labels, model=TextClassifier(None))
+    assert len(suspicious) < 10 and "rare" not in {label.suggested for label in suspicious}
+
+
 def test_a_near_duplicate_with_another_label_is_named():
     texts, labels = [*TEXTS, TEXTS[0] + "!"], [*LABELS, "down"]
     found = {one.row: one for one in suspicious_labels(texts, labels, model=TextClassifier(None))}

@@ -21,6 +21,8 @@ from pacsent.text.ngrams import fingerprints
 from pacsent.text.texts import as_texts
 
 _FOLDS = 5
+# Nats from which on a label is suspicious; right labels often have a smaller score.
+_MIN_SCORE = 1.0
 # Nats that each near-duplicate with another label adds to the score of a label.
 _DUPLICATE_SCORE = 1.0
 # Learning curves start at four labels per class: with fewer whole classes are missing, and the
@@ -67,9 +69,9 @@ def suspicious_labels(
     """Rows whose label is probably wrong, the most suspicious first, with a reason each.
 
     Every text gets probabilities from a classifier that was fitted on other texts (five folds, with
-    near-duplicates in one). A label is suspicious where another class is likelier, each class
-    compared with the probability that its own texts usually get (confident learning, Northcutt et
-    al. 2021). A near-duplicate with another label makes a label suspicious as well.
+    near-duplicates in one). A label is suspicious where another class is likelier and the odds are
+    at least e against the label, each class compared with the mean probability of its own texts
+    (confident learning, Northcutt et al. 2021). A near-duplicate with another label counts as e.
 
     Parameters
     ----------
@@ -96,17 +98,17 @@ def suspicious_labels(
     clusters = text_units(texts)
     log_p = out_of_fold_log_proba(texts, y, clusters, model, random_state)
 
-    # Log-odds of the best other class against the given one, each class measured by the mean
-    # probability that its own texts get.
-    rows = np.arange(y.size)
-    own = np.exp(log_p[rows, y])
-    usual = np.array([own[y == c].mean() for c in range(classes.size)])
-    relative = log_p - np.log(np.maximum(usual, 1e-9))
-    of_label = relative[rows, y]
-    relative[rows, y] = -np.inf
-    likeliest = relative.argmax(axis=1)
-    score = relative[rows, likeliest] - of_label
-
+    # Log-odds of the likeliest other class against the given one, each class measured by the mean
+    # probability of its own texts. That of a class that cannot be learnt is near 0, so that others
+    # are measured by at least 1 / n_classes, and must be likelier than that and the label.
+    rows, log_chance = np.arange(y.size), -np.log(classes.size)
+    log_usual = np.log([np.exp(log_p[y == c, c]).mean() for c in range(classes.size)])
+    own, others = log_p[rows, y], log_p.copy()
+    others[rows, y] = -np.inf
+    likeliest, log_other = others.argmax(axis=1), others.max(axis=1)
+    score = log_other - np.maximum(log_usual, log_chance)[likeliest] - (own - log_usual[y])
+    is_likelier = (log_other > own) & (log_other > log_chance)
+    score = np.where(is_likelier, score, np.minimum(score, 0.0))
     # Near-duplicates with another label, less those with the same one.
     votes = np.zeros((int(clusters.max()) + 1, classes.size), np.int64)
     np.add.at(votes, (clusters, y), 1)
@@ -117,9 +119,8 @@ def suspicious_labels(
     suggested = np.where((n_other > 0) & (score <= 0), votes.argmax(axis=1), likeliest)
     score = score + _DUPLICATE_SCORE * n_other
 
-    names = classes.tolist()
-    suspicious = []
-    for i in np.argsort(-score, kind="stable")[: int((score > 0).sum())].tolist():
+    names, suspicious = classes.tolist(), []
+    for i in np.argsort(-score, kind="stable")[: int((score > _MIN_SCORE).sum())].tolist():
         label, other, n = y[i], suggested[i], int(n_other[i])
         duplicates = f"{n:,} near-duplicate{'s' * (n > 1)} with another label; " if n else ""
         reason = (

@@ -9,8 +9,6 @@ from pacsent.cli.command_line import cli
 from pacsent.cli.printing import show, show_certificate
 
 _MAX_BYTES = 100_000_000  # of a certificate; a device may have no end
-# Options of the form of `certify` that has no model.
-_PREDICTION_OPTIONS = ("prediction_column", "classes", "batch_size")
 
 
 @cli.command()
@@ -39,6 +37,7 @@ def certify(paths, output, as_json, overwrite, **options):
     (`answer`), and --overwrite keeps what `search --guarantee` needs. Example: pacsent certify
     model new.csv
     """
+    from pacsent import guarantees
     from pacsent.files import check_output
     from pacsent.storage import save
 
@@ -50,7 +49,7 @@ def certify(paths, output, as_json, overwrite, **options):
     if not models:
         certificate = _certify_predictions(data, options)
     else:
-        if any(options[name] for name in _PREDICTION_OPTIONS):
+        if options["prediction_column"] or options["classes"] or options["batch_size"]:
             names = "--prediction-column, --classes and --batch-size"
             raise click.UsageError(f"{names} are for a table alone.")
         path = params.ModelPath().convert(models[0], None, None)
@@ -60,18 +59,12 @@ def certify(paths, output, as_json, overwrite, **options):
             if overwrite:
                 save(model, path, overwrite=True)
         else:
-            certificate = _certify_classifier(path, data, options)
+            classifier = inputs.open_model(path, "a classifier")
+            texts, labels, groups = inputs.read_labelled(data, options, classifier)
+            names = ("delta", "per_class", "overlap", "n_candidates", "random_state")
+            how = {name: options[name] for name in names}
+            certificate = guarantees.certify(classifier, texts, labels, groups=groups, **how)
     show_certificate(certificate, output, as_json)
-
-
-def _certify_classifier(model, data, options: dict):
-    from pacsent.guarantees import certify
-
-    classifier = inputs.open_model(model, "a classifier")
-    texts, labels, groups = inputs.read_labelled(data, options, classifier)
-    names = ("delta", "per_class", "overlap", "n_candidates", "random_state")
-    how = {name: options[name] for name in names}
-    return certify(classifier, texts, labels, groups=groups, **how)
 
 
 def _certify_predictions(data, options: dict):

@@ -40,6 +40,7 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
     from pacsent.classify import TextClassifier
     from pacsent.classify.label_quality import fit_holdout_curve
     from pacsent.guarantees import CertifiedClassifier
+    from pacsent.guarantees.independence import as_seed
     from pacsent.storage import check_place, save
 
     is_multilabel, quiet = options["label_separator"] is not None, options["quiet"]
@@ -48,14 +49,17 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
         raise click.UsageError("--n-candidates has no use with --no-calibration. Leave one out.")
     check_place(output, [data, encoder], overwrite=overwrite)
     texts, labels, groups = inputs.read_labelled(data, options)
-    inputs.say(quiet)(f"{len(texts):,} texts; fitting ...")
+    n_empty = sum(not text.strip() for text in texts)
+    inputs.say(quiet)(f"{len(texts):,} texts, {n_empty:,} of them empty; fitting ...")
+    # The seed that is printed must give this model again: it is drawn once, for both parts.
+    options["random_state"] = as_seed(options["random_state"])
     classifier = model = TextClassifier(
         encoder,
         method=options["method"],
         ngrams=(1, ngrams) if ngrams else "auto",
         class_weight="balanced" if options["balanced"] else None,
         n_jobs=options["n_jobs"],
-        random_state=options["random_state"] or 0,
+        random_state=options["random_state"],
     )
     if not no_calibration:
         how = {name: options[name] for name in ("delta", "n_candidates", "random_state")}
@@ -234,8 +238,7 @@ def evaluate(model, data, k, as_json, **options):
     """
     from pacsent.classify.diagnostics import report
 
-    classifier = inputs.open_model(model, "a classifier")
-    texts, labels, _ = inputs.read_labelled(data, options, classifier)
+    classifier, texts, labels = inputs.open_labelled(model, data, options)
     result = report(classifier, texts, labels)
     errors = result.errors[:k]
     form = "Row {row}, {label}, predicted {prediction} ({probability:.2f}): {text}"
@@ -265,8 +268,7 @@ def report(model, data, output, curve, audit, overwrite, as_json, **options):
     from pacsent.files import check_output
 
     check_output(output, [data, model], overwrite=overwrite)
-    classifier = inputs.open_model(model, "a classifier")
-    texts, labels, _ = inputs.read_labelled(data, options, classifier)
+    classifier, texts, labels = inputs.open_labelled(model, data, options)
     unfitted = clone(getattr(classifier, "estimator_", classifier))
     line = tools.learning_curve(texts, labels, model=unfitted) if curve else None
     audited = tools.audit(texts, labels, model=unfitted) if audit else None

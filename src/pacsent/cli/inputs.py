@@ -113,6 +113,26 @@ def read_labelled(path, options: dict, classifier=None):
     return texts, sets, groups
 
 
+def warn_of_fitted(n_fitted: int, n_texts: int) -> None:
+    """Warn of texts that a classifier was fitted on, which it classifies better than new ones."""
+    if n_fitted:
+        click.echo(
+            f"Warning: {n_fitted:,} of the {n_texts:,} texts are among those that the model was "
+            "fitted on: results on new texts are worse, and guarantees are about new texts.",
+            err=True,
+        )
+
+
+def open_labelled(model, data, options: dict):
+    """A classifier, and texts and labels to evaluate it on; a warning if it was fitted on them."""
+    from pacsent.guarantees.samples import seen_before
+
+    classifier = open_model(model, "a classifier")
+    texts, labels, _ = read_labelled(data, options, classifier)
+    warn_of_fitted(int(seen_before(classifier, texts)[0].sum()), len(texts))
+    return classifier, texts, labels
+
+
 def class_of(classifier, label: str):
     """A label of the command line as the classifier's own."""
     is_integer = classifier is not None and classifier.classes_.dtype.kind in "iu"

@@ -8,7 +8,7 @@ import os
 import click
 
 from pacsent.cli import params
-from pacsent.cli.inputs import say
+from pacsent.cli.inputs import say, warn_of_fitted
 from pacsent.cli.printing import counted, echo_json
 
 
@@ -122,8 +122,11 @@ def _is_many(sources, output) -> bool:
 
 def _run_one(job, path, output, options: dict, cells):
     """One file or stdin to one file or stdout; a manifest that has one record."""
+    import numpy as np
+
     from pacsent import threads
     from pacsent.files import check_output
+    from pacsent.guarantees.samples import recorded, row_fingerprints
     from pacsent.progress import bar
     from pacsent.scale import Manifest
     from pacsent.scale.shard_writer import Record, result_batches
@@ -142,7 +145,14 @@ def _run_one(job, path, output, options: dict, cells):
     opened = job.open()
     for reason in job.caveats(opened):
         click.echo(f"Warning: {reason}", err=True)
-    compute = job.load(opened)
+    run_batch, n_fitted = job.load(opened), [0]  # texts of each batch that the model was fitted on
+    known = recorded(opened[0], "fingerprints") if cells else None
+
+    def compute(texts, is_bad=None):
+        if known is not None:
+            n_fitted.append(int(np.isin(row_fingerprints(as_list(texts)), known).sum()))
+        return run_batch(texts, is_bad)
+
     table = TextTable(path, kind=options["input_format"], text_column=options["text_column"])
     if not keep and cells and output is not None and table.kind != "text":
         keep = ("*",)
@@ -167,6 +177,7 @@ def _run_one(job, path, output, options: dict, cells):
             )
         result_files.write(batches, output, overwrite=options["overwrite"], suffix=suffix)
     say(quiet)(describe_table(table, record.rows))
+    warn_of_fitted(sum(n_fitted), record.rows)
     comparison = None
     if cells and opened[1] is not None and opened[1].check is not None:
         rule = opened[1]

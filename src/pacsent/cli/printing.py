@@ -62,25 +62,3 @@ def _plain(value: Any) -> Any:
 def counted(n: int, unit: str) -> str:
     """A number with its unit."""
     return f"{n:,} {unit}" + ("" if n == 1 else "s")
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """Cells in columns, the first `left` flush left, the others flush right.
-
-    >>> print(table(["kind", "n", "risk"], [["A", "10", "0.25"], ["B", "200", "0.3"]]))
-    kind    n  risk
-    A      10  0.25
-    B     200   0.3
-    """
-    from rich.cells import cell_len  # columns of the terminal: two for a Chinese character
-
-    widths = [max(map(cell_len, column)) for column in zip(header, *rows)]
-    lines = []
-    for row in (header, *rows):
-        padding = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths)]
-        cells = [
-            cell + space if i < left else space + cell
-            for i, (cell, space) in enumerate(zip(row, padding))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)

@@ -10,7 +10,7 @@ import click
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.estimator_options import EstimatorCommand
-from pacsent.cli.printing import counted, echo_json, show, table
+from pacsent.cli.printing import counted, echo_json, show, show_lines
 
 
 @cli.group()
@@ -209,7 +209,8 @@ def neighbours(model, word, k, as_json, quiet):
     """Show the nearest words of each WORD.
 
     Within one of the two tables, neighbours are used in the same way; across the tables, they occur
-    near the WORD. Example: pacsent vectors neighbours english paris
+    near the WORD. Prints word, tables, neighbour and cosine. Example: pacsent vectors neighbours
+    english paris
     """
     from pacsent.words import formats
 
@@ -224,14 +225,13 @@ def neighbours(model, word, k, as_json, quiet):
         }
         for name in word
     }
-    blocks = []
-    for name, columns in nearest.items():
-        rows = [
-            ["", *(f"{neighbour[:18]:<18} {cosine:.3f}" for neighbour, cosine in row)]
-            for row in zip(*columns.values())
-        ]
-        blocks += [name, table(["", *columns], rows, left=5)]
-    show({"model": model, "neighbours": nearest}, "\n".join(blocks), as_json)
+    lines = [
+        (name, way, neighbour, f"{cosine:.3f}")
+        for name, ways_of in nearest.items()
+        for way, neighbours in ways_of.items()
+        for neighbour, cosine in neighbours
+    ]
+    show_lines({"model": model, "neighbours": nearest}, lines, as_json)
 
 
 @vectors.command()

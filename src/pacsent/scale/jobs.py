@@ -197,10 +197,10 @@ class Predict(_Job):
         def predict(texts, is_bad=None) -> Batch:
             strings = texts if isinstance(texts, list) else texts.to_pylist()
             columns = (assign_labels if rule is None else answer)(strings)
-            if is_bad is not None and is_bad.any():
-                rows = pa.array(np.arange(is_bad.size), mask=is_bad)  # null for bad ones
-                columns = {name: column.take(rows) for name, column in columns.items()}
-            return Batch(columns, n_empty=sum(not text.strip() for text in strings))
+            is_empty = np.array([not text.strip() for text in strings], bool)  # bad rows too
+            rows = pa.array(np.arange(is_empty.size), mask=is_empty)  # null for these
+            columns = {name: column.take(rows) for name, column in columns.items()}
+            return Batch(columns, n_empty=int(is_empty.sum()))
 
         return predict
 
