@@ -6,7 +6,7 @@ import click
 
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
-from pacsent.cli.printing import show, show_certificate, table
+from pacsent.cli.printing import show, show_certificate
 
 
 @cli.group()
@@ -97,7 +97,7 @@ def reproduce(data, encoder, output, only, seeds, as_json, quiet, **options):
     report.write(results, output, reproduction.last_run(output) or run)
     click.echo(f"Report: {page}", err=True)
     data = {"output": output, "report": page, "run": run, "results": results}
-    show(data, table(*report.accuracy_table(results)), as_json)
+    show(data, report.format_table(report.accuracy_table(results), "md"), as_json)
 
 
 @paper.command()
