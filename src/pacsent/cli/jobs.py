@@ -16,9 +16,7 @@ def job_options(command):
     """The options of files to files."""
     for decorate in (
         params.quiet,
-        lambda c: params.as_json(
-            c, "Print a JSON object for each text; with -o, one about the file."
-        ),
+        lambda c: params.as_json(c, "Print a JSON object per text; with -o, about the file."),
         params.overwrite,
         params.option(
             "--on-error",
