@@ -228,6 +228,15 @@ def test_a_key_that_is_no_line_is_refused_and_not_shown(key, monkeypatch):
     assert key not in str(caught.value)
 
 
+@pytest.mark.parametrize("host", ["api.openai.com", "eu.api.openai.com", "evil-openai.com", "x.de"])
+def test_the_key_of_openai_is_sent_to_no_other_host(host, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    keys = [RemoteEncoder(f"{s}://{host}/v1", cache=tmp_path)._key for s in ("https", "http")]
+    assert keys == ["secret" if ".openai.com" in f".{host}" else None, None]
+    monkeypatch.setenv("PACSENT_API_KEY", "own")
+    assert RemoteEncoder(f"http://{host}/v1", cache=tmp_path)._key == "own"
+
+
 def test_another_size_than_the_cache_has_is_refused(server, tmp_path):
     first, second = (RemoteEncoder(server.url, cache=tmp_path) for _ in range(2))
     assert not len(second._cache)  # both have seen an empty cache

@@ -19,13 +19,11 @@ import numpy as np
 from pacsent.progress import bar
 from pacsent.text.texts import as_texts
 
-_KEY_VARIABLES = ("PACSENT_API_KEY", "OPENAI_API_KEY")  # in this order
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 _DIGEST_BYTES = 16  # of a text's hash and of a vector's checksum in the cache
 _MAX_WAIT = 60.0  # seconds between two attempts
 _LOCK_TIMEOUT = 60.0  # seconds for another process to finish writing to the cache
-
-# Bytes of an answer for each text of the request: 40,000 numbers of 25 digits.
-_MAX_ANSWER_BYTES = 1_000_000
+_MAX_ANSWER_BYTES = 1_000_000  # for each text of the request: 40,000 numbers of 25 digits
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -49,7 +47,8 @@ class RemoteEncoder:
     model : str, optional
         The name of the model in requests.
     key : str, optional
-        Sent as a bearer token. By default the variable PACSENT_API_KEY, or OPENAI_API_KEY.
+        Sent as a bearer token. By default the variable PACSENT_API_KEY; for openai.com (https)
+        and servers on this machine also OPENAI_API_KEY.
     cache : path, optional
         The folder of the vectors that have been received; `~/.cache/pacsent/vectors` by default.
     batch_size : int, default=64
@@ -89,7 +88,9 @@ class RemoteEncoder:
         self.url = endpoint.rstrip("/").removesuffix("/embeddings")
         self.model = model or named or "default"
         self.batch_size, self.n_retries, self.timeout = batch_size, n_retries, timeout
-        self._key = key or next(filter(None, map(os.environ.get, _KEY_VARIABLES)), None)
+        is_openai = f".{host}".endswith(".openai.com") and endpoint.startswith("https://")
+        variables = ["PACSENT_API_KEY"] + ["OPENAI_API_KEY"] * (is_openai or host in _LOCAL_HOSTS)
+        self._key = key or next(filter(None, map(os.environ.get, variables)), None)
         if self._key and not (self._key.isascii() and self._key.isprintable()):
             raise ValueError("key must be one line of ASCII characters. Remove its line breaks.")
         if cache is None:
