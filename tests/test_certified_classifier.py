@@ -239,10 +239,23 @@ def test_wrong_parameters_are_refused_by_name(parameter):
             CertifiedClassifier(estimator).fit(*texts_of(40))
 
 
-def test_calibration_knows_only_the_classes_that_were_fitted(on_texts):
+def test_texts_of_classes_that_were_not_fitted_are_errors(on_texts):
     texts, labels = texts_of(50, 2)
+    model = clone(on_texts).fit(*texts_of(60))
+    others = ["maybe"] * 5 + labels.tolist()[5:]
+    n_wrong = np.sum(model.predict(texts) != others)
+    certificate = certify(model, texts, others, per_class=True)
+    assert certificate.n_errors == n_wrong and certificate.class_counts["maybe"] == [5, 5]
+    assert "5 are of classes that were not fitted (maybe): errors" in str(certificate)
+    for _ in range(2):  # the second time, maybe is one of classes_
+        model.calibrate(texts, others)
+        assert model.certificate_.n_errors == n_wrong and "(maybe)" in model.certificate_.provenance
+    assert model.certificate_.verify(model, texts, others)
+    assert model.classes_.tolist() == ["no", "yes", "maybe"]
+    assert model.predict_proba(texts)[:, 2].max() < 1e-99
+    assert model.report(texts, others).accuracy == 1 - n_wrong / 50
     with pytest.raises(ValueError, match=r"among the classes .*Got maybe"):
-        clone(on_texts).fit(*texts_of(60)).calibrate(texts, ["maybe", *labels[1:]])
+        certify(model.estimator_, texts, ["maybe"] * 50)
     model = pipeline().fit(*texts_of(60))
     with pytest.raises(ValueError, match=r"classes must be those of the estimator"):
         CertifiedClassifier(model, prefit=True, classes=["a", "b"]).calibrate(texts, labels)

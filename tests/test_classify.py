@@ -285,14 +285,13 @@ def test_groups_of_one_class_are_judged_where_they_can_be(words, selection):
     assert fitted.selection_["n_tested"] < len(texts)
 
 
-def test_nothing_is_predicted_before_fit_nor_scored_by_other_classes():
+def test_nothing_is_predicted_before_fit_and_other_labels_are_errors():
     model = TextClassifier(None)
     for method in (model.predict, model.predict_proba, model.predict_log_proba):
         with pytest.raises(NotFittedError, match="not fitted yet"):
             method(["good"])
     model.fit(["a b", "a c", "d e", "d f"], list("xxyy"))
-    with pytest.raises(ValueError, match="among the classes of training"):
-        model.score(["a"], ["z"])
+    assert [model.score(["a", "d"], list(right)) for right in ("xy", "xz", "zz")] == [1, 0.5, 0]
 
 
 Topic = enum.Enum("Topic", {"SPORT": "sport a", "FILM": "film"}, type=str)

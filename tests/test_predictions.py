@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import time
 
 import numpy as np
 import pytest
@@ -179,6 +180,18 @@ def test_bounds_for_new_groups_hold_and_those_of_texts_do_not():
     assert "certified</td>" in found._repr_html_()
     assert of_groups <= allowed()
     assert of_texts > allowed()  # the negative control: texts of a group are not independent
+
+
+def test_the_mean_over_classes_is_over_those_that_occur_and_many_classes_take_no_time():
+    labels, names = ["a", "b"] * 40, ["a", "b", "c"]
+    certificate = certify_predictions(labels, labels, classes=names, recall="all")
+    a, b, c = certificate.class_error_upper.values()
+    assert c == 1 and certificate.balanced_error_upper == (a + b) / 2 < 0.12
+    assert "c has no text here; the mean over classes with texts at most" in str(certificate)
+    numbers = np.arange(20_000) % 10_000
+    start = time.process_time()
+    assert len(certify_predictions(numbers, numbers, recall="all").class_counts) == 10_000
+    assert time.process_time() - start < 10  # a pass over the rows for each class took a minute
 
 
 def test_few_groups_are_no_guarantee_for_new_ones():

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cache, lru_cache
 from itertools import islice
 from numbers import Integral
+from operator import eq
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -443,7 +444,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def score(self, X: Iterable[str], y: Sequence, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy; with several labels a text, the share whose labels are exactly right.
 
-        A label that is none of the classes is refused.
+        A label that is none of the classes counts as an error.
         """
         check_is_fitted(self)
         X = as_texts(X)
@@ -452,8 +453,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             right = multilabel.known_sets(self.classes_, y, len(X), self.classes_.size)
             hits = (self.given(self.predict_proba(X)) == right).all(axis=1)
         else:
-            right = inputs.positions(self.classes_, y, len(X))
-            hits = fitting.predicted(self.decision_values(X)) == right
+            answers = self.classes_[fitting.predicted(self.decision_values(X))].tolist()
+            hits = list(map(eq, answers, inputs.as_labels(y, len(X))))
         if not X:
             raise ValueError("texts must hold at least one text. Got none instead.")
         weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)

@@ -251,12 +251,15 @@ def report(
         raise ValueError("texts must hold at least one text. Got none instead.")
     if getattr(model, "targets_", "classes") != "classes":
         raise ValueError("model must have one class a text. Got several labels a text instead.")
-    y = inputs.positions(model.classes_, inputs.counted(labels), len(texts))
+    labels = inputs.counted(labels)
+    classes = inputs.with_other_labels(model.classes_, labels, len(texts))
+    y = inputs.positions(classes, labels, len(texts))
     proba = np.asarray(model.predict_proba(texts), np.float64)
-    confusion = np.zeros((model.classes_.size, model.classes_.size), np.int64)
+    proba = np.pad(proba, ((0, 0), (0, classes.size - model.classes_.size)))
+    confusion = np.zeros((classes.size, classes.size), np.int64)
     answers, top = proba.argmax(axis=1), proba.max(axis=1)
     np.add.at(confusion, (y, answers), 1)
-    names, wrong = model.classes_.tolist(), np.flatnonzero(answers != y)
+    names, wrong = classes.tolist(), np.flatnonzero(answers != y)
     errors = [
         dict(zip(_ERROR_FIELDS, (row, names[y[row]], names[answers[row]], top[row], texts[row])))
         for row in wrong[np.argsort(-top[wrong], kind="stable")].tolist()

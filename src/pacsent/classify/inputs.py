@@ -184,9 +184,16 @@ def positions(classes: np.ndarray, labels: Any, n_texts: int | None = None) -> n
     if unknown:
         raise ValueError(
             f"labels must be among the classes of training ({few(classes)}). Got {few(unknown)} "
-            "instead. Leave those texts out, or fit again with them."
+            "instead. Correct the labels, or fit again with those texts."
         )
     return np.fromiter((place[value] for value in values), np.int64, len(values))
+
+
+def with_other_labels(classes: np.ndarray, labels: Any, n_texts: int) -> np.ndarray:
+    """The classes of training, then other labels, each an error; without them if none is known."""
+    values, known = set(as_labels(labels, n_texts)), set(classes.tolist())
+    unknown = sorted(values - known) if values & known else []
+    return as_classes([*classes.tolist(), *unknown]) if unknown else classes
 
 
 def position(classes: np.ndarray, label: Any) -> int:

@@ -264,6 +264,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             self.classes_ = samples.classes_of(self.estimator_, self.classes, names)
             self.fitted_classes_ = self.classes_
         rows = error_bounds.unseen(self, X, y, overlap, groups)
+        self.classes_ = rows.classes  # with those that were not fitted: their texts are errors
         self.seed_ = getattr(self, "seed_", self.random_state)
         self._certify(rows.X, rows.y, rows.groups, {"provenance": rows.provenance})
 

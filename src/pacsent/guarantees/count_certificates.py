@@ -354,7 +354,8 @@ def compare(
     X, right = select_rows(X, rows), []
     for classifier, known in zip((a, b), labelled):
         labels = known.y[np.isin(known.rows, rows)]
-        predictions = predict_any(classifier, known.classes, X).labels
+        own_classes = getattr(classifier, "classes_", known.classes)
+        predictions = predict_any(classifier, own_classes, X).labels
         if labels.ndim == 2:
             right.append((predictions == labels).all(axis=1))
         else:

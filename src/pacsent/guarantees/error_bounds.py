@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.classify.inputs import as_classes, as_groups, as_labels, counted, few, positions
+from pacsent.classify import inputs
+from pacsent.classify.inputs import as_labels, counted, few
 from pacsent.classify.multilabel import known_sets, label_matrix
 from pacsent.guarantees import independence, samples
 from pacsent.guarantees.error_certificate import ErrorCertificate, error_certificate
@@ -62,7 +63,8 @@ def certify(
     0.03
     """
     rows = unseen(classifier, X, y, overlap, groups)
-    predictions = samples.predict_any(classifier, rows.classes, rows.X).labels
+    own_classes = getattr(classifier, "classes_", rows.classes)
+    predictions = samples.predict_any(classifier, own_classes, rows.X).labels
     return certify_rows(
         classifier,
         rows,
@@ -125,12 +127,18 @@ def unseen(
     if samples.is_multilabel(classifier):
         y = known_sets(classes, y, n, len(classes))
     else:
-        y = positions(classes, y, n)
-    group_of = as_groups(groups, n)
+        fitted = getattr(classifier, "fitted_classes_", classes)
+        classes = inputs.with_other_labels(classes, y, n)
+        y = inputs.positions(classes, y, n)
+        not_fitted = ~np.isin(classes, fitted)
+    group_of = inputs.as_groups(groups, n)
     rows, provenance = unseen_rows(classifier, X, overlap)
     if rows.size < n:
         X, y = samples.select_rows(X, rows), y[rows]
         group_of = None if group_of is None else group_of[rows]
+    if y.ndim == 1 and (n_unknown := int(not_fitted[y].sum())):
+        names = few(classes[not_fitted])
+        provenance += f"; {n_unknown:,} are of classes that were not fitted ({names}): errors"
     return LabelledRows(X, y, classes, group_of, provenance, rows)
 
 
@@ -235,7 +243,7 @@ def certify_predictions(
         batch_size = check_count("batch_size", batch_size, least=n)
         if groups is not None or len(recall) or len(precision):
             raise ValueError("batch_size must be None with groups, recall or precision.")
-    options: dict[str, Any] = {"group_of": as_groups(groups, n), "delta": delta}
+    options: dict[str, Any] = {"group_of": inputs.as_groups(groups, n), "delta": delta}
     options |= {"n_candidates": n_candidates, "random_state": random_state}
     unknown = ", and duplicates were not looked for: texts are not given"
     if texts is not None:
@@ -264,7 +272,7 @@ def certify_predictions(
     names = sorted(set(true)) if classes is None else as_labels(classes, name="classes")
     if len(set(names)) != len(names) or not names:
         raise ValueError(f"classes must be all different, at least one. Got {few(names)} instead.")
-    names = as_classes(names).tolist()
+    names = inputs.as_classes(names).tolist()
     chosen: dict[str, Any] = {}
     for what, values in (("recall", recall), ("precision", precision)):
         if isinstance(values, str):

@@ -168,7 +168,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     class_counts, class_error_upper : dict
         Per class: [texts of the class, errors] and the bound on its error rate, 1 - recall.
     balanced_error_upper : float or None
-        Mean of the class bounds, where all classes have one.
+        Mean of the bounds of all classes that occur, if each has one.
     prediction_counts, prediction_error_upper : dict
         Per predicted class: the same for the texts with this prediction, which is 1 - precision.
     guess_counts : dict
@@ -310,13 +310,14 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     def details(self) -> list[tuple[str, str]]:
         classes, answers = [], []
         for name, (n, n_wrong) in self.class_counts.items():
-            bound = rounded_up(self.class_error_upper[name])
-            classes.append(f"{name} at most {bound} ({n_wrong:,} of {n:,})")
+            bound = f"at most {rounded_up(self.class_error_upper[name])} ({n_wrong:,} of {n:,})"
+            classes.append(f"{name} {bound if n else 'has no text here'}")
         for name, (n, n_wrong) in self.prediction_counts.items():
             bound = rounded_down(1 - self.prediction_error_upper[name])
             answers.append(f"{name} is right for at least {bound} ({n - n_wrong:,} of {n:,})")
         if self.balanced_error_upper is not None:
-            classes.append(f"the mean over classes at most {rounded_up(self.balanced_error_upper)}")
+            bound = rounded_up(self.balanced_error_upper)
+            classes.append(f"the mean over classes with texts at most {bound}")
         together = [f"all of this holds together with {self.confidence} confidence"]
         lists = {"Classes": classes, "Precision": answers}
         lists["Joint"] = together if classes or answers else []
@@ -346,13 +347,12 @@ def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
         return upper_limit(n_errors, n, delta)
 
     class_error_upper = {c: bound(f"class {c}", n, k, each) for c, (n, k) in class_counts.items()}
-    has_all = class_error_upper and sum(n for n, _ in class_counts.values()) == n_texts
+    occurring = [class_error_upper[name] for name, (n, _) in class_counts.items() if n]
+    has_all = occurring and sum(n for n, _ in class_counts.values()) == n_texts
     return {
         "error_upper": bound("error", parts["n"], parts["n_errors"], first),
         "class_error_upper": class_error_upper,
-        "balanced_error_upper": float(np.mean(list(class_error_upper.values())))
-        if has_all
-        else None,
+        "balanced_error_upper": float(np.mean(occurring)) if has_all else None,
         "prediction_error_upper": {
             c: bound(f"prediction {c}", n, k, each) for c, (n, k) in prediction_counts.items()
         },
@@ -381,18 +381,21 @@ def count_errors(
     answers = [predictions[row] for row in rows]
     wrong = np.array([label != answer for label, answer in zip(right, answers)], bool)
 
-    def count(name, mask):
-        if grouped and mask.any():
-            means = independence.cluster_means(np.asarray(group_of)[mask], wrong[mask], seed)
+    def count(name, rows):
+        if grouped and rows.size:
+            means = independence.cluster_means(np.asarray(group_of)[rows], wrong[rows], seed)
             losses[name] = pack_losses(means)
-        return [int(mask.sum()), int(wrong[mask].sum())]
+        return [rows.size, int(wrong[rows].sum())]
 
-    _, n_errors = count("error", np.ones(wrong.size, bool))
+    _, n_errors = count("error", np.arange(wrong.size))
     counts: dict[str, dict] = {"class": {}, "prediction": {}}
     for kind, values, names in (("class", right, recall), ("prediction", answers, precision)):
-        for name in names:
-            mask = np.array([value == name for value in values], bool)
-            counts[kind][str(name)] = count(f"{kind} {name}", mask)
+        place = {name: at for at, name in enumerate(names)}
+        column = np.array([place.get(value, len(names)) for value in values])
+        order = np.argsort(column, kind="stable")
+        of_names = np.split(order, np.searchsorted(column[order], np.arange(1, len(names) + 1)))
+        for name, rows in zip(names, of_names):
+            counts[kind][str(name)] = count(f"{kind} {name}", rows)
     frequencies = Counter(right)
     guess = max(sorted(frequencies), key=frequencies.__getitem__)  # the first class of a tie
     return parts | {
