@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from click.testing import CliRunner
 from scipy import sparse, stats
@@ -206,7 +207,9 @@ def test_a_generator_draws_the_seed_that_is_recorded(draw):
 WRONG = {
     "one class": (lambda X, y: (X, ["a"] * len(X)), "at least two classes"),
     "labels missing": (lambda X, y: (X, y[:-1]), r"one for each of the 60 texts. Got 59"),
-    "no texts": (lambda X, y: ([], []), "at least two texts"),
+    "no texts": (lambda X, y: ([], []), "at least two classes. Got none"),
+    "labels not read": (lambda X, y: (X, pl.LazyFrame({"y": y})), "Got a LazyFrame instead. Coll"),
+    "texts not read": (lambda X, y: (pl.LazyFrame({"x": X}), y), "Got a LazyFrame instead. Coll"),
     "too few to fit": (lambda X, y: (X, [*"aa", *"b" * 58]), "calibration_size must leave"),
     "groups missing": (lambda X, y: (X, y, None, [1]), "groups must be one for each"),
 }

@@ -337,7 +337,7 @@ WRONG = [
     ({"ngrams": (1.9, 2.7)}, {}, "ngrams must be"),
     ({"ngrams": (True, 2)}, {}, "ngrams must be"),
     ({"ngrams": "x"}, {}, "The 'ngrams' parameter of TextClassifier must be"),
-    ({"characters": (2, 9)}, {}, r"characters must be the smallest .* \(2, 5\) takes"),
+    ({"characters": (2, 9)}, {}, r"characters must be the smallest"),
     ({"class_weight": {"good": -1, "bad": 1}}, {}, "class_weight must .*Got -1 for good"),
     ({"class_weight": {"good": 0, "bad": 0}}, {}, "positive and finite weight"),
     ({"class_weight": {"other": 1}}, {}, "one of the classes"),

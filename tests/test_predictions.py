@@ -6,6 +6,7 @@ import re
 import time
 
 import numpy as np
+import polars as pl
 import pytest
 from click.testing import CliRunner
 from scipy import stats
@@ -102,6 +103,7 @@ THREE = ["a", "b", "a"], ["a", "b", "b"]
         ((["a", "b"], ["a", "c"]), {}, "must be among the classes .a, b.. Got 'c' in row"),
         ((["1", "0"], [1, 0]), {}, "predictions must be among the classes"),
         (("ab", ["a", "b"]), {}, "labels must be a list"),
+        ((pl.LazyFrame({"y": ["a"]}), ["a"]), {}, "Got a LazyFrame instead. Collect it first"),
         (THREE, {"batch_size": 2}, "batch_size must be an integer of at least 3"),
         (THREE, {"batch_size": 9, "recall": "all"}, "batch_size must be None with"),
         (THREE, {"classes": ["a"]}, "labels must be among the classes .a.. Got 'b'"),

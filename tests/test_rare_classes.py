@@ -21,8 +21,11 @@ def many_and_rare(n=60, n_rare=12):
 )
 def test_held_out_texts_of_classes_that_were_not_fitted_count_as_errors(model, tmp_path):
     X, y = many_and_rare()
-    with pytest.warns(UserWarning, match="12 of 14 classes have fewer than two texts to fit"):
+    with pytest.warns(
+        UserWarning, match="12 of 14 classes have fewer than two texts to fit"
+    ) as warned:
         classifier = CertifiedClassifier(model, calibration_size=0.5, random_state=0).fit(X, y)
+    assert warned[0].filename == __file__  # the line of the user, not one of ours
     certificate, calibration = classifier.certificate_, classifier.calibration_
     n_rare = int((calibration.labels >= 2).sum())
     assert classifier.classes_.size == 14 and classifier.fitted_classes_.tolist() == ["down", "up"]
@@ -33,6 +36,7 @@ def test_held_out_texts_of_classes_that_were_not_fitted_count_as_errors(model, t
     assert {len(labels) for labels in classifier.predict_set(X, error=0.05)} == {14}
     assert {label for label in classifier.abstain(error=0.3).predict(X) if label} <= {"up", "down"}
     if isinstance(model, TextClassifier):
+        assert classifier.explain("good film") == classifier.estimator_.explain("good film")
         pacsent.save(classifier, tmp_path / "model")
         loaded = pacsent.load(tmp_path / "model")
         np.testing.assert_array_equal(loaded.predict_proba(X), probabilities)

@@ -4,10 +4,9 @@ import copy
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import islice
 from numbers import Integral
-from operator import eq
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -280,7 +279,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             return fitting.fit_by_folds(rows, *how)
         rng = np.random.default_rng(self.random_state)
         folds = fitting.folds_for(rows.labels, rng, groups, copies)
-        grouped = groups is not None or fitting.has_many_copies(rows.labels, copies)
+        distinct = fitting.distinct_texts(rows.labels, copies)[0].size / len(rows.labels)
+        grouped = groups is not None or distinct < fitting.MIN_DISTINCT_FRACTION
         if self.selection == "evidence" or len(rows.labels) < fitting.MIN_FOLD_TEXTS:
             return fitting.fit_by_evidence(rows, threads, folds if grouped else None)
         return fitting.fit_by_both(rows, candidates, threads, folds, grouped)
@@ -454,7 +454,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             hits = (self.given(self.predict_proba(X)) == right).all(axis=1)
         else:
             answers = self.classes_[fitting.predicted(self.decision_values(X))].tolist()
-            hits = list(map(eq, answers, inputs.as_labels(y, len(X))))
+            hits = [a == b for a, b in zip(answers, inputs.as_labels(y, len(X)))]
         if not X:
             raise ValueError("texts must hold at least one text. Got none instead.")
         weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
@@ -487,11 +487,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return render("explanation.html", **page)
 
     def report(self, X: Iterable[str], y: Sequence) -> Diagnostics:
-        """How it does on labelled texts that it was not fitted on, as numbers and as a page.
+        """Evaluate on labelled texts that it was not fitted on: see `Diagnostics`.
 
-        Returns `pacsent.classify.Diagnostics`, which a notebook shows as a page and `to_html`
-        returns: confusion matrix, precision, recall and F1 with intervals, calibration, risk
-        against coverage, words of each class.
+        A label that is none of the classes counts as an error.
         """
         check_is_fitted(self)
         return report(self, X, y)
@@ -522,10 +520,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-@cache
-def _english() -> WordVectors:
-    """The word vectors that come with the package, opened and unpacked once in a process."""
-    return load("english")
+# The word vectors that come with the package, opened and unpacked once in a process.
+_english = cache(partial(load, "english"))
 
 
 @lru_cache(maxsize=4)

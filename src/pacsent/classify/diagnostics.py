@@ -242,7 +242,7 @@ def report(
     ----------
     model : fitted TextClassifier or CertifiedClassifier
     texts : iterable of str
-    labels : array of str or int, one for each text
+    labels : array of str or int, one for each text; others than the model's classes are errors
     curve, audit : LearningCurve, Audit, optional
         From `learning_curve` and `audit`, for sections of the page.
     """
@@ -251,9 +251,7 @@ def report(
         raise ValueError("texts must hold at least one text. Got none instead.")
     if getattr(model, "targets_", "classes") != "classes":
         raise ValueError("model must have one class a text. Got several labels a text instead.")
-    labels = inputs.counted(labels)
-    classes = inputs.with_other_labels(model.classes_, labels, len(texts))
-    y = inputs.positions(classes, labels, len(texts))
+    classes, y = inputs.with_other_labels(model.classes_, inputs.counted(labels), len(texts))
     proba = np.asarray(model.predict_proba(texts), np.float64)
     proba = np.pad(proba, ((0, 0), (0, classes.size - model.classes_.size)))
     confusion = np.zeros((classes.size, classes.size), np.int64)

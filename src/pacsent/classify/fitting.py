@@ -47,7 +47,7 @@ MIN_FOLD_TEXTS = 80
 _MAX_HELD_OUT = 4000
 # If fewer than this fraction of the rows are different texts, leaving out one row at a time would
 # mostly test texts that are still fitted.
-_MIN_DISTINCT_FRACTION = 0.9
+MIN_DISTINCT_FRACTION = 0.9
 # Texts of the first fold from which on it decides which candidates go on.
 _MIN_SCREENING_TEXTS = 100
 # Regressions solved side by side in one pass over the features; 16 fit into registers.
@@ -348,7 +348,7 @@ def folds_for(
     """
     if groups is None:
         n_used = int(np.clip(-(-_MAX_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))
-        first, text_of = _distinct_texts(labels, copies)
+        first, text_of = distinct_texts(labels, copies)
         of = np.empty(first.size, np.int64)
         for c in np.unique(labels):
             rows = rng.permutation(np.flatnonzero(labels[first] == c))
@@ -381,7 +381,7 @@ def folds_for(
     return Folds(of, N_FOLDS, judged)
 
 
-def _distinct_texts(labels, copies):
+def distinct_texts(labels: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The first row of each text, in order, and the text of each row.
 
     Every row is its own text where a class would have fewer than two: folds could not hold one
@@ -396,11 +396,6 @@ def _distinct_texts(labels, copies):
         return rows, rows
     order = np.argsort(first)
     return first[order], np.argsort(order)[text_of]
-
-
-def has_many_copies(labels: np.ndarray, copies: np.ndarray) -> bool:
-    """Whether leaving out one row at a time would mostly judge texts that are still fitted."""
-    return _distinct_texts(labels, copies)[0].size < _MIN_DISTINCT_FRACTION * labels.size
 
 
 @dataclass(frozen=True)

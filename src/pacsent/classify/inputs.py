@@ -1,6 +1,7 @@
 """Checks of what users pass to a classifier: labels, groups, weights and options."""
 
 import math
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
@@ -20,7 +21,7 @@ _PLAIN: tuple = (
 
 def as_column(values: Any, name: str) -> list:
     """The values of a list, array, Series, one-column table or iterable, as they are."""
-    rule = f"{name} must be a list, an array or a column."
+    values, rule = counted(values, name), f"{name} must be a list, an array or a column."
     if isinstance(values, (str, bytes, Mapping, set, frozenset)):
         raise TypeError(f"{rule} Got a {type(values).__name__} instead.")
     if hasattr(values, "columns") or hasattr(values, "column_names"):
@@ -109,13 +110,10 @@ def _plain(value, row, name):
 def encoded_labels(labels: Any, texts: Sequence) -> tuple[np.ndarray, np.ndarray]:
     """(classes, the position of each text's class): what a classifier is fitted on."""
     values = as_labels(labels, len(texts))
-    if not values:
-        raise ValueError("texts must hold at least two texts of each class. Got none instead.")
     names = sorted(set(values))
     if len(names) < 2:
         raise ValueError(
-            f"labels must hold at least two classes. Got only {few(names)} instead. Add texts "
-            "of another class."
+            f"labels must hold at least two classes. Got {few(names) or 'none'} instead. Add texts."
         )
     classes = as_classes(names)
     y = positions(classes, values)
@@ -128,10 +126,9 @@ def encoded_labels(labels: Any, texts: Sequence) -> tuple[np.ndarray, np.ndarray
     for name in names:
         other = alike.setdefault(str(name).strip().casefold(), name)
         if other is not name:
-            warnings.warn(
+            _warn_caller(
                 f"labels {other!r} and {name!r} differ in case or spaces only and are two classes. "
-                "Write them alike if they are one.",
-                stacklevel=2,
+                "Write them alike if they are one."
             )
     return classes, y
 
@@ -140,12 +137,19 @@ def learnable_rows(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Rows of classes with at least two texts: no other one can be learnt and checked."""
     counts = np.bincount(y, minlength=classes.size)
     if (counts < 2).any():
-        warnings.warn(
+        _warn_caller(
             f"{(counts < 2).sum():,} of {classes.size:,} classes have fewer than two texts to fit "
-            f"and are left out: {few(classes[counts < 2])}. They are never predicted. Add texts.",
-            stacklevel=2,
+            f"and are left out: {few(classes[counts < 2])}. They are never predicted. Add texts."
         )
     return np.flatnonzero(counts[y] >= 2)
+
+
+def _warn_caller(message):
+    """Warn at the line outside this package and scikit-learn that the call came from."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back and frame.f_globals["__name__"].startswith(("pacsent.", "sklearn.")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 def as_classes(names: list) -> np.ndarray:
@@ -189,11 +193,12 @@ def positions(classes: np.ndarray, labels: Any, n_texts: int | None = None) -> n
     return np.fromiter((place[value] for value in values), np.int64, len(values))
 
 
-def with_other_labels(classes: np.ndarray, labels: Any, n_texts: int) -> np.ndarray:
-    """The classes of training, then other labels, each an error; without them if none is known."""
-    values, known = set(as_labels(labels, n_texts)), set(classes.tolist())
-    unknown = sorted(values - known) if values & known else []
-    return as_classes([*classes.tolist(), *unknown]) if unknown else classes
+def with_other_labels(classes: np.ndarray, labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """(classes and, after them, other labels; positions). Some label must be one of the classes."""
+    values, known = as_labels(labels, n), set(classes.tolist())
+    if not known.isdisjoint(values) and not known.issuperset(values):
+        classes = as_classes([*classes.tolist(), *sorted(set(values) - known)])
+    return classes, positions(classes, values)
 
 
 def position(classes: np.ndarray, label: Any) -> int:
@@ -226,8 +231,10 @@ def as_groups(groups: Any, n_texts: int) -> np.ndarray | None:
     return np.array([number[group] for group in values])
 
 
-def counted(values: Any) -> Any:
-    """A list of what an iterator gives; anything else as it is."""
+def counted(values: Any, name: str = "labels") -> Any:
+    """A list of what an iterator gives; anything else that is in memory as it is."""
+    if hasattr(values, "collect_schema") and not hasattr(values, "__len__"):
+        raise TypeError(f"{name} must be in memory. Got a LazyFrame instead. Collect it first.")
     return list(values) if isinstance(values, Iterator) else values
 
 
@@ -273,10 +280,7 @@ def sample_weights(sample_weight: Any, n_texts: int) -> np.ndarray:
     if bad.size:
         raise ValueError(f"{rule} Got {weights[bad[0]]} in row {bad[0]:,} instead.")
     if n_texts and not weights.any():
-        raise ValueError(
-            "sample_weight must leave a positive and finite weight to some text. Got only zeros "
-            "instead."
-        )
+        raise ValueError(f"{rule} Got no positive and finite weight instead.")
     return weights
 
 
@@ -301,12 +305,9 @@ def as_ngram_sizes(sizes: Any, name: str = "ngrams") -> tuple[int, int] | None:
         return None
     whole = all(isinstance(size, Integral) and not isinstance(size, bool) for size in sizes)
     if not (whole and len(sizes) == 2 and 1 <= sizes[0] <= sizes[1] <= 8):
-        unit, advice = {
-            "ngrams": ("words", "(1, 2) takes single words and pairs."),
-            "characters": ("characters", "(2, 5) takes two to five in a row."),
-        }[name]
+        unit = "words" if name == "ngrams" else "characters"
         raise ValueError(
             f"{name} must be the smallest and the largest number of {unit}, two integers between 1 "
-            f"and 8. Got {sizes!r} instead. {advice}"
+            f"and 8, such as (1, 2). Got {sizes!r} instead."
         )
     return int(sizes[0]), int(sizes[1])

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from pacsent import registry
 from pacsent.classify import TextClassifier, inputs, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
+from pacsent.classify.explanation import Explanation
 from pacsent.classify.fitting import OutOfFold
 from pacsent.guarantees import abstaining, error_bounds, independence, samples, thresholds
 from pacsent.guarantees.abstaining import Calibration, set_thresholds
@@ -357,6 +358,11 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     def certify(self, X: Any, y: Sequence, **settings: Any) -> HeldOutCertificate:
         """Bound the error rate by other held-out texts: `pacsent.guarantees.certify`."""
         return error_bounds.certify(self, X, y, **settings)
+
+    def explain(self, text: str, label: Any = None) -> Explanation:
+        """The decision of a TextClassifier taken apart: see `TextClassifier.explain`."""
+        check_is_fitted(self)
+        return self.estimator_.explain(text, label)
 
     def report(self, X: Any, y: Sequence) -> Diagnostics:
         """How it does on labelled texts that it was not fitted on: see `TextClassifier.report`."""

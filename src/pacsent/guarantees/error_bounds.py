@@ -101,14 +101,14 @@ def certify_rows(
     options |= {"clusters": independence.dependent_clusters(rows.X), "group_of": rows.groups}
     if not independence.finds_near_duplicates(rows.X):
         fields["provenance"] += f"; {independence.NOT_SEARCHED}"
-    names = rows.classes.tolist()
-    if rows.y.ndim == 2:
-        fields["digests"] = samples.digests(classifier, rows.X, rows.y, predictions)
+    names, labels = rows.classes.tolist(), rows.y
+    if labels.ndim == 2:
         options |= {"kind": MultilabelCertificate, "count": count_matches, "names": names}
-        return error_certificate(rows.y, predictions, fields=fields, **options)
-    labels, answers = [names[position] for position in rows.y], predictions.tolist()
-    fields["digests"] = samples.digests(classifier, rows.X, labels, answers)
-    return error_certificate(labels, answers, recall=recall, fields=fields, **options)
+    else:
+        labels, predictions = [names[position] for position in labels], predictions.tolist()
+        options["recall"] = recall
+    fields["digests"] = samples.digests(classifier, rows.X, labels, predictions)
+    return error_certificate(labels, predictions, fields=fields, **options)
 
 
 def unseen(
@@ -128,8 +128,7 @@ def unseen(
         y = known_sets(classes, y, n, len(classes))
     else:
         fitted = getattr(classifier, "fitted_classes_", classes)
-        classes = inputs.with_other_labels(classes, y, n)
-        y = inputs.positions(classes, y, n)
+        classes, y = inputs.with_other_labels(classes, y, n)
         not_fitted = ~np.isin(classes, fitted)
     group_of = inputs.as_groups(groups, n)
     rows, provenance = unseen_rows(classifier, X, overlap)

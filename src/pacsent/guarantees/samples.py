@@ -31,7 +31,7 @@ def as_samples(X: Any, *, only_texts: bool = False) -> Any:
         return as_texts(X, "X")
     if hasattr(X, "tocsr"):
         return X.tocsr()
-    is_table = hasattr(X, "columns") or hasattr(X, "column_names")
+    is_table = hasattr(X, "shape") and (hasattr(X, "columns") or hasattr(X, "column_names"))
     if is_table or getattr(X, "ndim", 1) > 1:
         return X
     rows = as_sentences(X, "X")
