@@ -457,8 +457,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             hits = [a == b for a, b in zip(answers, inputs.as_labels(y, len(X)))]
         if not X:
             raise ValueError("texts must hold at least one text. Got none instead.")
-        weights = None if sample_weight is None else np.asarray(sample_weight, np.float64)
-        return float(np.average(hits, weights=weights))
+        return float(np.average(hits, weights=sample_weight))
 
     # ---- explanations --------------------------------------------------------------------------
 
