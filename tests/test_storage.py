@@ -195,6 +195,15 @@ def test_a_certificate_in_a_folder_is_verified_when_it_is_opened(tmp_path, messa
         model.certificate_.verify(model, texts, labels)
 
 
+@pytest.mark.parametrize("name", ["coef_ngrams", "intercept", "idf"])
+def test_weights_whose_scores_would_overflow_are_refused(tmp_path, name):
+    model = pacsent.TextClassifier(None).fit(["a b", "a c", "d b", "d c"], [1, 1, 0, 0])
+    save(model, tmp_path / "m")
+    rewritten(tmp_path / "m", {name: lambda array: np.full_like(array, 3e38)})
+    with pytest.raises(ValueError, match=rf"damaged: {name} must be at least -1"):
+        load(tmp_path / "m")
+
+
 def test_saving_over_a_model_replaces_it_even_while_it_is_open(tmp_path):
     save(made(5), tmp_path / "model")
     old = load(tmp_path / "model")

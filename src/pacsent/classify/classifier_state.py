@@ -1,7 +1,7 @@
 """A fitted classifier as arrays, and back: everything that is read is checked before use."""
 
 import json
-import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from pacsent.text.near_duplicates import SKETCH
 from pacsent.text.ngrams import NGrams
 
 _TARGETS = ("classes", "sets", "indicator")
+_MAX_WEIGHT = 1e12  # with larger ones a sum in single precision may overflow
+_weights = partial(checked_tensor, low=-_MAX_WEIGHT, below=_MAX_WEIGHT)
 
 
 def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
@@ -71,7 +73,7 @@ def from_arrays(state: Any, encoder: Any = None) -> dict[str, Any]:
     if not (
         isinstance(scales, list)
         and scales
-        and all(type(scale) in (int, float) and 0 < scale < math.inf for scale in scales)
+        and all(type(scale) in (int, float) and 0 < scale < _MAX_WEIGHT for scale in scales)
     ):
         raise ValueError(f"inverse_temperature must be positive numbers. Got {scales!r} instead")
     named = description["names"]
@@ -86,17 +88,14 @@ def from_arrays(state: Any, encoder: Any = None) -> dict[str, Any]:
     k = len(names)
     n_columns = 1 if k == 2 and targets == "classes" else k
     n_dims = None if encoder is None else int(encoder._n_features_out)
-    coef_dense = checked_tensor(state, "coef_dense", np.float32, (n_dims, n_columns))
+    coef_dense = _weights(state, "coef_dense", np.float32, (n_dims, n_columns))
     if coef_dense.size and encoder is None:
         raise ValueError("it has weights for sentence vectors and no encoder")
     ngrams = _ngrams(state, description["sizes"])
     characters = _ngrams(state, description["character_sizes"], "characters.")
 
     def weights(name, n, dtype=np.float32):
-        return checked_tensor(state, name, dtype, (n, n_columns))
-
-    def intercepts(name):
-        return checked_tensor(state, name, np.float64, (n_columns,))
+        return _weights(state, name, dtype, (n, n_columns))
 
     learned = {
         "classes_": as_classes(names),
@@ -107,12 +106,12 @@ def from_arrays(state: Any, encoder: Any = None) -> dict[str, Any]:
         "coef_ngrams_": weights("coef_ngrams", len(ngrams)),
         "characters_": characters,
         "coef_characters_": weights("characters.coef", len(characters)),
-        "intercept_characters_": intercepts("characters.intercept"),
+        "intercept_characters_": _weights(state, "characters.intercept", np.float64, (n_columns,)),
         "character_share_": CharacterShare(*share.tolist()),
         "encoder_": encoder,
         "coef_dense_": coef_dense,
-        "intercept_": intercepts("intercept"),
-        "mean_vector_": checked_tensor(state, "mean_vector", np.float64, (n_dims,)),
+        "intercept_": _weights(state, "intercept", np.float64, (n_columns,)),
+        "mean_vector_": _weights(state, "mean_vector", np.float64, (n_dims,)),
         "training_fingerprints_": checked_tensor(state, "fingerprints", np.uint64, (None,)),
         "training_sketches_": checked_tensor(state, "sketches", np.uint32, (None, SKETCH)),
         "named_features_": (named, weights("named", len(named), np.float64)),
@@ -139,5 +138,5 @@ def _ngrams(state, sizes, part=""):
     ngram_sizes = as_ngram_sizes(sizes)
     if ngram_sizes is None:
         raise ValueError(f"sizes must be two integers. Got {sizes!r} instead")
-    idf = checked_tensor(state, f"{part}idf", np.float32, (hashes.size,))
+    idf = _weights(state, f"{part}idf", np.float32, (hashes.size,))
     return NGrams(ngram_sizes, hashes, idf, characters=bool(part))
