@@ -115,3 +115,14 @@ def test_the_kl_agrees_with_simulation(rng):
     ratio = log_Q - log_P
     error = 4 * ratio.std() / np.sqrt(ratio.size)
     assert_allclose(p.kl_gaussians(mu_Q, var_Q, mu_P, var_P), ratio.mean(), atol=error)
+
+
+def test_lambda_and_the_coefficients_of_a_sentence():
+    assert p.l2_lam([2, 5, 0], alpha=0.5, var_P=4.0).tolist() == [1.0, 2.5, np.inf]
+    assert p.l2_lam([2, 1, 0], lam=3.0, lam_mode="per-token").tolist() == [6.0, 3.0, np.inf]
+    assert p.l2_lam([2, 0]).tolist() == [1.0, 1.0] and p.l2_lam([1], alpha=1.0).tolist() == [1.0]
+    for lam, c_A, c_B in ((np.inf, 0.5, 0.0), (4.0, 1 / 2.75, 1 / 11)):
+        known, unknown = np.transpose(p.l2_coefficients([True, False], 2.0, 3.0, lam=lam))
+        assert_allclose(known, [c_A, c_B, c_B])
+        assert_allclose(unknown, [0.0, 0.0, np.nan])
+    assert p.idf([0, 1], 0).tolist() == [1.0, 1.0]

@@ -130,3 +130,34 @@ def test_a_bound_below_the_mean_of_its_losses_is_explained():
     with pytest.warns(UserWarning, match=r"is below the mean 0.2857 .* differing_means"):
         assert betting(losses, 0.05) < losses.mean()
     assert means.differing_means(losses, 0.05) > losses.mean()
+
+
+def test_bets_use_the_variance_of_the_losses_before_each(rng):
+    losses = rng.random(6)
+    by_hand = [0.25]
+    for t in range(1, 6):
+        means_so_far = [(0.5 + losses[: i + 1].sum()) / (i + 2) for i in range(t)]
+        by_hand.append((0.25 + ((losses[:t] - means_so_far) ** 2).sum()) / (t + 1))
+    assert_allclose(means._variances_before(losses), by_hand)
+
+
+def test_the_bound_of_a_ratio_is_the_edge_of_what_its_wealth_allows(rng):
+    whole = rng.integers(1, 4, 60)
+    part = rng.binomial(whole, 0.8)
+    low = means.ratio_at_least(part, whole, 3.0, 0.1)
+
+    def largest_wealth(r):
+        wealth, largest, pairs = 0.0, 0.0, [(0.5, 1.0)]
+        for i, pair in enumerate(zip(part, whole)):
+            past = np.array(pairs)
+            ratio = past[:, 0].sum() / past[:, 1].sum()
+            # of the pair that came before all others the square of 1/2 is counted
+            squares = 0.25 + ((past[1:, 0] - ratio * past[1:, 1]) ** 2).sum()
+            size = np.sqrt(2 * np.log(10) / (max(squares, 0.05) / (i + 1) * 60))
+            wealth += np.log1p(min(size, means._CAP / (r * 3)) * (pair[0] - r * pair[1]))
+            largest = max(largest, wealth)
+            pairs.append(pair)
+        return largest
+
+    assert 0.5 < low < part.sum() / whole.sum()
+    assert largest_wealth(low - 1e-4) > np.log(10) > largest_wealth(low + 1e-4)
