@@ -25,7 +25,8 @@ def test_golden_risks_and_gradients(golden):
     counts, p_noise = sparse.csr_matrix(np.array(rows, dtype=float)), p_noise / p_noise.sum()
     for row in case["rows"]:
         s = row["sentence"]
-        weights = risks.paper_weights(case["k"]) if row["weighting"] == "paper" else (0.5, 0.5)
+        n, is_weighted = case["k"] + 1, row["weighting"] == "paper"  # a word is true with 1/n
+        weights = (1 / n, 1 - 1 / n) if is_weighted else (0.5, 0.5)
         tables, options = (counts[s], A_hat, p_noise), {"bias": row["bias"], "weights": weights}
         posterior = case["mu"][s], np.exp(case["rho"][s])
         risk = risks.gibbs_risk(*posterior, *tables, **options, gradients=True)

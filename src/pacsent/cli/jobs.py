@@ -9,7 +9,8 @@ import click
 
 from pacsent.cli import params
 from pacsent.cli.inputs import say, warn_of_fitted
-from pacsent.cli.printing import counted, echo_json
+from pacsent.cli.printing import echo_json
+from pacsent.maths.rounding import format_count
 
 
 def job_options(command):
@@ -75,11 +76,11 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
             about["comparison"] = comparison._asdict()
         echo_json({**about, **totals, "failed": manifest.failed})
     coverage = totals["coverage"]
-    files = f" of {counted(totals['files'], 'file')}" if manifest.path else ""
+    files = f" of {format_count(totals['files'], 'file')}" if manifest.path else ""
     known = "" if coverage is None else f", {100 * coverage:.1f}% of words known"
     empty = f"{totals['empty']:,} " + ("empty" if coverage is None else "without a known word")
     see = f"; see {manifest.path}" if manifest.path else ""
-    say(quiet)(f"{counted(totals['rows'], 'row')}{files}{known}, {empty}{see}")
+    say(quiet)(f"{format_count(totals['rows'], 'row')}{files}{known}, {empty}{see}")
     if coverage is not None and coverage < 0.5:
         why = "The text is likely in another language or of another kind than the vocabulary."
         click.echo(f"Warning: Only {100 * coverage:.0f}% of the words are known. {why}", err=True)
@@ -183,7 +184,7 @@ def _run_one(job, path, output, options: dict, cells):
         if comparison.differs:
             click.echo(f"Warning: {comparison.message}", err=True)
         elif not rule.no_answers:
-            part = f"{rule.check.n_answered:,} of these {counted(rule.check.n_rows, 'text')}"
+            part = f"{rule.check.n_answered:,} of these {format_count(rule.check.n_rows, 'text')}"
             say(quiet)(f"{rule.statement} It answers {part}. {comparison.message}")
     manifest = Manifest(output, {})
     manifest.path = None

@@ -10,7 +10,8 @@ import click
 
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
-from pacsent.cli.printing import counted, show
+from pacsent.cli.printing import show
+from pacsent.maths.rounding import format_count
 from pacsent.optional import import_optional
 
 
@@ -70,7 +71,7 @@ def label(texts, labels, output, annotators, host, port, no_browser, as_json, qu
                 "stream": [streams[row] if row in answers else None for row in range(len(rows))],
             }
             write([results], path, overwrite=True)
-            lines = [f"{path}: {counted(len(answers), 'label')}."]
+            lines = [f"{path}: {format_count(len(answers), 'label')}."]
             if certificate is None:
                 reason = f"it needs {SIZES[0]} labels of texts that teach, of two classes."
                 return [*lines, f"No classifier yet: {reason}"]

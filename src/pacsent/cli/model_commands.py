@@ -8,7 +8,8 @@ import click
 
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
-from pacsent.cli.printing import counted, echo_json, show
+from pacsent.cli.printing import echo_json, show
+from pacsent.maths.rounding import format_count
 from pacsent.optional import import_optional
 
 
@@ -58,7 +59,7 @@ def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
     words = student.word_vectors
     if note := words.training.get("normalize"):
         click.echo(note, err=True)
-    n_words = counted(words.n_words, "word")
+    n_words = format_count(words.n_words, "word")
     click.echo(f"wrote  {output}: {n_words}, {words.n_dims} dimensions", err=True)
     certificate = FidelityCertificate.from_json(student.certificate_)
     show({"model": output, "certificate": certificate.to_dict()}, str(certificate), as_json)

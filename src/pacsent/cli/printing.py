@@ -57,8 +57,3 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int):
         return value
     return str(value)  # a path
-
-
-def counted(n: int, unit: str) -> str:
-    """A number with its unit."""
-    return f"{n:,} {unit}" + ("" if n == 1 else "s")

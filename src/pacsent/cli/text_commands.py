@@ -9,7 +9,8 @@ import click
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.jobs import job_options, run_job
-from pacsent.cli.printing import counted, echo_json, show_lines
+from pacsent.cli.printing import echo_json, show_lines
+from pacsent.maths.rounding import format_count
 
 
 def _compare_options(command):
@@ -92,7 +93,7 @@ def index(model, texts, output, method, overwrite, as_json, lexical, chunk, colu
     else:
         made.add(inputs.read_texts(texts, options, progress=True))
     save(made, output, overwrite=overwrite)
-    click.echo(f"wrote  {output}: {counted(len(made), 'text')}", err=True)
+    click.echo(f"wrote  {output}: {format_count(len(made), 'text')}", err=True)
     if as_json:
         echo_json({"index": output, "texts": len(made)})
 
@@ -242,6 +243,6 @@ def map_(model, texts, output, method, k, overwrite, as_json, **options):
         encoder.set_params(on_empty="ignore")
     n_groups = 0 if k is None and len(rows) < 30 else k
     write_html(make_map(encoder, rows, labels, n_groups=n_groups), output)
-    inputs.say(options["quiet"])(f"wrote  {output}: {counted(len(rows), 'text')}")
+    inputs.say(options["quiet"])(f"wrote  {output}: {format_count(len(rows), 'text')}")
     if as_json:
         echo_json({"texts": len(rows), "page": output})

@@ -10,7 +10,8 @@ import click
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.estimator_options import EstimatorCommand
-from pacsent.cli.printing import counted, echo_json, show, show_lines
+from pacsent.cli.printing import echo_json, show, show_lines
+from pacsent.maths.rounding import format_count
 
 
 @cli.group()
@@ -193,7 +194,7 @@ def fit(method, words, texts, output, overwrite, as_json, **options):
     counts = {"n_sentences": n, "n_empty": n_empty, "coverage": encoder.coverage_}
     show(
         {"method": method, "words": str(words), "output": str(output), **counts},
-        f"wrote  {output}: {method}, {counted(n, 'sentence')}, "
+        f"wrote  {output}: {method}, {format_count(n, 'sentence')}, "
         f"{100 * encoder.coverage_:.1f}% of words known, {n_empty:,} without a known word",
         as_json,
     )
@@ -265,7 +266,7 @@ def evaluate(model, pairs, as_json, quiet):
     counts = {"n_pairs": len(known), "n_unknown": len(cells) - len(known)}
     show(
         {"model": model, "spearman": correlation, **counts},
-        f"Spearman {correlation:.3f} on {counted(len(known), 'pair')}; "
+        f"Spearman {correlation:.3f} on {format_count(len(known), 'pair')}; "
         f"{counts['n_unknown']:,} others have a word without a vector",
         as_json,
     )

@@ -36,11 +36,6 @@ class GibbsRisk(NamedTuple):
     grad_rho: Any = None  # (n_sentences,), rho = ln var_Q
 
 
-def paper_weights(n_negatives: int) -> tuple[float, float]:
-    """Weights of R+ and R- in the paper's task, where a word is true with chance 1/(k + 1)."""
-    return 1.0 / (n_negatives + 1), n_negatives / (n_negatives + 1)
-
-
 def gibbs_error(score: Numbers, sd: Numbers, y: int = 1) -> np.ndarray:
     """P(y x <= 0) for a score x ~ N(score, sd^2): the chance to be wrong about one word.
 

@@ -1,4 +1,4 @@
-"""Printing bounds: an upper bound is rounded up and a lower bound down, never to nearest."""
+"""Numbers as text: an upper bound is rounded up and a lower bound down, never to nearest."""
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -25,3 +25,8 @@ def percent(value: float, digits: int = 2) -> str:
     """A proportion in per cent, rounded up."""
     exact = Decimal(repr(float(value))) * 100
     return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_CEILING)}%"
+
+
+def format_count(n: int, noun: str, plural: str = "") -> str:
+    """A count with its noun: 1 text, 2 texts, 1 class, 2 classes."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
