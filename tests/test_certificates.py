@@ -79,10 +79,11 @@ class TestEveryKind:
         assert certificate.error_upper < 1.35 * certificate.held_out_risk
 
     def test_it_states_the_guarantee_and_its_origin(self, certificate, documents, language):
-        text = str(certificate)
+        text = certificate.details()
         assert f"Certificate {certificate.kind}: with 95% confidence" in text
         assert f"{certificate.n:,} " in text and "not about its mean" in text
         assert f"Assumption: {certificate.assumption}" in text
+        assert str(certificate).endswith(f"Valid if {certificate.assumption}")
         assert certificate.text_digest == language.words.vocabulary.digest(documents)
         assert len(certificate.vectors_digest) == 64 and certificate.pacsent_version
         assert certificate.encoder.startswith("AverageVectorizer(")

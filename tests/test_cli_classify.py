@@ -247,7 +247,7 @@ def test_predictions_say_why_every_row_abstains_and_what_is_reachable(tmp_path):
     chosen = invoke(*how, text="good nice\n")
     assert "With 95% confidence, at most" in chosen.stderr and "Warning" not in chosen.stderr
     assert chosen.stdout.splitlines()[1].endswith("\tno")
-    message = "50 calibration texts cannot guarantee an error of 0.05"
+    message = "on the 50 calibration texts, no threshold has an error rate of at most 0.05"
     result = invoke(*how, "--error", "0.05", text="good nice\n")
     assert message in result.stderr and result.stdout.splitlines()[1].endswith("\tyes")
     (tmp_path / "t.txt").write_text("good nice\n")

@@ -60,7 +60,7 @@ def test_copies_do_not_make_equal_classifiers_differ():
         counted_all.append(Comparison(300, *only, 0.05).p_value <= 0.05)
     assert sum(found) <= 9  # of 60 at 5%: more with probability below .3%
     assert sum(counted_all) > 15  # the simulation can tell
-    assert "240 further texts repeat these" in str(comparison)
+    assert "Duplicates: 240 not counted" in str(comparison)
     assert "not checked: the classifier does not record" in str(comparison)
 
 
@@ -75,7 +75,7 @@ def test_agreement_and_search_count_a_cluster_once_and_refuse_fitted_texts():
         certify_agreement(fitted, b, texts)
     others = sentences(np.random.default_rng(2), 30)
     left = certify_agreement(fitted, fitted, [*others, *copies(texts[:5], 2)], overlap="drop")
-    assert left.n == 30 and "5 texts that were fitted" in left.provenance
+    assert left.n == 30 and "omitted: 5 training texts" in left.provenance
     index = Index(lambda rows: np.ones((len(rows), 2)), lexical=True)
     index.add(others)
     certificate = index.certify(copies(others, 4), np.repeat(np.arange(30), 4).tolist(), k=3)

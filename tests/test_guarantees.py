@@ -269,9 +269,9 @@ def test_always_abstaining_says_what_is_reachable_and_how_many_labels_are_missin
     nothing = fitted.abstain(error=0.05)
     assert nothing.threshold > 1 and nothing.coverage == 0
     found = re.search(
-        r"120 calibration texts cannot guarantee an error of 0.05 with confidence 0.95, for which "
-        r"at least 59 answered texts without an error are needed. The smallest round error that "
-        r"they guarantee is (\S+), with (\d+) % of the texts answered",
+        r"on the 120 calibration texts, no threshold has an error rate of at most 0.05 with 95% "
+        r"confidence. The 59 most confident answers would have to be right, .* An error rate of "
+        r"(\S+) would be guaranteed, with (\d+)% of the texts answered",
         nothing.no_answers,
     )
     reached = [fitted.abstain(error=e) for e in ROUND_ERRORS]
@@ -313,7 +313,7 @@ def test_the_default_error_is_the_smallest_round_one_that_answers_half(fitted):
     found = fitted.abstain(error=None)
     assert found.error in ROUND_ERRORS and found.coverage >= 0.5
     assert found.n_choices == len(ROUND_ERRORS)
-    assert "corrected for this choice" in str(found)
+    assert "Corrected for a selection" in str(found)
     smaller = ROUND_ERRORS[ROUND_ERRORS.index(found.error) - 1]
     record = [(c, e) for _, c, e in record_of(fitted.calibration_) if c >= 0.5]
     tail = [stats.binom.cdf(round(c * e * 120), round(c * 120), smaller) for c, e in record]
@@ -325,7 +325,7 @@ def test_rules_of_answers_state_what_they_guarantee(fitted):
     rule = AnswerRule(fitted)
     assert rule.error == fitted.abstain(error=None).error
     assert rule.set_error == 0.05
-    assert "prediction sets miss the right class for at most 5%" in rule.statement
+    assert "omits its true class for at most 5%" in rule.statement
     answers = rule.of_log_proba(fitted.predict_log_proba(texts))
     expected = fitted.abstain(error=None).predict(texts)
     assert [one is None for one in expected] == answers.abstained.tolist()

@@ -94,7 +94,7 @@ def test_answers_of_a_known_curve():
     assert curve.labels_for(0.07)[1] == pytest.approx(1600, abs=1)
     assert curve.labels_for(0.02)[1] == np.inf
     assert curve.more_labels(0.07) == (
-        "About 1,200 more labels (1,200 to 1,200) for an error rate of 7.0%."
+        "An error rate of 7.0% needs about 1,200 more labels (1,200 to 1,200)."
     )
     assert "enough" in curve.more_labels(0.5)
     levels = f"levels off at about {0.02 + 2 / np.sqrt(20 * 400):.1%}"

@@ -21,9 +21,7 @@ def many_and_rare(n=60, n_rare=12):
 )
 def test_held_out_texts_of_classes_that_were_not_fitted_count_as_errors(model, tmp_path):
     X, y = many_and_rare()
-    with pytest.warns(
-        UserWarning, match="12 of 14 classes have fewer than two texts to fit"
-    ) as warned:
+    with pytest.warns(UserWarning, match=r"two training texts .* \(12 of 14\)") as warned:
         classifier = CertifiedClassifier(model, calibration_size=0.5, random_state=0).fit(X, y)
     assert warned[0].filename == __file__  # the line of the user, not one of ours
     certificate, calibration = classifier.certificate_, classifier.calibration_

@@ -111,7 +111,7 @@ def test_it_counts_empty_sentences_and_warns_once_or_stops_if_asked(vectorizer, 
         vectorizer.transform(tiny_corpus)
     assert len(caught) == 1
     vectorizer.set_params(on_empty="error")
-    with pytest.raises(ValueError, match=rf"sentences hold no known word {rows}"):
+    with pytest.raises(ValueError, match=rf"sentences without a known word {rows}"):
         vectorizer.transform(tiny_corpus)
 
 

@@ -162,7 +162,7 @@ def test_every_text_twice_does_not_break_the_bound(how):
         model = certify(both, y, seed, 0.4)
         found = model.certificate_
         assert found.n == 24 and found.n_duplicates == 24
-        assert "24 further texts repeat" in str(found)
+        assert "24 near-duplicates not counted" in str(found)
         assert model.calibration_.labels.size == 24
         broken += np.mean(model.predict(new) != expected) > found.error_upper
         # the negative control: rows drawn one by one, as if they were independent

@@ -99,7 +99,7 @@ def test_a_folder_of_model2vec_gives_its_vectors(kind, settings, tmp_path):
     model2vec.StaticModel(table, tokenizer, **settings).save_pretrained(tmp_path / "m")
     theirs = model2vec.StaticModel.from_pretrained(tmp_path / "m").encode(TEXTS)
     words = pacsent.load(tmp_path / "m")
-    with pytest.warns(UserWarning, match="no known word"):
+    with pytest.warns(UserWarning, match="without a known word"):
         ours = words.encode(TEXTS)
     if settings == {"max_length": None}:  # thousands of float32 numbers: theirs is the less exact
         ids = model2vec.StaticModel.from_pretrained(tmp_path / "m").tokenize(TEXTS[9:12])
@@ -142,7 +142,7 @@ def test_a_folder_of_sentence_transformers_gives_its_vectors(kind, unit, tmp_pat
     theirs = library.SentenceTransformer(str(tmp_path / "m"), device="cpu").encode(TEXTS)
     encoder = pacsent.encoders.as_encoder(tmp_path / "m")
     assert not isinstance(encoder, pacsent.encoders.ExternalEncoder)  # opened by pacsent itself
-    with pytest.warns(UserWarning, match="no known word"):
+    with pytest.warns(UserWarning, match="without a known word"):
         ours = encoder.encode(TEXTS)
     assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 

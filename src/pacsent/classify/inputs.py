@@ -138,8 +138,8 @@ def learnable_rows(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     counts = np.bincount(y, minlength=classes.size)
     if (counts < 2).any():
         _warn_caller(
-            f"{(counts < 2).sum():,} of {classes.size:,} classes have fewer than two texts to fit "
-            f"and are left out: {few(classes[counts < 2])}. They are never predicted. Add texts."
+            f"Classes with fewer than two training texts are never predicted: "
+            f"{few(classes[counts < 2])} ({(counts < 2).sum():,} of {classes.size:,}). Add texts."
         )
     return np.flatnonzero(counts[y] >= 2)
 

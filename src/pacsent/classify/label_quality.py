@@ -346,14 +346,14 @@ class LearningCurve:
                 f"{high:.1%})."
             )
         # two digits, as an estimate deserves
-        shown = ["many more"] * 3
+        shown = [f"more than {largest:,}"] * 3
         for at, value in enumerate((low, middle, high)):
             if value <= largest:
                 digits = max(0, math.floor(math.log10(max(value, 1.0))) - 1)
                 shown[at] = f"{int(round(value, -digits)):,}"
         return (
-            f"About {shown[1]} more labels ({shown[0]} to {shown[2]}) for an error rate of "
-            f"{error:.1%}."
+            f"An error rate of {error:.1%} needs about {shown[1]} more labels ({shown[0]} to "
+            f"{shown[2]})."
         )
 
     def __str__(self) -> str:

@@ -1,5 +1,6 @@
 """Commands about guarantees: certify, verify."""
 
+import re
 from pathlib import Path
 
 import click
@@ -22,6 +23,7 @@ _MAX_BYTES = 100_000_000  # of a certificate; a device may have no end
 @params.column("answer", "MODEL is an index: column with the number of the right text.")
 @params.option("-k", "MODEL is an index: hits among which the answer is.", params.POSITIVE, 10)
 @params.flag("--per-class", "Also bound every class, and the mean over classes.")
+@params.flag("--details", "Also print the provenance, and which corrections were made.")
 @params.delta
 @params.n_candidates
 @params.overlap
@@ -64,7 +66,7 @@ def certify(paths, output, as_json, overwrite, **options):
             names = ("delta", "per_class", "overlap", "n_candidates", "random_state")
             how = {name: options[name] for name in names}
             certificate = guarantees.certify(classifier, texts, labels, groups=groups, **how)
-    show_certificate(certificate, output, as_json)
+    show_certificate(certificate, output, as_json, options["details"])
 
 
 def _certify_predictions(data, options: dict):
@@ -155,8 +157,9 @@ def verify(context, certificate, texts, model, as_json, **options):
         raise click.UsageError("Give TEXTS and MODEL together, or neither.")
     if texts is None:
         checked, unchecked = loaded.verify()
-        unchecked += ", the calibration set" if checks else ""
-        unchecked = f"Not checked without TEXTS and MODEL: {unchecked}."
+        names = re.sub(r"\bn_", "number of ", unchecked).replace("_", " ")
+        names += ", the calibration set" if checks else ""
+        unchecked = f"Not checked without TEXTS and MODEL: {names}."
     elif of_rows:
         if model is not None:
             predictor = inputs.open_model(model)
@@ -173,4 +176,4 @@ def verify(context, certificate, texts, model, as_json, **options):
         checked = "the parts follow from the text and the model, and the bound from the parts"
         unchecked = "Everything was checked."
     data = {"verified": True, "checked": checked, "unchecked": unchecked, "checks": checks}
-    show(data, f"Verified: {checked}. {unchecked}\n{loaded}", as_json)
+    show(data, f"Verified: {checked}. {unchecked}\n{loaded.details()}", as_json)

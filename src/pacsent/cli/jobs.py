@@ -184,8 +184,8 @@ def _run_one(job, path, output, options: dict, cells):
         if comparison.differs:
             click.echo(f"Warning: {comparison.message}", err=True)
         elif not rule.no_answers:
-            part = f"{rule.check.n_answered:,} of these {format_count(rule.check.n_rows, 'text')}"
-            say(quiet)(f"{rule.statement} It answers {part}. {comparison.message}")
+            part = f"{rule.check.n_answered:,} of {format_count(rule.check.n_rows, 'text')}"
+            say(quiet)(f"{rule.statement} Answered: {part}. {comparison.message}")
     manifest = Manifest(output, {})
     manifest.path = None
     manifest.files[table.name] = record

@@ -30,11 +30,12 @@ def show_lines(data: Any, lines: Iterable[Sequence[Any]], as_json: bool) -> None
         click.echo("\t".join(str(value).translate(escapes) for value in values))
 
 
-def show_certificate(certificate: Any, output: str | None, as_json: bool) -> None:
+def show_certificate(certificate: Any, output: str | None, as_json: bool, details=False) -> None:
     """Print a certificate, and write it to the file as JSON if one is named."""
     if output:
         write_text(output, certificate.to_json() + "\n")
-    click.echo(certificate.to_json() if as_json else str(certificate))
+    in_words = certificate.details() if details else str(certificate)
+    click.echo(certificate.to_json() if as_json else in_words)
 
 
 def write_text(path: str, text: str) -> None:

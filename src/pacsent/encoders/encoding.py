@@ -12,6 +12,7 @@ from sklearn.base import TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from pacsent.maths.arrays import unit_rows
+from pacsent.maths.rounding import format_count
 from pacsent.text.encoded import Encoded
 from pacsent.threads import in_order, n_threads
 from pacsent.words.text_encoding import warn_low_coverage
@@ -86,7 +87,7 @@ class EncodingReport:
         """Warn of empty sentences and of few known words unless they are ignored; or raise."""
         if self.n_empty and on_empty == "warn":
             warnings.warn(
-                f"{self._message(vocabulary)}: mean 0, variance nan. Drop them.",
+                f"{self._message(vocabulary)}: the mean is 0 and the variance nan.",
                 EmptySentenceWarning,
                 stacklevel=stacklevel,
             )
@@ -98,15 +99,15 @@ class EncodingReport:
         """Raise ValueError if there are empty sentences and on_empty="error"."""
         if self.n_empty and on_empty == "error":
             message = self._message(vocabulary)
-            raise ValueError(f"{message}. Drop them, or pass on_empty='warn' to get mean 0.")
+            raise ValueError(f"{message}. Omit such rows, or pass on_empty='warn' to get mean 0.")
 
     def _message(self, vocabulary):
         rows = ", ".join(map(str, self.first_empty))
         rows += ", ..." if self.n_empty > len(self.first_empty) else ""
         paper = "; normalize='paper' reads letters a-z and digits only"
         return (
-            f"{self.n_empty:,} of {self.n_sentences:,} sentences hold no known word (row {rows}, "
-            f"counted from 0), so they have no posterior{paper * (vocabulary.normalize == 'paper')}"
+            f"{self.n_empty:,} of {format_count(self.n_sentences, 'sentence')} without a known "
+            f"word (row {rows}, counted from 0){paper * (vocabulary.normalize == 'paper')}"
         )
 
 

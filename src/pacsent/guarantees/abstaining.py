@@ -17,6 +17,7 @@ from pacsent.guarantees.delta import confidence, divide_delta
 from pacsent.guarantees.drift_monitor import TextCheck
 from pacsent.maths.binomial import chance_to_pass, n_needed, passes, rank_for_sets
 from pacsent.maths.checks import check_probability
+from pacsent.maths.rounding import format_count
 
 _N_THRESHOLDS = 30  # more of them fail by chance, fewer lie too far apart
 # Quantiles of the posterior of an error rate over which the chance to pass is averaged.
@@ -149,7 +150,8 @@ class Abstaining:
     Attributes
     ----------
     error, delta : float
-        With confidence 1 - delta, at most this fraction of the answers to new texts is wrong.
+        With confidence 1 - delta, at most this fraction of the answers to new texts is wrong. If
+        the calibration texts permit no answers, this is true as well.
     threshold : float
         Smallest probability of the answer with which it answers; above 1 where it never does.
     coverage : float
@@ -194,16 +196,13 @@ class Abstaining:
         if self.no_answers:
             return self.no_answers
         text = (
-            f"With {confidence(self.delta)} confidence, at most {100 * self.error:g}% of its "
-            f"answers to texts of the same distribution are wrong; it answers "
-            f"{100 * self.coverage:.1f}% of the calibration texts (those with a probability of at "
-            f"least {self.threshold:.4f}). A calibration set that allows no answer counts as kept."
+            f"With {confidence(self.delta)} confidence, at most {100 * self.error:g}% of the "
+            f"answers to new texts from the same distribution are wrong. Answered are texts whose "
+            f"predicted class has a probability of at least {self.threshold:.4f}: "
+            f"{100 * self.coverage:.1f}% of the calibration texts."
         )
         if self.n_choices > 1:
-            text += (
-                f" It was chosen from {self.n_choices:,} errors and candidates; the guarantee is "
-                "corrected for this choice."
-            )
+            text += f" Corrected for a selection among {self.n_choices:,} error rates or models."
         return text
 
 
@@ -250,17 +249,17 @@ def abstain(
     no_answers = None
     if not coverage:
         no_answers = (
-            f"It abstains from every text: {sure.size:,} calibration texts cannot guarantee an "
-            f"error of {error:g} with confidence {1 - delta:g}, for which at least "
-            f"{n_needed(error, level):,} answered texts without an error are needed."
+            f"It abstains from every text: on the {format_count(sure.size, 'calibration text')}, "
+            f"no threshold has an error rate of at most {error:g} with {confidence(delta)} "
+            f"confidence. The {n_needed(error, level):,} most confident answers would have to "
+            "be right, or a few errors among more of them."
         )
         reachable = next((rule for e in larger if (rule := lowest(e, level))[0]), None)
         if reachable is not None:
             no_answers += (
-                f" The smallest round error that they guarantee is {reachable[1]:g}, with "
-                f"{100 * reachable[0]:.0f}% of the texts answered, if it was chosen before "
-                "looking at them; without an error given, one is chosen and the guarantee is "
-                "corrected for it."
+                f" An error rate of {reachable[1]:g} would be guaranteed, with "
+                f"{100 * reachable[0]:.0f}% of the texts answered, if it had been chosen before "
+                "calibration. With error=None one is selected, and the bound is corrected for this."
             )
     return Abstaining(
         classifier, error, delta, threshold, coverage, sure.size, n_choices, no_answers
@@ -323,8 +322,8 @@ class AnswerRule:
             return
         self.set_error = error
         self.statement += (
-            f" By itself with {confidence(rule.delta)} confidence: prediction sets miss the right "
-            f"class for at most {100 * error:g}% of texts."
+            f" Separately, with {confidence(rule.delta)} confidence, the prediction set of a new "
+            f"text omits its true class for at most {100 * error:g}% of texts."
         )
 
     def of_log_proba(self, log_proba: np.ndarray, texts: list[str] | None = None) -> Answered:

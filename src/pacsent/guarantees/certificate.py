@@ -72,8 +72,8 @@ class Verified(NamedTuple):
 class Certificate(ABC):
     """A guarantee that holds with probability 1 - delta, with all that is needed to recompute it.
 
-    `print` shows it in words, and a notebook with a picture; `verify` recomputes the bound;
-    `to_json` and `from_json` keep it.
+    `print` shows the guarantee and when it is valid, `details` all that it rests on, and a notebook
+    a figure; `verify` recomputes the bound; `to_json` and `from_json` keep it.
 
     Attributes
     ----------
@@ -244,17 +244,19 @@ class Certificate(ABC):
     def summary(self) -> str:
         """The guarantee itself, in one or two sentences."""
 
-    def details(self) -> list[tuple[str, str]]:
-        """Further statements, and what was measured: (title, text)."""
+    def statements(self) -> list[tuple[str, str]]:
+        """Further bounds: (title, text)."""
+        return []
+
+    def measurements(self) -> list[tuple[str, str]]:
+        """What was measured: (title, text)."""
         return []
 
     def rows(self) -> list[tuple[str, str]]:
         """What the guarantee rests on: (title, text)."""
-        rows = self.details()
-        if repeated := self.repeated():
-            rows.append(("Duplicates", repeated))
+        repeated = [("Duplicates", self.repeated())] if self.repeated() else []
         return [
-            *rows,
+            *(self.statements() + self.measurements() + repeated),
             ("Assumption", self.assumption),
             ("Provenance", self.origin()),
             ("Corrections", self.corrected_for()),
@@ -262,9 +264,7 @@ class Certificate(ABC):
 
     def repeated(self) -> str:
         """Which examples repeat others; empty where none does."""
-        if not self.n_duplicates:
-            return ""
-        return f"{self.n_duplicates:,} {self.unit} repeat earlier ones; copies count once."
+        return f"{self.n_duplicates:,} not counted." if self.n_duplicates else ""
 
     def origin(self) -> str:
         """Where the examples come from."""
@@ -273,14 +273,26 @@ class Certificate(ABC):
     def corrected_for(self) -> str:
         """The choices that a union bound covers, in words."""
         if self.n_candidates == 1:
-            return (
-                "none. If this is the best of J methods, settings or seeds, certify it with J "
-                "candidates, which divides delta by J."
-            )
+            return "none. If this is the best of J models or settings, pass n_candidates=J."
         chosen = ", ".join(f"{n} {name}" for name, n in self.corrections.items())
         return f"a union bound over {self.n_candidates:,} alternatives ({chosen})."
 
     def __str__(self) -> str:
+        rows = self.statements()
+        if repeated := self.repeated():
+            rows.append(("Duplicates", repeated))
+        is_usual = (
+            self.provenance.startswith(("checked", "held out")) and ";" not in self.provenance
+        )
+        if not is_usual:
+            rows.append(("Provenance", f"{self.provenance}."))
+        if self.n_candidates > 1:
+            rows.append(("Corrections", self.corrected_for()))
+        lines = [f"{title}: {text}" for title, text in rows]
+        return "\n".join([self.summary(), *lines, f"Valid if {self.assumption}"])
+
+    def details(self) -> str:
+        """The summary and everything that the guarantee rests on, one line each."""
         return "\n".join([self.summary(), *(f"{title}: {text}" for title, text in self.rows())])
 
     def _repr_html_(self) -> str:

@@ -107,10 +107,9 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
 
     kind: ClassVar[str] = "continuation"
     assumption: ClassVar[str] = (
-        "documents are drawn independently from one distribution; copies count once, and "
-        "near-duplicates are not searched for. Nothing is assumed about the words inside a "
-        "document. The word vectors, the noise distribution, and everything that "
-        "was fitted or chosen do not depend on the certified documents."
+        "these documents and new documents are drawn independently from one distribution (words "
+        "within a document need not be), contain no near-duplicates, and were not used to train "
+        "the word vectors or to select anything."
     )
     scope: ClassVar[str] = (
         "documents with at least two known words; one loss per document, in which words of the "

@@ -39,8 +39,8 @@ class AgreementCertificate(CountCertificate):
 
     kind: ClassVar[str] = "agreement"
     assumption: ClassVar[str] = (
-        "the texts and the new texts are drawn independently from one distribution, and neither "
-        "classifier was fitted or chosen on these texts."
+        "these texts and new texts are drawn independently from one distribution, and neither "
+        "classifier was fitted or selected on these texts."
     )
 
     needs_texts: ClassVar[tuple[str, ...]] = (*CountCertificate.needs_texts, "random_state")
@@ -137,8 +137,8 @@ class SearchCertificate(CountCertificate):
     kind: ClassVar[str] = "search"
     unit: ClassVar[str] = "queries"
     assumption: ClassVar[str] = (
-        "the queries and the new ones are drawn independently from one distribution, each with its "
-        "right texts, and neither the index, its encoder nor the number of hits was chosen by them."
+        "these queries and new queries are drawn independently from one distribution, and neither "
+        "the index, its encoder nor the number of hits was selected on them."
     )
     needs_texts = (*CountCertificate.needs_texts, "n_hits", "n_texts", "random_state")
 
@@ -154,7 +154,7 @@ class SearchCertificate(CountCertificate):
             f"{self.n:,} queries found it: {100 * (1 - self.n_errors / self.n):.2f}%)."
         )
 
-    def details(self) -> list[tuple[str, str]]:
+    def measurements(self) -> list[tuple[str, str]]:
         return [
             ("Index", f"{self.n_texts:,} texts."),
             ("Bound", f"misses at most {rounded_up(self.error_upper)} (Clopper-Pearson)."),
@@ -176,16 +176,14 @@ class AnytimeCertificate(CountCertificate):
 
     kind: ClassVar[str] = "anytime error"
     assumption: ClassVar[str] = (
-        "the judging texts and the new ones are drawn independently from one distribution, in an "
-        "order that was fixed before their labels; no label of a judging text was learned from or "
-        "changed what was learned; sizes at which models are fitted, and numbers of texts at which "
-        "they are judged, were fixed beforehand."
+        "the evaluation texts and new texts are drawn independently from one distribution, and the "
+        "labels of evaluation texts influenced neither training nor when models are evaluated."
     )
     needs_texts: ClassVar[tuple[str, ...]] = (*CountCertificate.needs_texts, "n_taught", "digests")
 
     n_taught: int = 0
     digests: dict = field(default_factory=dict)
-    provenance: str = "judging texts were drawn at random and not learned from"
+    provenance: str = "held out: evaluation texts were drawn at random and not trained on"
 
     def summary(self) -> str:
         return (
@@ -193,7 +191,7 @@ class AnytimeCertificate(CountCertificate):
             f"at most {rounded_up(self.error_upper)}."
         )
 
-    def details(self) -> list[tuple[str, str]]:
+    def measurements(self) -> list[tuple[str, str]]:
         measured = f"{self.n:,} texts drawn at random, {self.n_errors:,} wrong."
         taught = f"fitted on {self.n_taught:,} other labels."
         return [("Measured on", measured), ("Classifier", taught)]
@@ -312,7 +310,7 @@ class Comparison:
             )
         text = f"With {confidence(self.delta)} confidence, {verdict}"
         if self.n_duplicates:
-            text += f"\n{self.n_duplicates:,} further texts repeat these and were not counted."
+            text += f"\nDuplicates: {self.n_duplicates:,} not counted."
         return f"{text}\nNote: {self.note}." if self.note else text
 
 

@@ -39,8 +39,8 @@ class FidelityCertificate(MeanCertificate):
 
     kind: ClassVar[str] = "fidelity"
     assumption: ClassVar[str] = (
-        "the held-out texts and the new texts are drawn independently from one distribution, and "
-        "the student was neither distilled nor chosen on the held-out texts."
+        "the held-out texts and new texts are drawn independently from one distribution, and the "
+        "student was neither distilled nor selected on the held-out texts."
     )
     needs_texts: ClassVar[tuple[str, ...]] = ("losses", "teacher", "n_duplicates", "provenance")
 
@@ -65,7 +65,7 @@ class FidelityCertificate(MeanCertificate):
             f"average cosine to the teacher is at least {rounded_down(self.cosine_lower)}."
         )
 
-    def details(self) -> list[tuple[str, str]]:
+    def measurements(self) -> list[tuple[str, str]]:
         observed = f"average cosine {self.mean_cosine:.4f} on {self.n:,} held-out texts."
         return [("Teacher", f"{self.teacher}."), ("Observed", observed)]
 

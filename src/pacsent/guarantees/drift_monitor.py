@@ -17,6 +17,7 @@ from pacsent.classify.inputs import positions
 from pacsent.guarantees.independence import as_seed, dependent_clusters, one_row_per_cluster
 from pacsent.guarantees.samples import n_samples, recorded, row_fingerprints, select_rows
 from pacsent.maths.checks import check_probability
+from pacsent.maths.rounding import format_count
 from pacsent.text.near_duplicates import KnownTexts, sketches
 from pacsent.text.ngrams import word_hashes
 from pacsent.text.texts import as_texts
@@ -320,7 +321,8 @@ class TextCheck:
         n = watcher.n_seen - watcher.n_repeated
         if watcher.alarm:
             names = ", ".join(change.name for change in watcher.changes)
-            return TextComparison(True, f"These texts differ ({names}): no guarantee.", n)
+            message = f"These texts differ from the calibration texts in {names}: no guarantee."
+            return TextComparison(True, message, n)
         # The rank of the t-th shifted text among N calibration texts and those before it is uniform
         # above shift N / (N + t). The best bet must gain what an alarm on one quantity needs.
         n_calibration = len(self.classifier.calibration_.labels)
@@ -332,11 +334,11 @@ class TextCheck:
         n_quantities = 1 + self.classifier.classes_.size + (3 if are_texts else 0)
         noticed = _SHIFTS[best >= np.log(n_quantities * len(gains) / _ALPHA)]
         if not noticed.size:
-            texts_are = "text is" if n == 1 else "texts are"
-            message = f"Not checked: {n:,} {texts_are} too few to compare with the calibration set."
+            compared = format_count(n, "text is", "texts are")
+            message = f"Not checked: {compared} too few to compare with the calibration set."
             return TextComparison(None, message, n)
         message = (
-            f"Checked: no difference found in {n:,} texts (a shift of a quantity by "
-            f"{100 * noticed[0]:.0f} percentiles of the calibration set would probably be found)."
+            f"Compared with the calibration set: {format_count(n, 'text')}, no drift detected "
+            f"(shifts of {100 * noticed[0]:.0f} percentiles or more would probably be detected)."
         )
         return TextComparison(False, message, n)

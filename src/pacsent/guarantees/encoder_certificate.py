@@ -168,13 +168,18 @@ class EncoderCertificate(Certificate):
         except (TypeError, ValueError) as error:
             raise ValueError(f"options must be those of certify. {error}") from None
 
-    def details(self) -> list[tuple[str, str]]:
+    def statements(self) -> list[tuple[str, str]]:
+        if not self.is_vacuous:
+            return []
+        return [("No guarantee", f"the bound is no better than guessing: {self.why()}")]
+
+    def measurements(self) -> list[tuple[str, str]]:
         text = f"{self.n:,} {self.unit}; empirical risk {self.empirical_risk:.4f}{self.parts()}."
         if self.n_left_out:
-            text += f" {self.n_left_out:,} documents of fewer than two known words are left out."
+            text += f" Omitted, with fewer than two known words: {self.n_left_out:,}."
         if self.n_overlapping:
-            text += f" {self.n_overlapping:,} documents of the training text are left out."
-        text += f" verify(texts, encoder) repeats the measurement (seed {self.random_state})."
+            text += f" Omitted, as in the training text: {self.n_overlapping:,}."
+        text += f" The seed is {self.random_state}."
         rows = [("Scope", self.scope), ("Measured on", text)]
         if self.held_out_risk is not None:
             side = "below" if self.held_out_risk <= self.error_upper else "ABOVE"
@@ -183,21 +188,11 @@ class EncoderCertificate(Certificate):
                 f"{self.held_out_risk:.4f}, {side} the bound."
             )
             rows.append(("Held out", text))
-        if self.is_vacuous:
-            rows.insert(0, ("No guarantee", f"the bound is no better than guessing: {self.why()}"))
         return rows
 
     def parts(self) -> str:
         """Further numbers of the kind, after the empirical risk."""
         return ""
-
-    def repeated(self) -> str:
-        if not self.n_duplicates:
-            return ""
-        return (
-            f"{self.n_duplicates:,} documents repeat the known words of an earlier one; copies "
-            "count once."
-        )
 
     def why(self) -> str:
         """Which part makes the bound as large as it is."""

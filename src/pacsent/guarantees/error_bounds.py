@@ -13,6 +13,7 @@ from pacsent.guarantees import independence, samples
 from pacsent.guarantees.error_certificate import ErrorCertificate, error_certificate
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate, count_matches
 from pacsent.maths.checks import check_count
+from pacsent.maths.rounding import format_count
 from pacsent.text.texts import as_texts
 
 
@@ -163,9 +164,9 @@ def unseen_rows(classifier: Any, X: Any, overlap: str = "refuse") -> tuple[np.nd
         )
     if rows.size == n:
         return rows, "checked, none was fitted, and none is a near-duplicate of a text that was"
-    omitted = {"texts": int(exact.sum()), "near-duplicates of texts": int(near.sum())}
-    left_out = [f"{count:,} {what} that were fitted" for what, count in omitted.items() if count]
-    return rows, f"{' and '.join(left_out)} are left out; the guarantee is about others"
+    omitted = {"training text": int(exact.sum()), "near-duplicate": int(near.sum())}
+    counts = [format_count(count, noun) for noun, count in omitted.items() if count]
+    return rows, f"omitted: {' and '.join(counts)}; the guarantee is about other texts"
 
 
 def certify_predictions(

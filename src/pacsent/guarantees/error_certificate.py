@@ -21,7 +21,7 @@ from pacsent.guarantees.delta import divide_delta
 from pacsent.maths.binomial import batch_limit, upper_limit
 from pacsent.maths.checks import check_count, check_probability, is_count
 from pacsent.maths.means import betting
-from pacsent.maths.rounding import rounded_down, rounded_up
+from pacsent.maths.rounding import format_count, rounded_down, rounded_up
 
 SCOPES = ("texts", "groups", "same groups")
 _MAX_BATCH_SIZE = 10**9  # of more texts the bound is that for new ones, to nine digits
@@ -144,7 +144,7 @@ class HeldOutCertificate(Certificate):
     def origin(self) -> str:
         seed = "" if self.random_state is None else f" The seed is {self.random_state}."
         if self.calibration_size is not None:
-            seed = f" A share of {self.calibration_size:g} was held out.{seed}"
+            seed = f" A fraction of {self.calibration_size:g} was held out.{seed}"
         return (
             f"{self.provenance}.{seed} Not checked: whether new texts come from the same "
             "distribution (DriftMonitor does)."
@@ -191,9 +191,8 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
 
     kind: ClassVar[str] = "error"
     assumption: ClassVar[str] = (
-        "these texts (different ones, or whole groups) and the new ones are drawn independently "
-        "from one distribution, and the predictions come from something that was neither fitted "
-        "nor chosen on these texts, except for the choices listed under corrections."
+        "these texts and new texts are drawn independently from one distribution, and the model "
+        "was neither fitted nor selected on these texts (corrections cover a selection)."
     )
     needs_texts = (*HeldOutCertificate.needs_texts, "guess_counts", "batch_size")
 
@@ -301,13 +300,10 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     def repeated(self) -> str:
         if not self.n_duplicates or self.scope == "groups":
             return ""
-        return (
-            f"{self.n_duplicates:,} further texts repeat one of the {self.n:,}, almost or exactly; "
-            "of those that repeat each other, one is counted. The bound is for distinct new texts, "
-            "not for traffic in which some repeat often."
-        )
+        copies = format_count(self.n_duplicates, "near-duplicate")
+        return f"{copies} not counted: the bound is for distinct new texts."
 
-    def details(self) -> list[tuple[str, str]]:
+    def statements(self) -> list[tuple[str, str]]:
         classes, answers = [], []
         for name, (n, n_wrong) in self.class_counts.items():
             bound = f"at most {rounded_up(self.class_error_upper[name])} ({n_wrong:,} of {n:,})"

@@ -55,9 +55,8 @@ class MultilabelCertificate(HeldOutCertificate):
 
     kind: ClassVar[str] = "multilabel"
     assumption: ClassVar[str] = (
-        "these texts and new texts are drawn independently from one distribution, and the "
-        "predictions come from a rule that was neither fitted nor chosen on these texts, except "
-        "for the choices listed under corrections."
+        "these texts and new texts are drawn independently from one distribution, and the model "
+        "was neither fitted nor selected on these texts (corrections cover a selection)."
     )
 
     label_counts: dict
@@ -143,7 +142,7 @@ class MultilabelCertificate(HeldOutCertificate):
             f"{rounded_down(self.macro_f1_lower)}, all together."
         )
 
-    def details(self) -> list[tuple[str, str]]:
+    def measurements(self) -> list[tuple[str, str]]:
         right, false, missed = np.array(list(self.label_counts.values())).T
         f1 = 2 * right / np.maximum(2 * right + false + missed, 1)  # 0 for one that occurs nowhere
         n_right, n_union = np.array(self.matches).sum(axis=0)

@@ -58,9 +58,9 @@ class DocumentCertificate(WordRiskCertificate):
     kind: ClassVar[str] = "B"
     options_class: ClassVar[type[CertifyOptions]] = DocumentOptions
     assumption: ClassVar[str] = (
-        "documents are drawn independently from one distribution; near-duplicates are not searched "
-        "for; nothing is assumed within a document. Word vectors, prior and noise distribution do "
-        "not depend on them."
+        "these documents and new documents are drawn independently from one distribution (words "
+        "within a document need not be), contain no near-duplicates, and were not used to train "
+        "the word vectors or to select the prior and the noise distribution."
     )
     needs_texts: ClassVar[tuple[str, ...]] = (
         *WordRiskCertificate.needs_texts,

@@ -47,9 +47,8 @@ class SquaredCertificate(GibbsCertificate):
     options_class: ClassVar[type[CertifyOptions]] = GibbsOptions
     unit: ClassVar[str] = "words"
     assumption: ClassVar[str] = (
-        "given its document, every token is drawn independently of all others from the document's "
-        "own distribution, which may be anything; real text is not like that. Word vectors do not "
-        "depend on the text."
+        "the words of a document are independent draws from the document's own distribution, which "
+        "is false for real text, and the text was not used to train the word vectors."
     )
     unbounded: ClassVar[tuple[str, ...]] = ("error_upper", "empirical_risk")
     needs_texts: ClassVar[tuple[str, ...]] = (

@@ -47,10 +47,9 @@ class WordCertificate(WordRiskCertificate):
     options_class: ClassVar[type[CertifyOptions]] = GibbsOptions
     unit: ClassVar[str] = "words"
     assumption: ClassVar[str] = (
-        "given its document, every token is drawn independently of all others from the document's "
-        "own distribution, which may be anything. Real text is not like that: words come in bursts "
-        "and topics drift, and on real documents the words that follow violate this bound. Word "
-        "vectors and noise do not depend on the text."
+        "the words of a document are independent draws from the document's own distribution, which "
+        "is false for real text (the words that follow in real documents violate this bound), and "
+        "the text was not used to train the word vectors or to select the noise distribution."
     )
     needs_texts: ClassVar[tuple[str, ...]] = (*WordRiskCertificate.needs_texts, "n_documents")
 

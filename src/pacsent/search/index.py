@@ -393,7 +393,7 @@ class Index:
     def _guaranteed_hits(self, queries, snapshot, guarantee, delta) -> list[Hits]:
         if self.calibration_ is None:
             raise ValueError(
-                "guarantee must be left out before certify, and after a text has changed. Call "
+                "guarantee needs an index that was certified since its texts last changed. Call "
                 "index.certify(queries, answers) first."
             )
         rule = ThresholdRule.of(self.calibration_, guarantee, delta)

@@ -129,7 +129,7 @@ def check_where(where: Any, columns: Iterable[str]) -> dict[str, Any]:
     for name, wanted in where.items():
         if name not in columns:
             listed = ", ".join(map(str, columns)) or "no column"
-            raise ValueError(f"where must name columns of the metadata ({listed}). Got {name!r}.")
+            raise ValueError(f"where: the metadata has no column {name!r}, only {listed}.")
         if isinstance(wanted, Mapping):
             if not wanted or not set(wanted) <= set(_COMPARISONS):
                 raise ValueError(

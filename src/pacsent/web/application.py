@@ -44,7 +44,7 @@ class ModelRegistry:
     def get(self, name: str) -> ServedModel:
         if name not in self.models:
             names = ", ".join(map(repr, self.models))
-            raise RequestError(404, f"model must be one of {names}. Got another.", "model")
+            raise RequestError(404, f"model must be one of {names}. Got {name[:40]!r}.", "model")
         return self.models[name]
 
     def select(self, name: str | None, part: str) -> ServedModel:

@@ -62,14 +62,14 @@ def validation_error(error: ValidationError | RequestValidationError) -> Request
     first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
     if first["type"] == "json_invalid":
         return RequestError(400, f"The body must be JSON. It is not: {first['ctx']['error']}.")
-    location = first["loc"]
+    location, value = first["loc"], first["input"]
     name = "".join(f"[{part}]" if isinstance(part, int) else part for part in location)[:60]
-    value = first["input"]
     message = f"{name or 'The body'}: {first['msg']}"
-    if first["type"] != "missing":
-        kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
-        kinds[type(None)] = "null"
-        message += f". Got {kinds.get(type(value), repr(value)[:40])}"
+    if first["type"] == "extra_forbidden":
+        message = f"{name} is not a field of this request"
+    elif first["type"] != "missing":
+        kinds = {dict: "an object", list: "a list", str: "a string"}
+        message += f". Got {kinds.get(type(value)) or json.dumps(value)[:40]}"
     if len(location) > 1 and isinstance(value, int | list) and not isinstance(value, bool):
         message += f".{_TOKEN_HINT}"
     return RequestError(422, f"{message}.", name)

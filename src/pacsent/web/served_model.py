@@ -206,7 +206,7 @@ class ServedModel:
                 shown = [*map(str, labels[:5]), "..."][: len(labels)]
                 about, subject = "classifier", f"Classifier with the classes {', '.join(shown)}"
             item = {"model": self.name, "about": about, "subject": subject}
-            described.append(item | {"in_words": str(certificate), "certificate": numbers})
+            described.append(item | {"in_words": certificate.details(), "certificate": numbers})
         return described
 
     def warm_up(self) -> "ServedModel":

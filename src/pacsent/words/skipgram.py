@@ -83,6 +83,7 @@ class SkipGram(BaseEstimator):
     Parameters
     ----------
     n_dims : int, default=300
+        Length of a vector.
     window : int, default=5
         Words on either side of the centre; reduced for each centre uniformly to 1..window.
     subsample : float, default=1e-4
@@ -105,9 +106,8 @@ class SkipGram(BaseEstimator):
         Threads that train at the same time without locks; None and -1 take all cores, -2 all but
         one. With one, the same seed gives the same vectors, bit for bit; with more it does not.
     random_state : int, RandomState or None, default=None
-        An int is the seed itself; otherwise one is drawn. `word_vectors_.training` records it as
-        "seed": the same number here, with the same text and settings and `n_jobs=1`, gives the
-        same vectors.
+        An int is the seed; otherwise one is drawn. `word_vectors_.training` records it as "seed".
+        With the same text and settings and `n_jobs=1` it gives the same vectors.
     device : "cpu", "cuda" or "cuda:<number>", default="cpu"
         "cuda" trains on a GPU (extra `[gpu]`).
     checkpoint_dir : path or None, default=None

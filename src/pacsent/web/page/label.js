@@ -42,11 +42,11 @@ function show(next) {
   task = next;
   $("answers").hidden = $("skip").hidden = !task;
   if (!task) { $("stream").textContent = ""; $("guess").textContent = ""; $("text").textContent = "There are no more texts."; return; }
-  $("stream").textContent = {judge: "Drawn at random: this text judges the classifier.", teach: "Chosen: this text teaches the classifier.", agreement: "Labelled by somebody else before: this text measures agreement."}[task.stream];
+  $("stream").textContent = {judge: "Evaluation text, drawn at random.", teach: "Training text, on which the classifier is least sure.", agreement: "Also labelled by another person, to measure agreement."}[task.stream];
   const pieces = task.pieces.length ? task.pieces : [[task.text, 0]];
   $("text").replaceChildren(...pieces.map(([piece, share]) => share > .15 ? made("mark", piece, "m" + Math.ceil(share * 3)) : document.createTextNode(piece)));
   $("text").scrollTop = 0;
-  $("guess").textContent = task.guess === null ? "" : `The classifier would say ${task.guess} (probability ${task.probability.toFixed(2)}). Words that support it are marked.`;
+  $("guess").textContent = task.guess === null ? "" : `Predicted: ${task.guess} (probability ${task.probability.toFixed(2)}). Words that support it are marked.`;
   [...$("answers").children].forEach((button, at) => button.classList.toggle("guessed", classes[at] === task.guess));
 }
 
@@ -68,9 +68,9 @@ function stand(status) {
   document.body.classList.toggle("reached", status.reached);
   $("bar").style.width = 100 * status.progress + "%";
   $("goal").textContent = status.reached ? `Stop: at most ${percent(status.goal)} with ${sure}% confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
-  $("certified").textContent = bound === null ? (status.first_model > 0 ? `The first classifier is fitted after ${status.first_model} more texts that teach.` : "The first classifier is being fitted.") : `Certified: the error rate is at most ${percent(bound)} with ${sure}% confidence.`;
-  $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)}% of ${status.n_judged} judging texts are right.` + (status.n_waiting > 0 ? ` ${status.n_waiting} more count when the judging text that another tab shows is answered.` : "");
-  $("which").textContent = bound === null ? "" : `The certified error is that of the classifier fitted on the first ${status.n_taught} texts that taught. The next one is fitted when there are twice as many.`;
+  $("certified").textContent = bound === null ? (status.first_model > 0 ? `The first classifier is fitted after ${status.first_model} more training text${status.first_model === 1 ? "" : "s"}.` : "The first classifier is being fitted.") : `Certified: the error rate is at most ${percent(bound)} with ${sure}% confidence.`;
+  $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)}% of ${status.n_judged} evaluation texts are predicted correctly.` + (status.n_waiting > 0 ? ` ${status.n_waiting} more count once the evaluation text in another tab is answered.` : "");
+  $("which").textContent = bound === null ? "" : `The certified error rate is that of the classifier fitted on the first ${status.n_taught} training texts. The next classifier is fitted when there are twice as many.`;
   $("counts").textContent = classes.map((label, at) => `${label}: ${status.counts[at]}`).join(" · ");
   const found = status.agreement;
   $("agreement").textContent = found ? `Agreement on ${found.texts} text${found.texts === 1 ? "" : "s"}: ${found.measure} ${found.value === null ? "not defined" : found.value.toFixed(2)} (${found.same} the same).` : "";
