@@ -246,7 +246,7 @@ def test_streams_that_are_closed_or_full(here, line, status, stderr):
 def test_a_warning_advises_only_what_can_be_typed(here):
     Path("unknown.txt").write_text("zzzz\nqqqq\n")
     done = invoke("embed words unknown.txt --pairs unknown.txt --method Average")
-    assert done.exit_code == 0 and "2 of 2 sentences without a known word" in done.stderr
+    assert done.exit_code == 0 and "without a known word: 2 of 2" in done.stderr
     assert "the mean is 0" in done.stderr and "on_empty" not in done.stderr
 
 

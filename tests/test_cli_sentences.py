@@ -47,7 +47,7 @@ def test_fit_says_what_it_did(files):
     summary = json.loads(done.stdout)
     assert (summary["n_sentences"], summary["n_empty"]) == (2, 1)
     assert summary["coverage"] == pytest.approx(2 / 3)
-    assert "1 of 2 sentences without a known word" in done.stderr
+    assert "without a known word: 1 of 2" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["v.npy", "v.tsv", "v.jsonl", "v.parquet", "-"])

@@ -107,11 +107,11 @@ def test_it_counts_empty_sentences_and_warns_once_or_stops_if_asked(vectorizer, 
     assert (vectorizer.n_empty_, vectorizer.n_sentences_) == (2, 3)
     assert_allclose(vectorizer.coverage_, 1 / 2)
     rows = r"\(row 4, 5, counted from 0\)"
-    with pytest.warns(EmptySentenceWarning, match=rf"2 of 10 sentences .* {rows}") as caught:
+    with pytest.warns(EmptySentenceWarning, match=rf"2 of 10 {rows}") as caught:
         vectorizer.transform(tiny_corpus)
     assert len(caught) == 1
     vectorizer.set_params(on_empty="error")
-    with pytest.raises(ValueError, match=rf"sentences without a known word {rows}"):
+    with pytest.raises(ValueError, match=rf"without a known word: 2 of 10 {rows}"):
         vectorizer.transform(tiny_corpus)
 
 

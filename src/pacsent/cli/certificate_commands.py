@@ -1,6 +1,5 @@
 """Commands about guarantees: certify, verify."""
 
-import re
 from pathlib import Path
 
 import click
@@ -156,10 +155,9 @@ def verify(context, certificate, texts, model, as_json, **options):
     if texts is not None and model is None and not (of_rows and "model" not in loaded.digests):
         raise click.UsageError("Give TEXTS and MODEL together, or neither.")
     if texts is None:
-        checked, unchecked = loaded.verify()
-        names = re.sub(r"\bn_", "number of ", unchecked).replace("_", " ")
+        checked, names = loaded.verify()
+        names = f" {names}".replace(" n_", " number of ").replace("_", " ").strip()
         names += ", the calibration set" if checks else ""
-        unchecked = f"Not checked without TEXTS and MODEL: {names}."
     elif of_rows:
         if model is not None:
             predictor = inputs.open_model(model)
@@ -168,12 +166,11 @@ def verify(context, certificate, texts, model, as_json, **options):
             rows = _read_predictions(texts, options)
             predictor, labels, groups = rows.predictions, rows.labels, rows.groups
             X = rows.texts if "texts" in loaded.digests else list(range(len(labels)))
-        result = loaded.verify(predictor, X, labels, groups=groups)
-        checked, unchecked = result.checked, f"Not checked: {result.unchecked}."
+        checked, names = loaded.verify(predictor, X, labels, groups=groups)
     else:
         encoder = inputs.open_encoder(model, options["method"], default="PB-L2", fitted=False)
-        loaded.verify(list(inputs.read_texts(texts, options)), encoder)
-        checked = "the parts follow from the text and the model, and the bound from the parts"
-        unchecked = "Everything was checked."
+        checked, names = loaded.verify(list(inputs.read_texts(texts, options)), encoder)
+    alone = " without TEXTS and MODEL" if texts is None else ""
+    unchecked = f"Not checked{alone}: {names}." if names else "Everything was checked."
     data = {"verified": True, "checked": checked, "unchecked": unchecked, "checks": checks}
     show(data, f"Verified: {checked}. {unchecked}\n{loaded.details()}", as_json)

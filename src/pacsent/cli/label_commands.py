@@ -73,8 +73,7 @@ def label(texts, labels, output, annotators, host, port, no_browser, as_json, qu
             write([results], path, overwrite=True)
             lines = [f"{path}: {format_count(len(answers), 'label')}."]
             if certificate is None:
-                reason = f"it needs {SIZES[0]} training labels of two classes."
-                return [*lines, f"No classifier yet: {reason}"]
+                return [*lines, f"No classifier before {SIZES[0]} training labels of two classes."]
             return [*lines, f"{labelling.folder / 'model'}: {certificate.summary()}"]
 
         try:

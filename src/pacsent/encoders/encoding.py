@@ -12,7 +12,6 @@ from sklearn.base import TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from pacsent.maths.arrays import unit_rows
-from pacsent.maths.rounding import format_count
 from pacsent.text.encoded import Encoded
 from pacsent.threads import in_order, n_threads
 from pacsent.words.text_encoding import warn_low_coverage
@@ -106,8 +105,8 @@ class EncodingReport:
         rows += ", ..." if self.n_empty > len(self.first_empty) else ""
         paper = "; normalize='paper' reads letters a-z and digits only"
         return (
-            f"{self.n_empty:,} of {format_count(self.n_sentences, 'sentence')} without a known "
-            f"word (row {rows}, counted from 0){paper * (vocabulary.normalize == 'paper')}"
+            f"Sentences without a known word: {self.n_empty:,} of {self.n_sentences:,} (row "
+            f"{rows}, counted from 0){paper * (vocabulary.normalize == 'paper')}"
         )
 
 
