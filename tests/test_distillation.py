@@ -15,12 +15,8 @@ from pacsent import Index, distill, load, save
 from pacsent.cli import cli
 from pacsent.encoders import StaticEncoder
 from pacsent.encoders.distillation_solver import Refinement, SolverOptions, batch_loss, fit_table
-from pacsent.guarantees import (
-    FidelityCertificate,
-    certify_agreement,
-    measure_fidelity,
-    read_certificate,
-)
+from pacsent.guarantees import FidelityCertificate, certify_agreement, read_certificate
+from pacsent.guarantees.distillation import measure_fidelity
 from pacsent.text.encoded import Encoded
 
 N_DIMS = 12

@@ -16,10 +16,10 @@ from pacsent.guarantees import (
     SearchCertificate,
     certify_predictions,
     certify_stream,
-    measure_fidelity,
     read_certificate,
 )
 from pacsent.guarantees.certificate import FORMAT, RANGES, checksum, pack_losses, unpack_losses
+from pacsent.guarantees.distillation import measure_fidelity
 from pacsent.maths.binomial import upper_limit
 from pacsent.paper.simulation import SETTINGS, Language
 
