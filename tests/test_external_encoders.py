@@ -63,6 +63,13 @@ def test_wrong_vectors_are_refused_by_what_came(encoder, message):
         as_encoder(encoder).fit()
 
 
+def test_a_file_of_word_vectors_is_no_folder_of_sentence_transformers(tmp_path):
+    (tmp_path / "w.vec").write_text("2 2\nwine 1 0\ntea 0 1\n")
+    for open_file in (as_encoder, Index):
+        with pytest.raises(ValueError, match="needs output vectors, and these word"):
+            open_file(tmp_path / "w.vec")
+
+
 @pytest.mark.parametrize("wrong", [None, 7, dict, object()])
 def test_what_is_no_encoder_is_refused(wrong):
     with pytest.raises(TypeError, match="encoder must be an object with encode or transform"):

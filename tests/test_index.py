@@ -185,7 +185,9 @@ def test_an_index_is_saved_opened_and_copied_with_its_vectorizer(made, texts, tm
     again.delete([5])
     save(again, tmp_path / "index", overwrite=True)
     assert 5 not in [hit.id for hit in load(tmp_path / "index").search(texts[5], k=700)]
-    save(Index(made, lexical=False), tmp_path / "empty")
+    empty = Index(made, lexical=False)
+    assert empty.add([]).tolist() == [] and empty.search("a", k=1) == []
+    save(empty, tmp_path / "empty")
     assert len(load(tmp_path / "empty")) == 0
 
 

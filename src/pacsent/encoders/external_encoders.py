@@ -359,7 +359,7 @@ def as_encoder(encoder: Any) -> Any:
             return as_encoder(load(encoder))
         if is_url(encoder):
             return ExternalEncoder(RemoteEncoder(str(encoder)))
-        needs = f"{encoder} is a folder of sentence-transformers, which"
+        needs = f"{encoder} is a folder of sentence-transformers"
         library = import_optional("sentence_transformers", needs)
         return ExternalEncoder(library.SentenceTransformer(str(encoder)), name=Path(encoder).name)
     if is_stored(encoder):

@@ -161,6 +161,8 @@ class Index:
             The numbers of the texts. They continue from the last; a number is never used twice.
         """
         texts = as_texts(texts)
+        if not texts:
+            return np.arange(0)
         block = self._make_block(texts, Columns.of(metadata, len(texts)))
         with self._lock:
             ids = np.arange(self._next_number, self._next_number + len(texts))

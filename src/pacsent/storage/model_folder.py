@@ -55,7 +55,7 @@ def static_modules(folder: Path) -> list[str] | None:
     for name in ("modules.json", "config_sentence_transformers.json"):
         try:
             contents.append(json.loads((folder / name).read_bytes()))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             contents.append(None)
         except (OSError, ValueError, RecursionError):
             return []
