@@ -21,7 +21,7 @@ from pacsent.guarantees.independence import (
     one_row_per_cluster,
 )
 from pacsent.maths.binomial import upper_limit
-from pacsent.text.near_duplicates import text_units
+from pacsent.text.near_duplicates import KnownTexts, sketches, text_units
 
 WORDS = [f"w{i}" for i in range(400)]
 
@@ -103,6 +103,15 @@ def test_templates_do_not_chain_short_texts_into_one_cluster():
     assert np.mean(both[long] == both[len(texts) :]) >= 0.99
     paraphrase = "my card has still not been delivered", "why is the card I ordered not here yet"
     assert np.unique(text_units(paraphrase)).size == 2  # not found: other words
+
+
+def test_copies_with_invisible_characters_or_full_width_letters_are_copies():
+    text = "a dull film with no plot at all"
+    wide = "".join(chr(ord(c) + 0xFEE0) if c.isalpha() else c for c in text)
+    copies = [text.replace("l", "l\u00ad"), text.replace("a", "\u200ba"), wide]
+    assert text_units([text, *copies, "so good"]).tolist() == [0, 0, 0, 0, 1]
+    for known in (text, *copies):
+        assert KnownTexts(sketches([known])).are_near([text, *copies]).all()
 
 
 def test_rows_of_arrays_and_tables_of_texts_have_units_too():

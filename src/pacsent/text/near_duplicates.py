@@ -1,6 +1,7 @@
 """Near-duplicates: texts that repeat each other, word for word or almost."""
 
 from collections.abc import Sequence
+from unicodedata import normalize
 
 import numpy as np
 from scipy import sparse
@@ -12,6 +13,7 @@ NEAR = 0.5  # cosine of tf-idf from which on a text is a near-duplicate of a kno
 _ROUNDING = 1e-6
 SKETCH = 64  # words and pairs of words of a text that are kept: those with the smallest hashes
 _AT_ONCE = 256  # texts that are compared with all known ones together
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))  # soft hyphen, ...
 
 
 def text_units(texts: Sequence[str]) -> np.ndarray:
@@ -20,16 +22,15 @@ def text_units(texts: Sequence[str]) -> np.ndarray:
     A text joins the nearest earlier text that represents a cluster, if the words to insert, delete
     or replace are at most a quarter of the longer text, or a text that joined so and differs in one
     word; otherwise it represents a new cluster. There are no chains of texts that are each near the
-    next. Case, spacing and punctuation do not count. Texts of fewer than four words are near if
-    their words are the same. Every text is compared with every representative that can be near.
-    Paraphrases, and copies of which more than a quarter was rewritten, are not found.
+    next. Case, spacing, punctuation, full-width letters and soft hyphens do not count. Texts of
+    fewer than four words are near if their words are the same. Paraphrases, and copies of which
+    more than a quarter was rewritten, are not found.
 
-    Examples
-    --------
     >>> texts = ["a dull film with no plot", "A dull  film with no plot", "a dull film with no end"]
     >>> text_units([*texts, "so good"])
     array([0, 0, 0, 1])
     """
+    texts = _visible(texts)
     _, first, of_text = np.unique(fingerprints(texts), return_index=True, return_inverse=True)
     order = np.argsort(first)  # as they come: the first of a cluster represents it
     hashes, starts = word_sequences([texts[i] for i in first[order]])
@@ -57,6 +58,11 @@ def text_units(texts: Sequence[str]) -> np.ndarray:
     return number[np.argsort(order)][of_text] if len(texts) else np.empty(0, np.int64)
 
 
+def _visible(texts):
+    """Texts as they look: without invisible characters, full-width letters as others (NFKC)."""
+    return [t if t.isascii() else normalize("NFKC", t.translate(_INVISIBLE)) for t in texts]
+
+
 def sketches(
     texts: Sequence[str], counted: tuple[NGrams, sparse.csr_matrix] | None = None
 ) -> np.ndarray:
@@ -68,9 +74,10 @@ def sketches(
     out = np.zeros((len(texts), SKETCH), np.uint32)
     if not len(texts):
         return out
-    if counted is None:
-        grams = NGrams.of(texts, (1, 2))
-        counted = grams, grams.counts(texts)
+    visible = _visible(texts)
+    if counted is None or visible != list(texts):
+        grams = NGrams.of(visible, (1, 2))
+        counted = grams, grams.counts(visible)
     grams, X = counted
     X.sort_indices()  # columns are in the order of their hashes
     steps = np.arange(SKETCH)
@@ -85,8 +92,6 @@ class KnownTexts:
     The cosine is that of the idf of the words and pairs that are kept; exact for texts that have no
     more than these.
 
-    Examples
-    --------
     >>> known = sketches(["a dull film with no plot", "so good", "a film without an end"])
     >>> KnownTexts(known).are_near(["a dull film without any plot", "A dull film with no end"])
     array([False,  True])

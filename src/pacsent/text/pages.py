@@ -8,13 +8,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 @cache
 def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("pacsent"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    blocks = {"trim_blocks": True, "lstrip_blocks": True}
+    loader = PackageLoader("pacsent")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **blocks)
 
 
 def render(template: str, **values: Any) -> str:
