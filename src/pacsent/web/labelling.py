@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import json
 import os
-import secrets
 import threading
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 
 from pacsent import files
 from pacsent.guarantees.count_certificates import AnytimeCertificate, certify_stream
+from pacsent.guarantees.independence import as_seed
 from pacsent.guarantees.samples import digests
 from pacsent.maths.checks import check_probability, is_count
 from pacsent.storage import save
@@ -103,8 +103,8 @@ class Labelling:
         self.goal = None if goal is None else check_probability("goal", goal)
         self.folder = Path(folder)
         path = self.folder / "journal.jsonl"
-        if random_state is None and not (path.exists() and path.stat().st_size):
-            random_state = secrets.randbits(40)
+        if random_state is not None or not (path.exists() and path.stat().st_size):
+            random_state = as_seed(random_state)
         head = {
             "texts": hashlib.sha256(json.dumps(self.texts).encode()).hexdigest(),
             "classes": self.classes,
@@ -114,8 +114,7 @@ class Labelling:
         }
         clusters = text_clusters(self.texts)
         self._journal = Journal(path, head)
-        seed = self._journal.head["seed"]
-        self.streams = draw_streams(clusters, judging, seed)
+        self.streams = draw_streams(clusters, judging, self._journal.head["seed"])
         self._judging_fraction = judging
         self._judging_rows = frozenset(self.streams.judging)
         self._lock = threading.RLock()
