@@ -80,6 +80,9 @@ def test_every_command_and_option_has_help_and_is_in_the_reference(monkeypatch):
 
     text = command_reference()
     assert "Usage: pacsent " in text
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")  # what a checkout shows
+    names = {name.split()[0] for name in all_commands()}
+    assert not [name for name in names if f"\n| `{name}` |" not in page]
     for name, command in all_commands().items():
         assert command.help and f"### `pacsent {name}`" in text, name
         for option in command.params:

@@ -204,10 +204,9 @@ class Audit:
         groups = self.duplicates, self.near_duplicates
         n_copies, n_near = (sum(map(len, each)) - len(each) for each in groups)
         return (
-            f"{len(self.texts):,} texts, {len(self.counts)} classes: {len(self.suspicious):,} "
-            f"suspicious labels, {n_copies:,} duplicates, {n_near:,} near-duplicates, "
-            f"{len(self.empty):,} texts without a word, {len(self.unknown):,} of mostly unknown "
-            "words"
+            f"{len(self.texts):,} texts, {len(self.counts)} classes. Suspicious labels: "
+            f"{len(self.suspicious):,}; duplicates: {n_copies:,}; near-duplicates: {n_near:,}; "
+            f"without a word: {len(self.empty):,}; mostly unknown words: {len(self.unknown):,}"
         )
 
 

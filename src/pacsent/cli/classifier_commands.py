@@ -73,7 +73,7 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
     unit = "labels, exact match" if is_multilabel else "classes, accuracy"
     line = (
         f"{output}: {len(model.ngrams_):,} n-grams, {classifier.classes_.size} {unit} "
-        f"{chosen['accuracy']:.4f} on out-of-fold training texts ({chosen['selection']})"
+        f"{chosen['accuracy']:.4f} on the training texts by cross-validation"
     )
     if no_calibration:
         inputs.say(quiet)("No guarantee: no labels were held out.")

@@ -260,8 +260,8 @@ class DriftMonitor:
             for name, before, after in self.changes
         )
         return (
-            f"ALARM at text {self.alarm_at:,} of {self.n_seen:,}: the stream is no longer "
-            f"exchangeable with the calibration texts. Guarantees do not apply.\nChanged: {what}."
+            f"ALARM at text {self.alarm_at:,} of {self.n_seen:,}: the texts differ from the "
+            f"calibration texts. Guarantees do not apply.\nChanged: {what}."
         )
 
 
