@@ -12,7 +12,7 @@ from pacsent.guarantees import independence
 from pacsent.guarantees.certificate import CountCertificate
 from pacsent.guarantees.delta import confidence, divide_delta
 from pacsent.guarantees.error_bounds import unseen, unseen_rows
-from pacsent.guarantees.samples import predict_any, samples_for, select_rows
+from pacsent.guarantees.samples import is_texts, predict_any, samples_for, select_rows, text_column
 from pacsent.maths.binomial import mcnemar, two_sided_limits
 from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import rounded_down, rounded_up
@@ -359,7 +359,7 @@ def compare(
         else:
             right.append(predictions == known.classes[labels])
     notes = [provenance] if provenance.startswith("not checked") else []
-    notes += [] if independence.finds_near_duplicates(X) else [independence.NOT_SEARCHED]
+    notes += [] if is_texts(text_column(X)) else [independence.NOT_SEARCHED]
     return Comparison(
         n=rows.size,
         only_a_right=int((right[0] & ~right[1]).sum()),

@@ -100,7 +100,7 @@ def certify_rows(
 ) -> ErrorCertificate | MultilabelCertificate:
     """The certificate of a classifier's predictions for these rows; options of either kind."""
     options |= {"clusters": independence.dependent_clusters(rows.X), "group_of": rows.groups}
-    if not independence.finds_near_duplicates(rows.X):
+    if not samples.is_texts(samples.text_column(rows.X)):
         fields["provenance"] += f"; {independence.NOT_SEARCHED}"
     names, labels = rows.classes.tolist(), rows.y
     if labels.ndim == 2:
@@ -138,7 +138,7 @@ def unseen(
         group_of = None if group_of is None else group_of[rows]
     if y.ndim == 1 and (n_unknown := int(not_fitted[y].sum())):
         names = few(classes[not_fitted])
-        provenance += f"; {n_unknown:,} are of classes that were not fitted ({names}): errors"
+        provenance += f"; {n_unknown:,} of classes that were not fitted ({names}) count as errors"
     return LabelledRows(X, y, classes, group_of, provenance, rows)
 
 

@@ -50,7 +50,7 @@ def dependent_clusters(X: Any, *, n_rows: int | None = None) -> np.ndarray:
         raise ValueError(
             f"texts must be one for each of the {n_rows:,} labels. Got {n_samples(X):,} instead."
         )
-    if finds_near_duplicates(X):
+    if is_texts(X):
         return text_units(X)
     _, first, clusters = np.unique(row_fingerprints(X), return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[clusters]
@@ -86,11 +86,6 @@ def traffic_error_upper(
     order = np.random.default_rng(as_seed(random_state)).permutation(sizes.size)
     n_right = np.bincount(clusters, weights=y_true == y_pred)
     return 1.0 - ratio_at_least(n_right[order], sizes[order], float(max_repeats), delta)
-
-
-def finds_near_duplicates(X: Any) -> bool:
-    """Whether near-duplicates are searched for: among texts, not among rows of numbers."""
-    return is_texts(text_column(X))
 
 
 def one_row_per_cluster(clusters: np.ndarray, seed: int | None) -> np.ndarray:
