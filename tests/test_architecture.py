@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -141,24 +140,3 @@ def test_n_jobs_counts_as_scikit_learn_does(monkeypatch):
     assert [threads.n_threads(n) for n in (None, -1, -2, 3)] == [8, 8, 7, 3]
     with pytest.raises(ValueError, match=r"n_jobs must be a number of threads.*Got 0 instead"):
         threads.n_threads(0)
-
-
-def test_pictures_have_a_background_in_light_and_dark_mode():
-    folder = ROOT / "docs" / "figures"
-    drawn = [*folder.glob("method-*.svg"), folder / "front.svg"]
-    assert len(drawn) >= 9  # eight methods and the front page
-    for path in drawn:
-        text = path.read_text(encoding="utf-8")
-        title = ElementTree.fromstring(text).find("{http://www.w3.org/2000/svg}title")
-        assert title.text and 'class="paper"' in text, path.name
-        assert "prefers-color-scheme:dark" in text, path.name
-
-
-def test_the_workflows_run_what_a_contributor_runs_on_every_kind_of_machine():
-    folder = ROOT / ".github" / "workflows"
-    tests, weekly = ((folder / f"{name}.yml").read_text() for name in ("tests", "weekly"))
-    for word in ("make check", "make test", "ubuntu-latest", "ubuntu-24.04-arm", "macos-latest"):
-        assert word in tests
-    assert f'"{PROJECT["requires-python"].removeprefix(">=")}"' in tests
-    assert "schedule:" in weekly and "--upgrade --pre" in weekly
-    assert (ROOT / ".pre-commit-config.yaml").exists()
