@@ -256,13 +256,13 @@ def test_a_warning_advises_only_what_can_be_typed(here):
         ("vectors fit PB-L2 words t.txt -o x --lam -1", "'lam' parameter", 2),
         ("vectors fit PB-L2 words t.txt -o x --alpha 1", "alpha must be", 2),
         ("vectors train t.txt -o x --device tpu", "'device' parameter of SkipGram", 2),
-        ("vectors train t.txt -o x --min-count 99999", "more text. (Here: --min-count.)", 1),
+        ("vectors train t.txt -o x --min-count 99999", "--min-count", 1),
         ("vectors fit Averge words t.txt -o x", "Choose from Average, ", 2),
         ("vectors fit Average words t.txt -o x --lam 2", "lam must be 1.0 for the method", 2),
         ("vectors fit PB-L2 words t.txt -o x --n-epochs 3", "PB-L2 takes no --n-epochs", 2),
         ("vectors train t.txt -o x --n-dims many", "'many' is not a valid int", 2),
         ("vectors clean t.txt --json", "Name the file: -o OUT", 2),
-        ("embed model t.txt --n-jobs 0", "n_jobs must be a number of threads", 1),
+        ("embed model t.txt --n-jobs 0", "--n-jobs must be a number of threads", 1),
         ("embed model t.txt --pairs one.txt", "the same number of texts. Got 80 and 1", 1),
         ("embed model bad.txt", "must be UTF-8 text", 1),
         ("embed model t.txt -o v.xls", "must end in .npy, .csv", 2),
@@ -272,11 +272,15 @@ def test_a_warning_advises_only_what_can_be_typed(here):
         ("paper evaluate PB-L2 subj --encoder words --seeds 0", "--seeds", 2),
         ("paper reproduce --encoder words -o x --seeds 0", "--seeds", 2),
         ("trian l.tsv -o x", "No such command 'trian'. Did you mean 'train'?", 2),
-        ("train q.csv -o x", "(Here: --label-column.)", 1),
+        ("train q.csv -o x", "Name one with --label-column; ", 1),
         ("train l.tsv -o x --no-calibration --n-candidates 2", "Leave one out", 2),
         ("certify classifier", "Give MODEL and DATA", 2),
         ("certify classifier fresh.tsv --prediction-column p", "are for a table alone", 2),
         ("certify words t.txt", "words must hold a classifier. It holds a WordVectors", 1),
+        ("certify classifier l.tsv", "leave those out: --overlap drop.", 1),
+        ("train l.tsv -o x --input-format csv --text-column y", "Name one with --text-", 1),
+        ("predict classifier Who?", "There is no file 'Who?'.", 2),
+        ("predict l.tsv classifier", "is a file", 2),
         ("certify a b c", "Give MODEL and DATA", 2),
         ("search words wab", "words must hold an index. It holds a WordVectors", 1),
         ("train l.tsv -o x --lable-column y", "'--label-column'", 2),
@@ -349,7 +353,7 @@ def test_no_bound_is_printed_to_nearest():
 def test_options_mean_the_same_everywhere(name):
     options = {flag: option for option in COMMANDS[name].params for flag in option.opts}
     assert options["--json"].is_flag and "JSON object" in options["--json"].help
-    assert ("for each text" in options["--json"].help) == (name in ("embed", "predict"))
+    assert ("per text" in options["--json"].help) == (name in ("embed", "predict"))
     # One sum, one query, a folder that is written or sent, one text, and a server are short.
     short = {"paper bound", "search", "model export", "model push", "explain", "serve"}
     assert "--quiet" in options or name in short

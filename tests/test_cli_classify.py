@@ -106,7 +106,8 @@ def test_predictions_are_a_table_with_sets_and_abstentions(folder, tmp_path):
     texts, output = "".join(f"{text}\n" for _, text in rows(100, seed=3)), tmp_path / "out.tsv"
     run("predict", folder / "model", "-", "-o", output, "--error", "0.2", text=texts)
     lines = output.read_text().splitlines()
-    assert lines[0].split("\t") == ["label", "probability", "set", "abstained"]
+    assert lines[0].split("\t") == ["text", "label", "probability", "set", "abstained"]
+    lines = [line.partition("\t")[2] for line in lines]
     assert len(lines) == 101 and not list(tmp_path.glob("*.part-*"))
     label, probability, labels, abstained = lines[1].split("\t")
     assert label in ("yes", "no") and 0.5 <= float(probability) <= 1
@@ -150,7 +151,7 @@ def test_explanations(folder, tmp_path):
     assert listed[0].split()[1] == "good" and "other words" in listed[1]
     run("explain", model, status=2)
     message = messages("explain", model, "good", "--label", "maybe")
-    assert "label must be one of the classes (no, yes). Got maybe instead." in message
+    assert "label must be a fitted class (no, yes). Got maybe instead." in message
 
 
 def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_path):
@@ -162,18 +163,19 @@ def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_pat
     words = [f"town{i}" for i in range(300)]  # repeated texts would count once
     other = np.random.default_rng(0).choice(words, (300, 7))
     texts.write_text("".join(" ".join(row) + "\n" for row in other))
-    assert run_json("monitor", folder / "model", texts, "--alpha", "1e-6", status=1)["alarm"]
+    assert run_json("monitor", folder / "model", texts, "--alpha", "1e-6", status=3)["alarm"]
 
 
 def test_files_that_hold_something_else_are_refused(tmp_path):
     for name, content, message in (
         ("a.jsonl", '{"text": "x"}\n', "must include label"),
-        ("b.jsonl", '{"text": "x"}\n', "Name one of them with label_column"),
-        ("c.jsonl", '{"body": "x"}\n', "Name one of them with text_column"),
+        ("b.jsonl", '{"text": "x"}\n', "Name one with --label-column"),
+        ("c.jsonl", '{"body": "x"}\n', "Name one with --text-column"),
         ("d.jsonl", "no json\n", "must be a JSON object"),
         ("e.jsonl", "", "empty file"),
         ("f.txt", "without a tab\n", "label<TAB>text"),
         ("g.csv", "review,stars\nx,1\n", "must include text. Got review, stars"),
+        ("h.csv", "Text;label\nx;a\n;\n", "Did you mean Text?"),
     ):
         (tmp_path / name).write_text(content)
         assert message in messages("train", tmp_path / name, "-o", tmp_path / "m")
@@ -314,6 +316,11 @@ def test_every_row_of_a_table_has_an_answer(folder, tmp_path):
     assert len(table.splitlines()) == 4
     message = messages(*put("q.tsv", 'text\n"unclosed good film\nbad film\ngood town\n'))
     assert "Line 2 of q.tsv must be a row of a TSV" in message
+    result = invoke(*put("e.csv", "text;n\ngood film1;1\n;\n"))
+    assert len(result.stdout.splitlines()) == 2
+    assert "Read 1 row of e.csv, column text, 1 without any value skipped." in result.stderr
+    later = put("c.jsonl", '{"text": "good"}\n{"text": "bad", "n": 2}\n')
+    assert "no other keys than the first object" in messages(*later, "-o", tmp_path / "o.csv")
     # lines of label<TAB>text: the label is not to be read with the text
     message = messages(*put("lines.tsv", "yes\tgood film\nno\tbad film\n"))
     assert "must include text" in message

@@ -64,7 +64,7 @@ def test_mistakes_are_reported(tmp_path):
     assert "Missing option '-o'" in run("map", "english", tmp_path / "texts").output
     (tmp_path / "map.html").write_text("mine")
     again = run("map", "english", tmp_path / "texts", "-o", tmp_path / "map.html")
-    assert again.exit_code == 1 and "overwrite=True" in again.output
+    assert again.exit_code == 1 and "--overwrite to replace it" in again.output
     with pytest.raises(ValueError, match="one for each of the 1 texts"):
         make_map(make_encoder("SIF-sum", "english").fit([]), ["a"], ["x", "y"])
 

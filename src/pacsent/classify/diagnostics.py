@@ -214,13 +214,18 @@ class Diagnostics:
     _repr_html_ = to_html
 
     def __str__(self) -> str:
-        head = f"accuracy {self.accuracy:.4f} on {self.n:,} texts, ECE {self.ece:.4f}, "
-        lines = [
-            f"{row['class']}: precision {row['precision']:.3f}, recall {row['recall']:.3f}, "
-            f"F1 {row['f1']:.3f}, {row['texts']:,} texts"
-            for row in self.per_class()
-        ]
-        return "\n".join([f"{head}Brier {self.brier:.4f}", *lines])
+        low, high = _limits(round(self.accuracy * self.n), self.n)
+        head = (
+            f"accuracy {self.accuracy:.4f} (95% interval {low:.4f} to {high:.4f}) on {self.n:,} "
+            f"texts, calibration error (ECE) {self.ece:.4f}, Brier score {self.brier:.4f}"
+        )
+        lines = []
+        for row in self.per_class():
+            scores = (row[key] for key in ("precision", "recall", "f1"))
+            shown = ("-" if math.isnan(score) else f"{score:.3f}" for score in scores)
+            form = f"{{}}: precision {{}}, recall {{}}, F1 {{}}, {row['texts']:,} texts"
+            lines.append(form.format(row["class"], *shown))
+        return "\n".join([head, *lines])
 
 
 def _limits(n_right: int, n: int) -> tuple[float, float]:

@@ -205,7 +205,7 @@ def position(classes: np.ndarray, label: Any) -> int:
     """Where one class is among the classes of a classifier."""
     name = as_labels([label], name="label")[0]
     if name not in classes.tolist():
-        raise ValueError(f"label must be one of the classes ({few(classes)}). Got {name} instead.")
+        raise ValueError(f"label must be a fitted class ({few(classes)}). Got {name} instead.")
     return classes.tolist().index(name)
 
 

@@ -51,9 +51,6 @@ class SuspiciousLabel(NamedTuple):
     `score` is the logarithm of the odds of the suggested class against the given one, by
     classifiers that were not fitted on the text, less what is usual in the two classes; with what
     near-duplicates add.
-
-    >>> SuspiciousLabel(7, "up", "down", 3.2, "1 near-duplicate with another label").row
-    7
     """
 
     row: int
@@ -272,8 +269,6 @@ class LearningCurve:
     >>> curve = LearningCurve(400, np.ones(1), np.ones(1), np.ones(1), draws)
     >>> curve.more_labels(0.07)
     'About 1,200 more labels (1,200 to 1,200) for an error rate of 7.0%.'
-    >>> curve.more_labels(0.01)
-    'More labels of this kind will hardly help: ... the error rate levels off at about 4.2% ...'
     """
 
     n: int

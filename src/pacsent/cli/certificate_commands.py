@@ -106,10 +106,8 @@ def _certify_search(index, queries, options: dict):
     try:
         answers = [int(value) for value in columns[column]]
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"An answer must be the number of a text in the index ({error}). Name its column with "
-            "--answer-column."
-        ) from None
+        message = f"An answer must be the number of a text in the index ({error}): --answer-column."
+        raise ValueError(message) from None
     return index.certify(texts, answers, options["k"], options["delta"])
 
 

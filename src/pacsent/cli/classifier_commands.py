@@ -71,8 +71,10 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
     chosen = {k: v for k, v in model.selection_.items() if k != "candidates"}
     result = {"model": str(output), "classes": classifier.classes_.tolist(), "chosen": chosen}
     unit = "labels, exact match" if is_multilabel else "classes, accuracy"
+    n, n_fitted = classifier.classes_.size, model.classes_.size  # rare ones are left out
+    unit = f"{n} {unit}" if n_fitted == n else f"{n_fitted} of {n} {unit}"
     line = (
-        f"{output}: {len(model.ngrams_):,} n-grams, {classifier.classes_.size} {unit} "
+        f"{output}: {len(model.ngrams_):,} n-grams, {unit} "
         f"{chosen['accuracy']:.4f} on the training texts by cross-validation"
     )
     if no_calibration:
@@ -111,7 +113,7 @@ _CELLS = {
 
 
 @cli.command()
-@params.model
+@click.argument("model", type=params.ModelPath(file_okay=False))
 @params.probability("--error", "Error rate to guarantee for answers and sets.  [default: chosen]")
 @click.argument("sources", nargs=-1, metavar="[TEXTS]...")
 @params.delta
@@ -206,7 +208,7 @@ def explain(model, text, label, k, page, overwrite, as_json):
 def monitor(model, texts, alpha, random_state, as_json, **options):
     """Read TEXTS and stop once they differ from the calibration set.
 
-    The calibration set is the part that `pacsent train` held out. Exit status 1 on an alarm.
+    The calibration set is the part that `pacsent train` held out. Exit status 3 on an alarm.
     Example: tail -f log | pacsent monitor model -
     """
     from pacsent.guarantees import DriftMonitor
@@ -219,7 +221,7 @@ def monitor(model, texts, alpha, random_state, as_json, **options):
     names = ("alarm", "alarm_at", "n_seen", "capital")
     show({name: getattr(watcher, name) for name in names}, str(watcher), as_json)
     if watcher.alarm:
-        click.get_current_context().exit(1)
+        click.get_current_context().exit(3)
 
 
 @cli.command()
@@ -241,8 +243,8 @@ def evaluate(model, data, k, as_json, **options):
     classifier, texts, labels = inputs.open_labelled(model, data, options)
     result = report(classifier, texts, labels)
     errors = result.errors[:k]
-    form = "Row {row}, {label}, predicted {prediction} ({probability:.2f}): {text}"
-    lines = [form.format_map(error) for error in errors]
+    form = "Row {number:,}, {label}, predicted {prediction} ({probability:.2f}): {text}"
+    lines = [form.format(number=error["row"] + 1, **error) for error in errors]
     show({**result.to_dict(), "errors": errors}, "\n".join([str(result), *lines]), as_json)
 
 
@@ -274,6 +276,6 @@ def report(model, data, output, curve, audit, overwrite, as_json, **options):
     audited = tools.audit(texts, labels, model=unfitted) if audit else None
     result = report(classifier, texts, labels, curve=line, audit=audited)
     write_text(output, result.to_html(f"Report of {Path(model).name}"))
-    sections = [str(section) for section in (result, line, audited) if section is not None]
+    sections = [str(result).partition("\n")[0], *(str(part) for part in (line, audited) if part)]
     show({"page": output, **result.to_dict()}, "\n".join(sections), as_json)
-    inputs.say(options["quiet"])(f"wrote  {output}")
+    inputs.say(options["quiet"])(f"wrote {output}")

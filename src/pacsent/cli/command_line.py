@@ -53,19 +53,19 @@ FAMILIES = {
 
 
 def options_in(message: str) -> str:
-    """The message, and the options of this command for the Python arguments that it names."""
+    """The message, with the options of this command for the Python arguments that it names."""
     context = click.get_current_context(silent=True)
     names = {
         parameter.name: max(parameter.opts, key=len)
         for parameter in (context.command.params if context else ())
         if isinstance(parameter, click.Option) and parameter.name
     }
-    options = [
-        option
-        for name, option in names.items()
-        if re.search(rf"\b{name}" + (r"\b" if "_" in name else "="), message)
-    ]
-    return f"{message} (Here: {', '.join(options)}.)" if options else message
+    for name, option in names.items():
+        message = re.sub(rf"\b{name}=True\b", option, message)
+        message = re.sub(rf"\b{name}=(['\"]?)([\w.]+)\1", rf"{option} \2", message)
+        if "_" in name:  # else it may be a word of the sentence
+            message = re.sub(rf"\b{name}\b", option, message)
+    return message
 
 
 class Mistake(click.ClickException):

@@ -3,6 +3,7 @@
 One file or stdin is worked on in this process, many files by `pacsent.scale`.
 """
 
+import glob
 import os
 
 import click
@@ -66,8 +67,6 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
         )
     else:
         path = sources[0] if sources else "-"
-        if path != "-" and not os.path.exists(path):
-            raise click.BadParameter(f"Path {path!r} does not exist.", param_hint="TEXTS")
         manifest, comparison = _run_one(job, path, output, options, cells)
     totals = manifest.totals()
     if options["as_json"] and output is not None:
@@ -106,10 +105,10 @@ def _is_many(sources, output) -> bool:
     is_folder = output is not None and (
         is_url(output) or os.path.isdir(output) or output.endswith("/")
     )
-    has_many = len(sources) > 1 or any(
-        is_url(s) or os.path.isdir(s) or (not os.path.exists(s) and set("*?[") & set(s))
-        for s in sources
-    )
+    for path in sources:
+        if path != "-" and not (is_url(path) or os.path.exists(path) or glob.glob(path)):
+            raise click.BadParameter(f"There is no file {path!r}.", param_hint="TEXTS")
+    has_many = len(sources) > 1 or any(not os.path.isfile(s) and s != "-" for s in sources)
     if not (has_many or is_folder):
         return False
     if output is None or (has_many and not is_folder and os.path.splitext(output)[1]):
@@ -153,7 +152,7 @@ def _run_one(job, path, output, options: dict, cells):
         return run_batch(texts, is_bad)
 
     table = TextTable(path, kind=options["input_format"], text_column=options["text_column"])
-    if not keep and cells and output is not None and table.kind != "text":
+    if not keep and cells and output is not None:
         keep = ("*",)
     record = Record(table.name, 0, "", output or "stdout")
     with table, bar(job.command, unit="texts", enabled=not quiet) as shown:

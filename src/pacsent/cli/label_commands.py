@@ -56,10 +56,8 @@ def label(texts, labels, output, annotators, host, port, no_browser, as_json, qu
     place = Path(output or f"{Path(texts).with_suffix('')}-labels")
     path = place / ("labels.csv" if table.kind == "text" else f"labels.{table.kind}")
     keys = {secrets.token_urlsafe(18): name for name in dict.fromkeys(annotators or [""])}
-    settings = {k: options[k] for k in ("goal", "delta", "judging", "random_state")}
-    with Labelling(
-        rows, labels.split(","), place, encoder=options["encoder"], **settings
-    ) as labelling:
+    settings = {k: options[k] for k in ("encoder", "goal", "delta", "judging", "random_state")}
+    with Labelling(rows, labels.split(","), place, **settings) as labelling:
 
         def write_results() -> list[str]:
             certificate, answers = labelling.save(), labelling.labels()
@@ -79,10 +77,8 @@ def label(texts, labels, output, annotators, host, port, no_browser, as_json, qu
         try:
             listening = socket.create_server((host, port))
         except OSError as error:
-            raise OSError(
-                f"port {port} of {host} must be free ({error.strerror}). Choose another with "
-                "--port, or 0 for any."
-            ) from None
+            message = f"port {port} of {host} must be free ({error.strerror}). Choose --port 0."
+            raise OSError(message) from None
         host, port = listening.getsockname()[:2]
         urls = {f"http://{host}:{port}/?key={key}": name for key, name in keys.items()}
         for url, name in urls.items():
@@ -114,4 +110,10 @@ def audit(data, encoder, random_state, as_json, **options):
 
     texts, labels, _ = inputs.read_labelled(data, options)
     result = audit(texts, labels, model=TextClassifier(encoder), random_state=random_state)
-    show(result.to_dict(), str(result), as_json)
+    lines = [
+        f"Row {row + 1:,}: {label}, suggested {suggested}; {reason}: {texts[row]}"
+        for row, label, suggested, _, reason in result.suspicious[:20]
+    ]
+    if len(result.suspicious) > 20:
+        lines.append("These are the most suspicious 20; --json has all, with rows from 0.")
+    show(result.to_dict(), "\n".join([f"{result}.", *lines]), as_json)

@@ -60,7 +60,7 @@ def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
     if note := words.training.get("normalize"):
         click.echo(note, err=True)
     n_words = format_count(words.n_words, "word")
-    click.echo(f"wrote  {output}: {n_words}, {words.n_dims} dimensions", err=True)
+    click.echo(f"wrote {output}: {n_words}, {words.n_dims} dimensions", err=True)
     certificate = FidelityCertificate.from_json(student.certificate_)
     show({"model": output, "certificate": certificate.to_dict()}, str(certificate), as_json)
 
@@ -189,12 +189,12 @@ def convert(source, destination, to, counts, normalize, trained_on, overwrite, *
     tables = "input and output tables" if len(words.tables) == 2 else "input table only"
     known = "known" if words.counts is not None else "unknown"
     lines = [
-        f"read   {source}: {formats.FORMATS[format]}, {words.n_words:,} words, "
+        f"read {source}: {formats.FORMATS[format]}, {words.n_words:,} words, "
         f"{words.n_dims} dimensions, {summary['dtype']}, {tables}, counts {known}",
-        *(f"wrote  {path}" for path in written),
+        *(f"wrote {path}" for path in written),
     ]
     if to != "pacsent" and summary["subwords"]:
-        lines.append("note   this format keeps no subword vectors: unknown words will have none")
+        lines.append("note: this format keeps no subword vectors: unknown words will have none")
     data = {"source": source, "format": format, **summary, "to": to, "written": written}
     show(data, "\n".join(lines), as_json)
 
@@ -216,7 +216,7 @@ def export(model, directory, method, overwrite, as_json):
 
     encoder = inputs.open_encoder(model, method, default=DEFAULT)
     write(encoder, directory, overwrite=overwrite)
-    click.echo(f"wrote  {directory}: for sentence-transformers", err=True)
+    click.echo(f"wrote {directory}: for sentence-transformers", err=True)
     if as_json:
         about = {"model": model, "method": encoder.method_name, "directory": directory}
         echo_json(about)

@@ -55,10 +55,8 @@ def embed(method, pairs, sources, **options):
     paths = (sources[0] if sources else "-", pairs)
     first, second = (list(inputs.read_texts(path, dict(options))) for path in paths)
     if len(first) != len(second):
-        raise ValueError(
-            "The two files must have the same number of texts. Got "
-            f"{len(first):,} and {len(second):,} instead."
-        )
+        sizes = f"{len(first):,} and {len(second):,}"
+        raise ValueError(f"The files must have the same number of texts. Got {sizes} instead.")
     left, right = (unit_rows(encoder.transform(texts)) for texts in (first, second))
     cosines = np.clip(np.einsum("ij,ij->i", left, right), -1, 1)  # rounding adds a last digit
     show_lines({"cosines": cosines}, [(f"{c:.4f}",) for c in cosines], options["as_json"])
@@ -93,7 +91,7 @@ def index(model, texts, output, method, overwrite, as_json, lexical, chunk, colu
     else:
         made.add(inputs.read_texts(texts, options, progress=True))
     save(made, output, overwrite=overwrite)
-    click.echo(f"wrote  {output}: {format_count(len(made), 'text')}", err=True)
+    click.echo(f"wrote {output}: {format_count(len(made), 'text')}", err=True)
     if as_json:
         echo_json({"index": output, "texts": len(made)})
 
@@ -243,6 +241,6 @@ def map_(model, texts, output, method, k, overwrite, as_json, **options):
         encoder.set_params(on_empty="ignore")
     n_groups = 0 if k is None and len(rows) < 30 else k
     write_html(make_map(encoder, rows, labels, n_groups=n_groups), output)
-    inputs.say(options["quiet"])(f"wrote  {output}: {format_count(len(rows), 'text')}")
+    inputs.say(options["quiet"])(f"wrote {output}: {format_count(len(rows), 'text')}")
     if as_json:
         echo_json({"texts": len(rows), "page": output})

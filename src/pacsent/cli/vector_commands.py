@@ -194,7 +194,7 @@ def fit(method, words, texts, output, overwrite, as_json, **options):
     counts = {"n_sentences": n, "n_empty": n_empty, "coverage": encoder.coverage_}
     show(
         {"method": method, "words": str(words), "output": str(output), **counts},
-        f"wrote  {output}: {method}, {format_count(n, 'sentence')}, "
+        f"wrote {output}: {method}, {format_count(n, 'sentence')}, "
         f"{100 * encoder.coverage_:.1f}% of words known, {n_empty:,} without a known word",
         as_json,
     )

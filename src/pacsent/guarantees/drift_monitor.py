@@ -250,17 +250,17 @@ class DriftMonitor:
 
     def __str__(self) -> str:
         if not self.alarm:
-            repeated = f", {self.n_repeated:,} of them repeated" if self.n_repeated else ""
+            repeated = f", {self.n_repeated:,} of them copies of others" if self.n_repeated else ""
             return (
-                f"No alarm in {self.n_seen:,} texts{repeated} (capital {self.capital:.3g}, alarm "
-                f"at {1 / self.alpha:g})."
+                f"No alarm in {self.n_seen:,} texts{repeated}: the evidence of a change is "
+                f"{self.capital:.3g}, an alarm is raised at {1 / self.alpha:g}."
             )
         what = "; ".join(
             f"{name} (mean {before:.3g} before, {after:.3g} in the stream)"
             for name, before, after in self.changes
         )
         return (
-            f"ALARM at text {self.alarm_at:,} of {self.n_seen:,}: the texts differ from the "
+            f"ALARM at text {self.alarm_at:,}: the texts differ from the "
             f"calibration texts. Guarantees do not apply.\nChanged: {what}."
         )
 

@@ -153,7 +153,7 @@ def unseen_rows(classifier: Any, X: Any, overlap: str = "refuse") -> tuple[np.nd
     if exact.any() and overlap == "refuse":
         raise ValueError(
             f"A guarantee needs texts the classifier has not seen. {int(exact.sum()):,} of these "
-            f"{n:,} were among the texts it was fitted on (first: row {int(np.argmax(exact))}). "
+            f"{n:,} were among the texts it was fitted on (first: X[{int(np.argmax(exact))}]). "
             "Give other texts, or leave those out: overlap='drop'."
         )
     rows = np.flatnonzero(~(exact | near))

@@ -129,7 +129,7 @@ def result_batches(
     record.warnings += notes
 
     def parts():
-        for rows in table.batches(columns, on_bad="raise" if on_error == "stop" else "report"):
+        for rows in table.batches(keep_columns, on_bad="raise" if on_error == "stop" else "report"):
             record.bad_rows += len(rows.bad)
             described = rows.bad[: _MAX_DESCRIBED - len(record.bad)]
             record.bad += [{"place": row.place, "error": row.error} for row in described]

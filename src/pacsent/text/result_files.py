@@ -71,11 +71,7 @@ def write(
 def check_suffix(
     path: str | os.PathLike, allowed: Iterable[str] | None = None, *, texts: bool = False
 ) -> str:
-    """Return the suffix of a file that can be written; raise an error before any work is done.
-
-    >>> check_suffix('vectors.jsonl')
-    '.jsonl'
-    """
+    """Return the suffix of a file that can be written; raise an error before any work is done."""
     suffix = Path(path).suffix.lower()
     known = [name for name in allowed or WRITERS if name.startswith(".")]
     if suffix not in known:

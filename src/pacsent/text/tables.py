@@ -72,8 +72,6 @@ def kind_of(name: str) -> tuple[str | None, str]:
 
     >>> kind_of("part-1.csv.gz")
     ('csv', 'part-1')
-    >>> kind_of("README.md")
-    (None, 'README.md')
     """
     stem, suffix = os.path.splitext(name)
     if suffix.lower() in COMPRESSED:
@@ -156,6 +154,7 @@ class TextTable(AbstractContextManager):
         self.text_column: Any = False
         self.note = ""
         self._all_columns = False
+        self.n_blank = 0  # rows of empty values, which are skipped
         if self.kind == "text" and text_column not in (None, False, "text"):
             raise ValueError(
                 f"{self.name} must be a table to have the column {text_column}. Got lines of text "
@@ -211,9 +210,11 @@ class TextTable(AbstractContextManager):
         for name in dict.fromkeys(chosen):
             if name not in self.names:
                 names = ", ".join(" ".join(str(other).split()) for other in self.names)
+                alike = [n for n in self.names if str(n).casefold() == str(name).casefold()]
+                advice = f"Did you mean {alike[0]}? " if alike else ""
                 raise ValueError(
-                    f"The columns of {self.name} must include {name}. Got {names} instead. Name "
-                    f"one of them with {parameter}; a file of plain lines is called .txt."
+                    f"The columns of {self.name} must include {name}. Got {names} instead. "
+                    f"{advice}Name one with {parameter}; a file of plain lines is called .txt."
                 )
             if self.names.count(name) > 1:
                 raise ValueError(
@@ -341,7 +342,8 @@ class TextTable(AbstractContextManager):
                 error = encoding_errors[-1]
                 encoding_errors.clear()
             if error is None and n_columns:
-                if not row and n_columns > 1:  # a blank line
+                if not any(cell.strip() for cell in row) and n_columns > 1:
+                    self.n_blank += bool(row)  # no blank line, but separators
                     continue
                 row = row or [""]  # the empty value of an only column
                 if len(row) > n_columns and not any(row[n_columns:]):
@@ -464,7 +466,9 @@ def stream_texts(
 def describe_table(table: TextTable, n_rows: int) -> str:
     """Return a sentence about a table that was read to its end."""
     unit = ("line" if table.kind == "text" else "row") + ("" if n_rows == 1 else "s")
-    return f"Read {n_rows:,} {unit} of {table.name}" + (f", {table.note}." if table.note else ".")
+    blank = f"{table.n_blank:,} without any value skipped" if table.n_blank else ""
+    parts = [f"Read {n_rows:,} {unit} of {table.name}", table.note, blank]
+    return ", ".join(filter(None, parts)) + "."
 
 
 def read_labelled_texts(
