@@ -406,7 +406,7 @@ def test_the_command_reads_stdin_and_writes_stdout():
     "arguments, message",
     [
         (["no-such-file"], b"Error: The input must be a file that exists. Got no-such-file"),
-        (["-", "--n-jobs", "0"], b"n_jobs must be a number of threads, -1 or None"),
+        (["-", "--n-jobs", "0"], b"--n-jobs must be a number of threads, -1 or None"),
         (["-"], b"Error: standard input must hold text. Got an empty file"),
     ],
 )
