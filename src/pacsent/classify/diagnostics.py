@@ -167,7 +167,8 @@ class Diagnostics:
             ),
         ]
         if self.curve is not None:
-            x = alt.X("labels:Q", scale=alt.Scale(type="log"))
+            ticks = alt.Axis(format="~s", tickCount=4)
+            x = alt.X("labels:Q", scale=alt.Scale(type="log"), axis=ticks)
             base = alt.Chart(alt.Data(values=self.curve.points())).encode(x)
             charts.append(
                 base.mark_area(opacity=0.3).encode(alt.Y("low:Q", title="error"), alt.Y2("high:Q"))
@@ -194,7 +195,8 @@ class Diagnostics:
         class_rows = []
         for row in self.per_class():
             values = [(row[key], *row[f"{key}_interval"]) for key in ("precision", "recall", "f1")]
-            shown = ["{:.3f} ({:.3f} to {:.3f})".format(*value) for value in values]
+            form = "{:.3f} ({:.3f} to {:.3f})".format
+            shown = ["-" if math.isnan(value[0]) else form(*value) for value in values]
             class_rows.append((row["class"], f"{row['texts']:,}", *shown))
         page = render(
             "classifier_report.html",
