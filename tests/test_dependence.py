@@ -9,7 +9,6 @@ from pacsent.guarantees import (
     Comparison,
     DriftMonitor,
     certify,
-    certify_agreement,
     certify_predictions,
     compare,
     traffic_error_upper,
@@ -65,17 +64,13 @@ def test_copies_do_not_make_equal_classifiers_differ():
 
 
 def test_agreement_and_search_count_a_cluster_once_and_refuse_fitted_texts():
-    texts = sentences(np.random.default_rng(1), 40)
-    a, b = (type("Model", (), {"predict": lambda self, X: np.zeros(len(X))})() for _ in range(2))
-    certificate = certify_agreement(a, b, copies(texts, 3), random_state=0)
-    assert (certificate.n, certificate.n_duplicates, certificate.random_state) == (40, 80, 0)
-    assert "not checked: the classifier does not record" in str(certificate)
+    texts, others = (sentences(np.random.default_rng(seed), n) for seed, n in ((1, 40), (2, 30)))
     fitted = TextClassifier(None).fit(texts, ["up", "down"] * 20)
     with pytest.raises(ValueError, match="40 of these 40 were among the texts it was fitted on"):
-        certify_agreement(fitted, b, texts)
-    others = sentences(np.random.default_rng(2), 30)
-    left = certify_agreement(fitted, fitted, [*others, *copies(texts[:5], 2)], overlap="drop")
-    assert left.n == 30 and "omitted: 5 training texts" in left.provenance
+        certify(fitted, texts, fitted.predict(texts))
+    new = [*copies(others, 3), *copies(texts[:5], 2)]
+    certificate = certify(fitted, new, fitted.predict(new), overlap="drop", random_state=0)
+    assert (certificate.n, certificate.n_errors, certificate.n_duplicates) == (30, 0, 60)
     index = Index(lambda rows: np.ones((len(rows), 2)), lexical=True)
     index.add(others)
     certificate = index.certify(copies(others, 4), np.repeat(np.arange(30), 4).tolist(), k=3)

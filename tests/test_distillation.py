@@ -2,9 +2,7 @@
 
 import dataclasses
 import json
-import math
 import zlib
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from pacsent import Index, distill, load, save
 from pacsent.cli import cli
 from pacsent.encoders import StaticEncoder
 from pacsent.encoders.distillation_solver import Refinement, SolverOptions, batch_loss, fit_table
-from pacsent.guarantees import FidelityCertificate, certify_agreement, read_certificate
+from pacsent.guarantees import FidelityCertificate, read_certificate
 from pacsent.guarantees.distillation import measure_fidelity
 from pacsent.text.encoded import Encoded
 
@@ -253,24 +251,6 @@ def test_the_command_distils_from_vectors_alone(tmp_path, texts):
     certificate = json.loads(done.stdout)["certificate"]
     assert certificate["kind"] == "fidelity"
     assert certificate_of(load(tmp_path / "m")).error_upper == certificate["error_upper"]
-
-
-def test_agreement_is_certified_and_copies_count_once():
-    def answering(*others):
-        answers = lambda texts: np.array([text in others for text in texts])  # noqa: E731
-        return SimpleNamespace(predict=answers)
-
-    texts = [f"text {n}" for n in range(100)]
-    result = certify_agreement(answering(), answering("text 3", "text 4"), [*texts, *texts])
-    assert (result.n, result.n_errors, result.n_duplicates) == (100, 2, 100)
-    # the chance of at most 2 different answers of 100 is delta at the bound
-    p = result.error_upper
-    tail = sum(math.comb(100, k) * p**k * (1 - p) ** (100 - k) for k in range(3))
-    assert tail == pytest.approx(0.05, abs=1e-6) and result.verify()
-    assert "at least 0.938" in result.summary()
-    assert read_certificate(result.to_json()) == result
-    with pytest.raises(ValueError, match="at least one text"):
-        certify_agreement(answering(), answering(), [])
 
 
 def test_the_normalisation_is_chosen_from_the_texts_and_kept(texts):

@@ -11,7 +11,6 @@ import pytest
 
 from pacsent import certify_encoder, make_encoder, paper
 from pacsent.guarantees import (
-    AgreementCertificate,
     ErrorCertificate,
     SearchCertificate,
     certify_predictions,
@@ -43,7 +42,6 @@ NEEDS_TEXTS = {
     "C": COUNTED | {"constant_risk", "n_documents", "largest_square"},
     "multilabel": {"n_duplicates", "random_state"},
     "fidelity": {"n_duplicates"},
-    "agreement": {"n_duplicates"},
     "search": {"n_duplicates", "n_hits", "n_texts"},
 }
 KINDS = tuple(NEEDS_TEXTS)
@@ -72,7 +70,6 @@ def made():
     vectors = rng.normal(size=(150, 4))
     found["fidelity"] = measure_fidelity(vectors, vectors + rng.normal(size=(150, 4)) / 4)
     bound = upper_limit(12, 150, 0.05)
-    found["agreement"] = AgreementCertificate(error_upper=bound, delta=0.05, n=150, n_errors=12)
     found["search"] = SearchCertificate(
         error_upper=bound, delta=0.05, n=150, n_errors=12, n_texts=900
     )

@@ -141,9 +141,6 @@ _TEXTS_ALONE: dict[str, Callable] = {
     "guarantees.certify_student": lambda texts: str(
         guarantees.certify_student(_student(), texts, _lengths(TEXTS))
     ),
-    "guarantees.certify_agreement": lambda texts: (
-        guarantees.certify_agreement(_plain(), _plain(), texts).n
-    ),
     "classify.TextClassifier.fit": lambda texts: (
         pacsent.TextClassifier(None).fit(texts, LABELS).predict_proba(OTHERS)
     ),

@@ -10,11 +10,9 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "certified_classifier": ["CertifiedClassifier"],
         "continuation": ["ContinuationCertificate", "certify_encoder"],
         "count_certificates": [
-            "AgreementCertificate",
             "AnytimeCertificate",
             "Comparison",
             "SearchCertificate",
-            "certify_agreement",
             "certify_stream",
             "compare",
         ],

@@ -16,7 +16,6 @@ from pacsent.guarantees.samples import is_texts, predict_any, samples_for, selec
 from pacsent.maths.binomial import mcnemar, two_sided_limits
 from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import rounded_down, rounded_up
-from pacsent.text.texts import as_texts
 
 # Fraction of delta for how often exactly one of two classifiers is right.
 _DISCORDANT_FRACTION = 0.1
@@ -24,104 +23,6 @@ _DISCORDANT_FRACTION = 0.1
 # each is judged, as multiples of how many there are when it is fitted.
 N_MODELS = 8
 LOOKS = (1.0, 1.4, 2.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AgreementCertificate(CountCertificate):
-    """A lower bound on how often two classifiers agree.
-
-    `error_upper` bounds the fraction of new texts to which they give different answers, as they did
-    to `n_errors` of the n texts.
-
-    >>> round(AgreementCertificate.from_parts(delta=0.05, n=10, n_errors=0).agreement_lower, 2)
-    0.74
-    """
-
-    kind: ClassVar[str] = "agreement"
-    assumption: ClassVar[str] = (
-        "these texts and new texts are drawn independently from one distribution, and neither "
-        "classifier was fitted or selected on these texts."
-    )
-
-    needs_texts: ClassVar[tuple[str, ...]] = (*CountCertificate.needs_texts, "random_state")
-
-    random_state: int | None = None  # draws one text of each near-duplicate cluster
-
-    @property
-    def agreement_lower(self) -> float:
-        """With probability 1 - delta they agree on at least this fraction of new texts."""
-        return 1.0 - self.error_upper
-
-    def summary(self) -> str:
-        return (
-            f"With {self.confidence} confidence, on new texts from the same distribution both "
-            f"classifiers give the same answer in at least {rounded_down(self.agreement_lower)} of "
-            f"the cases (different answers to {self.n_errors:,} of {self.n:,} texts)."
-        )
-
-
-def certify_agreement(
-    a: Any,
-    b: Any,
-    X: Any,
-    *,
-    delta: float = 0.05,
-    overlap: str = "refuse",
-    random_state: Any = None,
-) -> AgreementCertificate:
-    """Certify how often two classifiers give the same answer.
-
-    For a classifier with a teacher's vectors and one with its student's: how seldom the fast one
-    answers otherwise.
-
-    Parameters
-    ----------
-    a, b : objects with `predict`
-    X : iterable of str
-        Texts that neither was fitted or chosen on, without labels; of near-duplicates one counts.
-    delta : float, default=0.05
-        Probability that the guarantee fails.
-    overlap : {"refuse", "drop"}
-        What to do with texts that one of them was fitted on, where this is known.
-    random_state : int, RandomState, Generator or None, default=None
-        Draws one of near-duplicates. The seed, drawn unless it is an int, is recorded.
-
-    Examples
-    --------
-    >>> from pacsent import TextClassifier
-    >>> texts, labels = ["a good film", "so good", "a bad film", "really bad"] * 3, [1, 1, 0, 0] * 3
-    >>> a, b = (TextClassifier(None, ngrams=n).fit(texts, labels) for n in ((1, 1), (1, 2)))
-    >>> words = "cat sun tea sea fox pot bow hat car map".split()
-    >>> certificate = certify_agreement(a, b, [f"good {word}" for word in words])
-    >>> round(certificate.agreement_lower, 2)
-    0.74
-    """
-    check_probability("delta", delta)
-    X, seed = as_texts(X), independence.as_seed(random_state)
-    if not X:
-        raise ValueError("texts must hold at least one text. Got none instead.")
-    rows, provenance = _rows_unseen_by_both(a, b, X, overlap)
-    clusters = independence.dependent_clusters([X[row] for row in rows])
-    distinct = [X[rows[place]] for place in independence.one_row_per_cluster(clusters, seed)]
-    answers = [np.asarray(model.predict(distinct)).tolist() for model in (a, b)]
-    if {len(labels) for labels in answers} != {len(distinct)}:
-        raise ValueError("a and b must answer every text once. Got other numbers of answers.")
-    return AgreementCertificate.from_parts(
-        delta=delta,
-        n=len(distinct),
-        n_errors=sum(x != y for x, y in zip(*answers)),
-        n_duplicates=rows.size - len(distinct),
-        provenance=provenance,
-        random_state=seed,
-    )
-
-
-def _rows_unseen_by_both(a, b, X, overlap) -> tuple[np.ndarray, str]:
-    (rows, note), (other_rows, other_note) = (unseen_rows(model, X, overlap) for model in (a, b))
-    rows = np.intersect1d(rows, other_rows)
-    if not rows.size:
-        raise ValueError("X must hold texts that neither classifier was fitted on. Got none.")
-    return rows, note if note == other_note else f"of a: {note}; of b: {other_note}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,6 +213,14 @@ class Comparison:
         if self.n_duplicates:
             text += f"\nDuplicates: {self.n_duplicates:,} not counted."
         return f"{text}\nNote: {self.note}." if self.note else text
+
+
+def _rows_unseen_by_both(a, b, X, overlap) -> tuple[np.ndarray, str]:
+    (rows, note), (other_rows, other_note) = (unseen_rows(model, X, overlap) for model in (a, b))
+    rows = np.intersect1d(rows, other_rows)
+    if not rows.size:
+        raise ValueError("X must hold texts that neither classifier was fitted on. Got none.")
+    return rows, note if note == other_note else f"of a: {note}; of b: {other_note}"
 
 
 def compare(
