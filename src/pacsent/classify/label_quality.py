@@ -49,8 +49,10 @@ class SuspiciousLabel(NamedTuple):
     """A label that is probably wrong.
 
     `score` is the logarithm of the odds of the suggested class against the given one, by
-    classifiers that were not fitted on the text, less what is usual in the two classes; with what
-    near-duplicates add.
+    classifiers that were not fitted on the text, with what near-duplicates add.
+
+    >>> SuspiciousLabel(3, "ham", "spam", 4.2, "near-duplicates have other labels").suggested
+    'spam'
     """
 
     row: int
