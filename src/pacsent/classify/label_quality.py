@@ -46,10 +46,7 @@ def _fit_others(model, texts, y, rows):
 
 
 class SuspiciousLabel(NamedTuple):
-    """A label that is probably wrong.
-
-    `score` is the logarithm of the odds of the suggested class against the given one, by
-    classifiers that were not fitted on the text, with what near-duplicates add.
+    """A label that is probably wrong; `score` is the log-odds of the suggested class against it.
 
     >>> SuspiciousLabel(3, "ham", "spam", 4.2, "near-duplicates have other labels").suggested
     'spam'
