@@ -297,9 +297,9 @@ def test_a_table_is_certified_in_the_shell(table, tmp_path):
         ("", [], "Got an empty file"),
         ("label,prediction\na,\n", [], "Line 2 of t.csv must have a prediction. Got none"),
         ("label,prediction\n,a\n", [], "Line 2 of t.csv must have a label. Got none"),
-        ("label,answer\na,a\n", [], "must include prediction.*with prediction_column"),
-        ("label,prediction\na,b\n", [], "predictions must be among the classes .a..*classes=A,B"),
-        ("label,prediction\na,a\n", ["--text-column", "t"], "must include t.*text_column"),
+        ("label,answer\na,a\n", [], "must include prediction.*with --prediction-column"),
+        ("label,prediction\na,b\n", [], "predictions must be among the classes .a..*--classes A,B"),
+        ("label,prediction\na,a\n", ["--text-column", "t"], "must include t.*--text-column"),
     ],
 )
 def test_mistakes_in_a_table_are_one_line(tmp_path, content, arguments, message):
