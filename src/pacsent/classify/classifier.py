@@ -441,7 +441,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         """
         return np.exp(self.predict_log_proba(X))
 
-    def score(self, X: Iterable[str], y: Sequence, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Iterable[str], y: Sequence, sample_weight: Any = None) -> float:
         """Accuracy; with several labels a text, the share whose labels are exactly right.
 
         A label that is none of the classes counts as an error.

@@ -348,7 +348,9 @@ def folds_for(
     """
     if groups is None:
         n_used = int(np.clip(-(-_MAX_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))
-        first, text_of = distinct_texts(labels, copies)
+        first, text_of = distinct_texts(
+            labels, np.arange(labels.size) if copies is None else copies
+        )
         of = np.empty(first.size, np.int64)
         for c in np.unique(labels):
             rows = rng.permutation(np.flatnonzero(labels[first] == c))

@@ -384,9 +384,9 @@ def fit_holdout_curve(
     for fitted in (model, clone(model).fit(texts, labels, groups=groups)):
         log_proba, y = fitted.out_of_fold_
         errors.append((fitted.selection_["n_texts"], y.size, (log_proba.argmax(1) != y).sum()))
-    points = np.array(errors).T
-    curves = _curve_posterior(*points, len(texts), np.random.default_rng(0))
-    return LearningCurve(len(texts), *points, curves)
+    sizes, tested, wrong = np.array(errors).T
+    curves = _curve_posterior(sizes, tested, wrong, len(texts), np.random.default_rng(0))
+    return LearningCurve(len(texts), sizes, tested, wrong, curves)
 
 
 def learning_curve(

@@ -102,7 +102,7 @@ def certify_rows(
     options |= {"clusters": independence.dependent_clusters(rows.X), "group_of": rows.groups}
     if not samples.is_texts(samples.text_column(rows.X)):
         fields["provenance"] += f"; {independence.NOT_SEARCHED}"
-    names, labels = rows.classes.tolist(), rows.y
+    names, labels = rows.classes.tolist(), rows.y  # type: list, Any
     if labels.ndim == 2:
         options |= {"kind": MultilabelCertificate, "count": count_matches, "names": names}
     else:

@@ -176,7 +176,7 @@ def predict_any(
     if multilabel and classes is not None:
         labels = known_sets(classes, answers, n, len(classes))
         return Predictions(labels, _scores(classifier, classes, X, n, multilabel))
-    first = next(iter(answers), None) if isinstance(answers, list | tuple) else None
+    first: Any = next(iter(answers), None) if isinstance(answers, list | tuple) else None
     n_columns = np.size(first) if np.ndim(first) else np.prod(getattr(answers, "shape", ())[1:])
     if n_columns > 1 and classes is not None:
         log_proba = _logarithms(answers, n, classes, classifier)

@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 @cache
 def _environment() -> Environment:
-    blocks = {"trim_blocks": True, "lstrip_blocks": True}
+    blocks: Any = {"trim_blocks": True, "lstrip_blocks": True}
     loader = PackageLoader("pacsent")
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **blocks)
 

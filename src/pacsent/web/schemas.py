@@ -68,7 +68,7 @@ def validation_error(error: ValidationError | RequestValidationError) -> Request
     if first["type"] == "extra_forbidden":
         message = f"{name} is not a field of this request"
     elif first["type"] != "missing":
-        kinds = {dict: "an object", list: "a list", str: "a string"}
+        kinds: dict[type, str] = {dict: "an object", list: "a list", str: "a string"}
         message += f". Got {kinds.get(type(value)) or json.dumps(value)[:40]}"
     if len(location) > 1 and isinstance(value, int | list) and not isinstance(value, bool):
         message += f".{_TOKEN_HINT}"
