@@ -348,9 +348,7 @@ def folds_for(
     """
     if groups is None:
         n_used = int(np.clip(-(-_MAX_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))
-        first, text_of = distinct_texts(
-            labels, np.arange(labels.size) if copies is None else copies
-        )
+        first, text_of = distinct_texts(labels, copies)
         of = np.empty(first.size, np.int64)
         for c in np.unique(labels):
             rows = rng.permutation(np.flatnonzero(labels[first] == c))
@@ -383,7 +381,7 @@ def folds_for(
     return Folds(of, N_FOLDS, judged)
 
 
-def distinct_texts(labels: np.ndarray, copies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def distinct_texts(labels: np.ndarray, copies: Any) -> tuple[np.ndarray, np.ndarray]:
     """The first row of each text, in order, and the text of each row.
 
     Every row is its own text where a class would have fewer than two: folds could not hold one
