@@ -4,9 +4,8 @@
 
 Banking77 as it ships with pacsent, its twelve largest intents: 500 messages, drawn at random, are
 labelled; 1,500 others test. All tools get the same messages. Without a folder of
-all-MiniLM-L6-v2 (sentence-transformers) or potion-base-8M (model2vec), or without setfit and
-mapie, their rows are left out. SetFit takes 150 steps of 16 pairs, at most two draws. Seconds are
-of the processor, for fitting and for 1,500 predictions.
+all-MiniLM-L6-v2 (sentence-transformers) or potion-base-8M (model2vec), or without mapie, their rows
+are left out. Seconds are of the processor, for fitting and for 1,500 predictions.
 
 MAPIE and pacsent make prediction sets that miss 5 %, from the same probabilities (tf-idf with
 logistic regression) and the same 200 calibration messages, for 40 times as many draws; "missed more
@@ -53,24 +52,6 @@ class EncoderAndRegression:
         return self.model.predict(self.encode(X))
 
 
-class SetFit:
-    def __init__(self, folder):
-        self.folder = folder
-
-    def fit(self, X, y):
-        from datasets import Dataset
-        from setfit import SetFitModel, Trainer, TrainingArguments
-
-        self.model = SetFitModel.from_pretrained(str(self.folder))
-        arguments = TrainingArguments(batch_size=16, max_steps=150, show_progress_bar=False)
-        data = Dataset.from_dict({"text": X, "label": y})
-        Trainer(model=self.model, args=arguments, train_dataset=data).train()
-        return self
-
-    def predict(self, X):
-        return np.asarray(self.model.predict(X))
-
-
 def tools(options):
     """(name, megabytes, a new unfitted model, draws)"""
     yield "tf-idf + logistic regression", 0.0, tf_idf, options.draws
@@ -87,8 +68,6 @@ def tools(options):
         size = (options.minilm / "model.safetensors").stat().st_size / 1e6
         yield "MiniLM + logistic regression", size, (
             lambda: EncoderAndRegression(encoder.encode)), min(options.draws, 3)  # fmt: skip
-        if find_spec("setfit"):
-            yield "SetFit (MiniLM)", size, lambda: SetFit(options.minilm), min(options.draws, 2)
     yield "pacsent TextClassifier", 24.5, pacsent.TextClassifier, options.draws
 
 
