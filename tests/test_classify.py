@@ -340,7 +340,7 @@ WRONG = [
     ({"characters": (2, 9)}, {}, r"characters must be the smallest"),
     ({"class_weight": {"good": -1, "bad": 1}}, {}, "class_weight must .*Got -1 for good"),
     ({"class_weight": {"good": 0, "bad": 0}}, {}, "positive and finite weight"),
-    ({"class_weight": {"other": 1}}, {}, "one of the classes"),
+    ({"class_weight": {"other": 1}}, {}, "a fitted class"),
     ({}, {"sample_weight": np.zeros(60)}, "positive and finite weight"),
     ({}, {"sample_weight": [-1.0] + [1.0] * 59}, r"at least 0 .*Got -1.0 in row 0"),
     ({}, {"sample_weight": [1.0] * 59 + [np.nan]}, r"Got nan in row 59"),

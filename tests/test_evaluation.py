@@ -104,7 +104,7 @@ def test_seeds_that_share_features_are_solved_together_with_the_same_result(
     for score, other in zip(together.scores, alone):
         assert score["accuracy"] == pytest.approx(other.accuracy, abs=0.022)
         assert score["cv_accuracy"] == pytest.approx(other.scores[0]["cv_accuracy"], abs=0.006)
-    assert "evaluate i-PB-L2: 0 settings, 0%" in capsys.readouterr().err
+    assert "evaluate i-PB-L2:" in capsys.readouterr().err
 
 
 DENSE = make_pipeline(TfidfVectorizer(), FunctionTransformer(sparse.csr_matrix.toarray))
@@ -239,7 +239,7 @@ def test_results_of_other_word_vectors_or_data_are_not_mixed_in(small_benchmark,
     ("method", "settings", "message"),
     [
         ("PB-L3", {}, "'PB-L3'"),
-        ("PB-L2", {}, "words must be given"),
+        ("PB-L2", {}, "encoder must be given"),
         ("tf-idf", {"seeds": ()}, "seeds must hold at least one seed"),
     ],
 )

@@ -121,7 +121,7 @@ word = st.text(letters, min_size=1, max_size=8)
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(st.lists(word, min_size=1, max_size=8, unique=True), st.data())
+@given(st.lists(word, min_size=3, max_size=8, unique=True), st.data())
 @pytest.mark.parametrize("name", ["v.txt", "v.bin"])
 def test_odd_words_and_any_numbers_come_back(tmp_path, name, odd, data):
     number = st.floats(width=32, allow_nan=False, allow_infinity=False)

@@ -419,7 +419,7 @@ def test_the_command_goes_from_folder_to_folder_and_says_what_failed(folder, tmp
     many = (folder / "bad.parquet", folder / "null.parquet")
     for output in ([], ["-o", tmp_path / "v.npy"]):
         assert "need a folder to write to" in run(*many, *output).stderr
-    assert "does not exist" in run(folder / "c.txt").stderr
+    assert "There is no file" in run(folder / "c.txt").stderr
 
 
 def test_classes_of_many_files_are_those_of_one(tmp_path):

@@ -64,7 +64,7 @@ def test_a_guarantee_is_saved_and_ends_when_a_text_changes(books, tmp_path):
         assert [hit.id for hit in some[:1]] == [hit.id for hit in others[:1]]
     assert again.certificate_ == index.certificate_
     again.add(["one more"])
-    with pytest.raises(ValueError, match="before certify, and after a text has changed"):
+    with pytest.raises(ValueError, match="certified since its texts last changed"):
         again.search("cat", guarantee=0.6)
 
 

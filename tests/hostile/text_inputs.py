@@ -240,9 +240,8 @@ NOT_TEXTS = {
         f"web.ServedModel.{name}": "texts of a request, which its schema has checked"
         for name in ("n_tokens", "observe", "posteriors")
     },
-    "guarantees.TextCheck.add": "texts that Predict has read, and their probabilities",
-    "guarantees.AnswerRule.of_log_proba": "probabilities, and texts that Predict has read",
-    "encoders.fit_static_encoder": "guarantees.distill calls it",
+    "guarantees.CertifiedClassifier.check_calibration": "texts that verify has read",
+    "guarantees.traffic_error_upper": "as certify_predictions, whose clusters it uses",
     "encoders.ExternalEncoder.fit": "learns nothing and looks at nothing",
     "encoders.RemoteEncoder.encode": "needs a server; EncoderMixin.encode calls it",
     "encoders.RemoteEncoder.request": "needs a server; encode calls it",

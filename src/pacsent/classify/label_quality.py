@@ -267,7 +267,7 @@ class LearningCurve:
     >>> draws = np.array([[0.12, 0.5, 0.02]])  # an error of 0.12 with 400 labels, 0.02 in the end
     >>> curve = LearningCurve(400, np.ones(1), np.ones(1), np.ones(1), draws)
     >>> curve.more_labels(0.07)
-    'About 1,200 more labels (1,200 to 1,200) for an error rate of 7.0%.'
+    'An error rate of 7.0% needs about 1,200 more labels (1,200 to 1,200).'
     """
 
     n: int

