@@ -120,9 +120,8 @@ def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool 
     """Learn pieces of words from texts of any language: BPE, of the library tokenizers.
 
     Text is read as `normalize="unicode"` reads it (NFKC, lower case, letters, numbers and emoji),
-    without the need of spaces between words; frequent words are one piece, marked by ▁ at their
-    beginning. Every character of the texts is a piece, so nothing that is written with them is
-    unknown.
+    with or without spaces; frequent words are one piece, marked by ▁ at their beginning. Every
+    character of the texts is a piece, so nothing that is written with them is unknown.
 
     Parameters
     ----------
@@ -138,6 +137,7 @@ def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool 
     Pieces
         For `SkipGram(normalize=...)`.
 
+    >>> texts = ["Where is my card?", "¿Dónde está mi tarjeta?"]
     >>> pieces = train_pieces(texts, 32_000)  # doctest: +SKIP
     """
     if type(n_pieces) is not int or n_pieces < 2:
