@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
+
 from pacsent.optional import import_optional
 from pacsent.text.word_breaks import characters_of, is_spaceless, words_of
 
@@ -16,6 +18,9 @@ _NOT_LETTERS = re.compile(r"[^a-z]+")
 # Fraction of letters outside a-z from which a text is not English: English has 0.0001, raw enwik8
 # 0.005, German 0.017.
 _MAX_FOREIGN_LETTERS = 0.007
+_ASCII_LETTER_OR_DIGIT = re.compile("[A-Za-z0-9]")
+_ASCII_WORD = np.array([chr(code).isalnum() for code in range(128)] + [False])
+_BEYOND_PUNCTUATION = re.compile("[^\x00-\xbf\u2000-\u206f]")
 
 
 def choose_normalize(sample: str) -> tuple[str, str]:
@@ -109,3 +114,42 @@ TOKENISERS: dict[str, Callable[[str], list[str]]] = {
     ),
     "pythainlp": _segmented("pythainlp", lambda library: library.word_tokenize),
 }
+
+
+def count_dropped(texts: list[str]) -> np.ndarray:
+    """Words and symbols of each text of which normalize="paper" keeps nothing: unknown tokens.
+
+    >>> count_dropped(["good film", "good 電影 \N{GRINNING FACE} - naïve"])
+    array([0, 2])
+    """
+    n_dropped = np.zeros(len(texts), dtype=np.int64)
+    is_ascii = np.fromiter(map(str.isascii, texts), bool, len(texts))
+    if is_ascii.all():
+        return n_dropped
+    rows = np.flatnonzero(~is_ascii).tolist()
+    others = [texts[row] for row in rows]
+    joined_texts = f" {' '.join(others)} "
+    codes = np.frombuffer(joined_texts.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    places = np.flatnonzero(codes > 0xBF)
+    places = places[(codes[places] < 0x2000) | (codes[places] > 0x206F)]  # General Punctuation
+    # beside an ASCII letter or digit it is part of a word that is kept
+    is_kept = [_ASCII_WORD[np.minimum(codes[places + step], 128)] for step in (-1, 1)]
+    places = places[~(is_kept[0] | is_kept[1])]
+    starts = np.cumsum([1, *(len(text) + 1 for text in others)])
+    which = np.searchsorted(starts, places, "right") - 1
+    end, last = 0, -1
+    # Only what stands between the spaces around such a character is looked at, and once.
+    for i, place in zip(which.tolist(), (places - starts[which]).tolist()):
+        if i == last and place < end:
+            continue
+        text, done = others[i], end if i == last else 0
+        start = text.rfind(" ", done, place) + 1 or done
+        end, last = text.find(" ", place) % (len(text) + 1), i  # -1: the end of the text
+        n_dropped[rows[i]] += sum(map(_is_dropped, text[start:end].split()))
+    return n_dropped
+
+
+def _is_dropped(word: str) -> bool:
+    if _ASCII_LETTER_OR_DIGIT.search(word):
+        return False
+    return any(unicodedata.category(c)[0] in "LNS" for c in _BEYOND_PUNCTUATION.findall(word))

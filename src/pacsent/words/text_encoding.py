@@ -1,8 +1,6 @@
 """Texts to token ids: in batches, on all cores, by compiled tokenisers where there are some."""
 
 import itertools
-import re
-import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -12,7 +10,7 @@ import numpy as np
 
 from pacsent.maths.arrays import frozen
 from pacsent.text.encoded import Encoded, LowCoverageWarning
-from pacsent.text.normalize import tokenise_unicode
+from pacsent.text.normalize import count_dropped, tokenise_unicode
 from pacsent.text.texts import as_sentences
 from pacsent.threads import in_order
 from pacsent.words.pieces import Pieces
@@ -27,8 +25,6 @@ _MAX_BATCH_TEXTS = 1 << 16
 # without compiled code: importing numba takes longer than they do.
 _MAX_DICT_CHARACTERS, _MAX_DICT_WORDS = 1 << 12, 1 << 18
 _MAX_SPLIT_BYTES = 64  # longer unknown words are not split into subwords
-_NO_ASCII_WORD = re.compile(r"(?<!\S)[^\sA-Za-z0-9]+(?!\S)")  # between spaces
-_BEYOND_PUNCTUATION = re.compile("[^\x00-\xbf\u2000-\u206f]")
 
 
 def encode_texts(
@@ -75,29 +71,6 @@ def encode_bytes(vocabulary: "Vocabulary", data: np.ndarray, bounds: np.ndarray)
     texts = [data[bounds[r] : bounds[r + 1]].tobytes().decode("utf-8", "replace") for r in rows]
     encoded.n_unknown[rows] += count_dropped(texts)
     return encoded
-
-
-def count_dropped(texts: list[str]) -> np.ndarray:
-    """Words and symbols of each text of which normalize="paper" keeps nothing: unknown tokens.
-
-    >>> count_dropped(["good film", "good 電影 \N{GRINNING FACE} - naïve"])
-    array([0, 2])
-    """
-    n_dropped = np.zeros(len(texts), dtype=np.int64)
-    if all(map(str.isascii, texts)):
-        return n_dropped
-    rows = np.flatnonzero(~np.fromiter(map(str.isascii, texts), bool, len(texts)))
-    # Most of these have nothing beyond ASCII but punctuation, and are passed over quickly.
-    others = [texts[row] for row in rows.tolist()]
-    codes = np.frombuffer("".join(others).encode("utf-16-le", "surrogatepass"), dtype="<u2")
-    places = np.flatnonzero((codes > 0xBF) & ((codes < 0x2000) | (codes > 0x206F)))
-    ends = np.cumsum(np.fromiter(map(len, others), np.int64, len(others)))
-    if ends[-1] == codes.size:  # one code per character
-        rows = rows[np.unique(np.searchsorted(ends, places, "right"))]
-    for row in rows.tolist():
-        parts = map(_BEYOND_PUNCTUATION.findall, _NO_ASCII_WORD.findall(texts[row]))
-        n_dropped[row] = sum(any(unicodedata.category(c)[0] in "LNS" for c in p) for p in parts)
-    return n_dropped
 
 
 def _encode_batch(vocabulary: "Vocabulary", batch: tuple[list, bool]) -> Encoded:
