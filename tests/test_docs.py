@@ -2,7 +2,9 @@
 
 import ast
 import json
+import os
 import pkgutil
+import platform
 import re
 import subprocess
 import sys
@@ -95,6 +97,17 @@ def test_every_command_and_option_has_help_and_is_in_the_reference(monkeypatch):
 def test_a_generated_page_is_up_to_date(name):
     command = [sys.executable, ROOT / "docs" / f"make_{name}.py", "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_the_readme_prints_the_same_with_other_kernels(tmp_path):
+    """Without the instructions of this processor, sums round as on another one."""
+    kernels = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "OPENBLAS_NUM_THREADS": "1"}
+    core = "ARMV8" if platform.machine() in ("aarch64", "arm64") else "PRESCOTT"
+    environment = os.environ | kernels | {"OPENBLAS_CORETYPE": core, "NUMBA_CACHE_DIR": tmp_path}
+    command = [sys.executable, ROOT / "docs" / "make_outputs.py", "--check", ROOT / "README.md"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
 
 
