@@ -3,9 +3,10 @@
 A table stands between two comments. The first names the file under benchmarks/results, what to
 keep, and the columns; `as` renames one, and a backslash stands before a comma of a name:
 
-    <!-- from certify/splits where bound=betting: dataset, mean excess as excess -->
+    <!-- from classify/few where labels=100: set, lead over the better as lead -->
     <!-- end -->
 
+Below the table stand the commit, the date and the processor that the file records.
 Tables that join several files are made by functions: `<!-- numbers: paper-accuracy -->`.
 """
 
@@ -43,17 +44,21 @@ def markdown(header, rows) -> str:
 
 def columns_of(match: re.Match) -> str:
     """The table of one result file."""
-    rows = result(match["file"])["rows"]
+    content = result(match["file"])
+    rows, machine = content["rows"], content["machine"]
     for condition in (match["where"] or "").split(","):
         if condition:
             key, _, value = condition.partition("=")
             rows = [row for row in rows if str(row[key.strip()]) in value.strip().split("|")]
     names = re.split(r"(?<!\\),", match["columns"])
     columns = [name.replace("\\,", ",").strip().partition(" as ") for name in names]
-    return markdown(
+    table = markdown(
         [new or old for old, _, new in columns],
         [[cell(row[old], old) for old, *_ in columns] for row in rows],
     )
+    commit = content.get("commit") or content["added"]  # which of the two: scripts/check_results.py
+    where = f"{machine['cpu']}, {machine['cores']} cores".lstrip(", ")
+    return f"{table}\nCommit {commit[:7]}, {content['date']}, {where}.\n"
 
 
 def paper_accuracy() -> str:

@@ -1,17 +1,24 @@
-"""Find result files that describe an older version of what they measure.
+"""Find results of benchmarks that describe older code than the present.
 
     python scripts/check_results.py
 
-Every file in benchmarks/results records the commit it was measured at. A file is out of date where
-the benchmark or a package that it measures changed since then; the exit status is then 1.
+Every file in benchmarks/results records the commit at which it was measured ("commit"; "added" is
+the commit that added a file from before commits were recorded). A result is out of date if a
+function, method or constant of its benchmark or of a package that it measures has changed since;
+docstrings, comments, annotations and messages do not count, nor do moves to another module. The
+exit status is 1 if a page shows such a result without naming its commit.
 """
 
+import ast
 import json
+import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
 CLASSIFIER = ("classify", "text", "encoders")
 MEASURED = {  # packages of each benchmark; guarantees, paper and search are those that state bounds
     "alternatives": (*CLASSIFIER, "guarantees"),
@@ -20,7 +27,7 @@ MEASURED = {  # packages of each benchmark; guarantees, paper and search are tho
     "classify": CLASSIFIER,
     "classify_bounds": ("paper", "guarantees"),
     "encode": ("encoders", "text"),
-    "encoders": (*CLASSIFIER,),
+    "encoders": ("encoders", "text"),
     "english": ("encoders", "models"),
     "guarantees": ("guarantees", "maths"),
     "labels": ("classify", "guarantees"),
@@ -38,31 +45,108 @@ MEASURED = {  # packages of each benchmark; guarantees, paper and search are tho
 }
 
 
-def git(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+def git(*arguments: str, text: str = "") -> str:
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, input=text).stdout
 
 
-def state(path: Path) -> str:
-    """Empty if the file is up to date, else what is wrong."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    commit = content.get("commit", "") if isinstance(content, dict) else ""
-    name = path.relative_to(ROOT / "benchmarks" / "results").parts[0]
-    if not commit or git("cat-file", "-e", commit.rstrip("+")).returncode:
-        return "records no commit of this repository"
+class WithoutWords(ast.NodeTransformer):
+    """Code without what cannot change a measurement: docstrings, annotations, messages."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        for field in ("returns", "annotation"):
+            if hasattr(node, field) and not isinstance(node, ast.AnnAssign):
+                setattr(node, field, None)
+        body = getattr(node, "body", None)
+        first = body[0] if isinstance(body, list) and body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+            node.body = body[1:]
+        return super().generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        return ast.Raise()
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        function = node.func
+        name = function.attr if isinstance(function, ast.Attribute) else ""
+        return ast.Constant("") if name == "warn" else self.generic_visit(node)
+
+
+def add_definitions(code: str, definitions: dict[str, set[str]]) -> None:
+    """Add the code of every function, method and constant of a module, by name."""
+    tree = WithoutWords().visit(ast.parse(code))
+    for node in tree.body:
+        members = node.body if isinstance(node, ast.ClassDef) else [node]
+        prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+        for member in members:
+            if isinstance(member, (ast.FunctionDef, ast.ClassDef)):
+                names = [member.name]
+            elif isinstance(member, (ast.Assign, ast.AnnAssign)):
+                targets = member.targets if isinstance(member, ast.Assign) else [member.target]
+                names = [node.id for t in targets for node in ast.walk(t) if hasattr(node, "id")]
+            else:
+                continue  # imports, and what runs when a module is loaded
+            if {"__all__", "__str__", "__repr__"} & set(names):
+                continue
+            for name in names:
+                definitions.setdefault(prefix + name, set()).add(ast.dump(member))
+
+
+@cache
+def definitions_at(commit: str, place: str) -> dict[str, set[str]]:
+    paths = git("ls-tree", "-r", "--name-only", commit, "--", place).split()
+    definitions: dict[str, set[str]] = {}
+    for path in paths:
+        if path.endswith(".py"):
+            add_definitions(git("show", f"{commit}:{path}"), definitions)
+    return definitions
+
+
+def changes(name: str, commit: str) -> list[str]:
+    """Definitions that are still there but differ. If another one has gone, so has what used it,
+    or that has changed."""
     places = [f"src/pacsent/{package}" for package in MEASURED.get(name, ())]
-    if (ROOT / "benchmarks" / f"{name}.py").exists():
-        places.append(f"benchmarks/{name}.py")
-    changed = git("diff", "--name-only", commit.rstrip("+"), "HEAD", "--", *places).stdout.split()
-    return f"{len(changed)} measured files changed since {commit}" if changed else ""
+    changed = []
+    for place in (*places, f"benchmarks/{name}.py"):
+        before, now = definitions_at(commit, place), definitions_at("HEAD", place)
+        if now and not before:
+            changed.append(f"all of {place}")
+        for definition, code in before.items():
+            if definition in now and not code <= now[definition]:
+                changed.append(definition)
+    return sorted(changed)
+
+
+def pages_that_show(name: str) -> list[Path]:
+    """Pages with a table made from a result, or that mention its file or folder."""
+    mention = re.compile(rf"<!-- from {re.escape(name)}[ :]|results/{re.escape(name)}\b")
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [page for page in pages if mention.search(page.read_text(encoding="utf-8"))]
 
 
 def main() -> None:
-    files = sorted((ROOT / "benchmarks" / "results").rglob("*.json"))
-    outdated = {path: reason for path in files if (reason := state(path))}
-    for path, reason in outdated.items():
-        print(f"{path.relative_to(ROOT)}: {reason}")
-    print(f"{len(outdated)} of {len(files)} result files are out of date")
-    sys.exit(bool(outdated))
+    names = sorted(path.relative_to(RESULTS).with_suffix("").as_posix() for path in
+                   RESULTS.rglob("*.json") if "reproduce" not in path.parts)  # fmt: skip
+    n_outdated, failures = 0, 0
+    for name in (*names, "reproduce"):  # many files of one run, which run.json describes
+        path = RESULTS / ("reproduce/run.json" if name == "reproduce" else f"{name}.json")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        commit = (content.get("commit") or content.get("added") or "").rstrip("+")
+        if not commit or not git("cat-file", "-t", commit):
+            print(f"{name}: records no commit of this repository")
+            failures += 1
+            continue
+        changed = changes(name.split("/")[0], commit)
+        if not changed:
+            continue
+        n_outdated += 1
+        print(f"{name}: {len(changed)} changes since {commit[:7]}: {', '.join(changed[:4])}")
+        for page in pages_that_show(name):
+            if commit[:7] not in page.read_text(encoding="utf-8"):
+                print(f"  {page.relative_to(ROOT)} shows it and does not name the commit")
+                failures += 1
+    print(f"{n_outdated} of {len(names) + 1} results are out of date, {failures} to be corrected")
+    sys.exit(bool(failures))
 
 
 if __name__ == "__main__":

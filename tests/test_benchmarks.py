@@ -60,6 +60,23 @@ def test_a_benchmark_ends_with_its_json_line(monkeypatch, capsys):
     assert re.fullmatch(r"[0-9a-f]{12}\+?|", harness.commit())
 
 
+@pytest.mark.parametrize(
+    ("later", "same"),
+    [
+        ('def f(x: int):\n    """Twice x."""\n    # fast\n    return 2 * x\n', True),
+        ("import numpy\n\ndef g(x): ...\n\ndef f(x):\n    return 2 * x\n", True),
+        ("def f(x):\n    return 3 * x\n", False),
+    ],
+)
+def test_a_result_is_out_of_date_if_code_changed_and_not_if_words_did(later, same, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    check_results = importlib.import_module("check_results")
+    before, after = {}, {}
+    check_results.add_definitions('def f(x):\n    """Double."""\n    return 2 * x\n', before)
+    check_results.add_definitions(later, after)
+    assert (before["f"] <= after["f"]) == same
+
+
 # benchmark and arguments -> what it needs besides [dev]; each is run on tiny data. Those of serve
 # are tested with their package, those of the GPU need one, and own_language texts that are not part
 # of the data.
@@ -78,6 +95,7 @@ RUNS = {
     "english sizes": (),
     "labels --part stop --draws 1": (),
     "labels --part goal": (),
+    "labels --part curve --sets subj --draws 1 --processes 1": (),
     "labels --part next --sets subj --draws 1 --processes 1": ("skactiveml",),
     "labels --part wrong --sets subj --draws 1 --processes 1": ("cleanlab",),
     "multilingual": (),

@@ -208,7 +208,7 @@ def convert(source, destination, to, counts, normalize, trained_on, overwrite, *
 def export(model, directory, method, overwrite, as_json):
     """Write MODEL for sentence-transformers or model2vec.
 
-    For methods that are the mean of one row for each word: SIF-sum, SIF, uSIF, both, Average.
+    For methods that are the mean of one row for each word: SIF-sum, SIF, uSIF, concat, Average.
     Example: pacsent model export english folder
     """
     from pacsent.encoders.export import export as write
