@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from pacsent.maths import bounds
+from pacsent.paper.squared_certificate import squared_loss_complexity
 
 mpmath.mp.dps = 50
 
@@ -221,5 +222,5 @@ class TestMistakes:
             kappa = (5 * mpmath.sqrt(5) - 11) / 4
             exact = -mpmath.log(delta) + kappa * mpmath.mpf(lam) ** 2 * distances[1] / n
             exact += n_dims * scale * distances[0] * -mpmath.log1p(-largest) / largest / 2
-            found = bounds.squared_loss_complexity(lam, n, delta, variance, n_dims, distances)
+            found = squared_loss_complexity(lam, n, delta, variance, n_dims, distances)
             assert exact < found < exact * (1 + mpmath.mpf("1e-9"))

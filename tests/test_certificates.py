@@ -252,10 +252,10 @@ class TestSquares:
     def test_kappa_is_the_maximum_and_bounds_the_range(self, rng):
         """range^2 / 8 <= kappa D^4 + D^2 r^2 / 2 for words within D of m and |h - m| = r."""
         x = np.linspace(0, 1, 100_001)
-        assert_allclose(((1 + x) ** 4 / 32 - x**2 / 2).max(), bounds.KAPPA, atol=1e-9)
+        assert_allclose(((1 + x) ** 4 / 32 - x**2 / 2).max(), squared_certificate.KAPPA, atol=1e-9)
         D, r = rng.uniform(0.1, 3, 1000), rng.uniform(0, 9, 1000)
         span = np.where(r >= D, 2 * r * D, (r + D) ** 2 / 2)
-        assert np.all(span**2 / 8 <= bounds.KAPPA * D**4 + D**2 * r**2 / 2 + 1e-12)
+        assert np.all(span**2 / 8 <= squared_certificate.KAPPA * D**4 + D**2 * r**2 / 2 + 1e-12)
 
     def test_the_farthest_word(self, rng):
         A_hat = rng.standard_normal((50, 4)).astype(np.float32)
@@ -270,12 +270,13 @@ class TestSquares:
         n_s, D = rng.integers(1, 40, 200), rng.uniform(1.0, 3.0, 200)
         n, lam, tau = int(n_s.sum()), 400.0, 0.02
         inside = lam**2 * n_s * D**2 * tau / n**2
-        spread = bounds.KAPPA * lam**2 * (n_s * D**4).sum() / n**2
+        spread = squared_certificate.KAPPA * lam**2 * (n_s * D**4).sum() / n**2
         exact = np.log(20) + spread - 0.5 * 8 * np.log1p(-inside).sum()
-        found = bounds.squared_loss_complexity(lam, n, 0.05, tau, 8, bounds.Distances.of(n_s, D))
+        moments = squared_certificate.Distances.of(n_s, D)
+        found = squared_certificate.squared_loss_complexity(lam, n, 0.05, tau, 8, moments)
         assert exact <= found <= exact * 1.05
         assert inside.max() > 0.03
-        wide = bounds.squared_loss_complexity(lam, n, 0.05, 2.0, 8, bounds.Distances.of(n_s, D))
+        wide = squared_certificate.squared_loss_complexity(lam, n, 0.05, 2.0, 8, moments)
         assert wide == np.inf
 
 

@@ -282,10 +282,10 @@ def test_predictions_of_another_shape_are_refused():
 def test_texts_that_were_fitted_cannot_calibrate(on_texts, on_rows):
     texts, labels = texts_of(300)
     with pytest.raises(ValueError, match=r"180 of these 300 were among the texts it was fitted"):
-        on_texts.certify(texts, labels)
+        certify(on_texts, texts, labels)
     with pytest.raises(ValueError, match="not seen"):
         on_texts.calibrate([text.upper() + " " for text in texts], labels)
-    unseen = on_texts.certify(texts, labels, overlap="drop")
+    unseen = certify(on_texts, texts, labels, overlap="drop")
     assert unseen.n == 120 and "omitted: 180 training texts" in unseen.provenance
     X, y = rows_of(400)
     with pytest.raises(ValueError, match=r"280 of these 400"):
@@ -612,7 +612,7 @@ def test_sets_of_labels_are_certified_by_themselves(on_sets, tmp_path):
     given = on_sets.predict_with_scores(texts)[0]
     assert (given != has).any(axis=1).mean() < found.error_upper < 0.4
     assert on_sets.predict(texts)[:5] == [tuple(np.array(LABELS)[row]) for row in given[:5]]
-    other = on_sets.certify(texts, sets)
+    other = certify(on_sets, texts, sets)
     assert other.n <= 400 and other.error_upper < 0.3 and other.verify(on_sets, texts, sets)
     again = pacsent.load(pacsent.save(on_sets, tmp_path / "model"))
     assert again.certificate_ == found and again.targets_ == "sets"

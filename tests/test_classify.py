@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make_encoder
 from pacsent.classify import fitting
+from pacsent.guarantees import certify
 from pacsent.guarantees.drift_monitor import monitors_of
 from pacsent.text.ngrams import NGrams
 
@@ -210,7 +211,7 @@ def test_a_saved_classifier_comes_back_the_same(words, tmp_path, with_words):
     assert back.abstain(error=0.3).threshold == classifier.abstain(error=0.3).threshold
     assert np.array_equal(back.set_thresholds(error=0.3), classifier.set_thresholds(error=0.3))
     with pytest.raises(ValueError, match="were among the texts it was fitted on"):
-        back.certify(texts, labels)
+        certify(back, texts, labels)
     assert clone(inner).get_params().keys() == inner.get_params().keys()
     assert not any(path.suffix in (".pkl", ".joblib") for path in tmp_path.rglob("*"))
 

@@ -12,6 +12,7 @@ import numpy as np
 from hostile.material import LABELLED, METHODS, TEXTS, classifier, fitted, words
 from hostile.running import Case
 from pacsent import CertifiedClassifier, Vocabulary
+from pacsent.guarantees import certify
 from pacsent.text.encoded import Encoded
 
 
@@ -77,7 +78,7 @@ def _fit(**settings):
 
 def _certify(**settings):
     texts, labels = zip(*LABELLED)
-    classifier().certify([f"{text} new" for text in texts], labels, **settings)
+    certify(classifier(), [f"{text} new" for text in texts], labels, **settings)
 
 
 def cases() -> Iterator[Case]:

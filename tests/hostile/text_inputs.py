@@ -175,9 +175,6 @@ _TEXTS_ALONE: dict[str, Callable] = {
     "guarantees.CertifiedClassifier.predict_set": lambda texts: classifier().predict_set(
         texts, error=0.3
     ),
-    "guarantees.CertifiedClassifier.certify": lambda texts: (
-        classifier().certify(texts, LABELS).summary()
-    ),
     "guarantees.CertifiedClassifier.calibrate": lambda texts: (
         classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
     ),

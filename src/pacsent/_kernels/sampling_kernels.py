@@ -419,8 +419,7 @@ def _pick_noise(n, A, noise, state, picked):
 # ---- w-PB-neg by stochastic gradients -----------------------------------------------------------
 
 
-# Noise words of one step: more of them hardly reduce the variance of the gradient.
-MAX_DRAWS = 320
+MAX_DRAWS = 320  # noise words of one step: more of them hardly reduce the variance of the gradient
 
 
 @njit(**_FLAGS)

@@ -35,8 +35,7 @@ from pacsent.words.vectors import WordVectors
 
 _MAX_NAMED = 200  # features per class whose names are kept
 _BATCH_TEXTS = 1000  # few enough that encoders start no threads inside those of the batches
-# From this number of texts on, an n-gram must occur in two of them.
-_MIN_TEXTS_FOR_PRUNING = 5_000
+_MIN_TEXTS_FOR_PRUNING = 5_000  # from this number of texts on, an n-gram must occur in two of them
 # From this number of texts, and characters per text, on, trigrams of words are features.
 _MIN_TEXTS_FOR_TRIGRAMS, _MIN_LENGTH_FOR_TRIGRAMS = 5_000, 600
 

@@ -43,8 +43,7 @@ N_FOLDS = 5
 MAX_PROCESS_COST = 5e7
 # With fewer texts, folds of a handful of texts cannot choose candidates: the process decides alone.
 MIN_FOLD_TEXTS = 80
-# Texts held out in all. With more texts, fewer folds are used.
-_MAX_HELD_OUT = 4000
+_MAX_HELD_OUT = 4000  # texts held out in all; with more texts, fewer folds are used
 # If fewer than this fraction of the rows are different texts, leaving out one row at a time would
 # mostly test texts that are still fitted.
 MIN_DISTINCT_FRACTION = 0.9
@@ -63,8 +62,7 @@ _MAX_DENSE_COLUMNS = 4096
 _MAX_AVERAGED = 8
 _WEIGHT_TEMPERATURE = 3.0
 _MIN_WEIGHT = 0.02
-# Weights of the character model that are tried.
-CHARACTER_SHARES = np.arange(0, 1.01, 0.125)
+CHARACTER_SHARES = np.arange(0, 1.01, 0.125)  # weights of the character model that are tried
 # Standard errors by which characters must lower the loss: below MIN_FOLD_TEXTS texts, and above.
 _MIN_STANDARD_ERRORS = (2.0, 1.0)
 # Nats per text by which characters must lower the log-loss: a second model doubles the time of a
@@ -74,8 +72,7 @@ _MIN_CHARACTER_GAIN = 0.002
 # from this quantile of the out-of-fold fractions on, to one at UNKNOWN_RAMP above it.
 UNKNOWN_QUANTILE = 0.9
 UNKNOWN_RAMP = 0.5
-# Texts used to choose candidates. The solution uses all of them.
-MAX_SELECTION_TEXTS = 10_000
+MAX_SELECTION_TEXTS = 10_000  # texts used to choose candidates; the solution uses all of them
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,7 @@ _MIN_CLASS_LABELS = 4
 _CURVE_PARTS = 4
 _CURVE_DRAWS = 2_000
 _CONFIDENCE = 0.9
-# Curves are not extrapolated to more than 20 times the labels at hand.
-_MAX_EXTRAPOLATION = 20
+_MAX_EXTRAPOLATION = 20  # curves are not extrapolated to more than 20 times the labels at hand
 _HOLDOUTS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 
 

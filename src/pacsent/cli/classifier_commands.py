@@ -10,8 +10,7 @@ from pacsent.cli.command_line import cli
 from pacsent.cli.jobs import job_options, run_job
 from pacsent.cli.printing import echo_json, show, write_text
 
-# With more texts a second fit takes long, and holding out costs little.
-_MAX_COST_TEXTS = 1_000
+_MAX_COST_TEXTS = 1_000  # with more texts a second fit takes long, and holding out costs little
 
 
 @cli.command()

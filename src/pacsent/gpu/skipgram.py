@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Tokens whose windows one warp trains in a row.
-CHUNK_TOKENS = 512
+CHUNK_TOKENS = 512  # tokens whose windows one warp trains in a row
 
 # Tokens of a streamed segment (256 MB), and of one launch: about a second, between which there are
 # progress and checkpoints.
@@ -45,18 +44,12 @@ CONTEXT_TOKENS_PER_WORD = 64
 
 # Numbers of output rows that a lane holds; the other 85 of its 255 registers are for the work.
 REGISTER_ROWS = 170
-
-# Neighbouring centre words that share their negative samples.
-N_CENTRES = 2
+N_CENTRES = 2  # neighbouring centre words that share their negative samples
 
 # More warps do not help: the additions to the vectors are the limit (benchmarks/train_gpu.py).
 WARPS_PER_PROCESSOR = 8
-
-# Smallest learning rate, as a fraction of `learning_rate`, as in word2vec.
-MIN_RATE = 1e-4
-
-# Memory that is left free for the driver and the launches.
-SPARE_BYTES = 512 << 20
+MIN_RATE = 1e-4  # smallest learning rate, as a fraction of `learning_rate`, as in word2vec
+SPARE_BYTES = 512 << 20  # memory that is left free for the driver and the launches
 
 # Shared memory that a block may use on every GPU since compute capability 7.5, with some reserve.
 MAX_SHARED_BYTES = 99 << 10

@@ -65,8 +65,7 @@ def set_thresholds(
 ) -> np.ndarray:
     """Smallest log-probability with which a class enters a prediction set, (n_classes,).
 
-    Scores are -log p, smaller is more plausible; the k-th smallest of the true labels' scores is
-    the threshold (`rank_for_sets`). Per class: only that class's texts, delta shared.
+    It is that of the true label with rank `rank_for_sets`; per class: of that class's texts.
     """
     check_probability("delta", delta)
     check_probability("error", error)
@@ -129,9 +128,8 @@ def lowest_valid_threshold(
 ) -> int | None:
     """Position of the lowest threshold that may be used; None where none may.
 
-    Fixed-sequence testing: thresholds pass in their order up to the first that fails. With
-    probability 1 - delta, none that passes has a larger rate of wrong answers than `error`. Tests
-    are randomised by `uniform`, drawn from [0, 1) independently of texts and labels.
+    Fixed-sequence testing: thresholds pass in their order up to the first that fails. Tests are
+    randomised by `uniform`, drawn from [0, 1) independently of texts and labels.
     """
     failed = ~passes(*accepted(thresholds, confidence, wrong), error, delta, uniform)
     n_passed = int(np.argmax(failed)) if failed.any() else failed.size

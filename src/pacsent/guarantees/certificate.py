@@ -1,9 +1,8 @@
 """The base class of all certificates, and the shapes that they have.
 
-A certificate is a guarantee with everything that is needed to recompute it. There are three shapes:
-a count of errors (`CountCertificate`), a mean of losses in [0, 1] (`MeanCertificate`), and sets of
-labels (`pacsent.guarantees.multilabel_certificate`). A kind of certificate is one of these with
-words of its own, next to the function that measures it. Its class registers itself under its kind.
+There are three shapes: a count of errors (`CountCertificate`), a mean of losses in [0, 1]
+(`MeanCertificate`), and sets of labels (`MultilabelCertificate`). A kind of certificate is one of
+these with words of its own. Its class registers itself under its kind.
 """
 
 import base64
@@ -155,8 +154,7 @@ class Certificate(ABC):
     def verify(self) -> Verified:
         """Check that every field is possible and that the bound follows from the parts.
 
-        Returns what was checked, or raises a ValueError that names the field. The fields in
-        `needs_texts` cannot be distinguished from other possible values this way.
+        Returns what was checked, or raises a ValueError that names the field.
         """
         self._check_types()
         for item in fields(self):

@@ -67,10 +67,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     estimator_ : the fitted classifier
-    classes_ : array
-    fitted_classes_ : array
-        Those with at least two texts to fit. The others are never predicted: held-out texts of them
-        count as errors.
+    classes_, fitted_classes_ : array
+        All classes, and those with at least two texts to fit. The others are never predicted:
+        held-out texts of them count as errors.
     targets_ : {"classes", "sets", "indicator"}
     certificate_ : ErrorCertificate or MultilabelCertificate
     calibration_ : Calibration
@@ -122,11 +121,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: ArrayLike | None = None,
-        groups: Sequence | None = None,
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, groups: Sequence | None = None
     ) -> Self:
         """Hold out a part of the rows, fit the estimator on the rest, and certify it.
 
@@ -355,10 +350,6 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         """The estimator's probabilities, or normalised decision values, (n, n_classes)."""
         return np.exp(self.predict_log_proba(X))
 
-    def certify(self, X: Any, y: Sequence, **settings: Any) -> HeldOutCertificate:
-        """Bound the error rate by other held-out texts: `pacsent.guarantees.certify`."""
-        return error_bounds.certify(self, X, y, **settings)
-
     def explain(self, text: str, label: Any = None) -> Explanation:
         """The decision of a TextClassifier taken apart: see `TextClassifier.explain`."""
         check_is_fitted(self)
@@ -408,8 +399,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     ) -> abstaining.Abstaining:
         """Answer only where at most `error` of the answers are wrong, with confidence 1 - delta.
 
-        None takes the smallest of 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5 with which
-        at least half of the calibration texts are answered, and corrects delta for this choice.
+        None takes the smallest of ten from 0.01 to 0.5 with which at least half of the calibration
+        texts are answered, and corrects delta for this choice.
         """
         tested = self._scored_calibration("abstain").tested
         return abstaining.abstain(self, tested, error, self._delta(delta), self.n_candidates)

@@ -1,8 +1,7 @@
-"""`certify`: the first part of a document against the words that follow in it.
+"""`certify_encoder`: the first part of a document against the words that follow in it.
 
-One document gives one loss in [0, 1], so nothing is assumed about the words inside a document. The
-rule is fixed before the certified documents are read: calibration, and whatever the method learns,
-come from documents that are set aside.
+The rule is fixed before the certified documents are read: calibration, and whatever the method
+learns, come from documents that are set aside (Theorem 10 of docs/theory.md).
 """
 
 from dataclasses import dataclass
@@ -153,9 +152,8 @@ def certify_encoder(
 ) -> ContinuationCertificate:
     """Certify how well an encoder's vectors recognise the words that follow in new documents.
 
-    A classifier is certified by `pacsent.guarantees.certify`; the certificates of the paper are
-    functions of `pacsent.paper`. Where the bound is no better than guessing, the certificate says
-    so, with the reason.
+    A classifier is certified by `pacsent.guarantees.certify`. Where the bound is no better than
+    guessing, the certificate says so, with the reason.
 
     Parameters
     ----------

@@ -11,13 +11,14 @@ from pacsent.classify.inputs import counted
 from pacsent.guarantees import independence
 from pacsent.guarantees.certificate import CountCertificate
 from pacsent.guarantees.delta import confidence, divide_delta
-from pacsent.guarantees.error_bounds import unseen, unseen_rows
+from pacsent.guarantees.error_bounds import unseen
 from pacsent.guarantees.samples import is_texts, predict_any, samples_for, select_rows, text_column
 from pacsent.maths.binomial import mcnemar, two_sided_limits
 from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import rounded_down, rounded_up
 
-# Fraction of delta for how often exactly one of two classifiers is right.
+# Fraction of delta for how often exactly one of two classifiers is right; with nine tenths for
+# which of them is, the sign of the difference is found about as often as by McNemar's test.
 _DISCORDANT_FRACTION = 0.1
 # Models that the same texts may judge while labels are given, and numbers of judging texts at which
 # each is judged, as multiples of how many there are when it is fitted.
@@ -66,10 +67,9 @@ class SearchCertificate(CountCertificate):
 class AnytimeCertificate(CountCertificate):
     """The error of one classifier on new texts, bounded while labels are still being given.
 
-    Texts drawn at random judge and never teach; other texts teach. The models that learn at sizes
-    fixed beforehand are then independent of all judging texts. Each is judged at three numbers of
-    texts that are fixed, too, and all of these bounds hold together: one may stop at any time. This
-    classifier learned from `n_taught` labels; `digests` has its SHA-256, where it is known.
+    Texts drawn at random judge and never teach, so that one may stop at any time: Theorem 19 of
+    docs/theory.md. This classifier learned from `n_taught` labels; `digests` has its SHA-256, where
+    it is known.
 
     >>> certify_stream([0] * 100, n_taught=100).verify()
     Verified: the bound follows from its parts. Not checked: n_duplicates, provenance, ...
@@ -109,8 +109,7 @@ def certify_stream(
         Whether it is wrong on each judging text, in the order in which they were drawn. The first
         of them count, up to the largest of three planned numbers.
     delta : float, default=0.05
-        Probability that the bound of any of eight classifiers is ever false: Theorem 19 of the
-        theory page.
+        Probability that the bound of any of eight classifiers is ever false.
     judging : float, default=0.5
         Fraction of all labels that judge.
     **fields
@@ -165,20 +164,14 @@ class Comparison:
 
     @property
     def p_value(self) -> float:
-        """Of the exact McNemar test that both err equally often.
-
-        If they do, a text on which only one is right is as likely to be that of either.
-        """
+        """Of the exact McNemar test that both err equally often."""
         return mcnemar(self.only_a_right, self.only_b_right)
 
     @property
     def difference_lower(self) -> float:
         """Error of b minus error of a is at least this and at most `difference_upper`.
 
-        Both hold together with probability 1 - delta. The difference is s (2 f - 1): s is the
-        fraction of texts on which only one is right, and f the fraction of these on which a is.
-        Clopper-Pearson limits for f get nine tenths of delta, those for s one tenth, so that the
-        sign is found about as often as by McNemar's test.
+        Both hold together with probability 1 - delta, by Theorem 15 of docs/theory.md.
         """
         return self._limits()[0]
 
@@ -215,14 +208,6 @@ class Comparison:
         return f"{text}\nNote: {self.note}." if self.note else text
 
 
-def _rows_unseen_by_both(a, b, X, overlap) -> tuple[np.ndarray, str]:
-    (rows, note), (other_rows, other_note) = (unseen_rows(model, X, overlap) for model in (a, b))
-    rows = np.intersect1d(rows, other_rows)
-    if not rows.size:
-        raise ValueError("X must hold texts that neither classifier was fitted on. Got none.")
-    return rows, note if note == other_note else f"of a: {note}; of b: {other_note}"
-
-
 def compare(
     a: Any,
     b: Any,
@@ -254,7 +239,9 @@ def compare(
     delta, seed = check_probability("delta", delta), independence.as_seed(random_state)
     X, y = samples_for(a, X), counted(y)
     labelled = [unseen(classifier, X, y, overlap) for classifier in (a, b)]
-    rows, provenance = _rows_unseen_by_both(a, b, X, overlap)
+    rows = np.intersect1d(labelled[0].rows, labelled[1].rows)
+    if not rows.size:
+        raise ValueError("X must hold texts that neither classifier was fitted on. Got none.")
     clusters = independence.dependent_clusters(select_rows(X, rows))
     n_duplicates = rows.size - np.unique(clusters).size
     rows = np.sort(rows[independence.one_row_per_cluster(clusters, seed)])
@@ -267,7 +254,7 @@ def compare(
             right.append((predictions == labels).all(axis=1))
         else:
             right.append(predictions == known.classes[labels])
-    notes = [provenance] if provenance.startswith("not checked") else []
+    notes = sorted({rows.provenance for rows in labelled if rows.provenance.startswith("not")})
     notes += [] if is_texts(text_column(X)) else [independence.NOT_SEARCHED]
     return Comparison(
         n=rows.size,

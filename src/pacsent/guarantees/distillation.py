@@ -99,10 +99,9 @@ def distill(
     texts : iterable of str
         Texts like those that the student is for, single sentences by preference. Copies are used
         once.
-    n_words : int, default=60_000
-        Words that have a vector of their own, the most frequent ones.
-    n_subwords : int, default=5_000
-        Subwords that other words are composed of; with 0 such words are omitted.
+    n_words, n_subwords : int, default=60_000 and 5_000
+        Words that have a vector of their own, the most frequent ones, and subwords that others are
+        composed of; with 0 such words are omitted.
     normalize : "auto", a name or a callable, default="auto"
         How raw text becomes tokens (`Vocabulary`). "auto" chooses "paper" for texts in the letters
         a-z, else "unicode".

@@ -70,14 +70,10 @@ class DriftMonitor:
     Watched are the confidence, the probability of each class, the length, the share of unknown
     words and the distance of the vector from the mean of training; with labels also the
     probability of the right class and how often each class occurs. Each text gets a conformal
-    p-value for each of these: where its value lies among the calibration texts and all texts before
-    it, ties broken at random. If all texts are exchangeable, the p-values of one quantity are
-    independent and uniform, and the capital of a bet against that is a martingale: the chance that
-    it ever reaches r / alpha is at most alpha / r (Ville), for r quantities alpha in all.
+    p-value for each of these r quantities, ties broken at random, and a capital is bet against
+    uniform p-values; an alarm is raised where one capital reaches r / alpha.
 
-    Of near-duplicates there is one calibration text, and none is a near-duplicate of a text that
-    was fitted. So texts of the stream that repeat a fitted text, or an earlier one, are not
-    compared.
+    Texts of the stream that repeat a fitted text, or an earlier one, are not compared.
 
     Parameters
     ----------
@@ -143,10 +139,7 @@ class DriftMonitor:
         return self.alarm_at is not None
 
     def update(
-        self,
-        X: Iterable[str],
-        y: Sequence | None = None,
-        log_proba: np.ndarray | None = None,
+        self, X: Iterable[str], y: Sequence | None = None, log_proba: np.ndarray | None = None
     ) -> bool:
         """Look at the next texts (with their labels, where known); whether there is an alarm.
 
@@ -284,10 +277,9 @@ class TextComparison(NamedTuple):
 
 
 class TextCheck:
-    """Compares texts with the calibration set of a classifier, in a random order.
+    """Compares texts with the calibration set of a classifier by the test of `DriftMonitor`.
 
-    The test is that of `DriftMonitor`, on texts that repeat no fitted or earlier one. A file may
-    be sorted, so a random sample of the texts is kept until `result`, in a random order.
+    A file may be sorted, so a random sample of the texts is kept until `result`, in random order.
     """
 
     def __init__(self, classifier: Any):

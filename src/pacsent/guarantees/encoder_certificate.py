@@ -24,15 +24,12 @@ from pacsent.words.vectors import WordVectors
 
 ROUNDING = 1e-12  # relative; sums in float64 are off by less
 READ = 0.8  # fraction of a document, from its start, that makes its vector
-# Noise words are drawn by their count in the source to this power, as in word2vec's training.
-NOISE_POWER = 0.75
+NOISE_POWER = 0.75  # of the counts by which noise words are drawn, as in word2vec's training
 NOISE_IN_WORDS = (
     "Random words are drawn with probability proportional to their count in the training text of "
     f"the vectors, to the power {NOISE_POWER:g}."
 )
-# Of the words of all documents: the known words of another language are too few, and too easy to
-# tell from random ones, to stand for its documents.
-_MIN_COVERAGE = 0.5
+_MIN_COVERAGE = 0.5  # of the words of all documents: those of another language have less
 _N_NEGATIVES = 15  # of vectors that do not record with how many they were trained
 # Fraction of the documents that fits and calibrates the rule, below and from this number on.
 _LARGE_SPLIT, _SMALL_SPLIT, _MANY_DOCUMENTS = 0.3, 0.1, 2000

@@ -31,28 +31,17 @@ def certify(
 ) -> ErrorCertificate | MultilabelCertificate:
     """Bound the error rate of a classifier by labelled texts that it was not fitted on.
 
-    Clopper-Pearson: the only assumption is that these texts and new ones are drawn independently
-    from one distribution, and that nothing was fitted or chosen on them.
-
     Parameters
     ----------
     classifier : TextClassifier, CertifiedClassifier, or any fitted classifier or function
     X, y : held-out texts, or rows of an array or table, and their classes (or sets of labels)
         Near-duplicates of texts that were fitted are left out, and the certificate names them.
-    delta : float
-        Chance that the certificate is wrong.
     per_class : bool
         Whether to bound each class and their mean as well; all bounds then hold together.
-    groups : list, optional
-        The book, the author, the day a text is from: the guarantee is then for new groups, each of
-        which counts as one example (`certify_predictions`).
     overlap : {"refuse", "drop"}
         What to do with texts that were fitted: stop, or leave them out (the guarantee is then
         about texts that were not among those fitted).
-    n_candidates : int
-        How many classifiers were compared on these texts before this one was kept.
-    random_state : int, RandomState, Generator or None, default=None
-        Decides the order of groups. The seed, drawn unless it is an int, is recorded.
+    delta, groups, n_candidates, random_state : see `certify_predictions`
 
     Examples
     --------
@@ -217,10 +206,6 @@ def certify_predictions(
     random_state : int, RandomState, Generator or None, default=None
         Decides which repeated texts are counted, and the order of losses. The seed, drawn unless it
         is an int, is recorded.
-
-    Returns
-    -------
-    certificate : ErrorCertificate, or MultilabelCertificate
 
     Examples
     --------

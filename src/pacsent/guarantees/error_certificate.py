@@ -19,7 +19,7 @@ from pacsent.guarantees.certificate import (
 )
 from pacsent.guarantees.delta import divide_delta
 from pacsent.maths.binomial import batch_limit, upper_limit
-from pacsent.maths.checks import check_count, check_probability, is_count
+from pacsent.maths.checks import are_counts, check_count, check_probability, is_count
 from pacsent.maths.means import betting
 from pacsent.maths.rounding import format_count, rounded_down, rounded_up
 
@@ -45,6 +45,10 @@ class HeldOutCertificate(Certificate):
         SHA-256 of the model, texts, labels and predictions, as far as they are known.
     """
 
+    assumption: ClassVar[str] = (
+        "these texts and new texts are drawn independently from one distribution, and the model "
+        "was neither fitted nor selected on these texts (corrections cover a selection)."
+    )
     needs_texts: ClassVar[tuple[str, ...]] = (
         *("n_duplicates", "random_state", "calibration_size", "digests", "provenance"),
     )
@@ -167,8 +171,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         Further texts that repeat one of the n, almost or exactly, or belong to the same group.
     class_counts, class_error_upper : dict
         Per class: [texts of the class, errors] and the bound on its error rate, 1 - recall.
-    balanced_error_upper : float or None
-        Mean of the bounds of all classes that occur, if each has one.
+        `balanced_error_upper` is the mean of the bounds of all classes that occur, if each has one.
     prediction_counts, prediction_error_upper : dict
         Per predicted class: the same for the texts with this prediction, which is 1 - precision.
     guess_counts : dict
@@ -190,10 +193,6 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     """
 
     kind: ClassVar[str] = "error"
-    assumption: ClassVar[str] = (
-        "these texts and new texts are drawn independently from one distribution, and the model "
-        "was neither fitted nor selected on these texts (corrections cover a selection)."
-    )
     needs_texts = (*HeldOutCertificate.needs_texts, "guess_counts", "batch_size")
 
     class_counts: dict = field(default_factory=dict)
@@ -254,13 +253,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             self._refuse("losses", f"{self.n} numbers for the error, one for each group")
         for name in ("class_counts", "prediction_counts", "guess_counts"):
             counts = list(getattr(self, name).values())
-            if not all(
-                isinstance(pair, list | tuple)
-                and len(pair) == 2
-                and all(map(is_count, pair))
-                and pair[1] <= pair[0]
-                for pair in counts
-            ):
+            if not all(are_counts(pair, 2) and pair[1] <= pair[0] for pair in counts):
                 self._refuse(name, "[texts, errors] for each class, errors <= texts")
             n, n_errors = (sum(pair[i] for pair in counts) for i in (0, 1))
             if n > n_texts or (n_errors > self.n_errors and name != "guess_counts"):
@@ -298,10 +291,8 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         )
 
     def repeated(self) -> str:
-        if not self.n_duplicates or self.scope == "groups":
-            return ""
         copies = format_count(self.n_duplicates, "near-duplicate")
-        return f"{copies} not counted: the bound is for distinct new texts."
+        return super().repeated() and f"{copies} not counted: the bound is for distinct new texts."
 
     def statements(self) -> list[tuple[str, str]]:
         classes, answers = [], []
@@ -321,11 +312,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
 
 
 def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
-    """All bounds of an `ErrorCertificate`, from what `count_errors` returns.
-
-    Where there is more than the error rate, that has half of delta and the others share the other
-    half. Losses of groups replace counts.
-    """
+    """All bounds of an `ErrorCertificate`, from what `count_errors` returns."""
     class_counts, prediction_counts = parts["class_counts"], parts["prediction_counts"]
     losses = parts["losses"]
     n_texts = parts["n"] + (parts["n_duplicates"] if losses else 0)

@@ -2,7 +2,7 @@
 
 Bounds on the error rate assume independent examples. Copies, near-duplicates and texts of one group
 are not independent: each cluster or group is held out or fitted as a whole, and counts as one
-example. This is the one place where dependent rows are found and where rows are put in order.
+example.
 """
 
 import secrets
@@ -67,10 +67,9 @@ def traffic_error_upper(
 ) -> float:
     """Upper bound on the error rate of traffic in which texts repeat, by Theorem 21.
 
-    The bounds of certificates are for distinct new texts. Here every text counts as often as it
-    occurs: clusters of near-duplicates are the independent examples, and the error rate is the mean
-    number of wrong texts of a cluster, divided by the mean size. `max_repeats` is fixed beforehand:
-    no cluster, of these or of new texts, is larger.
+    The bounds of certificates are for distinct new texts; here every text counts as often as it
+    occurs. `max_repeats` is fixed beforehand: no cluster of near-duplicates, of these or of new
+    texts, is larger.
 
     >>> texts = [f"t{n // 2}a t{n // 2}b" for n in range(200)]  # each text twice
     >>> round(traffic_error_upper([1] * 200, [1] * 190 + [0] * 10, texts, max_repeats=2), 1)

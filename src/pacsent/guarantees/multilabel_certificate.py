@@ -11,7 +11,7 @@ from pacsent.guarantees.error_certificate import HeldOutCertificate
 from pacsent.guarantees.independence import independent_rows
 from pacsent.guarantees.samples import are_predictions, predict_any
 from pacsent.maths.binomial import lower_limit, upper_limit
-from pacsent.maths.checks import is_count
+from pacsent.maths.checks import are_counts
 from pacsent.maths.means import ratio_at_least
 from pacsent.maths.rounding import rounded_down, rounded_up
 
@@ -37,12 +37,8 @@ class MultilabelCertificate(HeldOutCertificate):
         or right].
     scope, n_groups, random_state, calibration_size, digests : see `HeldOutCertificate`
 
-    Notes
-    -----
-    A quarter of delta each is for the exact match, for the labels' errors, for their F1 and for
-    the micro F1. Among the texts that are given a label or have it, whether they have both is
-    Bernoulli with chance J, so that Clopper-Pearson bounds J, and F1 = 2 J / (1 + J). Micro: J is
-    a ratio of two means over texts (`pacsent.maths.means.ratio_at_least`).
+    A quarter of delta each is for the exact match, for the labels' errors, for their F1 (Theorem 20
+    of docs/theory.md) and for the micro F1 (Theorem 21).
 
     Examples
     --------
@@ -54,10 +50,6 @@ class MultilabelCertificate(HeldOutCertificate):
     """
 
     kind: ClassVar[str] = "multilabel"
-    assumption: ClassVar[str] = (
-        "these texts and new texts are drawn independently from one distribution, and the model "
-        "was neither fitted nor selected on these texts (corrections cover a selection)."
-    )
 
     label_counts: dict
     matches: list
@@ -113,10 +105,7 @@ class MultilabelCertificate(HeldOutCertificate):
         super()._check()
         counts, pairs = list(self.label_counts.values()), self.matches
         for name, rows, width in (("label_counts", counts, 3), ("matches", pairs, 2)):
-            if not rows or not all(
-                isinstance(row, list | tuple) and len(row) == width and all(map(is_count, row))
-                for row in rows
-            ):
+            if not rows or not all(are_counts(row, width) for row in rows):
                 self._refuse(name, f"{width} counts in each row")
         if any(sum(row) > self.n for row in counts):
             self._refuse("label_counts", f"at most {self.n} texts for each label")

@@ -1,8 +1,7 @@
-"""Any classifier: the rows that it takes, and what it predicts for them.
+"""Any classifier: the rows (texts, arrays, tables, objects) that it takes, and what it predicts.
 
-Rows are texts, arrays, tables or objects. A classifier with `predict_with_scores(X)`, which returns
-labels and log-probabilities, is asked for both in one pass; one whose attribute `only_texts` is
-true receives lists of texts.
+A classifier with `predict_with_scores(X)`, which returns labels and log-probabilities, is asked for
+both in one pass; one whose attribute `only_texts` is true receives lists of texts.
 """
 
 import hashlib
@@ -16,12 +15,10 @@ from scipy.special import log_expit
 from pacsent.classify.inputs import as_column, few
 from pacsent.classify.multilabel import known_sets
 from pacsent.maths.temperature import log_probabilities
-from pacsent.storage import State
 from pacsent.text.near_duplicates import KnownTexts
 from pacsent.text.ngrams import fingerprints
 from pacsent.text.texts import as_sentences, as_texts
 
-_NO_EFFECT = ("n_jobs", "batch_size", "verbose")  # parameters that decide nothing
 MIN_PROBABILITY = 1e-300  # a probability of 0 has a logarithm that can be compared and stored
 
 
@@ -127,7 +124,7 @@ def digests(model: Any, X: Any, labels: Any, predictions: Any) -> dict[str, str]
         values["texts"] = digest(X)
     model = getattr(model, "estimator_", model)
     if hasattr(model, "state"):
-        values["model"] = _state_digest(model.state())
+        values["model"] = model.state().digest()
     return values
 
 
@@ -137,21 +134,6 @@ def digest(values: Any) -> str:
     if isinstance(values, list) and not np.ndim(next(iter(values), "")):
         return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
     return hashlib.sha256(row_fingerprints(values).tobytes()).hexdigest()
-
-
-def _state_digest(state: State) -> str:
-    """SHA-256 of a model's parameters and arrays, and of those of its parts."""
-    config = dict(state.config)
-    parameters = config.get("parameters", {})
-    config["parameters"] = {k: v for k, v in parameters.items() if k not in _NO_EFFECT}
-    total = hashlib.sha256(json.dumps(config, sort_keys=True, default=repr).encode())
-    for name, array in sorted(state.tensors.items()):
-        total.update(f"{name} {array.dtype} {array.shape}".encode())
-        total.update(np.ascontiguousarray(array).tobytes())
-    for name, part in sorted(state.parts.items()):
-        of_part = part.digest() if hasattr(part, "digest") else _state_digest(part.state())
-        total.update(f"{name} {of_part}".encode())
-    return total.hexdigest()
 
 
 class Predictions(NamedTuple):

@@ -64,24 +64,19 @@ named at least 80% are of it.
     def predict(self, X: Any) -> list[list]:
         """The classes that are named for each text."""
         names = self.classifier.classes_.tolist()
-        thresholds = [self.thresholds.get(name) for name in names]
-        lowest = np.array([np.inf if threshold is None else threshold for threshold in thresholds])
+        lowest = np.array([self.thresholds.get(name) for name in names], float)  # nan: never
         is_named = np.exp(self.classifier.predict_log_proba(X)) >= lowest
         return [[name for name, named in zip(names, row) if named] for row in is_named]
 
     def __str__(self) -> str:
-        statements = []
+        text = f"With {confidence(self.delta)} confidence, for all of these classes together: "
         if self.precision is not None:
-            statements.append(
-                f"of the texts for which a class is named at least {100 * self.precision:g}% are "
-                "of it"
-            )
+            percent = 100 * self.precision
+            text += f"of the texts for which a class is named at least {percent:g}% are of it"
+        text += "" if None in (self.precision, self.recall) else ", and "
         if self.recall is not None:
-            statements.append(f"of the texts of a class at least {100 * self.recall:g}% are named")
-        text = (
-            f"With {confidence(self.delta)} confidence, for all of these classes together: "
-            f"{', and '.join(statements)}."
-        )
+            text += f"of the texts of a class at least {100 * self.recall:g}% are named"
+        text += "."
         never = [str(name) for name, threshold in self.thresholds.items() if threshold is None]
         if never:
             text += f" Never named, as the calibration set is too small: {', '.join(never)}."
@@ -144,10 +139,8 @@ class LabelThreshold:
     error, delta : float
         With probability 1 - delta, the mean over new texts of the fraction of their labels that are
         missed (or of the labels given that are wrong) is at most `error`.
-    n : int
-        Calibration texts.
-    random_state : int
-        Seed of the order in which they were tested.
+    n, random_state : int
+        Calibration texts, and the seed of the order in which they were tested.
 
     Examples
     --------
@@ -166,8 +159,7 @@ class LabelThreshold:
 
     def predict(self, probabilities: np.ndarray) -> np.ndarray:
         """Whether each text is given each label, (n, n_labels) of bool."""
-        threshold = np.inf if self.threshold is None else self.threshold
-        return np.asarray(probabilities, float) >= threshold
+        return np.asarray(probabilities, float) >= np.array(self.threshold, float)  # None: nan
 
     def __str__(self) -> str:
         if self.threshold is None:
@@ -175,12 +167,12 @@ class LabelThreshold:
                 f"No threshold can be guaranteed at {self.error:g} {self.about} from {self.n:,} "
                 "texts: no label is given. Allow a larger error, or label more texts."
             )
-        what = {
-            "false negatives": "of the labels of a new text, on average over texts, at most "
-            f"{self.error:g} are missed",
-            "false discoveries": "of the labels given to a new text that gets any, on average "
-            f"over such texts, at most {self.error:g} are wrong",
-        }[self.about]
+        what = f"of the labels of a new text, on average, at most {self.error:g} are missed"
+        if self.about == "false discoveries":
+            what = (
+                "of the labels given to a new text that gets any, on average over such texts, at "
+                f"most {self.error:g} are wrong"
+            )
         return (
             f"With {confidence(self.delta)} confidence, {what}: labels of probability "
             f"{self.threshold:.4f} and above are given ({self.n:,} calibration texts)."
@@ -203,9 +195,8 @@ def control_risk(
 
     A text's loss is the fraction of its labels that are missed, which rises with the threshold:
     thresholds are tested from the lowest up to the first that fails. Or it is the fraction of the
-    labels given to it that are wrong, over texts that get any. This may rise or fall, so tests
-    begin at four places, each with delta / 4, and go down to the first that fails. Tests bet on the
-    losses in a random order.
+    labels given to it that are wrong, over texts that get any, which may rise or fall: tests begin
+    at four places, each with delta / 4, and go down to the first that fails (Theorem 22).
 
     Parameters
     ----------
@@ -223,8 +214,7 @@ def control_risk(
         Decides the order. The seed, drawn unless it is an int, is recorded.
     planning : (y_true, y_proba), optional
         Of texts other than the calibration texts, such as out-of-fold predictions of training
-        texts: tests of false discoveries begin where these have 0.4, 0.6, 0.75 and 0.9 of the
-        error. Without them, at the thresholds 0.9, 0.7, 0.5 and 0.3.
+        texts: they decide where tests of false discoveries begin.
 
     Examples
     --------

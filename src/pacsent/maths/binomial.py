@@ -44,12 +44,17 @@ def batch_limit(n_errors: int, n: int, batch_size: int, delta: float) -> float:
     >>> round(batch_limit(20, 200, 400, 0.05), 4), batch_limit(20, 200, 200, 0.05)
     (0.13, 0.1)
     """
+    return most_errors(n_errors, n, batch_size, delta) / batch_size
+
+
+def most_errors(n_errors: int, n: int, batch_size: int, delta: float) -> int:
+    """The number of errors in the batch of `batch_limit`."""
     fewest, most = n_errors, batch_size - (n - n_errors)
     while fewest < most:  # the probability falls with the number of errors
         middle = (fewest + most + 1) // 2
         is_possible = stats.hypergeom.cdf(n_errors, batch_size, middle, n) > delta
         fewest, most = (middle, most) if is_possible else (fewest, middle - 1)
-    return fewest / batch_size
+    return fewest
 
 
 def n_needed(error: float, delta: float) -> int:
@@ -62,10 +67,9 @@ def n_needed(error: float, delta: float) -> int:
 
 
 def rank_for_sets(n: int, error: float, delta: float) -> int | None:
-    """The smallest k with P(Beta(k, n + 1 - k) < 1 - error) <= delta; None where there is none.
+    """The rank of the calibration score up to which labels are in a set; None where there is none.
 
-    A set of all labels whose score is at most the k-th smallest calibration score then misses at
-    most `error` of new texts, with probability 1 - delta over the calibration texts.
+    The smallest k with P(Beta(k, n + 1 - k) < 1 - error) <= delta: Theorem 13 of docs/theory.md.
 
     >>> rank_for_sets(100, 0.1, 0.05), rank_for_sets(20, 0.1, 0.05)
     (96, None)
@@ -81,10 +85,8 @@ def passes(
 ) -> np.ndarray:
     """Whether errors are significantly rarer than `error`: the randomised test of level delta.
 
-    The p-value is P(Binomial(n_accepted, error) <= n_errors). With `coin`, a uniform draw from
-    [0, 1] that is independent of the errors, the test passes with probability at most delta if the
-    true rate is larger than `error`: where (1 - coin) times the p-value of one error fewer plus
-    coin times that of `n_errors` is at most delta, and never where it is above 2 delta.
+    `coin` is a uniform draw from [0, 1] that is independent of the errors: Theorem 14 of
+    docs/theory.md, where it is called u.
 
     Examples
     --------
@@ -114,8 +116,6 @@ def chance_to_pass(
 
 def mcnemar(n_first: int, n_second: int) -> float:
     """Exact McNemar test: the two-sided p-value that two kinds of disagreement are equally likely.
-
-    Given their sum, each is Binomial(sum, 1/2) if they are.
 
     >>> round(mcnemar(12, 3), 4)
     0.0352

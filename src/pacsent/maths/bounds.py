@@ -9,8 +9,7 @@ Every formula is a sum, product or quotient of positive terms (no cancellation),
 error is a few units in the last place, by more than which the result is widened (`_up`).
 """
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -226,46 +225,6 @@ def maurer(
         raise ValueError(f"constant must be 'sqrt' or 'xi'. Got {constant!r} instead.")
     complexity = _up(kl + ln_constant + _up(-np.log(delta), 4), 8)
     return kl_inverse(q, _up(complexity / n, 2))
-
-
-# max over 0 <= x <= 1 of (1 + x)^4/32 - x^2/2, at x = sqrt(5) - 2: see docs/theory.md, Theorem 27
-KAPPA = (5 * math.sqrt(5) - 11) / 4
-
-
-class Distances(NamedTuple):
-    """How far the farthest word lies from the prior's mean of each document, D_s: three moments."""
-
-    mean_square: float  # sum_s n_s D_s^2 / n
-    mean_fourth: float  # sum_s n_s D_s^4 / n
-    largest_square: float  # max_s n_s D_s^2
-
-    @classmethod
-    def of(cls, n_s: np.ndarray, D: np.ndarray) -> "Distances":
-        """Of documents with n_s tokens each."""
-        squares, n = n_s * D**2, float(np.sum(n_s))
-        fourth = float((squares * D**2).sum() / n)
-        return cls(float(squares.sum() / n), fourth, float(squares.max()))
-
-
-def squared_loss_complexity(
-    lam: float, n: int, delta: float, variance: float, n_dims: int, distances: Distances
-) -> float:
-    """What the bound on the squared loss adds to the KL before dividing by lam; rounded up.
-
-        ln(1/delta) + KAPPA lam^2 mean_fourth / n - n_dims/2 sum_s ln(1 - x_s),
-        x_s = lam^2 n_s D_s^2 variance / n^2
-
-    -ln(1 - x)/x grows with x, so the sum is at most that of x_s times -ln(1 - largest)/largest.
-    Infinite where the largest x_s is not below 1.
-    """
-    scale = lam**2 * variance / n
-    largest = scale * distances[2] / n
-    if not largest < 1:
-        return math.inf
-    factor = -math.log1p(-largest) / largest if largest > 0 else 1.0
-    spread = KAPPA * lam**2 * distances[1] / n
-    total = -math.log(delta) + spread + 0.5 * n_dims * factor * scale * distances[0]
-    return float(total * (1 + 1e-10))
 
 
 def binomial_tail(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:

@@ -11,6 +11,11 @@ def is_count(value: object, least: int = 0) -> bool:
     return bool(is_integer and value >= least)  # type: ignore[operator]
 
 
+def are_counts(values: object, size: int) -> bool:
+    """Whether this is a list of so many integers of at least 0."""
+    return isinstance(values, list | tuple) and len(values) == size and all(map(is_count, values))
+
+
 def is_number(value: object) -> bool:
     """Whether a value is a finite real number; True and False are not."""
     is_real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)

@@ -1,8 +1,7 @@
 """Gaussian processes that classify: Laplace's approximation, and scales averaged, not chosen.
 
 A classifier linear in n-grams x and vectors e with a Gaussian prior on its weights is a Gaussian
-process over texts with kernel s K_x + d K_e + 1. Few texts make it a small problem whatever the
-number of features, and all of them can be used to say how far to lean on either part.
+process over texts with kernel s K_x + d K_e + 1: a small problem where texts are few.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -176,8 +175,7 @@ def weigh(evidence: np.ndarray, likelihood: np.ndarray) -> np.ndarray:
     """Weights of the places, from log evidences and log-likelihoods of left-out labels.
 
     A third of the weight is shared equally, a third by the likelihood, a third by that times the
-    evidence: few labels know little about the scales, and where the model is wrong about many the
-    evidence may not decide alone.
+    evidence, which may not decide alone where the model is wrong.
     """
     equal = np.full(evidence.size, 1.0 / evidence.size)
     return (equal + softmax(likelihood) + softmax(evidence + likelihood)) / 3.0

@@ -44,9 +44,9 @@ def minimise(
     gradients at its ends say that a convex function fell. `precondition(rows, q)` is the inverse
     Hessian to begin with, and `is_solved(rows, x, gradients, directions)` says which rows are where
     they should be. A row is evaluated `max_iter` times at most, `memory` pairs are kept, and
-    `limit` shortens directions in place. With `last_step` a row that is solved takes the step that
-    is at hand: it costs nothing more. Values are known to within `noise`, by which they may rise. A
-    row whose preconditioned gradient leads uphill, or nowhere, is left where it is.
+    `limit` shortens directions in place. With `last_step` a row that is solved takes the step at
+    hand. Values are known to within `noise`, by which they may rise. A row whose preconditioned
+    gradient leads uphill, or nowhere, is left where it is.
     """
     n = len(start)
     value, n_iter = np.full_like(start[:, 0], np.inf), np.zeros(n, dtype=np.int64)

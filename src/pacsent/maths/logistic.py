@@ -15,15 +15,11 @@ from scipy.special import erfc, erfcx, expit, ndtr
 
 from pacsent.maths.arrays import Numbers
 
-# Gauss-Hermite nodes that keep f, f1 and f2 within 1e-12 up to a variance, measured for |a| <= 6.
-# Beyond the last variance too many would be needed, and a series takes over.
+# Gauss-Hermite nodes that keep f, f1 and f2 within 1e-12 up to a variance, measured for |a| <= 6;
+# beyond the last variance a series takes over.
 _NODES = ((0.01, 8), (0.09, 12), (0.25, 20), (1.0, 32))
-
-# Variances that `sigmoid_fits` covers: 0.1 * 2^(j/2), up to 18,000.
-_FIT_FROM, _N_FITS = 0.1, 34
-
-# Powers of 4 p (1 - p), and of the variance, in a fit.
-_FIT_TERMS = (7, 5)
+_FIT_FROM, _N_FITS = 0.1, 34  # variances that `sigmoid_fits` covers: 0.1 * 2^(j/2), up to 18,000
+_FIT_TERMS = (7, 5)  # powers of 4 p (1 - p), and of the variance, in a fit
 
 
 @lru_cache
@@ -97,8 +93,7 @@ def sigmoid_fits() -> tuple[np.ndarray, ...]:
         E sigmoid(x) = p + P (1 - 2p) sum_km coefficients[j, k, m] (4 P)^k t^m
 
     and E sigmoid'(x) is its derivative in a. The starts are sqrt(2) apart, so that variances within
-    a factor of sqrt(2) of each other have a fit in common. One sigmoid, where quadrature would take
-    three at v = 0.1 and a hundred at v = 25.
+    a factor of sqrt(2) of each other have a fit in common.
     """
     n_powers, n_variances = _FIT_TERMS
     starts = _FIT_FROM * 2.0 ** (0.5 * np.arange(_N_FITS))

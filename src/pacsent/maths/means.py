@@ -4,12 +4,10 @@ A bettor against a mean m places bets b_i >= 0, known before X_i, and has after 
 
     K_t(m) = prod over i <= t of (1 + b_i (m - X_i)),   b_i <= cap / (1 - m),  cap < 1
 
-which is a nonnegative supermartingale if every loss has a mean of at least m given those before.
-By Ville's inequality it ever reaches 1/delta with probability at most delta; m is then ruled out.
-
-`betting` assumes one mean, also given the losses before; where means differ, its bound is about
-none of them. `differing_means` bounds the average of means that may depend on the past. All are
-rounded up. Last come a test of one mean and a lower bound on a ratio of two, by the same bets.
+which ever reaches 1/delta with probability at most delta if every loss has a mean of at least m
+given those before; where it does, m is ruled out. `betting` assumes one mean; `differing_means`
+bounds the average of means that may depend on the past. All are rounded up. Last come a test of one
+mean and a lower bound on a ratio of two.
 """
 
 import warnings
@@ -73,14 +71,10 @@ def log_wealth(losses: np.ndarray, means: np.ndarray, needed: float) -> np.ndarr
 def betting(losses: ArrayLike, delta: float) -> float:
     """Upper bound on the mean: the smallest that a bettor against it and all larger ones ruled out.
 
-    The means tested are the multiples of 0.0001, from above, until one is not ruled out. If the
-    bound is below the mean, then so is the largest tested mean that is at most it, and that was
-    ruled out: whatever the order of the others, the probability is at most delta.
-
-    The order of the losses must have been fixed without looking at them. The bound can be below the
-    mean of all the losses. It is still right if every loss has one mean; but it is also what losses
-    give whose mean rose, about which it says nothing. Therefore it warns. `differing_means` bounds
-    the average of all means.
+    The means tested are the multiples of 0.0001, from above, until one is not ruled out (Theorem 8
+    of docs/theory.md). The order of the losses must have been fixed without looking at them. The
+    bound can be below the mean of all the losses. It is still right if every loss has one mean; but
+    it is also what losses give whose mean rose, about which it says nothing. Therefore it warns.
 
     >>> losses = 0.27 + 0.04 * np.cos(np.arange(400.0))
     >>> betting(losses, 0.05)
@@ -116,10 +110,9 @@ def differing_means(losses: ArrayLike, delta: float) -> float:
         the largest m with  mean over lambda of exp(-lambda S) / (1 - m (1 - e^-lambda))^n < 1/delta
 
     S is the sum of the n losses, which are in the order in which they came. It holds at all n at
-    once, each with the average of the means so far. So it judges a classifier that goes on
-    learning, where each text is predicted before its label is learned: it bounds the average error
-    of the classifiers so far. For one classifier that is fixed `betting` is tighter; for the j-th
-    of several spend 6 delta / (pi j)^2 on it.
+    once, each with the average of the means so far (Theorem 9 of docs/theory.md): that of the
+    errors of a classifier that goes on learning, where each text is predicted before its label is
+    learned. For one classifier that is fixed `betting` is tighter.
 
     >>> losses = np.repeat([1.0, 0.0], [60, 540])  # it errs at first, then it has learned
     >>> round(differing_means(losses, 0.05), 4)
@@ -155,13 +148,8 @@ def mean_is_below(losses: np.ndarray, mean: float, delta: float) -> bool:
 def ratio_at_least(part: np.ndarray, whole: np.ndarray, largest: float, delta: float) -> float:
     """With probability 1 - delta, E[part] / E[whole] is at least this, for 0 <= part <= whole.
 
-        K_t(r) = prod over i <= t of (1 + b_i(r) (part_i - r whole_i)),  b_i known before i
-        0 <= b_i(r) <= cap / (r largest)
-
-    The factors are nonnegative because whole <= largest, and of expectation at most 1 where the
-    ratio is at most r, so by Ville's inequality all r with max over t of K_t(r) >= 1/delta are
-    ruled out. Every factor falls with r, so they are an interval that begins at 0. The pairs are
-    independent and of one distribution, in an order fixed without looking.
+    Theorem 21 of docs/theory.md: bets on part - r whole rule out all r below the bound. The pairs
+    are independent and of one distribution, in an order fixed without looking.
 
     >>> part = np.tile([1.0, 1.0, 0.0, 2.0], 250)
     >>> 0.7 < ratio_at_least(part, np.tile([1.0, 2.0, 0.0, 2.0], 250), 5.0, 0.05) < 0.8

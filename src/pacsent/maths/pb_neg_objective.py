@@ -12,11 +12,10 @@ with kappa = n/(var_P lam), c = d/(2 lam), precision = n/var_P. It is strictly c
 
 `solve_sampled` is up to 60 times as fast, in single precision. The noise term G(mu, var_Q) is the
 same function for all sentences. Around a centre (mu_0, var_0) it is written as an expansion, summed
-once over the whole vocabulary, plus a remainder, summed over a fixed sample of words, each weighted
-by 1/inclusion probability. The expansion is of second order, with the third order along the
-directions in which sentences differ most and in mu and var_Q together. The remainder is small,
-hence a few hundred words estimate it well; the error of the estimate is computed for each sentence
-from the sample itself. Sentences for which it is too large are solved with all noise words.
+once over the whole vocabulary, plus a remainder, summed over a fixed sample of a few hundred words,
+each weighted by 1/inclusion probability. The expansion is of second order, with the third order
+along the directions in which sentences differ most and in mu and var_Q together. The error of the
+remainder is computed for each sentence; where it is too large, all noise words are used.
 """
 
 from collections.abc import Callable
@@ -39,17 +38,11 @@ from pacsent.maths.noise import noise_probabilities
 # sentences, so that the matrix products stay efficient.
 _MAX_SCORES, _MIN_SENTENCES = 1 << 20, 128
 
-# Directions along which the third order of the noise term is expanded.
-_N_DIRECTIONS = 32
+_N_DIRECTIONS = 32  # along which the third order of the noise term is expanded
+_MIN_SAMPLED_WORDS = 2048  # of a vocabulary; fewer are summed completely
+_MAX_STEPS = 30  # of L-BFGS with the remainder held fixed; five are usual
 
-# Vocabularies up to this number of noise words are summed completely: a sample saves nothing.
-_MIN_SAMPLED_WORDS = 2048
-
-# L-BFGS steps with the remainder held fixed; five are usual.
-_MAX_STEPS = 30
-
-# Variances of the expansions are powers of this base, from the fourth negative power on: below it
-# the expectation hardly differs from the value at the mean.
+# Variances of the expansions are powers of this base; below the lowest they hardly matter.
 _VAR_BASE, _MIN_LEVEL = 4.0, -4
 
 _LOCK = Lock()  # of the expansions, which threads share
@@ -621,11 +614,10 @@ def solve_sampled(
 ) -> Solution:
     """PB-neg posteriors of many sentences by a sample of the noise words, in single precision.
 
-    As `solve`, with the noise term of this module: its expansion is followed exactly, and the
-    remainder measured where the solution lies, once for most sentences, because it changes little
-    on the way. A sentence whose estimated error is above `tol`, or that does not settle, as
-    with large lam, is solved with all noise words at every step, and where single precision is not
-    enough for that, by `solve`. `nu` is `squared_lengths(A_hat)` where it is known already.
+    As `solve`, with the expansion of this module followed exactly and the remainder measured where
+    the solution lies, once for most sentences. A sentence whose estimated error is above `tol`, or
+    that does not settle, as with large lam, is solved with all noise words at every step, or by
+    `solve`. `nu` is `squared_lengths(A_hat)` where it is known already.
     """
     table = A_hat, squared_lengths(A_hat) if nu is None else nu
     sentences = SentenceProblems(counts, table, m, lam=lam, var_P=var_P, dtype=np.float32)

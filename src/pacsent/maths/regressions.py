@@ -7,10 +7,9 @@ class, one C, one set of rows (a training fold). All columns share the matrix pr
 own L-BFGS, started at the solution on all rows and preconditioned by the Hessian there. The search
 is in float32; what is reported is solved again in float64 (`fit`).
 
-Rounding can make the Hessians of features that repeat each other indefinite. So every diagonal is
-raised a little, more where the factorisation fails, and a problem that does not converge is begun
-again where it stands with a Hessian of its own. What is still not solved is flagged, with a
-warning.
+Rounding can make Hessians indefinite: diagonals are raised a little, more where the factorisation
+fails, and a problem that does not converge is begun again where it stands with a Hessian of its
+own. What is still not solved is flagged, with a warning.
 """
 
 import warnings
@@ -28,17 +27,10 @@ from pacsent.threads import n_threads, one_blas_thread
 
 CS = (0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0, 316.0, 1000.0)
 
-# Rows of one matrix product: block x columns stays in the cache.
-_BLOCK_ROWS = 512
-
-# Pairs that L-BFGS keeps.
-_MEMORY = 8
-
-# Problems solved side by side, and of a sparse design, which has many more weights.
-_MAX_COLUMNS, _MAX_SPARSE_COLUMNS = 400, 32
-
-# Iterations after which the curvature of a neighbouring path is computed anew.
-_MAX_BORROWED_ITERATIONS = 15
+_BLOCK_ROWS = 512  # of one matrix product: block x columns stays in the cache
+_MEMORY = 8  # pairs that L-BFGS keeps
+_MAX_COLUMNS, _MAX_SPARSE_COLUMNS = 400, 32  # side by side; a sparse design has more weights
+_MAX_BORROWED_ITERATIONS = 15  # after which the curvature of a neighbouring path is computed anew
 
 # Relative raise of a Hessian's diagonal, and where a problem is begun again.
 _DAMPING = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-13}
@@ -81,8 +73,7 @@ class _Design:
     """Rows sorted by class with a column of ones; gradients and Hessians of columns.
 
     `folds`, (n_repeats, n_rows), number the fold that leaves a row out. `map` runs on a pool of
-    threads, each with matrix products of its own: products that are threaded inside lose most of
-    their speed where the cores are shared with other work.
+    threads, each with matrix products of its own, which is faster than threads inside products.
     """
 
     def __init__(self, X, y, n_classes, dtype, threads=(None, 1), folds=None):

@@ -19,8 +19,7 @@ from scipy.special import ndtr
 
 from pacsent.maths.arrays import Numbers
 
-# Largest slope of Phi, rounded up.
-_MAX_SLOPE = 0.3990
+_MAX_SLOPE = 0.3990  # largest slope of Phi, rounded up
 
 # Scores (sentences times noise words) computed at once, in double and in single precision.
 _MAX_SCORES, _MAX_SCORES_32 = 1_000_000, 32_000_000
@@ -186,8 +185,8 @@ def noise_risk(
         R-_s = sum_u p_noise(u) Phi((mu_s.A_u + bias) / (sd_s |A_u|))
 
     The exact R- is within `margin` of `risk`, both of shape (n_sentences,). In single precision,
-    many times as fast as `gibbs_risk`: the means must be float32 numbers (of any dtype), because
-    nothing is rounded silently. `n_jobs` threads do the part outside the matrix product.
+    many times as fast as `gibbs_risk`: the means must be float32 numbers (of any dtype). `n_jobs`
+    threads do the part outside the matrix product.
 
     Notes
     -----

@@ -14,8 +14,7 @@ from scipy import sparse
 
 from pacsent._kernels import coordinate_descent as kernel
 
-# Fraction of texts below which a label is not solved more tightly.
-_MIN_POSITIVE = 0.02
+_MIN_POSITIVE = 0.02  # fraction of texts below which a label is not solved more tightly
 
 
 @dataclass(frozen=True)

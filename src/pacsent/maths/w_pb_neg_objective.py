@@ -45,9 +45,8 @@ def prior_variances(counts: ArrayLike, scale: float | None = None) -> np.ndarray
 def matched_scale(counts: sparse.csr_matrix) -> float:
     """The s for which prior variances s T/count make the median sentence's variance 1/n_tokens.
 
-    That is the variance of PB-neg's prior, under which a score h.A_w is about as wide as it is
-    long; with s = 1, the paper's, the median sentence's variance is in the hundreds. No row of
-    `counts` may be empty.
+    That is the variance of PB-neg's prior; with s = 1, the paper's, it is in the hundreds. No row
+    of `counts` may be empty.
     """
     n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
     inverse = prior_variances(np.asarray(counts.sum(axis=0)).ravel())

@@ -79,8 +79,7 @@ def damping(mean: np.ndarray, second: np.ndarray, aperture: float) -> np.ndarray
         s_d^2 = variance of dimension d,  R = second moment of x/s, divided by its mean eigenvalue
         D = diag(1/s) (I + aperture^2 R)^-1
 
-    The second factor is the negation of a conceptor of this aperture (Liu et al., 2019): directions
-    in which words have much in common shrink, the others stay.
+    The second factor is the negation of a conceptor of this aperture (Liu et al., 2019).
     """
     variance = np.diag(second) - mean**2
     floor = max(1e-9 * variance.max(initial=0.0), np.finfo(float).tiny)

@@ -1,13 +1,12 @@
 """Certificate C: the squared distance between a document's vector and a further word of it.
 
 The prior's part of the text is read first, everything is chosen by that alone, and only then is the
-sample read. The inequality is `pacsent.maths.bounds.squared_loss_complexity`; the proof is in
-docs/theory.md, Theorem 27.
+sample read: Theorem 27 of docs/theory.md.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -21,7 +20,6 @@ from pacsent.guarantees.encoder_certificate import (
     prepare,
     vectors_of,
 )
-from pacsent.maths.bounds import Distances, squared_loss_complexity
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.rounding import rounded_up
 from pacsent.paper import token_parts
@@ -33,6 +31,42 @@ from pacsent.paper.gibbs_certificate import (
 )
 from pacsent.text.encoded import Encoded
 
+# max over 0 <= x <= 1 of (1 + x)^4/32 - x^2/2, at x = sqrt(5) - 2
+KAPPA = (5 * math.sqrt(5) - 11) / 4
+
+
+class Distances(NamedTuple):
+    """How far the farthest word lies from the prior's mean of each document, D_s: three moments."""
+
+    mean_square: float  # sum_s n_s D_s^2 / n
+    mean_fourth: float  # sum_s n_s D_s^4 / n
+    largest_square: float  # max_s n_s D_s^2
+
+    @classmethod
+    def of(cls, n_s: np.ndarray, D: np.ndarray) -> "Distances":
+        """Of documents with n_s tokens each."""
+        squares, n = n_s * D**2, float(np.sum(n_s))
+        fourth = float((squares * D**2).sum() / n)
+        return cls(float(squares.sum() / n), fourth, float(squares.max()))
+
+
+def squared_loss_complexity(
+    lam: float, n: int, delta: float, variance: float, n_dims: int, distances: Distances
+) -> float:
+    """What Theorem 27 adds to the KL before dividing by lam; rounded up, infinite for a large lam.
+
+    With x_s = lam^2 n_s D_s^2 variance / n^2 it has a sum of -ln(1 - x_s), which is at most the sum
+    of x_s times -ln(1 - largest) / largest.
+    """
+    scale = lam**2 * variance / n
+    largest = scale * distances[2] / n
+    if not largest < 1:
+        return math.inf
+    factor = -math.log1p(-largest) / largest if largest > 0 else 1.0
+    spread = KAPPA * lam**2 * distances[1] / n
+    total = -math.log(delta) + spread + 0.5 * n_dims * factor * scale * distances[0]
+    return float(total * (1 + 1e-10))
+
 
 @dataclass(frozen=True, kw_only=True)
 class SquaredCertificate(GibbsCertificate):
@@ -40,7 +74,7 @@ class SquaredCertificate(GibbsCertificate):
 
     `lam` is the trade-off between the empirical risk and the KL, chosen by the prior's part;
     `constant_risk` the measured risk of answering the average word vector of the language; the
-    moments of the distances to the farthest word are those of `pacsent.maths.bounds.Distances`.
+    moments of the distances to the farthest word are those of `Distances`.
     """
 
     kind: ClassVar[str] = "C"
@@ -108,7 +142,7 @@ class SquaredCertificate(GibbsCertificate):
 
     def why(self) -> str:
         if self.empirical_risk >= self.trivial_value:
-            return f"the empirical risk {self.empirical_risk:.4g} alone exceeds it."
+            return super().why()
         name, nats = max(("kl", self.kl), ("the complexity", self.complexity), key=lambda x: x[1])
         return f"{name} = {nats:.4g} nats is large for n = {self.n:,}."
 
@@ -137,9 +171,7 @@ def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:
     n = int(n_s.sum())
     A_hat = np.asarray(s.A_hat, dtype=np.float32)
     n_dims = A_hat.shape[1]
-
     m, D, lam, tau = _prior_of(s, parts, A_hat)
-
     # The posterior that minimises this very bound is Gaussian: the Gibbs posterior.
     centre, square = _word_moments(parts.sample, A_hat)
     if isinstance(options.posterior, tuple):
@@ -154,7 +186,8 @@ def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:
         var_Q, kind = 1.0 / precision, "bound"
     # mean over the document's tokens of |A_w - mu|^2 / 2, plus n_dims var_Q / 2
     loss = 0.5 * (square + ((centre - mu) ** 2).sum(axis=1) + n_dims * var_Q)
-    kl = float(kl_gaussians(mu, var_Q, m, np.full(len(m), tau)).sum())
+    var_P = np.full(len(m), tau)
+    kl = float(kl_gaussians(mu, var_Q, m, var_P).sum())
     constant = s.p_noise @ np.asarray(A_hat, dtype=float)
     trivial = 0.5 * (square + ((centre - constant) ** 2).sum(axis=1))
     held_out = {}
@@ -182,7 +215,6 @@ def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:
         n_left_out=int(encoded.n_sentences - parts.rows.size),
         **held_out,
     )
-    var_P = np.full(len(m), tau)
     gibbs = GibbsPosterior(mu, var_Q, m, var_P, 0.0, s.p_noise, parts, 1.0, np.zeros(n_dims))
     return certificate, gibbs
 
@@ -191,8 +223,7 @@ def farthest_word(A_hat: np.ndarray, m: np.ndarray) -> np.ndarray:
     """max_u |A_u - m_s| for each row of m; rounded up."""
     norms = np.einsum("ij,ij->i", A_hat, A_hat, dtype=float)
     lengths = np.einsum("ij,ij->i", m, m)
-    single = m.astype(np.float32)
-    largest = np.empty(len(m))
+    single, largest = m.astype(np.float32), np.empty(len(m))
     size = max(1, 16_000_000 // len(A_hat))
     for start in range(0, len(m), size):
         block = single[start : start + size] @ A_hat.T
@@ -209,8 +240,7 @@ def _word_moments(encoded: Encoded, A_hat):
         (np.repeat(1.0 / n, n), encoded.ids, encoded.offsets), shape=(n.size, len(A_hat))
     )
     used = np.unique(encoded.ids)
-    table = np.asarray(A_hat[used], dtype=float)
-    shares = shares[:, used]
+    table, shares = np.asarray(A_hat[used], dtype=float), shares[:, used]
     centre = shares @ table
     square = shares @ np.einsum("ij,ij->i", table, table) - (centre**2).sum(axis=1)
     return centre, np.maximum(square, 0.0)

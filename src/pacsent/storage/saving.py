@@ -1,5 +1,7 @@
 """`save`, `load` and `check` for everything that implements `Saveable`."""
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +31,7 @@ from pacsent.storage.tensor_files import TENSORS, read_tensors, write_tensors
 _MAX_DEPTH = 5
 # Where word vectors were saved to or loaded from, for save(..., words="reference").
 _PLACES: WeakKeyDictionary[Any, Path] = WeakKeyDictionary()
+_NO_EFFECT = ("n_jobs", "batch_size", "verbose")  # parameters that decide nothing
 # What a factory may raise for a state that another program made up.
 _BAD_STATE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 
@@ -41,6 +44,20 @@ class State:
     tensors: Mapping[str, np.ndarray]  # memory-mapped if they were loaded
     parts: Mapping[str, Any] = field(default_factory=dict)  # saved as folders inside the folder
     files: Mapping[str, Iterable[bytes]] = field(default_factory=dict)  # for people; not read again
+
+    def digest(self) -> str:
+        """SHA-256 of the parameters that decide anything and of the arrays, also of the parts."""
+        config = dict(self.config)
+        parameters = config.get("parameters", {})
+        config["parameters"] = {k: v for k, v in parameters.items() if k not in _NO_EFFECT}
+        total = hashlib.sha256(json.dumps(config, sort_keys=True, default=repr).encode())
+        for name, array in sorted(self.tensors.items()):
+            total.update(f"{name} {array.dtype} {array.shape}".encode())
+            total.update(np.ascontiguousarray(array).tobytes())
+        for name, part in sorted(self.parts.items()):
+            of_part = part.digest() if hasattr(part, "digest") else part.state().digest()
+            total.update(f"{name} {of_part}".encode())
+        return total.hexdigest()
 
 
 @runtime_checkable
