@@ -62,9 +62,6 @@ class Entry:
     digest: str
 
 
-# ---- Readers: members in, texts and labels out ---------------------------------------------------
-
-
 def decoded(member: Member, encoding: str) -> str:
     """The text of a file, or an error that names the byte which is wrong."""
     try:
@@ -215,7 +212,6 @@ DATASETS: dict[str, Entry] = {
         "3c90263fec9d7843493769746bc9c842234d93c01cba53ad36d92fd51bd1a55c",
     ),
 }
-# ---- Finding, reading, checking ------------------------------------------------------------------
 
 
 def data_folder(data: str | Path | None = None) -> Path:

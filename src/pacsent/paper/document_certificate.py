@@ -10,14 +10,7 @@ from scipy import sparse
 from pacsent.encoders.methods.w_pb_neg import WordPBNegVectorizer
 from pacsent.guarantees.certificate import pack_losses, unpack_losses
 from pacsent.guarantees.continuation import calibrate
-from pacsent.guarantees.encoder_certificate import (
-    ROUNDING,
-    CertifyOptions,
-    EncoderCertificate,
-    Sample,
-    divided,
-    prepare,
-)
+from pacsent.guarantees.encoder_certificate import ROUNDING, Sample, divided, prepare
 from pacsent.maths import bounds
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.means import betting
@@ -49,14 +42,11 @@ class DocumentOptions(GibbsOptions):
 class DocumentCertificate(WordRiskCertificate):
     """Kind B: half of a new document's words against noise, by posteriors of words.
 
-    Attributes
-    ----------
-    losses : str
-        Of each document, where Q is the prior; empty where it was learned.
+    `losses` are those of each document where Q is the prior, empty where it was learned.
     """
 
     kind: ClassVar[str] = "B"
-    options_class: ClassVar[type[CertifyOptions]] = DocumentOptions
+    options_class: ClassVar[type[DocumentOptions]] = DocumentOptions
     assumption: ClassVar[str] = (
         "these documents and new documents are drawn independently from one distribution (words "
         "within a document need not be), contain no near-duplicates, and were not used to train "
@@ -86,7 +76,7 @@ class DocumentCertificate(WordRiskCertificate):
         if size != (0 if self.kl else self.n):
             self._refuse("n", f"{size}, the number of losses")
 
-    def measure_again(self, sample: Sample) -> EncoderCertificate:
+    def measure_again(self, sample: Sample) -> "DocumentCertificate":
         return measure(sample)[0]
 
     def summary(self) -> str:

@@ -19,9 +19,6 @@ LAMS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 SLOW_LAMS = (0.5, 2.0, 8.0)  # for slow rows that are not in the paper
 
 
-# ---- The rows of the table -----------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Row:
     """One line of the table: a method with its settings, and what the paper reports for it."""
@@ -68,9 +65,6 @@ ROWS = {row.name: row for row in (
     Row("tf-idf", "tf-idf", "tf-idf", few_labels=True),
 )}  # fmt: skip
 PAPER_DATASETS = ("20news", "imdb", "subj")
-
-
-# ---- Features ------------------------------------------------------------------------------------
 
 
 @dataclass

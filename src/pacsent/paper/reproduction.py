@@ -292,8 +292,8 @@ def last_run(out: str | os.PathLike) -> dict | None:
 # Numbers that the report needs of each kind of result; True if None is allowed.
 _NUMBERS = {
     "classification": {"accuracy": False, "sd": False, "paper": True},
-    "similarity": {"spearman": False},
-    "certificate": {"risk_bound": False},
+    "similarity": {"spearman": False, "pearson": False},
+    "certificate": {"risk_bound": False, "held_out_risk": False, "n": False, "delta": False},
 }
 
 

@@ -109,7 +109,13 @@ class Language:
             table = rng.standard_normal(shape) * (6.0 / np.sqrt(setting.n_dims))
             tables = table, table
         else:
-            tables = factorised(source, setting.n_dims, setting.n_negatives)
+            # i.o close to PMI - ln k: what Skip-gram's loss aims at
+            together = (source.T @ source - np.diag(source.sum(axis=0))).astype(float) + 0.5
+            p = counts / counts.sum()
+            pmi = np.log(together / together.sum() / np.outer(p, p))
+            U, S, Vt = np.linalg.svd(pmi - np.log(setting.n_negatives))
+            root = np.sqrt(S[: setting.n_dims])
+            tables = U[:, : setting.n_dims] * root, Vt[: setting.n_dims].T * root
         I_hat, O_hat = (np.ascontiguousarray(t, dtype=np.float32) for t in tables)
         training = {"n_negatives": setting.n_negatives}
         self.words = WordVectors(vocabulary, I_hat, O_hat, training=training)
@@ -136,7 +142,10 @@ class Language:
         mean = self.setting.n_tokens
         n_tokens = rng.integers(max(2, mean // 2), mean + mean // 2 + 1, len(gamma))
         counts, phi = self.counts(rng, gamma, n_tokens)
-        return shuffled(encode_counts(counts), rng), phi
+        document, word = (np.repeat(at.ravel(), counts.ravel()) for at in np.indices(counts.shape))
+        # the words of each document in random order
+        order = np.argsort(document + rng.random(document.size), kind="stable")
+        return Encoded.from_lengths(word[order], n_tokens), phi
 
     def draw_drifting(self, rng: np.random.Generator, n_documents: int) -> Encoded:
         """Documents that begin with one topic and end with another, and repeat recent words."""
@@ -159,30 +168,6 @@ class Language:
                 words[:, t] = np.where(again, words[rows, back], words[:, t])
         kept = np.arange(longest) < n_tokens[:, None]
         return Encoded.from_lengths(words[kept], n_tokens)
-
-
-def encode_counts(counts: np.ndarray) -> Encoded:
-    """Documents of a table of counts, (n_documents, n_words), as token ids in the words' order."""
-    ids = np.repeat(np.tile(np.arange(counts.shape[1]), counts.shape[0]), counts.ravel())
-    return Encoded.from_lengths(ids, counts.sum(axis=1))
-
-
-def shuffled(encoded: Encoded, rng: np.random.Generator) -> Encoded:
-    """The words of each document in random order."""
-    document = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))
-    order = np.argsort(document + rng.random(document.size), kind="stable")
-    return Encoded(encoded.ids[order], encoded.offsets, encoded.n_unknown)
-
-
-def factorised(counts: np.ndarray, n_dims: int, n_negatives: int) -> tuple[np.ndarray, np.ndarray]:
-    """Input and output vectors with i.o close to PMI - ln k: what Skip-gram's loss aims at."""
-    together = (counts.T @ counts - np.diag(counts.sum(axis=0))).astype(float) + 0.5
-    p = counts.sum(axis=0) + 1.0
-    p /= p.sum()
-    pmi = np.log(together / together.sum() / np.outer(p, p))
-    U, S, Vt = np.linalg.svd(pmi - np.log(n_negatives))
-    root = np.sqrt(S[:n_dims])
-    return U[:, :n_dims] * root, Vt[:n_dims].T * root
 
 
 def simulate(

@@ -13,8 +13,6 @@ from scipy import sparse
 
 from pacsent.guarantees.encoder_certificate import (
     ROUNDING,
-    CertifyOptions,
-    EncoderCertificate,
     Sample,
     check_sample,
     prepare,
@@ -78,7 +76,7 @@ class SquaredCertificate(GibbsCertificate):
     """
 
     kind: ClassVar[str] = "C"
-    options_class: ClassVar[type[CertifyOptions]] = GibbsOptions
+    options_class: ClassVar[type[GibbsOptions]] = GibbsOptions
     unit: ClassVar[str] = "words"
     assumption: ClassVar[str] = (
         "the words of a document are independent draws from the document's own distribution, which "
@@ -126,7 +124,7 @@ class SquaredCertificate(GibbsCertificate):
         if not math.isfinite(self.complexity):
             self._refuse("lam", "small enough for the complexity to be finite")
 
-    def measure_again(self, sample: Sample) -> EncoderCertificate:
+    def measure_again(self, sample: Sample) -> "SquaredCertificate":
         return measure(sample)[0]
 
     def summary(self) -> str:

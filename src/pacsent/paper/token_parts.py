@@ -66,20 +66,10 @@ def split_tokens(
 
 def join(first: Encoded, second: Encoded) -> Encoded:
     """The documents with the tokens of both parts."""
-    n_first, n_second = np.diff(first.offsets), np.diff(second.offsets)
-    document = np.concatenate(
-        [np.repeat(np.arange(n_first.size), n_first), np.repeat(np.arange(n_second.size), n_second)]
-    )
+    sizes = [np.diff(part.offsets) for part in (first, second)]
+    document = np.concatenate([np.repeat(np.arange(n.size), n) for n in sizes])
     ids = np.concatenate([first.ids, second.ids])[np.argsort(document, kind="stable")]
-    return Encoded.from_lengths(ids, n_first + n_second)
-
-
-class Choice(NamedTuple):
-    """Settings with the smallest estimated bound."""
-
-    bound: float
-    variance: float
-    step: float
+    return Encoded.from_lengths(ids, sizes[0] + sizes[1])
 
 
 def choose(
@@ -93,8 +83,8 @@ def choose(
     n: int,
     budget: float,
     budget_of_staying: float,
-) -> Choice:
-    """Which variance and step from prior mean to posterior mean give the smallest bound.
+) -> tuple[float, float]:
+    """(variance, step from prior mean to posterior mean) with the smallest bound.
 
     An estimate on some tokens and some noise words: it only has to rank. `near` and `far` are the
     prior's and the posterior's means, `n` the size of the sample the bound will be computed on,
@@ -132,5 +122,4 @@ def choose(
             settings.append((float(variance), float(t)))
     bounds = 0.5 * kl_inverse(np.minimum(positives, 1.0), np.array(prices) / n)
     bounds = bounds + 0.5 * np.minimum(1.0, noises)
-    best = int(np.argmin(bounds))
-    return Choice(float(bounds[best]), *settings[best])
+    return settings[int(np.argmin(bounds))]

@@ -9,8 +9,6 @@ import numpy as np
 from pacsent.guarantees.continuation import calibrate
 from pacsent.guarantees.encoder_certificate import (
     ROUNDING,
-    CertifyOptions,
-    EncoderCertificate,
     Sample,
     check_sample,
     prepare,
@@ -37,14 +35,11 @@ from pacsent.threads import n_threads
 class WordCertificate(WordRiskCertificate):
     """Kind A: a further word of one of the documents, if words were independent draws.
 
-    Attributes
-    ----------
-    positive_error_upper : float
-        Bound on the risk for true words alone.
+    `positive_error_upper` bounds the risk for true words alone.
     """
 
     kind: ClassVar[str] = "A"
-    options_class: ClassVar[type[CertifyOptions]] = GibbsOptions
+    options_class: ClassVar[type[GibbsOptions]] = GibbsOptions
     unit: ClassVar[str] = "words"
     assumption: ClassVar[str] = (
         "the words of a document are independent draws from the document's own distribution, which "
@@ -73,7 +68,7 @@ class WordCertificate(WordRiskCertificate):
         if self.n_documents > self.n:
             self._refuse("n_documents", f"at most {self.n}, the number of words")
 
-    def measure_again(self, sample: Sample) -> EncoderCertificate:
+    def measure_again(self, sample: Sample) -> "WordCertificate":
         return measure(sample)[0]
 
     def summary(self) -> str:
@@ -128,14 +123,6 @@ class _Prior(NamedTuple):
         return (self.scale * means + self.shift).astype(np.float32)
 
 
-class _Posterior(NamedTuple):
-    means: np.ndarray
-    variances: np.ndarray
-    prior_variance: float
-    step: float | None
-    stayed: bool = False  # at the prior, by the choice among the steps, which is corrected for
-
-
 def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
     """Certificate A, and the posteriors it is about."""
     options, encoded = sample.options, sample.encoded
@@ -148,11 +135,13 @@ def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
     sample = sample.corrected(branches=options.n_branches)
     price = bounds.ln_xi(n) - math.log(sample.delta_each)
     # From here on the sample is read; Q may depend on it in any way.
-    Q = _posterior_of(sample, parts, prior, price)
-    mu, var_Q, var_P = Q.means, Q.variances, np.full(len(Q.means), Q.prior_variance)
+    mu, var_Q, step = _posterior_of(sample, parts, prior, price)
+    var_P = np.full(len(mu), prior.variance)
+    # at the prior, by the choice among the steps, which is corrected for
+    stayed = step is not None and np.array_equal(mu, prior.means)
     errors = token_errors(mu, var_Q, parts.sample, sample.A_hat, bias=sample.bias)
     kl = 0.0
-    if not Q.stayed:
+    if not stayed:
         kl = float(kl_gaussians(mu, var_Q, prior.means, var_P).sum())
         kl = kl * (1 + 1e-10) + 1e-13 * mu.size * float(not np.array_equal(var_Q, var_P))
     weight = parts.n_sample / n
@@ -176,15 +165,15 @@ def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
         ),
         kl=kl,
         # nothing was learned from the sample: Chernoff's bound needs no ln xi(n)
-        bound_name="chernoff" if Q.stayed else "kl inverse with xi(n)",
+        bound_name="chernoff" if stayed else "kl inverse with xi(n)",
         n=n,
         noise_risk=min(1.0, float(weight @ noise)),  # weights may sum to just above 1
         noise_margin=float(weight @ margin) * (1 + ROUNDING) + 1e-12,
         bias=sample.bias,
-        prior_variance=Q.prior_variance,
+        prior_variance=prior.variance,
         scale=prior.scale,
         shift_norm=float(np.linalg.norm(prior.shift)),
-        step=Q.step,
+        step=step,
         posterior="given" if isinstance(options.posterior, tuple) else options.posterior,
         n_documents=int(parts.rows.size),
         n_left_out=int(encoded.n_sentences - parts.rows.size),
@@ -200,7 +189,8 @@ def _prior_of(sample: Sample, tokens, n, price) -> _Prior:
     encoder = sample.fitted(tokens)
     inner = token_parts.split_tokens(tokens, 0.75, 0.0, sample.rng)
     means = vectors_of(encoder, tokens)  # (n_documents, n_dims)
-    prior = _Prior(encoder, means, options.prior_variance or 0.0, 1.0, np.zeros(means.shape[1]))
+    variance, shift = float(options.prior_variance or 0), np.zeros(means.shape[1])
+    prior = _Prior(encoder, means, variance, 1.0, shift)
     m_inner = vectors_of(encoder, inner.prior) if inner.rows.size else None
     if m_inner is not None:
         scale, shift = calibrate(
@@ -214,7 +204,7 @@ def _prior_of(sample: Sample, tokens, n, price) -> _Prior:
     variances = [float((spread * max(length, 1e-6)) ** 2) for spread in token_parts.SPREADS]
     if m_inner is None:
         return prior._replace(variance=variances[len(variances) // 2])
-    chosen = token_parts.choose(
+    variance, _ = token_parts.choose(
         prior.calibrated(m_inner),
         prior.means[inner.rows],
         inner.sample,
@@ -226,19 +216,20 @@ def _prior_of(sample: Sample, tokens, n, price) -> _Prior:
         budget=price * inner.sample.ids.size / n,
         budget_of_staying=-math.log(sample.delta_each) * inner.sample.ids.size / n,
     )
-    return prior._replace(variance=chosen.variance)
+    return prior._replace(variance=variance)
 
 
-def _posterior_of(sample: Sample, parts, prior: _Prior, price) -> _Posterior:
-    options, far, own = sample.options, prior.means, None
+def _posterior_of(sample: Sample, parts, prior: _Prior, price):
+    """Means and variances of the posterior, and its step from the prior; None if it is given."""
+    options, far = sample.options, prior.means
     if isinstance(options.posterior, tuple):
         shape, rows = (sample.n_texts, prior.means.shape[1]), sample.rows[parts.rows]
-        own = given_posterior(options.posterior, shape, rows)
-        far = prior.calibrated(own[0])
-    elif options.posterior != "prior":
+        means, variances = given_posterior(options.posterior, shape, rows)
+        return prior.calibrated(means), prior.scale**2 * variances, None
+    if options.posterior != "prior":
         read = token_parts.join(parts.prior, parts.sample)
         far = prior.calibrated(vectors_of(prior.encoder, read))
-    chosen = token_parts.choose(
+    _, step = token_parts.choose(
         prior.means,
         far,
         parts.sample,
@@ -249,13 +240,5 @@ def _posterior_of(sample: Sample, parts, prior: _Prior, price) -> _Posterior:
         budget=price,
         budget_of_staying=-math.log(sample.delta_each),
     )
-    if own is not None:
-        var_Q = prior.scale**2 * np.asarray(own[1], dtype=float)
-        return _Posterior(far, var_Q, chosen.variance, None)
-    step = chosen.step
-    mu = prior.means
-    if step != 0:
-        mu = ((1 - step) * prior.means + step * far).astype(np.float32)
-    var_Q = np.full(len(mu), chosen.variance)
-    stayed = np.array_equal(mu, prior.means) and bool(np.all(var_Q == chosen.variance))
-    return _Posterior(mu, var_Q, chosen.variance, step, stayed)
+    mu = prior.means if step == 0 else (1 - step) * prior.means + step * far
+    return mu.astype(np.float32), np.full(len(mu), prior.variance), step
