@@ -178,8 +178,7 @@ def main():
     # here, so that make_multilingual.py needs PyTorch only
     from pacsent import WordVectors, save
     from pacsent.encoders import StaticEncoder
-    from pacsent.encoders.distillation import make_vocabulary
-    from pacsent.encoders.subwords import MARK
+    from pacsent.encoders.distillation import MARK, make_vocabulary
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("texts")

@@ -1,4 +1,4 @@
-"""Kernels that pool rows of a word table into sentence vectors.
+"""Kernels between words and sentences: rows pooled into vectors, gradients summed back, Adam.
 
 A table of float16 numbers is handed over as its bits (uint16), because numba has no such type, and
 widened by the processor's own instruction: half the memory, nothing converted beforehand
@@ -49,3 +49,43 @@ def pool_rows(ids, offsets, table, weights, scale, out, add):
                 t += 1
             for d in range(n_dims):
                 out[s, d] += scale[s] * total[d]
+
+
+@njit(cache=True, nogil=True)
+def sum_gradients(sentences, starts, gradients, out):
+    """Gradient of each word, the sum over its occurrences, in place.
+
+    Equivalent to out[j] = gradients[sentences[starts[j]:starts[j + 1]]].sum(0)
+    """
+    n_dims = gradients.shape[1]
+    for j in range(starts.size - 1):
+        for d in range(n_dims):
+            out[j, d] = 0
+        for t in range(starts[j], starts[j + 1]):
+            s = sentences[t]
+            for d in range(n_dims):
+                out[j, d] += gradients[s, d]
+
+
+@njit(cache=True, nogil=True)
+def adam_step(rows, gradients, table, first, second, rates):
+    """One step of Adam on some rows of a table, in place; the other rows stay as they are.
+
+    Equivalent to, with rate, bias1, bias2 = rates and r one of `rows`:
+    first[r] += 0.1 * (g - first[r]); second[r] += 0.001 * (g * g - second[r]);
+    table[r] -= rate * (first[r] / bias1) / (sqrt(second[r] / bias2) + 1e-8)
+    """
+    rate, bias1, bias2 = rates
+    scale = np.float32(rate / bias1)
+    shrink = np.float32(1.0 / bias2)
+    tiny = np.float32(1e-8)
+    keep1, keep2 = np.float32(0.1), np.float32(0.001)
+    for j in range(rows.size):
+        r = rows[j]
+        for d in range(table.shape[1]):
+            g = gradients[j, d]
+            m = first[r, d] + keep1 * (g - first[r, d])
+            v = second[r, d] + keep2 * (g * g - second[r, d])
+            first[r, d] = m
+            second[r, d] = v
+            table[r, d] -= scale * m / (np.sqrt(v * shrink) + tiny)

@@ -2,15 +2,17 @@
 
 `pacsent.distill` (in `guarantees`) holds texts out, calls `fit_static_encoder`, and certifies the
 result. The table is learned in two steps (`distillation_solver`): an exact least-squares problem,
-then a few epochs of gradient steps. Words outside the vocabulary are read as `subwords`.
+then a few epochs of gradient steps. A word outside the vocabulary is read as the longest known word
+that it begins with, followed by subwords (`Vocabulary(..., unknown="pieces")`).
 """
 
 import hashlib
 import json
+import math
 import os
 import shutil
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,18 @@ import numpy as np
 from pacsent import registry
 from pacsent.encoders.distillation_solver import START_SCALE, Refinement, SolverOptions, fit_table
 from pacsent.encoders.static_encoder import StaticEncoder
-from pacsent.encoders.subwords import MARK, learn_subwords
 from pacsent.files import replacing
 from pacsent.maths.arrays import unit_rows
 from pacsent.progress import bar
 from pacsent.text.normalize import choose_normalize
 from pacsent.words.fingerprint import MOST, Fingerprint
+from pacsent.words.text_encoding import subword_ids
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary
 
+MARK = "##"  # in front of a subword that continues a word
+_MAX_SUBWORD_LETTERS = 8
+_MAX_RARE_WORDS = 200_000  # the most frequent ones; more take long and change little
 _MIN_COUNT = 2  # occurrences of a word that gets a vector of its own
 _N_SAMPLED_TEXTS = 1000  # from which normalize="auto" is chosen
 _BLOCK_ROWS = 65_536  # vectors validated at a time
@@ -179,6 +184,46 @@ def make_vocabulary(
     uncounted = Vocabulary(words, normalize=normalize, unknown="pieces")
     occurrences = np.bincount(uncounted.encode(texts).ids, minlength=len(words))
     return Vocabulary(words, occurrences, normalize=normalize, unknown="pieces")
+
+
+def learn_subwords(
+    rare: Iterable[tuple[str, int]], known: Iterable[str], n_subwords: int
+) -> list[str]:
+    """Subwords for words outside the vocabulary, most used first, with their mark.
+
+    Learned from `rare`, words outside the vocabulary with their counts, most frequent first: those
+    that a longest-match segmentation of these words uses most. Besides `n_subwords`, every letter
+    that continues a rare word is kept.
+
+    >>> learn_subwords([("tourism", 2), ("tourists", 2), ("artists", 1)], {"tour", "art"}, 20)[:2]
+    ['##ists', '##ism']
+    """
+    weighted = [(word, 1.0 + math.log(count)) for word, count in list(rare)[:_MAX_RARE_WORDS]]
+    # A single letter begins a word that no known word begins.
+    starts = set(known) | {word[0] for word, _ in weighted}
+    weights: defaultdict[str, float] = defaultdict(float)
+    for word, weight in weighted:
+        for begin in range(1, len(word)):
+            for end in range(begin + 1, min(len(word), begin + _MAX_SUBWORD_LETTERS) + 1):
+                weights[word[begin:end]] += weight
+    letters = [s for s in weights if len(s) == 1]
+    longer = sorted(
+        (s for s in weights if len(s) > 1), key=lambda s: (-weights[s] * (len(s) - 1), s)
+    )
+    subwords = set(longer[: 6 * n_subwords]) | set(letters)
+    # Candidates overlap, so that their frequency overstates their use. Two rounds keep those that
+    # the segmentation uses.
+    for n_kept in (3 * n_subwords, n_subwords):
+        used: defaultdict[str, float] = defaultdict(float)
+        names = [*starts, *(MARK + s for s in subwords)]
+        index = {name: i for i, name in enumerate(names)}
+        for word, weight in weighted:
+            for i in subword_ids(word, index)[1:]:
+                used[names[i].removeprefix(MARK)] += weight
+        longer = sorted((s for s in used if len(s) > 1), key=lambda s: (-used[s] * len(s), s))
+        subwords = set(longer[:n_kept]) | set(letters)
+    letters.sort(key=lambda s: (-weights[s], s))
+    return [MARK + s for s in longer[:n_subwords] + letters]
 
 
 def _digest(encoded, targets, options) -> str:

@@ -20,8 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pacsent._kernels.pooling_kernels import pool_rows
-from pacsent._kernels.teaching_kernels import adam_step, sum_gradients
+from pacsent._kernels.pooling_kernels import adam_step, pool_rows, sum_gradients
 from pacsent.maths.arrays import unit_rows
 from pacsent.text.encoded import Encoded
 from pacsent.threads import in_order, n_cores
@@ -106,12 +105,6 @@ def fit_table(
 
     `targets` are the teacher's vectors of texts that each have a known word, `prior` the means of
     the prior, (n_words, n_dims). The variances, (n_words,), are from the diagonal of the precision.
-
-    >>> encoded = Encoded(np.array([0, 1], np.int32), np.arange(3), np.zeros(2, np.int64))
-    >>> options = SolverOptions(ridge=1.0, n_iterations=2)
-    >>> fit_table(encoded, np.eye(2), np.zeros((2, 2)), options)[0]
-    array([[0.5, 0. ],
-           [0. , 0.5]])
     """
     n, ridge = encoded.n_sentences, prior.dtype.type(options.ridge)
     scale = 1.0 / np.sqrt(np.maximum(np.diff(encoded.offsets), 1))
@@ -168,11 +161,6 @@ def batch_loss(
         mean over s of  1 - y_s.t_s + KL(softmax_r of b t_s.t_r || softmax_r of b y_s.y_r),  r != s
 
     x are the sums, y = x / |x|, t the teacher's unit vectors, b the inverse temperature.
-
-    >>> x = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    >>> loss, gradient = batch_loss(x, x / np.linalg.norm(x, axis=1, keepdims=True), 20.0)
-    >>> round(loss, 12), gradient.shape
-    (0.0, (3, 2))
     """
     n = len(x)
     b = x.dtype.type(inverse_temperature)

@@ -24,13 +24,6 @@ def as_table(vectorizer: Any) -> np.ndarray:
 
     Raises ValueError for a method of which that is not true: the rows are the vectors of single
     words, and 200 texts drawn from 1,000 of them are compared.
-
-    >>> import numpy as np
-    >>> from pacsent import Vocabulary, WordVectors, make_encoder
-    >>> words = WordVectors(Vocabulary(["good", "film"]), np.eye(2), -np.eye(2))
-    >>> as_table(make_encoder("i-Average", words).fit([]))
-    array([[-1.,  0.],
-           [ 0., -1.]])
     """
     words = vectorizer.word_vectors.words
     rng = np.random.default_rng(0)

@@ -128,14 +128,12 @@ class ExternalEncoder(AnyEncoder):
 
     @property
     def method_name(self) -> str:
-        """What messages call it."""
         inner = self.encoder
         source = inner.source if isinstance(inner, RemoteEncoder) else None
         return str(self.name or source or getattr(inner, "__name__", type(inner).__name__))
 
     @property
     def n_dims(self) -> int:
-        """Numbers of a vector."""
         return self.fit().probe_.shape[1]
 
     def fit(self, X: Any = None, y: Any = None) -> "ExternalEncoder":
@@ -172,8 +170,6 @@ class ExternalEncoder(AnyEncoder):
                 f"{texts[wrong[0]][:40]!r}). Leave such texts out, or replace their vectors."
             )
         return vectors
-
-    # ---- files ---------------------------------------------------------------------------------
 
     def state(self) -> State:
         """What `pacsent.save` writes: its name and the probe."""
@@ -225,14 +221,7 @@ def _refuse_without_encoder(name: str, texts: list[str]) -> None:
 
 
 class StoredVectors:
-    """Vectors computed elsewhere, looked up by their texts.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> StoredVectors(["good", "bad"], np.eye(2)).encode(["bad"])
-    array([[0., 1.]])
-    """
+    """Vectors computed elsewhere, looked up by their texts."""
 
     def __init__(self, texts: Iterable[str], vectors: Any):
         texts, self.vectors = as_texts(texts), np.asarray(vectors)
@@ -293,12 +282,10 @@ class ConcatenatedEncoder(AnyEncoder):
 
     @property
     def method_name(self) -> str:
-        """What messages call it."""
         return " + ".join(as_encoder(encoder).method_name for encoder in self.encoders)
 
     @property
     def n_dims(self) -> int:
-        """Numbers of a vector."""
         return sum(encoder._n_features_out for encoder in self._ready())
 
     def _ready(self):

@@ -184,7 +184,7 @@ class VectorCache:
     """Vectors on disk by the hash of their text, in an SQLite file that processes can share."""
 
     def __init__(self, folder: str | os.PathLike, source: str):
-        self.path = Path(folder) / f"{_digest(source.encode()).hex()}.sqlite"
+        self.path = Path(folder) / f"{_digest(source).hex()}.sqlite"
         if self.path.exists():
             len(self)  # raises if it is another file
 
@@ -215,7 +215,7 @@ class VectorCache:
                     "Name it (URL#NAME), or delete that file."
                 )
             for text, vector in zip(texts, vectors.astype("<f4")):
-                key, content = _text_digest(text), vector.tobytes()
+                key, content = _digest(text), vector.tobytes()
                 row = key, content, _digest(key + content)
                 database.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", row)
             database.commit()
@@ -242,17 +242,14 @@ def _one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def _digest(data: bytes) -> bytes:
+def _digest(data: bytes | str) -> bytes:
+    data = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
-
-
-def _text_digest(text: str) -> bytes:
-    return _digest(text.encode("utf-8", "surrogatepass"))
 
 
 def _lookup(database: sqlite3.Connection, text: str) -> Any:
     """The vector of a text as bytes; None if there is none, or it has changed since."""
-    key = _text_digest(text)
+    key = _digest(text)
     query = "SELECT vector, checksum FROM vectors WHERE digest = ?"
     vector, checksum = database.execute(query, (key,)).fetchone() or (None, None)
     intact = isinstance(vector, bytes) and _digest(key + vector) == checksum

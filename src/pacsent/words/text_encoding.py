@@ -49,11 +49,6 @@ def encode_bytes(vocabulary: "Vocabulary", data: np.ndarray, bounds: np.ndarray)
 
     With `normalize="paper"` no string is made of them: the bytes of an Arrow column go to the
     compiled tokeniser as they are. Text s is data[bounds[s]:bounds[s + 1]].
-
-    >>> from pacsent import Vocabulary
-    >>> data = np.frombuffer(b"good filmbad", dtype=np.uint8)
-    >>> encode_bytes(Vocabulary(["film", "good"]), data, np.array([0, 9, 12]))
-    Encoded(ids=array([1, 0], dtype=int32), offsets=array([0, 2, 2]), n_unknown=array([0, 1]))
     """
     bounds = np.ascontiguousarray(bounds, dtype=np.int64)
     inside = bounds.size and bounds[0] >= 0 and bounds[-1] <= data.size
@@ -98,7 +93,7 @@ def _encode_batch(vocabulary: "Vocabulary", batch: tuple[list, bool]) -> Encoded
         unknown = ids < 0
         tokenised = itertools.chain.from_iterable(map(vocabulary.tokens, sentences))
         words = list(itertools.compress(tokenised, unknown))
-        subwords = {word: _subword_ids(word, vocabulary.index) for word in set(words)}
+        subwords = {word: subword_ids(word, vocabulary.index) for word in set(words)}
         n_ids[unknown] = [len(subwords[word]) for word in words]
         flat = np.repeat(ids, n_ids)
         flat[flat < 0] = [i for word in words for i in subwords[word]]
@@ -107,8 +102,12 @@ def _encode_batch(vocabulary: "Vocabulary", batch: tuple[list, bool]) -> Encoded
     return Encoded(flat, starts[ends], np.diff(n_lost[ends]) + n_dropped)
 
 
-def _subword_ids(word: str, index: dict[str, int]) -> list[int]:
-    """Ids of the longest known beginning of a word, of the longest subword after it, ..."""
+def subword_ids(word: str, index: dict[str, int]) -> list[int]:
+    """Ids of the longest known beginning of a word, of the longest subword after it, ...
+
+    >>> subword_ids("tourists", {"tour": 0, "t": 1, "##is": 2, "##ist": 3, "##s": 4})
+    [0, 3, 4]
+    """
     ids: list[int] = []
     start = 0
     if len(word.encode("utf-8", "surrogatepass")) > _MAX_SPLIT_BYTES:

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
@@ -11,12 +10,10 @@ from sklearn.utils import check_random_state
 
 from pacsent.encoders.fitted_state import WORD_IDS, Learned
 from pacsent.encoders.methods.pb_neg import PBNegVectorizer
-from pacsent.encoders.methods.sampled_methods import POSITIVE
-from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
+from pacsent.encoders.sentence_vectorizer import Name, SentenceVectorizer
 from pacsent.maths.noise import noise_probabilities
 from pacsent.maths.pb_01_objective import Documents, minimise
 from pacsent.maths.risks import gibbs_risk, row_norms
-from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.threads import one_blas_thread
 
 # Largest lambda per token of the PB-neg problem that the search starts from: the optimum of a
@@ -77,18 +74,7 @@ class PB01Vectorizer(SentenceVectorizer):
         "noise_weights": Learned(np.float64, ("noise_words",)),
     }
 
-    _parameter_constraints: ClassVar[dict] = {
-        **SentenceVectorizer._parameter_constraints,
-        **ROLES,
-        "lam": [POSITIVE],
-        "lam_mode": [StrOptions({"fixed", "per-token"})],
-        "prior_variance": [POSITIVE],
-        "n_negatives": [Interval(Integral, 1, 10_000, closed="both")],
-        "noise_power": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [POSITIVE],
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints: ClassVar[dict] = PBNegVectorizer._parameter_constraints
 
     lam: float = 1.0
     lam_mode: str = "per-token"

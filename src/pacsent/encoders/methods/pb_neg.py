@@ -2,7 +2,8 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -12,29 +13,13 @@ from sklearn.utils import check_random_state
 from pacsent.encoders.fitted_state import WORD_IDS, Learned
 from pacsent.encoders.methods.sampled_methods import MINIMISED, POSITIVE, NegativeSampling
 from pacsent.encoders.sentence_vectorizer import Name
-from pacsent.maths.pb_neg_objective import (
-    draw_sample,
-    noise_of,
-    sample_of,
-    solve,
-    solve_sampled,
-    squared_lengths,
-)
+from pacsent.maths import pb_neg_objective as pb_neg
 from pacsent.parameter_checks import StrOptions
 from pacsent.text.encoded import Encoded
 from pacsent.threads import one_blas_thread
 
 # Smallest `tol` that single precision and a sample of the noise words reach.
 _MIN_SAMPLED_TOL = 1e-4
-
-
-class _Report(NamedTuple):
-    """How the sentences of one batch were solved."""
-
-    n_iter: np.ndarray
-    gradient_norm: np.ndarray
-    error: np.ndarray
-    converged: np.ndarray
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -132,7 +117,7 @@ class PBNegVectorizer(NegativeSampling):
             return
         counts, n_tokens, means = self._problem(_spread(encoded, 256))
         with one_blas_thread():  # small products: more threads would mostly wait
-            sample = draw_sample(
+            sample = pb_neg.draw_sample(
                 self._noise_of(np.float32),
                 counts,
                 self._float_tables()[0],
@@ -147,7 +132,7 @@ class PBNegVectorizer(NegativeSampling):
         self._derived("sample", lambda: sample)
 
     def _noise_of(self, dtype):
-        return noise_of(
+        return pb_neg.noise_of(
             self.noise_counts_,
             self._float_tables(),
             self.centre_,
@@ -182,11 +167,12 @@ class PBNegVectorizer(NegativeSampling):
         }
         if not self.sample_words_.size or self.tol < _MIN_SAMPLED_TOL:
             noise = self._derived("noise", lambda: self._noise_of(np.float64))
-            return solve(counts, A_hat, means, noise, **settings)
+            return pb_neg.solve(counts, A_hat, means, noise, **settings)
         chosen = self.sample_words_, self.sample_inclusion_
-        sample = self._derived("sample", lambda: sample_of(self._noise_of(np.float32), *chosen))
-        nu = self._derived("squared lengths", lambda: squared_lengths(A_hat))
-        return solve_sampled(counts, A_hat, means, sample, nu=nu, **settings)
+        noise = partial(self._noise_of, np.float32)
+        sample = self._derived("sample", lambda: pb_neg.sample_of(noise(), *chosen))
+        nu = self._derived("squared lengths", lambda: pb_neg.squared_lengths(A_hat))
+        return pb_neg.solve_sampled(counts, A_hat, means, sample, nu=nu, **settings)
 
     def _prepared(self):
         def posterior(encoded, means):
@@ -201,13 +187,13 @@ class PBNegVectorizer(NegativeSampling):
                 means[full], variances[full] = solution.mu, solution.var_Q
                 n_iter[full], norm[full] = solution.n_iter, solution.gradient_norm
                 error[full], converged[full] = solution.error, solution.converged
-            return variances, _Report(n_iter, norm, error, converged)
+            return variances, (n_iter, norm, error, converged)
 
         return posterior
 
-    def _record(self, reports: list[_Report]):
+    def _record(self, reports: list[tuple[np.ndarray, ...]]):
         nothing = np.empty(0)
-        reports = [_Report(nothing.astype(int), nothing, nothing, nothing.astype(bool)), *reports]
+        reports = [(nothing.astype(int), nothing, nothing, nothing.astype(bool)), *reports]
         self.n_iter_, self.gradient_norm_, self.error_, converged = map(
             np.concatenate, zip(*reports)
         )
