@@ -19,6 +19,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -177,6 +178,26 @@ def test_weights_and_groups_reach_an_estimator_that_takes_them():
     for wrong in (np.ones(600), -np.ones(300), ["x"] * 300):
         with pytest.raises(ValueError, match="sample_weight must be one number of at least 0"):
             CertifiedClassifier(LogisticRegression()).fit(X, y, wrong)
+
+
+def test_labels_of_a_machine_are_fitted_and_the_guarantee_rests_on_those_of_people(on_texts):
+    texts, labels = texts_of(460, seed=3, noise=0.0)
+    machine = np.where(np.random.default_rng(0).random(400) < 0.2, "no", labels[60:])
+    nearest = make_pipeline(TfidfVectorizer(), KNeighborsClassifier(1))  # remembers what it fitted
+    certified = CertifiedClassifier(nearest, random_state=0)
+    certificate = certified.fit(texts[:60], labels[:60], judge=(texts[60:], machine)).certificate_
+    assert (certificate.n, certificate.calibration_size) == (48, 0.8)
+    assert 400 <= certified.estimator_[-1].n_samples_fit_ <= 412
+    # a machine that has seen the held-out texts with their labels, which are random
+    guesses = np.random.default_rng(1).permutation(labels[:60])
+    certified.fit(texts[:60], guesses, judge=(texts[:60], guesses))
+    assert certified.certificate_.error_upper > 0.5
+    assert certified.estimator_[-1].n_samples_fit_ == 24  # the 12 that were fitted, twice
+    for judge, groups in [((texts,), None), ((texts[:5], machine[:5]), range(60))]:
+        with pytest.raises(ValueError, match=r"judge must be \(texts, labels\)"):
+            certified.fit(texts[:60], labels[:60], groups=groups, judge=judge)
+    with pytest.raises(ValueError, match="judge must be None for an estimator that is fitted"):
+        CertifiedClassifier(on_texts.estimator_, prefit=True).fit(texts, labels, judge=judge)
 
 
 @pytest.mark.parametrize(("calibration_size", "scope"), [(0.2, "same groups"), (0.5, "groups")])

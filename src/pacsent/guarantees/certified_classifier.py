@@ -28,10 +28,23 @@ from pacsent.maths.checks import check_count, check_probability
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, checked_tensor
 from pacsent.text.near_duplicates import sketches
+from pacsent.text.texts import as_texts
 
 # Of the calibration set of a fitted model: plans which thresholds of abstention are tested.
 _PLANNING_FRACTION = 0.25
 _N_JOINT_STATEMENTS = 3  # the error, prediction sets and abstention
+_FRACTION_WITH_JUDGE = 0.8  # held out where a machine's labels are there to fit on
+
+
+def _with_machine_labels(X, y, groups, judge):
+    """Texts and labels, and those of a machine after them."""
+    texts, labels = judge if isinstance(judge, tuple | list) and len(judge) == 2 else (None, None)
+    if texts is None or not samples.is_texts(X) or groups is not None:
+        raise ValueError(
+            "judge must be (texts, labels), beside texts with one label each, without groups."
+        )
+    texts = as_texts(texts, "judge[0]")
+    return [*X, *texts], [*inputs.as_labels(y, len(X), "y"), *inputs.as_labels(labels, len(texts))]
 
 
 @dataclass(eq=False, repr=False)
@@ -121,7 +134,12 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, groups: Sequence | None = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: Sequence | None = None,
+        judge: tuple[Sequence[str], Sequence] | None = None,
     ) -> Self:
         """Hold out a part of the rows, fit the estimator on the rest, and certify it.
 
@@ -135,18 +153,22 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         groups : array, one for each row, optional
             The book, the author, the day a text is from. Whole groups are held out and the
             guarantee is for new groups, unless the certificate states that there are too few.
+        judge : (texts, labels), optional
+            More texts, with labels that a machine gave, to fit on beside those of y. The guarantee
+            rests on y alone, however wrong they are: near-duplicates of held-out texts are left
+            out, and calibration_size="auto" holds out four fifths of y.
         """
         fitted = copy.copy(self)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(fitted, name)
         if fitted._is_fitted_already():
-            if sample_weight is not None:
+            if sample_weight is not None or judge is not None:
                 raise ValueError(
-                    "sample_weight must be None for an estimator that is fitted already."
+                    "sample_weight and judge must be None for an estimator that is fitted already."
                 )
             fitted._calibrate(X, y, groups, "refuse")
         else:
-            fitted._fit(X, y, sample_weight, groups)
+            fitted._fit(X, y, sample_weight, groups, judge)
         self.__dict__ = fitted.__dict__  # at the end, so that a failed fit changes nothing
         return self
 
@@ -177,10 +199,16 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         can_fit = model is None or hasattr(model, "fit")
         return self.prefit or isinstance(model, FrozenEstimator) or not can_fit
 
-    def _fit(self, X, y, sample_weight, groups):
+    def _fit(self, X, y, sample_weight, groups, judge):
         estimator = TextClassifier("english") if self.estimator is None else self.estimator
         only_texts = getattr(estimator, "only_texts", False)
         X, y = samples.as_samples(X, only_texts=only_texts), inputs.counted(y)
+        n_certifiable, calibration_size = samples.n_samples(X), self.calibration_size
+        if judge is not None:
+            X, y = _with_machine_labels(X, y, groups, judge)
+            calibration_size = (
+                _FRACTION_WITH_JUDGE if calibration_size == "auto" else calibration_size
+            )
         n = samples.n_samples(X)
         sets = multilabel.label_matrix(y, n)
         if sets is None:
@@ -191,8 +219,13 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             classes, positions = multilabel.encoded_sets(sets)
         group_of = inputs.as_groups(groups, n)
         clusters = independence.dependent_clusters(X)
-        parts = independence.hold_out(clusters, self.calibration_size, self.random_state, group_of)
+        parts = independence.hold_out(
+            clusters[:n_certifiable], calibration_size, self.random_state, group_of
+        )
         training, held_out = parts.training_rows, parts.held_out_rows
+        by_machine = np.arange(n_certifiable, n)
+        is_copy = np.isin(clusters[by_machine], clusters[held_out])
+        training = np.concatenate([training, by_machine[~is_copy]])
         if sets is None:  # held-out texts of a class that is left out count as errors
             training = training[inputs.learnable_rows(classes, positions[training])]
             if np.unique(positions[training]).size < 2:
@@ -217,7 +250,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
                     f"{samples.name_of(estimator)} does not. Leave it out, or set class_weight "
                     "there."
                 )
-            options["sample_weight"] = inputs.sample_weights(sample_weight, n)[training]
+            weights = inputs.sample_weights(sample_weight, n_certifiable)
+            weights = np.append(weights, np.ones(by_machine.size))
+            options["sample_weight"] = weights[training]
         if group_of is not None and has_fit_parameter(estimator, "groups"):
             options["groups"] = group_of[training]
         training_X = samples.select_rows(X, training)
