@@ -104,8 +104,8 @@ def plan(
 ) -> np.ndarray:
     """Falling thresholds in the order of tests on n calibration texts, chosen by other texts.
 
-    The test starts where a threshold most probably passes: stricter ones accept too few texts,
-    others too many that are wrong. Thresholds that answer less than `least` of them are left out.
+    The test starts where a threshold most probably passes. Thresholds that answer less than `least`
+    of them are left out.
     """
     thresholds = np.unique(
         np.quantile(confidence, np.linspace(0.0, 1.0 - least, _N_THRESHOLDS + 1))
@@ -278,7 +278,6 @@ class AnswerRule:
 
     With error=None the error of answers is that of `abstain`; that of prediction sets is 0.05, or
     the smallest round one above that the calibration texts allow, which needs no correction.
-    Without a calibration set there is no guarantee, and `error` must be None.
     """
 
     error: float | None = None

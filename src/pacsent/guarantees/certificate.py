@@ -226,10 +226,7 @@ class Certificate(ABC):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The certificate of this kind that `to_json` wrote; a changed file is refused.
-
-        `pacsent.guarantees.read_certificate` reads a certificate of any kind.
-        """
+        """The certificate of this kind that `to_json` wrote; `read_certificate` reads any kind."""
         certificate = read_certificate(text, verify=False)
         if not isinstance(certificate, cls):
             raise ValueError(
@@ -276,17 +273,13 @@ class Certificate(ABC):
         return f"a union bound over {self.n_candidates:,} alternatives ({chosen})."
 
     def __str__(self) -> str:
-        rows = self.statements()
-        if repeated := self.repeated():
-            rows.append(("Duplicates", repeated))
-        is_usual = (
-            self.provenance.startswith(("checked", "held out")) and ";" not in self.provenance
-        )
-        if not is_usual:
-            rows.append(("Provenance", f"{self.provenance}."))
+        shown = {"Duplicates": self.repeated(), "Provenance": f"{self.provenance}."}
+        if self.provenance.startswith(("checked", "held out")) and ";" not in self.provenance:
+            del shown["Provenance"]
         if self.n_candidates > 1:
-            rows.append(("Corrections", self.corrected_for()))
-        lines = [f"{title}: {text}" for title, text in rows]
+            shown["Corrections"] = self.corrected_for()
+        rows = [*self.statements(), *shown.items()]
+        lines = [f"{title}: {text}" for title, text in rows if text]
         return "\n".join([self.summary(), *lines, f"Valid if {self.assumption}"])
 
     def details(self) -> str:
@@ -379,12 +372,8 @@ def unpack_losses(text: str) -> np.ndarray:
 
 
 def _same(stated, value, tolerance) -> bool:
-    if isinstance(value, dict):
-        return (
-            isinstance(stated, dict)
-            and stated.keys() == value.keys()
-            and all(_same(stated[key], value[key], tolerance) for key in value)
-        )
+    if isinstance(value, dict) and isinstance(stated, dict) and stated.keys() == value.keys():
+        return all(_same(stated[key], value[key], tolerance) for key in value)
     if isinstance(value, float) and isinstance(stated, float | int):
         # relative: a margin of 1e-5 must not be off by a hundredth of itself
         return abs(stated - value) <= tolerance * abs(value) + 1e-15

@@ -138,22 +138,8 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
         )
 
 
-def certify_encoder(
-    encoder: Any,
-    texts: Any,
-    *,
-    delta: float = 0.05,
-    n_candidates: int = 1,
-    test_size: float = 0.0,
-    split: float | None = None,
-    overlap: str = "refuse",
-    random_state: Any = None,
-    verbose: bool = False,
-) -> ContinuationCertificate:
+def certify_encoder(encoder: Any, texts: Any, **options: Any) -> ContinuationCertificate:
     """Certify how well an encoder's vectors recognise the words that follow in new documents.
-
-    A classifier is certified by `pacsent.guarantees.certify`. Where the bound is no better than
-    guessing, the certificate says so, with the reason.
 
     Parameters
     ----------
@@ -162,11 +148,7 @@ def certify_encoder(
         with word vectors that have an output table.
     texts : iterable of str or of token lists, or Encoded
         The documents to certify. The word vectors must not have been trained on them.
-    delta : float, default=0.05
-        Probability that the guarantee fails.
-    n_candidates : int, default=1
-        How many methods, settings or seeds were tried, this one included, if the best is reported.
-        A union bound divides delta by their number.
+    delta, n_candidates, random_state : see `certify_predictions`
     test_size : float, default=0
         Share of the documents that nothing uses, to compare the bound with.
     split : float or None, default=None
@@ -174,8 +156,6 @@ def certify_encoder(
         scale * m + shift. None: 0.3, from 2,000 documents on 0.1.
     overlap : {"refuse", "drop"}, default="refuse"
         What to do with documents that the word vectors were trained on.
-    random_state : int, RandomState, Generator or None, default=None
-        Decides the split and the noise words. The seed, drawn unless it is an int, is recorded.
     verbose : bool, default=False
         Show progress on stderr.
 
@@ -189,16 +169,7 @@ def certify_encoder(
     >>> certificate.error_upper < 0.5 and bool(certificate.verify())
     True
     """
-    options = CertifyOptions(
-        delta=delta,
-        n_candidates=n_candidates,
-        test_size=test_size,
-        split=split,
-        overlap=overlap,
-        random_state=random_state,
-        verbose=verbose,
-    )
-    return measure(prepare(encoder, texts, options))[0]
+    return measure(prepare(encoder, texts, CertifyOptions(**options)))[0]
 
 
 class Rule(NamedTuple):
@@ -214,11 +185,7 @@ class Rule(NamedTuple):
     def losses(
         self, documents: Encoded, rng: np.random.Generator, verbose: bool = False
     ) -> np.ndarray:
-        """One loss in [0, 1] for each document of at least two words, (n_documents,).
-
-        half the fraction of the words that follow which the rule calls noise
-        + half the fraction of `_N_NOISE` noise words which it calls the document's own
-        """
+        """Of each document: errors among the words that follow and among noise words, half each."""
         head, tail = cut(documents)
         cumulated = np.cumsum(self.p_noise)
         total, losses = documents.n_sentences, []
@@ -259,9 +226,9 @@ def cut(documents: Encoded) -> tuple[Encoded, Encoded]:
 
 
 class Continuation(NamedTuple):
-    """What was measured: the losses in the order of the bound, the rule, and the documents."""
+    """What was measured."""
 
-    losses: np.ndarray
+    losses: np.ndarray  # in the order of the bound
     rule: Rule
     rows: np.ndarray  # certified documents
     aside: np.ndarray

@@ -87,9 +87,8 @@ def distill(
 ) -> StaticEncoder:
     """Distil an encoder into a table of word vectors.
 
-    The student gives a text the direction of the sum of its words' vectors. It encodes about a
-    hundred thousand texts per second and needs no other program. The fidelity certificate bounds
-    the average cosine to the teacher, measured on held-out texts.
+    The student gives a text the direction of the sum of its words' vectors. The fidelity
+    certificate bounds the average cosine to the teacher, measured on held-out texts.
 
     Parameters
     ----------
@@ -122,10 +121,7 @@ def distill(
     verbose : bool, default=False
         Show progress.
 
-    Returns
-    -------
-    StaticEncoder
-        Its `certificate_` is the JSON of a `FidelityCertificate`.
+    The `certificate_` of the student is the JSON of a `FidelityCertificate`.
 
     Examples
     --------
@@ -201,13 +197,6 @@ def certify_student(
     """Certify a student on texts that it was not distilled on, in random order.
 
     The texts are all different; `vectors` are the teacher's, (n_texts, n_dims).
-
-    >>> from pacsent import load
-    >>> student = load("english").sentences
-    >>> texts = [f"{a} {b}" for a in ("red", "old", "big", "warm") for b in ("wine", "car", "dog")]
-    >>> certificate = certify_student(student, texts, student.encode(texts))
-    >>> bool(certificate.verify())
-    True
     """
     texts = as_texts(texts)
     vectors = checked_vectors(vectors, len(texts))
@@ -222,8 +211,7 @@ def measure_fidelity(
     """Certify how near a student's own vectors are to its teacher's, of the same texts.
 
     They must be in an order that does not depend on the vectors, and the student must not have
-    been distilled on them. A row of zeros has cosine 0. `fields` are further ones of
-    `FidelityCertificate`.
+    been distilled on them. A row of zeros has cosine 0.
     """
     own, vectors = (unit_rows(np.asarray(x, dtype=np.float32)) for x in (own, vectors))
     cosines = np.einsum("ij,ij->i", own, vectors, dtype=float)

@@ -1,8 +1,7 @@
 """Which rows depend on each other, which of them are counted, and which are held out.
 
-Bounds on the error rate assume independent examples. Copies, near-duplicates and texts of one group
-are not independent: each cluster or group is held out or fitted as a whole, and counts as one
-example.
+Copies, near-duplicates and texts of one group are not independent: each cluster or group is held
+out or fitted as a whole, and counts as one example.
 """
 
 import secrets
@@ -38,9 +37,8 @@ def as_seed(random_state: Any) -> int:
 def dependent_clusters(X: Any, *, n_rows: int | None = None) -> np.ndarray:
     """The cluster of each text, or of each row of an array, a sparse matrix or a table, (n,).
 
-    Texts are in one cluster if they are near-duplicates (`text_units`): at most a quarter of the
-    words differ from those of the cluster's first text. Rows are if they are equal. Clusters are
-    numbered as they come.
+    Texts are in one cluster if they are near-duplicates (`text_units`), rows if they are equal.
+    Clusters are numbered as they come.
 
     >>> dependent_clusters(["a dull film with no plot", "a dull film with a plot", "so good"])
     array([0, 0, 1])
