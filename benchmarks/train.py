@@ -1,12 +1,10 @@
-"""Skip-gram words per second beside gensim, in one run: same text, settings and workers.
+"""Skip-gram words per second of CPU time beside gensim: same text, settings and workers.
 
     python benchmarks/train.py [--data FOLDER] [--quality] [--seeds 3] [--save] [--name NAME]
 
 The text is enwik8, cleaned as the paper does (or `--text`, cleaned already). It is cut into
 documents of 1,000 words, for both: gensim cuts longer ones at 10,000 words. Words per second are of
-training alone; neither side's vocabulary scan is counted. They are given for the clock and for the
-processor's own time: on a machine that others use too, read the latter. The ratio is of the
-clock's best rounds.
+training alone, in the CPU time of all threads; neither side's vocabulary scan is counted.
 
 gensim draws 15 negative samples for every pair of centre and context word. pacsent draws 40 for a
 block of eight centre words and scores each word of their windows against all of them; "15 a pair"
@@ -42,20 +40,8 @@ def write_lines(text, n_words, path):
     return len(words)
 
 
-class Clock:
-    """Seconds on the wall and of the processor, of all threads."""
-
-    def __enter__(self):
-        self.started = time.perf_counter(), time.process_time()
-        return self
-
-    def __exit__(self, *_):
-        ended = time.perf_counter(), time.process_time()
-        self.wall, self.processor = (b - a for a, b in zip(self.started, ended))
-
-
 def gensim_rate(path, workers):
-    """Words per second of one epoch, by both clocks; vocabulary built before, as for ours."""
+    """Words per second of one epoch; vocabulary built before, as for ours."""
     from gensim.models import Word2Vec
 
     model = Word2Vec(
@@ -63,25 +49,23 @@ def gensim_rate(path, workers):
         workers=workers, alpha=0.025,
     )  # fmt: skip
     model.build_vocab(corpus_file=str(path))
-    with Clock() as clock:
-        model.train(
-            corpus_file=str(path), epochs=1, total_words=model.corpus_total_words,
-            total_examples=model.corpus_count,
-        )  # fmt: skip
-    n_words = model.corpus_total_words
-    return n_words / clock.wall, n_words / clock.processor
+    started = time.process_time()
+    model.train(
+        corpus_file=str(path), epochs=1, total_words=model.corpus_total_words,
+        total_examples=model.corpus_count,
+    )  # fmt: skip
+    return model.corpus_total_words / (time.process_time() - started)
 
 
 def our_rate(corpus, workers, one_centre=False):
-    """Words per second (words of the text, as gensim counts) by both clocks."""
+    """Words per second: words of the text, as gensim counts."""
     parameters = SkipGram(**SETTINGS, n_epochs=1).get_params()
     training = ChunkTraining(corpus, {**parameters, "seed": 1, "digest": corpus.digest}, workers)
     if one_centre:
         training.shape = SETTINGS["window"], SETTINGS["n_negatives"], 1, SETTINGS["n_negatives"]
-    with Clock() as clock:
-        training.run(0, False)
-    n_words = corpus.n_tokens + corpus.n_unknown
-    return n_words / clock.wall, n_words / clock.processor
+    started = time.process_time()
+    training.run(0, False)
+    return (corpus.n_tokens + corpus.n_unknown) / (time.process_time() - started)
 
 
 def negatives_per_pair(n_centres=8, n_samples=40, n_blocks=10_000):
@@ -97,8 +81,7 @@ EQUAL = "pacsent, 15 a pair"
 
 
 def measure(text, folder, arguments):
-    """{trainer: the best of its rounds (words/s, words/s of the processor)}; the
-    rounds in turns, so that all meet the same machine."""
+    """{trainer: words/s of its best round}; the rounds are interleaved."""
     path, tiny = folder / "part.txt", folder / "tiny.txt"
     write_lines(text, arguments.n_words, path)
     write_lines(text, 20_000, tiny)
@@ -117,9 +100,8 @@ def measure(text, folder, arguments):
     for _ in range(arguments.repeat):
         for name, job in jobs.items():
             rounds[name].append(job())
-            wall, processor = rounds[name][-1]
-            print(f"{name}: {wall:,.0f} words/s, {processor:,.0f} a processor second", flush=True)
-    return {name: tuple(np.max(found, axis=0)) for name, found in rounds.items()}
+            print(f"{name}: {rounds[name][-1]:,.0f} words/s", flush=True)
+    return {name: max(rates) for name, rates in rounds.items()}
 
 
 def main():
@@ -136,11 +118,8 @@ def main():
         text = (arguments.text or wikipedia(arguments.data, folder)).read_text()
         best = measure(text, folder, arguments)
         summary = {
-            "ratio": round(best[OURS][0] / best[BASELINE][0], 2),
-            "ratio_processor_time": round(best[OURS][1] / best[BASELINE][1], 2),
-            "ratio_equal_work": round(best[EQUAL][0] / best[BASELINE][0], 2),
-            "words_per_second": round(best[OURS][0]),
-            "gensim_words_per_second": round(best[BASELINE][0]),
+            "ratio": round(best[OURS] / best[BASELINE], 2),
+            "ratio_equal_work": round(best[EQUAL] / best[BASELINE], 2),
             "workers": arguments.workers,
             "words_timed": arguments.n_words,
             "processor": intrinsics.PROCESSOR,
@@ -152,12 +131,10 @@ def main():
         {
             "trainer": name,
             "negatives scored per pair": 15.0 if name in (BASELINE, EQUAL) else scored,
-            "words/s": round(wall),
-            "over gensim": round(wall / best[BASELINE][0], 2),
-            "words/s of processor time": round(processor),
-            "over gensim, processor time": round(processor / best[BASELINE][1], 2),
+            "words/s": round(rate),
+            "over gensim": round(rate / best[BASELINE], 2),
         }
-        for name, (wall, processor) in best.items()
+        for name, rate in best.items()
     ]
     finish(
         "train", rows, summary=summary, save=arguments.save, name=arguments.name,
