@@ -152,14 +152,13 @@ def _check_apart(sources: list, shards: list[stores.Shard], target: Any) -> None
     """The target must not be among what is read, or the next run would read its own output."""
 
     def folder(location):
-        return (location if stores.is_url(location) else os.path.realpath(location)).rstrip(
-            "/"
-        ) + "/"
+        place = location if stores.is_url(location) else os.path.realpath(location)
+        return place.rstrip("/") + "/"
 
-    folders = [s for s in sources if stores.is_url(s) or os.path.isdir(s)]
-    if any(folder(shard.source).startswith(folder(target)) for shard in shards) or any(
-        folder(target).startswith(folder(source)) for source in folders
-    ):
+    inside = [(folder(shard.source), folder(target)) for shard in shards]
+    folders = [source for source in sources if stores.is_url(source) or os.path.isdir(source)]
+    inside += [(folder(target), folder(source)) for source in folders]
+    if any(inner.startswith(outer) for inner, outer in inside):
         raise ValueError(f"The target must be outside of the sources. Got {target} instead.")
 
 

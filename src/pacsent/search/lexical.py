@@ -129,17 +129,9 @@ def scores(
 ) -> tuple[np.ndarray, float]:
     """BM25 of every row, (n_rows,) float32, and the sum of the idf of the query's words.
 
-    Parameters
-    ----------
-    parts : list of Postings
-        The rows, one part after the other.
-    norms : array, shape (n_rows,)
-        `length_norms` of all rows.
-    excluded : array of bool, shape (n_rows,), or empty
-        Rows that were deleted. They count neither as texts nor for the frequency of a word.
-    query : str
-    background : Background, optional
-        How rare words are, if there are fewer than 300 texts.
+    The rows are in `parts`, one after the other, and `norms` are their `length_norms`. Those that
+    the mask `excluded`, which may be empty, says were deleted count neither as texts nor for the
+    frequency of a word. `background` says how rare words are if there are fewer than 300 texts.
     """
     out = np.zeros(norms.size, np.float32)
     n_texts = norms.size - int(np.count_nonzero(excluded))

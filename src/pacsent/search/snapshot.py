@@ -161,8 +161,6 @@ class Snapshot:
         """Number of rows, those of deleted texts included."""
         return sum(len(block.vectors) for block in self.blocks)
 
-    # ---- changes -------------------------------------------------------------------------------
-
     def with_block(self, block: Block) -> "Snapshot":
         """Return a snapshot with one more block.
 
@@ -215,8 +213,6 @@ class Snapshot:
         texts = [texts[position] for position in kept]
         return Block(vectors[rows], self.ids[kept], texts, columns, spans, postings)
 
-    # ---- texts ---------------------------------------------------------------------------------
-
     @cached_property
     def ids(self) -> np.ndarray:
         """The number of each text, (n_texts,)."""
@@ -234,8 +230,6 @@ class Snapshot:
                 break
             position -= len(block.ids)
         return block, position
-
-    # ---- rows ----------------------------------------------------------------------------------
 
     @cached_property
     def owners(self) -> np.ndarray | None:

@@ -95,16 +95,9 @@ def word_sequences(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 class NGrams:
     """The n-grams of training texts, each a column; texts to rows of tf-idf.
 
-    Parameters
-    ----------
-    sizes : (int, int)
-        Smallest and largest number of words.
-    hashes : array of uint64, shape (n_columns,)
-    idf : array of float32, shape (n_columns,)
-    marks : str
-        Marks that are words by themselves.
-    characters : bool, default=False
-        N-grams of characters, each inside a word or at an edge of it, instead of words.
+    `sizes` are the smallest and the largest number of words, `marks` those that are words by
+    themselves. With `characters` the n-grams are of characters, each inside a word or at an edge of
+    it. `hashes` (uint64) and `idf` (float32) have the shape (n_columns,).
     """
 
     def __init__(
@@ -285,12 +278,7 @@ def _places(text, spans):
 
 
 def unknown_shares(texts: Sequence[str], known: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """The part of each text's words that are in neither of two tables of `word_keys`, (n_texts,).
-
-    >>> known = word_keys(word_hashes(["a", "good"])), word_keys(word_hashes(["film"]))
-    >>> unknown_shares(["A good film!", "a gud film, hm", "!"], known)
-    array([0. , 0.5, 0. ])
-    """
+    """The part of each text's words that neither of two tables of `word_keys` holds, (n_texts,)."""
     hashes, bounds = word_sequences(texts)
     is_unknown = np.ones(hashes.size, bool)
     for keys in known:

@@ -40,21 +40,11 @@ def write(
     overwrite: bool = False,
     suffix: str | None = None,
 ) -> int:
-    """Write batches to a file, which is moved to its place when complete.
+    """Write batches to a file, which is moved to its place when complete; the number of rows.
 
-    Parameters
-    ----------
-    batches : iterable of dict
-    path : path; None or '-' for stdout
-    overwrite : bool, default=False
-    suffix : str, optional
-        The format, one of `WRITERS`, in place of the suffix of the path. "lines" are values between
-        tabs below a header, without quotes; "plain" is that without the header.
-
-    Returns
-    -------
-    int
-        Number of rows.
+    A `path` of None or '-' is stdout. `suffix`, one of `WRITERS`, is the format in place of that of
+    the path: "lines" are values between tabs below a header, without quotes; "plain" is that
+    without the header.
 
     >>> path = Path(tempfile.mkdtemp()) / "answers.csv"
     >>> write([{"text": ["well, well"], "label": ["yes"]}], path)

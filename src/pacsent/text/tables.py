@@ -88,9 +88,6 @@ def output_names(
     """Return the names that columns of an input have in an output with columns of its own.
 
     Also returns one message for each column that is renamed.
-
-    >>> output_names(["id", "label"], ["label", "probability"], "a.csv")[0]
-    {'id': 'id', 'label': 'input_label'}
     """
     renamed, used = {}, {*own, *names}
     for name in names:
@@ -117,22 +114,10 @@ def as_list(column: Any) -> list:
 class TextTable(AbstractContextManager):
     """A table that is read batch by batch.
 
-    Parameters
-    ----------
-    path : path; '-' for stdin
-    file : open binary file, optional
-        Read in place of the path, which then only names it.
-    kind : {"text", "csv", "tsv", "jsonl", "parquet"}, optional
-        The format of the file; by default by its name.
-    text_column : str or False, optional
-        By default `text`, or the only column. False: no text is read.
-
-    Attributes
-    ----------
-    names : list of str
-        The columns; of JSON lines, the keys of the first object.
-    note : str
-        Which column is read, for a report.
+    A `path` of '-' is stdin; an open binary `file` is read in place of the path, which then only
+    names it. `kind` is "text", "csv", "tsv", "jsonl" or "parquet", by default by the name.
+    `text_column` is by default `text`, or the only column; if it is False, no text is read. `names`
+    are the columns, of JSON lines the keys of the first object; `note` says which one is read.
 
     >>> with TextTable("films.csv", file=io.BytesIO(b"id,text\\n7,a quiet film\\n")) as table:
     ...     list(table.batches(["id"]))
@@ -194,10 +179,6 @@ class TextTable(AbstractContextManager):
         if self.kind != "text":
             self.note = f"column {self.text_column}" + (" (the only one)" if is_only else "")
 
-    def split_labels(self) -> None:
-        """Read lines as label<TAB>text, without those that are blank."""
-        self._rows, self.names = self._label_rows(), ["text", "label"]
-
     def __exit__(self, *_):
         self._source.close()
 
@@ -232,13 +213,8 @@ class TextTable(AbstractContextManager):
     ) -> Iterator[TextRows]:
         """Yield the texts and further columns, about `n_rows` rows at a time, at least once.
 
-        Parameters
-        ----------
-        columns : names, or ("*",) for all
-        on_bad : {"raise", "report"}
-            What to do about a row that cannot be read: raise ValueError, or keep it in its place
-            with an empty text and describe it in `TextRows.bad`.
-        n_rows : int
+        `columns` are names, or ("*",) for all. A row that cannot be read raises ValueError; with
+        `on_bad="report"` it stays in its place with an empty text, and `TextRows.bad` describes it.
         """
         kept = self.check_columns(columns)
         self._all_columns = tuple(columns) == ("*",)
@@ -299,7 +275,7 @@ class TextTable(AbstractContextManager):
             yield number, [line.removesuffix("\n").removesuffix("\r")], error
 
     def _label_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
-        """Rows of label<TAB>text, for a file of lines whose rows are not read yet."""
+        """Rows of label<TAB>text without blank lines, for a file whose rows are not read yet."""
         for number, line, error in self._lines():
             line = line.removesuffix("\n").removesuffix("\r")
             label, tab, text = line.partition("\t")
@@ -494,7 +470,7 @@ def read_labelled_texts(
                     f"{table.name} must be a table to have named columns. Got lines of text "
                     "instead. Name the format of the file, such as csv, or leave the columns out."
                 )
-            table.split_labels()
+            table._rows, table.names = table._label_rows(), ["text", "label"]
         table.choose_text(text_column or "text")
         columns = {"label": label_column or "label", "group": group_column}
         missing = f"labelled text. Got {'blank lines' if has_lines else 'no row'}"

@@ -24,7 +24,6 @@ _JOIN = f"(?:E{_REST})"  # WB13a, WB13b
 _WORD = f"(?=[ABH9KE]){_JOIN}*(?:{_RUN}{_JOIN}+)*{_LAST}?"
 _GLUED = f"(?:(?<=Z)(?:P{_REST}|(?=B){_WORD}))*"  # WB3c
 _FLAG = f"R{_REST}(?:R{_REST})?"  # WB15, WB16
-_SEGMENT = re.compile(f"CL|[CLN]|(?:W+{_REST}|{_WORD}|{_FLAG}|.{_REST}){_GLUED}")  # WB3, WB3d
 _KATAKANA = f"(?:K{_REST})*+"
 # a run of a script without spaces between words, with the Katakana in it
 _SPACELESS = f"{_KATAKANA}(?:I{_REST}{_GLUED}{_KATAKANA})+"
@@ -53,22 +52,14 @@ class _Classes(dict):
 _classes = cache(_Classes)
 
 
-def word_segments(text: str) -> list[str]:
-    """The text cut at every word boundary of UAX 29; the parts joined are the text.
-
-    >>> word_segments("Can't pay 1,000 in 東京.")
-    ["Can't", ' ', 'pay', ' ', '1,000', ' ', 'in', ' ', '東', '京', '.']
-    """
-    return _cut(text, _SEGMENT)
-
-
 def words_of(text: str) -> list[str]:
     """The segments that are words: of letters or digits, emoji; a run of Chinese, Japanese or Thai.
 
     >>> words_of("Can't pay 1,000 in 東京 😀!")
     ["Can't", 'pay', '1,000', 'in', '東京', '😀']
     """
-    return _cut(text, _TOKEN)
+    spans = (match.span() for match in _TOKEN.finditer(text.translate(_classes())))
+    return [text[start:end] for start, end in spans]
 
 
 def characters_of(word: str) -> list[str]:
@@ -93,14 +84,5 @@ def characters_of(word: str) -> list[str]:
 
 
 def is_spaceless(word: str) -> bool:
-    """Whether a word of `words_of` is a run of a script without spaces.
-
-    >>> is_spaceless("東京"), is_spaceless("tokyo"), is_spaceless("トーキョー")
-    (True, False, False)
-    """
+    """Whether a word of `words_of` is a run of a script without spaces."""
     return "I" in word.translate(_classes())
-
-
-def _cut(text: str, pattern: re.Pattern) -> list[str]:
-    spans = (match.span() for match in pattern.finditer(text.translate(_classes())))
-    return [text[start:end] for start, end in spans]

@@ -26,14 +26,7 @@ _BLOCK = 1 << 17  # tokens hashed at once: a few megabytes
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Kept hashes of documents and of runs of words, sorted, and how many there were.
-
-    >>> from pacsent import Vocabulary
-    >>> vocabulary = Vocabulary(["a", "b", "c"])
-    >>> text = vocabulary.encode(["a b c a b c a b c", "c c a a b b c c a a"])
-    >>> Fingerprint.of(vocabulary, text).overlap(vocabulary, text).tolist()
-    [True, True]
-    """
+    """Kept hashes of documents and of runs of words, sorted, and how many there were."""
 
     documents: np.ndarray  # uint64, sorted
     runs: np.ndarray  # uint64, sorted

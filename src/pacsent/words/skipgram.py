@@ -346,7 +346,18 @@ class SkipGram(BaseEstimator):
                 "subsample=0."
             )
         self.loss_ = losses
-        self._warn_if_nearly_equal(vectors[0], corpus, settings["n_epochs"])
+        # All vectors first move in one direction, and later apart.
+        directions = unit_rows(vectors[0][:_MAX_COMPARED_WORDS])
+        n, mean = len(directions), directions.mean(axis=0)
+        mean_cosine = (n * (mean @ mean) - 1) / (n - 1)  # of two different words
+        if n >= _MIN_COMPARED_WORDS and mean_cosine > _MAX_MEAN_COSINE:
+            warnings.warn(
+                f"The vectors of different words are nearly equal (mean cosine {mean_cosine:.2f}): "
+                f"{settings['n_epochs']} epochs of {corpus.n_tokens:,} words are too few updates. "
+                f"Train on more text, or with more epochs (n_epochs='auto' takes "
+                f"{_auto_epochs(corpus)}).",
+                stacklevel=3,
+            )
         about: dict = {"method": "skip-gram with negative sampling"}
         normalize = corpus.vocabulary.normalize
         if isinstance(normalize, Pieces):
@@ -361,19 +372,6 @@ class SkipGram(BaseEstimator):
             fingerprint=Fingerprint.of(corpus.vocabulary, corpus),
             training=about | record | {"loss": losses[-1]},
         )
-
-    def _warn_if_nearly_equal(self, vectors: np.ndarray, corpus: Corpus, n_epochs: int) -> None:
-        """Warn if all vectors still point in the direction that they first move to."""
-        directions = unit_rows(vectors[:_MAX_COMPARED_WORDS])
-        n, mean = len(directions), directions.mean(axis=0)
-        mean_cosine = (n * (mean @ mean) - 1) / (n - 1)  # of two different words
-        if n >= _MIN_COMPARED_WORDS and mean_cosine > _MAX_MEAN_COSINE:
-            warnings.warn(
-                f"The vectors of different words are nearly equal (mean cosine {mean_cosine:.2f}): "
-                f"{n_epochs} epochs of {corpus.n_tokens:,} words are too few updates. Train on "
-                f"more text, or with more epochs (n_epochs='auto' takes {_auto_epochs(corpus)}).",
-                stacklevel=4,
-            )
 
 
 def _auto_epochs(corpus: Corpus) -> int:

@@ -19,10 +19,6 @@ class WordTable:
     `arrays`, in place of `words`, are `word_bytes` (uint8), the words in UTF-8 without anything
     between them; `word_offsets` (int64), word i is word_bytes[word_offsets[i]:word_offsets[i + 1]];
     and, if known, `hash_table` (uint64, two columns), which is built when it is needed otherwise.
-
-    >>> table = WordTable(["film", "café"])
-    >>> table.word(1), table.index["film"], table.id_of("book")
-    ('café', 0, -1)
     """
 
     def __init__(self, words: list[str] | None, arrays: Mapping[str, np.ndarray] | None = None):
