@@ -181,7 +181,8 @@ def test_every_width_computes_the_products_of_numpy(kernels_of, rng, name):
             rows, G = rng.integers(0, 9, n_rows), rng.normal(size=(7, 20)).astype(np.float32)
             found, expected = table.copy(), table.astype(float)
             np.add.at(expected, rows, G[:7, :n_rows].T.astype(float) @ X[:7])
-            there.add_products(found, rows, G, X, 7)
+            for begin in range(0, n_dims, there._COLUMNS_AT_ONCE):
+                there._add_columns(found, rows, G, X, 7, begin)
             assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
 
 
@@ -479,7 +480,7 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_bits(
     assert not (tmp_path / "killed").exists()
     assert json.loads(state.read_bytes().partition(b"\n")[0])["next_chunk"] > 0
     other = run_command(*command, "--n-dims", 3)
-    assert other.wait(60) == 1 and "training with another n_dims" in other.stderr.read()
+    assert other.wait(60) == 1 and "training with another --n-dims" in other.stderr.read()
     resumed = run_command(*command)
     assert resumed.wait(300) == 0, resumed.stderr.read()
     assert not state.parent.exists()

@@ -79,8 +79,8 @@ _FLOAT, _INDEX = ir.FloatType(), ir.IntType(64)
 _MAY_FUSE = ("contract",)  # a * b + c may be one instruction
 
 
-def _array(context, builder, signature, arguments, i):
-    return context.make_array(signature.args[i])(context, builder, arguments[i])
+def _arrays(context, builder, signature, arguments, *places):
+    return [context.make_array(signature.args[i])(context, builder, arguments[i]) for i in places]
 
 
 def _number(value):
@@ -176,7 +176,7 @@ def _score_tile(tile):
         signature = types.none(X, Y, S, types.intp, types.intp)
 
         def codegen(context, builder, signature, arguments):
-            X, Y, S = (_array(context, builder, signature, arguments, i) for i in range(3))
+            X, Y, S = _arrays(context, builder, signature, arguments, 0, 1, 2)
             emit(builder, X, Y, S, arguments[3:])
             return context.get_dummy_value()
 
@@ -188,9 +188,7 @@ def _score_tile(tile):
         signature = types.none(X, table, rows, Y, S, at)
 
         def codegen(context, builder, signature, arguments):
-            X, table, rows, Y, S = (
-                _array(context, builder, signature, arguments, i) for i in range(5)
-            )
+            X, table, rows, Y, S = _arrays(context, builder, signature, arguments, *range(5))
             at = [builder.extract_value(arguments[5], i) for i in range(2)]
             emit(builder, X, Y, S, at, (table, rows))
             return context.get_dummy_value()
@@ -261,9 +259,7 @@ def _row_tile(n_rows, tile):
         signature = types.none(table, rows, types.intp, G, X, span)
 
         def codegen(context, builder, signature, arguments):
-            table, rows, G, X = (
-                _array(context, builder, signature, arguments, i) for i in (0, 1, 3, 4)
-            )
+            table, rows, G, X = _arrays(context, builder, signature, arguments, 0, 1, 3, 4)
             a = arguments[2]
             n, begin, end = (builder.extract_value(arguments[5], i) for i in range(3))
             n_columns, n_columns_G = (builder.extract_value(array.shape, 1) for array in (table, G))
@@ -362,9 +358,7 @@ def _column_tile(width, outer):
         signature = types.none(small, types.intp, table, rows, values, span)
 
         def codegen(context, builder, signature, arguments):
-            small, table, rows, values = (
-                _array(context, builder, signature, arguments, i) for i in (0, 2, 3, 4)
-            )
+            small, table, rows, values = _arrays(context, builder, signature, arguments, 0, 2, 3, 4)
             column, n_columns = arguments[1], builder.extract_value(table.shape, 1)
             begin, end = (builder.extract_value(arguments[5], i) for i in range(2))
             place = _vector_at(builder, small.data, column, width)
@@ -434,9 +428,7 @@ def _sum_tile(n_rows, weighted, tile):
         signature = types.none(total, table, ids, types.intp, weights)
 
         def codegen(context, builder, signature, arguments):
-            total, table, ids, weights = (
-                _array(context, builder, signature, arguments, i) for i in (0, 1, 2, 4)
-            )
+            total, table, ids, weights = _arrays(context, builder, signature, arguments, 0, 1, 2, 4)
             real, entry = _REALS[signature.args[0].dtype], ir.HalfType()
             if signature.args[1].dtype != types.uint16:
                 entry = _REALS[signature.args[1].dtype]
@@ -540,7 +532,7 @@ def fetch_line(typing_context, table, row, column):
     """Ask for table[row, column] and its neighbours to be brought into the second cache."""
 
     def codegen(context, builder, signature, arguments):
-        array = _array(context, builder, signature, arguments, 0)
+        [array] = _arrays(context, builder, signature, arguments, 0)
         row = builder.mul(arguments[1], builder.extract_value(array.shape, 1))
         place = builder.gep(array.data, [builder.add(row, arguments[2])])
         _fetch(builder, place, nearness=2)
@@ -570,8 +562,8 @@ def byte_classes(typing_context, data, start):
 
     def codegen(context, builder, signature, arguments):
         block = ir.VectorType(ir.IntType(8), 64)
-        base = _array(context, builder, signature, arguments, 0).data
-        at = builder.bitcast(builder.gep(base, [arguments[1]]), block.as_pointer())
+        [data] = _arrays(context, builder, signature, arguments, 0)
+        at = builder.bitcast(builder.gep(data.data, [arguments[1]]), block.as_pointer())
         block_bytes = builder.load(at, align=1)
 
         def within(values, first, n):  # as unsigned numbers, what is below `first` becomes large
@@ -591,8 +583,8 @@ def eight_bytes(typing_context, data, start):
     """data[start:start + 8] as one number, the first byte lowest."""
 
     def codegen(context, builder, signature, arguments):
-        base = _array(context, builder, signature, arguments, 0).data
-        at = builder.bitcast(builder.gep(base, [arguments[1]]), _INDEX.as_pointer())
+        [data] = _arrays(context, builder, signature, arguments, 0)
+        at = builder.bitcast(builder.gep(data.data, [arguments[1]]), _INDEX.as_pointer())
         return builder.load(at, align=1)
 
     return types.uint64(data, types.intp), codegen

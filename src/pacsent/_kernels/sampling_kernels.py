@@ -159,15 +159,6 @@ def expected_sigmoids32(scores, shifts, var, nu, fits, out):
 
 
 @njit(**_FLAGS)
-def _end_of_fit(nu, begin, longest):
-    """Where the run of increasing nu that starts at `begin` ends: they have a fit in common."""
-    end = begin + 1
-    while end < nu.size and end < begin + longest and nu[end] <= _F(1.4142) * nu[begin]:
-        end += 1
-    return end
-
-
-@njit(**_FLAGS)
 def own_slopes(counts, table, mu, var_Q, fits, grad, trace):
     """Add the gradient of the loss of the sentences' own words, and its trace, in place.
 
@@ -248,7 +239,9 @@ def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
     error[:] = 0.0
     begin = np.int64(0)
     while begin < nu.size:
-        end = _end_of_fit(nu, begin, size)
+        end = begin + 1  # of a run of increasing nu that have a fit in common
+        while end < nu.size and end < begin + size and nu[end] <= _F(1.4142) * nu[begin]:
+            end += 1
         these = _columns(control, begin, end)
         lengths = nu[begin:end]
         own = (lengths, sample[1, begin:end], sample[2, begin:end])
@@ -263,9 +256,7 @@ def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
         begin = end
 
 
-# ------------------------------------------------------------------------------------------------
-# Random numbers: xorshift64 with a state handed in, noise words by Walker's alias method
-# ------------------------------------------------------------------------------------------------
+# ---- Random numbers: xorshift64 with a state handed in, noise words by Walker's alias method ----
 
 _13, _7, _17 = np.uint64(13), np.uint64(7), np.uint64(17)
 _32, _11, _LOW = np.uint64(32), np.uint64(11), np.uint64(0xFFFFFFFF)

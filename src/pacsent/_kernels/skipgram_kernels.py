@@ -105,7 +105,11 @@ _SCORE_ROWS, _SCORE_COLUMNS = TILE.scores
 
 @njit(**_OPTIONS)
 def _add_columns(table, rows, G, X, n, begin):
-    """`add_products` in the columns from `begin` on, as many as are worked on at once."""
+    """table[rows[r]] += sum over k < n of G[k, r] X[k], every r, in place.
+
+    In the columns from `begin` on, as many as are worked on at once. `rows` has a multiple of four
+    entries; a row that occurs twice gets both sums.
+    """
     span = (n, begin, min(begin + _COLUMNS_AT_ONCE, table.shape[1]))
     a = 0
     while a + _ROWS_AT_ONCE <= rows.size:
@@ -114,17 +118,6 @@ def _add_columns(table, rows, G, X, n, begin):
     while a < rows.size:
         add_4_rows(table, rows, a, G, X, span)
         a += 4
-
-
-@njit(**_OPTIONS)
-def add_products(table, rows, G, X, n):
-    """table[rows[r]] += sum over k < n of G[k, r] X[k], every r, in place.
-
-    `rows` has a multiple of four entries; a row that occurs twice gets both sums. Equivalent to
-    np.add.at(table, rows, G[:n, : rows.size].T @ X[:n]).
-    """
-    for begin in range(0, table.shape[1], _COLUMNS_AT_ONCE):
-        _add_columns(table, rows, G, X, n, begin)
 
 
 @njit(**_OPTIONS)

@@ -21,13 +21,10 @@ ROOM = _PIECE // 2 + 1  # words that such a piece can have
 LOWER = np.uint8(32)  # or-ed to a letter
 _MARK, _ZERO, _NINE = np.uint8(ord("#")), np.uint8(0), ord("9")
 _DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-
-
-def _packed_name(name):
-    return sum((ord(letter) - 96) << 5 * i for i, letter in enumerate(name))
-
-
-_DIGIT_KEYS = np.array([_packed_name(name) for name in _DIGIT_NAMES], dtype=np.uint64)
+_DIGIT_KEYS = np.array(
+    [sum((ord(letter) - 96) << 5 * i for i, letter in enumerate(name)) for name in _DIGIT_NAMES],
+    dtype=np.uint64,
+)
 _KEY_MASKS = np.array([(1 << 5 * size) - 1 for size in range(PACKED + 1)], dtype=np.uint64)
 _SEPARATOR, _LETTER, _DIGIT = 0, 1, 2
 _CLASSES = np.zeros(256, dtype=np.int64)
@@ -37,9 +34,6 @@ _JOINTS = np.zeros(256, dtype=np.int64)  # what a sign may stand between and sta
 _JOINTS[[39, 46]] = _LETTER | _DIGIT  # apostrophe, point
 _JOINTS[58] = _LETTER  # colon
 _JOINTS[[44, 59]] = _DIGIT  # comma, semicolon
-
-
-# ---- words and ids ------------------------------------------------------------------------------
 
 
 @njit(nogil=True)
