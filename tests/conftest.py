@@ -110,6 +110,19 @@ def rng():
 
 
 @pytest.fixture(scope="session")
+def language():
+    """The paper's generative model, whose true risks are known."""
+    from pacsent.paper import simulation
+
+    return simulation.Language(simulation.SETTINGS["topics"])
+
+
+@pytest.fixture(scope="session")
+def documents(language):
+    return language.draw(np.random.default_rng(5), np.tile(np.arange(60), 10))[0]
+
+
+@pytest.fixture(scope="session")
 def toy_word_vectors():
     """Three words and a zero vector, two dimensions, written out."""
     from pacsent import Vocabulary, WordVectors

@@ -52,16 +52,6 @@ def uncalibrated(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def language():
-    return simulation.Language(simulation.SETTINGS["topics"])
-
-
-@pytest.fixture(scope="module")
-def documents(language):
-    return language.draw(np.random.default_rng(5), np.tile(np.arange(60), 10))[0]
-
-
-@pytest.fixture(scope="module")
 def vectorizer(language):
     return AverageVectorizer(language.words, n_jobs=1)
 

@@ -30,16 +30,6 @@ def measured_too(encoder, texts, **options):
 
 
 @pytest.fixture(scope="module")
-def language():
-    return simulation.Language(simulation.SETTINGS["topics"])
-
-
-@pytest.fixture(scope="module")
-def documents(language):
-    return language.draw(np.random.default_rng(5), np.tile(np.arange(60), 10))[0]
-
-
-@pytest.fixture(scope="module")
 def vectorizer(language):
     return make_encoder("PB-L2", language.words, n_jobs=1)
 

@@ -11,12 +11,6 @@ from pacsent.datasets import load_books
 from pacsent.maths import pb_01_objective as pb_01
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.maths.risks import gibbs_risk
-from pacsent.paper import simulation
-
-
-@pytest.fixture(scope="module")
-def language():
-    return simulation.Language(simulation.SETTINGS["topics"])
 
 
 def zero_one(A_hat, p_noise, **settings):

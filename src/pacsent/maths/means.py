@@ -168,7 +168,7 @@ def ratio_at_least(part: np.ndarray, whole: np.ndarray, largest: float, delta: f
     ]
     ratio = (0.5 + sums[0]) / (1.0 + sums[1])
     squares = 0.25 + sums[2] - 2 * ratio * sums[3] + ratio**2 * sums[4]
-    sizes = np.sqrt(2 * np.log(1 / delta) / (np.maximum(squares, 0.05) / n_before * part.size))
+    sizes = np.sqrt(2 * np.log(1 / delta) / (squares / n_before * part.size))
 
     def ruled_out(r):
         bets = np.minimum(sizes, _CAP / (r * largest))
