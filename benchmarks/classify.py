@@ -196,11 +196,7 @@ def model2vec(train, y, test, words, seed, groups=None):
 
 
 def ours(train, y, test, words, seed, groups=None):
-    return (
-        TextClassifier(words, n_jobs=1, random_state=seed)
-        .fit(train, y, groups=groups)
-        .predict(test)
-    )
+    return TextClassifier(words, n_jobs=1).fit(train, y, groups=groups).predict(test)
 
 
 def ngrams_only(train, y, test, words, seed, groups=None):

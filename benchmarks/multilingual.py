@@ -120,7 +120,7 @@ def main():
         read = [text[:USE_READS] for text in articles] if name == "USE" else articles
         stored = StoredVectors(articles, encode(read))
         for n in LABELS:
-            how = lambda seed: TextClassifier(stored, random_state=seed)  # noqa: B023, E731
+            how = lambda seed: TextClassifier(stored)  # noqa: B023, E731
             found = accuracies(articles, labels, how, n)
             row[f"news {n} labels"] = 100 * float(found.mean())
             row[f"+- {n}"] = 100 * standard_error(found)

@@ -28,7 +28,7 @@ N_STREAM = 200  # documents of a watched stream
 
 
 def coverage_row(kind, setting, n_replicates):
-    found, drawn = simulate(kind, setting, n_replicates, return_replicates=True)
+    found = simulate(kind, setting, n_replicates, random_state=0)
     row = {
         "kind": kind,
         "setting": setting,
@@ -41,7 +41,7 @@ def coverage_row(kind, setting, n_replicates):
         "the paper's bound below the truth": found.paper_violations or None,
     }
     print(row, flush=True)
-    return row, drawn
+    return row, found.replicates
 
 
 def coverage_rows(n_replicates, n_jobs):
@@ -95,8 +95,8 @@ def figure(pairs, path):
     axis = shown.add_subplot()
     names = {"A": "A, as if words were independent", "continuation": "continuation certificate"}
     for (kind, drawn), colour in zip(pairs.items(), ("#d95f02", "#1b9e77")):
-        axis.scatter(drawn.true, drawn.claimed, s=6, color=colour, label=names[kind], alpha=0.6)
-    ends = np.concatenate([np.concatenate([d.true, d.claimed]) for d in pairs.values()])
+        axis.scatter(drawn[:, 1], drawn[:, 0], s=6, color=colour, label=names[kind], alpha=0.6)
+    ends = np.concatenate([drawn.ravel() for drawn in pairs.values()])
     low, high = ends.min() - 0.01, ends.max() + 0.01
     axis.plot([low, high], [low, high], color="black", linewidth=0.8)
     axis.set(xlim=(low, high), ylim=(low, high), xlabel="true risk on the words that follow")

@@ -30,6 +30,14 @@ GROUPS = (
     "encoders.as_encoder encoders.ExternalEncoder encoders.RemoteEncoder make_encoder",
     "load save push_to_hub",
     "datasets.load_banking datasets.load_books",
+    "encoders.AverageVectorizer encoders.IDFVectorizer encoders.SIFVectorizer "
+    "encoders.SIFSumVectorizer encoders.ConcatVectorizer make_encoder",
+    "encoders.PBNegVectorizer encoders.WordPBNegVectorizer encoders.PVDBOWVectorizer "
+    "encoders.PB01Vectorizer make_encoder",
+    "paper.certify_words paper.certify_documents paper.certify_squared_loss certify_encoder",
+    "paper.generate paper.simulate paper.certify_words",
+    "web.Labelling web.agreement guarantees.certify_stream classify.next_to_label",
+    "scale.embed_shards scale.Embed scale.Embedder encoders.SentenceVectorizer",
 )
 THEOREMS = {
     "TextClassifier": ["gp"],
@@ -37,6 +45,10 @@ THEOREMS = {
     "certify_encoder": ["means", "continuation", "union"],
     "certify_predictions": ["cp", "dependent"],
     "distill": ["dependent"],
+    "encoders.AverageVectorizer": ["experts", "l2"],
+    "encoders.PBNegVectorizer": ["neg"],
+    "encoders.WordPBNegVectorizer": ["words"],
+    "encoders.PB01Vectorizer": ["gibbs"],
     "Index": ["search"],
     "guarantees.Abstaining": ["abstain"],
     "guarantees.AnytimeCertificate": ["labelling"],
@@ -55,6 +67,10 @@ THEOREMS = {
     "guarantees.compare": ["compare"],
     "guarantees.control_risk": ["labels"],
     "guarantees.traffic_error_upper": ["ratio"],
+    "paper.certify_documents": ["b"],
+    "paper.certify_squared_loss": ["c"],
+    "paper.certify_words": ["a"],
+    "web.Labelling": ["labelling"],
 }
 PACKAGES = ("guarantees", "classify", "search", "words", "encoders", "datasets")
 

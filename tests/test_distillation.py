@@ -47,7 +47,7 @@ def texts():
 
 @pytest.fixture(scope="module")
 def student(texts):
-    return distill(teacher, texts, n_subwords=30)
+    return distill(teacher, texts, n_subwords=30, random_state=0)
 
 
 def encoded(rng, n=40, n_words=15):
@@ -118,7 +118,7 @@ def test_a_student_reads_unknown_words_by_their_subwords(texts):
 
 
 def test_the_same_call_gives_the_same_student_and_vectors_alone_are_enough(student, texts):
-    again = distill(teacher, texts, n_subwords=30)
+    again = distill(teacher, texts, n_subwords=30, random_state=0)
     assert (again.word_vectors.input_vectors == student.word_vectors.input_vectors).all()
     assert again.certificate_ == student.certificate_
     black_box = distill(teacher(texts).astype(np.float32), texts, n_subwords=30)
@@ -136,11 +136,14 @@ def test_distillation_resumes_to_the_same_student(tmp_path, texts, student, monk
 
     monkeypatch.setattr(Refinement, "run_epoch", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        distill(teacher, texts, n_subwords=30, checkpoint_dir=tmp_path / "kept")
+        distill(teacher, texts, n_subwords=30, checkpoint_dir=tmp_path / "kept", random_state=0)
     monkeypatch.setattr(Refinement, "run_epoch", run_epoch)
     with pytest.raises(ValueError, match="a folder of the same distillation"):
         distill(teacher, texts, n_subwords=30, checkpoint_dir=tmp_path / "kept", random_state=1)
-    result = distill(teacher, texts, n_subwords=30, checkpoint_dir=tmp_path / "kept")
+    place = tmp_path / "kept"
+    with pytest.raises(ValueError, match="checkpoint_dir needs an int as random_state"):
+        distill(teacher, texts, n_subwords=30, checkpoint_dir=place)
+    result = distill(teacher, texts, n_subwords=30, checkpoint_dir=place, random_state=0)
     assert (result.word_vectors.input_vectors == student.word_vectors.input_vectors).all()
     assert not (tmp_path / "kept").exists()
 

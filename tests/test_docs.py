@@ -8,7 +8,7 @@ import platform
 import re
 import subprocess
 import sys
-from inspect import ismodule
+from inspect import Parameter, isfunction, ismodule, signature
 from pathlib import Path
 
 import pytest
@@ -183,12 +183,18 @@ def test_every_public_name_is_on_the_api_page_with_an_example_related_names_and_
             shown.append(f"{module}.{line.strip()}")
     public = public_names()
     assert not {f"pacsent.{name}" for name in public} - set(shown)
-    assert not [name for name in public if not related(name)]
-    assert {*THEOREMS, *" ".join(GROUPS).split()} <= set(public)
+    named = {*THEOREMS, *" ".join(GROUPS).split()}
+    assert {f"pacsent.{name}" for name in named} <= set(shown)
     theory = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
     assert all(f"(thm-{label})=" in theory for row in THEOREMS.values() for label in row)
     objects = {name: pkgutil.resolve_name(name) for name in shown}
-    assert not [n for n, o in objects.items() if not ismodule(o) and ">>>" not in (o.__doc__ or "")]
+    objects = {name: value for name, value in objects.items() if not ismodule(value)}
+    assert not [name for name in objects if not related(name.removeprefix("pacsent."))]
+    assert not [name for name, value in objects.items() if ">>>" not in (value.__doc__ or "")]
+    for name, value in objects.items():  # random_state is None by default, as in scikit-learn
+        for function in filter(isfunction, [value, *getattr(value, "__dict__", {}).values()]):
+            seed = signature(function).parameters.get("random_state")
+            assert seed is None or seed.default in (None, Parameter.empty), name
 
 
 def test_every_method_has_its_equation_its_picture_when_to_use_it_and_its_cost():

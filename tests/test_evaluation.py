@@ -24,7 +24,9 @@ from pacsent.paper.method_rows import ROWS, Features, Row
 
 @pytest.fixture(scope="module")
 def corpus():
-    return datasets.generate(240, n_topics=2, n_words=300, n_tokens=25, topic_share=0.4)
+    return datasets.generate(
+        240, n_topics=2, n_words=300, n_tokens=25, topic_share=0.4, random_state=0
+    )
 
 
 @pytest.fixture(scope="module")

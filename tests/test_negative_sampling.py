@@ -156,7 +156,7 @@ def large():
 
 def solved_fast(words, X, texts, tol=1e-3, **settings):
     """(fitted fast solver, means, relative errors of mu - m) where both solvers agree to 2 tol."""
-    fast = PBNegVectorizer(words, tol=tol, batch_size=64, **settings).fit(X)
+    fast = PBNegVectorizer(words, tol=tol, batch_size=64, random_state=0, **settings).fit(X)
     means, variances = fast.posterior(texts)
     assert fast.n_unconverged_ == 0
     exact = PBNegVectorizer(words, tol=1e-8, **settings).fit(X)
@@ -224,7 +224,7 @@ def test_a_sentence_that_counts_as_solved_is_within_its_tolerance(rng, lam, tol)
     kappa = counts.sum(axis=1).A1 / lam
     for max_iter in (4, 200):
         settings = {"lam": lam, "tol": tol, "max_iter": max_iter, "swap_roles": swap}
-        vectorizer = PBNegVectorizer(words, **settings)
+        vectorizer = PBNegVectorizer(words, random_state=0, **settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             mu, var_Q = vectorizer.fit(X).posterior(X)
@@ -435,10 +435,11 @@ def test_word_training_goes_downhill_on_phrases_that_share_their_words(lam, n_jo
     p = 1.0 / np.arange(1, 401)  # Zipf's law: the same word many times in every block
     names = np.array(words.vocabulary.words)
     X = [rng.choice(names, k, p=p / p.sum()).tolist() for k in rng.integers(1, 4, 1500)]
+    how = {"lam": lam, "n_jobs": n_jobs, "random_state": 0}
     for settings in ({"prior_variance": "paper"}, {"learning_rate": 0.5}):
-        bold = WordPBNegVectorizer(words, lam=lam, n_jobs=n_jobs, n_epochs=4, **settings).fit(X)
+        bold = WordPBNegVectorizer(words, n_epochs=4, **how, **settings).fit(X)
         assert all(np.isfinite(part).all() for part in bold.posterior(X))
-    vectorizer = WordPBNegVectorizer(words, lam=lam, n_jobs=n_jobs, n_epochs=12).fit(X)
+    vectorizer = WordPBNegVectorizer(words, n_epochs=12, **how).fit(X)
     trained, var_P = vectorizer.words_, vectorizer.prior_variances_
     counts = words.vocabulary.count(X).tocsc()[:, trained].tocsr()
     A, B = words.input_vectors[trained], words.output_vectors[trained]

@@ -424,7 +424,7 @@ def test_the_command_goes_from_folder_to_folder_and_says_what_failed(folder, tmp
 
 def test_classes_of_many_files_are_those_of_one(tmp_path):
     texts = [f"{word} film {n}" for word in ("good", "bad") for n in range(40)]
-    plain = TextClassifier(None, random_state=0)
+    plain = TextClassifier(None)
     classifier = CertifiedClassifier(plain, calibration_size=0.5)
     save(classifier.fit(texts, ["yes"] * 40 + ["no"] * 40), tmp_path / "model")
     (tmp_path / "in").mkdir()

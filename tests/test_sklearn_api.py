@@ -29,12 +29,14 @@ def method(request):
     return request.param
 
 
+def seeded(method, words):
+    made = make_encoder(method, words, n_jobs=1)
+    return made.set_params(random_state=0) if "random_state" in made.get_params() else made
+
+
 @pytest.fixture
 def vectorizer(method, toy_word_vectors):
-    made = make_encoder(method, toy_word_vectors, n_jobs=1)
-    if "random_state" in made.get_params():
-        made.set_params(random_state=0)
-    return made
+    return seeded(method, toy_word_vectors)
 
 
 def width(vectorizer):
@@ -205,12 +207,12 @@ def _two_tables(rng):
 @pytest.mark.parametrize("method", METHODS)
 def test_other_word_vectors_after_fit_are_refused_or_used_but_never_mixed(method, rng, tmp_path):
     X, (old, new) = _two_tables(rng)
-    vectorizer = make_encoder(method, old, n_jobs=1).fit(X)
+    vectorizer = seeded(method, old).fit(X)
     expected = vectorizer.transform(X)
     vectorizer.set_params(word_vectors=copy.deepcopy(old))  # equal ones change nothing
     assert_array_equal(vectorizer.transform(X), expected)
     vectorizer.set_params(word_vectors=new)
-    fresh = make_encoder(method, new, n_jobs=1).fit(X).transform(X)
+    fresh = seeded(method, new).fit(X).transform(X)
     try:
         assert_array_equal(vectorizer.transform(X), fresh)
     except ValueError as error:
@@ -235,12 +237,12 @@ def test_parameters_set_after_use_are_those_of_a_fresh_estimator(method, rng):
     changes = {"n_negatives": 3, "noise_power": 0.0, "lam": 4.0, "prior_variance": 0.3}
     changes |= {"n_epochs": 2, "learning_rate": 0.01, "tol": 1e-6}
     for name in changes.keys() & known.keys():
-        used, fresh = (make_encoder(method, words, n_jobs=1).fit(X) for _ in range(2))
+        used, fresh = (seeded(method, words).fit(X) for _ in range(2))
         used.transform(X)  # fills what is kept between calls
         used.set_params(**{name: changes[name]})
         fresh.set_params(**{name: changes[name]})
         assert_array_equal(used.transform(X), fresh.transform(X), err_msg=name)
-    again = make_encoder(method, words, n_jobs=1).fit(X)
+    again = seeded(method, words).fit(X)
     before = again.transform(X)
     again.set_params(n_jobs=2, batch_size=7)
     assert np.abs(again.transform(X) - before).max() < 1e-4

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
+from sklearn.utils import check_random_state
 
 from pacsent.maths.checks import check_count
 from pacsent.text.near_duplicates import text_units
@@ -19,11 +20,11 @@ _DIMS = 50  # of the vectors, where the model has none
 
 def next_to_label(
     model: Any,
-    texts: Iterable[str],
+    X: Iterable[str],
     n: int = 10,
     *,
     labelled: Iterable[str] = (),
-    random_state: int = 0,
+    random_state: int | np.random.RandomState | None = None,
 ) -> np.ndarray:
     """The n texts whose labels would teach most, the first one first: their rows, (n,).
 
@@ -38,13 +39,13 @@ def next_to_label(
     model : fitted classifier with `predict_proba`, unfitted TextClassifier, or None
         An unfitted TextClassifier gives the vectors of its `encoder` to the clusters; None clusters
         by words.
-    texts : iterable of str
+    X : iterable of str
         Texts without labels.
     n : int, default=10
         How many; all of them, where there are fewer.
     labelled : iterable of str
         Texts that have labels already.
-    random_state : int, default=0
+    random_state : int, RandomState or None, default=None
 
     Examples
     --------
@@ -56,10 +57,10 @@ def next_to_label(
     >>> next_to_label(model, new, 1)
     array([1])
     """
-    texts = as_texts(texts)
+    texts = as_texts(X)
     labelled = as_texts(labelled, "labelled")
     n = min(check_count("n", n), len(texts))
-    rng = np.random.default_rng(random_state)
+    rng = check_random_state(random_state)
     if not n:
         return np.zeros(0, np.int64)
     if hasattr(model, "classes_"):
@@ -93,14 +94,14 @@ def _vectors(model: Any, texts: list[str]) -> np.ndarray:
     return made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-12)
 
 
-def _spread(points: np.ndarray, weights: np.ndarray, n: int, rng: np.random.Generator):
+def _spread(points: np.ndarray, weights: np.ndarray, n: int, rng: np.random.RandomState):
     """Rows of n points, each the nearest to the centroid of its cluster, heaviest cluster first."""
     if len(points) <= n:
         return np.argsort(-weights, kind="stable")
     if n == 1:
         return np.array([int(np.argmax(weights))])
     n_different = len(np.unique(points.round(9), axis=0))
-    clustering = KMeans(min(n, n_different), n_init=1, random_state=int(rng.integers(2**31)))
+    clustering = KMeans(min(n, n_different), n_init=1, random_state=rng)
     clustering.fit(points, sample_weight=weights)
     distances = np.square(points - clustering.cluster_centers_[clustering.labels_]).sum(axis=1)
     order = np.lexsort((distances, clustering.labels_))

@@ -24,7 +24,7 @@ from pacsent.encoders import SentenceVectorizer, make_encoder
 from pacsent.encoders.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
 from pacsent.maths.checks import check_count
 from pacsent.maths.temperature import log_probabilities
-from pacsent.parameter_checks import Interval, StrOptions, fit_context
+from pacsent.parameter_checks import StrOptions, fit_context
 from pacsent.storage import State, is_model_name, load
 from pacsent.text.near_duplicates import sketches, text_units
 from pacsent.text.ngrams import NGrams, fingerprints, unknown_shares, word_hashes, word_keys
@@ -83,9 +83,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         unknown words than nine in ten training texts have: words of no other training text and of
         no vocabulary of `encoder`. None: no second model. Unused with several labels a text.
     n_jobs : int or None, default=None
-        Threads; None or -1 for all cores. The result does not depend on it.
-    random_state : int, default=0
-        Decides the folds.
+        Threads; None or -1 for all cores. The result does not depend on it: the same texts in the
+        same order give the same classifier.
 
     Attributes
     ----------
@@ -132,7 +131,6 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     class_weight: str | dict | None = None
     characters: tuple[int, int] | None = (2, 5)
     n_jobs: int | None = None
-    random_state: int = 0
 
     kind: ClassVar[str] = "TextClassifier"
     only_texts: ClassVar[bool] = True  # rows are texts, never arrays or tables of numbers
@@ -147,7 +145,6 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "characters": [tuple, list, None],
         "n_jobs": [Integral, None],
-        "random_state": [Interval(Integral, 0, None, closed="left")],
     }
 
     # ---- fitting -------------------------------------------------------------------------------
@@ -257,6 +254,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             encoder = _english() if encoder == "english" else load(encoder)
         if isinstance(encoder, WordVectors):
             averages = make_encoder(self.method, encoder, on_empty="ignore", n_jobs=self.n_jobs)
+            if hasattr(averages, "random_state"):
+                averages.set_params(random_state=fitting.FOLD_SEED)
             if encoder.sentences is None:
                 return averages
             distilled = clone(encoder.sentences).set_params(on_empty="ignore", n_jobs=self.n_jobs)
@@ -269,14 +268,14 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def _solve(self, rows, candidates, groups, copies):
         threads = n_threads(self.n_jobs)
-        how = candidates, threads, self.random_state, groups, copies
+        how = candidates, threads, groups, copies
         if self.targets_ != "classes":
             linear, self.thresholds_, self.min_labels_ = multilabel.fit(rows, *how)
             return linear
         few = fitting.is_few(len(rows.labels), rows.n_classes)
         if self.selection == "folds" or not (few or self.selection == "evidence"):
             return fitting.fit_by_folds(rows, *how)
-        rng = np.random.default_rng(self.random_state)
+        rng = np.random.default_rng(fitting.FOLD_SEED)
         folds = fitting.folds_for(rows.labels, rng, groups, copies)
         distinct = fitting.distinct_texts(rows.labels, copies)[0].size / len(rows.labels)
         grouped = groups is not None or distinct < fitting.MIN_DISTINCT_FRACTION

@@ -90,9 +90,12 @@ class Explanation:
             rows.append(("(the vector, in no single word)", self.vector_rest))
         return [*rows, ("(the intercept)", self.rest)]
 
-    def __str__(self) -> str:
+    def describe(self, top: int | None = 10) -> str:
+        """The label, its probability, and a line for each of `rows`."""
         head = f"{self.label} (probability {self.probability:.3f}, decision {self.decision:+.3f})"
-        return "\n".join([head, *(f"  {value:+.3f}  {name}" for name, value in self.rows(10))])
+        return "\n".join([head, *(f"  {value:+.3f}  {name}" for name, value in self.rows(top))])
+
+    __str__ = describe
 
     def pieces(self) -> Iterator[tuple[str, float, float]]:
         """(piece of the text, what it adds, its share of the largest) in order."""

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
 from pacsent.classify import inputs
 from pacsent.classify.classifier import TextClassifier
+from pacsent.classify.fitting import FOLD_SEED
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import check_count, check_probability
 from pacsent.maths.rounding import percent
@@ -58,9 +60,7 @@ class SuspiciousLabel(NamedTuple):
     reason: str
 
 
-def suspicious_labels(
-    texts: Iterable[str], labels: Sequence, *, model: Any = None, random_state: int = 0
-) -> list[SuspiciousLabel]:
+def suspicious_labels(X: Iterable[str], y: Sequence, *, model: Any = None) -> list[SuspiciousLabel]:
     """Rows whose label is probably wrong, the most suspicious first, with a reason each.
 
     Every text gets probabilities from a classifier that was fitted on other texts (five folds, with
@@ -70,12 +70,10 @@ def suspicious_labels(
 
     Parameters
     ----------
-    texts : iterable of str
-    labels : array of str or int, one for each text
+    X : iterable of str
+    y : array of str or int, one for each text
     model : unfitted classifier with `predict_proba`, optional
         `TextClassifier("english")` by default.
-    random_state : int, default=0
-        Decides the folds.
 
     Examples
     --------
@@ -88,10 +86,10 @@ def suspicious_labels(
     >>> first.row, first.suggested
     (7, 'down')
     """
-    texts = as_texts(texts)
-    classes, y = inputs.encoded_labels(labels, texts)
+    texts = as_texts(X)
+    classes, y = inputs.encoded_labels(y, texts)
     clusters = text_units(texts)
-    log_p = out_of_fold_log_proba(texts, y, clusters, model, random_state)
+    log_p = out_of_fold_log_proba(texts, y, clusters, model)
 
     # Log-odds of the likeliest other class against the given one, each class measured by the mean
     # probability of its own texts. That of a class that cannot be learnt is near 0, so that others
@@ -127,11 +125,7 @@ def suspicious_labels(
 
 
 def out_of_fold_log_proba(
-    texts: Sequence[str],
-    y: np.ndarray,
-    clusters: np.ndarray,
-    model: Any = None,
-    random_state: int = 0,
+    texts: Sequence[str], y: np.ndarray, clusters: np.ndarray, model: Any = None
 ) -> np.ndarray:
     """Log-probabilities of all classes for every text, by models fitted on other folds.
 
@@ -139,8 +133,8 @@ def out_of_fold_log_proba(
     has probability 0.
     """
     model = TextClassifier("english") if model is None else model
-    rng = np.random.default_rng(random_state)
-    folds = (rng.permutation(int(clusters.max()) + 1) % _FOLDS)[clusters]
+    order = np.random.default_rng(FOLD_SEED).permutation(int(clusters.max()) + 1)
+    folds = (order % _FOLDS)[clusters]
     log_p = np.full((y.size, int(y.max()) + 1), np.log(1e-9))
     for fold in np.unique(folds):
         fold_model = _fit_others(model, texts, y, np.flatnonzero(folds != fold))
@@ -205,14 +199,12 @@ class Audit:
         )
 
 
-def audit(
-    texts: Iterable[str], labels: Sequence, *, model: Any = None, random_state: int = 0
-) -> Audit:
+def audit(X: Iterable[str], y: Sequence, *, model: Any = None) -> Audit:
     """Look for wrong labels, duplicates, empty texts and unknown words.
 
     Parameters
     ----------
-    texts, labels, model, random_state : see `suspicious_labels`
+    X, y, model : see `suspicious_labels`
 
     Examples
     --------
@@ -222,9 +214,9 @@ def audit(
     >>> result.duplicates, result.counts
     ([[0, 60]], {'down': 30, 'up': 31})
     """
-    texts = as_texts(texts)
-    names = inputs.as_labels(labels, len(texts))
-    suspicious = suspicious_labels(texts, names, model=model, random_state=random_state)
+    texts = as_texts(X)
+    names = inputs.as_labels(y, len(texts))
+    suspicious = suspicious_labels(texts, names, model=model)
     groups: list[list[list[int]]] = []
     for ids in (fingerprints(texts), text_units(texts)):
         rows_of = defaultdict(list)
@@ -389,7 +381,11 @@ def fit_holdout_curve(
 
 
 def learning_curve(
-    texts: Iterable[str], labels: Sequence, *, model: Any = None, random_state: int = 0
+    X: Iterable[str],
+    y: Sequence,
+    *,
+    model: Any = None,
+    random_state: int | np.random.RandomState | None = None,
 ) -> LearningCurve:
     """How the error falls with more labels, from the labels that are there.
 
@@ -399,11 +395,11 @@ def learning_curve(
 
     Parameters
     ----------
-    texts : iterable of str
-    labels : array of str or int, one for each text
+    X : iterable of str
+    y : array of str or int, one for each text
     model : unfitted classifier, optional
         `TextClassifier("english")` by default.
-    random_state : int, default=0
+    random_state : int, RandomState or None, default=None
 
     Examples
     --------
@@ -415,10 +411,10 @@ def learning_curve(
     >>> low <= middle <= high
     True
     """
-    texts = as_texts(texts)
-    _, y = inputs.encoded_labels(labels, texts)
+    texts = as_texts(X)
+    _, y = inputs.encoded_labels(y, texts)
     model = TextClassifier("english") if model is None else model
-    rng = np.random.default_rng(random_state)
+    rng = check_random_state(random_state)
     clusters = text_units(texts)
     folds = (rng.permutation(int(clusters.max()) + 1) % _FOLDS)[clusters]
     n_fitted = len(texts) - len(texts) // _FOLDS

@@ -154,7 +154,6 @@ def fit(
     rows: fitting.Labelled,
     candidates: fitting.Candidates,
     n_threads: int,
-    seed: int,
     groups: np.ndarray | None = None,
     copies: np.ndarray | None = None,
 ) -> tuple[fitting.Linear, np.ndarray, int]:
@@ -165,7 +164,7 @@ def fit(
     # Folds are kept even by the rarest label of each text; the last number where it has none.
     counts = np.where(rows.labels, rows.labels.sum(axis=0), len(rows.labels) + 1)
     rarest = np.where(rows.labels.any(axis=1), counts.argmin(axis=1), rows.n_classes)
-    part, folds, _ = fitting.selected(rows, rarest, seed, groups, copies)
+    part, folds, _ = fitting.selected(rows, rarest, groups, copies)
     tried = fitting.try_all(part, candidates, folds, n_threads)
     has, weights = tried.labels, tried.weights
     scaled = [

@@ -39,7 +39,6 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
     from pacsent.classify import TextClassifier
     from pacsent.classify.label_quality import fit_holdout_curve
     from pacsent.guarantees import CertifiedClassifier
-    from pacsent.guarantees.independence import as_seed
     from pacsent.storage import check_place, save
 
     is_multilabel, quiet = options["label_separator"] is not None, options["quiet"]
@@ -50,15 +49,12 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
     texts, labels, groups = inputs.read_labelled(data, options)
     n_empty = sum(not text.strip() for text in texts)
     inputs.say(quiet)(f"{len(texts):,} texts, {n_empty:,} of them empty; fitting ...")
-    # The seed that is printed must give this model again: it is drawn once, for both parts.
-    options["random_state"] = as_seed(options["random_state"])
     classifier = model = TextClassifier(
         encoder,
         method=options["method"],
         ngrams=(1, ngrams) if ngrams else "auto",
         class_weight="balanced" if options["balanced"] else None,
         n_jobs=options["n_jobs"],
-        random_state=options["random_state"],
     )
     if not no_calibration:
         how = {name: options[name] for name in ("delta", "n_candidates", "random_state")}
@@ -188,11 +184,7 @@ def explain(model, text, label, k, page, overwrite, as_json):
         echo_json({name: getattr(result, name) for name in names})
         return
     Console(soft_wrap=True, highlight=False).print(result.to_terminal())
-    click.echo(
-        f"{result.label} (probability {result.probability:.3f}, decision {result.decision:+.3f})"
-    )
-    for word, value in result.rows(k):
-        click.echo(f"  {value:+.3f}  {word}")
+    click.echo(result.describe(k))
 
 
 @cli.command()
@@ -271,7 +263,7 @@ def report(model, data, output, curve, audit, overwrite, as_json, **options):
     check_output(output, [data, model], overwrite=overwrite)
     classifier, texts, labels = inputs.open_labelled(model, data, options)
     unfitted = clone(getattr(classifier, "estimator_", classifier))
-    line = tools.learning_curve(texts, labels, model=unfitted) if curve else None
+    line = tools.learning_curve(texts, labels, model=unfitted, random_state=0) if curve else None
     audited = tools.audit(texts, labels, model=unfitted) if audit else None
     result = report(classifier, texts, labels, curve=line, audit=audited)
     write_text(output, result.to_html(f"Report of {Path(model).name}"))

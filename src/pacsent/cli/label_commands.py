@@ -98,10 +98,9 @@ def label(texts, labels, output, annotators, host, port, no_browser, as_json, qu
 @params.data
 @params.label_columns
 @params.encoder
-@params.fixed_random_state
 @params.as_json
 @params.quiet
-def audit(data, encoder, random_state, as_json, **options):
+def audit(data, encoder, as_json, **options):
     """List labels of DATA that are probably wrong, and duplicates.
 
     DATA is as in `pacsent train`. Example: pacsent audit labelled.csv
@@ -109,7 +108,7 @@ def audit(data, encoder, random_state, as_json, **options):
     from pacsent.classify import TextClassifier, audit
 
     texts, labels, _ = inputs.read_labelled(data, options)
-    result = audit(texts, labels, model=TextClassifier(encoder), random_state=random_state)
+    result = audit(texts, labels, model=TextClassifier(encoder))
     lines = [
         f"Row {row + 1:,}: {label}, suggested {suggested}; {reason}: {texts[row]}"
         for row, label, suggested, _, reason in result.suspicious[:20]

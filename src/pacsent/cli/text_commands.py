@@ -118,9 +118,7 @@ def search(index, query, k, conditions, guarantee, as_json):
     for condition in conditions:
         column, equals, value = condition.partition("=")
         if not (column and equals):
-            raise click.BadParameter(
-                f"It must be COLUMN=VALUE. Got {condition!r} instead.", param_hint="--where"
-            )
+            raise click.UsageError(f"--where must be COLUMN=VALUE. Got {condition!r} instead.")
         filters[column] = [value]
         with contextlib.suppress(ValueError):  # a number also matches its text
             filters[column].append(json.loads(value))
@@ -172,7 +170,7 @@ def cluster(model, texts, k, method, as_json, **options):
     from pacsent.search import clusters
 
     rows = list(inputs.read_texts(texts, options, progress=True))
-    groups = clusters(rows, k, encoder=inputs.open_encoder(model, method))
+    groups = clusters(rows, k, encoder=inputs.open_encoder(model, method), random_state=0)
     columns = zip(groups.sizes, groups.words, groups.examples)
     show_lines(
         groups._asdict(),

@@ -61,7 +61,7 @@ def fit_static_encoder(
     `encoder` gives the vectors of single words, from which the table starts; without it the table
     starts at zero.
     """
-    training: dict[str, Any] = {"distilled_from": teacher}
+    training: dict[str, Any] = {"distilled_from": teacher, "random_state": random_state}
     if normalize == "auto":
         sample = " ".join(texts[:_N_SAMPLED_TEXTS])
         normalize, training["normalize"] = choose_normalize(sample)

@@ -534,8 +534,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         parameters = self.get_params(deep=False)
         for name in ("estimator", "classes", "prefit"):
             del parameters[name]
-        if isinstance(self.random_state, independence.GENERATORS):
-            parameters["random_state"] = self.seed_
+        parameters["random_state"] = self.seed_
         described = json.dumps(
             {"certificate": self.certificate_.to_dict(), "classes": self.classes_.tolist()},
             ensure_ascii=False,

@@ -11,6 +11,7 @@ from pacsent.encoders import StaticEncoder, as_encoder
 from pacsent.encoders.distillation import checked_vectors, fit_static_encoder
 from pacsent.gpu.device import require
 from pacsent.guarantees.certificate import MeanCertificate, pack_losses
+from pacsent.guarantees.independence import as_seed
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import check_count, check_probability
 from pacsent.maths.rounding import rounded_down
@@ -80,7 +81,7 @@ def distill(
     n_epochs: int = 3,
     test_size: float | None = None,
     delta: float = 0.05,
-    random_state: int = 0,
+    random_state: Any = None,
     checkpoint_dir: str | os.PathLike | None = None,
     device: str = "cpu",
     verbose: bool = False,
@@ -88,7 +89,7 @@ def distill(
     """Distil an encoder into a table of word vectors.
 
     The student gives a text the direction of the sum of its words' vectors. The fidelity
-    certificate bounds the average cosine to the teacher, measured on held-out texts.
+    certificate bounds its average cosine to the teacher, measured on held-out texts.
 
     Parameters
     ----------
@@ -96,8 +97,7 @@ def distill(
         Anything that `pacsent.encoders.as_encoder` takes, or the vectors of the texts. An encoder
         also gives the vectors of single words, from which the table starts.
     texts : iterable of str
-        Texts like those that the student is for, single sentences by preference. Copies are used
-        once.
+        Texts like those that the student is for, best single sentences; copies are used once.
     n_words, n_subwords : int, default=60_000 and 5_000
         Words that have a vector of their own, the most frequent ones, and subwords that others are
         composed of; with 0 such words are omitted.
@@ -111,11 +111,11 @@ def distill(
         4,000 texts.
     delta : float, default=0.05
         Probability that the certificate fails.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=None
         Seed. The student depends on it and on nothing else but teacher and texts.
     checkpoint_dir : path or None
-        A folder for the state after each epoch. The same call with the same folder resumes after
-        an interruption; the folder is removed at the end.
+        A folder for the state after each epoch. The same call with the same folder and an int as
+        `random_state` resumes after an interruption; the folder is removed at the end.
     device : str, default="cpu"
         "cuda" or "cuda:<number>" refines the table with PyTorch on a GPU (extra `[gpu]`).
     verbose : bool, default=False
@@ -137,7 +137,9 @@ def distill(
     check_count("n_words", n_words)
     check_count("n_subwords", n_subwords, 0)
     check_count("n_epochs", n_epochs, 0)
-    check_count("random_state", random_state, 0)
+    if checkpoint_dir is not None and random_state is None:
+        raise ValueError("checkpoint_dir needs an int as random_state, to resume. Got None.")
+    seed = as_seed(random_state)
     check_probability("delta", delta)
     if device != "cpu":
         require(device)
@@ -164,7 +166,7 @@ def distill(
             f"test_size must leave different texts on both sides. Got {len(rows):,} of them and "
             f"test_size={test_size!r} instead. Give more texts, or another fraction."
         )
-    order = np.random.default_rng([random_state, 1]).permutation(rows)
+    order = np.random.default_rng([seed, 1]).permutation(rows)
     held_out, training = order[:n_held_out], np.sort(order[n_held_out:])
     student = fit_static_encoder(
         [texts[i] for i in training],
@@ -175,7 +177,7 @@ def distill(
         n_subwords=n_subwords,
         normalize=normalize,
         n_epochs=n_epochs,
-        random_state=random_state,
+        random_state=seed,
         checkpoint_dir=checkpoint_dir,
         device=device,
         verbose=verbose,

@@ -234,8 +234,11 @@ class Sample:
 
     def fitted(self, encoded: Encoded) -> Any:
         """A clone of the encoder, fitted on text that is not certified."""
+        encoder = clone(self.encoder)
+        if encoder.get_params(deep=False).get("random_state", 0) is None:
+            encoder.set_params(random_state=self.options.random_state % 2**32)
         with _quiet_about_parts():
-            return clone(self.encoder).fit(encoded)
+            return encoder.fit(encoded)
 
     def certificate(self, kind: type[EncoderCertificate], **parts: Any) -> Any:
         """A certificate of these parts, with the bound that follows from them."""

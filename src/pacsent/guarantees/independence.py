@@ -77,9 +77,7 @@ def traffic_error_upper(
     clusters = dependent_clusters(texts, n_rows=len(y_true))
     sizes = np.bincount(clusters)
     if sizes.max() > check_count("max_repeats", max_repeats):
-        raise ValueError(
-            f"max_repeats must be at least {sizes.max()}: a text occurs so often here."
-        )
+        raise ValueError(f"max_repeats must be at least {sizes.max()}: a text occurs so often.")
     order = np.random.default_rng(as_seed(random_state)).permutation(sizes.size)
     n_right = np.bincount(clusters, weights=y_true == y_pred)
     return 1.0 - ratio_at_least(n_right[order], sizes[order], float(max_repeats), delta)

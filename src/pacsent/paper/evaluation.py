@@ -301,6 +301,8 @@ def _row_of(method):
             from sklearn.base import clone
 
             vectorizer = clone(method)
+            if vectorizer.get_params().get("random_state", 0) is None:
+                vectorizer.set_params(random_state=seed)
             if lam is not None:
                 vectorizer.set_params(lam=lam)
             return from_estimator(vectorizer, source.train_texts, source.test_texts)

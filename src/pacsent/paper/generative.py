@@ -2,9 +2,11 @@
 
 import hashlib
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from pacsent.guarantees.independence import as_seed
 from pacsent.paper.labelled import Dataset
 from pacsent.words.vocabulary import Vocabulary
 
@@ -54,7 +56,7 @@ def generate(
     topic_share: float = 0.35,
     concentration: float = 300.0,
     language: int = 0,
-    random_state: int = 0,
+    random_state: Any = None,
 ) -> GenerativeCorpus:
     """Draw documents from the paper's model: a Dirichlet draw per document, then its words.
 
@@ -72,9 +74,10 @@ def generate(
         Part of base_S that comes from the themes; the rest is background. Larger is easier.
     concentration : float, default=300
         Sum of gamma_S. Smaller makes a document repeat its own words more.
-    language, random_state : int, default=0
-        Seeds of the words, themes and topics, and of the documents: corpora of one language go
-        together, and two seeds give two independent corpora of it.
+    language : int, default=0
+        Seed of the words, themes and topics: corpora of one language go together.
+    random_state : int, RandomState, Generator or None, default=None
+        Draws the documents.
 
     Examples
     --------
@@ -92,6 +95,7 @@ def generate(
         raise ValueError(f"topic_share must be in (0, 1). Got {topic_share} instead. Try 0.35.")
     if not concentration > 0:
         raise ValueError(f"concentration must be positive. Got {concentration} instead. Try 300.")
+    random_state = as_seed(random_state)
     rng = np.random.default_rng([language, n_topics, n_words])
     words = _made_up_words(n_words, rng)
     # A theme is Zipf over its own random tenth of the words; the first fifty, the language's

@@ -53,7 +53,7 @@ def clusters(
     vectors: np.ndarray | None = None,
     n_words: int = 10,
     n_jobs: int | None = None,
-    random_state: int = 0,
+    random_state: int | np.random.RandomState | None = None,
 ) -> Clusters:
     """Group texts by meaning and name the groups by their words.
 
@@ -76,7 +76,7 @@ def clusters(
         Words of each group.
     n_jobs : int, optional
         Threads that count words; all cores by default.
-    random_state : int, default=0
+    random_state : int, RandomState or None, default=None
 
     Examples
     --------

@@ -64,7 +64,7 @@ def make_map(
     means, variances = as_encoder(encoder).posterior(texts)
     vectors = unit_rows(np.asarray(means))
     names = None if labels is None else list(map(str, labels))
-    groups = None if n_groups == 0 else clusters(texts, n_groups, vectors=vectors)
+    groups = None if n_groups == 0 else clusters(texts, n_groups, vectors=vectors, random_state=0)
     return TextMap(texts, main_plane(vectors), variances, names, groups)
 
 

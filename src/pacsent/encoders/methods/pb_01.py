@@ -49,7 +49,7 @@ class PB01Vectorizer(SentenceVectorizer):
     tol : float, default=1e-3
     swap_roles, on_empty, batch_size, n_jobs
         As in AverageVectorizer.
-    random_state : int or None, default=0
+    random_state : int, RandomState or None, default=None
         Seed of the noise words.
 
     Attributes
@@ -85,7 +85,7 @@ class PB01Vectorizer(SentenceVectorizer):
     tol: float = 1e-3
     swap_roles: bool = False
     batch_size: int = 256
-    random_state: int | np.random.RandomState | None = 0
+    random_state: int | np.random.RandomState | None = None
 
     def _new_start(self):
         per_token = self.lam_mode == "per-token"

@@ -59,7 +59,7 @@ class PBNegVectorizer(NegativeSampling):
         Sentences worked on at once. The result does not depend on it (to 1e-5).
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores. The result does not depend on it.
-    random_state : int, RandomState instance or None, default=0
+    random_state : int, RandomState or None, default=None
         Draws the sample of the noise words in `fit`.
 
     Attributes

@@ -36,7 +36,7 @@ class NegativeSampling(SentenceVectorizer):
     n_negatives: int = 15
     noise_power: float = 0.75
     swap_roles: bool = False
-    random_state: int | np.random.RandomState | None = 0
+    random_state: int | np.random.RandomState | None = None
 
     def _fit(self, encoded):
         if not encoded.ids.size:

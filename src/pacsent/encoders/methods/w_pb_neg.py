@@ -57,7 +57,7 @@ class WordPBNegVectorizer(NegativeSampling):
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores. With more than one, training is not repeatable to the
         last digit: threads update common words without locks.
-    random_state : int, RandomState instance or None, default=0
+    random_state : int, RandomState or None, default=None
     verbose : bool, default=False
         Whether to show progress on stderr.
 
