@@ -105,6 +105,7 @@ RUNS = {
     "vectors evaluate": "vectors evaluate words pairs.tsv --quiet",
     "paper bound": "paper bound --risk 0.1 --kl 5 --n 200",
     "paper certify": "paper certify model t.txt -o c.json --overwrite --random-state 0 --quiet",
+    "paper simulate": "paper simulate --kind A --n-replicates 2 --quiet",
     "paper evaluate": "paper evaluate Average l.tsv --encoder words --seeds 1 --quiet",
 }
 # These end when they are told to, take minutes, or leave the machine: they have tests of their own.
@@ -261,7 +262,7 @@ def test_a_warning_advises_only_what_can_be_typed(here):
         ("vectors fit Average words t.txt -o x --lam 2", "lam must be 1.0 for the method", 2),
         ("vectors fit PB-L2 words t.txt -o x --n-epochs 3", "PB-L2 takes no --n-epochs", 2),
         ("vectors train t.txt -o x --n-dims many", "'many' is not a valid int", 2),
-        ("vectors clean t.txt --json", "Name the file: -o OUT", 2),
+        ("vectors clean t.txt --json", "needs a file for the text: -o OUT", 2),
         ("embed model t.txt --n-jobs 0", "--n-jobs must be a number of threads", 1),
         ("embed model t.txt --pairs one.txt", "the same number of texts. Got 80 and 1", 1),
         ("embed model bad.txt", "must be UTF-8 text", 1),
@@ -417,6 +418,7 @@ def test_every_command_that_takes_texts_reads_tables():
     from hostile.command_lines import taking_texts
 
     without = {"search", "explain", "serve", "demo", "paper bound", "paper reproduce"}
+    without |= {"paper simulate"}
     without |= {name for name in COMMANDS if name.startswith(("model ", "vectors "))}
     without -= {"vectors train", "vectors fit"}
     assert set(COMMANDS) - without == {name for name, _ in taking_texts()}

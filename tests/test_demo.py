@@ -1,7 +1,10 @@
 """The datasets that come with the package, and the demo."""
 
+import html
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -45,4 +48,12 @@ def test_the_demo_certifies_an_error_that_holds_and_notices_other_intents(tmp_pa
     page = (tmp_path / "d" / "index.html").read_text()
     markup = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
     assert "ABOVE" not in page + done.stderr  # every guarantee on it holds
-    assert markup.count("<h2>") == 7 and not re.search(r"(src|href)\s*=", markup)
+    assert markup.count("<h2>") == 8 and not re.search(r"(src|href)\s*=", markup)
+    # The Python on the page prints what the page shows.
+    blocks = re.findall(r'<pre class="(python|output)">(.*?)</pre>', markup, flags=re.S)
+    code, shown = (
+        "\n".join(html.unescape(text) for kind, text in blocks if kind == wanted)
+        for wanted in ("python", "output")
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == shown.split(), done.stderr

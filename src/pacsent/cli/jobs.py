@@ -112,9 +112,8 @@ def _is_many(sources, output) -> bool:
     if not (has_many or is_folder):
         return False
     if output is None or (has_many and not is_folder and os.path.splitext(output)[1]):
-        raise click.UsageError(
-            f"Many files need a folder to write to: -o FOLDER. Got {output or 'stdout'}."
-        )
+        message = f"Many files need a folder to write to: -o FOLDER. Got {output or 'stdout'}."
+        raise click.UsageError(message)
     return True
 
 

@@ -110,12 +110,11 @@ def serve(models, host, port, method, workers, api_key_file, as_json, **options)
 @params.n_jobs
 @params.outputs
 def demo(output, random_state, n_jobs, overwrite, as_json, quiet):
-    """Show a support team's job on 500 labelled texts.
+    """Write a tutorial: a support team's job on 500 labelled texts.
 
     Trains, certifies, abstains, explains, searches and detects drift. Example: pacsent demo -o demo
     """
     from pacsent.files import check_output
-    from pacsent.maths.rounding import rounded_up
     from pacsent.paper import demo as demonstration
 
     check_output(output, overwrite=overwrite, folder=True)
@@ -123,13 +122,7 @@ def demo(output, random_state, n_jobs, overwrite, as_json, quiet):
         output, random_state=random_state, n_jobs=n_jobs, say=inputs.say(quiet)
     )
     page = Path(output) / "index.html"
-    show(
-        {"report": page, **numbers},
-        f"Error at most {rounded_up(numbers['error_upper'], 3)} with 95% confidence; "
-        f"measured on {numbers['n_new']:,} new messages: {numbers['test_error']:.3f}",
-        as_json,
-    )
-    inputs.say(quiet)(f"\nReport: {page}")
+    show({"page": page, **numbers}, f"Tutorial with these results: {page}", as_json)
 
 
 @cli.group("model")
@@ -218,8 +211,7 @@ def export(model, directory, method, overwrite, as_json):
     write(encoder, directory, overwrite=overwrite)
     click.echo(f"wrote {directory}: for sentence-transformers", err=True)
     if as_json:
-        about = {"model": model, "method": encoder.method_name, "directory": directory}
-        echo_json(about)
+        echo_json({"model": model, "method": encoder.method_name, "directory": directory})
 
 
 @model_group.command()
@@ -231,7 +223,8 @@ def export(model, directory, method, overwrite, as_json):
 def push(model, repo, message, private, as_json):
     """Upload MODEL to the Hugging Face hub as OWNER/NAME.
 
-    It is opened as hf://owner/name. Needs the extra `hub`; log in with: hf auth login
+    It is opened as hf://owner/name. Needs the extra `hub`; log in with: hf auth login. Example:
+    pacsent model push model owner/name
     """
     from pacsent.storage import load
     from pacsent.storage.sharing import push_to_hub

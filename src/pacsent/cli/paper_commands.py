@@ -1,4 +1,4 @@
-"""Commands about the paper's experiments: paper reproduce, evaluate, certify, bound."""
+"""Commands about the paper: paper reproduce, evaluate, certify, bound, simulate."""
 
 from pathlib import Path
 
@@ -16,6 +16,15 @@ def paper():
 
 _data_option = params.option(
     "--data", "Folder of the datasets.  [default: $PACSENT_DATA]", params.PATH
+)
+
+
+_kind_option = params.option(
+    "--kind",
+    "continuation: what follows in new documents. The kinds of the paper: A: further words of "
+    "these documents, if words were independent. B: new documents, for w-PB-neg. C: squared loss.",
+    click.Choice(["continuation", "A", "B", "C"]),
+    "continuation",
 )
 
 
@@ -115,13 +124,8 @@ def bound(risk, kl, n, delta, as_json):
     from pacsent.maths.rounding import rounded_up
 
     rows = bounds.compare(risk, kl, n, delta)
-    data = {
-        "empirical_risk": risk,
-        "kl": kl,
-        "n": n,
-        "delta": delta,
-        "bounds": [{"bound": name, "value": value, "note": note} for name, value, note in rows],
-    }
+    data = {"empirical_risk": risk, "kl": kl, "n": n, "delta": delta}
+    data["bounds"] = [{"bound": name, "value": value, "note": note} for name, value, note in rows]
     lines = [f"risk {risk:g} on n = {n:,}, KL {kl:g} nats, delta {delta:g}"]
     lines += [f"{rounded_up(value, 6)}  {name}: {note}" for name, value, note in rows]
     show(data, "\n".join(lines), as_json)
@@ -132,13 +136,7 @@ def bound(risk, kl, n, delta, as_json):
 @params.texts
 @params.output("Also write the certificate as JSON.", required=False)
 @params.text_columns
-@params.option(
-    "--kind",
-    "continuation: what follows in new documents. The kinds of the paper: A: further words of "
-    "these documents, if words were independent. B: new documents, for w-PB-neg. C: squared loss.",
-    click.Choice(["continuation", "A", "B", "C"]),
-    "continuation",
-)
+@_kind_option
 @params.method
 @params.delta
 @params.n_candidates
@@ -173,3 +171,28 @@ def certify(model, texts, output, kind, method, overwrite, as_json, **options):
     settings = {name: value for name, value in options.items() if value is not None}
     certificate = functions[kind](encoder, list(documents), verbose=verbose, **settings)
     show_certificate(certificate, output, as_json)
+
+
+@paper.command()
+@_kind_option
+@params.option(
+    "--setting",
+    "topics: vectors that know topics. memorising: random vectors. drift: topics change.",
+    click.Choice(["topics", "memorising", "drift"]),
+    "topics",
+)
+@params.option("--n-replicates", "Samples of documents to certify.", params.POSITIVE, 100)
+@params.delta
+@params.fixed_random_state
+@params.as_json
+@params.quiet
+def simulate(kind, setting, n_replicates, as_json, quiet, **options):
+    """Count how often a certificate is below the true risk.
+
+    Documents are drawn from the paper's generative model, whose risk is known. Kind A must fail
+    under drift. Example: pacsent paper simulate --kind A --setting topics
+    """
+    from pacsent import paper
+
+    coverage = paper.simulate(kind, setting, n_replicates, verbose=not quiet, **options)
+    show(coverage.to_dict(), str(coverage), as_json)

@@ -40,10 +40,7 @@ def clean(paths, output, as_json, quiet, **options):
     from pacsent.text.cleaning import clean_files
 
     if as_json and output in (None, "-"):
-        raise click.UsageError(
-            "--json prints what was written to a file, but the text itself is on stdout. Name the "
-            "file: -o OUT."
-        )
+        raise click.UsageError("--json needs a file for the text: -o OUT.")
     n_bytes = clean_files(paths, output, verbose=not quiet, **options)
     if as_json:
         echo_json({"inputs": paths, "output": output, "bytes": n_bytes})
