@@ -199,6 +199,12 @@ def certify_student(
     """Certify a student on texts that it was not distilled on, in random order.
 
     The texts are all different; `vectors` are the teacher's, (n_texts, n_dims).
+
+    >>> from pacsent import load
+    >>> student = load("english").sentences
+    >>> texts = [f"{a} {b}" for a in ("red", "old", "big", "warm") for b in ("wine", "car", "dog")]
+    >>> bool(certify_student(student, texts, student.encode(texts)).verify())
+    True
     """
     texts = as_texts(texts)
     vectors = checked_vectors(vectors, len(texts))
