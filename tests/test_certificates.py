@@ -215,14 +215,14 @@ class TestSplit:
             Encoded.from_lengths(np.array([3, 4, 5]), [2, 1]), 0.9, 0.5, rng
         )
         assert small.rows.tolist() == [0]  # of two tokens one goes to each
-        assert (small.prior.ids.size, small.sample.ids.size, small.rest.ids.size) == (1, 1, 0)
+        assert (small.prior.ids.size, small.sample.ids.size, small.held_out.ids.size) == (1, 1, 0)
         parts = token_parts.split_tokens(documents, 0.5, 0.2, rng)
         assert parts.rows.size == documents.n_sentences
         for row in range(0, 600, 97):
             whole = documents.ids[documents.offsets[row] : documents.offsets[row + 1]]
             pieces = [
                 part.ids[part.offsets[row] : part.offsets[row + 1]]
-                for part in (parts.prior, parts.sample, parts.rest)
+                for part in (parts.prior, parts.sample, parts.held_out)
             ]
             assert min(pieces[0].size, pieces[1].size) >= 1
             assert np.array_equal(np.sort(np.concatenate(pieces)), np.sort(whole))
@@ -359,8 +359,8 @@ class TestMutations:
         honest = simulation.simulate("A", "memorising", 15, posterior="prior", random_state=0)
         split = token_parts.split_tokens
 
-        def leaking(encoded, share_prior, share_rest, rng):
-            parts = split(encoded, share_prior, share_rest, rng)
+        def leaking(encoded, share_prior, share_held_out, rng):
+            parts = split(encoded, share_prior, share_held_out, rng)
             return parts._replace(prior=token_parts.join(parts.prior, parts.sample))
 
         monkeypatch.setattr(token_parts, "split_tokens", leaking)

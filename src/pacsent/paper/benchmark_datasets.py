@@ -298,10 +298,10 @@ def read_entry(name: str, entry: Entry, data: str | Path | None) -> tuple[Path, 
     return path, entry.read(members), _digest(members, entry.members)
 
 
-def check_known(path: Path, entry: Entry, found: dict[str, int], digest: str, verify: bool) -> None:
+def check_known(path: Path, entry: Entry, counts: dict, digest: str, verify: bool) -> None:
     """Refuse a dataset that is not what its entry says: its counts, and its content."""
     wrong = [
-        f"{found.get(key, 0):,} {key}" for key, n in entry.facts.items() if found.get(key, 0) != n
+        f"{counts.get(key, 0):,} {key}" for key, n in entry.facts.items() if counts.get(key, 0) != n
     ]
     if wrong:
         right = ", ".join(f"{n:,} {key}" for key, n in entry.facts.items())

@@ -136,7 +136,7 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
             "or posterior='prior' to certify the words' prior itself."
         )
     # in random order, as the betting bound needs it
-    aside, rest, rows = divided(sample)
+    aside, fresh, rows = divided(sample)
     documents = encoded.take(rows)
     # The prior is the source's alone, calibrated on documents set aside, with the prior's means.
     scale, shift = 1.0, np.zeros(sample.B_hat.shape[1])
@@ -151,10 +151,10 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
     words = _word_posteriors(sample, documents, scale, shift)
     risk, noise, margin, gibbs = _document_risks(sample, words, scale, shift, documents)
     held_out: dict = {}
-    if rest.size:
-        others = encoded.take(np.sort(rest))
-        risk_rest, *_ = _document_risks(sample, words, scale, shift, others)
-        held_out = {"held_out_risk": float(risk_rest.mean()), "n_held_out": int(rest.size)}
+    if fresh.size:
+        others = encoded.take(np.sort(fresh))
+        fresh_risk, *_ = _document_risks(sample, words, scale, shift, others)
+        held_out = {"held_out_risk": float(fresh_risk.mean()), "n_held_out": int(fresh.size)}
     kl = words.kl()
     posterior = "given" if isinstance(options.posterior, tuple) else options.posterior
     posterior = posterior if words.moved.size else "prior"
@@ -173,7 +173,7 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
         posterior=posterior,
         step=words.step,
         prior_variance=float(np.median(words.prior_variances)),
-        n_left_out=int(encoded.n_sentences - rows.size - aside.size - rest.size),
+        n_left_out=int(encoded.n_sentences - rows.size - aside.size - fresh.size),
         **held_out,
     )
     return certificate, gibbs

@@ -232,16 +232,16 @@ class _Run:
         write_json(self.results / task.file, content)
         self.n_done += 1
         if task.kind == "classification":
-            found = evaluation.score_text(content)
+            result = evaluation.score_text(content)
         elif task.kind == "similarity":
-            found = f"Spearman {content['spearman']:.4f}"
+            result = f"Spearman {content['spearman']:.4f}"
         elif task.kind == "few-labels":
-            found = ", ".join(f"{p['n_labels']}: {p['accuracy']:.4f}" for p in content["curve"])
+            result = ", ".join(f"{p['n_labels']}: {p['accuracy']:.4f}" for p in content["curve"])
         else:
             held_out = content["held_out_risk"]
-            found = f"at most {rounded_up(content['risk_bound'], 4)}, held out {held_out:.4f}"
+            result = f"at most {rounded_up(content['risk_bound'], 4)}, held out {held_out:.4f}"
         seconds = content["provenance"]["wall_seconds"]
-        self.say(f"{content['label']} on {content['dataset']}, {task.kind}: {found} ({seconds} s)")
+        self.say(f"{content['label']} on {content['dataset']}, {task.kind}: {result} ({seconds} s)")
 
     def summary(self) -> dict:
         peak_memory = 0

@@ -189,14 +189,16 @@ def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:
     constant = s.p_noise @ np.asarray(A_hat, dtype=float)
     trivial = 0.5 * (square + ((centre - constant) ** 2).sum(axis=1))
     held_out = {}
-    n_rest = np.diff(parts.rest.offsets)
-    if n_rest.sum():
-        rows = np.flatnonzero(n_rest > 0)
-        rest, rest_square = _word_moments(parts.rest.take(rows), A_hat)
-        on_rest = 0.5 * (rest_square + ((rest - mu[rows]) ** 2).sum(axis=1) + n_dims * var_Q[rows])
+    n_fresh = np.diff(parts.held_out.offsets)
+    if n_fresh.sum():
+        rows = np.flatnonzero(n_fresh > 0)
+        fresh, fresh_square = _word_moments(parts.held_out.take(rows), A_hat)
+        fresh_risk = 0.5 * (
+            fresh_square + ((fresh - mu[rows]) ** 2).sum(axis=1) + n_dims * var_Q[rows]
+        )
         held_out = {
-            "held_out_risk": float((n_s[rows] * on_rest).sum() / n_s[rows].sum()),
-            "n_held_out": int(n_rest.sum()),
+            "held_out_risk": float((n_s[rows] * fresh_risk).sum() / n_s[rows].sum()),
+            "n_held_out": int(n_fresh.sum()),
         }
     certificate = s.certificate(
         SquaredCertificate,

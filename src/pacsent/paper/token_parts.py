@@ -28,7 +28,7 @@ class TextParts(NamedTuple):
     rows: np.ndarray  # (n_documents,)
     prior: Encoded  # A: builds the prior
     sample: Encoded  # B: what the bound is computed on
-    rest: Encoded  # H: held out
+    held_out: Encoded  # H: held out
 
     @property
     def n_sample(self) -> np.ndarray:
@@ -36,25 +36,26 @@ class TextParts(NamedTuple):
 
 
 def split_tokens(
-    encoded: Encoded, share_prior: float, share_rest: float, rng: np.random.Generator
+    encoded: Encoded, share_prior: float, share_held_out: float, rng: np.random.Generator
 ) -> TextParts:
     """Divide the tokens of each document at random; sizes depend on its length only.
 
-    Of n tokens, round(share_prior n) go to the prior and floor(share_rest n) to the rest, but at
-    least one to the prior and one to the sample. Documents of fewer than two tokens are left out.
+    Of n tokens, round(share_prior n) go to the prior and floor(share_held_out n) are held out, but
+    at least one goes to the prior and one to the sample. Documents of fewer than two tokens are
+    left out.
     """
     n = np.diff(encoded.offsets)
     rows = np.flatnonzero(n >= 2)
     n_prior = np.clip(np.rint(share_prior * n), 1, np.maximum(n - 1, 1)).astype(np.int64)
-    n_rest = np.minimum(np.floor(share_rest * n), n - n_prior - 1).astype(np.int64)
-    n_rest = np.maximum(n_rest, 0)
+    n_held_out = np.minimum(np.floor(share_held_out * n), n - n_prior - 1).astype(np.int64)
+    n_held_out = np.maximum(n_held_out, 0)
     document = np.repeat(np.arange(n.size), n)
     shuffled = encoded.ids[np.argsort(document + rng.random(encoded.ids.size), kind="stable")]
     place = np.arange(encoded.ids.size) - np.repeat(encoded.offsets[:-1], n)
     whole = n[document] >= 2
     first = place < n_prior[document]
-    last = place >= (n - n_rest)[document]
-    sizes = (n_prior[rows], (n - n_prior - n_rest)[rows], n_rest[rows])
+    last = place >= (n - n_held_out)[document]
+    sizes = (n_prior[rows], (n - n_prior - n_held_out)[rows], n_held_out[rows])
     return TextParts(
         rows,
         *(

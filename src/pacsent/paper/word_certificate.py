@@ -149,15 +149,15 @@ def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
         how: dict[str, Any] = {"n_jobs": n_threads(None), "progress": progress}
         noise, margin = noise_risk(mu, var_Q, sample.A_hat, sample.p_noise, bias=sample.bias, **how)
     held_out = {}
-    n_rest = np.diff(parts.rest.offsets)
-    if n_rest.sum():  # the risk on tokens that nothing read, weighted as the sample is
-        on_rest = token_errors(mu, var_Q, parts.rest, sample.A_hat, bias=sample.bias)
-        document = np.repeat(np.arange(n_rest.size), n_rest)
-        mean = np.bincount(document, on_rest, n_rest.size) / np.maximum(n_rest, 1)
-        share = parts.n_sample * (n_rest > 0)
+    n_fresh = np.diff(parts.held_out.offsets)
+    if n_fresh.sum():  # the risk on tokens that nothing read, weighted as the sample is
+        fresh_risk = token_errors(mu, var_Q, parts.held_out, sample.A_hat, bias=sample.bias)
+        document = np.repeat(np.arange(n_fresh.size), n_fresh)
+        mean = np.bincount(document, fresh_risk, n_fresh.size) / np.maximum(n_fresh, 1)
+        share = parts.n_sample * (n_fresh > 0)
         share = share / share.sum()
         risk = 0.5 * (float(share @ mean) + float(share @ noise))
-        held_out = {"held_out_risk": risk, "n_held_out": int(n_rest.sum())}
+        held_out = {"held_out_risk": risk, "n_held_out": int(n_fresh.sum())}
     certificate = sample.certificate(
         WordCertificate,
         empirical_risk=min(

@@ -336,12 +336,12 @@ def check(path: str | os.PathLike) -> list[dict]:
 
     def add_step(what: str, look: Callable[[], str]) -> bool:
         try:
-            ok, found = True, look()
+            ok, result = True, look()
         except (ValueError, OSError) as error:
-            ok, found = False, str(error)
+            ok, result = False, str(error)
         # names in the folder may be characters that cannot be printed
-        what, found = (s.encode(errors="backslashreplace").decode() for s in (what, found))
-        steps.append({"what": what, "ok": ok, "found": found})
+        what, result = (s.encode(errors="backslashreplace").decode() for s in (what, result))
+        steps.append({"what": what, "ok": ok, "found": result})
         return ok
 
     def refuse_place(config: Path, place: object) -> str:
