@@ -12,7 +12,7 @@ def is_count(value: object, least: int = 0) -> bool:
 
 
 def are_counts(values: object, size: int) -> bool:
-    """Whether this is a list of so many integers of at least 0."""
+    """Whether this is a list of `size` integers of at least 0."""
     return isinstance(values, list | tuple) and len(values) == size and all(map(is_count, values))
 
 

@@ -113,10 +113,10 @@ def subword_ids(word: str, index: dict[str, int]) -> list[int]:
     if len(word.encode("utf-8", "surrogatepass")) > _MAX_SPLIT_BYTES:
         return ids
     while start < len(word):
-        mark = "##" if start else ""
-        ends = range(len(word), start, -1)
-        end = next((end for end in ends if mark + word[start:end] in index), None)
-        if end is None:
+        mark, end = "##" if start else "", len(word)
+        while end > start and mark + word[start:end] not in index:
+            end -= 1
+        if end == start:
             return []
         ids.append(index[mark + word[start:end]])
         start = end
