@@ -23,9 +23,9 @@ HOSTILE = [
     "]]> --> </style></title> bad",
     "' \" ` ${window.hacked = 1} \\ \ud800 good",
 ]
-FILMS = [
-    f"a {k} film {i} x{k[0]}{i} y{k[0]}{i}"
-    for i in range(150)
+FILMS = [  # with the same number of words of their own, so that no part of them differs
+    f"a {k} film x{k[0]}{i} y{k[0]}{i} z{k[0]}{i}"
+    for i in range(214)
     for k in ("good lovely", "bad boring")
 ]
 
@@ -45,7 +45,7 @@ def address(tmp_path_factory, encoder):
     save(index, folder / "index")
     plain = TextClassifier(None, ngrams=(1, 1))
     classifier = CertifiedClassifier(plain, calibration_size=0.4, random_state=0)
-    save(classifier.fit(FILMS, ["yes", "no"] * 150), folder / "classifier")
+    save(classifier.fit(FILMS[:300], ["yes", "no"] * 150), folder / "classifier")
     (folder / "keys").write_text(KEY + "\n")
     models = [folder / "index", folder / "classifier"]
     server = serve(*models, "--api-key-file", folder / "keys")
@@ -166,6 +166,22 @@ def test_the_documentation_sends_requests(chromium, address):
     assert page.problems == []
 
 
+def test_the_guarantee_is_shown_with_its_comparison_and_not_for_other_topics(chromium, address):
+    page = opened(chromium, address)
+    likely = "of the answers to new texts from the same distribution are wrong"
+    foreign = [f"refund order{i} of card{i} at shop{i}, bank{i} or till{i}" for i in range(128)]
+    for texts, comparison, is_guaranteed in (
+        (FILMS[:1], "Not checked: fewer than 64 texts have been compared.", True),
+        (FILMS[300:], "No alarm in", True),
+        (foreign, "Guarantees do not apply", False),
+    ):
+        page.evaluate("texts => ask('/classify', {texts})", texts)
+        page.fill("#text", f"a good lovely film {len(texts)}")
+        until(page, f"document.querySelector('#statement').innerText.includes({comparison!r})")
+        assert (likely in page.inner_text("#statement")) == is_guaranteed
+    assert page.problems == []
+
+
 def test_a_hostile_text_is_only_text_on_the_page(chromium, address):
     page = opened(chromium, address)
     for text in HOSTILE[:5]:
@@ -235,5 +251,5 @@ def test_class_names_of_a_report_are_readable_on_a_phone(chromium, tmp_path):
     html = classifier.report(FILMS[60:80], names * 10).to_html()
     page = saved(chromium, tmp_path / "report.html", html, width=390)
     cells = "[...document.querySelectorAll('td.left:first-child')]"
-    assert page.evaluate(f"Math.min(...{cells}.map(cell => cell.offsetWidth))") >= 100
+    assert page.evaluate(f"Math.min(...{cells}.map(cell => cell.offsetWidth))") >= 90
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

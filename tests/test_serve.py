@@ -20,6 +20,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+import uvicorn
 from click.testing import CliRunner
 from fastapi.testclient import TestClient
 
@@ -28,6 +29,7 @@ from pacsent import CertifiedClassifier, Index, TextClassifier, make_encoder, sa
 from pacsent.cli import cli
 from pacsent.paper import certify_words
 from pacsent.web import ServedModel, ServerSettings, create_app, metrics, read_keys
+from pacsent.web import server as server_module
 from pacsent.web.logs import LOGGER, JsonFormatter
 
 ROOT = Path(__file__).parents[1]
@@ -555,6 +557,32 @@ def test_a_new_model_is_swapped_in_under_load_and_a_broken_one_rejected(tmp_path
         status = server.end()
     assert not wrong and status == 0
     assert set(seen) == {0, 1} and seen[0] == 0 and seen[-1] == 1
+
+
+def test_a_connection_without_the_headers_of_a_request_is_closed(client, monkeypatch):
+    monkeypatch.setattr(server_module, "_HEADER_SECONDS", 0.5)
+    config = uvicorn.Config(
+        client.app, http=server_module.HeaderTimeoutProtocol, lifespan="off", log_level="error"
+    )
+    server, listener = uvicorn.Server(config), socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    try:
+        request = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n"
+        for beginning in (b"", b"POST /cla", request[:-2]):
+            with socket.create_connection(listener.getsockname(), timeout=30) as connection:
+                connection.sendall(beginning)
+                assert connection.recv(1) == b""  # closed by the server
+        with socket.create_connection(listener.getsockname(), timeout=30) as connection:
+            for _ in range(2):  # a kept connection, idle between its requests
+                connection.sendall(request)
+                assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+                time.sleep(1)
+            connection.sendall(request[:9])
+            assert connection.recv(1) == b""
+    finally:
+        server.should_exit = True
+        thread.join(30)
 
 
 def test_sigterm_finishes_what_is_under_way_and_rejects_what_is_new():

@@ -200,10 +200,8 @@ def _posteriors(model: ServedModel, texts: list[str], context: Context) -> Poste
         parts.append(model.posteriors(texts[start : start + _EMBED_CHUNK]))
     posteriors = parts[0] if len(parts) == 1 else Posteriors(*map(np.concatenate, zip(*parts)))
     metrics.KNOWN_WORDS.inc(sum(posteriors.n_known.tolist()))
-    if n_unknown := sum(posteriors.n_unknown.tolist()):
-        metrics.UNKNOWN_WORDS.inc(n_unknown)
-    if n_empty := posteriors.n_known.tolist().count(0):
-        metrics.EMPTY_TEXTS.inc(n_empty)
+    metrics.UNKNOWN_WORDS.inc(sum(posteriors.n_unknown.tolist()))
+    metrics.EMPTY_TEXTS.inc(posteriors.n_known.tolist().count(0))
     return posteriors
 
 
@@ -223,14 +221,9 @@ def _word_weights(model: ServedModel, text: str, max_words: int) -> list[dict[st
     vectors = unit_rows(model.posteriors([words, *without]).means)
     turns = iter((1.0 - np.clip(vectors[1:] @ vectors[0], -1, 1)).tolist())
     only_word = sum(known) == 1  # nothing is left without it
-    return [
-        {
-            "word": word,
-            "known": is_known,
-            "weight": round(1.0 if only_word else next(turns), 6) if is_known else 0.0,
-        }
-        for word, is_known in zip(words, known)
-    ]
+    weights = [round(1.0 if only_word else next(turns), 6) if k else 0.0 for k in known]
+    rows = zip(words, known, weights)
+    return [{"word": word, "known": is_known, "weight": weight} for word, is_known, weight in rows]
 
 
 def _explanation(model: ServedModel, text: str, max_words: int) -> dict[str, Any]:
@@ -238,14 +231,9 @@ def _explanation(model: ServedModel, text: str, max_words: int) -> dict[str, Any
         note = f"Texts of up to {max_words:,} words are explained. This one has {n_words:,}."
         return {"explanation": None, "note": note}
     why = model.explainer.explain(text)
-    return {
-        "explanation": {
-            "words": [[word, round(value, 6)] for word, value in why.by_word()],
-            "ngrams": [[name, round(value, 6)] for name, value in why.ngrams[:_MAX_NGRAMS]],
-            "from_ngrams": why.from_ngrams,
-            "from_characters": why.from_characters,
-            "from_vectors": why.from_vectors,
-            "vector_rest": why.vector_rest,
-            "rest": why.rest,
-        }
+    names = ("from_ngrams", "from_characters", "from_vectors", "vector_rest", "rest")
+    explanation = {
+        "words": [[word, round(value, 6)] for word, value in why.by_word()],
+        "ngrams": [[name, round(value, 6)] for name, value in why.ngrams[:_MAX_NGRAMS]],
     }
+    return {"explanation": explanation | {name: getattr(why, name) for name in names}}

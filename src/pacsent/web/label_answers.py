@@ -73,7 +73,7 @@ class LabelAnswers:
             raise TypeError(f"who must be a str. Got {annotator!r} instead.")
         if "undo" in record:
             row, before = self._history[annotator].pop()
-            if row != record["undo"]:
+            if row != record["undo"] or record["undo"] is True:  # which equals 1
                 raise ValueError(f"undo must be the last answer, {row}.")
             if before is _NO_ANSWER:
                 self.by_row[row].pop(annotator, None)

@@ -38,12 +38,7 @@ class LabelModels:
     """
 
     def __init__(
-        self,
-        texts: Sequence[str],
-        streams: Streams,
-        answers: LabelAnswers,
-        lock: Any,
-        encoder: Any,
+        self, texts: Sequence[str], streams: Streams, answers: LabelAnswers, lock: Any, encoder: Any
     ):
         self._texts, self._streams, self._answers, self._lock = texts, streams, answers, lock
         self._model = TextClassifier(encoder)

@@ -31,9 +31,7 @@ class AnswerRequest(TabRequest):
 
 
 def label_app(
-    labelling: Labelling,
-    annotators: dict[str, str],
-    write_results: Callable[[], list[str]] = list,
+    labelling: Labelling, annotators: dict[str, str], write_results: Callable[[], list[str]] = list
 ) -> FastAPI:
     """The application; any ASGI server runs it.
 

@@ -255,7 +255,8 @@ class Labelling:
                 "n_labels": len(labels),
                 "n_judge": n_judge,
                 "n_skipped": len(by_row) - len(labels),
-                "n_texts": len(self.streams.judging) + len(self.streams.teaching),
+                "n_texts": (n := len(self.streams.judging) + len(self.streams.teaching)),
+                "n_omitted": len(self.texts) - n,  # copies, and texts without a word
                 "classes": self.classes,
                 "counts": [counts[name] for name in self.classes],
                 "goal": self.goal,

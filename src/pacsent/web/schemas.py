@@ -47,12 +47,8 @@ class RequestError(HTTPException):
         self.param = param
 
     def response(self, request_id: str) -> Response:
-        detail = ErrorDetail(
-            message=self.detail,
-            type=_ERROR_TYPES.get(self.status_code, "invalid_request_error"),
-            param=self.param,
-            code=self.status_code,
-        )
+        kind, code = _ERROR_TYPES.get(self.status_code, "invalid_request_error"), self.status_code
+        detail = ErrorDetail(message=self.detail, type=kind, param=self.param, code=code)
         body = ErrorResponse(error=detail, request_id=request_id).model_dump_json()
         return Response(body, self.status_code, self.headers, "application/json")
 

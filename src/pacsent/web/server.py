@@ -6,6 +6,7 @@ SIGTERM and SIGINT the requests under way are finished. Models are memory-mapped
 share their memory.
 """
 
+import asyncio
 import os
 import socket
 import sys
@@ -16,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 from pacsent.web.application import create_app
@@ -27,7 +29,38 @@ from pacsent.web.settings import ServerSettings
 _GRACE_SECONDS = 10  # for requests under way when the server stops
 # For a new worker to open its models; also the longest time after which a hung worker is noticed.
 _START_SECONDS = 60
+_HEADER_SECONDS = 20  # for the headers of a request, from its first byte or the connection on
 _STARTUP_FAILURE = 3  # exit status after which uvicorn does not start a worker again
+
+
+class HeaderTimeoutProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP, which closes connections on which the headers of a request take too long."""
+
+    _timer: asyncio.TimerHandle
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(_HEADER_SECONDS, transport.close)
+
+    def on_message_begin(self) -> None:
+        self._timer.cancel()
+        self._timer = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._timer.cancel()
+        super().on_headers_complete()
+
+
+class _Workers(Multiprocess):
+    """uvicorn's workers; `on_ready` is called when all of them answer."""
+
+    on_ready: Callable[[], object]
+
+    def init_processes(self) -> None:
+        super().init_processes()
+        if all(worker.wait_until_ready(_START_SECONDS) for worker in self.processes):
+            self.on_ready()
 
 
 def serve(
@@ -55,6 +88,7 @@ def serve(
     config = uvicorn.Config(
         partial(_create_worker_app, tuple(sources), settings),
         factory=True,
+        http=HeaderTimeoutProtocol,
         workers=n_workers,
         log_config=LOG_CONFIG,
         access_log=False,
@@ -71,13 +105,18 @@ def serve(
         "workers": n_workers,
         "model": ", ".join(model.name for model in models),
     }
-    LOGGER.info("serving", extra={"fields": started})
-    if on_start is not None:
-        on_start(started)
+
+    def report() -> None:
+        LOGGER.info("serving", extra={"fields": started})
+        if on_start is not None:
+            on_start(started)
+
     with listener, tempfile.TemporaryDirectory() as folder:
         os.environ[FOLDER_VARIABLE] = folder  # workers inherit it
         try:
-            Multiprocess(config, sockets=[listener]).run()
+            workers = _Workers(config, sockets=[listener])
+            workers.on_ready = report
+            workers.run()
         finally:
             del os.environ[FOLDER_VARIABLE]
     LOGGER.info("stopped")

@@ -32,11 +32,7 @@ class TextMap(NamedTuple):
 
 
 def make_map(
-    encoder: Any,
-    texts: Any,
-    labels: Sequence[str] | None = None,
-    *,
-    n_groups: int | None = 0,
+    encoder: Any, texts: Any, labels: Sequence[str] | None = None, *, n_groups: int | None = 0
 ) -> TextMap:
     """Place texts on the principal plane of the directions of their vectors.
 

@@ -63,7 +63,7 @@ function stand(status) {
     }));
     show(task);
   }
-  $("about").textContent = `${status.n_labels.toLocaleString("en")} of ${status.n_texts.toLocaleString("en")} texts labelled` + (who ? ` · ${who}` : "") + (status.n_skipped ? ` · ${status.n_skipped} skipped` : "");
+  $("about").textContent = `${status.n_labels.toLocaleString("en")} of ${status.n_texts.toLocaleString("en")} texts labelled` + (who ? ` · ${who}` : "") + (status.n_skipped ? ` · ${status.n_skipped} skipped` : "") + (status.n_omitted ? ` · ${status.n_omitted.toLocaleString("en")} not shown: near-duplicates, or without a word` : "");
   const bound = status.error_upper, sure = Math.round(100 * (1 - status.delta));
   document.body.classList.toggle("reached", status.reached);
   $("bar").style.width = 100 * status.progress + "%";
