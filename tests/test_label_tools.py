@@ -50,13 +50,6 @@ def test_without_labels_every_cluster_has_one(start):
         assert len({row // 15 for row in chosen.tolist()}) >= 3
 
 
-def test_all_texts_where_there_are_few(model):
-    assert sorted(next_to_label(model, TEXTS[:3], 9).tolist()) == [0, 1, 2]
-    assert next_to_label(model, [], 9).size == 0
-    same = next_to_label(model, ["a b c"] * 8, 5)
-    assert len(set(same.tolist())) == 5
-
-
 def test_flipped_labels_are_the_most_suspicious():
     labels = list(LABELS)
     flipped = [3, 20, 41, 66]

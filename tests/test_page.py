@@ -213,12 +213,8 @@ def test_a_hostile_text_is_only_text_in_an_explanation(chromium, tmp_path):
 
 
 def test_points_are_drawn_around_named_and_exported(chromium, encoder, tmp_path):
-    kinds = (
-        "red wine and beer, " * 100 + "the end",
-        "a sleeping cat",
-        "the bank lost money",
-        "zzqx",
-    )
+    long = "red wine and beer, " * 100 + "the end"
+    kinds = (long, "a sleeping cat", "the bank lost money", "zzqx")
     texts = [f'{kind} "{i}", again' for i in range(15) for kind in kinds]
     made = make_map(encoder, texts, n_groups=3)
     page = mapped(chromium, tmp_path / "map.html", made)
