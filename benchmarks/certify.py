@@ -16,13 +16,13 @@ import numpy as np
 from harness import finish, parser_for
 from pacsent import WordVectors, certify_encoder, make_encoder
 from pacsent.guarantees import continuation
-from pacsent.guarantees.certificate import pack_losses, unpack_losses
 from pacsent.guarantees.encoder_certificate import CertifyOptions, prepare
 from pacsent.maths.means import betting
 from pacsent.maths.risks import gibbs_risk
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.paper import simulation, word_certificate
 from pacsent.paper.gibbs_certificate import GibbsOptions
+from pacsent.storage.tensor_files import pack_losses, unpack_losses
 from pacsent.text.encoded import Encoded
 from pacsent.words.vocabulary import Vocabulary
 

@@ -102,8 +102,6 @@ RUNS = {
     "--random-state 0 --quiet",
     "vectors fit": "vectors fit PB-L2 words t.txt -o fitted --quiet",
     "vectors neighbours": "vectors neighbours words wab -k 2",
-    "vectors evaluate": "vectors evaluate words pairs.tsv --quiet",
-    "paper bound": "paper bound --risk 0.1 --kl 5 --n 200",
     "paper certify": "paper certify model t.txt -o c.json --overwrite --random-state 0 --quiet",
     "paper simulate": "paper simulate --kind A --n-replicates 2 --quiet",
     "paper evaluate": "paper evaluate Average l.tsv --encoder words --seeds 1 --quiet",
@@ -287,7 +285,6 @@ def test_a_warning_advises_only_what_can_be_typed(here):
         ("train l.tsv -o x --lable-column y", "'--label-column'", 2),
         ("rerank t.txt", "Give [MODEL] QUERY TEXTS", 2),
         ("cluster nowhere", "'nowhere' does not exist", 2),
-        ("vectors evaluate words t.txt", "at least three lines of WORD<TAB>WORD<TAB>SCORE", 1),
         ("verify bad.txt", "Error: bad.txt must be a certificate", 1),
         ("verify /dev/zero", "Error: /dev/zero must be a certificate", 1),
         ("verify list.json", "Error: list.json must be a certificate", 1),
@@ -356,7 +353,7 @@ def test_options_mean_the_same_everywhere(name):
     assert options["--json"].is_flag and "JSON object" in options["--json"].help
     assert ("per text" in options["--json"].help) == (name in ("embed", "predict"))
     # One sum, one query, a folder that is written or sent, one text, and a server are short.
-    short = {"paper bound", "search", "model export", "model push", "explain", "serve"}
+    short = {"search", "model export", "model push", "explain", "serve"}
     assert "--quiet" in options or name in short
     other_spellings = {"--threads", "--n-threads", "--words-column", "--words", "--dims", "-n"}
     assert not (other_spellings | {"--group", "--prediction", "--vectorizer"}) & set(options)

@@ -12,11 +12,11 @@ from numpy.testing import assert_array_equal
 from pacsent import Corpus, SkipGram, WordVectors, certify_encoder, load, make_encoder, save
 from pacsent.cli import cli
 from pacsent.guarantees import continuation, read_certificate
-from pacsent.guarantees.certificate import unpack_losses
 from pacsent.guarantees.encoder_certificate import CertifyOptions, prepare
 from pacsent.maths.means import betting
 from pacsent.maths.rounding import percent
 from pacsent.paper import certify_documents, certify_squared_loss, certify_words, simulation
+from pacsent.storage.tensor_files import unpack_losses
 from pacsent.text.encoded import Encoded
 
 

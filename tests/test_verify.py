@@ -17,10 +17,11 @@ from pacsent.guarantees import (
     certify_stream,
     read_certificate,
 )
-from pacsent.guarantees.certificate import FORMAT, RANGES, checksum, pack_losses, unpack_losses
+from pacsent.guarantees.certificate import FORMAT, RANGES, checksum
 from pacsent.guarantees.distillation import measure_fidelity
 from pacsent.maths.binomial import upper_limit
 from pacsent.paper.simulation import SETTINGS, Language
+from pacsent.storage.tensor_files import pack_losses, unpack_losses
 
 FUNCTIONS = {
     "continuation": certify_encoder,

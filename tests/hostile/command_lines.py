@@ -179,7 +179,6 @@ BAD_OPTIONS = {
     "vectors clean t.txt": "--json | -o new --n-jobs 0 | -o new --n-jobs x",
     "paper certify model t.txt --quiet": "--delta 0 | --delta nan | --kind Z | --split 2 | "
     "--random-state -1 | --method nothing",
-    "paper bound --risk 0.2 --kl 1 --n 100": "--risk 2 | --risk nan | --kl -1 | --n 0 | --delta 1",
     "paper evaluate": "PB-L2 t.txt --encoder words --seeds 0 | nothing subj --encoder words",
     "paper reproduce --encoder words -o out --data .": "--seeds 0 | --only nothing | --only subj",
     "model convert words new.txt": "--to x | --counts nowhere | --normalize x | --bits 3",
@@ -321,7 +320,6 @@ def _occupied_port():
 PRINTING = (
     "embed model t.txt",
     "vectors clean t.txt --quiet",
-    "paper bound --risk 0.1 --kl 1 --n 100",
     "--help",
     "vectors neighbours words film",
 )

@@ -1,4 +1,4 @@
-"""Commands about the paper: paper reproduce, evaluate, certify, bound, simulate."""
+"""Commands about the paper: paper reproduce, evaluate, certify, simulate."""
 
 from pathlib import Path
 
@@ -107,28 +107,6 @@ def reproduce(data, encoder, output, only, seeds, as_json, quiet, **options):
     click.echo(f"Report: {page}", err=True)
     data = {"output": output, "report": page, "run": run, "results": results}
     show(data, report.format_table(report.accuracy_table(results), "md"), as_json)
-
-
-@paper.command()
-@params.option("--risk", "Empirical risk.", click.FloatRange(0, 1), required=True)
-@params.option("--kl", "KL(Q||P) in nats.", click.FloatRange(min=0), required=True)
-@params.option("--n", "Independent examples.", params.POSITIVE, required=True)
-@params.delta
-@params.as_json
-def bound(risk, kl, n, delta, as_json):
-    """Compute all PAC-Bayes bounds for given numbers.
-
-    Example: pacsent paper bound --risk 0.1 --kl 5 --n 200
-    """
-    from pacsent.maths import bounds
-    from pacsent.maths.rounding import rounded_up
-
-    rows = bounds.compare(risk, kl, n, delta)
-    data = {"empirical_risk": risk, "kl": kl, "n": n, "delta": delta}
-    data["bounds"] = [{"bound": name, "value": value, "note": note} for name, value, note in rows]
-    lines = [f"risk {risk:g} on n = {n:,}, KL {kl:g} nats, delta {delta:g}"]
-    lines += [f"{rounded_up(value, 6)}  {name}: {note}" for name, value, note in rows]
-    show(data, "\n".join(lines), as_json)
 
 
 @paper.command()

@@ -1,8 +1,7 @@
-"""Commands about word vectors: vectors clean, train, fit, neighbours, evaluate."""
+"""Commands about word vectors: vectors clean, train, fit, neighbours."""
 
 import contextlib
 import json
-import re
 from pathlib import Path
 
 import click
@@ -230,40 +229,3 @@ def neighbours(model, word, k, as_json, quiet):
         for neighbour, cosine in neighbours
     ]
     show_lines({"model": model, "neighbours": nearest}, lines, as_json)
-
-
-@vectors.command()
-@params.model
-@click.argument("pairs", type=params.TextsPath())
-@params.as_json
-@params.quiet
-def evaluate(model, pairs, as_json, quiet):
-    """Compare cosines of word vectors with human scores.
-
-    PAIRS has lines of WORD<TAB>WORD<TAB>SCORE, as WordSim-353, MEN and SimLex-999 have. Prints
-    Spearman's correlation. Example: pacsent vectors evaluate english pairs.tsv
-    """
-    from scipy.stats import spearmanr
-
-    from pacsent.maths.arrays import unit_rows
-    from pacsent.words import formats
-
-    opened = formats.read(model, verbose=not quiet)
-    with click.open_file(pairs, encoding="utf-8") as file:
-        cells = [line.strip().split("\t") for line in file]
-    cells = [row[:3] for row in cells if len(row) > 2 and re.fullmatch(r"-?[\d.]+", row[2])]
-    known = [row for row in cells if row[0] in opened and row[1] in opened]
-    if len(known) < 3:
-        raise ValueError(
-            f"{pairs} must have at least three lines of WORD<TAB>WORD<TAB>SCORE with words of the "
-            f"vocabulary. Got {len(known)} instead."
-        )
-    left, right = (unit_rows([opened.input(row[i]) for row in known]) for i in (0, 1))
-    correlation = float(spearmanr((left * right).sum(axis=1), [float(row[2]) for row in known])[0])
-    counts = {"n_pairs": len(known), "n_unknown": len(cells) - len(known)}
-    show(
-        {"model": model, "spearman": correlation, **counts},
-        f"Spearman {correlation:.3f} on {format_count(len(known), 'pair')}; "
-        f"{counts['n_unknown']:,} others have a word without a vector",
-        as_json,
-    )

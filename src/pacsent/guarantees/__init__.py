@@ -21,6 +21,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "error_bounds": ["certify", "certify_predictions"],
         "error_certificate": ["ErrorCertificate"],
         "independence": ["traffic_error_upper"],
+        "label_checking": ["LabelCheckCertificate", "check_labels"],
         "multilabel_certificate": ["MultilabelCertificate"],
         "thresholds": ["ClassThresholds", "LabelThreshold", "control_risk"],
     },

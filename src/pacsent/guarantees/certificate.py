@@ -5,16 +5,12 @@ There are three shapes: a count of errors (`CountCertificate`), a mean of losses
 these with words of its own. Its class registers itself under its kind.
 """
 
-import base64
-import binascii
 import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self
-
-import numpy as np
 
 import pacsent
 from pacsent import guarantees
@@ -23,11 +19,11 @@ from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import is_count
 from pacsent.maths.means import betting
 from pacsent.maths.rounding import rounded_up
+from pacsent.storage.tensor_files import unpack_losses
 from pacsent.text.pages import render
 
 FORMAT = 5
 _MAX_CHOICES = 10**12  # of each kind; far more, and delta is no longer a number
-_LOSS_STEPS = 65_535  # a kept loss is a multiple of 1/65535, rounded up
 # What a number of a certificate may be, by the name of its field.
 _PROBABILITY = (lambda x: 0 < x < 1, "strictly between 0 and 1")
 _POSITIVE_COUNT = (lambda x: is_count(x, least=1), "an integer of at least 1")
@@ -39,9 +35,9 @@ RANGES: dict[str, tuple[Any, str]] = {
     name: rule
     for names, rule in (
         ("delta", _PROBABILITY),
-        ("n n_documents n_dims n_neighbours n_hits", _POSITIVE_COUNT),
+        ("n n_documents n_dims n_neighbours n_hits n_rows", _POSITIVE_COUNT),
         ("n_left_out n_overlapping n_duplicates n_held_out n_errors n_repeated_errors", _COUNT),
-        ("random_state n_groups n_collection n_texts n_taught", _COUNT),
+        ("random_state n_groups n_collection n_texts n_taught n_read n_corrected", _COUNT),
         ("error_upper positive_error_upper balanced_error_upper", _FRACTION),
         ("empirical_risk shuffled_risk noise_risk step", _FRACTION),
         ("calibration_size micro_f1_lower macro_f1_lower", _FRACTION),
@@ -350,25 +346,6 @@ class MeanCertificate(Certificate):
         size = unpack_losses(self.losses).size
         if self.n != size:
             self._refuse("n", f"{size}, the number of losses")
-
-
-def pack_losses(losses: np.ndarray) -> str:
-    """Losses in [0, 1] rounded up to 16 bits, as text: what a certificate keeps of them."""
-    losses = np.clip(losses, 0.0, 1.0)
-    steps = np.floor(losses * _LOSS_STEPS)
-    steps += steps / _LOSS_STEPS < losses  # by the very division that `unpack_losses` does
-    return base64.b64encode(steps.astype("<u2").tobytes()).decode()
-
-
-def unpack_losses(text: str) -> np.ndarray:
-    """The losses that `pack_losses` kept, (n,) float64."""
-    try:
-        raw = base64.b64decode(text, validate=True)
-        return np.frombuffer(raw, dtype="<u2").astype(float) / _LOSS_STEPS
-    except (binascii.Error, ValueError):
-        raise ValueError(
-            "losses must be what certify recorded. Got damaged text instead. Certify again."
-        ) from None
 
 
 def _same(stated, value, tolerance) -> bool:

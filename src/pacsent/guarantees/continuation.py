@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from pacsent.guarantees.certificate import MeanCertificate, pack_losses, unpack_losses
+from pacsent.guarantees.certificate import MeanCertificate
 from pacsent.guarantees.encoder_certificate import (
     NOISE_IN_WORDS,
     READ,
@@ -24,6 +24,7 @@ from pacsent.guarantees.encoder_certificate import (
 from pacsent.maths.risks import word_scores
 from pacsent.maths.rounding import percent
 from pacsent.progress import bar
+from pacsent.storage.tensor_files import pack_losses, unpack_losses
 from pacsent.text.encoded import Encoded
 
 _N_NOISE = 256  # noise words drawn for each document

@@ -10,11 +10,12 @@ import numpy as np
 from pacsent.encoders import StaticEncoder, as_encoder
 from pacsent.encoders.distillation import checked_vectors, fit_static_encoder
 from pacsent.gpu.device import require
-from pacsent.guarantees.certificate import MeanCertificate, pack_losses
+from pacsent.guarantees.certificate import MeanCertificate
 from pacsent.guarantees.independence import as_seed
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import check_count, check_probability
 from pacsent.maths.rounding import rounded_down
+from pacsent.storage.tensor_files import pack_losses
 from pacsent.text.texts import as_texts
 
 _MIN_TEXTS = 10
@@ -201,8 +202,7 @@ def certify_student(
     The texts are all different; `vectors` are the teacher's, (n_texts, n_dims).
 
     >>> from pacsent import load
-    >>> student = load("english").sentences
-    >>> texts = [f"{a} {b}" for a in ("red", "old", "big", "warm") for b in ("wine", "car", "dog")]
+    >>> student, texts = load("english").sentences, ["red wine", "old car", "big dog", "warm tea"]
     >>> bool(certify_student(student, texts, student.encode(texts)).verify())
     True
     """

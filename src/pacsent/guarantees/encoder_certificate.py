@@ -1,6 +1,5 @@
 """What the certificates of encoders share: options, the checked sample, and its measurement."""
 
-import itertools
 import math
 import warnings
 from abc import abstractmethod
@@ -13,11 +12,12 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from pacsent.encoders import EmptySentenceWarning
-from pacsent.guarantees.certificate import Certificate, Verified, unpack_losses
+from pacsent.guarantees.certificate import Certificate, Verified
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.error_certificate import candidates
 from pacsent.guarantees.independence import as_seed
 from pacsent.maths.checks import check_count, check_probability, is_number
+from pacsent.storage.tensor_files import unpack_losses
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.words.vectors import WordVectors
 
@@ -304,8 +304,12 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
             f"{', ...' if is_seen.sum() > 3 else ''}), so that no bound holds. Certify other text, "
             "or leave these documents out: overlap='drop'."
         )
-    rows = np.flatnonzero(~is_seen)
-    rows = rows[_first_copies(encoded.take(rows))]
+    # Documents that repeat the known words of an earlier one are left out.
+    first_row: dict[Any, int] = {}
+    for row in np.flatnonzero(~is_seen).tolist():
+        ids = encoded.ids[encoded.offsets[row] : encoded.offsets[row + 1]]
+        first_row.setdefault(ids.tobytes() if ids.size > 1 else row, row)
+    rows = np.array(list(first_row.values()), dtype=np.int64)
     parameters = {
         key: repr(value)
         for key, value in sorted(encoder.get_params(deep=False).items())
@@ -357,17 +361,6 @@ def _provenance(encoder, encoded) -> tuple[np.ndarray, dict[str, str]]:
         f"with probability {fingerprint.chance_to_notice(typical):.2g}."
     )
     return is_seen, {"provenance": "checked", "provenance_note": note}
-
-
-def _first_copies(encoded) -> np.ndarray:
-    """Rows of documents that do not repeat the known words of an earlier one, or have below two."""
-    first_row: dict[bytes, int] = {}
-    rows = []
-    for row, (start, stop) in enumerate(itertools.pairwise(encoded.offsets.tolist())):
-        key = encoded.ids[start:stop].tobytes()
-        if stop - start < 2 or first_row.setdefault(key, row) == row:
-            rows.append(row)
-    return np.array(rows, dtype=np.int64)
 
 
 def check_sample(n: int, encoded: Encoded) -> None:

@@ -10,18 +10,13 @@ import numpy as np
 
 from pacsent.classify.inputs import as_groups, as_labels
 from pacsent.guarantees import independence, samples
-from pacsent.guarantees.certificate import (
-    Certificate,
-    CountCertificate,
-    Verified,
-    pack_losses,
-    unpack_losses,
-)
+from pacsent.guarantees.certificate import Certificate, CountCertificate, Verified
 from pacsent.guarantees.delta import divide_delta
 from pacsent.maths.binomial import batch_limit, upper_limit
 from pacsent.maths.checks import are_counts, check_count, check_probability, is_count
 from pacsent.maths.means import betting
 from pacsent.maths.rounding import format_count, rounded_down, rounded_up
+from pacsent.storage.tensor_files import pack_losses, unpack_losses
 
 SCOPES = ("texts", "groups", "same groups")
 _MAX_BATCH_SIZE = 10**9  # of more texts the bound is that for new ones, to nine digits

@@ -15,6 +15,7 @@ from scipy.special import log_expit
 from pacsent.classify.inputs import as_column, few
 from pacsent.classify.multilabel import known_sets
 from pacsent.maths.temperature import log_probabilities
+from pacsent.storage.checksums import row_bytes
 from pacsent.text.near_duplicates import KnownTexts
 from pacsent.text.ngrams import fingerprints
 from pacsent.text.texts import as_sentences, as_texts
@@ -88,33 +89,8 @@ def row_fingerprints(X: Any) -> np.ndarray:
     X = text_column(X)
     if is_texts(X):
         return fingerprints(X)
-    hashes = (hashlib.blake2b(row, digest_size=8).digest() for row in _row_bytes(X))
+    hashes = (hashlib.blake2b(row, digest_size=8).digest() for row in row_bytes(X))
     return np.fromiter((int.from_bytes(h, "little") for h in hashes), np.uint64, n_samples(X))
-
-
-def _row_bytes(X):
-    """Bytes of each row that are equal for equal rows, whatever contains them.
-
-    A row of numbers is its nonzero values as float64 and their columns; any other its plain values.
-    """
-    if hasattr(X, "tocsr"):
-        X = X.astype(np.float64)
-        X.sum_duplicates()
-        X.eliminate_zeros()
-        for start, stop in zip(X.indptr[:-1], X.indptr[1:]):
-            yield X.indices[start:stop].astype(np.int64).tobytes() + X.data[start:stop].tobytes()
-        return
-    if hasattr(X, "columns") or hasattr(X, "column_names"):
-        X = (X if hasattr(X, "iloc") else X.to_pandas()).itertuples(index=False, name=None)
-    for row in X:
-        if isinstance(row, list | tuple) or getattr(row, "dtype", None) == np.object_:
-            plain = [float(x) if isinstance(x, int | float | np.number) else x for x in row]
-            row = np.array(plain) if all(type(value) is float for value in plain) else plain
-        if isinstance(row, np.ndarray) and row.dtype.kind in "biuf":
-            columns = np.flatnonzero(row)
-            yield columns.astype(np.int64).tobytes() + row.flat[columns].astype(float).tobytes()
-        else:
-            yield repr(row.tolist() if isinstance(row, np.ndarray) else row).encode()
 
 
 def digests(model: Any, X: Any, labels: Any, predictions: Any) -> dict[str, str]:

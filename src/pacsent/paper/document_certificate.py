@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 
 from pacsent.encoders.methods.w_pb_neg import WordPBNegVectorizer
-from pacsent.guarantees.certificate import pack_losses, unpack_losses
 from pacsent.guarantees.continuation import calibrate
 from pacsent.guarantees.encoder_certificate import ROUNDING, Sample, divided, prepare
 from pacsent.maths import bounds
@@ -24,6 +23,7 @@ from pacsent.paper.gibbs_certificate import (
     WordRiskCertificate,
     given_posterior,
 )
+from pacsent.storage.tensor_files import pack_losses, unpack_losses
 from pacsent.text.encoded import Encoded
 from pacsent.threads import n_threads
 from pacsent.words.vocabulary import Vocabulary

@@ -1,0 +1,102 @@
+"""Labels of a machine, checked by a person: few wrong ones remain, whatever the order of trust."""
+
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import label_checking as benchmark
+from pacsent.guarantees import check_labels, read_certificate
+from pacsent.guarantees.label_checking import max_unread_errors
+
+TEXTS = [f"text {n}" for n in range(2000)]
+RIGHT, ORDER = ["up", "down"] * 1000, np.arange(2000)
+
+
+@pytest.mark.parametrize("n_allowed", range(5))
+@pytest.mark.parametrize("delta", [0.05, 0.2])
+def test_the_bound_holds_in_all_samples_together(n_allowed, delta):
+    """By enumeration; rows that are not wrong change nothing, so that wrong ones come first."""
+    n_rows, size = 14, 5
+    failures = np.zeros(n_rows + 1)
+    samples = list(combinations(range(n_rows), size))
+    for sample in samples:
+        for n_wrong in range(n_rows + 1):
+            errors = [row for row in sample if row < n_wrong]
+            end = errors[n_allowed] if len(errors) > n_allowed else n_wrong
+            n_errors = sum(row < end for row in sample)
+            failures[n_wrong] += end - n_errors > max_unread_errors(n_errors, size, n_rows, delta)
+    assert delta / 20 < failures.max() / len(samples) <= delta
+
+
+def test_few_wrong_labels_remain_and_a_threshold_without_correction_is_noticed():
+    rng, n = np.random.default_rng(0), 150
+    limit = stats.binom.ppf(0.999, n, 0.05)
+    chance = rng.beta(0.3, 2.0, (n, 1500))  # 13% are wrong
+    wrong = rng.random(chance.shape) < chance
+    checked = [benchmark.checked(wrong[i], -chance[i], i) for i in range(n)]
+    assert sum(rate > 0.05 for _, rate in checked) <= limit
+    assert max(share for share, _ in checked) < 0.7
+    plain = [benchmark.by_threshold(wrong[i], -chance[i], i, size=100)[1] for i in range(n)]
+    assert sum(rate > 0.05 for rate in plain) > limit
+
+
+def test_any_scores_are_valid_and_better_ones_leave_less_to_read():
+    wrong, shares = np.arange(4000) % 10 == 0, {}
+    for name, scores in {"best": ~wrong, "none": np.zeros(4000), "worst": wrong}.items():
+        results = [benchmark.checked(wrong, scores.astype(float), seed) for seed in range(10)]
+        shares[name] = np.mean([share for share, _ in results])
+        assert sum(rate > 0.05 for _, rate in results) <= 2
+    assert shares["best"] < 0.25 < shares["none"] < shares["worst"]
+
+
+def test_the_person_is_asked_once_for_each_row_and_unread_rows_keep_their_label():
+    machine = ["down"] * 300 + RIGHT[300:]
+    asked = []
+
+    def ask(row, text):
+        assert text == TEXTS[row]
+        asked.append(row)
+        return RIGHT[row]
+
+    made = final, rows, certificate = check_labels(TEXTS, machine, ORDER, ask=ask, random_state=3)
+    assert rows == asked and len(set(asked)) == len(asked) == certificate.n_read < 1000
+    assert all(final[row] == (RIGHT if row in asked else machine)[row] for row in range(2000))
+    assert certificate.n_corrected == sum(machine[row] != RIGHT[row] for row in asked)
+    assert made == check_labels(TEXTS, machine, ORDER, ask=ask, random_state=3)
+    # a small table is read to the end
+    small = check_labels(TEXTS[:60], ["a"] * 60, range(60), ask=lambda *_: "b")
+    assert small[0] == ["b"] * 60 and small[2].error_upper == 0 and small[2].n_corrected == 60
+
+
+def test_the_certificate_is_read_back_and_what_was_changed_is_refused():
+    certificate = check_labels(TEXTS, RIGHT, range(2000), ask=lambda row, _: RIGHT[row])[2]
+    assert read_certificate(certificate.to_json()) == certificate and certificate.verify()
+    for name, value, message in (
+        ("n_rows", 100_000, "error_upper must be"),
+        ("n_read", 20, "n_read must be from 100, the sampled rows"),
+        ("n_corrected", 1500, "n_read must be from 100"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            type(certificate)(**{**vars(certificate), name: value}).verify()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": ["a"]}, "labels must be one for each of the 3 texts. Got 1"),
+        ({"scores": [1.0]}, "scores must be one for each of the 3 texts. Got 1"),
+        ({"scores": [1.0, np.inf, 2.0]}, "scores must be finite numbers"),
+        ({"error": 0}, "error must be strictly between 0 and 1. Got 0"),
+        ({"scores": None}, "two classes"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    given = {"texts": ["x", "y", "z"], "labels": ["a"] * 3, "scores": [1.0, 2.0, 3.0], **change}
+    with pytest.raises(ValueError, match=message):
+        check_labels(**given, ask=lambda *_: "a")
