@@ -1,6 +1,7 @@
 """Commands of classifiers, each on data that it understands or refuses."""
 
 import json
+from unittest.mock import MagicMock
 
 import numpy as np
 import pandas
@@ -150,8 +151,17 @@ def test_explanations(folder, tmp_path):
     listed = run("explain", model, "Good good film1", "-k", "1").splitlines()[2:]
     assert listed[0].split()[1] == "good" and "other words" in listed[1]
     run("explain", model, status=2)
-    message = messages("explain", model, "good", "--label", "maybe")
-    assert "label must be a fitted class (no, yes). Got maybe instead." in message
+    message = messages("explain", model, "good", "--label", "YES")
+    assert "label must be a fitted class (no, yes). Got YES instead. Did you mean yes?" in message
+
+
+def test_labels_that_differ_in_case_only_are_asked_about(tmp_path, monkeypatch):
+    rows = [(("pos", "POS", "neg")[i % 3], f"{['good', 'bad'][i % 3 == 2]} {i}") for i in range(90)]
+    train = "train", write(tmp_path / "mixed.tsv", rows), "-o", tmp_path / "m", "--encoder", "none"
+    assert "'pos' and 'POS'. Write them alike" in messages(*train, status=2)
+    assert run_json(*train, "--keep-case")["classes"] == ["POS", "neg", "pos"]
+    monkeypatch.setattr("pacsent.cli.classifier_commands.sys", MagicMock())  # at a terminal
+    assert run_json(*train, "--overwrite", text="y\n")["classes"] == ["neg", "pos"]
 
 
 def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_path):

@@ -63,11 +63,12 @@ def test_wrong_vectors_are_refused_by_what_came(encoder, message):
         as_encoder(encoder).fit()
 
 
-def test_a_file_of_word_vectors_is_no_folder_of_sentence_transformers(tmp_path):
+def test_a_file_of_input_vectors_alone_is_an_encoder_by_averages(tmp_path):
     (tmp_path / "w.vec").write_text("2 2\nwine 1 0\ntea 0 1\n")
-    for open_file in (as_encoder, Index):
-        with pytest.raises(ValueError, match="needs output vectors, and these word"):
-            open_file(tmp_path / "w.vec")
+    index = Index(tmp_path / "w.vec")
+    index.add(["wine", "tea"])
+    assert index.search("tea", 1)[0].id == 1
+    assert as_encoder(tmp_path / "w.vec").encode(["wine tea"]).tolist() == [[0.5, 0.5]]
 
 
 @pytest.mark.parametrize("wrong", [None, 7, dict, object()])

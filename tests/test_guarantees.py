@@ -332,7 +332,7 @@ def test_rules_of_answers_state_what_they_guarantee(fitted):
     named = [fitted.classes_[row].tolist() for row in answers.inside]
     assert named == fitted.predict_set(texts, error=0.05)
     strict = AnswerRule(fitted, error=0.01)
-    assert strict.no_answers and "179 are missing" in strict.no_sets
+    assert strict.no_answers and "179 are missing" in strict.no_sets and strict.statement == ""
     assert strict.of_log_proba(fitted.predict_log_proba(texts)).abstained.all()
     plain = AnswerRule(TextClassifier(None).fit(*texts_of(40, 0)))
     assert plain.statement is plain.no_sets is plain.no_answers is None

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import brier_score_loss, confusion_matrix, precision_recall_fscore_support
 
 from pacsent import CertifiedClassifier, TextClassifier, save
-from pacsent.classify import LearningCurve, audit, learning_curve, next_to_label, suspicious_labels
+from pacsent.classify import LearningCurve, audit, next_to_label, suspicious_labels
 from pacsent.classify.diagnostics import report
 from pacsent.classify.label_quality import _curve_posterior, fit_holdout_curve
 from pacsent.cli import cli
@@ -140,14 +140,6 @@ def test_the_posterior_finds_the_curve_that_errors_come_from(rng):
         low, _, high = curve.error_at(1000)
         inside += low <= 0.05 + 1000**-0.5 <= high
     assert inside >= 16
-
-
-def test_a_curve_of_texts():
-    curve = learning_curve(TEXTS, LABELS, model=TextClassifier(None))
-    low, middle, high = curve.error_at(len(TEXTS))
-    assert 0 <= low <= middle <= high < 0.5 and "hold out" in str(curve)
-    assert "points of accuracy" in str(curve)
-    assert {"low", "measured"} <= {key for point in curve.points() for key in point}
 
 
 def test_a_report_has_the_numbers_of_scikit_learn(model):

@@ -91,7 +91,7 @@ def _skipgram(texts):
 def _watched(texts):
     monitor = guarantees.DriftMonitor(classifier(), random_state=0)
     monitor.update(texts, LABELS)
-    return monitor.capital
+    return monitor.evidence
 
 
 def _certified_sets(texts):

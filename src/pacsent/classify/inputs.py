@@ -1,5 +1,6 @@
 """Checks of what users pass to a classifier: labels, groups, weights and options."""
 
+import difflib
 import math
 import sys
 import warnings
@@ -205,7 +206,11 @@ def position(classes: np.ndarray, label: Any) -> int:
     """Where one class is among the classes of a classifier."""
     name = as_labels([label], name="label")[0]
     if name not in classes.tolist():
-        raise ValueError(f"label must be a fitted class ({few(classes)}). Got {name} instead.")
+        spellings = {str(c).casefold(): c for c in classes.tolist()}
+        alike = difflib.get_close_matches(str(name).casefold(), spellings, n=1)
+        advice = f" Did you mean {spellings[alike[0]]}?" if alike else ""
+        message = f"label must be a fitted class ({few(classes)}). Got {name} instead."
+        raise ValueError(message + advice)
     return classes.tolist().index(name)
 
 

@@ -143,7 +143,7 @@ def known_sets(classes: Any, labels: Any, n_texts: int, n_labels: int) -> np.nda
     if unknown:
         raise ValueError(
             f"labels must be among the known ones ({few(place)}). Got {few(unknown)} instead. "
-            "Leave those texts out, or fit again with them."
+            "Correct the labels, or fit again with those texts."
         )
     has = np.zeros((n_texts, n_labels), bool)
     has[:, [place[name] for name in matrix.names]] = matrix.has

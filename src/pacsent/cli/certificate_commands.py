@@ -9,6 +9,11 @@ from pacsent.cli.command_line import cli
 from pacsent.cli.printing import show, show_certificate
 
 _MAX_BYTES = 100_000_000  # of a certificate; a device may have no end
+# Fields of certificates whose names are no words.
+_FIELDS = {
+    "digests": "whether it is about these texts and this model",
+    "guess_counts": "errors of always giving one answer",
+}
 
 
 @cli.command()
@@ -154,6 +159,8 @@ def verify(context, certificate, texts, model, as_json, **options):
         raise click.UsageError("Give TEXTS and MODEL together, or neither.")
     if texts is None:
         checked, names = loaded.verify()
+        for field, words in _FIELDS.items():
+            names = names.replace(field, words)
         names = f" {names}".replace(" n_", " number of ").replace("_", " ").strip()
         names += ", the calibration set" if checks else ""
     elif of_rows:

@@ -1,5 +1,7 @@
 """Commands about classifiers: train, predict, evaluate, compare, explain, report, monitor."""
 
+import sys
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
@@ -26,6 +28,7 @@ _MAX_COST_TEXTS = 1_000  # with more texts a second fit takes long, and holding 
 @params.delta
 @params.n_candidates
 @params.flag("--balanced", "Give every class the same weight.")
+@params.flag("--keep-case", "Labels that differ in case or spaces only are different classes.")
 @params.random_state
 @params.n_jobs
 @params.outputs
@@ -47,6 +50,8 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
         raise click.UsageError("--n-candidates has no use with --no-calibration. Leave one out.")
     check_place(output, [data, encoder], overwrite=overwrite)
     texts, labels, groups = inputs.read_labelled(data, options)
+    if not (is_multilabel or options["keep_case"]):
+        labels = _merge_spellings(labels)
     n_empty = sum(not text.strip() for text in texts)
     inputs.say(quiet)(f"{len(texts):,} texts, {n_empty:,} of them empty; fitting ...")
     classifier = model = TextClassifier(
@@ -87,6 +92,24 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
             cost = fit_holdout_curve(model, texts, labels, groups).describe_holdout(n_held_out)
         inputs.say(quiet)(cost)
     show(result, line, as_json)
+
+
+def _merge_spellings(labels: list) -> list:
+    """Labels that differ in case or spaces only as one class, if the user agrees."""
+    names = [name for name, _ in Counter(labels).most_common()]
+    spelling = {name.strip().casefold(): name for name in reversed(names)}  # the most frequent
+    merged = {name: spelling[name.strip().casefold()] for name in names}
+    alike = ", ".join(f"{to!r} and {name!r}" for name, to in merged.items() if name != to)
+    if not alike:
+        return labels
+    message = f"Labels differ in case or spaces only: {alike}."
+    if not sys.stdin.isatty():
+        raise click.UsageError(
+            f"{message} Write them alike if they are one class; if not, give --keep-case."
+        )
+    if not click.confirm(f"{message} Is each of these pairs one class?", err=True):
+        return labels
+    return [merged[label] for label in labels]
 
 
 def _join(names) -> str:
@@ -174,8 +197,7 @@ def explain(model, text, label, k, page, overwrite, as_json):
     check_output(page, [model], overwrite=overwrite)
     classifier = inputs.open_model(model, "a classifier")
     classifier = getattr(classifier, "estimator_", classifier)
-    label = None if label is None else inputs.class_of(classifier, label)
-    result = classifier.explain(text, label)
+    result = classifier.explain(text, label and inputs.class_of(classifier, label))
     if page:
         write_text(page, result.to_html(k))
     if as_json:
@@ -209,7 +231,7 @@ def monitor(model, texts, alpha, random_state, as_json, **options):
     stream = inputs.read_texts(texts, options, progress=True)
     while (batch := list(islice(stream, 64))) and not watcher.update(batch):
         pass
-    names = ("alarm", "alarm_at", "n_seen", "capital")
+    names = ("alarm", "alarm_at", "n_seen", "evidence")
     show({name: getattr(watcher, name) for name in names}, str(watcher), as_json)
     if watcher.alarm:
         click.get_current_context().exit(3)

@@ -307,7 +307,7 @@ class AnswerRule:
         self.check = TextCheck(classifier)
         rule = classifier.abstain(error=error, delta=delta)
         self.error, self.threshold = rule.error, rule.threshold
-        self.no_answers, self.statement = rule.no_answers, str(rule)
+        self.no_answers, self.statement = rule.no_answers, "" if rule.no_answers else str(rule)
         if error is None:
             n, errors = classifier.calibration_.labels.size, ROUND_ERRORS[2:]
             level = divide_delta(rule.delta, classifier.n_candidates)

@@ -86,9 +86,9 @@ class DriftMonitor:
 
     Attributes
     ----------
-    capital : float
-        The largest capital, divided by the number of quantities: 1 / r at the start, an alarm at
-        1 / alpha.
+    evidence : float
+        Of a change: the largest capital, divided by the number of quantities. 1 / r at the start,
+        an alarm at 1 / alpha.
     alarm_at : int or None
         Number of the text that raised the alarm.
     n_seen, n_repeated : int
@@ -131,7 +131,7 @@ class DriftMonitor:
         self._sketches = sketches([])  # of the last of them
 
     @property
-    def capital(self) -> float:
+    def evidence(self) -> float:
         return float(self._capitals.sum(axis=1).max(initial=0.0)) / max(len(self._capitals), 1)
 
     @property
@@ -246,7 +246,7 @@ class DriftMonitor:
             repeated = f", {self.n_repeated:,} of them copies of others" if self.n_repeated else ""
             return (
                 f"No alarm in {self.n_seen:,} texts{repeated}: the evidence of a change is "
-                f"{self.capital:.3g}, an alarm is raised at {1 / self.alpha:g}."
+                f"{self.evidence:.3g}, an alarm is raised at {1 / self.alpha:g}."
             )
         what = "; ".join(
             f"{name} (mean {before:.3g} before, {after:.3g} in the stream)"

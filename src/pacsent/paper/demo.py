@@ -137,7 +137,7 @@ def _monitor(classifier, streams, random_state) -> tuple[list[dict], dict[str, i
         monitor = DriftMonitor(classifier, random_state=random_state)
         for start in range(0, N_MONITORED, MONITOR_STEP):
             monitor.update(stream[start : start + MONITOR_STEP])
-            point = {"messages": monitor.n_seen, "log_capital": np.log10(monitor.capital)}
+            point = {"messages": monitor.n_seen, "log_capital": np.log10(monitor.evidence)}
             evidence.append({"stream": name, **point})
         if monitor.alarm_at is not None:
             alarms[name] = monitor.alarm_at

@@ -113,7 +113,7 @@ def read_config(path: Path) -> dict:
         advice = (
             f" A save was interrupted and left the model in {left[-1]}: rename it back."
             if left
-            else " Check the spelling."
+            else " Check the spelling; the model of the package is called english."
         )
         raise FileNotFoundError(f"There is no folder {path}.{advice}")
     if not path.is_dir():

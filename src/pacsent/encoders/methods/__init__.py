@@ -112,9 +112,9 @@ def as_vectorizer(
 ) -> SentenceVectorizer:
     """Return the fitted method that `pacsent.load` opened, or `method` on word vectors that it did.
 
-    Without a method, word vectors give the encoder of sentences they come with, or SIF-sum.
-    Anything else is refused; `source` names it in the message. The method must be ready for
-    sentences unless `fitted` is False.
+    Without a method, word vectors give the encoder of sentences they come with, or SIF-sum; or
+    averages (alpha = 0) where they have no output vectors. Anything else is refused; `source` names
+    it in the message. The method must be ready for sentences unless `fitted` is False.
 
     >>> as_vectorizer(as_word_vectors("english")).method_name
     'distilled'
@@ -129,6 +129,8 @@ def as_vectorizer(
     if method is None and opened.sentences is not None:
         made = clone(opened.sentences)  # with parameters of its own
         return made if made.learns_from_text else made.fit([])
+    if method is None and "output" not in opened.tables:
+        return make_encoder("Average", opened, alpha=0.0).fit([])
     made = make_encoder(method or DEFAULT, opened)
     if fitted and made.learns_from_text:
         raise ValueError(f"{method} learns from text first. Run: pacsent vectors fit {method}")
