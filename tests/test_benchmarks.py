@@ -108,7 +108,7 @@ RUNS = {
     "train --n-words 5000 --workers 1 --repeat 1": ("gensim",),
     "before_after --rounds 1 --repeat 1": (),
 }
-ELSEWHERE = {"serve", "train_gpu", "own_language"}
+ELSEWHERE = {"serve", "train_gpu", "own_language", "label_checking"}
 
 
 @pytest.fixture(scope="module")
