@@ -60,7 +60,7 @@ class SuspiciousLabel(NamedTuple):
     reason: str
 
 
-def suspicious_labels(X: Iterable[str], y: Sequence, *, model: Any = None) -> list[SuspiciousLabel]:
+def suspicious_labels(X: Iterable[str], y: Any, *, model: Any = None) -> list[SuspiciousLabel]:
     """Rows whose label is probably wrong, the most suspicious first, with a reason each.
 
     Every text gets probabilities from a classifier that was fitted on other texts (five folds, with
@@ -382,7 +382,7 @@ def fit_holdout_curve(
 
 def learning_curve(
     X: Iterable[str],
-    y: Sequence,
+    y: Any,
     *,
     model: Any = None,
     random_state: int | np.random.RandomState | None = None,

@@ -109,7 +109,7 @@ class Language:
     def __init__(self, setting: Setting, seed: int = 0):
         self.setting = setting
         rng = np.random.default_rng([seed, 7])
-        how = {"topic_share": 0.8, "language": seed, "random_state": 0}
+        how: dict = {"topic_share": 0.8, "language": seed, "random_state": 0}
         corpus = generate(setting.n_documents, n_words=setting.n_words, **how)
         self.gamma = 60.0 * (corpus.gamma @ corpus.themes)  # (n_documents, n_words)
         source = self.counts(rng, np.tile(self.gamma, (max(1, 1000 // len(self.gamma)), 1)), 60)[0]
