@@ -170,8 +170,7 @@ def check_labels(
     scores = label_scores(texts, labels) if scores is None else scores
     scores = as_labels(scores, len(texts), "scores")
     checker = LabelChecker(scores, error=error, delta=delta, random_state=seed)
-    wrong: dict[int, bool] = {}
-    final, certificate = list(labels), None
+    final, wrong, certificate = list(labels), dict[int, bool](), None
     while certificate is None:
         rows, certificate = checker.next(wrong)
         for row in rows:
