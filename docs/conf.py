@@ -19,11 +19,13 @@ import pacsent  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "docs"))
 from make_cli import command_reference  # noqa: E402
+from make_html import write_live_classifier  # noqa: E402
 from related import see_also  # noqa: E402
 
 GENERATED = ROOT / "docs" / "_generated"
 GENERATED.mkdir(exist_ok=True)
 (GENERATED / "commands.md").write_text(command_reference(), encoding="utf-8")
+write_live_classifier(GENERATED / "extra" / "classifier.html")
 
 project = "pacsent"
 author = "The pacsent developers"
@@ -59,6 +61,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "pacsent"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_extra_path = ["_generated/extra"]  # copied to the root of the site as it is
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -30,27 +30,6 @@ def test_benchmarks_have_the_common_options_and_are_run_by_make_and_here():
     assert {run.split()[0] for run in RUNS} | ELSEWHERE == set(BENCHMARKS)
 
 
-@pytest.mark.slow
-def test_help_needs_neither_data_nor_baselines_and_shows_the_common_options():
-    code = """
-import contextlib, io, json, runpy, sys
-folder, helps = sys.argv[1], {}
-sys.path.insert(0, folder)
-for name in sys.argv[2:]:
-    sys.argv = [name, "--help"]
-    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
-        runpy.run_path(f"{folder}/{name}.py", run_name="__main__")
-    helps[name] = out.getvalue()
-print(json.dumps(helps))
-"""
-    command = [sys.executable, "-c", code, str(ROOT / "benchmarks"), *BENCHMARKS]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    for name, text in json.loads(done.stdout.splitlines()[-1]).items():
-        for option in ("--data", "--save", "--name"):
-            assert re.search(rf"^  {option}\b", text, re.M), f"{name} {option}"
-
-
 def test_a_benchmark_ends_with_its_json_line(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     harness = importlib.import_module("harness")

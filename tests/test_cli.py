@@ -96,7 +96,7 @@ RUNS = {
     "map": "map model t.txt -o map.html --overwrite --quiet",
     "distill": "distill t.txt --encoder words -o student --n-subwords 20 --quiet",
     "model convert": "model convert words out.txt --quiet",
-    "model export": "model export words exported --method Average",
+    "model export": "model export words -o exported --method Average",
     "vectors clean": "vectors clean t.txt -o clean.txt --quiet",
     "vectors train": "vectors train t.txt -o new --n-dims 3 --n-epochs 1 --min-count 1 "
     "--random-state 0 --quiet",

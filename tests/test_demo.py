@@ -48,7 +48,8 @@ def test_the_demo_certifies_an_error_that_holds_and_notices_other_intents(tmp_pa
     page = (tmp_path / "d" / "index.html").read_text()
     markup = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
     assert "ABOVE" not in page + done.stderr  # every guarantee on it holds
-    assert markup.count("<h2>") == 8 and not re.search(r"(src|href)\s*=", markup)
+    assert re.findall(r"(?:src|href)\s*=[^>]*", markup) == ['href="classifier.html"']
+    assert markup.count("<h2>") == 9 and (tmp_path / "d" / "classifier.html").exists()
     # The Python on the page prints what the page shows.
     blocks = re.findall(r'<pre class="(python|output)">(.*?)</pre>', markup, flags=re.S)
     code, shown = (

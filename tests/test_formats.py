@@ -403,33 +403,6 @@ def format_dir(data_dir):
     return folder
 
 
-@pytest.mark.parametrize("name", REAL_FASTTEXT)
-def test_real_fasttext_files_are_read(format_dir, name):
-    n_words, n_dims, n_buckets = REAL_FASTTEXT[name]
-    found = formats.read(format_dir / name)
-    assert (found.n_words, found.n_dims) == (n_words, n_dims)
-    assert len(found.subwords.vectors) == n_buckets
-    assert found.output_vectors.shape == (n_words, n_dims)
-    assert (np.diff(found.counts) <= 0).all()  # most frequent first
-
-
-def test_a_fasttext_file_with_pretrained_vectors_is_read_as_gensim_does(format_dir):
-    found = formats.read(format_dir / "toy-model-pretrained.bin")
-    assert found.n_words == 24
-    assert_allclose(np.abs(found.input_vectors).sum(), 69.947769, rtol=1e-6)
-    assert_allclose(np.abs(found.output_vectors).sum(), 42.439690, rtol=1e-6)
-    assert_allclose(found.input("the")[:3], (0.953825, 1.408556, 1.020683), atol=1e-6)
-    assert_allclose(found.input("dummy")[:3], (0.466494, 0.595854, 0.446587), atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["crime-and-punishment", "toy-model"])
-def test_real_fasttext_text_holds_the_vectors_of_its_binary(format_dir, name):
-    binary = formats.read(format_dir / f"{name}.bin")
-    text = formats.read(format_dir / f"{name}.vec")
-    assert list(binary.words) == list(text.words)
-    assert_allclose(text.input_vectors, binary.input_vectors, rtol=6e-5, atol=1e-6)  # five digits
-
-
 @pytest.mark.parametrize(
     "source",
     [
@@ -466,18 +439,6 @@ def test_fasttext_itself_gives_the_same_vectors(request, tmp_path, source, capfd
         assert_allclose(ours.input(word), theirs.get_word_vector(word), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["euclidean_vectors.bin", "toy-model.vec", "test_glove.txt"])
-@pytest.mark.extra(needs="gensim")
-def test_gensim_gives_the_same_vectors_of_word2vec_and_glove_files(format_dir, name):
-    models = pytest.importorskip("gensim.models")
-    found = formats.read(format_dir / name)
-    theirs = models.KeyedVectors.load_word2vec_format(
-        str(format_dir / name), binary=name.endswith(".bin"), no_header=name == "test_glove.txt"
-    )
-    assert theirs.index_to_key == list(found.words)
-    assert_array_equal(found.input_vectors, theirs.vectors)
-
-
 @pytest.mark.parametrize("name", ["v.txt", "v.bin"])
 @pytest.mark.extra(needs="gensim")
 def test_gensim_reads_what_we_write_and_we_read_what_it_writes(tmp_path, words, name):
@@ -492,42 +453,6 @@ def test_gensim_reads_what_we_write_and_we_read_what_it_writes(tmp_path, words, 
         back = formats.read(tmp_path / "back")
         assert list(back.words) == WORDS
         assert_array_equal(back.input_vectors, table)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("pang_lee_polarity_fasttext.bin", {}, r"supervised fastText model"),
-        ("enwiki-shortened.xml.bz2", {}, r"known format.*It begins with '<mediawiki"),
-        ("lee_fasttext.bin", {}, r"known format"),
-        ("lee_fasttext.bin", {"format": "fasttext"}, r"again with a current fastText"),
-    ],
-)
-def test_real_files_of_other_kinds_are_refused(format_dir, name, options, message):
-    refused(format_dir / name, message, **options)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "every"),
-    [
-        ("toy-model.bin", 1),
-        ("toy-model.vec", 1),
-        ("euclidean_vectors.bin", 331),
-        ("lee_fasttext_new.bin", 997),
-        ("test_glove.txt", 97),
-    ],
-)
-def test_truncations_of_real_files_are_refused(format_dir, tmp_path, name, every):
-    whole = (format_dir / name).read_bytes()
-    (tmp_path / name).write_bytes(whole)
-    size = len(whole)
-    cuts = {*range(min(size, 300)), *range(300, size, every), *range(size - 60, size)}
-    for cut in sorted(cuts, reverse=True):
-        os.truncate(tmp_path / name, cut)
-        if name == "test_glove.txt" and whole[cut - 1 : cut] == b"\n":
-            continue
-        refused(tmp_path / name, r"cut off|is empty|Download or copy it again")
 
 
 def test_the_provided_vectors_are_read(data_dir):

@@ -281,21 +281,6 @@ def test_the_kernel_of_the_noise_words_is_compiled_to_vectors():
     assert re.search(r"fmul .*<\d+ x float>", code)
 
 
-def test_divergence_starts_at_184_tokens_per_lam():
-    """The paper's 40 steps multiply mu - m by the product of 1 - step n/lam."""
-    steps = learning_rates(40, 0.025)
-    for n_tokens, lam, diverges in ((175, 1.0, False), (185, 1.0, True), (185, 2.0, False)):
-        assert (np.abs(np.prod(1.0 - steps * n_tokens / lam)) > 1.0) == diverges
-
-
-def test_alias_table_draws_the_probabilities_it_was_given(rng):
-    p = rng.pareto(1.0, 300)
-    keep, other = alias(p)
-    result = np.bincount(np.arange(300), weights=keep, minlength=300)
-    result += np.bincount(other, weights=1.0 - keep, minlength=300)
-    assert_allclose(result / 300, p / p.sum(), atol=1e-12)
-
-
 def test_the_golden_optima_of_words_are_minima(example):
     rows, facts, words, _, counts = example
     var_P = w_pb_neg.prior_variances(facts["counts"])
@@ -419,12 +404,6 @@ def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
         )  # fmt: skip
         assert np.all(clock >= before)
     assert_allclose(D, np.exp(-clock / var_P)[:, None] * np.ones(A.shape), rtol=1e-4)
-
-
-def test_a_push_lasts_as_long_as_it_fades():
-    for x in (1e-9, 0.005, 0.009999, 0.010001, 3.0):
-        result = sampling_kernels._decay_integral(x / 0.02, 0.02)
-        assert_allclose(result, -0.02 * np.expm1(-x) / x, rtol=1e-10)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

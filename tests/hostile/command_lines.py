@@ -182,7 +182,8 @@ BAD_OPTIONS = {
     "paper evaluate": "PB-L2 t.txt --encoder words --seeds 0 | nothing subj --encoder words",
     "paper reproduce --encoder words -o out --data .": "--seeds 0 | --only nothing | --only subj",
     "model convert words new.txt": "--to x | --counts nowhere | --normalize x | --bits 3",
-    "model export": "words new --method PB-neg | words new --method nothing | model t.txt",
+    "model export": "words -o new --method PB-neg | words -o new --method nothing | words -o t.txt",
+    "model export words -o new.html --to html": "",
     "model push model no/such/name": "",
     "demo -o t.txt": " | --n-jobs 0",
     "serve words --port 0": "--port -1 | --port 65536 | --port x | --host 256.1.1.1 | --host - | "

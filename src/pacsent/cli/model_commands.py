@@ -94,13 +94,12 @@ def serve(models, host, port, method, workers, api_key_file, as_json, **options)
     import_optional("fastapi", "The server needs FastAPI", "serve")
     from pacsent.web import ModelSource, ServerSettings, read_keys, serve
 
-    keys = read_keys(api_key_file) if api_key_file else ()
     sources = []
     for model in models:
         name, path = re.fullmatch(r"(?:([\w.-]+)=)?(.*)", model).groups()
         path = params.ModelPath(encoders=True, file_okay=False).convert(path, None, None)
         sources.append(ModelSource(path, name, method, inputs.given_encoder()))
-    settings = ServerSettings(keys=keys, **options)
+    settings = ServerSettings(keys=read_keys(api_key_file) if api_key_file else (), **options)
     serve(sources, settings, host, port, workers, echo_json if as_json else None)
 
 
@@ -118,9 +117,8 @@ def demo(output, random_state, n_jobs, overwrite, as_json, quiet):
     from pacsent.paper import demo as demonstration
 
     check_output(output, overwrite=overwrite, folder=True)
-    numbers = demonstration.run(
-        output, random_state=random_state, n_jobs=n_jobs, say=inputs.say(quiet)
-    )
+    say = inputs.say(quiet)
+    numbers = demonstration.run(output, random_state=random_state, n_jobs=n_jobs, say=say)
     page = Path(output) / "index.html"
     show({"page": page, **numbers}, f"Tutorial with these results: {page}", as_json)
 
@@ -166,9 +164,8 @@ def convert(source, destination, to, counts, normalize, trained_on, overwrite, *
     words = formats.read(source, format=format, counts=counts, normalize=normalize, verbose=verbose)
     if trained_on:
         columns = {"text_column": None, "input_format": None, "quiet": not verbose}
-        words = words.trained_on(
-            t for name in trained_on for t in inputs.read_texts(name, dict(columns))
-        )
+        texts = (t for name in trained_on for t in inputs.read_texts(name, dict(columns)))
+        words = words.trained_on(texts)
     if any(value is not None for value in options.values()):
         words = compress(words, **options)
     written = formats.write(words, destination, format=to, overwrite=overwrite, verbose=verbose)
@@ -194,24 +191,28 @@ def convert(source, destination, to, counts, normalize, trained_on, overwrite, *
 
 @model_group.command()
 @click.argument("model", type=params.ModelPath(file_okay=False))
-@click.argument("directory", type=params.PATH)
+@params.option("--to", "What is written.", click.Choice(["folder", "html"]), "folder")
+@params.output("Folder or HTML file to write.")
 @params.method
+@params.probability("--error", "Error rate to guarantee in the page.  [default: chosen]")
 @params.overwrite
 @params.as_json
-def export(model, directory, method, overwrite, as_json):
-    """Write MODEL for sentence-transformers or model2vec.
+def export(model, to, output, method, error, overwrite, as_json):
+    """Write MODEL for sentence-transformers, or as an HTML page.
 
-    For methods that are the mean of one row for each word: SIF-sum, SIF, uSIF, concat, Average.
-    Example: pacsent model export english folder
+    Encoders (SIF-sum, SIF, uSIF, concat, Average) as a folder, also for model2vec; classifiers with
+    their guarantees as a page. Example: pacsent model export classifier --to html -o page.html
     """
     from pacsent.encoders.export import export as write
     from pacsent.encoders.methods import DEFAULT
+    from pacsent.paper.html_export import export_html
 
-    encoder = inputs.open_encoder(model, method, default=DEFAULT)
-    write(encoder, directory, overwrite=overwrite)
-    click.echo(f"wrote {directory}: for sentence-transformers", err=True)
-    if as_json:
-        echo_json({"model": model, "method": encoder.method_name, "directory": directory})
+    if to == "html":
+        opened = inputs.open_model(model, "a classifier")
+        export_html(opened, output, title=Path(model).name, error=error, overwrite=overwrite)
+    else:
+        write(inputs.open_encoder(model, method, default=DEFAULT), output, overwrite=overwrite)
+    show({"model": model, "to": to, "output": output}, f"wrote {output}", as_json)
 
 
 @model_group.command()

@@ -14,6 +14,7 @@ import numpy as np
 
 from pacsent.files import replacing_folder
 from pacsent.storage import write_tensors
+from pacsent.words.vector_table import LEVELS, Packed
 
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _MARK = "▁"  # stands before every word, so that a part of an unknown word is never a known one
@@ -131,3 +132,26 @@ def tokenizer(words: Sequence[str]) -> dict:
             "merges": [],
         },
     }
+
+
+def summed_parts(encoder: Any, is_concatenated: bool) -> dict[str, Any]:
+    """The words and the table of an encoder that sums its rows, for `paper.html_export`."""
+    table = encoder.summed_table() if hasattr(encoder, "summed_table") else None
+    if table is None or encoder.word_vectors.vocabulary.normalize != "paper":
+        raise ValueError(
+            "Only encoders that sum word vectors of normalize='paper' can be exported to HTML. Got "
+            f"{encoder.method_name} instead. Fit TextClassifier('english') or TextClassifier(None)."
+        )
+    vocabulary, tables = encoder.word_vectors.vocabulary, encoder.word_vectors.tables
+    stored = tables["input"].stored
+    part = {
+        "words": "\n".join(vocabulary.words),
+        "subwords": vocabulary.unknown == "pieces",
+        "unit": is_concatenated or not hasattr(encoder, "alpha"),
+        "dims": table.shape[1],
+    }
+    if not isinstance(stored, Packed) or getattr(encoder, "swap_roles", False):
+        return part | {"values": np.asarray(table, np.float32)}
+    levels = LEVELS.get(stored.bits, np.arange(256, dtype=np.uint8).view(np.int8))
+    part |= {"bits": stored.bits, "levels": levels.astype(np.float32)}
+    return part | stored.arrays() | {"scales": stored.scales.astype(np.float32)}

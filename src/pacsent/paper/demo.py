@@ -14,6 +14,7 @@ from pacsent.files import replacing
 from pacsent.guarantees import CertifiedClassifier, DriftMonitor
 from pacsent.maths.rounding import rounded_up
 from pacsent.paper.figures import altair_found, chart_runtime
+from pacsent.paper.html_export import export_html
 from pacsent.search import Index
 from pacsent.text.pages import render
 
@@ -109,9 +110,15 @@ def run(
         message_set=prediction_sets[shown],
         hits=hits,
     )
-    with replacing(Path(out) / "index.html", parents=True) as file:
-        file.write(page.encode())
+    _write(Path(out), page, classifier)
     return numbers
+
+
+def _write(folder: Path, page: str, classifier: CertifiedClassifier) -> None:
+    with replacing(folder / "index.html", parents=True) as file:
+        file.write(page.encode())
+    how = {"title": "Messages to a bank", "error": ERROR, "overwrite": True}
+    export_html(classifier, folder / "classifier.html", **how)
 
 
 def _page(numbers: dict[str, Any], charted: tuple, **results: Any) -> str:

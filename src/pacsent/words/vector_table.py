@@ -19,7 +19,7 @@ from pacsent.words.word_table import is_memory_mapped
 BITS = (1, 2, 4, 8)
 # the levels that lose least of a normal distribution (Max, 1960)
 _UPPER = [0.7979], [0.4528, 1.510], [0.1284, 0.3881, 0.6568, 0.9424, 1.256, 1.618, 2.069, 2.733]
-_LEVELS = {
+LEVELS = {
     bits: np.array([-level for level in upper[::-1]] + upper, dtype=np.float32)
     for bits, upper in zip(BITS, _UPPER)
 }
@@ -78,7 +78,7 @@ class Packed:
         else:
             shifts = np.arange(0, 8, self.bits)
             codes = (np.arange(256)[:, None] >> shifts) & (2**self.bits - 1)
-            values = _LEVELS[self.bits][codes]
+            values = LEVELS[self.bits][codes]
         scales = np.asarray(self.scales, dtype=np.float32)[:, None]
         for start in range(0, n_words, _ROWS_PER_BLOCK):
             rows = slice(start, start + _ROWS_PER_BLOCK)
@@ -199,7 +199,7 @@ def pack(table: np.ndarray, bits: int, n_head: int = 16) -> Packed:
         scales = np.nextafter(scales.astype(np.float16), np.float16(np.inf))  # no code over 127
         codes = np.rint(tail / scales.astype(np.float32)[:, None]).astype(np.int8).view(np.uint8)
     else:
-        levels = _LEVELS[bits]
+        levels = LEVELS[bits]
         length = np.sqrt((tail.astype(float) ** 2).mean(axis=1, keepdims=True)) if tail.size else 1
         unit = tail / np.maximum(length, 1e-12)
         numbers = np.searchsorted((levels[1:] + levels[:-1]) / 2, unit)

@@ -1,0 +1,130 @@
+"""Write a classifier as one HTML file that works offline: labels, guarantees, explanations."""
+
+import base64
+import json
+import os
+import zlib
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from pacsent.classify import TextClassifier
+from pacsent.classify.fitting import UNKNOWN_RAMP
+from pacsent.classify.inputs import positions
+from pacsent.encoders.export import summed_parts
+from pacsent.files import check_output, replacing
+from pacsent.guarantees.abstaining import AnswerRule, draw_uniform
+from pacsent.guarantees.delta import divide_delta
+from pacsent.guarantees.drift_monitor import growth
+from pacsent.guarantees.samples import MIN_PROBABILITY, name_of
+from pacsent.text.pages import render
+
+
+def export_html(
+    classifier: Any,
+    path: str | os.PathLike,
+    *,
+    title: str = "Classifier",
+    error: float | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a TextClassifier, or a CertifiedClassifier of one, as an HTML file.
+
+    The page computes what Python does: `AnswerRule` with this `error`, `explain`, `verify`, drift.
+    """
+    model = getattr(classifier, "estimator_", classifier)
+    if not isinstance(model, TextClassifier) or model.targets_ != "classes":
+        known = "a TextClassifier (or a CertifiedClassifier of one) with one class per text"
+        raise ValueError(f"HTML needs {known}. Got {name_of(model)} instead.")
+    check_output(path, overwrite=overwrite)
+    content = _linear_model(classifier, model)
+    if hasattr(classifier, "calibration_"):
+        content |= _guarantees(classifier, error)
+    arrays: list[bytes] = []
+
+    def add(array):
+        data, offset = array.tobytes(), sum(map(len, arrays))
+        arrays.append(data + bytes(-len(data) % 8))
+        length = array.size * (2 if array.dtype == np.uint64 else 1)
+        return {"dtype": array.dtype.str[1:], "offset": offset, "length": length}
+
+    header = json.dumps(content, default=add).encode()
+    header += b" " * (-len(header) % 8)
+    data = len(header).to_bytes(8, "little") + header + b"".join(arrays)
+    folder, names = files("pacsent") / "templates", ("engine.js", "page.js", "page.css")
+    scripts = [(folder / f"classifier_{name}").read_text("utf-8") for name in names]
+    page = render(
+        "classifier.html",
+        title=title,
+        scripts=[Markup(text) for text in scripts],
+        hashes=[base64.b64encode(sha256(text.encode()).digest()).decode() for text in scripts],
+        data=base64.b64encode(zlib.compress(data, 9)).decode(),
+    )
+    with replacing(path) as file:
+        file.write(page.encode())
+
+
+def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
+    def ngrams(part, coef):
+        return {"sizes": part.sizes, "hashes": part.hashes, "idf": part.idf, "coef": coef}
+
+    alone = [] if model.encoder_ is None else [model.encoder_]
+    encoders = getattr(model.encoder_, "encoders_", alone)
+    is_concatenated, (least, usual) = encoders is not alone, model.character_share_
+    return {
+        "classes": [str(name) for name in classifier.classes_.tolist()],
+        "fitted": positions(classifier.classes_, model.classes_).tolist(),
+        "minLogProba": float(np.log(MIN_PROBABILITY)),
+        "ngrams": ngrams(model.ngrams_, model.coef_ngrams_),
+        "characters": ngrams(model.characters_, model.coef_characters_),
+        "share": {"least": least, "usual": usual, "ramp": UNKNOWN_RAMP},
+        "intercept": model.intercept_.tolist(),
+        "interceptCharacters": model.intercept_characters_.tolist(),
+        "inverseTemperature": model.inverse_temperature_.tolist(),
+        "coefDense": model.coef_dense_,
+        "mean": model.mean_vector_,
+        "encoders": [summed_parts(encoder, is_concatenated) for encoder in encoders],
+        "factor": len(encoders) ** -0.5 if is_concatenated else 1.0,
+    }
+
+
+def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
+    rule, calibration = AnswerRule(classifier, error=error), classifier.calibration_
+    abstaining = classifier.abstain(error=error, delta=rule.delta)
+    certificate = classifier.certificate_
+    shown = {"summary": certificate.summary(), "rows": certificate.rows()}
+    return {
+        "certificate": certificate.to_dict() | shown,
+        "rule": {
+            "error": rule.error,
+            "threshold": rule.threshold,
+            "delta": divide_delta(abstaining.delta, abstaining.n_choices),
+            "uniform": draw_uniform(classifier, abstaining.n),
+            "setError": rule.set_error,
+            "setDelta": divide_delta(abstaining.delta, classifier.n_candidates),
+            "setThresholds": rule.set_thresholds,
+            "statement": " ".join(filter(None, (rule.statement, rule.no_sets))),
+        },
+        "calibration": {
+            "logProba": calibration.log_proba,
+            "labels": calibration.labels.astype(np.uint32),
+            "monitors": calibration.monitors,
+        },
+        "sketches": classifier.estimator_.training_sketches_,
+        "shiftSizes": _sizes_for_shifts(classifier),
+        "seed": classifier.seed_ % 2**32,
+    }
+
+
+def _sizes_for_shifts(classifier: Any) -> list[int]:
+    """Numbers of texts from which on `TextCheck` probably notices shifts of 0.1, 0.2, ... 0.9."""
+    n = len(classifier.calibration_.labels)
+    ranks = np.arange(1, 10)[:, None] / 10 * n / (n + np.arange(2000))
+    p, floors = (np.arange(100) + 0.5) / 100, np.linspace(0, 1, 51)
+    gains = np.array([np.log(growth(low + (1 - low) * p)).mean(axis=0) for low in floors]).T
+    best = np.max([np.interp(ranks, floors, gain).cumsum(axis=1) for gain in gains], axis=0)
+    noticed = best >= np.log((4 + classifier.classes_.size) * len(gains) / 0.01)
+    return np.where(noticed.any(axis=1), noticed.argmax(axis=1) + 1, 2001).tolist()

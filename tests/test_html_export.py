@@ -1,0 +1,113 @@
+"""A classifier in one HTML file: what the page computes is what Python computes."""
+
+import base64
+import csv
+import hashlib
+import re
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from browsers import open_page, until
+from pacsent import CertifiedClassifier, TextClassifier, make_encoder
+from pacsent.datasets import load_banking, load_books
+from pacsent.guarantees.abstaining import AnswerRule
+from pacsent.paper.html_export import export_html
+
+MARKUP = '<img src=x onerror="document.title=1">'
+HOSTILE = [" ", "'", "a''b 'c d'", "don’t DON'T", "İst ΣΑΣ ß ẞ ſ K", "x" * 5000, "card " * 3000]
+HOSTILE += ["👨‍👩‍👧‍👦 👍🏽 🇩🇪🇫🇷", "e\u0301 שלום ทำไม 我的卡丢了", "\u2028\x85\xa0card"]
+HOSTILE += [MARKUP, "zq crdz 12", '"a", b\nc', "\tb;c", "\u200b\ufeff\u00ad", "ﬁ ℡ Ⅷ ½ ٣ €"]
+
+
+@pytest.fixture(scope="module", params=[None, pytest.param("english", marks=pytest.mark.slow)])
+def case(request, tmp_path_factory):
+    rows = np.column_stack(load_banking(n_classes=5))
+    texts, labels = np.random.default_rng(0).permutation(rows).T.tolist()
+    model = CertifiedClassifier(TextClassifier(request.param), random_state=0)
+    path = tmp_path_factory.mktemp("page") / "classifier.html"
+    export_html(model.fit(texts[:300], labels[:300]), path, title="a < b", error=0.2)
+    return model, texts[300:500], path
+
+
+def opened(chromium, path, width=1440):
+    page = open_page(chromium, path.as_uri(), width)
+    until(page, "!document.querySelector('#classify').disabled")
+    return page
+
+
+def classify(page, path, texts):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("label", "message"), *(("?", text) for text in texts)])
+    page.set_input_files("#file", path)
+    page.wait_for_selector("#results:visible", timeout=180_000)
+
+
+def test_the_file_is_one_page_with_a_strict_policy_and_little_script(case):
+    html = case[-1].read_text(encoding="utf-8")
+    policy = re.search('Content-Security-Policy" content="([^"]*)"', html)[1]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
+    for content in re.findall("<(?:script|style)>(.*?)</", html, flags=re.S):
+        assert base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() in policy
+    assert "<title>a &lt; b</title>" in html and "://" not in html
+    scripts = "".join(html[html.index('"engine"') :].split("</script>"))
+    assert 500 < scripts.count("\n") <= 705
+    assert not re.search("innerHTML|insertAdjacent|document.write|eval|fetch", scripts)
+
+
+def test_what_cannot_be_exported_is_rejected_in_one_line(tmp_path):
+    texts, labels = [f"{word} film {n}" for n in range(40) for word in ("good", "bad")], [0, 1] * 40
+    sif = TextClassifier(make_encoder("SIF", "english")).fit(texts, labels)
+    sets = TextClassifier(None).fit(texts, [{"a"}, {"b"}] * 40)
+    for model, message in ((sets, "one class per text"), (sif, "SIF"), (len, "Got")):
+        with pytest.raises(ValueError, match=message):
+            export_html(model, tmp_path / "page.html")
+
+
+@pytest.mark.extra(needs="browser")
+def test_the_page_answers_as_python_does_and_sends_nothing(chromium, case, tmp_path):
+    model, new, path = case
+    page, texts = opened(chromium, path), [*HOSTILE, *new]
+    if model.estimator_.encoder_ is not None:  # many texts, and one of five megabytes
+        texts += [f"{new[i % 200]} {i}" for i in range(100_000)] + [" ".join(new * 400)[: 5 << 20]]
+    classify(page, tmp_path / "new.csv", texts)
+    with page.expect_download() as download:
+        page.click("#download")
+    with Path(download.value.path()).open(newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    answers = AnswerRule(model, error=0.2).of_log_proba(model.predict_log_proba(texts))
+    proba = [float(row["probability"]) for row in rows]
+    sets = [",".join(model.classes_[inside]) for inside in answers.inside]
+    assert [row["message"] for row in rows] == texts and rows[0]["input_label"] == "?"
+    assert [row["label"] for row in rows] == model.classes_[answers.best].tolist()
+    assert np.abs(proba - answers.probability).max() < 1e-5
+    assert [row["set"] for row in rows] == sets and len(set(sets)) > 5
+    assert [row["abstained"] == "yes" for row in rows] == answers.abstained.tolist()
+    page.click(f"#rows tr:nth-child({HOSTILE.index(MARKUP) + 1}) button")
+    until(page, f"document.querySelector('#words').innerText === {MARKUP!r}")
+    assert abs(float(page.inner_text("#decision")) - model.explain(MARKUP).decision) < 2e-3
+    page.click("#verify")
+    until(page, "document.querySelectorAll('#checks li.right').length === 4")
+    (tmp_path / "wrong.csv").write_text('a,b\n"x,1\n')
+    page.set_input_files("#file", tmp_path / "wrong.csv")
+    until(page, "problem.innerText === 'Row 2: a quoted field is not closed. Check the quotes.'")
+    assert page.evaluate("fetch('https://example.org').catch(() => 'refused')") == "refused"
+    assert {request.partition(":")[0] for request in page.requests} == {"file", "blob"}
+    assert page.title() == "a < b" and not page.problems
+
+
+@pytest.mark.extra(needs="browser")
+def test_other_texts_and_a_changed_certificate_are_noticed(chromium, case, tmp_path):
+    html, n = case[-1].read_text(encoding="utf-8"), case[0].certificate_.n_errors
+    data = re.search('octet-stream">([^<]*)', html)[1]
+    stated, parts = b'"n_errors": %d', zlib.decompress(base64.b64decode(data))
+    changed = zlib.compress(parts.replace(stated % n, stated % (n - 1)))
+    (tmp_path / "x.html").write_text(html.replace(data, base64.b64encode(changed).decode()))
+    page = opened(chromium, tmp_path / "x.html", width=390)
+    page.click("#verify")
+    until(page, "document.querySelectorAll('#checks li.wrong').length === 2")
+    classify(page, tmp_path / "books.csv", [passage.text for passage in load_books()[:400]])
+    assert "These texts differ" in page.inner_text("#drift")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
