@@ -44,7 +44,7 @@ THEOREMS = {
     "TextClassifier": ["gp"],
     "CertifiedClassifier": ["cp", "sets", "abstain", "precision", "dependent"],
     "certify_encoder": ["means", "continuation", "union"],
-    "certify_predictions": ["cp", "dependent"],
+    "certify_predictions": ["cp", "dependent", "judge"],
     "distill": ["dependent"],
     "encoders.AverageVectorizer": ["experts", "l2"],
     "encoders.PBNegVectorizer": ["neg"],

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from pacsent.maths import bounds
-from pacsent.paper.squared_certificate import squared_loss_complexity
 
 mpmath.mp.dps = 50
 
@@ -213,14 +212,3 @@ class TestMistakes:
             bounds.binomial_tail(7, 5, 0.05)
         with pytest.raises(TypeError, match="kl must be a finite number of nats"):
             bounds.maurer(0.1, "five", 200, 0.05)
-
-    def test_the_complexity_of_the_squared_loss_is_never_below_its_formula(self):
-        lam, variance, n, n_dims, distances, delta = 2.0, 0.5, 100, 3, (1.5, 2.5, 4.0), 0.05
-        with mpmath.workdps(40):
-            scale = mpmath.mpf(lam) ** 2 * variance / n
-            largest = scale * distances[2] / n
-            kappa = (5 * mpmath.sqrt(5) - 11) / 4
-            exact = -mpmath.log(delta) + kappa * mpmath.mpf(lam) ** 2 * distances[1] / n
-            exact += n_dims * scale * distances[0] * -mpmath.log1p(-largest) / largest / 2
-            found = squared_loss_complexity(lam, n, delta, variance, n_dims, distances)
-            assert exact < found < exact * (1 + mpmath.mpf("1e-9"))

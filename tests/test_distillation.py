@@ -25,7 +25,7 @@ ROWS = np.arange(60)[:, None]
 
 
 def certificate_of(student):
-    return FidelityCertificate.from_json(student.certificate_)
+    return read_certificate(student.certificate_)
 
 
 def teacher(texts):

@@ -339,19 +339,6 @@ def test_rules_of_answers_state_what_they_guarantee(fitted):
     assert plain.of_log_proba(np.array([[0.5, 0.5]])).abstained is None
 
 
-def test_copies_are_on_one_side_of_the_split_and_counted_once():
-    texts, labels = texts_of(60, 22)
-    texts, labels = [*texts, *(t.upper() for t in texts), *texts], np.tile(labels, 3)
-    classifier = CertifiedClassifier(TextClassifier(None), calibration_size=0.5, random_state=1)
-    classifier.fit(texts, labels)
-    certificate = classifier.certificate_
-    assert certificate.n - certificate.n_errors <= 30
-    assert certificate.n + certificate.n_duplicates == 90
-    again = certify(classifier, texts, labels, overlap="drop")
-    assert (again.n, again.n_errors) == (certificate.n, certificate.n_errors)
-    assert classifier.calibration_.labels.size == certificate.n
-
-
 def test_comparisons_that_cannot_be_made_are_refused(fitted):
     texts, labels = texts_of(60, 25)
     foreign = SimpleNamespace(predict=lambda texts: ["yes"] * len(texts))

@@ -59,19 +59,6 @@ def test_mcnemar_is_the_binomial_test_of_the_texts_on_which_one_is_right():
         assert Comparison(200, n_a, n_b, 0.05).p_value == binomial.mcnemar(n_a, n_b)
 
 
-def test_equal_classifiers_are_called_different_no_more_often_than_allowed():
-    rng = np.random.default_rng(7)
-    draws = rng.multinomial(200, [0.1, 0.1, 0.8], 2000)
-    count = sum(binomial.mcnemar(int(a), int(b)) <= DELTA for a, b, _ in draws)
-    assert count <= allowed(2000)
-    one_sided = sum(binomial.mcnemar(int(a), int(b)) / 2 <= DELTA for a, b, _ in draws)
-    assert one_sided > allowed(2000)  # the side chosen after looking
-    draws = rng.multinomial(200, [0.12, 0.05, 0.83], 300).tolist()  # they differ
-    n_by_test = sum(binomial.mcnemar(a, b) <= 0.05 for a, b, _ in draws)
-    n_by_interval = sum(Comparison(200, a, b, 0.05).difference_lower > 0 for a, b, _ in draws)
-    assert n_by_test >= n_by_interval > 0.9 * n_by_test > 90
-
-
 def of_a_class(rng, n):
     """Probabilities of a class, and which texts are of it: right on average."""
     proba = rng.beta(0.7, 1.3, n)

@@ -158,7 +158,6 @@ def test_corrections_cannot_be_left_out(made, kind):
 def test_json_keeps_every_number_and_the_page_has_the_sentence(made, kind):
     certificate = made[2][kind]
     assert read_certificate(certificate.to_json()) == certificate
-    assert type(certificate).from_json(certificate.to_json()).verify()
     page = certificate._repr_html_()
     assert "certified" in page and "<script" not in page
     assert certificate.summary() in html.unescape(page)

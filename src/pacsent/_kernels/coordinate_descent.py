@@ -12,9 +12,7 @@ texts stand side by side as columns, with their own C, scale of the dense part, 
 is left out: a row of sparse weights is read once for all, and all that is done for a column is
 vector code over the columns.
 
-The kernel is one function of few arrays because of the time that it takes to compile, a third of
-the first fit of a new installation: numba optimises every called function by itself and once more
-where it is called, and unpacks every array of a tuple.
+The kernel is one function of few arrays because it then takes less time to compile.
 """
 
 import numpy as np

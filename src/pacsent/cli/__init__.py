@@ -1,7 +1,6 @@
 """The command line: parse, call one library function, print.
 
-Results go to stdout, progress and warnings to stderr. The file of a command is imported when the
-command is named, and heavy modules inside the commands, so that `pacsent --help` answers at once.
+Results go to stdout, all else to stderr. Files of commands are imported when they are named.
 """
 
 import os
@@ -19,8 +18,7 @@ def main():
     """Entry point: a user's mistake is one line on stderr, never a traceback.
 
     Exit status 0 success, 1 a mistake in the data, 2 a mistake in the command line, 130
-    interrupted. PACSENT_DEBUG=1 in the environment shows the traceback all the same. What is not
-    a mistake of the user (a TypeError, say) is a bug and keeps its traceback.
+    interrupted. PACSENT_DEBUG=1 in the environment shows the traceback; a bug always does.
     """
     _open_closed_streams()
 

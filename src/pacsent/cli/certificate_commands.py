@@ -21,6 +21,7 @@ _FIELDS = {
 @params.output("Also write the certificate as JSON.", required=False)
 @params.label_columns
 @params.column("prediction", "Column of the predictions, where there is no MODEL.")
+@params.column("judge", "Column of a second labeller; rows of this table may then have no label.")
 @params.column("group", "Column of the group (author, book, day): the guarantee is for new groups.")
 @params.option("--classes", "All classes.  [default: those of the labels]", metavar="A,B,...")
 @params.option("--batch-size", "Texts that a table alone is a sample of.", params.POSITIVE)
@@ -55,9 +56,9 @@ def certify(paths, output, as_json, overwrite, **options):
     if not models:
         certificate = _certify_predictions(data, options)
     else:
-        if options["prediction_column"] or options["classes"] or options["batch_size"]:
-            names = "--prediction-column, --classes and --batch-size"
-            raise click.UsageError(f"{names} are for a table alone.")
+        alone = ("prediction_column", "judge_column", "classes", "batch_size")
+        if any(options[name] for name in alone):
+            raise click.UsageError("Columns of predictions and batches are for a table alone.")
         path = params.ModelPath().convert(models[0], None, None)
         model = inputs.open_model(path)
         if hasattr(model, "search"):
@@ -76,15 +77,22 @@ def certify(paths, output, as_json, overwrite, **options):
 def _certify_predictions(data, options: dict):
     from pacsent.guarantees import certify_predictions
 
-    if options["prediction_column"] == (options["label_column"] or "label"):
-        raise click.UsageError("--label-column and --prediction-column must be different columns.")
+    columns = [options["label_column"] or "label", options["prediction_column"] or "prediction"]
+    if len({*columns, options["judge_column"]}) < 3:
+        raise click.UsageError("Labels, predictions and judge must be different columns.")
     rows, classes = _read_predictions(data, options), options["classes"]
-    names = ("batch_size", "delta", "n_candidates", "random_state")
+    names, unlabelled = ("delta", "n_candidates", "random_state"), rows.unlabelled
+    if size := options["batch_size"]:
+        if rows.judge or size < len(rows.labels):
+            raise click.UsageError("--batch-size must be at least the rows, and no judge given.")
+        unlabelled = size - len(rows.labels)
     return certify_predictions(
         rows.labels,
         rows.predictions,
         texts=rows.texts,
         groups=rows.groups,
+        judge=rows.judge,
+        unlabelled=unlabelled,
         classes=[name.strip() for name in classes.split(",")] if classes else None,
         recall="all" if options["per_class"] else (),
         **{name: options[name] for name in names},
@@ -94,7 +102,7 @@ def _certify_predictions(data, options: dict):
 def _read_predictions(path, options: dict):
     from pacsent.text.tables import read_predictions
 
-    names = ("text_column", "group_column")
+    names = ("text_column", "group_column", "judge_column")
     return read_predictions(
         path,
         **{name: options.get(name) for name in names},
@@ -122,6 +130,7 @@ def _certify_search(index, queries, options: dict):
 @click.argument("model", required=False)
 @params.label_columns
 @params.column("prediction", "Column of the predictions that were certified.", default="prediction")
+@params.column("judge", "Column of the judge, where there was one.")
 @params.column("group", "Column of the group, where groups were held out.")
 @params.method
 @params.model_encoder
@@ -154,7 +163,7 @@ def verify(context, certificate, texts, model, as_json, **options):
         with open(certificate, "rb") as file:
             text = file.read(_MAX_BYTES)
         loaded = read_certificate(text, certificate, verify=texts is None)
-    of_rows = isinstance(loaded, HeldOutCertificate)
+    of_rows, judge = isinstance(loaded, HeldOutCertificate), ()
     if texts is not None and model is None and not (of_rows and "model" not in loaded.digests):
         raise click.UsageError("Give TEXTS and MODEL together, or neither.")
     if texts is None:
@@ -170,8 +179,9 @@ def verify(context, certificate, texts, model, as_json, **options):
         else:
             rows = _read_predictions(texts, options)
             predictor, labels, groups = rows.predictions, rows.labels, rows.groups
+            judge = (rows.judge, rows.unlabelled) if rows.judge else ()
             X = rows.texts if "texts" in loaded.digests else list(range(len(labels)))
-        checked, names = loaded.verify(predictor, X, labels, groups=groups)
+        checked, names = loaded.verify(predictor, X, labels, groups=groups, judge=judge)
     else:
         encoder = inputs.open_encoder(model, options["method"], default="PB-L2", fitted=False)
         checked, names = loaded.verify(list(inputs.read_texts(texts, options)), encoder)

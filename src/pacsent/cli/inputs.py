@@ -1,7 +1,6 @@
 """What commands read: models, texts of a file or stdin, and labelled texts.
 
-Every command that takes texts has `params.text_columns` and reads through a function of this
-module, which takes these options out of the others and says on stderr what was read.
+Functions take the options of `params.text_columns` out of the others, and say what was read.
 """
 
 from collections.abc import Iterator
@@ -20,10 +19,8 @@ def open_model(model, what: str | None = None):
     from pacsent.encoders.external_encoders import open_any
 
     opened = open_any(model, given_encoder())
-    kinds = {
-        "a classifier": ("predict_proba", "train DATA -o MODEL"),
-        "an index": ("search", "index MODEL TEXTS -o INDEX"),
-    }
+    kinds = {"a classifier": ("predict_proba", "train DATA -o MODEL")}
+    kinds["an index"] = ("search", "index MODEL TEXTS -o INDEX")
     if what is not None and not hasattr(opened, kinds[what][0]):
         raise ValueError(
             f"{model} must hold {what}. It holds a {type(opened).__name__} instead. Make one: "
@@ -84,11 +81,7 @@ def read_columns(path, options: dict, columns=("*",)):
 
 
 def read_labelled(path, options: dict, classifier=None):
-    """Texts, labels and groups.
-
-    The labels are those of the classifier: sets where it is multi-label, integers where its
-    classes are.
-    """
+    """Texts, groups, and labels as the classifier has them: sets, integers or strings."""
     from pacsent.text.tables import read_labelled_texts
 
     names = ("text_column", "label_column", "group_column")

@@ -40,7 +40,7 @@ def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
     """
     import numpy as np
 
-    from pacsent.guarantees import FidelityCertificate, distill
+    from pacsent.guarantees import distill, read_certificate
     from pacsent.storage import check_place, save
 
     if (vectors is None) == (encoder is None):
@@ -61,7 +61,7 @@ def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
         click.echo(note, err=True)
     n_words = format_count(words.n_words, "word")
     click.echo(f"wrote {output}: {n_words}, {words.n_dims} dimensions", err=True)
-    certificate = FidelityCertificate.from_json(student.certificate_)
+    certificate = read_certificate(student.certificate_)
     show({"model": output, "certificate": certificate.to_dict()}, str(certificate), as_json)
 
 

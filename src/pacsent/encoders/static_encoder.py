@@ -39,7 +39,7 @@ class StaticEncoder(ClosedForm):
         Variance of each number of a word's vector, if it is known.
     certificate_ : str or None
         JSON of the certificate that `pacsent.distill` measured on held-out texts;
-        `FidelityCertificate.from_json` reads it.
+        `pacsent.guarantees.read_certificate` reads it.
 
     Examples
     --------

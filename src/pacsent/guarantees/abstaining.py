@@ -1,8 +1,7 @@
 """Answers whose error is guaranteed: texts that are not sure enough are left unanswered.
 
 Thresholds and their order are planned on training texts (predictions by models that were not fitted
-on them) and tested on the calibration texts: Theorem 14 of docs/theory.md. `plan` and
-`lowest_valid_threshold` work on arrays: the confidence of each answer, and whether it is wrong.
+on them) and tested on the calibration texts: Theorem 14 of docs/theory.md.
 """
 
 from collections.abc import Iterable
@@ -152,10 +151,8 @@ class Abstaining:
         the calibration texts permit no answers, this is true as well.
     threshold : float
         Smallest probability of the answer with which it answers; above 1 where it never does.
-    coverage : float
-        Fraction of the calibration texts it answers.
-    n : int
-        Number of calibration texts.
+    coverage, n : float, int
+        Fraction of the calibration texts it answers, and their number.
     n_choices : int
         Errors and candidates that this one was chosen from, which share `delta`.
     no_answers : str or None

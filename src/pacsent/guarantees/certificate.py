@@ -5,7 +5,6 @@ There are three shapes: a count of errors (`CountCertificate`), a mean of losses
 these with words of its own. Its class registers itself under its kind.
 """
 
-import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
@@ -19,6 +18,7 @@ from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import is_count
 from pacsent.maths.means import betting
 from pacsent.maths.rounding import rounded_up
+from pacsent.storage.checksums import checksum, read_certificate_json
 from pacsent.storage.tensor_files import unpack_losses
 from pacsent.text.pages import render
 
@@ -38,7 +38,7 @@ RANGES: dict[str, tuple[Any, str]] = {
         ("n n_documents n_dims n_neighbours n_hits n_rows", _POSITIVE_COUNT),
         ("n_left_out n_overlapping n_duplicates n_held_out n_errors n_repeated_errors", _COUNT),
         ("random_state n_groups n_collection n_texts n_taught n_read n_corrected", _COUNT),
-        ("error_upper positive_error_upper balanced_error_upper", _FRACTION),
+        ("error_upper positive_error_upper balanced_error_upper new_error_upper", _FRACTION),
         ("empirical_risk shuffled_risk noise_risk step", _FRACTION),
         ("calibration_size micro_f1_lower macro_f1_lower", _FRACTION),
         ("kl noise_margin shift_norm held_out_risk constant_risk", _NONNEGATIVE),
@@ -68,7 +68,7 @@ class Certificate(ABC):
     """A guarantee that holds with probability 1 - delta, with all that is needed to recompute it.
 
     `print` shows the guarantee and when it is valid, `details` all that it rests on, and a notebook
-    a figure; `verify` recomputes the bound; `to_json` and `from_json` keep it.
+    a figure; `verify` recomputes the bound; `to_json` keeps it.
 
     Attributes
     ----------
@@ -89,12 +89,10 @@ class Certificate(ABC):
     Examples
     --------
     >>> from pacsent.guarantees import ErrorCertificate
-    >>> from pacsent.maths.binomial import upper_limit
-    >>> error_upper = upper_limit(20, 200, 0.05)
-    >>> certificate = ErrorCertificate(error_upper=error_upper, delta=0.05, n=200, n_errors=20)
+    >>> certificate = ErrorCertificate.from_parts(delta=0.05, n=200, n_errors=20)
     >>> certificate.verify()
     Verified: the bound follows from its parts. Not checked: n_duplicates, ...
-    >>> ErrorCertificate.from_json(certificate.to_json()) == certificate
+    >>> read_certificate(certificate.to_json()) == certificate
     True
     """
 
@@ -200,7 +198,7 @@ class Certificate(ABC):
         return {"kind": self.kind, "assumption": self.assumption, **asdict(self)}
 
     def to_json(self) -> str:
-        """One JSON object with a checksum; `from_json` reads it back, every number exactly."""
+        """One JSON object with a checksum, which `read_certificate` reads, every number exactly."""
         values = {"format_version": FORMAT, **self.to_dict()}
         return json.dumps({**values, "checksum": checksum(values)}, indent=1, ensure_ascii=False)
 
@@ -218,17 +216,6 @@ class Certificate(ABC):
                 "written."
             ) from None
         certificate._check_types()
-        return certificate
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The certificate of this kind that `to_json` wrote; `read_certificate` reads any kind."""
-        certificate = read_certificate(text, verify=False)
-        if not isinstance(certificate, cls):
-            raise ValueError(
-                f"text must be a certificate of kind {cls.kind!r}. Got kind {certificate.kind!r} "
-                "instead."
-            )
         return certificate
 
     @abstractmethod
@@ -351,15 +338,12 @@ class MeanCertificate(Certificate):
 def _same(stated, value, tolerance) -> bool:
     if isinstance(value, dict) and isinstance(stated, dict) and stated.keys() == value.keys():
         return all(_same(stated[key], value[key], tolerance) for key in value)
+    if isinstance(value, list) and isinstance(stated, list):
+        return _same(dict(enumerate(stated)), dict(enumerate(value)), tolerance)
     if isinstance(value, float) and isinstance(stated, float | int):
         # relative: a margin of 1e-5 must not be off by a hundredth of itself
         return abs(stated - value) <= tolerance * abs(value) + 1e-15
     return stated == value
-
-
-def checksum(values: dict) -> str:
-    """SHA-256 of a certificate's fields. It finds damage and changes, not forgery."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def read_certificate(text: str, name: str = "text", *, verify: bool = True) -> Certificate:
@@ -374,25 +358,7 @@ def read_certificate(text: str, name: str = "text", *, verify: bool = True) -> C
     Traceback (most recent call last):
     ValueError: certificate.json: error_upper must be 0.07..., computed from its parts. Got 0.5 ...
     """
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
-        values = None
-    if not isinstance(values, dict) or not {"kind", "format_version"} <= set(values):
-        raise ValueError(
-            f"{name} must be a certificate as to_json writes it. Got something else instead. Give "
-            "the file that `pacsent certify -o` or to_json wrote."
-        )
-    if values["format_version"] != FORMAT:
-        raise ValueError(
-            f"{name}: format_version must be {FORMAT}. Got {values['format_version']} instead. "
-            f"Read it with the pacsent that wrote it ({values.get('pacsent_version', 'unknown')})."
-        )
-    if values.pop("checksum", None) != checksum(values):
-        raise ValueError(
-            f"{name}: checksum must be that of the other fields. Got another instead. This "
-            "certificate was changed after it was written. Give the file as it was written."
-        )
+    values = read_certificate_json(text, name, FORMAT)
     for public in guarantees.__all__:
         if public.endswith("Certificate"):
             getattr(guarantees, public)  # importing a class registers its kind

@@ -177,9 +177,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Certify the fitted estimator by labelled texts that nothing was fitted on.
 
-        They replace the calibration set. With a fitted estimator (`prefit`) or a function, no `fit`
-        is needed before. Texts that were fitted, where this is known, are rejected, or left out
-        with overlap="drop"; near-duplicates of them are left out.
+        They replace the calibration set. Texts that were fitted, where this is known, are rejected,
+        or left out with overlap="drop"; near-duplicates of them are left out.
         """
         self._validate_params()
         calibrated = copy.copy(self)
@@ -414,8 +413,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         """For each row the classes that cannot be ruled out.
 
         With probability 1 - delta over the calibration set, the sets miss the right class for at
-        most `error` of new rows; for every class by itself with `per_class`. A set can be empty.
-        With `as_mask` an array of bool, (n, n_classes), whose columns are `classes_`.
+        most `error` of new rows; for every class by itself with `per_class`. With `as_mask` an
+        array of bool, (n, n_classes).
         """
         thresholds = self.set_thresholds(error=error, delta=delta, per_class=per_class)
         mask = self.predict_log_proba(X) >= thresholds
@@ -470,11 +469,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         false_discoveries: float | None = None,
         delta: float | None = None,
     ) -> thresholds.LabelThreshold:
-        """One threshold for all labels, with a guaranteed fraction missed, or given wrongly.
-
-        For multi-label classifiers: `pacsent.guarantees.control_risk`, planned on out-of-fold
-        predictions.
-        """
+        """`pacsent.guarantees.control_risk` for multi-label classifiers, planned out of fold."""
         if not samples.is_multilabel(self):
             raise ValueError(
                 "control_risk is for several labels a text. Got one class a text instead. Use "

@@ -220,10 +220,9 @@ def compare(
 ) -> Comparison:
     """Bound the difference between the error rates of two classifiers.
 
-    Neither may have been fitted on the texts. Of classifiers that give sets of labels, a set is
-    right where it is exactly right. Anything that has `predict`, or is a function from
-    rows to labels, can be compared. One of each cluster of near-duplicates counts; `random_state`
-    draws it, and is recorded.
+    Neither may have been fitted on the texts. A set of labels must be exactly right. Anything that
+    has `predict`, or is a function from rows to labels, can be compared. One of each cluster of
+    near-duplicates counts; `random_state` draws it, and is recorded.
 
     Examples
     --------

@@ -28,15 +28,10 @@ class FidelityCertificate(MeanCertificate):
 
     The losses are (1 - cosine) / 2 of each held-out text, and `error_upper` bounds their mean.
 
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> vectors = rng.normal(size=(400, 8))
-    >>> certificate = measure_fidelity(vectors, vectors + rng.normal(size=(400, 8)) / 4)
+    >>> vectors = np.eye(40)
+    >>> certificate = measure_fidelity(vectors, vectors + 0.1)
     >>> certificate.cosine_lower < certificate.mean_cosine
     True
-    >>> print(certificate.summary())
-    With 95% confidence, on new texts from the same distribution the average cosine to the ...
     """
 
     kind: ClassVar[str] = "fidelity"
@@ -127,10 +122,11 @@ def distill(
     Examples
     --------
     >>> from pacsent import distill
+    >>> from pacsent.guarantees import read_certificate
     >>> words = "red green small large quiet fast house river train song".split()
     >>> texts = [f"a {a} {b} and a {c}" for a in words for b in words for c in words[5:]]
     >>> student = distill("english", texts, n_subwords=50)
-    >>> FidelityCertificate.from_json(student.certificate_).cosine_lower > 0.5
+    >>> read_certificate(student.certificate_).cosine_lower > 0.5
     True
     >>> student.encode(["a large green house"]).shape
     (1, 256)

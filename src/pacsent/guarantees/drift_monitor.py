@@ -94,8 +94,7 @@ class DriftMonitor:
     n_seen, n_repeated : int
         Texts of the stream, and those among them that were not compared.
     changes : list of Change
-        The quantities whose own capital reached r / alpha: "not changed" is refuted for each, with
-        probability alpha of an error anywhere.
+        The quantities whose own capital reached r / alpha.
 
     Examples
     --------

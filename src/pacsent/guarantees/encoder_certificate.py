@@ -78,9 +78,8 @@ class EncoderCertificate(Certificate):
     """A guarantee about the vectors of an encoder; each kind adds its own parts.
 
     The `empirical_risk` is measured on the sample and rounded up, `held_out_risk` on `n_held_out`
-    examples that nothing used, where there are any. Documents of fewer than two known words
-    (`n_left_out`) and documents that the word vectors were trained on (`n_overlapping`) are left
-    out. `options` are what the function that made it was given.
+    examples that nothing used. Documents of fewer than two known words (`n_left_out`) and documents
+    that the word vectors were trained on (`n_overlapping`) are left out.
     """
 
     unit: ClassVar[str] = "documents"

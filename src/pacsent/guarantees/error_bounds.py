@@ -1,6 +1,7 @@
 """Exact bounds on the error rate of a classifier, from labelled texts that it was not fitted on."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,9 @@ from pacsent.classify.inputs import as_labels, counted, few
 from pacsent.classify.multilabel import known_sets, label_matrix
 from pacsent.guarantees import independence, samples
 from pacsent.guarantees.error_certificate import ErrorCertificate, error_certificate
+from pacsent.guarantees.judges import as_judged, count_judged, judge_notes
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate, count_matches
-from pacsent.maths.checks import check_count
+from pacsent.maths.checks import check_count, is_number
 from pacsent.maths.rounding import format_count
 from pacsent.text.texts import as_texts
 
@@ -167,7 +169,8 @@ def certify_predictions(
     classes: Sequence | None = None,
     recall: Any = (),
     precision: Any = (),
-    batch_size: int | None = None,
+    judge: Any = None,
+    unlabelled: Any = None,
     delta: float = 0.05,
     n_candidates: int = 1,
     random_state: Any = None,
@@ -195,10 +198,13 @@ def certify_predictions(
         Bound the error rate among the texts of these classes (1 - recall; with all classes also the
         mean of them, the balanced error), and among the texts predicted to be of these
         (1 - precision). A multi-label certificate has a bound for every label.
-    batch_size : int, optional
-        Number of texts of a batch from which these were drawn at random without replacement. The
-        bound is then on the error rate of the batch, by the hypergeometric distribution: smaller
-        than that for new texts. Repeated texts count as often as they occur.
+    judge : list, optional
+        What another model or person says about each text, without seeing `y_true`. However bad it
+        is, the bound holds; a good judge makes it smaller. Needs `unlabelled`.
+    unlabelled : int, or (y_pred, judge), optional
+        The other texts of a batch from which these were drawn at random: their number, or, with a
+        judge, their predictions and its labels. The bound is then on the error rate of the batch,
+        which is smaller than that for new texts. Repeated texts count as often as they occur.
     delta : float, default=0.05
         Probability that some bound of the certificate is false.
     n_candidates : int, default=1
@@ -209,7 +215,6 @@ def certify_predictions(
 
     Examples
     --------
-    >>> from pacsent.guarantees import certify_predictions
     >>> y_true = ["spam", "mail"] * 100
     >>> y_pred = ["spam", "mail"] * 95 + ["mail"] * 10
     >>> certificate = certify_predictions(y_true, y_pred, recall="all", precision=["spam"])
@@ -217,17 +222,25 @@ def certify_predictions(
     (0.057, 0.128)
     >>> round(1 - certificate.prediction_error_upper["spam"], 3)  # precision is at least
     0.951
-    >>> round(certify_predictions(y_true, y_pred, batch_size=400).error_upper, 4)
+    >>> round(certify_predictions(y_true, y_pred, unlabelled=200).error_upper, 4)
     0.0425
+    >>> judge, others = ["spam", "mail"] * 100, (["spam", "mail"] * 1000, ["spam", "mail"] * 1000)
+    >>> certificate = certify_predictions(y_true, y_pred, judge=judge, unlabelled=others)
+    >>> round(certificate.error_upper, 4)
+    0.0173
     """
     y_true = counted(y_true)
     n = samples.n_samples(y_true)
     if not n:
         raise ValueError("labels must hold at least one label. Got none instead.")
-    if batch_size is not None:
-        batch_size = check_count("batch_size", batch_size, least=n)
+    judged = batch_size = None
+    if judge is not None or not (unlabelled is None or is_number(unlabelled)):
+        judged = as_judged(judge, unlabelled, n)
+        unlabelled = len(judged[1])
+    if unlabelled is not None:
+        batch_size = n + check_count("unlabelled", unlabelled, least=0)
         if groups is not None or len(recall) or len(precision):
-            raise ValueError("batch_size must be None with groups, recall or precision.")
+            raise ValueError("unlabelled must be None with groups, recall or precision.")
     options: dict[str, Any] = {"group_of": inputs.as_groups(groups, n), "delta": delta}
     options |= {"n_candidates": n_candidates, "random_state": random_state}
     unknown = ", and duplicates were not looked for: texts are not given"
@@ -244,7 +257,7 @@ def certify_predictions(
     matrix = label_matrix(y_true, n)
     if matrix is not None:
         if batch_size is not None or len(recall) or len(precision):
-            raise ValueError("batch_size, recall and precision are for one class a text.")
+            raise ValueError("unlabelled, recall and precision are for one class a text.")
         if classes is None and not matrix.are_sets:
             classes = matrix.names
         width = matrix.has.shape[1] if classes is None else len(classes)
@@ -254,7 +267,12 @@ def certify_predictions(
         options |= {"kind": MultilabelCertificate, "count": count_matches, "names": names}
         return error_certificate(has, assigned, fields=fields, **options)
     true, predicted = as_labels(y_true), as_labels(y_pred, n, name="predictions")
+    columns = {"labels": true, "predictions": predicted}
     names = sorted(set(true)) if classes is None else as_labels(classes, name="classes")
+    if judged is not None:
+        columns |= {"judge": judged[0] + judged[2], "unlabelled predictions": judged[1]}
+        if classes is None:
+            names = sorted({*as_labels([*chain(*columns.values())], name="all columns")})
     if len(set(names)) != len(names) or not names:
         raise ValueError(f"classes must be all different, at least one. Got {few(names)} instead.")
     names = inputs.as_classes(names).tolist()
@@ -264,7 +282,7 @@ def certify_predictions(
             values = names if values == "all" else [values]
         chosen[what] = list(dict.fromkeys(as_labels(values, name=what)))
     known = set(names)
-    for what, values in {"labels": true, "predictions": predicted, **chosen}.items():
+    for what, values in {**columns, **chosen}.items():
         row = next((row for row, value in enumerate(values) if value not in known), None)
         if row is not None:
             raise ValueError(
@@ -272,4 +290,7 @@ def certify_predictions(
                 f"{row:,} instead. Name all classes, such as classes=A,B, or correct the row."
             )
     fields |= {"digests": samples.digests(None, texts, true, predicted), "batch_size": batch_size}
+    if judged is not None:
+        fields |= count_judged(true, predicted, judged)
+        fields["provenance"] += judge_notes(*list(fields.values())[-2:])
     return error_certificate(true, predicted, **chosen, fields=fields, **options)

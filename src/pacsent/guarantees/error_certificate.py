@@ -12,10 +12,11 @@ from pacsent.classify.inputs import as_groups, as_labels
 from pacsent.guarantees import independence, samples
 from pacsent.guarantees.certificate import Certificate, CountCertificate, Verified
 from pacsent.guarantees.delta import divide_delta
+from pacsent.guarantees.judges import as_judged, count_judged, judge_bounds
 from pacsent.maths.binomial import batch_limit, upper_limit
 from pacsent.maths.checks import are_counts, check_count, check_probability, is_count
 from pacsent.maths.means import betting
-from pacsent.maths.rounding import format_count, rounded_down, rounded_up
+from pacsent.maths.rounding import format_count, interval, rounded_down, rounded_up
 from pacsent.storage.tensor_files import pack_losses, unpack_losses
 
 SCOPES = ("texts", "groups", "same groups")
@@ -32,10 +33,8 @@ class HeldOutCertificate(Certificate):
         What new texts are: of the same distribution; of new groups; or of the groups at hand only.
     n_groups : int
         Number of groups where scope is "same groups".
-    random_state : int or None
-        Decides which texts were held out, and the order of losses.
-    calibration_size : float or None
-        Fraction that was held out for it.
+    random_state, calibration_size : int, float or None
+        The seed that decides which texts were held out, and the order of losses; their fraction.
     digests : dict
         SHA-256 of the model, texts, labels and predictions, as far as they are known.
     """
@@ -55,14 +54,21 @@ class HeldOutCertificate(Certificate):
     digests: dict = field(default_factory=dict)
 
     def verify(
-        self, model: Any = None, X: Any = None, y: Any = None, *, groups: Any = None
+        self,
+        model: Any = None,
+        X: Any = None,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        judge: Any = (),
     ) -> Verified:
         """Check the certificate; raise a ValueError that names what does not fit.
 
         Alone: that all fields are possible and that the bounds follow from the counts. With the
         model (or the predictions), the texts and the labels: that the counts, the digests and what
         was held out follow from them. The texts may be those certified, or all that were given to
-        `fit`, in their order, with their groups.
+        `fit`, in their order, with their groups. `judge` is (judge, unlabelled), those that
+        `certify_predictions` was given.
         """
         verified = super().verify()
         if model is None and X is None and y is None:
@@ -102,6 +108,8 @@ class HeldOutCertificate(Certificate):
         parts = self._measure(labels, predictions, clusters, new_groups)
         if self.scope == "same groups" and group_of is not None:
             parts |= {"scope": self.scope, "n_groups": np.unique(group_of).size}
+        if judge:
+            parts |= count_judged(labels, predictions, as_judged(*judge, n))
         for name, value in parts.items():
             self._must_equal(name, value)
         if is_own := getattr(model, "certificate_", None) == self:
@@ -109,7 +117,7 @@ class HeldOutCertificate(Certificate):
         unchecked = {
             "provenance, labels corrected after predictions, choices beyond corrections": True,
             "calibration_size": self.calibration_size is not None and len(rows) == n,
-            "batch_size": getattr(self, "batch_size", None) is not None,
+            "batch_size": getattr(self, "batch_size", None) is not None and not judge,
             "whether these texts were certified": texts_digest is None,
             "the calibration set": hasattr(model, "calibration_") and not is_own,
             "the model beyond its predictions": "model" not in self.digests,
@@ -175,14 +183,14 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         Of groups: the fraction of errors in each, packed, for every bound.
     batch_size : int or None
         Number of texts of the batch from which the n were drawn: the bound is about these alone.
+    judge_counts, judge_class_counts : dict
+        Where a judge disagrees and agrees with the predictions: [rows, labelled rows, errors]. Per
+        class: [rows judged so, labelled ones among them, labelled rows of it, both].
+    judge_rates, new_error_upper : dict, float or None
+        Intervals of the judge's rates and the classes' frequency; the bound for new texts.
     scope, n_groups, random_state, calibration_size, digests : see `HeldOutCertificate`
 
-    Examples
-    --------
-    >>> from pacsent.guarantees import certify_predictions
-    >>> certificate = certify_predictions(["up", "down"] * 40, ["up"] * 10 + ["up", "down"] * 35)
-    >>> certificate.n, certificate.n_errors
-    (80, 5)
+    >>> certificate = ErrorCertificate.from_parts(delta=0.05, n=80, n_errors=5)
     >>> certificate.error < certificate.error_upper < 0.13
     True
     """
@@ -198,6 +206,10 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     guess_counts: dict = field(default_factory=dict)
     losses: dict = field(default_factory=dict)
     batch_size: int | None = None
+    judge_counts: dict = field(default_factory=dict)
+    judge_class_counts: dict = field(default_factory=dict)
+    judge_rates: dict = field(default_factory=dict)
+    new_error_upper: float | None = None
     provenance: str = "checked"
 
     @property
@@ -210,7 +222,8 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     observed = error
 
     def recompute(self) -> dict[str, Any]:
-        return joint_bounds(vars(self), self.delta_each)
+        parts = vars(self)
+        return joint_bounds(parts, self.delta_each) | judge_bounds(parts, self.delta_each)
 
     def _labels(self, model, y, n):
         return as_labels(y, n, "y")
@@ -242,6 +255,16 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             self._refuse("n_errors", f"at most {n_texts}, the number of texts")
         if self.batch_size is not None and not is_count(self.batch_size, least=self.n):
             self._refuse("batch_size", f"at least {self.n}, the number of labelled texts")
+        for name, last in (("judge_counts", self.n_errors), ("judge_class_counts", self.n)):
+            rows, totals = list(getattr(self, name).values()), [self.batch_size, self.n, last]
+            width = 3 if name == "judge_counts" else 4
+            if rows and not (
+                all(are_counts(r, width) and r[0] >= r[1] >= r[-1] <= r[2] for r in rows)
+                and [sum(column) for column in zip(*rows)][:3] == totals
+            ):
+                self._refuse(name, f"possible counts of rows, {totals} in all")
+        if set(self.judge_counts) not in (set(), {"agree", "disagree"}):
+            self._refuse("judge_counts", "those of rows that agree and disagree")
         if (self.scope == "groups") != ("error" in self.losses):
             self._refuse("losses", "those of each group exactly where scope is 'groups'")
         if self.losses and unpack_losses(self.losses["error"]).size != self.n:
@@ -277,7 +300,9 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             note = " This is NOT a guarantee for new groups: there are too few to hold any out."
         elif self.batch_size is not None:
             where = f"this batch of {self.batch_size:,} texts"
-            note = " This holds if the labelled texts were drawn from the batch at random."
+            note = " This holds if the labelled texts were drawn from the batch at random"
+            unseen = " and the judge, however bad it is, has not seen their labels"
+            note += f"{unseen if self.judge_counts else ''}."
         for name, (n, n_errors) in self.guess_counts.items():
             counts += f"; always answering {name}: {n_errors / n:.4f}"
         return (
@@ -303,7 +328,23 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         together = [f"all of this holds together with {self.confidence} confidence"]
         lists = {"Classes": classes, "Precision": answers}
         lists["Joint"] = together if classes or answers else []
+        if self.judge_counts:
+            rows, n, n_wrong = self.judge_counts["disagree"]
+            lists["Judge"] = [
+                f"disagrees with {rows:,} predictions, {n_wrong:,} of {n:,} labelled ones wrong",
+                f"right for {interval(self.judge_rates['accuracy'])} of texts",
+            ]
+            new = rounded_up(self.new_error_upper or 1.0)
+            lists["New texts"] = [f"at most {new} are wrong if the batch is a sample of them"]
         return [(title, f"{'; '.join(texts)}.") for title, texts in lists.items() if texts]
+
+    def measurements(self) -> list[tuple[str, str]]:
+        rows = []
+        for name, limits in self.judge_rates.items():
+            if name != "accuracy":
+                texts = [f"{label} {interval(pair)}" for label, pair in limits.items()]
+                rows.append((name.capitalize(), f"{'; '.join(texts)}."))
+        return rows
 
 
 def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
@@ -370,9 +411,8 @@ def count_errors(
     for kind, values, names in (("class", right, recall), ("prediction", answers, precision)):
         place = {name: at for at, name in enumerate(names)}
         column = np.array([place.get(value, len(names)) for value in values])
-        order = np.argsort(column, kind="stable")
-        of_names = np.split(order, np.searchsorted(column[order], np.arange(1, len(names) + 1)))
-        for name, rows in zip(names, of_names):
+        for name in names:
+            rows = np.flatnonzero(column == place[name])
             counts[kind][str(name)] = count(f"{kind} {name}", rows)
     frequencies = Counter(right)
     guess = max(sorted(frequencies), key=frequencies.__getitem__)  # the first class of a tie

@@ -15,56 +15,13 @@ from scipy.special import log_expit
 from pacsent.classify.inputs import as_column, few
 from pacsent.classify.multilabel import known_sets
 from pacsent.maths.temperature import log_probabilities
-from pacsent.storage.checksums import row_bytes
+from pacsent.storage import row_bytes
 from pacsent.text.near_duplicates import KnownTexts
 from pacsent.text.ngrams import fingerprints
-from pacsent.text.texts import as_sentences, as_texts
+from pacsent.text.rows import as_samples, is_texts, n_samples, text_column
+from pacsent.text.rows import select_rows as select_rows
 
 MIN_PROBABILITY = 1e-300  # a probability of 0 has a logarithm that can be compared and stored
-
-
-def as_samples(X: Any, *, only_texts: bool = False) -> Any:
-    """X with rows that can be counted and selected: a list of texts, an array, a table, a list."""
-    if only_texts:
-        return as_texts(X, "X")
-    if hasattr(X, "tocsr"):
-        return X.tocsr()
-    is_table = hasattr(X, "shape") and (hasattr(X, "columns") or hasattr(X, "column_names"))
-    if is_table or getattr(X, "ndim", 1) > 1:
-        return X
-    rows = as_sentences(X, "X")
-    rows = rows.tolist() if hasattr(rows, "tolist") else list(rows)
-    return as_texts(rows, "X") if any(isinstance(row, str) for row in rows) else rows
-
-
-def n_samples(X: Any) -> int:
-    """How many rows X has."""
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def is_texts(X: Any) -> bool:
-    """Whether these rows of `as_samples` are texts."""
-    return isinstance(X, list) and all(type(row) is str for row in X)
-
-
-def text_column(X: Any) -> Any:
-    """The texts of a table or an array with one column of them; anything else as it is."""
-    is_column = isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == 1
-    if not is_column and len(getattr(X, "column_names", getattr(X, "columns", ()))) != 1:
-        return X
-    try:
-        return as_texts(X[:, 0] if is_column else X)
-    except (TypeError, ValueError):
-        return X
-
-
-def select_rows(X: Any, rows: Sequence[int] | np.ndarray) -> Any:
-    """These rows, in the form of X."""
-    if isinstance(X, list):
-        return [X[row] for row in rows]
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    return X.take(rows) if hasattr(X, "column_names") else X[np.asarray(rows)]
 
 
 def seen_before(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:

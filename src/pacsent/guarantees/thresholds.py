@@ -1,8 +1,7 @@
 """Thresholds on probabilities with a guarantee: precision and recall of classes, risks of labels.
 
 A class is named for a text if its probability reaches the threshold of the class: Theorem 18 of
-docs/theory.md. One threshold for all labels of a multi-label classifier limits the labels that are
-missed, or wrong, by conformal risk control in its high-probability form: Theorem 22.
+docs/theory.md. Conformal risk control of labels in its high-probability form is Theorem 22.
 """
 
 from collections.abc import Sequence

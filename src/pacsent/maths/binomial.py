@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 from scipy import stats
+from scipy.special import gammaln
 
 from pacsent.maths.bounds import binomial_tail
 
@@ -55,6 +56,74 @@ def most_errors(n_errors: int, n: int, batch_size: int, delta: float) -> int:
         is_possible = stats.hypergeom.cdf(n_errors, batch_size, middle, n) > delta
         fewest, most = (middle, most) if is_possible else (fewest, middle - 1)
     return fewest
+
+
+def hypergeometric(k: np.ndarray, n: int, n_marked: np.ndarray, n_rows: int) -> np.ndarray:
+    """P(k of n rows drawn without replacement are marked), (k.size, n_marked.size)."""
+    others, k = n_rows - n_marked, k[:, None]
+    columns = gammaln(n_marked + 1) + gammaln(others + 1)
+    rows = gammaln(k + 1) + gammaln(n - k + 1)
+    total = gammaln(n_rows + 1) - gammaln(n + 1) - gammaln(n_rows - n + 1)
+    # the gamma function is infinite where there are too few rows to draw: probability 0
+    left = gammaln(n_marked - k + 1) + gammaln(others - n + k + 1)
+    return np.exp(columns - rows - total - left)
+
+
+# Part of delta that limits the nuisance parameter of `stratified_limit`; set by simulation.
+_NUISANCE_FRACTION = 0.1
+
+
+def stratified_limit(
+    n_errors: tuple[int, int], n: tuple[int, int], n_rows: tuple[int, int], delta: float
+) -> float:
+    """With probability 1 - delta the fraction of errors in a batch of two strata is at most this.
+
+    The n examples are drawn from the batch of `n_rows` at random, without replacement: Theorem 29
+    of docs/theory.md. A stratum of which no row was drawn counts as wrong.
+
+    >>> round(stratified_limit((9, 1), (18, 82), (1800, 8200), 0.05), 4)
+    0.1604
+    """
+    (k_a, k_b), (n_a, n_b), (size_a, size_b), size = n_errors, n, n_rows, sum(n_rows)
+    if not n_a or not n_b:
+        limits = (most_errors(*stratum, delta) for stratum in zip(n_errors, n, n_rows))
+        return sum(limits) / size
+    part = _NUISANCE_FRACTION * delta / 2
+    fewest_a, most_a = size_a - most_errors(n_a - k_a, n_a, size_a, part), size_a - (n_a - k_a)
+    fewest_b, most_b = k_b, most_errors(k_b, n_b, size_b, part)
+    # draws whose estimate of the errors, in units of 1 / (n_a n_b), is at most the observed one
+    weight_a, weight_b = size_a * n_b, size_b * n_a
+    of_b = np.arange(min(n_b, k_b + weight_a * k_a // weight_b) + 1)
+    of_a = np.minimum((weight_a * k_a + weight_b * (k_b - of_b)) // weight_a, n_a)
+    level = (1.0 - _NUISANCE_FRACTION) * delta * (1.0 - 1e-9 - 1e-13 * size)  # less than rounding
+
+    def chance(errors_a, errors_b):
+        up_to = hypergeometric(np.arange(of_a[0] + 1), n_a, errors_a, size_a).cumsum(axis=0)
+        return (hypergeometric(of_b, n_b, errors_b, size_b) * up_to[of_a]).sum(axis=0)
+
+    def is_possible(total):
+        """Whether some division of the errors among the strata has a chance above the level.
+
+        The chance falls with the errors of either stratum, so that of an interval of divisions is
+        at most that of both strata's fewest errors in it: intervals are halved until all are known.
+        """
+        edges = np.linspace(max(fewest_b, total - most_a), min(most_b, total - fewest_a) + 1, 9)
+        first, stop = edges[:-1].astype(int), edges[1:].astype(int)
+        while (first < stop).any():
+            first, stop = first[first < stop], stop[first < stop]
+            if (chance(total - first, first) > level).any():
+                return True
+            is_open = chance(total - stop + 1, first) > level
+            middle = (first + 1 + stop)[is_open] // 2
+            first = np.concatenate([first[is_open] + 1, middle])
+            stop = np.concatenate([middle, stop[is_open]])
+        return False
+
+    fewest, most = fewest_a + fewest_b, most_a + most_b
+    while fewest < most:
+        middle = (fewest + most + 1) // 2
+        fewest, most = (middle, most) if is_possible(middle) else (fewest, middle - 1)
+    return fewest / size
 
 
 def n_needed(error: float, delta: float) -> int:

@@ -21,6 +21,11 @@ def rounded_down(value: float, digits: int = 4) -> str:
     return _rounded(value, digits, ROUND_FLOOR)
 
 
+def interval(limits: list[float]) -> str:
+    """Both limits, rounded outwards."""
+    return f"{rounded_down(limits[0])} to {rounded_up(limits[1])}"
+
+
 def percent(value: float, digits: int = 2) -> str:
     """A proportion in per cent, rounded up."""
     exact = Decimal(repr(float(value))) * 100

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from pacsent.encoders.methods.w_pb_neg import WordPBNegVectorizer
-from pacsent.guarantees.continuation import calibrate
+from pacsent.encoders.word_calibration import calibrate
 from pacsent.guarantees.encoder_certificate import ROUNDING, Sample, divided, prepare
 from pacsent.maths import bounds
 from pacsent.maths.gaussians import kl_gaussians

@@ -11,10 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from pacsent.guarantees.continuation import some_tokens
 from pacsent.guarantees.encoder_certificate import Sample
 from pacsent.maths.bounds import kl_inverse
-from pacsent.text.encoded import Encoded
+from pacsent.text.encoded import Encoded, some_tokens
 
 SPREADS = (0.02, 0.03, 0.05, 0.1, 0.2)  # prior sd over the typical length of a prior mean
 _MOST_TOKENS, _MOST_NOISE = 20_000, 8_000  # that an estimate reads

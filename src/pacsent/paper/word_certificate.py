@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pacsent.guarantees.continuation import calibrate
+from pacsent.encoders.word_calibration import calibrate
 from pacsent.guarantees.encoder_certificate import (
     ROUNDING,
     Sample,

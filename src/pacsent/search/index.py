@@ -12,7 +12,7 @@ import numpy as np
 from pacsent import registry
 from pacsent.encoders import SentenceVectorizer
 from pacsent.encoders.external_encoders import as_search_encoder
-from pacsent.guarantees import SearchCertificate
+from pacsent.guarantees import SearchCertificate, read_certificate
 from pacsent.guarantees.independence import as_seed, dependent_clusters, one_row_per_cluster
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import check_count, check_probability, is_count
@@ -455,8 +455,9 @@ class Index:
             scores = checked_tensor(tensors, "calibration", np.float64, (2, None), finite=False)
             index.calibration_ = CalibrationQueries(*scores)
         if config.get("certificate") is not None:
-            index.certificate_ = SearchCertificate.from_json(config["certificate"])
-            index.certificate_.verify()
+            index.certificate_ = read_certificate(config["certificate"])
+            if not isinstance(index.certificate_, SearchCertificate):
+                raise ValueError("certificate must be that of a search")
         if "faiss" in tensors and index.engine_ == "faiss":
             data = checked_tensor(tensors, "faiss", np.uint8, (None,))
             n_learned = int(checked_tensor(tensors, "faiss_n_learned", np.int64, (), low=1))

@@ -7,46 +7,20 @@ model/
 └── words/               a part: the word vectors of an encoder, a folder of the same form
 """
 
-from pacsent.storage.model_folder import (
-    CONFIG,
-    PACKAGED,
-    check_place,
-    is_model,
-    is_model_name,
-    is_url,
-    place,
-    read_config,
-    static_modules,
-)
-from pacsent.storage.saving import Saveable, State, check, load, save
-from pacsent.storage.sharing import push_to_hub
-from pacsent.storage.tensor_files import (
-    TENSORS,
-    check_finite,
-    checked_tensor,
-    read_tensors,
-    write_tensors,
-)
+import lazy_loader
 
-__all__ = [
-    "CONFIG",
-    "PACKAGED",
-    "TENSORS",
-    "Saveable",
-    "State",
-    "check",
-    "check_finite",
-    "check_place",
-    "checked_tensor",
-    "is_model",
-    "is_model_name",
-    "is_url",
-    "load",
-    "place",
-    "push_to_hub",
-    "read_config",
-    "read_tensors",
-    "save",
-    "static_modules",
-    "write_tensors",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "checksums": ["row_bytes"],
+        "model_folder": [
+            *("CONFIG", "PACKAGED", "check_place", "is_model", "is_model_name", "is_url", "place"),
+            *("read_config", "static_modules"),
+        ],
+        "saving": ["Saveable", "State", "check", "load", "save"],
+        "sharing": ["push_to_hub"],
+        "tensor_files": [
+            *("TENSORS", "check_finite", "checked_tensor", "read_tensors", "write_tensors"),
+        ],
+    },
+)

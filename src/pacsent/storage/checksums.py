@@ -1,4 +1,4 @@
-"""Checksums of files and of JSON.
+"""Checksums of files, of JSON and of rows of tables.
 
 They find what disks, copies and edits do to a saved file. They are not signatures: whoever writes a
 folder can write its checksums.
@@ -53,3 +53,32 @@ def row_bytes(X: Any) -> Iterator[bytes]:
             yield columns.astype(np.int64).tobytes() + row.flat[columns].astype(float).tobytes()
         else:
             yield repr(row.tolist() if isinstance(row, np.ndarray) else row).encode()
+
+
+def checksum(values: dict) -> str:
+    """SHA-256 of a certificate's fields. It finds damage and changes, not forgery."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def read_certificate_json(text: str, name: str, version: int) -> dict[str, Any]:
+    """The fields of a certificate of this format; its checksum is checked and left out."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict) or not {"kind", "format_version"} <= set(values):
+        raise ValueError(
+            f"{name} must be a certificate as to_json writes it. Got something else instead. Give "
+            "the file that `pacsent certify -o` or to_json wrote."
+        )
+    if values["format_version"] != version:
+        raise ValueError(
+            f"{name}: format_version must be {version}. Got {values['format_version']} instead. "
+            f"Read it with the pacsent that wrote it ({values.get('pacsent_version', 'unknown')})."
+        )
+    if values.pop("checksum", None) != checksum(values):
+        raise ValueError(
+            f"{name}: checksum must be that of the other fields. Got another instead. This "
+            "certificate was changed after it was written. Give the file as it was written."
+        )
+    return values

@@ -98,3 +98,14 @@ class Encoded(NamedTuple):
                 "one."
             )
         return self if all(a is b for a, b in zip(arrays, self)) else Encoded(*arrays)
+
+
+def some_tokens(
+    encoded: Encoded, most: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """(document, word) of at most `most` tokens, drawn without replacement."""
+    document = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))
+    if document.size <= most:
+        return document, encoded.ids
+    chosen = np.sort(rng.choice(document.size, most, replace=False))
+    return document[chosen], encoded.ids[chosen]

@@ -29,16 +29,8 @@ from pyarrow import parquet
 from pacsent.text.reading import COMPRESSED, Source, empty_file, how_to_convert
 from pacsent.text.texts import show
 
-KINDS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".txt": "text",
-    ".text": "text",
-}
+KINDS = {".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+KINDS |= {".csv": "csv", ".tsv": "tsv", ".txt": "text", ".text": "text"}
 _WORKBOOKS = (".xlsx", ".xls", ".ods")
 BATCH = 1 << 14  # rows
 _BLOCK_BYTES = 1 << 20
@@ -495,6 +487,8 @@ class PredictionTable(NamedTuple):
     predictions: list[str]
     groups: list[str] | None
     texts: list[str] | None
+    judge: list[str] | None = None
+    unlabelled: tuple[list[str], list[str]] | None = None  # predictions and judge without a label
 
 
 def read_predictions(
@@ -503,15 +497,18 @@ def read_predictions(
     label_column: str = "label",
     prediction_column: str = "prediction",
     group_column: str | None = None,
+    judge_column: str | None = None,
     text_column: str | None = None,
     kind: str | None = None,
     report: Report | None = None,
 ) -> PredictionTable:
     """Return the labels and predictions of a table, and further columns that are named.
 
-    Texts are read if `text_column` is named or the table has a column `text`.
+    Texts are read if `text_column` is named or the table has a column `text`. With a judge, rows
+    may have no label.
     """
     columns = {"label": label_column, "prediction": prediction_column, "group": group_column}
+    columns["judge"] = judge_column
     with TextTable(path, kind=kind, text_column=text_column or False) as table:
         if table.kind == "text":
             raise ValueError(
@@ -520,16 +517,25 @@ def read_predictions(
             )
         if text_column is None and "text" in table.names:
             table.choose_text("text")
-        texts, values = _read_columns(table, columns, "predictions. Got no row")
+        texts, values = _read_columns(table, columns, "predictions. Got no row", bool(judge_column))
     if report is not None:
         report(describe_table(table, len(texts)))
-    labels, predictions, groups = values
-    has_texts = table.text_column is not False
-    return PredictionTable(labels, predictions, groups, texts if has_texts else None)
+    labels, predictions, groups, judge = values
+    read = [labels, predictions, groups, texts if table.text_column is not False else None, judge]
+    if judge_column is None:
+        return PredictionTable(*read)
+    others = [
+        [x for x, label in zip(column, labels) if not label] for column in (predictions, judge)
+    ]
+    read = [c and [x for x, label in zip(c, labels) if label] for c in read]
+    return PredictionTable(*read, unlabelled=(others[0], others[1]))
 
 
-def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str):
-    """Return the texts and the column of each role, None without a name; the note names them."""
+def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str, blank=False):
+    """Return the texts and the column of each role, None without a name; the note names them.
+
+    Labels may be blank, "" then, if `blank` allows it.
+    """
     names = {role: name for role, name in columns.items() if name is not None}
     for role, name in names.items():
         table.check_columns([name], f"{role}_column")
@@ -544,7 +550,8 @@ def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str
                 if not isinstance(value, str) and not notes[role]:
                     notes[role] = f" (kept as strings: {cell!r})"
                 if value is None or value != value or not cell.strip():
-                    problem = f"a {role}. Got none"
+                    cell, problem = "", f"a {role}. Got none"
+                    problem = None if blank and role == "label" else problem
                 elif isinstance(value, (list, dict, bytes)):
                     problem = f"one {role}: a string or a number. Got {cell[:40]}"
                 elif not _is_encodable(cell):

@@ -1,0 +1,94 @@
+"""A second labeller, the judge: what its answers for a whole batch say about the batch's errors.
+
+Where the judge disagrees with a prediction errors are frequent, elsewhere rare. A bound that knows
+how many rows are of either kind is smaller, and holds for any judge: Theorem 29 of docs/theory.md.
+"""
+
+from collections import Counter
+from typing import Any
+
+from scipy import stats
+
+from pacsent.classify.inputs import as_labels
+from pacsent.guarantees.delta import divide_delta
+from pacsent.maths.binomial import stratified_limit, two_sided_limits, upper_limit
+
+_NEW_FRACTION = 0.2  # of delta, for the difference between the batch and new texts
+_UNLIKELY = 0.001  # p-value of labelled rows that are not like the others
+_MANY = 50  # labelled rows in all of which a judge is hardly ever right
+
+
+def as_judged(judge: Any, unlabelled: Any, n: int) -> list[list]:
+    """The judge's labels of n labelled rows, and predictions and judge's labels of the others."""
+    if judge is None or not isinstance(unlabelled, list | tuple) or len(unlabelled) != 2:
+        raise ValueError(
+            "judge must be given together with unlabelled=(predictions, judge), those of the rows "
+            "without a label: what it says about labelled rows alone changes no bound."
+        )
+    others = as_labels(unlabelled[0], name="unlabelled predictions")
+    return [as_labels(judge, n, "judge"), others, as_labels(unlabelled[1], len(others), "judge")]
+
+
+def count_judged(true: list, predicted: list, judged: list[list]) -> dict[str, Any]:
+    """The fields of an `ErrorCertificate` that its bounds with a judge are computed from."""
+    judge, others, judge_of_others = judged
+    agreement = [a == b for a, b in zip(predicted + others, judge + judge_of_others)]
+    if all(agreement):
+        raise ValueError(
+            "judge must be another labeller than whatever made the predictions. Got the "
+            "predictions themselves instead. Give another column, or leave the judge out."
+        )
+    rows, n = Counter(agreement), Counter(agreement[: len(true)])
+    wrong = Counter(agrees for agrees, a, b in zip(agreement, true, predicted) if a != b)
+    rows_of, n_of, of_class = Counter(judge + judge_of_others), Counter(judge), Counter(true)
+    both = Counter(a for a, b in zip(true, judge) if a == b)
+    return {
+        "judge_counts": {
+            name: [rows[agrees], n[agrees], wrong[agrees]]
+            for name, agrees in (("disagree", False), ("agree", True))
+        },
+        "judge_class_counts": {
+            str(name): [rows_of[name], n_of[name], of_class[name], both[name]]
+            for name in sorted({*rows_of, *of_class})
+        },
+    }
+
+
+def judge_notes(counts: dict[str, list], classes: dict[str, list]) -> str:
+    """What speaks against a random sample, or against a judge that has not seen the labels."""
+    n, right = sum(n for _, n, _ in counts.values()), sum(both for *_, both in classes.values())
+    notes = ""
+    if stats.fisher_exact([[n, rows - n] for rows, n, _ in counts.values()]).pvalue < _UNLIKELY:
+        notes = "; the judge disagrees with labelled rows more or less often than with others: "
+        notes += "these are NO random sample, or it has seen their labels"
+    if n == right >= _MANY:
+        notes += f"; the judge is right in all {n:,} labelled rows: NOT valid if it saw them"
+    return notes
+
+
+def judge_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
+    """The bounds of an `ErrorCertificate` that has a judge; each holds by itself."""
+    if not parts["judge_counts"]:
+        return {"new_error_upper": None, "judge_rates": {}}
+    rows, n, n_errors = zip(*(parts["judge_counts"][name] for name in ("disagree", "agree")))
+    n_rows, n_labelled, n_right = sum(rows), sum(n), 0
+    level, half = divide_delta(delta, fraction=1.0 - _NEW_FRACTION), divide_delta(delta, 2)
+    n_wrong = round(stratified_limit(n_errors, n, rows, level) * n_rows)
+    rates: dict[str, Any] = {"sensitivity": {}, "specificity": {}, "frequency": {}}
+    for name, (rows_of, n_of, of_class, both) in parts["judge_class_counts"].items():
+        n_right += both
+        rates["sensitivity"][name] = list(two_sided_limits(both, of_class, delta))
+        neither, others = n_labelled - n_of - of_class + both, n_labelled - of_class
+        rates["specificity"][name] = list(two_sided_limits(neither, others, delta))
+        sizes, sampled = (rows_of, n_rows - rows_of), (n_of, n_labelled - n_of)
+        upper = stratified_limit((both, of_class - both), sampled, sizes, half)
+        others_upper = stratified_limit((neither, n_of - both), sampled[::-1], sizes[::-1], half)
+        rates["frequency"][name] = [1.0 - others_upper, upper]
+    rates["accuracy"] = list(two_sided_limits(n_right, n_labelled, delta))
+    return {
+        "error_upper": stratified_limit(n_errors, n, rows, delta),
+        "new_error_upper": upper_limit(
+            n_wrong, n_rows, divide_delta(delta, fraction=_NEW_FRACTION)
+        ),
+        "judge_rates": rates,
+    }
