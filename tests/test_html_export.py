@@ -16,6 +16,7 @@ from pacsent.datasets import load_banking, load_books
 from pacsent.guarantees.abstaining import AnswerRule
 from pacsent.paper.html_export import export_html
 
+csv.field_size_limit(8 << 20)
 MARKUP = '<img src=x onerror="document.title=1">'
 HOSTILE = [" ", "'", "a''b 'c d'", "don’t DON'T", "İst ΣΑΣ ß ẞ ſ K", "x" * 5000, "card " * 3000]
 HOSTILE += ["👨‍👩‍👧‍👦 👍🏽 🇩🇪🇫🇷", "e\u0301 שלום ทำไม 我的卡丢了", "\u2028\x85\xa0card"]
