@@ -102,6 +102,8 @@ RUNS = {
     "--random-state 0 --quiet",
     "vectors fit": "vectors fit PB-L2 words t.txt -o fitted --quiet",
     "vectors neighbours": "vectors neighbours words wab -k 2",
+    "vectors evaluate": "vectors evaluate words pairs.tsv --quiet",
+    "paper bound": "paper bound --risk 0.1 --kl 5 --n 200",
     "paper certify": "paper certify model t.txt -o c.json --overwrite --random-state 0 --quiet",
     "paper simulate": "paper simulate --kind A --n-replicates 2 --quiet",
     "paper evaluate": "paper evaluate Average l.tsv --encoder words --seeds 1 --quiet",
@@ -353,7 +355,7 @@ def test_options_mean_the_same_everywhere(name):
     assert options["--json"].is_flag and "JSON object" in options["--json"].help
     assert ("per text" in options["--json"].help) == (name in ("embed", "predict"))
     # One sum, one query, a folder that is written or sent, one text, and a server are short.
-    short = {"search", "model export", "model push", "explain", "serve"}
+    short = {"paper bound", "search", "model export", "model push", "explain", "serve"}
     assert "--quiet" in options or name in short
     other_spellings = {"--threads", "--n-threads", "--words-column", "--words", "--dims", "-n"}
     assert not (other_spellings | {"--group", "--prediction", "--vectorizer"}) & set(options)

@@ -1,4 +1,4 @@
-"""Commands about the paper: paper reproduce, evaluate, certify, simulate."""
+"""Commands about the paper: paper reproduce, evaluate, certify, bound, simulate."""
 
 from pathlib import Path
 
@@ -14,11 +14,7 @@ def paper():
     """Repeat the experiments of Nozawa and Sato (2019)."""
 
 
-_data_option = params.option(
-    "--data", "Folder of the datasets.  [default: $PACSENT_DATA]", params.PATH
-)
-
-
+_data_option = params.option("--data", "Folder of datasets.  [default: $PACSENT_DATA]", params.PATH)
 _kind_option = params.option(
     "--kind",
     "continuation: what follows in new documents. The kinds of the paper: A: further words of "
@@ -102,10 +98,9 @@ def reproduce(data, encoder, output, only, seeds, as_json, quiet, **options):
     results = reproduction.read_results(Path(output) / "results")
     if not results:
         raise ValueError(f"No result could be made. {' '.join(run['skipped'].values())}")
-    page = Path(output) / "index.html"
     report.write(results, output, reproduction.last_run(output) or run)
-    click.echo(f"Report: {page}", err=True)
-    data = {"output": output, "report": page, "run": run, "results": results}
+    data = {"output": output, "report": Path(output) / "index.html", "run": run, "results": results}
+    click.echo(f"Report: {data['report']}", err=True)
     show(data, report.format_table(report.accuracy_table(results), "md"), as_json)
 
 
@@ -131,20 +126,15 @@ def certify(model, texts, output, kind, method, overwrite, as_json, **options):
     from pacsent import certify_encoder, paper
     from pacsent.files import check_output
 
-    functions = {
-        "continuation": certify_encoder,
-        "A": paper.certify_words,
-        "B": paper.certify_documents,
-        "C": paper.certify_squared_loss,
-    }
+    functions = {"A": paper.certify_words, "B": paper.certify_documents}
+    functions |= {"C": paper.certify_squared_loss, "continuation": certify_encoder}
     check_output(output, [model, texts], overwrite=overwrite)
     documents = inputs.read_texts(texts, options)
     verbose = not options.pop("quiet")
     encoder = inputs.open_encoder(model, method, default="PB-L2", fitted=False)
     if encoder.learns_from_text:
         inputs.say(not verbose)(
-            f"certify: {encoder.method_name} is fitted again on a part of {texts} that is not "
-            "certified; what it learned before is not used."
+            f"certify: {encoder.method_name} is fitted again on a part of {texts}, set aside."
         )
     settings = {name: value for name, value in options.items() if value is not None}
     certificate = functions[kind](encoder, list(documents), verbose=verbose, **settings)
@@ -174,3 +164,23 @@ def simulate(kind, setting, n_replicates, as_json, quiet, **options):
 
     coverage = paper.simulate(kind, setting, n_replicates, verbose=not quiet, **options)
     show(coverage.to_dict(), str(coverage), as_json)
+
+
+@paper.command()
+@params.option("--risk", "Empirical risk.", click.FloatRange(0, 1), required=True)
+@params.option("--kl", "KL(Q||P) in nats.", click.FloatRange(min=0), required=True)
+@params.option("--n", "Independent examples.", params.POSITIVE, required=True)
+@params.delta
+@params.as_json
+def bound(risk, kl, n, delta, as_json):
+    """Compute all PAC-Bayes bounds for given numbers.
+
+    Example: pacsent paper bound --risk 0.1 --kl 5 --n 200
+    """
+    from pacsent.maths import bounds
+    from pacsent.maths.rounding import rounded_up
+
+    rows = bounds.compare(risk, kl, n, delta)
+    lines = [f"{rounded_up(value, 6)}  {name}: {note}" for name, value, note in rows]
+    data = [dict(zip(("bound", "value", "note"), row)) for row in rows]
+    show({"bounds": data}, "\n".join(lines), as_json)

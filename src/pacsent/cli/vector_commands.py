@@ -1,4 +1,4 @@
-"""Commands about word vectors: vectors clean, train, fit, neighbours."""
+"""Commands about word vectors: vectors clean, train, fit, neighbours, evaluate."""
 
 import contextlib
 import json
@@ -229,3 +229,22 @@ def neighbours(model, word, k, as_json, quiet):
         for neighbour, cosine in neighbours
     ]
     show_lines({"model": model, "neighbours": nearest}, lines, as_json)
+
+
+@vectors.command()
+@params.model
+@click.argument("pairs", type=params.TextsPath())
+@params.as_json
+@params.quiet
+def evaluate(model, pairs, as_json, quiet):
+    """Compare cosines of word vectors with human scores.
+
+    PAIRS has lines of WORD<TAB>WORD<TAB>SCORE. Example: pacsent vectors evaluate english pairs.tsv
+    """
+    from pacsent.words import formats
+    from pacsent.words.word_similarity import score_correlation
+
+    result = score_correlation(formats.read(model, verbose=not quiet), pairs)
+    data = {"model": model, **dict(zip(("spearman", "n_pairs", "n_unknown"), result))}
+    text = "Spearman {:.3f} on {:,} pairs; {:,} others have a word without a vector"
+    show(data, text.format(*result), as_json)
