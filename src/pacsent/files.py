@@ -27,17 +27,9 @@ def check_output(
 ) -> None:
     """Raise if an output exists and may not be overwritten, or if it is an input.
 
-    Empty files, empty folders, devices and pipes may always be written to.
-
-    Parameters
-    ----------
-    path : path; None or '-' for stdout
-    inputs : iterable of paths; None and '-' are skipped
-        What the output is made from. Neither an input, nor anything in it, nor a folder that
-        contains it is ever replaced.
-    overwrite : bool, default=False
-    folder : bool, default=False
-        Whether the output is to be a folder.
+    Empty files, empty folders, devices and pipes may always be written to; None and '-' are stdout.
+    Neither an input, nor anything in it, nor a folder that contains it is ever replaced. `folder`
+    says whether the output is to be a folder.
     """
     if is_stream(path):
         return
@@ -78,14 +70,8 @@ def replacing(path: str | os.PathLike | None, *, parents: bool = False) -> Itera
     """A file to write bytes to; moved into place when the block ends without an error.
 
     What was there stays until then, and for good if the block fails. Of a link the target is
-    replaced; permissions are kept.
-
-    Parameters
-    ----------
-    path : path; None or '-' for stdout
-        A device or a pipe is written to directly.
-    parents : bool, default=False
-        Make the folders that lead to the file; else they must exist.
+    replaced; permissions are kept. None and '-' are stdout; a device or a pipe is written to
+    directly. `parents` makes the folders that lead to the file.
     """
     if path is None or str(path) == "-":
         yield sys.stdout.buffer

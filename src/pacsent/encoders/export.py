@@ -46,15 +46,7 @@ def export(vectorizer: Any, path: str | os.PathLike, *, overwrite: bool = False)
 
     `SentenceTransformer(path)` opens it, and `StaticModel.from_pretrained(path)` of model2vec 0.8,
     whose `encode` reads the first 512 words of a text unless max_length is None.
-
-    Parameters
-    ----------
-    vectorizer : fitted vectorizer of pacsent
-        With a vocabulary that was made by `normalize="paper"`, as `english` is.
-    path : str or path
-        The folder.
-    overwrite : bool, default=False
-        Replace a folder that was exported before.
+    The vocabulary must be of normalize="paper", as that of `english` is.
     """
     vocabulary = vectorizer.word_vectors.vocabulary
     if vocabulary.normalize != "paper" or vocabulary.unknown != "drop":

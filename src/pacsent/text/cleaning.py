@@ -58,27 +58,13 @@ def clean_files(
 ) -> int:
     """Clean text files of any size, as Nozawa and Sato do or for any language.
 
-    Parameters
-    ----------
-    inputs : path or iterable of paths; '-' for stdin
-        Plain or compressed (.gz, .bz2, .xz, .zst).
-    output : path, optional
-        Written next to its place and moved there when complete; None or '-' is stdout.
-    wiki : bool, default=False
-        The inputs are MediaWiki dumps, and the output is byte for byte that of wikifil.pl: the
-        visible text of all articles on one line. As there, an article that the end of one dump cuts
-        off goes on in the next. Otherwise each line is cleaned as by `clean` and stays a line.
-    normalize : {"paper", "unicode"}, default="paper"
-        "paper" takes any bytes: what is not a letter a-z or a digit separates words. "unicode"
-        keeps the tokens of `unicode_words`, of UTF-8 text in any script.
-    n_jobs : int, optional
-        Number of processes. The output does not depend on it.
-    verbose, overwrite : bool, default=False
+    The inputs are plain or compressed (.gz, .bz2, .xz, .zst), or '-' for stdin. The output appears
+    at its place when it is complete; None or '-' is stdout. Returns the number of bytes written,
+    which are the same for any `n_jobs` (processes).
 
-    Returns
-    -------
-    int
-        Number of bytes written.
+    With `wiki` the inputs are MediaWiki dumps, and the output is byte for byte that of wikifil.pl:
+    the visible text of all articles on one line. Otherwise each line is cleaned as by `clean`, or
+    with normalize="unicode" keeps the tokens of `unicode_words`, and stays a line.
     """
     paths = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     if normalize not in ("paper", "unicode"):

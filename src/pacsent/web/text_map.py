@@ -36,17 +36,9 @@ def make_map(
 ) -> TextMap:
     """Place texts on the principal plane of the directions of their vectors.
 
-    Parameters
-    ----------
-    encoder : anything that `pacsent.encoders.as_encoder` takes
-    texts : iterable of str
-    labels : sequence of str, optional
-        The class of each text.
-    n_groups : int or None, default=0
-        Number of groups that `clusters` makes and names; None chooses it, 0 makes none.
+    `n_groups` is the number of groups that `clusters` makes and names; None chooses it, 0 makes
+    none.
 
-    Examples
-    --------
     >>> text_map = make_map("english", ["red wine", "white wine", "a cat"])
     >>> text_map.places.shape
     (3, 2)
