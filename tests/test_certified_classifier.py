@@ -27,10 +27,11 @@ from sklearn.svm import SVC
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.cli import cli
-from pacsent.guarantees import certify
+from pacsent.guarantees import certify, certify_predictions, control_risk
 from pacsent.guarantees.abstaining import AnswerRule, Calibration, draw_uniform
 from pacsent.guarantees.drift_monitor import TextCheck
 from pacsent.guarantees.samples import digest, row_fingerprints, select_rows
+from pacsent.maths.means import mean_is_below
 
 DELTA = 0.1
 
@@ -367,6 +368,30 @@ def test_the_rules_of_the_shell_and_the_server_honour_joint_and_candidates():
     assert rule.set_thresholds.tolist() == expected.tolist()
     assert rule.threshold == plain.abstain(error=0.35, delta=level).threshold
     assert rule.statement.startswith("With 98% confidence")
+
+
+def test_files_sorted_by_label_do_not_break_bounds_that_depend_on_the_order():
+    """Rows with many labels last: in the order of the file, bets see the easy rows first."""
+    rng = np.random.default_rng(0)
+    n_labels = np.sort(rng.integers(1, 5, 400))
+    has = np.arange(4) < n_labels[:, None]
+    proba = np.where(has & (n_labels < 3)[:, None], 0.9, 0.1)  # half of the texts are missed
+    found = [control_risk(has, proba, false_negatives=0.3).threshold for _ in range(5)]
+    assert all(threshold is None or threshold <= 0.1 for threshold in found)
+    assert mean_is_below((has & (proba < 0.5)).mean(axis=1), 0.3, 0.05)  # the file's order
+    assigned = np.where((n_labels < 3)[:, None], has, ~has)
+    micro = 2 * (has & assigned).sum() / (has.sum() + assigned.sum())
+    assert certify_predictions(has, assigned).micro_f1_lower < micro
+    texts = [f"w{i} x{i} y{i} z{i}" for i in range(400)]
+    row_of = {text: row for row, text in enumerate(texts)}
+
+    def labels_of(rows):
+        return has[[row_of[text] for text in rows]].astype(int)
+
+    certified = CertifiedClassifier(labels_of, classes=range(4), random_state=0)
+    certified.fit(texts, has.astype(int))
+    n_right = np.array(certified.certificate_.matches)[:, 1]
+    assert abs(np.corrcoef(np.arange(400), n_right)[0, 1]) < 0.2
 
 
 def test_the_random_number_of_abstention_is_not_made_of_confidences():

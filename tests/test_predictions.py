@@ -292,3 +292,15 @@ def test_mistakes_in_a_table_are_one_line(tmp_path, content, arguments, message)
     assert found.exit_code == 1 and not found.stdout
     assert len(found.stderr.strip().splitlines()) == 1
     assert re.search(message, found.stderr)
+
+
+def test_few_groups_are_no_guarantee_for_new_ones():
+    wrong, groups = grouped(np.random.default_rng(6), 7)
+    answers = ["no" if w else "yes" for w in wrong]
+    found = certify_predictions(["yes"] * 70, answers, groups=groups, classes=["no", "yes"])
+    assert found.scope == "same groups"
+    assert "This is NOT a guarantee for new groups" in str(found).splitlines()[0]
+    assert "of the same 7 groups" in found.summary()
+    groups = np.arange(70) // 5
+    many = certify_predictions(["yes"] * 70, answers, groups=groups, classes=["no", "yes"])
+    assert "texts of new groups" in many.summary() and many.n == 14

@@ -229,3 +229,14 @@ def test_a_foreign_model_and_bare_predictions_are_checked_by_what_they_say(fitte
     assert plain.verify(said, texts, labels)
     with pytest.raises(ValueError, match="The predictions must be what was certified"):
         plain.verify(labels, texts, labels)
+
+
+def test_near_duplicates_stay_in_one_fold():
+    """Out-of-fold predictions would know the twin of a text."""
+    rng = np.random.default_rng(3)
+    texts, labels = drawn(rng, 100, noise=0.5)
+    texts += [changed(rng, text) for text in texts]
+    model = TextClassifier(None, selection="folds", Cs=(6.0,), weighting="tf-idf")
+    model.fit(texts, np.tile(labels, 2))
+    found = model.out_of_fold_
+    assert np.mean(found.log_proba.argmax(axis=1) == found.labels) < 0.65

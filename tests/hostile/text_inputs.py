@@ -138,6 +138,9 @@ _TEXTS_ALONE: dict[str, Callable] = {
     "guarantees.distill": lambda texts: pacsent.distill(
         _lengths, texts, n_subwords=9, n_epochs=1
     ).encode(OTHERS),
+    "guarantees.check_labels": lambda texts: guarantees.check_labels(
+        texts, LABELS, ask=lambda row, _: LABELS[row], random_state=0
+    )[0],
     "guarantees.certify_student": lambda texts: str(
         guarantees.certify_student(_student(), texts, _lengths(TEXTS))
     ),
