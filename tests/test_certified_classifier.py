@@ -371,9 +371,7 @@ def test_the_rules_of_the_shell_and_the_server_honour_joint_and_candidates():
 
 
 def test_files_sorted_by_label_do_not_break_bounds_that_depend_on_the_order():
-    """Rows with many labels last: in the order of the file, bets see the easy rows first."""
-    rng = np.random.default_rng(0)
-    n_labels = np.sort(rng.integers(1, 5, 400))
+    n_labels = np.sort(np.random.default_rng(0).integers(1, 5, 400))  # the easy rows come first
     has = np.arange(4) < n_labels[:, None]
     proba = np.where(has & (n_labels < 3)[:, None], 0.9, 0.1)  # half of the texts are missed
     found = [control_risk(has, proba, false_negatives=0.3).threshold for _ in range(5)]

@@ -199,7 +199,7 @@ def test_a_model_that_gives_no_vectors_is_refused_in_one_line(folder, tmp_path):
         ["embed", model, text, "--pairs", text],
         ["embed", model, text],
         ["embed", model, text, "-o", f"{tmp_path}/shards/"],
-        ["model", "export", model, tmp_path / "e"],
+        ["model", "export", model, "-o", tmp_path / "e"],
         ["paper", "certify", model, text],
     ):
         message = "must hold word vectors or a fitted method. It holds a Certi"

@@ -207,8 +207,9 @@ def test_long_documents_are_solved_in_few_evaluations(large):
 @pytest.mark.parametrize("lam", [2.0, 20.0])
 def test_sentences_far_from_the_centre_are_solved_in_single_precision(large, monkeypatch, lam):
     """With a large weight of the data no sample says enough: all noise words at every step do."""
-    words, X = large
-    monkeypatch.setattr(pb_neg_objective, "solve", None)  # double precision: sixty times as slow
+    (words, X), exact = large, {1e-8: pb_neg_objective.solve}  # sixty times as slow: reference only
+    solve = lambda *arrays, tol, **how: exact[tol](*arrays, tol=tol, **how)  # noqa: E731
+    monkeypatch.setattr(pb_neg_objective, "solve", solve)
     fast, _, _ = solved_fast(words, X, X[:40], lam=lam, lam_mode="per-token")
     assert (fast.error_ == 0).sum() > (5 if lam == 20.0 else -1)  # solved with all noise words
 
@@ -279,6 +280,12 @@ def test_the_kernel_of_the_noise_words_is_compiled_to_vectors():
     fresh.compile((row, row, numba.float32, numba.types.UniTuple(row, 8), three, two))
     [code] = fresh.inspect_llvm().values()
     assert re.search(r"fmul .*<\d+ x float>", code)
+
+
+def test_divergence_starts_at_184_tokens_per_lam():
+    steps = learning_rates(40, 0.025)
+    for n_tokens, lam, diverges in ((175, 1.0, False), (185, 1.0, True), (185, 2.0, False)):
+        assert (np.abs(np.prod(1.0 - steps * n_tokens / lam)) > 1.0) == diverges
 
 
 def test_the_golden_optima_of_words_are_minima(example):

@@ -232,7 +232,6 @@ def test_a_foreign_model_and_bare_predictions_are_checked_by_what_they_say(fitte
 
 
 def test_near_duplicates_stay_in_one_fold():
-    """Out-of-fold predictions would know the twin of a text."""
     rng = np.random.default_rng(3)
     texts, labels = drawn(rng, 100, noise=0.5)
     texts += [changed(rng, text) for text in texts]

@@ -9,7 +9,6 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from pacsent.classify import TextClassifier
 from pacsent.classify.fitting import UNKNOWN_RAMP
@@ -59,7 +58,7 @@ def export_html(
     page = render(
         "classifier.html",
         title=title,
-        scripts=[Markup(text) for text in scripts],
+        scripts=scripts,
         hashes=[base64.b64encode(sha256(text.encode()).digest()).decode() for text in scripts],
         data=base64.b64encode(zlib.compress(data, 9)).decode(),
     )
