@@ -109,7 +109,7 @@ class HeldOutCertificate(Certificate):
         if self.scope == "same groups" and group_of is not None:
             parts |= {"scope": self.scope, "n_groups": np.unique(group_of).size}
         if judge:
-            parts |= count_judged(labels, predictions, as_judged(*judge, n))
+            parts |= count_judged(labels, predictions, as_judged(judge[0], judge[1], n))
         for name, value in parts.items():
             self._must_equal(name, value)
         if is_own := getattr(model, "certificate_", None) == self:

@@ -117,8 +117,8 @@ def run(
 def _write(folder: Path, page: str, classifier: CertifiedClassifier) -> None:
     with replacing(folder / "index.html", parents=True) as file:
         file.write(page.encode())
-    how = {"title": "Messages to a bank", "error": ERROR, "overwrite": True}
-    export_html(classifier, folder / "classifier.html", **how)
+    name = "Messages to a bank"
+    export_html(classifier, folder / "classifier.html", title=name, error=ERROR, overwrite=True)
 
 
 def _page(numbers: dict[str, Any], charted: tuple, **results: Any) -> str:

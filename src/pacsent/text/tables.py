@@ -528,7 +528,7 @@ def read_predictions(
         [x for x, label in zip(column, labels) if not label] for column in (predictions, judge)
     ]
     read = [c and [x for x, label in zip(c, labels) if label] for c in read]
-    return PredictionTable(*read, unlabelled=(others[0], others[1]))
+    return PredictionTable(*read)._replace(unlabelled=(others[0], others[1]))
 
 
 def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str, blank=False):

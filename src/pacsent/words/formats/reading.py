@@ -105,7 +105,7 @@ def read(
     verbose : bool, default=False
         Show progress on stderr.
     """
-    path = storage.place(path)
+    path = Path(storage.place(path))
     if format is not None and format not in FORMATS:
         names = ", ".join(map(repr, FORMATS))
         raise ValueError(f"format must be one of {names}. Got {format!r} instead.")
