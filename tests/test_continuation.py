@@ -70,7 +70,7 @@ class TestMeasuring:
 
     def test_the_rule_does_not_depend_on_the_certified_documents(self, vectorizer, documents, case):
         _, measured = case
-        together = np.concatenate([measured.rows, measured.aside, measured.rest])
+        together = np.concatenate([measured.rows, measured.aside, measured.fresh])
         assert sorted(together) == list(range(documents.n_sentences))
         changed = documents.ids.copy()
         for row in measured.rows:

@@ -171,13 +171,13 @@ class Continuation(NamedTuple):
     rule: Rule
     rows: np.ndarray  # certified documents
     aside: np.ndarray
-    rest: np.ndarray
+    fresh: np.ndarray
 
 
 def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
     """The certificate about what follows in new documents, and the rule it is about."""
     encoded, rng = sample.encoded, sample.rng
-    aside, rest, rows = divided(sample)
+    aside, fresh, rows = divided(sample)
     # the rule, from the documents that were set aside alone
     fitting = encoded.take(aside)
     encoder, scale, shift = sample.fitted(fitting), 1.0, np.zeros(sample.A_hat.shape[1])
@@ -189,11 +189,11 @@ def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
     rule = Rule(encoder, sample.A_hat, sample.p_noise, scale, shift, sample.bias)
     losses = rule.losses(encoded.take(rows), rng, sample.options.verbose)
     held_out: dict = {}
-    if rest.size:
-        fresh = rule.losses(encoded.take(rest), rng)
-        held_out = {"held_out_risk": float(fresh.mean()), "n_held_out": int(rest.size)}
-    some = encoded.take(rows[:_DOCUMENTS_PER_BLOCK])
-    shuffled = rule.losses(some._replace(ids=rng.permutation(some.ids)), rng)
+    if fresh.size:
+        fresh_losses = rule.losses(encoded.take(fresh), rng)
+        held_out = {"held_out_risk": float(fresh_losses.mean()), "n_held_out": int(fresh.size)}
+    block = encoded.take(rows[:_DOCUMENTS_PER_BLOCK])
+    shuffled = rule.losses(block._replace(ids=rng.permutation(block.ids)), rng)
     certificate = sample.certificate(
         ContinuationCertificate,
         losses=pack_losses(losses),
@@ -203,7 +203,7 @@ def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
         scale=rule.scale,
         shift_norm=float(np.linalg.norm(rule.shift)),
         shuffled_risk=float(shuffled.mean()),
-        n_left_out=int(encoded.n_sentences - rows.size - aside.size - rest.size),
+        n_left_out=int(encoded.n_sentences - rows.size - aside.size - fresh.size),
         **held_out,
     )
-    return certificate, Continuation(losses, rule, rows, aside, rest)
+    return certificate, Continuation(losses, rule, rows, aside, fresh)
