@@ -247,5 +247,5 @@ def test_class_names_of_a_report_are_readable_on_a_phone(chromium, tmp_path):
     html = classifier.report(FILMS[60:80], names * 10).to_html()
     page = saved(chromium, tmp_path / "report.html", html, width=390)
     cells = "[...document.querySelectorAll('td.left:first-child')]"
-    assert page.evaluate(f"Math.min(...{cells}.map(cell => cell.offsetWidth))") >= 90
+    assert page.evaluate(f"Math.min(...{cells}.map(cell => cell.offsetWidth))") >= 100
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
