@@ -198,3 +198,10 @@ def test_randomised_tests_pass_as_often_as_allowed_and_a_second_coin_is_noticed(
     share = np.mean(passed)
     assert share <= most and (share > 0.062) == (n_coins > 1)
     assert share > np.mean(stats.binom.cdf(wrong, 55, 0.1) <= 0.05)
+
+
+def test_equal_classifiers_are_called_different_no_more_often_than_allowed():
+    draws = np.random.default_rng(7).multinomial(200, [0.1, 0.1, 0.8], 2000)
+    p = np.array([binomial.mcnemar(int(a), int(b)) for a, b, _ in draws])
+    assert (p <= DELTA).sum() <= allowed(2000)
+    assert (p / 2 <= DELTA).sum() > allowed(2000)  # the side chosen after looking

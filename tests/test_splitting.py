@@ -239,3 +239,25 @@ def test_near_duplicates_stay_in_one_fold():
     model.fit(texts, np.tile(labels, 2))
     found = model.out_of_fold_
     assert np.mean(found.log_proba.argmax(axis=1) == found.labels) < 0.65
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["one word changed", "copies"])
+def test_every_text_twice_does_not_break_the_bound(how):
+    """The classifier learns texts by heart; on new ones it is a coin for most."""
+    n_broken = n_broken_by_rows = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        texts, labels = drawn(rng, 60, noise=0.4)
+        twins = texts if how == "copies" else [changed(rng, text) for text in texts]
+        both, y = [*texts, *twins], np.tile(labels, 2)
+        new, expected = drawn(rng, 1000, noise=0.4)
+        model = certify(both, y, seed, 0.4)
+        assert (model.certificate_.n, model.certificate_.n_duplicates) == (24, 24)
+        n_broken += np.mean(model.predict(new) != expected) > model.certificate_.error_upper
+        # the negative control: rows drawn one by one, as if they were independent
+        tested, fitted = np.split(rng.permutation(120), [48])
+        naive = TextClassifier(None).fit([both[i] for i in fitted], y[fitted])
+        wrong = int((naive.predict([both[i] for i in tested]) != y[tested]).sum())
+        n_broken_by_rows += np.mean(naive.predict(new) != expected) > upper_limit(wrong, 48, 0.05)
+    assert n_broken == 0 and n_broken_by_rows >= 3
