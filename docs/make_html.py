@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.datasets import load_banking
-from pacsent.paper.html_export import export_html
+from pacsent.web import export_html
 
 
 def write_live_classifier(path: Path) -> None:

@@ -14,7 +14,7 @@ from browsers import open_page, until
 from pacsent import CertifiedClassifier, TextClassifier, make_encoder
 from pacsent.datasets import load_banking, load_books
 from pacsent.guarantees.abstaining import AnswerRule
-from pacsent.paper.html_export import export_html
+from pacsent.web import export_html
 
 csv.field_size_limit(8 << 20)
 MARKUP = '<img src=x onerror="document.title=1">'

@@ -130,9 +130,9 @@ def test_there_is_one_of_each(what):
 # moved from classify to text, and 400 lines of the goal with them.
 BUDGETS = {
     "cli": (2_400, 2_400),
-    "web": (2_300, 2_300),
+    "web": (2_430, 2_430),
     "scale": (1_000, 1_000),
-    "paper": (3_900, 3_900),
+    "paper": (3_770, 3_770),
     "search": (1_800, 1_800),
     "guarantees": (4_600, 4_600),
     "classify": (3_100, 3_100),  # 400 of its 3,500 are n-grams in text, which guarantees uses too

@@ -108,17 +108,17 @@ def serve(models, host, port, method, workers, api_key_file, as_json, **options)
 @params.fixed_random_state
 @params.n_jobs
 @params.outputs
-def demo(output, random_state, n_jobs, overwrite, as_json, quiet):
+def demo(output, overwrite, as_json, quiet, **options):
     """Write a tutorial: a support team's job on 500 labelled texts.
 
     Trains, certifies, abstains, explains, searches and detects drift. Example: pacsent demo -o demo
     """
     from pacsent.files import check_output
     from pacsent.paper import demo as demonstration
+    from pacsent.web import export_html
 
     check_output(output, overwrite=overwrite, folder=True)
-    say = inputs.say(quiet)
-    numbers = demonstration.run(output, random_state=random_state, n_jobs=n_jobs, say=say)
+    numbers = demonstration.run(output, export_html, say=inputs.say(quiet), **options)
     page = Path(output) / "index.html"
     show({"page": page, **numbers}, f"Tutorial with these results: {page}", as_json)
 
@@ -205,7 +205,7 @@ def export(model, to, output, method, error, overwrite, as_json):
     """
     from pacsent.encoders.export import export as write
     from pacsent.encoders.methods import DEFAULT
-    from pacsent.paper.html_export import export_html
+    from pacsent.web import export_html
 
     if to == "html":
         opened = inputs.open_model(model, "a classifier")

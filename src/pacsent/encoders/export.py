@@ -127,7 +127,7 @@ def tokenizer(words: Sequence[str]) -> dict:
 
 
 def summed_parts(encoder: Any, is_concatenated: bool) -> dict[str, Any]:
-    """The words and the table of an encoder that sums its rows, for `paper.html_export`."""
+    """The words and the table of an encoder that sums its rows, for `web.export_html`."""
     table = encoder.summed_table() if hasattr(encoder, "summed_table") else None
     if table is None or encoder.word_vectors.vocabulary.normalize != "paper":
         raise ValueError(

@@ -14,7 +14,6 @@ from pacsent.files import replacing
 from pacsent.guarantees import CertifiedClassifier, DriftMonitor
 from pacsent.maths.rounding import rounded_up
 from pacsent.paper.figures import altair_found, chart_runtime
-from pacsent.paper.html_export import export_html
 from pacsent.search import Index
 from pacsent.text.pages import render
 
@@ -29,6 +28,7 @@ STREAMS = ("new messages about the same intents", "messages about other intents"
 
 def run(
     out: str | os.PathLike,
+    export: Callable[..., object],
     *,
     random_state: int = 0,
     n_jobs: int | None = None,
@@ -38,7 +38,7 @@ def run(
 
     The page, `out`/index.html, shows the Python of each step (templates/demo.html), which is what
     this function calls. Returns the numbers on the page. `random_state` draws the labelled
-    messages; `say` is called with each line of progress.
+    messages; `export` is `web.export_html`; `say` is called with each line of progress.
     """
     started = time.perf_counter()
     texts, intents = map(np.array, load_banking(n_classes=N_INTENTS))
@@ -48,8 +48,7 @@ def run(
     others = [text for text, intent in zip(*load_banking()) if intent not in intents]
     say(f"{N_LABELLED} labelled messages to a bank, {N_INTENTS} intents; {len(new):,} new messages")
 
-    model = TextClassifier(n_jobs=n_jobs)
-    classifier = CertifiedClassifier(model, random_state=random_state)
+    classifier = CertifiedClassifier(TextClassifier(n_jobs=n_jobs), random_state=random_state)
     certificate = classifier.fit(texts[labelled], intents[labelled]).certificate_
     test_error = float(np.mean(classifier.predict(new_texts) != truth))
     say(
@@ -79,10 +78,7 @@ def run(
     hits = index.search(QUERY, 3)
     say(f"Search for {QUERY!r}: {hits[0].text!r}")
 
-    evidence, alarms = _monitor(classifier, (new_texts, others), random_state)
-    for name in STREAMS:
-        at = f"alarm at message {alarms[name]}" if name in alarms else "no alarm"
-        say(f"Drift monitor, {name}: {at}")
+    evidence, alarms = _monitor(classifier, (new_texts, others), random_state, say)
 
     numbers = {
         "n_labelled": N_LABELLED,
@@ -99,7 +95,8 @@ def run(
         "seconds": time.perf_counter() - started,
     }
     shown = int(np.argmax(sizes > 1))  # the first message with several possible intents
-    page = _page(
+    _write_page(
+        Path(out) / "index.html",
         numbers,
         (sizes, evidence),
         random_state=random_state,
@@ -110,20 +107,15 @@ def run(
         message_set=prediction_sets[shown],
         hits=hits,
     )
-    _write(Path(out), page, classifier)
+    path = Path(out) / "classifier.html"
+    export(classifier, path, title="Messages to a bank", error=ERROR, overwrite=True)
+    say(f"The classifier in one file, for any browser: {path}")
     return numbers
 
 
-def _write(folder: Path, page: str, classifier: CertifiedClassifier) -> None:
-    with replacing(folder / "index.html", parents=True) as file:
-        file.write(page.encode())
-    name = "Messages to a bank"
-    export_html(classifier, folder / "classifier.html", title=name, error=ERROR, overwrite=True)
-
-
-def _page(numbers: dict[str, Any], charted: tuple, **results: Any) -> str:
+def _write_page(path: Path, numbers: dict[str, Any], charted: tuple, **results: Any) -> None:
     """The tutorial with these results, and charts if Altair is installed."""
-    return render(
+    page = render(
         "demo.html",
         title="pacsent tutorial: a classifier whose error rate is certified",
         query=QUERY,
@@ -134,9 +126,11 @@ def _page(numbers: dict[str, Any], charted: tuple, **results: Any) -> str:
         **results,
         **{name: value for name, value in numbers.items() if name != "alarms"},
     )
+    with replacing(path, parents=True) as file:
+        file.write(page.encode())
 
 
-def _monitor(classifier, streams, random_state) -> tuple[list[dict], dict[str, int]]:
+def _monitor(classifier, streams, random_state, say) -> tuple[list[dict], dict[str, int]]:
     """Evidence of the drift monitor along each stream, and the message that raised an alarm."""
     evidence: list[dict] = []
     alarms: dict[str, int] = {}
@@ -148,6 +142,8 @@ def _monitor(classifier, streams, random_state) -> tuple[list[dict], dict[str, i
             evidence.append({"stream": name, **point})
         if monitor.alarm_at is not None:
             alarms[name] = monitor.alarm_at
+        at = f"alarm at message {alarms[name]}" if name in alarms else "no alarm"
+        say(f"Drift monitor, {name}: {at}")
     return evidence, alarms
 
 

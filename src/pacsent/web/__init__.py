@@ -7,6 +7,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "annotators": ["agreement"],
         "application": ["create_app"],
+        "html_export": ["export_html"],
         "labelling": ["Labelling"],
         "model_sources": ["ModelSource", "open_models"],
         "served_model": ["ServedModel"],
