@@ -52,6 +52,8 @@ def test_any_scores_are_valid_and_better_ones_leave_less_to_read():
         results = [benchmark.checked(wrong, scores.astype(float), seed) for seed in range(10)]
         shares[name] = np.mean([share for share, _ in results])
         assert sum(rate > 0.05 for _, rate in results) <= 2
+    with pytest.warns(UserWarning, match="All scores are equal"):
+        benchmark.checked(wrong, np.zeros(4000), 0)
     assert shares["best"] < 0.25 < shares["none"] < shares["worst"]
 
 
@@ -70,7 +72,8 @@ def test_the_person_is_asked_once_for_each_row_and_unread_rows_keep_their_label(
     assert certificate.n_corrected == sum(machine[row] != RIGHT[row] for row in asked)
     assert made == check_labels(TEXTS, machine, ORDER, ask=ask, random_state=3)
     # a small table is read to the end
-    small = check_labels(TEXTS[:60], ["a"] * 60, range(60), ask=lambda *_: "b")
+    with pytest.warns(UserWarning, match="No sample of 60 rows certifies 0.05: every row is read"):
+        small = check_labels(TEXTS[:60], ["a"] * 60, range(60), ask=lambda *_: "b")
     assert small[0] == ["b"] * 60 and small[2].error_upper == 0 and small[2].n_corrected == 60
 
 

@@ -37,7 +37,7 @@ RANGES: dict[str, tuple[Any, str]] = {
         ("delta", _PROBABILITY),
         ("n n_documents n_dims n_neighbours n_hits n_rows", _POSITIVE_COUNT),
         ("n_left_out n_overlapping n_duplicates n_held_out n_errors n_repeated_errors", _COUNT),
-        ("random_state n_groups n_collection n_texts n_taught n_read n_corrected", _COUNT),
+        ("random_state n_groups n_collection n_texts n_taught n_read n_corrected n_unread", _COUNT),
         ("error_upper positive_error_upper balanced_error_upper new_error_upper", _FRACTION),
         ("empirical_risk shuffled_risk noise_risk step", _FRACTION),
         ("calibration_size micro_f1_lower macro_f1_lower", _FRACTION),

@@ -205,9 +205,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         n_certifiable, calibration_size = samples.n_samples(X), self.calibration_size
         if judge is not None:
             X, y = _with_machine_labels(X, y, groups, judge)
-            calibration_size = (
-                _FRACTION_WITH_JUDGE if calibration_size == "auto" else calibration_size
-            )
+            if calibration_size == "auto":
+                calibration_size = _FRACTION_WITH_JUDGE
         n = samples.n_samples(X)
         sets = multilabel.label_matrix(y, n)
         if sets is None:

@@ -103,12 +103,9 @@ def distill(
     n_epochs : int, default=3
         Passes over the texts after the exact step. More raise the fraction of neighbours found.
     test_size : float or None, default=None
-        Fraction of the texts that the certificate is measured on; by default a tenth, at most
-        4,000 texts.
-    delta : float, default=0.05
-        Probability that the certificate fails.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed. The student depends on it and on nothing else but teacher and texts.
+        Fraction of the texts that the certificate is measured on: a tenth, at most 4,000 texts.
+    delta, random_state : see `certify_predictions`
+        The student depends on the seed and on nothing else but teacher and texts.
     checkpoint_dir : path or None
         A folder for the state after each epoch. The same call with the same folder and an int as
         `random_state` resumes after an interruption; the folder is removed at the end.

@@ -37,8 +37,7 @@ def as_seed(random_state: Any) -> int:
 def dependent_clusters(X: Any, *, n_rows: int | None = None) -> np.ndarray:
     """The cluster of each text, or of each row of an array, a sparse matrix or a table, (n,).
 
-    Texts are in one cluster if they are near-duplicates (`text_units`), rows if they are equal.
-    Clusters are numbered as they come.
+    Near-duplicates (`text_units`) are in one cluster, and equal rows; numbered as they come.
 
     >>> dependent_clusters(["a dull film with no plot", "a dull film with a plot", "so good"])
     array([0, 0, 1])
@@ -91,13 +90,6 @@ def one_row_per_cluster(clusters: np.ndarray, seed: int | None) -> np.ndarray:
     return order[np.sort(np.unique(clusters[order], return_index=True)[1])]
 
 
-def cluster_means(clusters: np.ndarray, values: np.ndarray, seed: int) -> np.ndarray:
-    """The mean of each cluster, in an order that does not depend on the values."""
-    _, cluster = np.unique(clusters, return_inverse=True)
-    means = np.bincount(cluster, values) / np.bincount(cluster)
-    return np.random.default_rng([seed, 1]).permutation(means)
-
-
 def independent_rows(
     n: int, clusters: np.ndarray | None, group_of: np.ndarray | None, seed: int
 ) -> tuple[np.ndarray, dict[str, Any]]:
@@ -107,8 +99,8 @@ def independent_rows(
     if n_groups >= MIN_HELD_OUT_GROUPS:
         scope, n_groups, clusters = "groups", 0, np.asarray(group_of)
     rows = one_row_per_cluster(np.arange(n) if clusters is None else clusters, seed)
-    duplicates = {"n": rows.size, "n_duplicates": n - rows.size}
-    return rows, {**duplicates, "scope": scope, "n_groups": n_groups}
+    counts = {"n": rows.size, "n_duplicates": n - rows.size, "n_groups": n_groups}
+    return rows, counts | {"scope": scope}
 
 
 def holdout_fraction(calibration_size: Any, n_clusters: int) -> float:

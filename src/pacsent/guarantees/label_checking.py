@@ -1,5 +1,6 @@
 """`check_labels`: which labels of a machine a person must read so that few wrong ones remain."""
 
+import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,8 @@ _FIRST_SIZE, _MAX_SIZES, _MAX_SAMPLED = 100, 6, 0.25
 class LabelCheckCertificate(CountCertificate):
     """Upper bound on the fraction of wrong labels in a table of which a person read a part.
 
-    `n` of the `n_rows` were drawn at random, and `n_errors` of them were wrong and accepted.
+    `n` of the `n_rows` were drawn at random; `n_errors` of them were wrong and accepted. Rows that
+    were still to be read, `n_unread`, count as wrong.
 
     >>> parts = {"n_rows": 10_000, "n_read": 1_500, "n_corrected": 700, "random_state": 0}
     >>> LabelCheckCertificate.from_parts(delta=0.05, n=400, n_errors=13, **parts).error_upper
@@ -40,22 +42,25 @@ class LabelCheckCertificate(CountCertificate):
         "the labels of the person are right, and neither the labels of the machine nor their order "
         "depend on what the person answered. It is about this table, not about new texts."
     )
-    needs_texts = ("n_errors", "n_read", "n_corrected", "random_state")
+    needs_texts = ("n_errors", "n_read", "n_corrected", "n_unread", "random_state")
 
     n_rows: int
     n_read: int
     n_corrected: int
     random_state: int
+    n_unread: int = 0
     provenance: str = "a person read the rows that the seed drew, and those that are trusted least"
 
     def recompute(self) -> dict[str, Any]:
         n_wrong = max_unread_errors(self.n_errors, self.n, self.n_rows, self.delta_each)
-        return {"error_upper": min(n_wrong, self.n_rows - self.n_read) / self.n_rows}
+        n_wrong = min(n_wrong + self.n_unread, self.n_rows - self.n_read)
+        return {"error_upper": n_wrong / self.n_rows}
 
     def _check(self) -> None:
         super()._check()
-        if not max(self.n, self.n_corrected) <= self.n_read <= self.n_rows:
-            self._refuse("n_read", f"from {self.n:,}, the sampled rows, to {self.n_rows:,}")
+        most = self.n_rows - self.n_unread
+        if not max(self.n, self.n_corrected) <= self.n_read <= most:
+            self._refuse("n_read", f"from {self.n:,}, the sampled rows, to {most:,}")
 
     def summary(self) -> str:
         wrong = f"at most {percent(self.error_upper)} of the {self.n_rows:,} labels are wrong"
@@ -93,11 +98,16 @@ class LabelChecker:
         for size in self.sizes:
             limit = partial(max_unread_errors, n_sampled=size, n_rows=self.n_rows, delta=each)
             self.n_allowed.append(bisect_right(range(size + 1), n_wrong, key=limit) - 1)
+        problem = "All scores are equal: rows are read in a random order, and most of them are."
+        if max(self.n_allowed) < 0:
+            problem = f"No sample of {self.n_rows:,} rows certifies {error:g}: every row is read."
+        if max(self.n_allowed) < 0 or scores.min() == scores.max():
+            warnings.warn(problem, stacklevel=3)
 
     def next(self, wrong: Mapping[int, bool]) -> tuple[list[int], LabelCheckCertificate | None]:
         """The rows to read after those of `wrong`, which has whether their labels were wrong.
 
-        In the end there are none, and a certificate. A larger sample is drawn if less would have to
+        After the sample also the certificate so far. A larger sample is drawn if less would have to
         be read in all, by the density of errors along the order in this one.
         """
         place = np.argsort(self.order)
@@ -116,8 +126,7 @@ class LabelChecker:
             if options[0][0] <= min(options)[0]:
                 break
         n_accepted = options[0][1]
-        if unread := [row for row in self.order[n_accepted:][::-1].tolist() if row not in wrong]:
-            return unread, None
+        unread = [row for row in self.order[n_accepted:][::-1].tolist() if row not in wrong]
         certificate = LabelCheckCertificate.from_parts(
             delta=self.delta,
             corrections={"sizes of the sample": len(self.sizes)},
@@ -126,9 +135,10 @@ class LabelChecker:
             n_rows=self.n_rows,
             n_read=len(wrong),
             n_corrected=int(sum(wrong.values())),
+            n_unread=len(unread),
             random_state=self.random_state,
         )
-        return [], certificate
+        return unread, certificate
 
 
 def check_labels(
@@ -159,10 +169,8 @@ def check_labels(
     --------
     >>> right = ["even", "odd"] * 1000
     >>> machine, texts = ["odd"] * 100 + right[100:], [f"text {n}" for n in range(2000)]
-    >>> final, rows, certificate = check_labels(
-    ...     texts, machine, range(2000), ask=lambda row, text: right[row]
-    ... )
-    >>> certificate.error_upper <= 0.05
+    >>> checked = check_labels(texts, machine, range(2000), ask=lambda row, text: right[row])
+    >>> checked[2].error_upper <= 0.05
     True
     """
     texts = as_texts(texts)
@@ -170,13 +178,14 @@ def check_labels(
     scores = label_scores(texts, labels) if scores is None else scores
     scores = as_labels(scores, len(texts), "scores")
     checker = LabelChecker(scores, error=error, delta=delta, random_state=seed)
-    final, wrong, certificate = list(labels), dict[int, bool](), None
-    while certificate is None:
+    final, wrong = list(labels), dict[int, bool]()
+    while True:
         rows, certificate = checker.next(wrong)
+        if certificate is not None and not rows:
+            return final, list(wrong), certificate
         for row in rows:
             final[row] = ask(row, texts[row])
             wrong[row] = final[row] != labels[row]
-    return final, list(wrong), certificate
 
 
 def label_scores(texts: Sequence[str], labels: Sequence) -> np.ndarray:
