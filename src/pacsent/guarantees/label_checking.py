@@ -99,9 +99,10 @@ class LabelChecker:
             limit = partial(max_unread_errors, n_sampled=size, n_rows=self.n_rows, delta=each)
             self.n_allowed.append(bisect_right(range(size + 1), n_wrong, key=limit) - 1)
         problem = "All scores are equal: rows are read in a random order, and most of them are."
-        if max(self.n_allowed) < 0:
+        reads_all = max(self.n_allowed) < 0 or self.sizes[-1] == self.n_rows
+        if reads_all:
             problem = f"No sample of {self.n_rows:,} rows certifies {error:g}: every row is read."
-        if max(self.n_allowed) < 0 or scores.min() == scores.max():
+        if reads_all or scores.min() == scores.max():
             warnings.warn(problem, stacklevel=3)
 
     def next(self, wrong: Mapping[int, bool]) -> tuple[list[int], LabelCheckCertificate | None]:
