@@ -101,25 +101,24 @@ def sizes(data):
         X, Z = average.transform(subj.train_texts), average.transform(subj.test_texts)
         near = recipe.transform(texts)
         train, test = (similarity(recipe.transform, pairs, part) for part in ("train", "test"))
-        rows.append(
-            {
-                "words": asked["n_words"],
-                "dims": asked["n_dims"],
-                "bits": asked["bits"],
-                "MB": n_megabytes(words),
-                "STS-B train": train[0],
-                "STS-B test": test[0],
-                "test Spearman": test[1],
-                "SUBJ test accuracy": accuracy(X, subj.train_labels, Z, subj.test_labels),
-                "20news p@10 (2,000 of the training part)": precision(
-                    near, labels, near, labels, same=True
-                ),
-                "WordSim": word_scores(words, data / "words")["WordSim-353"][0],
-                "SUBJ words known": words.vocabulary.encode(subj.train_texts).coverage,
-                "products kept": products_kept(full, words),
-            }
-        )
-        print(rows[-1], flush=True)
+        row = {
+            "words": asked["n_words"],
+            "dims": asked["n_dims"],
+            "bits": asked["bits"],
+            "MB": n_megabytes(words),
+            "STS-B train": train[0],
+            "STS-B test": test[0],
+            "test Spearman": test[1],
+            "SUBJ test accuracy": accuracy(X, subj.train_labels, Z, subj.test_labels),
+            "20news p@10 (2,000 of the training part)": precision(
+                near, labels, near, labels, same=True
+            ),
+            "WordSim": word_scores(words, data / "words")["WordSim-353"][0],
+            "SUBJ words known": words.vocabulary.encode(subj.train_texts).coverage,
+            "products kept": products_kept(full, words),
+        }
+        rows.append(row)
+        print(row, flush=True)
     summary = {"chosen": ", ".join(f"{key} {value}" for key, value in SETTINGS.items())}
     return rows, "The English model: size against quality", summary
 

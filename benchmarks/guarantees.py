@@ -23,19 +23,17 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import multiprocessing
 import warnings
 from collections import Counter
 from functools import cache
 
-import numba
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import target_data
-from harness import finish, parser_for
+from harness import finish, parser_for, run_jobs
 from pacsent import CertifiedClassifier, TextClassifier, certify_predictions
 from pacsent.guarantees import DriftMonitor, compare, control_risk
 from pacsent.guarantees.error_certificate import error_certificate
@@ -263,7 +261,7 @@ def broken_groups(model, confidence, true, rng):
 def fixed_multilabel(data):
     dataset = target_data.load_goemotions(data)
     texts, has = dataset.texts["train"], dataset.targets["train"]
-    fit, others = np.split(np.random.default_rng(0).permutation(len(texts))[:6000], [3000])
+    fit, others = np.array_split(np.random.default_rng(0).permutation(len(texts))[:6000], 2)
     frequent = np.flatnonzero(has[fit].sum(axis=0) >= 40)
     model = TextClassifier("english", n_jobs=1).fit([texts[i] for i in fit], has[fit][:, frequent])
     proba = model.predict_proba([texts[i] for i in others])
@@ -272,7 +270,8 @@ def fixed_multilabel(data):
 
 def multilabel(name, data, condition, seed):
     model, has, proba = fixed_multilabel(data)
-    rows, others = np.split(np.random.default_rng([seed, 2]).permutation(len(has)), [500])
+    order = np.random.default_rng([seed, 2]).permutation(len(has))
+    rows, others = np.split(order, [min(500, len(has) // 2)])
     if condition == "sorted by label":
         rows = rows[np.lexsort(has[rows].T)]
     elif condition == "sorted by confidence":
@@ -375,10 +374,6 @@ def work(job):
     return condition, len(seeds), dict(counts)
 
 
-def use_one_thread():
-    numba.set_num_threads(1)
-
-
 def main():
     parser = parser_for(__doc__, name="")
     parser.add_argument("--sets", nargs="+", default=list(SETS))
@@ -401,10 +396,9 @@ def main():
         ]
         counts: dict[str, Counter] = {}  # of each condition, for each guarantee
         n_draws: Counter = Counter()
-        with multiprocessing.get_context("fork").Pool(options.processes, use_one_thread) as pool:
-            for condition, n, broken in pool.imap_unordered(work, jobs):
-                counts.setdefault(condition, Counter()).update(broken)
-                n_draws[condition] += n
+        for condition, n, broken in run_jobs(work, jobs, options.processes):
+            counts.setdefault(condition, Counter()).update(broken)
+            n_draws[condition] += n
         guarantees = {guarantee for broken in counts.values() for guarantee in broken}
         rows = [
             {"guarantee": guarantee}

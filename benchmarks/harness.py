@@ -17,7 +17,12 @@ import re
 import subprocess
 import sys
 import time
+from multiprocessing import get_context
 from pathlib import Path
+
+import numba
+from rich.console import Console
+from rich.table import Table
 
 import pacsent
 from pacsent.maths.rounding import rounded_up
@@ -67,8 +72,31 @@ def need_gpu(benchmark: str):
     except ImportError:
         found = False
     if not found:
-        print(json.dumps({"benchmark": benchmark, "skipped": "no GPU, or no PyTorch that sees it"}))
-        sys.exit(0)
+        skip(benchmark, "no GPU, or no PyTorch that sees it")
+
+
+def skip(benchmark: str, why: str):
+    """End with the JSON line of a benchmark that cannot be run here."""
+    print(json.dumps({"benchmark": benchmark, "skipped": why}))
+    sys.exit(0)
+
+
+def best_of(work, n_rounds: int, clock=time.perf_counter) -> tuple:
+    """What the last round returned, and the seconds of the fastest."""
+    times = []
+    for _ in range(n_rounds):
+        start = clock()
+        result = work()
+        times.append(clock() - start)
+    return result, min(times)
+
+
+def run_jobs(work, jobs: list, n_processes: int) -> list:
+    """Results of all jobs; each process has one thread and what the first one has loaded."""
+    if n_processes == 1:
+        return [work(job) for job in jobs]
+    with get_context("fork").Pool(n_processes, numba.set_num_threads, (1,)) as pool:
+        return pool.map(work, jobs, chunksize=1)
 
 
 def describe_gpu(device) -> dict:
@@ -161,13 +189,7 @@ def finish(
 
 
 def _show(title: str, rows: list[dict]):
-    """The table for people; plain lines where rich is not installed."""
-    try:
-        from rich.console import Console
-        from rich.table import Table
-    except ImportError:
-        print(title, *rows, sep="\n")
-        return
+    """The table for people."""
     table = Table(title=title)
     for key in rows[0]:
         table.add_column(str(key), justify="left" if isinstance(rows[0][key], str) else "right")

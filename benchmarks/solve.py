@@ -4,10 +4,9 @@
 
 The same 20news documents for both. The baseline is the paper's recipe in plain PyTorch: 40 epochs,
 one document a batch, 15 fresh noise words per token, one draw of h, steps from 0.025 that fall
-linearly;
-it is timed on a few dozen documents. Both end points are scored by the objective with noise words
-and h integrated out, and ours is also held against the solution to 1e-8 over the whole vocabulary
-in double precision.
+linearly; it is timed on a few dozen documents. Both end points are scored by the objective with
+noise words and h integrated out, and ours is also compared with the solution to 1e-8 over the whole
+vocabulary in double precision.
 
 Floor: one exact evaluation of a document costs 4 * n_support * n_dims flops (two matrix products);
 the SGD gathers 16 * n_tokens rows per epoch.
@@ -17,13 +16,14 @@ import os
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 
 import numpy as np
 
-from harness import finish, parser_for
+from harness import best_of, finish, parser_for
 from pacsent.encoders import PBNegVectorizer
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.words.vectors import WordVectors
@@ -55,15 +55,6 @@ def torch_sgd(A_hat, B_hat, tokens, cumulative, *, lam, n_epochs=40, k=15, learn
     return mu.detach().numpy().astype(float), float(rho.detach())
 
 
-def best_time(function, rounds):
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        result = function()
-        times.append(time.perf_counter() - start)
-    return result, min(times)
-
-
 def solve_documents(words, data, lam, rounds, n_rival, n_exact):
     """One row per contestant, and the facts of the comparison."""
     import torch
@@ -80,13 +71,13 @@ def solve_documents(words, data, lam, rounds, n_rival, n_exact):
     start = time.perf_counter()
     fast.fit(train)
     fit_seconds = time.perf_counter() - start
-    (means, variances), seconds = best_time(lambda: fast.posterior(test), rounds)
+    (means, variances), seconds = best_of(lambda: fast.posterior(test), rounds)
     rate = test.n_sentences / seconds
 
     rows = np.linspace(0, test.n_sentences - 1, n_exact).astype(int)
     some = test.take(rows)
     exact = PBNegVectorizer(words, lam=lam, tol=1e-8, batch_size=max(1, n_exact // 4)).fit(train)
-    solved, exact_seconds = best_time(lambda: exact.posterior(some), 1)
+    solved, exact_seconds = best_of(lambda: exact.posterior(some), 1)
     counts = words.vocabulary.count(some)
     m = (counts @ words.output_vectors) / counts.sum(axis=1).A1[:, None]
     moved = np.linalg.norm(solved[0] - m, axis=1)
@@ -98,10 +89,8 @@ def solve_documents(words, data, lam, rounds, n_rival, n_exact):
     cumulative, found, times = torch.tensor(np.cumsum(noise)), [], []
     for s in range(n_rival):
         tokens = torch.tensor(some.ids[some.offsets[s] : some.offsets[s + 1]].astype(np.int64))
-        end, seconds = best_time(
-            lambda: torch_sgd(A_hat, B_hat, tokens, cumulative, lam=lam),  # noqa: B023
-            min(rounds, 3),
-        )
+        solve = partial(torch_sgd, A_hat, B_hat, tokens, cumulative, lam=lam)
+        end, seconds = best_of(solve, min(rounds, 3))
         found.append(end)
         times.append(seconds)
     rival_rate = n_rival / sum(times)

@@ -8,10 +8,7 @@ With PACSENT_TINY set, the benchmarks take the datasets from here. The numbers m
 
 import json
 import lzma
-import re
 import sys
-import tarfile
-from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 
@@ -75,7 +72,7 @@ def install() -> None:
 
 
 def write(folder: Path) -> None:
-    """vectors/, english/, words/, corpora/, books/, datasets/, languages/ under a folder."""
+    """vectors/, english/, words/, corpora/ and books/ under a folder."""
     english = pacsent.load("english")
     words = english.words[:N_WORDS]
     rng = np.random.default_rng(0)
@@ -84,7 +81,7 @@ def write(folder: Path) -> None:
         table[:, : english.n_dims] += own[:N_WORDS]
     tables = dict(zip(("input", "output"), noise))
     vocabulary = "".join(f"{w}\t{n}\n" for w, n in zip(words, english.counts[:N_WORDS]))
-    for place in ("vectors", "english", "words", "corpora", "books", "datasets", "languages"):
+    for place in ("vectors", "english", "words", "corpora", "books"):
         (folder / place).mkdir(parents=True)
     for place in ("vectors", "english"):
         (folder / place / "vocab.tsv").write_text(vocabulary)
@@ -114,19 +111,6 @@ def write(folder: Path) -> None:
     books = "".join(f"{p.author}\t{p.book}\t{p.text}\n" for p in load_books()[::10])
     with lzma.open(folder / "books" / "passages.tsv.xz", "wb") as file:
         file.write(f"author\tbook\ttext\n{books}".encode())
-    rows = {"waimai_10k": ["label,review"], "10kGNAD-test": []}
-    for i, text in enumerate(texts):
-        plain = re.sub(r"[^\w ]", " ", text)
-        rows["waimai_10k"].append(f"{i % 2},{plain}")
-        rows["10kGNAD-test"].append(f"class {i % 3};'{plain}'")
-    for name, lines in rows.items():
-        with lzma.open(folder / "languages" / f"{name}.csv.xz", "wb") as file:
-            file.write("\n".join(lines).encode())
-    with tarfile.open(folder / "datasets" / "aclImdb.tar.xz", "w:xz") as archive:
-        for i, text in enumerate(texts):
-            about = tarfile.TarInfo(f"aclImdb/train/{'pos' if i % 2 else 'neg'}/{i}_5.txt")
-            about.size = len(text.encode())
-            archive.addfile(about, BytesIO(text.encode()))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import os
 import tempfile
 import time
 import types
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -27,71 +26,13 @@ try:
 except ImportError:  # --help needs no torch
     torch = None
 
-from pacsent import Corpus, Vocabulary  # noqa: E402
+from pacsent import Corpus, SkipGram, Vocabulary, WordVectors  # noqa: E402
 from pacsent.gpu import require, train_skipgram  # noqa: E402
 from pacsent.gpu.skipgram import alias_table  # noqa: E402
+from word_tasks import word_scores  # noqa: E402
 
 BLAZINGTEXT = 5.4e6  # words/s on one GPU, as published (Gupta and Khare, 2017)
 PAPER_WORDS, PAPER_TOKENS = 2_472_211, 4_517_598_626
-
-
-# ------------------------------------------------------------------------------------------------
-# quality
-# ------------------------------------------------------------------------------------------------
-
-
-def ranks(x):
-    order = np.argsort(x, kind="stable")
-    place = np.empty(len(x))
-    place[order] = np.arange(len(x))
-    _, group = np.unique(x, return_inverse=True)
-    return (np.bincount(group, place) / np.bincount(group))[group]
-
-
-class Quality:
-    """WordSim-353, SimLex-999 (100 x Spearman) and analogies (% right, 3CosAdd, 30,000 words)."""
-
-    def __init__(self, folder, words, device):
-        self.index = {word: i for i, word in enumerate(words)}
-        self.device = device
-        self.pairs = [
-            self._pairs(Path(folder) / name) for name in ("wordsim353.tsv", "simlex999.txt")
-        ]
-        questions = []
-        for line in (Path(folder) / "questions-words.txt").read_text().splitlines():
-            ids = [self.index.get(word, 1 << 30) for word in line.lower().split()]
-            if not line.startswith(":") and max(ids) < 30_000:
-                questions.append(ids)
-        self.questions = torch.tensor(questions, device=device)
-
-    def _pairs(self, path):
-        found = []
-        for line in path.read_text().splitlines():
-            parts = line.lower().split("\t")
-            if len(parts) >= 3 and parts[0] in self.index and parts[1] in self.index:
-                found.append((self.index[parts[0]], self.index[parts[1]], float(parts[2])))
-        return np.array(found)
-
-    def __call__(self, table):
-        M = torch.from_numpy(table).to(self.device)
-        M = M / M.norm(dim=1, keepdim=True).clamp_min(1e-9)
-        scores = []
-        for pairs in self.pairs:
-            first, second = (torch.from_numpy(pairs[:, c].astype(np.int64)) for c in (0, 1))
-            cosines = (M[first.to(self.device)] * M[second.to(self.device)]).sum(1).cpu().numpy()
-            scores.append(100 * np.corrcoef(ranks(cosines), ranks(pairs[:, 2]))[0, 1])
-        top, right = M[:30_000], 0
-        for part in self.questions.split(2000):
-            near = (top[part[:, 1]] - top[part[:, 0]] + top[part[:, 2]]) @ top.T
-            near.scatter_(1, part[:, :3], -9)
-            right += int((near.argmax(1) == part[:, 3]).sum())
-        scores.append(100 * right / max(1, len(self.questions)))
-        return [round(float(score), 1) for score in scores]
-
-
-# ------------------------------------------------------------------------------------------------
-# corpora
-# ------------------------------------------------------------------------------------------------
 
 
 def zipf_corpus(n_words, n_tokens, device, seed=0):
@@ -116,7 +57,7 @@ def zipf_corpus(n_words, n_tokens, device, seed=0):
     )
 
 
-def run(corpus, name, quality=None, **settings):
+def run(corpus, name, score_folder=None, **settings):
     """One row of the table."""
     told: dict = {}
     started = time.perf_counter()
@@ -133,10 +74,10 @@ def run(corpus, name, quality=None, **settings):
         "loss": round(losses[-1], 4),
         "GB": round(told["peak_bytes"] / 1e9, 2),
     }
-    scores = [quality(input_vectors), quality(output_vectors)] if quality else [[None] * 3] * 2
-    for table, values in zip(("in", "out"), scores):
-        for short, value in zip(("WS", "SL", "AN"), values):
-            row[f"{short} {table}"] = value
+    if score_folder:
+        words = WordVectors(corpus.vocabulary, input_vectors, output_vectors)
+        for task, scores in word_scores(words, score_folder).items():
+            row |= {f"{task}, {table}": round(x, 1) for table, x in zip(("in", "out"), scores)}
     print(row, flush=True)
     return row
 
@@ -156,26 +97,23 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             text = arguments.text or wikipedia(arguments.data, Path(folder))
             corpus = Corpus.build(text, Path(folder) / "corpus")
-            rows += on_text(corpus, arguments, device)
-        name = "text"
-        fastest = rows[0]["M words/s"] * 1e6
-        summary = {"ratio": round(fastest / BLAZINGTEXT, 1), "baseline": "BlazingText, published"}
+            rows += on_text(corpus, arguments)
+        name, fastest = "text", rows[0]
     if arguments.full_scale:
         rows += at_full_scale(arguments, device)
-        name = "full-scale"
-        fastest = rows[-1]["M words/s"] * 1e6
-        summary = {"ratio": round(fastest / BLAZINGTEXT, 1), "baseline": "BlazingText, published"}
+        name, fastest = "full-scale", rows[-1]
+    ratio = round(fastest["M words/s"] * 1e6 / BLAZINGTEXT, 1)
+    summary = {"ratio": ratio, "baseline": "BlazingText, published", **about}
     finish(
-        "train_gpu", rows, summary={**summary, **about}, save=arguments.save,
+        "train_gpu", rows, summary=summary, save=arguments.save,
         name=arguments.name or name, title=f"Skip-gram on one {about['gpu']}",
     )  # fmt: skip
 
 
-def on_text(corpus, arguments, device):
-    quality = Quality(arguments.data / "words", corpus.vocabulary.words, device)
+def on_text(corpus, arguments):
     train_skipgram(corpus, n_epochs=1)  # compiles, fills caches
     train_skipgram(corpus, n_epochs=1, n_centres=1)
-    common = {"quality": quality, "n_epochs": arguments.epochs}
+    common = {"score_folder": arguments.data / "words", "n_epochs": arguments.epochs}
     rows = [
         run(corpus, "shared (2 centre words)", **common),
         run(corpus, "shared (1 centre word)", n_centres=1, **common),
@@ -192,9 +130,7 @@ def on_text(corpus, arguments, device):
 
 
 def baselines(corpus):
-    """One epoch on all cores of this machine by our CPU trainer and gensim; a published number."""
-    from pacsent import SkipGram
-
+    """One epoch of our CPU trainer on all cores (train.py has gensim's); a published number."""
     SkipGram(n_epochs=1, random_state=0, n_jobs=1).fit([["a", "b"] * 50] * 100)  # compiles
     started = time.perf_counter()
     SkipGram(n_epochs=1, random_state=0).fit(corpus)
@@ -204,27 +140,6 @@ def baselines(corpus):
         "M words/s": corpus.n_tokens / took / 1e6,
         "seconds": round(took, 2),
     }
-    try:
-        from gensim.models import Word2Vec
-    except ImportError:
-        yield {"run": "gensim: not installed on this machine"}
-    else:
-        words = np.array(corpus.vocabulary.words, dtype=object)
-        ids, offsets = np.asarray(corpus.ids), np.asarray(corpus.offsets)
-        sentences = [list(words[ids[a:b]]) for a, b in pairwise(offsets)]
-        model = Word2Vec(
-            vector_size=300, window=5, min_count=1, sg=1, negative=15, sample=1e-4,
-            workers=os.cpu_count(), epochs=1,
-        )  # fmt: skip
-        model.build_vocab(sentences)
-        started = time.perf_counter()
-        model.train(sentences, total_examples=len(sentences), epochs=1)
-        took = time.perf_counter() - started
-        yield {
-            "run": f"gensim, {os.cpu_count()} cores, 1 epoch",
-            "M words/s": corpus.n_tokens / took / 1e6,
-            "seconds": round(took, 2),
-        }
     yield {"run": "BlazingText, one GPU, as published", "M words/s": BLAZINGTEXT / 1e6}
 
 
