@@ -1,6 +1,6 @@
 """Labels of a machine checked by a person: how much must be read so that 5 % are wrong at most.
 
-    python benchmarks/label_checking.py [--redraws 1000] [--save]
+    python benchmarks/label_checking.py [--redraws 1000] [--sets mr --name mr] [--save]
 
 Up to 10,000 training texts have labels of a machine: a classifier fitted on 200 or 2,000 others,
 whose confidence is the score "own"; or the right labels with 5, 10 or 20 % replaced at random.
@@ -69,9 +69,10 @@ def by_threshold(wrong, scores, seed, size=400):
 def main():
     parser = parser_for(__doc__)
     parser.add_argument("--redraws", type=int, default=200)
+    parser.add_argument("--sets", nargs="+", default=SETS)
     given = parser.parse_args()
     table = []
-    for name in SETS:
+    for name in given.sets:
         texts, labels = load_banking()
         if name != "banking77":
             split = datasets.load(name, given.data).split()
@@ -81,13 +82,8 @@ def main():
             wrong = labels != right[rows]
             ours = label_scores([texts[i] for i in rows], labels.tolist())
             for score, values in (("ours", ours), ("own", own))[: 1 if own is None else 2]:
-                row = {
-                    "set": name,
-                    "machine": machine,
-                    "rows": rows.size,
-                    "wrong": float(wrong.mean()),
-                }
-                row["score"] = score
+                row = {"set": name, "machine": machine, "score": score}
+                row |= {"rows": rows.size, "wrong": float(wrong.mean())}
                 runs = {
                     "checked": [checked(wrong, values, seed) for seed in range(given.redraws)],
                     "random": [at_random(wrong, seed) for seed in range(given.redraws)],
@@ -99,7 +95,8 @@ def main():
                     row[f"broken, {way}"] = float(np.mean(remaining > ERROR))
                 table.append(row)
                 print(row, flush=True)
-    finish("label_checking", table, summary={"redraws": given.redraws}, save=given.save)
+    summary = {"redraws": given.redraws, "sets": " ".join(given.sets)}
+    finish("label_checking", table, summary=summary, save=given.save, name=given.name)
 
 
 if __name__ == "__main__":
