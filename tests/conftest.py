@@ -18,7 +18,12 @@ ROOT = Path(__file__).parents[1]
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 import numpy as np  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("any machine")
 collect_ignore = ["reference"]  # slow or literal versions that tests compare with
 
 

@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 
 import click
+from click.testing import CliRunner
 
 from pacsent.cli import cli
 
@@ -25,6 +26,21 @@ def all_commands() -> dict[str, click.Command]:
         inner = getattr(command, "commands", None)
         commands |= {f"{name} {k}": c for k, c in inner.items()} if inner else {name: command}
     return commands
+
+
+def invoke(*arguments, status=None, **how):
+    """Run a command in this process. `status`: the exit status that it must have."""
+    done = CliRunner().invoke(cli, [str(argument) for argument in arguments], **how)
+    assert status is None or done.exit_code == status, done.output
+    return done
+
+
+def run_python(code, *arguments, **how) -> str:
+    """What code prints in a process of its own."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, **how)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 class Running:

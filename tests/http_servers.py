@@ -15,9 +15,8 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self, content, status=200, **headers):
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
+        for name, value in {"Content-Length": len(data), **headers}.items():
+            self.send_header(name.replace("_", "-"), str(value))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data)

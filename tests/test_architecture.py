@@ -3,7 +3,6 @@
 import ast
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import pacsent
+from helpers import run_python
 from pacsent import threads
 
 PACKAGE = Path(pacsent.__file__).parent
@@ -20,19 +20,13 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 
 
-def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_every_module_can_be_imported_first_and_every_public_name_exists():
     names = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in TREES]
     names = [name.removesuffix(".__init__") for name in names]
     names = sorted(n for n in names if not any(part.startswith("_") for part in n.split(".")))
     assert len(names) > 80
     code = "import importlib, pacsent\nfor name in {!r}:\n    importlib.import_module(name)"
-    run(code.format(names) + "\n[getattr(pacsent, name) for name in pacsent.__all__]")
+    run_python(code.format(names) + "\n[getattr(pacsent, name) for name in pacsent.__all__]")
     assert set(pacsent.__all__) <= set(dir(pacsent)) | {"__version__"}
 
 
@@ -112,7 +106,7 @@ def test_n_jobs_counts_as_scikit_learn_does(monkeypatch):
             "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
             "from pacsent.threads import n_threads as n; print(n(None), n(-1), n(-2))"
         )
-        assert run(code) == "1 1 1\n"
+        assert run_python(code) == "1 1 1\n"
     monkeypatch.setattr(threads, "n_cores", lambda: 8)
     assert [threads.n_threads(n) for n in (None, -1, -2, 3)] == [8, 8, 7, 3]
     with pytest.raises(ValueError, match=r"n_jobs must be a number of threads.*Got 0 instead"):

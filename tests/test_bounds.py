@@ -139,7 +139,7 @@ class TestNeverBelow:
 
 
 class TestProperties:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.floats(0, 1), st.floats(0, 1e4), st.integers(1, 10**7), st.floats(1e-9, 0.99))
     def test_the_order_of_the_bounds(self, q, kl, n, delta):
         xi = bounds.maurer(q, kl, n, delta, constant="xi")

@@ -6,10 +6,9 @@ import re
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
-from pacsent.cli import cli
+from helpers import invoke
 from pacsent.encoders.methods import make_encoder
 from pacsent.encoders.methods.closed_forms import AverageVectorizer, IDFVectorizer
 from pacsent.guarantees import read_certificate
@@ -400,10 +399,10 @@ def test_two_sided_limits_are_the_exact_ones():
 
 def test_the_command_prints_all_bounds():
     arguments = ["paper", "bound", "--risk", "0.1", "--kl", "5", "--n", "200"]
-    printed = CliRunner().invoke(cli, arguments)
-    assert printed.exit_code == 0 and "0.226466" in printed.output
+    printed = invoke(*arguments, status=0)
+    assert "0.226466" in printed.output
     words = " ".join(printed.output.split())  # lines are as wide as the terminal
     assert "must be fixed before the sample is seen" in words
-    rows = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).output)["bounds"]
+    rows = json.loads(invoke(*arguments, "--json").output)["bounds"]
     values = [value for _, value, _ in bounds.compare(0.1, 5, 200, 0.05)]
     assert [row["value"] for row in rows] == values

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from click.testing import CliRunner
 from scipy import sparse, stats
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
@@ -25,8 +24,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import pacsent
+from helpers import invoke
 from pacsent import CertifiedClassifier, TextClassifier
-from pacsent.cli import cli
 from pacsent.guarantees import certify, certify_predictions, control_risk
 from pacsent.guarantees.abstaining import AnswerRule, Calibration, draw_uniform
 from pacsent.guarantees.drift_monitor import TextCheck
@@ -507,9 +506,8 @@ def test_predict_in_the_shell_states_the_comparison(on_reviews, tmp_path):
     pacsent.save(on_reviews, tmp_path / "model")
     for texts, status in ((reviews(100, 8)[0], 0), (market(60), 3)):
         (tmp_path / "texts.txt").write_text("\n".join(texts))
-        paths = [str(tmp_path / part) for part in ("model", "texts.txt", f"{status}.csv")]
-        done = CliRunner().invoke(cli, ["predict", *paths[:2], "-o", paths[2], "--json"])
-        assert done.exit_code == status, done.output
+        paths = [tmp_path / part for part in ("model", "texts.txt", f"{status}.csv")]
+        done = invoke("predict", *paths[:2], "-o", paths[2], "--json", status=status)
         comparison = json.loads(done.stdout)["comparison"]
         assert comparison["differs"] is (status == 3)
         assert comparison["message"] in done.stderr

@@ -2,20 +2,16 @@
 
 import gzip
 import json
+from functools import partial
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
+from helpers import invoke
 from pacsent import load, make_encoder, save
-from pacsent.cli import cli
 
-
-def run(*arguments, status=0, **how):
-    done = CliRunner().invoke(cli, [str(a) for a in arguments], **how)
-    assert done.exit_code == status, done.output
-    return done
+run = partial(invoke, status=0)
 
 
 @pytest.fixture

@@ -3,15 +3,12 @@
 import html
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
-from click.testing import CliRunner
 
+from helpers import invoke, run_python
 from pacsent import load
-from pacsent.cli import cli
 from pacsent.datasets import load_banking, load_books
 
 
@@ -38,8 +35,7 @@ def test_banking77_has_the_published_sizes():
 
 @pytest.mark.slow
 def test_the_demo_certifies_an_error_that_holds_and_notices_other_intents(tmp_path):
-    done = CliRunner().invoke(cli, ["demo", "-o", str(tmp_path / "d"), "--json"])
-    assert done.exit_code == 0, done.stderr
+    done = invoke("demo", "-o", tmp_path / "d", "--json", status=0)
     numbers = json.loads(done.stdout)
     assert numbers["test_error"] <= numbers["error_upper"] < 0.35
     assert numbers["answered_error"] <= numbers["error"] and numbers["answered"] > 0.5
@@ -56,5 +52,4 @@ def test_the_demo_certifies_an_error_that_holds_and_notices_other_intents(tmp_pa
         "\n".join(html.unescape(text) for kind, text in blocks if kind == wanted)
         for wanted in ("python", "output")
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.split() == shown.split(), done.stderr
+    assert run_python(code).split() == shown.split()

@@ -6,11 +6,10 @@ import zlib
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
+from helpers import invoke
 from pacsent import Index, distill, load, save
-from pacsent.cli import cli
 from pacsent.encoders import StaticEncoder
 from pacsent.encoders.distillation_solver import Refinement, SolverOptions, batch_loss, fit_table
 from pacsent.guarantees import FidelityCertificate, read_certificate
@@ -236,7 +235,7 @@ def test_the_certificate_keeps_its_guarantee_and_the_plain_mean_does_not(rng):
 def test_the_command_distils_from_vectors_alone(tmp_path, texts):
     def run(*words):
         line = f"distill {tmp_path}/t.txt -o {tmp_path}/m --n-subwords 20 --quiet --json".split()
-        return CliRunner().invoke(cli, [*line, *(str(word) for word in words)])
+        return invoke(*line, *words)
 
     (tmp_path / "t.txt").write_text("\n".join(texts) + "\n")
     np.save(tmp_path / "v.npy", teacher(texts[:59]).astype(np.float32))

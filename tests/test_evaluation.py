@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
@@ -14,8 +13,8 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
+from helpers import invoke
 from pacsent import WordVectors, make_encoder, progress, save
-from pacsent.cli import cli
 from pacsent.maths.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.paper import evaluation, reproduction
@@ -249,15 +248,11 @@ def test_unknown_methods_missing_words_and_no_seeds_are_refused(corpus, method, 
         evaluation.evaluate(method, corpus.dataset(), **settings)
 
 
-def command(*arguments):
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
-
-
 def test_reproduce_without_data_says_so_and_fails(words, tmp_path):
     (tmp_path / "data").mkdir()
     save(words, tmp_path / "words")
     places = "--data", tmp_path / "data", "--encoder", tmp_path / "words", "-o", tmp_path / "out"
-    result = command("paper", "reproduce", *places, "--only", "subj,Average-0", "--quiet")
+    result = invoke("paper", "reproduce", *places, "--only", "subj,Average-0", "--quiet")
     assert result.exit_code != 0
     assert "No result could be made" in result.output and "rotten_imdb.tar.gz" in result.output
 
@@ -267,11 +262,10 @@ def test_the_command_scores_ones_own_file(corpus, words, tmp_path):
     lines = [f"{corpus.classes[k]}\t{line}\n" for k, line in zip(corpus.labels, corpus.texts)]
     (tmp_path / "own.tsv").write_text("".join(["label\ttext\n", *lines]))
     words_of = ("--encoder", tmp_path / "words", "--seeds", 1, "--json")
-    done = command("paper", "evaluate", "Average-0", tmp_path / "own.tsv", *words_of)
-    assert done.exit_code == 0, done.output
+    done = invoke("paper", "evaluate", "Average-0", tmp_path / "own.tsv", *words_of, status=0)
     result = json.loads(done.stdout)
     assert result["accuracy"] > 0.65
     assert result["dataset"] == "own"
-    missing = command("paper", "evaluate", "Average-0", tmp_path / "none.tsv", *words_of)
+    missing = invoke("paper", "evaluate", "Average-0", tmp_path / "none.tsv", *words_of)
     assert missing.exit_code == 1
     assert "20news" in missing.output

@@ -8,10 +8,9 @@ import re
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+from helpers import invoke
 from pacsent import Vocabulary, WordVectors, make_encoder
-from pacsent.cli import cli
 from pacsent.encoders.export import as_table, export
 from pacsent.storage import read_tensors, write_tensors
 from pacsent.words import formats
@@ -110,8 +109,7 @@ def test_an_exported_folder_gives_the_vectors_of_the_method(words, tmp_path):
     pytest.importorskip("tokenizers", reason="the extra [subwords] is not installed")
     vectorizer = make_encoder("SIF", words, on_empty="ignore").fit([])
     folder = export(vectorizer, tmp_path / "out")
-    done = CliRunner().invoke(cli, ["model", "convert", str(folder), str(tmp_path / "back")])
-    assert done.exit_code == 0, done.output
+    invoke("model", "convert", folder, tmp_path / "back", status=0)
     average = make_encoder("Average", str(tmp_path / "back"), on_empty="ignore").fit([])
     np.testing.assert_allclose(average.transform(TEXTS), vectorizer.transform(TEXTS), atol=1e-5)
 

@@ -8,13 +8,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from sklearn.feature_extraction.text import HashingVectorizer
 
 import pacsent
+from helpers import invoke
 from http_servers import Handler, running
 from pacsent import Index, TextClassifier, make_encoder
-from pacsent.cli import cli
 from pacsent.encoders import EmptySentenceWarning, ExternalEncoder, RemoteEncoder, as_encoder
 from pacsent.encoders import remote_encoder as remote
 from pacsent.paper.benchmark_datasets import Dataset
@@ -352,7 +351,7 @@ def test_every_command_takes_the_encoder_of_a_model_or_an_encoder_as_its_model(u
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
 
     def run(*words):
-        done = CliRunner().invoke(cli, [word.replace("@", f"{tmp_path}/") for word in words])
+        done = invoke(*(word.replace("@", f"{tmp_path}/") for word in words))
         return done.exit_code, done.output
 
     for line in (
@@ -399,10 +398,9 @@ def test_a_folder_that_only_sentence_transformers_can_open_is_an_encoder(tmp_pat
     index = Index(str(folder))
     index.add(TEXTS)
     pacsent.save(index, tmp_path / "index")
-    search = ["search", str(tmp_path / "index"), "the cat slept", "-k", "1"]
-    assert "made with the encoder st" in CliRunner().invoke(cli, search).output
-    done = CliRunner().invoke(cli, [*search, "--encoder", str(folder)])
-    assert done.exit_code == 0 and "the cat slept" in done.output, done.output
+    search = ["search", tmp_path / "index", "the cat slept", "-k", "1"]
+    assert "made with the encoder st" in invoke(*search).output
+    assert "the cat slept" in invoke(*search, "--encoder", folder, status=0).output
 
 
 def test_the_english_model_encodes_and_compares(tmp_path):

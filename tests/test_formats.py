@@ -9,14 +9,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from helpers import invoke
 from pacsent import Vocabulary, WordVectors, load, save
 from pacsent._kernels.format_kernels import parse_lines
-from pacsent.cli import cli, main
+from pacsent.cli import main
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.words import formats
 
@@ -118,9 +118,7 @@ letters = st.characters(exclude_categories=["Cs"], exclude_characters=" \t\n\r\v
 word = st.text(letters, min_size=1, max_size=8)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60)
 @given(st.lists(word, min_size=3, max_size=8, unique=True), st.data())
 @pytest.mark.parametrize("name", ["v.txt", "v.bin"])
 def test_odd_words_and_any_numbers_come_back(tmp_path, name, odd, data):
@@ -469,10 +467,8 @@ def test_convert_goes_round_and_tells_scripts_what_was_read(tmp_path, words):
     save(words, tmp_path / "model")
 
     def convert(source, destination, *options):
-        paths = [str(tmp_path / source), str(tmp_path / destination)]
-        result = CliRunner().invoke(cli, ["model", "convert", *paths, *options])
-        assert result.exit_code == 0, result.output
-        return result.output
+        paths = tmp_path / source, tmp_path / destination
+        return invoke("model", "convert", *paths, *options, status=0).output
 
     for source, destination in (("model", "v.txt"), ("v.txt", "v.bin"), ("v.bin", "again")):
         output = convert(source, destination)

@@ -4,10 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import stats
 
-from pacsent.cli import cli
+from helpers import invoke
 from pacsent.guarantees import certify_predictions, judges, read_certificate
 from pacsent.maths import binomial
 
@@ -122,8 +121,7 @@ def test_a_table_with_a_judge_in_the_shell(tmp_path):
     lines = [f"{a if row < 90 else ''},{b},{c}" for row, (a, b, c) in enumerate(zip(*columns))]
     path.write_text("\n".join(["label,model,llm", *lines]))
     options = ["--prediction-column", "model", "--judge-column", "llm"]
-    run = lambda *words: CliRunner().invoke(cli, [str(word) for word in words])  # noqa: E731
-    made = run("certify", path, *options, "-o", tmp_path / "c.json", "--details")
+    made = invoke("certify", path, *options, "-o", tmp_path / "c.json", "--details")
     assert "this batch of 2,000 texts" in made.stdout and "Frequency: False" in made.stdout
-    assert "Verified: the counts" in run("verify", tmp_path / "c.json", path, *options).stdout
-    assert "must be different" in run("certify", path, *options[:3], "model").stderr
+    assert "Verified: the counts" in invoke("verify", tmp_path / "c.json", path, *options).stdout
+    assert "must be different" in invoke("certify", path, *options[:3], "model").stderr

@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-import sys
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import pacsent
+from helpers import run_python
 
 PACKAGE = Path(pacsent.__file__).parent
 
@@ -82,6 +81,5 @@ def test_computed_imports_private_interfaces_and_blas_threads_have_one_home(patt
 
 def test_importing_is_light():
     code = "import sys, pacsent, pacsent.cli, pacsent.files, pacsent.threads; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"numba", "sklearn", "torch", "scipy", "joblib", "rich", "matplotlib", "fastapi"}
-    assert not (heavy | {"uvicorn"}) & set(done.stdout.split())
+    assert not (heavy | {"uvicorn"}) & set(run_python(code).split())

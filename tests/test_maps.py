@@ -5,20 +5,15 @@ import re
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from browsers import open_page, until
+from helpers import invoke
 from pacsent import make_encoder
-from pacsent.cli import cli
 from pacsent.maths.weights import main_plane
 from pacsent.web import TextMap, make_map, write_html
 
 KINDS = ["drink", "drink", "cat", "cat", "</script>"]
 TEXTS = ["a glass of red wine", "white wine and beer", "the cat slept", "a sleepy kitten", "zzqx"]
-
-
-def run(*arguments):
-    return CliRunner().invoke(cli, list(map(str, arguments)))
 
 
 def test_the_plane_is_that_of_the_largest_singular_values():
@@ -42,8 +37,9 @@ def test_a_map_is_one_file_with_every_text(tmp_path):
     lines = [f"{text}\t{kind}" for text, kind in zip(TEXTS, KINDS)]
     (tmp_path / "texts.tsv").write_text("\n".join(["text\tkind", *lines]))
     columns = ("--text-column", "text", "--label-column", "kind")
-    done = run("map", "english", tmp_path / "texts.tsv", *columns, "-o", tmp_path / "map.html")
-    assert done.exit_code == 0, done.output
+    invoke(
+        "map", "english", tmp_path / "texts.tsv", *columns, "-o", tmp_path / "map.html", status=0
+    )
     _, data = data_of(tmp_path / "map.html")
     assert data["texts"] == TEXTS and data["classes"] == ["</script>", "cat", "drink"]
 
@@ -61,9 +57,9 @@ def test_marks_in_texts_stay_as_they_are_and_points_are_sized_by_spread(tmp_path
 
 def test_mistakes_are_reported(tmp_path):
     (tmp_path / "texts").write_text("a\n")
-    assert "Missing option '-o'" in run("map", "english", tmp_path / "texts").output
+    assert "Missing option '-o'" in invoke("map", "english", tmp_path / "texts").output
     (tmp_path / "map.html").write_text("mine")
-    again = run("map", "english", tmp_path / "texts", "-o", tmp_path / "map.html")
+    again = invoke("map", "english", tmp_path / "texts", "-o", tmp_path / "map.html")
     assert again.exit_code == 1 and "--overwrite to replace it" in again.output
     with pytest.raises(ValueError, match="one for each of the 1 texts"):
         make_map(make_encoder("SIF-sum", "english").fit([]), ["a"], ["x", "y"])

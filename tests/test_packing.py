@@ -1,16 +1,13 @@
 """Packed tables: what is kept, what is lost, and that they open in no time."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
+from helpers import invoke, run_python
 from pacsent import Vocabulary, WordVectors, load, make_encoder, save
-from pacsent.cli import cli
 from pacsent.storage import PACKAGED
 from pacsent.words.vector_table import BITS, compress, pack, rotation
 
@@ -118,7 +115,7 @@ def test_what_cannot_be_is_refused(words):
 
 def test_convert_compresses(words, tmp_path):
     def run(line):
-        return CliRunner().invoke(cli, line.replace("@", f"{tmp_path}/").split())
+        return invoke(*line.replace("@", f"{tmp_path}/").split())
 
     save(words, tmp_path / "words")
     done = run("model convert @words @small --n-dims 24 --bits 8 --n-words 100")
@@ -134,9 +131,7 @@ def test_the_english_model_is_small_and_opens_at_once():
         "import time, pacsent.words.vectors, pacsent.storage as l; t = time.perf_counter();"
         "l.load('english'); print(time.perf_counter() - t)"
     )
-    command = [sys.executable, "-c", code]
-    outputs = [subprocess.run(command, capture_output=True).stdout for _ in range(3)]
-    assert min(map(float, outputs)) < 0.05
+    assert min(float(run_python(code)) for _ in range(3)) < 0.05
 
 
 def test_the_english_model_knows_english():
@@ -144,11 +139,11 @@ def test_the_english_model_knows_english():
     assert {"london", "brussels", "parisian"} & {w for w, _ in english.most_similar("paris", 10)}
     text = "It was the best of times, it was the worst of times"
     assert english.vocabulary.encode([text]).coverage == 1.0
-    done = CliRunner().invoke(cli, ["embed", "english"], input="a good film\na fine movie\n")
+    done = invoke("embed", "english", input="a good film\na fine movie\n")
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert done.exit_code == 0 and [len(row) for row in rows] == [256, 256], done.output
-    done = CliRunner().invoke(cli, ["embed", "english", "--method", "IDF-Average"], input="a\n")
-    assert done.exit_code == 1 and "learns from text first" in done.output
+    done = invoke("embed", "english", "--method", "IDF-Average", input="a\n", status=1)
+    assert "learns from text first" in done.output
 
 
 @pytest.mark.parametrize("name", ["Average", "PB-L2", "SIF", "SIF-sum", "concat"])

@@ -8,10 +8,9 @@ import time
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner
 from scipy import stats
 
-from pacsent.cli import cli
+from helpers import invoke
 from pacsent.guarantees import certify_predictions, read_certificate
 from pacsent.guarantees.error_certificate import joint_bounds
 from pacsent.maths import binomial
@@ -250,7 +249,7 @@ def table(tmp_path):
 
 
 def run(*arguments):
-    return CliRunner().invoke(cli, ["certify", *map(str, arguments)])
+    return invoke("certify", *arguments)
 
 
 def test_a_table_is_certified_in_the_shell(table, tmp_path):

@@ -15,8 +15,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
+from helpers import invoke
 from pacsent import (
     CertifiedClassifier,
     TextClassifier,
@@ -26,7 +26,6 @@ from pacsent import (
     save,
     scale,
 )
-from pacsent.cli import cli
 from pacsent.scale import stores
 from pacsent.scale.jobs import text_bytes
 from pacsent.text.tables import BATCH
@@ -403,7 +402,7 @@ def test_an_upload_that_fails_leaves_nothing(s3):
 
 def test_the_command_goes_from_folder_to_folder_and_says_what_failed(folder, tmp_path, model):
     def run(*arguments):
-        return CliRunner().invoke(cli, ["embed", model, *map(str, arguments)])
+        return invoke("embed", model, *arguments)
 
     (folder / "bad.parquet").write_bytes(b"nothing")
     write_parquet(folder / "null.parquet", ["good", None])

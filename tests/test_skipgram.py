@@ -18,6 +18,7 @@ import pytest
 from numba.core.registry import cpu_target
 from numpy.testing import assert_allclose, assert_array_equal
 
+from helpers import run_python
 from pacsent import Corpus, SkipGram, load
 from pacsent._kernels import intrinsics
 from pacsent._kernels import skipgram_kernels as kernels
@@ -152,10 +153,7 @@ def test_the_tile_is_chosen_by_what_the_key_of_a_cached_kernel_holds():
 def test_features_that_are_hidden_are_not_used():
     plain = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
     told = "from pacsent._kernels.intrinsics import TILE; print(TILE.width)"
-    done = subprocess.run(
-        [sys.executable, "-c", told], env=plain, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "4\n"
+    assert run_python(told, env=plain) == "4\n"
 
 
 @pytest.mark.compile
@@ -596,10 +594,6 @@ def test_sixteen_threads_train_within_the_promised_memory(tmp_path, rng):
         "print(model.word_vectors_.n_words)\n"
         "print(*[line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "text")],
-        stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
-    n_words, peak = map(int, done.stdout.split())
+    n_words, peak = map(int, run_python(code, tmp_path / "text").split())
     assert n_words == len(words)
     assert peak * 1024 <= 1.2 * 2 * n_words * 300 * 4 + 300e6

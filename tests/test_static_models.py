@@ -9,12 +9,11 @@ import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pacsent
+from helpers import invoke
 from pacsent import Vocabulary
-from pacsent.cli import cli
 from pacsent.datasets import load_books
 from pacsent.storage import write_tensors
 from pacsent.words import formats, train_pieces
@@ -73,10 +72,6 @@ def trained(kind):
         tokenizer.enable_padding(pad_token="[PAD]", pad_id=tokenizer.token_to_id("[PAD]"))
     tokenizer.enable_truncation(7)  # as models of transformers have it
     return tokenizer
-
-
-def run(*arguments):
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
 def table_for(tokenizer, n_dims=16):
@@ -199,8 +194,7 @@ def test_classifier_index_and_commands_take_the_folder(folder, tmp_path):
     index.add(texts[:6])
     assert index.search(texts[3], 1)[0].text == texts[3]
     (tmp_path / "in.txt").write_text("\n".join(texts[:6]) + "\n")
-    done = run("embed", folder, tmp_path / "in.txt", "-o", tmp_path / "v.npy")
-    assert done.exit_code == 0, done.output
+    invoke("embed", folder, tmp_path / "in.txt", "-o", tmp_path / "v.npy", status=0)
     vectors = np.load(tmp_path / "v.npy")
     assert_allclose(vectors, pacsent.load(folder).encode(texts[:6]), atol=1e-6)
 
@@ -237,7 +231,7 @@ def test_skip_gram_is_trained_on_pieces(tmp_path):
     text, model = tmp_path / "text", tmp_path / "model"
     text.write_text("\n".join(passages) + "\n")
     options = "--subwords 500 --n-dims 8 --n-epochs 1 --random-state 0 --n-jobs 1"
-    done = run("vectors", "train", text, "-o", model, *options.split())
+    done = invoke("vectors", "train", text, "-o", model, *options.split())
     assert done.exit_code == 0 and "pieces of words, 500 learned" in done.output, done.output
     words = pacsent.load(model)
     assert 450 < words.n_words < 500 and words.output_vectors is not None
@@ -259,7 +253,7 @@ def test_skip_gram_is_trained_on_pieces(tmp_path):
         (["-", "--subwords", 50], "reads the text twice. Save stdin"),
         ([text, "--subwords", 50, "--normalize", "paper"], "leave out"),
     ):
-        done = run("vectors", "train", *wrong, "-o", tmp_path / "x")
+        done = invoke("vectors", "train", *wrong, "-o", tmp_path / "x")
         assert done.exit_code == 2 and message in done.output
 
 

@@ -11,16 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from safetensors import SafetensorError
 from sklearn.exceptions import NotFittedError
 
 import pacsent
+from helpers import invoke
 from pacsent import Vocabulary, WordVectors, files, load, make_encoder, registry, save, storage
-from pacsent.cli import cli
 from pacsent.encoders.methods import METHODS
 from pacsent.storage import check, saving, tensor_files
 from pacsent.storage.checksums import file_record
@@ -127,9 +126,7 @@ def test_tensors_of_every_type_come_back_also_through_the_safetensors_library(tm
 any_word = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
-@settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=50)
 @given(st.lists(any_word, min_size=1, unique=True))
 def test_any_word_comes_back_tabs_and_line_breaks_too(tmp_path, odd):
     words = WordVectors(Vocabulary(odd), np.ones((len(odd), 2), dtype=np.float32))
@@ -546,7 +543,7 @@ def test_a_class_we_do_not_have_is_never_looked_for_elsewhere(tmp_path, fitted):
 
 
 def run_check(*arguments):
-    return CliRunner().invoke(cli, ["verify", *map(str, arguments)])
+    return invoke("verify", *arguments)
 
 
 def test_check_finds_a_flipped_bit_in_every_file_of_a_sound_model(tmp_path, fitted):

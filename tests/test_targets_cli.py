@@ -4,14 +4,9 @@ import json
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
-from pacsent.cli import cli
+from helpers import invoke
 from test_multilabel import labelled
-
-
-def run(*args):
-    return CliRunner().invoke(cli, [str(arg) for arg in args])
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +21,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tags(place):
-    done = run("train", place / "tags.csv", "--label-column", "tags",
+    done = invoke("train", place / "tags.csv", "--label-column", "tags",
                "--label-separator", ";", "--encoder", "none", "-o", place / "tags")  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "3 labels, exact match" in done.output
@@ -34,14 +29,14 @@ def tags(place):
 
 
 def test_labels_are_written_with_commas_or_as_lists(place, tags):
-    done = run("predict", tags, place / "new.txt", "--quiet")
-    assert done.exit_code == 0, done.output
+    done = invoke("predict", tags, place / "new.txt", "--quiet", status=0)
     head, first, second = done.stdout.strip().split("\n")
     assert head.split("\t")[-2:] == ["labels", "probabilities"]
     assert first.split("\t")[-2] == "sport"
     assert set(second.split("\t")[-2].split(",")) == {"film", "food"}
-    done = run("predict", tags, place / "new.txt", "-o", place / "out.jsonl", "--quiet")
-    assert done.exit_code == 0, done.output
+    done = invoke(
+        "predict", tags, place / "new.txt", "-o", place / "out.jsonl", "--quiet", status=0
+    )
     rows = [json.loads(line) for line in (place / "out.jsonl").read_text().splitlines()]
     assert rows[0]["labels"] == ["sport"] and len(rows[1]["probabilities"]) == 2
     assert rows[1]["probabilities"][0] >= rows[1]["probabilities"][1]
@@ -60,7 +55,7 @@ WRONG = [
 @pytest.mark.parametrize(("line", "message"), WRONG)
 def test_options_that_mean_nothing_are_refused(place, tags, line, message):
     (place / "empty.csv").write_text('text,label\none,"a,b"\ntwo,"a,,b"\n')
-    done = run(*line.replace("@", f"{place}/").split())
+    done = invoke(*line.replace("@", f"{place}/").split())
     assert done.exit_code != 0 and message in done.output and "Traceback" not in done.output
     assert not (place / "none").exists()
 
@@ -68,16 +63,16 @@ def test_options_that_mean_nothing_are_refused(place, tags, line, message):
 def test_sets_of_labels_are_certified_and_verified(place, tmp_path):
     """Held out, certified, checked again; another table or a missing separator is refused."""
     table, columns = place / "tags.csv", ("--label-column", "tags", "--label-separator", ";")
-    done = run("train", table, *columns, "--encoder", "none", "--calibration-size", 0.4,
+    done = invoke("train", table, *columns, "--encoder", "none", "--calibration-size", 0.4,
                "--random-state", 1, "-o", tmp_path / "m")  # fmt: skip
     assert done.exit_code == 0 and "micro F1 is at least" in done.output, done.output
-    done = run("verify", tmp_path / "m", table, *columns)
+    done = invoke("verify", tmp_path / "m", table, *columns)
     assert done.exit_code == 0 and "the counts follow from the texts" in done.output, done.output
     lines = table.read_text().splitlines()
     (tmp_path / "other.csv").write_text("\n".join([lines[0], *lines[:1:-1]]) + "\n")
-    done = run("verify", tmp_path / "m", tmp_path / "other.csv", *columns)
+    done = invoke("verify", tmp_path / "m", tmp_path / "other.csv", *columns)
     assert done.exit_code == 1 and "X must be the texts that were certified" in done.output
-    done = run("verify", tmp_path / "m", table, "--label-column", "tags")
+    done = invoke("verify", tmp_path / "m", table, "--label-column", "tags")
     assert done.exit_code == 2 and "--label-separator is needed" in done.output
 
 
@@ -85,9 +80,9 @@ def test_predictions_are_verified_with_their_table(tmp_path):
     rows = [f"text {n},{'ab'[n % 2]},{'ab'[n % 2 and n % 7 > 0]}" for n in range(80)]
     table, file, column = tmp_path / "t.csv", tmp_path / "c.json", ("--prediction-column", "p")
     table.write_text("\n".join(["text,label,p", *rows]) + "\n")
-    assert run("certify", table, *column, "-o", file).exit_code == 0
-    done = run("verify", file, table, *column)
+    invoke("certify", table, *column, "-o", file, status=0)
+    done = invoke("verify", file, table, *column)
     assert done.exit_code == 0 and "the counts follow" in done.output, done.output
     table.write_text("\n".join(["text,label,p", *rows[1:], rows[0]]) + "\n")
-    done = run("verify", file, table, *column)
+    done = invoke("verify", file, table, *column)
     assert done.exit_code == 1 and "must be" in done.output

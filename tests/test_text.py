@@ -15,12 +15,11 @@ import tarfile
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from helpers import invoke, run_python
 from pacsent import SkipGram, Vocabulary, load, make_encoder
-from pacsent.cli import cli
 from pacsent.encoders import EmptySentenceWarning
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.text import cleaning, normalize, reading
@@ -103,7 +102,7 @@ wiki_text = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(wiki_text)
 @example(b"|th|thumbumb|le|thumbft |2|left5px")
 @example(b"[[cat[[image:x|egory:foo]] [[[image:a|[foo|b]] [[f[[image:a|r:x]]")
@@ -119,7 +118,7 @@ def test_the_filter_equals_its_rules_on_kept_text(body):
     assert filtered([dump]) == filter_of_record([dump])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(wiki_text, min_size=1, max_size=3), st.integers(1, 60), st.integers(1, 3))
 def test_chunks_and_processes_change_nothing(dumps, size, n_jobs):
     dumps = [dump or b" " for dump in dumps]
@@ -157,7 +156,6 @@ lines_of_text = st.lists(
 ).map("\n".join)
 
 
-@settings(deadline=None)
 @given(lines_of_text, st.integers(1, 40), st.integers(1, 3))
 @example("a" * 100 + " b\n\n" + "1" * 100, 7, 2)
 def test_lines_are_cleaned_one_by_one(content, size, n_jobs):
@@ -189,7 +187,6 @@ def test_unicode_tokens(raw, tokens):
     assert tokenise_unicode(raw) == tokens
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_cleaned_text_has_the_tokens_of_the_text(raw):
     words = normalize.unicode_words(raw)
@@ -224,13 +221,11 @@ def test_a_segmenter_that_is_not_installed_is_named(monkeypatch):
         tokenise("北京")
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(max_codepoint=127)))
 def test_ascii_takes_the_same_way_as_other_text(raw):
     assert tokenise_unicode(raw) == tokenise_unicode(raw + " é")[:-1]
 
 
-@settings(deadline=None)
 @given(st.text(), st.text())
 def test_unicode_tokens_do_not_reach_across_the_places_where_files_are_cut(before, after):
     whole = before + " x" + after
@@ -431,9 +426,7 @@ def test_memory_does_not_grow_with_the_input(tmp_path):
         path = tmp_path / "dump"
         with path.open("wb") as file:  # page by page: a child begins with the peak of its parent
             file.writelines(itertools.repeat(page, n))
-        command_line = [sys.executable, "-c", code, path, tmp_path / "out"]
-        done = subprocess.run(command_line, capture_output=True, check=True)
-        peaks.append(int(done.stdout))
+        peaks.append(int(run_python(code, path, tmp_path / "out")))
     assert peaks[1] < peaks[0] + 30_000  # kilobytes
 
 
@@ -519,8 +512,8 @@ def test_the_choice_is_saved_with_the_vectors(tmp_path):
     assert said.startswith("normalize='unicode', chosen from the text: 12.5% of its letters")
     (tmp_path / "text").write_text("zwei schöne Häuser\n" * 9)
     command = f"vectors train {tmp_path}/text --n-dims 4 --n-epochs 1 --min-count 1 --subsample 0"
-    run = CliRunner().invoke(cli, [*command.split(), "-o", str(tmp_path / "m")])
-    assert run.exit_code == 0 and said in run.stderr and said not in run.stdout
+    run = invoke(*command.split(), "-o", tmp_path / "m", status=0)
+    assert said in run.stderr and said not in run.stdout
     assert load(tmp_path / "m").training["normalize"] == said
     assert load(tmp_path / "m").vocabulary.normalize == "unicode"
 

@@ -57,7 +57,6 @@ def check(encoded, expected):
     assert [a.tolist() for a in encoded] == list(map(list, expected))
 
 
-@settings(deadline=None)
 @given(texts)
 @example(["FILM6film", "\u212a", "film\nfilm", "", "incomprehensible6Incomprehensibles"])
 @example(["x" * 5000, "ab" * 1024 + " ab", "0123456789" * 500])
@@ -66,7 +65,6 @@ def test_the_compiled_tokeniser_equals_the_reference(sentences):
     check(vocabulary.encode(sentences), by_dict(vocabulary, sentences, tokenise_paper))
 
 
-@settings(deadline=None)
 @given(texts, st.lists(st.lists(st.sampled_from(WORDS)), max_size=3))
 def test_unicode_text_and_token_lists_may_be_mixed(sentences, lists):
     vocabulary = Vocabulary(WORDS, normalize="unicode")
@@ -74,7 +72,7 @@ def test_unicode_text_and_token_lists_may_be_mixed(sentences, lists):
     check(vocabulary.encode(mixed), by_dict(vocabulary, mixed, tokenise_unicode))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.lists(st.text("aZ09_'., -\n", max_size=20), min_size=1, max_size=4))
 def test_the_compiled_unicode_tokeniser_equals_the_reference(sentences):
     tokens = [tokenise_unicode(sentence) for sentence in sentences]
@@ -247,7 +245,7 @@ def check_corpus(corpus, documents, min_count, tokenise=tokenise_paper):
     assert corpus.digest == corpus.vocabulary.digest(documents)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(texts, st.sampled_from(["paper", "unicode"]), st.sampled_from([1, 3]))
 def test_a_corpus_of_texts_is_exact(tmp_path_factory, documents, normalize, n_jobs):
     documents = ["film", *documents]

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from functools import cache, partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ import pacsent
 from hostile import damage
 from hostile.material import TEXTS, WORDS, tree_of, write_tree
 from hostile.running import Case, Refused, command
+from http_servers import Handler
 from pacsent.encoders.external_encoders import as_encoder
 from pacsent.encoders.remote_encoder import RemoteEncoder
 from pacsent.web.labelling import Labelling
@@ -118,43 +119,29 @@ def right_body(texts, size=3):
 class Server(ThreadingHTTPServer):
     """A server of embeddings in a thread; `answer(handler, texts)` may replace the right answer."""
 
-    daemon_threads = True
-
     def __init__(self, answer=None):
         self.requests, self.answer = [], answer
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(("127.0.0.1", 0), EmbeddingsHandler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
 
 
-class Handler(BaseHTTPRequestHandler):
-    def log_message(self, *arguments):
-        pass
-
+class EmbeddingsHandler(Handler):
     def do_GET(self):
         self.server.requests.append(dict(self.headers))
-        length = int(self.headers.get("Content-Length") or 0)
-        texts = json.loads(self.rfile.read(length) or b"{}").get("input", [])
+        texts = json.loads(self.body() or b"{}").get("input", [])
         with contextlib.suppress(OSError):
             if self.server.answer is None:
-                self.reply(right_body(texts))
+                self.answer(right_body(texts))
             else:
                 self.server.answer(self, texts)
 
     do_POST = do_GET
 
-    def reply(self, body, status=200, **headers):
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        for name, value in {"Content-Length": len(content), **headers}.items():
-            self.send_header(name.replace("_", "-"), str(value))
-        self.end_headers()
-        self.wfile.write(content)
-
 
 def _rows(change):
     """An answer whose list of rows was changed."""
-    return lambda handler, texts: handler.reply({"data": change(right_body(texts)["data"])})
+    return lambda handler, texts: handler.answer({"data": change(right_body(texts)["data"])})
 
 
 def _field(name, *values):
@@ -176,7 +163,7 @@ RIGHT_ANSWERS = {
     "as it should": None,
     "in another order": _rows(lambda rows: rows[::-1]),
     "without any index": _rows(lambda rows: [{"embedding": row["embedding"]} for row in rows]),
-    "with more fields": lambda handler, texts: handler.reply(right_body(texts) | {"x": [1]}),
+    "with more fields": lambda handler, texts: handler.answer(right_body(texts) | {"x": [1]}),
 }
 WRONG_ANSWERS = {
     "one index twice": _field("index", 0),
@@ -201,26 +188,26 @@ WRONG_ANSWERS = {
     "nested vectors": _field("embedding", [[1.0, 2.0]]),
     "null in vectors": _field("embedding", [1.0, None]),
     "nan": _field("embedding", [1.0, float("nan")]),
-    "1e999": lambda handler, texts: handler.reply(b'{"data": [{"embedding": [1e999]}]}'),
-    "a list": lambda handler, texts: handler.reply([]),
-    "an error with status 200": lambda handler, texts: handler.reply({"error": "no such model"}),
-    "nothing": lambda handler, texts: handler.reply(b""),
-    "HTML": lambda handler, texts: handler.reply(b"<html>\nhello\n</html>"),
-    "deep JSON": lambda handler, texts: handler.reply(b"[" * 100_000),
-    "not UTF-8": lambda handler, texts: handler.reply(b'{"data": "\xff"}'),
+    "1e999": lambda handler, texts: handler.answer(b'{"data": [{"embedding": [1e999]}]}'),
+    "a list": lambda handler, texts: handler.answer([]),
+    "an error with status 200": lambda handler, texts: handler.answer({"error": "no such model"}),
+    "nothing": lambda handler, texts: handler.answer(b""),
+    "HTML": lambda handler, texts: handler.answer(b"<html>\nhello\n</html>"),
+    "deep JSON": lambda handler, texts: handler.answer(b"[" * 100_000),
+    "not UTF-8": lambda handler, texts: handler.answer(b'{"data": "\xff"}'),
     "no HTTP": lambda handler, texts: handler.wfile.write(b"\x00\x01 hello\r\n\r\n"),
     "a closed connection": lambda handler, texts: None,
-    "a long header": lambda handler, texts: handler.reply({}, x=70_000 * "y"),
-    "a cut body": lambda handler, texts: handler.reply(b"{}", Content_Length=1000),
-    "broken chunks": lambda handler, texts: handler.reply(b"zz\r\n", Transfer_Encoding="chunked"),
+    "a long header": lambda handler, texts: handler.answer({}, x=70_000 * "y"),
+    "a cut body": lambda handler, texts: handler.answer(b"{}", Content_Length=1000),
+    "broken chunks": lambda handler, texts: handler.answer(b"zz\r\n", Transfer_Encoding="chunked"),
     "an endless body": lambda handler, texts: _endless(handler),
     "an endless slow body": lambda handler, texts: _endless(handler, b" ", 0.1),
     **{
-        f"status {status}": lambda handler, texts, s=status: handler.reply(b"a\nb", s)
+        f"status {status}": lambda handler, texts, s=status: handler.answer(b"a\nb", s)
         for status in (204, 400, 401, 403, 404, 413, 429, 500, 503)
     },
     **{
-        f"status 429 and Retry-After {after}": lambda handler, texts, a=after: handler.reply(
+        f"status 429 and Retry-After {after}": lambda handler, texts, a=after: handler.answer(
             b"", 429, Retry_After=a
         )
         for after in ("nan", "-1", "-inf", "0", "Wed, 21 Oct 2026 07:28:00 GMT", "x" * 100)
@@ -245,7 +232,7 @@ def _encode(answer):
 def _redirected(status, place):
     other = Server()
     target = other.url if place == "another host" else "/v1/other"
-    server = Server(lambda handler, texts: handler.reply(b"", status, Location=target))
+    server = Server(lambda handler, texts: handler.answer(b"", status, Location=target))
     with contextlib.suppress(ConnectionError):
         _remote(server.url).encode(PLAIN)
         return "was followed"
@@ -258,7 +245,7 @@ def _size_changes():
     server = Server()
     encoder = _remote(server.url)
     encoder.encode(PLAIN)
-    server.answer = lambda handler, texts: handler.reply(right_body(texts, 5))
+    server.answer = lambda handler, texts: handler.answer(right_body(texts, 5))
     with contextlib.suppress(ValueError):
         encoder.encode(["new"])
         return "was accepted"
