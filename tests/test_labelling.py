@@ -56,18 +56,18 @@ def label(labelling, n, who="", answer=right):
 
 def test_the_bound_is_false_no_more_often_than_it_may_be_in_labelling_that_may_stop_at_any_time():
     """A thousand repeats are a benchmark: benchmarks/labels.py --part stop."""
-    false = [benchmark.simulated(benchmark.STREAMS[0], seed)[0] for seed in range(25)]
+    false = [benchmark.stop_draw((benchmark.STREAMS[0], seed))[0] for seed in range(25)]
     assert sum(false) <= 4  # of 25 at 5%: more with probability below 1%
 
 
 def test_what_active_selection_leaves_over_is_no_judge():
-    runs = [benchmark.simulated(benchmark.STREAMS[1], seed) for seed in range(4)]
+    runs = [benchmark.stop_draw((benchmark.STREAMS[1], seed)) for seed in range(4)]
     assert sum(false for false, _ in runs) >= 3
     assert np.mean([bias for _, bias in runs]) < -0.02
 
 
 def test_chosen_texts_in_the_judging_stream_are_noticed():
-    biases = [benchmark.simulated(benchmark.STREAMS[2], seed)[1] for seed in range(4)]
+    biases = [benchmark.stop_draw((benchmark.STREAMS[2], seed))[1] for seed in range(4)]
     assert min(biases) > 0.04  # they are the difficult ones: nothing follows for other texts
 
 
