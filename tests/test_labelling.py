@@ -21,8 +21,7 @@ from helpers import KEY, Running
 from pacsent import load
 from pacsent.cli import cli
 from pacsent.guarantees import AnytimeCertificate, certify_stream, read_certificate
-from pacsent.web import Labelling
-from pacsent.web.annotators import agreement
+from pacsent.web import Labelling, agreement
 from pacsent.web.label_journal import Journal
 
 GOOD = ("lovely", "warm", "great", "sweet", "bright")

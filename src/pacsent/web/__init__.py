@@ -5,9 +5,9 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "annotators": ["agreement"],
         "application": ["create_app"],
         "html_export": ["export_html"],
+        "label_answers": ["agreement"],
         "labelling": ["Labelling"],
         "model_sources": ["ModelSource", "open_models"],
         "served_model": ["ServedModel"],

@@ -35,25 +35,18 @@ _POSTS: dict[str, tuple[type[ModelRequest], Callable[..., Any], str]] = {
 }
 
 
-class ModelRegistry:
-    """The served models by name; a request that names none gets the first that can answer it."""
+Models = dict[str, ServedModel]  # by name
 
-    def __init__(self, models: Sequence[ServedModel]):
-        self.models = {model.name: model for model in models}
 
-    def get(self, name: str) -> ServedModel:
-        if name not in self.models:
-            names = ", ".join(map(repr, self.models))
-            raise RequestError(404, f"model must be one of {names}. Got {name[:40]!r}.", "model")
-        return self.models[name]
-
-    def select(self, name: str | None, part: str) -> ServedModel:
-        """The model of this name; it must have the "encoder", "classifier" or "index"."""
-        models = self.models.values() if name is None else [self.get(name)]
-        for model in models:
-            if getattr(model, part) is not None:
-                return model
-        raise RequestError(404, f"The model {name!r} has no {part}.", "model")
+def select_model(models: Models, name: str | None, part: str = "name") -> ServedModel:
+    """The model of this name, or the first, that has the "encoder", "classifier" or "index"."""
+    if name is not None and name not in models:
+        names = ", ".join(map(repr, models))
+        raise RequestError(404, f"model must be one of {names}. Got {name[:40]!r}.", "model")
+    for model in models.values() if name is None else [models[name]]:
+        if getattr(model, part) is not None:
+            return model
+    raise RequestError(404, f"The model {name!r} has no {part}.", "model")
 
 
 def create_app(
@@ -67,7 +60,8 @@ def create_app(
     ['/v1/embeddings', '/v1/models', '/v1/models/{name}', '/v1/rerank']
     """
     settings = settings or ServerSettings()
-    registry = ModelRegistry([models] if isinstance(models, ServedModel) else models)
+    served = [models] if isinstance(models, ServedModel) else models
+    by_name = {model.name: model for model in served}
     app = FastAPI(
         title="pacsent",
         version=pacsent.__version__,
@@ -77,15 +71,15 @@ def create_app(
         redirect_slashes=False,
     )
     for path, (schema, handler, part) in _POSTS.items():
-        if any(getattr(model, part) is not None for model in registry.models.values()):
+        if any(getattr(model, part) is not None for model in served):
             content = {"application/json": {"schema": schema.model_json_schema()}}
             app.post(
                 path,
                 summary=(handler.__doc__ or "").rstrip("."),
                 responses={"4XX": {"model": schemas.ErrorResponse}},
                 openapi_extra={"requestBody": {"content": content, "required": True}},
-            )(_post_endpoint(schema, handler, part, registry, settings))
-    _add_get_endpoints(app, registry)
+            )(_post_endpoint(schema, handler, part, by_name, settings))
+    _add_get_endpoints(app, by_name)
     app.mount("/page", StaticFiles(directory=PAGE_FOLDER))
     add_error_handlers(app)
     app.add_middleware(RequestMiddleware, settings=settings)
@@ -105,7 +99,7 @@ def _post_endpoint(
     schema: type[ModelRequest],
     handler: Callable[..., Any],
     part: str,
-    registry: ModelRegistry,
+    models: Models,
     settings: ServerSettings,
 ) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
@@ -114,10 +108,9 @@ def _post_endpoint(
             body = schema.model_validate_json(await request.body())
         except ValidationError as error:
             raise schemas.validation_error(error) from None
-        model, texts = registry.select(body.model, part), body.all_texts()
+        model, texts = select_model(models, body.model, part), body.all_texts()
         n_characters = sum(map(len, texts))
         context = handlers.Context(settings)
-
         if len(texts) > settings.max_texts:
             limit = f"A request must have at most {settings.max_texts:,} texts."
             raise RequestError(422, f"{limit} Got {len(texts):,}. Send several requests.")
@@ -129,17 +122,15 @@ def _post_endpoint(
                 raise RequestError(422, f"{limit} Got {n_tokens:,}. Send several requests.")
             return json_response(handler(model, body, context))
 
-        if n_characters <= _MAX_INLINE_CHARACTERS and len(texts) == 1:
-            response = respond()
-        else:
-            response = await asyncio.to_thread(respond)
+        is_short = n_characters <= _MAX_INLINE_CHARACTERS and len(texts) == 1
+        response = respond() if is_short else await asyncio.to_thread(respond)
         request.scope["n_texts"] = len(texts)
         return response
 
     return endpoint
 
 
-def _add_get_endpoints(app: FastAPI, registry: ModelRegistry) -> None:
+def _add_get_endpoints(app: FastAPI, models: Models) -> None:
     created = int(time.time())
 
     def describe(model: ServedModel) -> dict[str, Any]:
@@ -148,17 +139,15 @@ def _add_get_endpoints(app: FastAPI, registry: ModelRegistry) -> None:
 
     @app.get("/v1/models", summary="The models, for OpenAI's clients")
     async def list_models() -> Response:
-        data = [describe(model) for model in registry.models.values()]
-        return json_response({"object": "list", "data": data})
+        return json_response({"object": "list", "data": list(map(describe, models.values()))})
 
     @app.get("/v1/models/{name}", summary="One model")
     async def model(name: str) -> Response:
-        return json_response(describe(registry.get(name)))
+        return json_response(describe(select_model(models, name)))
 
     @app.get("/certificates", summary="Verified certificates, in words and in numbers")
     async def certificates() -> Response:
-        models = registry.models.values()
-        described = [item for model in models for item in model.describe_certificates()]
+        described = [item for m in models.values() for item in m.describe_certificates()]
         return json_response({"certificates": described})
 
     @app.get("/health", summary="Whether the server answers")

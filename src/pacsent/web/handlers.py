@@ -18,8 +18,6 @@ _EMBED_CHUNK = 512  # texts between two looks at the deadline
 _CHUNK = 64  # the same for classes and search, which take longer per text
 _MAX_COMPARED = 512  # texts of /similarity that are all compared with each other
 _MAX_NGRAMS = 20  # of an explanation
-
-
 Content = dict[str, Any]
 
 
@@ -181,15 +179,9 @@ def rerank(model: ServedModel, body: schemas.RerankRequest, context: Context) ->
     ranked = rerank_documents(body.query, body.documents, model.encoder, body.top_n)
     results: list[Content] = [{"index": hit.id, "relevance_score": hit.score} for hit in ranked]
     if body.return_documents:
-        for result, document in zip(results, ranked):
-            result["document"] = {"text": document.text}
-    n_tokens = model.n_tokens([body.query, *body.documents])
-    return {
-        "id": os.urandom(8).hex(),
-        "model": model.name,
-        "results": results,
-        "usage": {"total_tokens": n_tokens},
-    }
+        results = [item | {"document": {"text": d.text}} for item, d in zip(results, ranked)]
+    usage = {"total_tokens": model.n_tokens([body.query, *body.documents])}
+    return {"id": os.urandom(8).hex(), "model": model.name, "results": results, "usage": usage}
 
 
 def _posteriors(model: ServedModel, texts: list[str], context: Context) -> Posteriors:

@@ -1,7 +1,7 @@
 """The two streams of texts, and the answers that annotators gave so far."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -48,18 +48,12 @@ def draw_streams(clusters: np.ndarray, judging: float, seed: int) -> Streams:
 
 
 class LabelAnswers:
-    """What the records of a journal add up to; a killed session is restored by them alone.
-
-    Attributes
-    ----------
-    by_row : dict
-        Row -> annotator -> label; None for a text that was skipped.
-    snapshot : dict
-        Row -> label: the teaching labels when their number last reached one of `SIZES`.
-    """
+    """What the records of a journal add up to; a killed session is restored by them alone."""
 
     def __init__(self, judging_rows: frozenset[int]):
+        # row -> annotator -> label, None for a text that was skipped
         self.by_row: dict[int, dict[str, Any]] = {}
+        # row -> label: the teaching labels when their number last reached one of `SIZES`
         self.snapshot: dict[int, Any] = {}
         self._judging_rows = judging_rows
         self._history: dict[str, list[tuple[int, Any]]] = {}  # annotator -> row, answer before
@@ -118,3 +112,37 @@ class LabelAnswers:
         """
         labels, answered = self.labels(), takewhile(self.by_row.__contains__, judging)
         return [row for row in answered if row in labels]  # the others were skipped
+
+
+def agreement(answers: Mapping[Any, Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Krippendorff's alpha from {text: {annotator: label}}; None if no text has two labels.
+
+    alpha = 1 - observed / expected disagreement over the pairs of labels of a text (nominal
+    labels; Krippendorff 2011, "Computing Krippendorff's alpha-reliability"); a label that is None
+    counts nowhere. It is None if all labels are the same, so that chance explains everything.
+
+    Examples
+    --------
+    >>> result = agreement({0: {"ann": "a", "ben": "a"}, 1: {"ann": "b", "ben": "b"}, 2: {}})
+    >>> result["value"], result["texts"]
+    (1.0, 2)
+    """
+    known = ({a: y for a, y in by.items() if y is not None} for by in answers.values())
+    shared = [labels for labels in known if len(labels) > 1]
+    if not shared:
+        return None
+    counters = [Counter(labels.values()) for labels in shared]
+    totals: Counter = sum(counters, Counter())
+    n = totals.total()
+    expected = n**2 - sum(count**2 for count in totals.values())
+    observed = sum(
+        (counts.total() ** 2 - sum(count**2 for count in counts.values())) / (counts.total() - 1)
+        for counts in counters
+    )
+    return {
+        "measure": "Krippendorff's alpha",
+        "value": 1 - (n - 1) * observed / expected if expected else None,
+        "texts": len(shared),
+        "same": sum(len(counts) == 1 for counts in counters),
+        "annotators": sorted({annotator for labels in shared for annotator in labels}),
+    }

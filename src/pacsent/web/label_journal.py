@@ -1,8 +1,7 @@
 """The journal of labelling: one JSON object per line, append-only, on disk at once.
 
-The first line describes what is labelled. Every other line is an answer, a skip or an undo. A line
-that a killed process did not finish was never acknowledged, and is dropped when the journal is
-opened.
+The first line describes what is labelled; every other line is an answer, a skip or an undo. A line
+that a killed process did not finish was never acknowledged, and is dropped.
 """
 
 import fcntl

@@ -22,19 +22,11 @@ class CertifiedModel(NamedTuple):
 
 
 class LabelModels:
-    """Two models: one for guesses and selection, and the one that the bound is about.
+    """Two models: `working`, for guesses and selection, and `certified`, which the bound is about.
 
-    The first is fitted on all teaching labels whenever their number has grown by a tenth. The
-    second is fitted on the first `SIZES[j]` of them, for the largest j that was reached. The
-    answers may already contain labels, and change under `lock` only.
-
-    Attributes
-    ----------
-    certified : CertifiedModel or None
-    working : TextClassifier or None
-        The model of all teaching labels.
-    queue : list of int
-        Rows of texts that would teach the working model most.
+    The first is fitted on all teaching labels whenever their number has grown by a tenth; `queue`
+    are the rows that would teach it most. The second is fitted on the first `SIZES[j]` labels, for
+    the largest j that was reached. The answers change under `lock` only.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
 from pacsent.text.pages import render
-from pacsent.web.labelling import Labelling
+from pacsent.web.labelling import LabelSession
 from pacsent.web.middleware import RequestMiddleware, add_error_handlers
 from pacsent.web.schemas import RequestError
 from pacsent.web.settings import ServerSettings
@@ -18,20 +18,15 @@ from pacsent.web.text_map import PAGE_FOLDER
 
 
 class TabRequest(BaseModel):
-    """The tab of the browser that a request comes from."""
+    """The tab of the browser that a request comes from; with a row, an answer or a skip."""
 
     tab: str = Field("", max_length=100)
-
-
-class AnswerRequest(TabRequest):
-    """An answer; no label is a skip."""
-
-    row: int
+    row: int = -1
     label: str | None = None
 
 
 def label_app(
-    labelling: Labelling, annotators: dict[str, str], write_results: Callable[[], list[str]] = list
+    session: LabelSession, annotators: dict[str, str], write_results: Callable[[], list[str]] = list
 ) -> FastAPI:
     """The application; any ASGI server runs it.
 
@@ -44,18 +39,18 @@ def label_app(
         return annotators[request.headers["authorization"].split()[1]]
 
     def next_task(who: str, tab: str) -> dict[str, Any]:
-        task = labelling.next(who, tab)
-        return {"task": task and task._asdict(), "status": labelling.status(), "who": who}
+        task = session.next(who, tab)
+        return {"task": task and task._asdict(), "status": session.status(), "who": who}
 
     @app.post("/next")
     def next_(request: Request, body: TabRequest) -> dict[str, Any]:
         return next_task(annotator(request), body.tab)
 
     @app.post("/answer")
-    def answer(request: Request, body: AnswerRequest) -> dict[str, Any]:
+    def answer(request: Request, body: TabRequest) -> dict[str, Any]:
         who = annotator(request)
         try:
-            labelling.answer(body.row, body.label, who)
+            session.answer(body.row, body.label, who)
         except (ValueError, OSError) as error:
             raise RequestError(507 if isinstance(error, OSError) else 422, str(error)) from None
         return next_task(who, body.tab)
@@ -63,12 +58,12 @@ def label_app(
     @app.post("/undo")
     def undo(request: Request, body: TabRequest) -> dict[str, Any]:
         who = annotator(request)
-        labelling.undo(who, body.tab)
+        session.undo(who, body.tab)
         return next_task(who, body.tab)
 
     @app.post("/leave")
     def leave(request: Request, body: TabRequest) -> dict[str, Any]:
-        labelling.leave(annotator(request), body.tab)
+        session.leave(annotator(request), body.tab)
         return {}
 
     @app.post("/results")

@@ -1,38 +1,38 @@
-"""Labelling: two streams of texts, the models they make, and the error certified so far.
+"""Sessions of the labelling page: labelling texts, and checking the labels of a machine.
 
-Texts drawn at random judge: no model learns from them. The other texts teach: `next_to_label`
-selects among them. The classifier that the bound is about is the last one fitted at a size that was
-fixed beforehand (25, 50, 100, ... teaching labels), on teaching labels alone. By Theorem 19 of the
-theory page the bound is valid for all of them at all times at once.
+Labelling has two streams. Texts drawn at random judge: no model learns from them. The other texts
+teach: `next_to_label` selects among them. The bound is about the last classifier that was fitted at
+a size fixed beforehand (25, 50, 100, ... teaching labels): Theorem 19 of the theory page.
 """
 
-import hashlib
 import itertools
 import json
 import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
+
+import numpy as np
 
 from pacsent import files
 from pacsent.guarantees.count_certificates import AnytimeCertificate, certify_stream
 from pacsent.guarantees.independence import as_seed
-from pacsent.guarantees.samples import digests
+from pacsent.guarantees.label_checking import LabelCheckCertificate, LabelChecker, label_scores
+from pacsent.guarantees.samples import digest, digests
 from pacsent.maths.checks import check_probability, is_count
 from pacsent.storage import save
 from pacsent.text.texts import as_texts
-from pacsent.web.annotators import agreement
-from pacsent.web.label_answers import SIZES, LabelAnswers, draw_streams, text_clusters
+from pacsent.web.label_answers import SIZES, LabelAnswers, agreement, draw_streams, text_clusters
 from pacsent.web.label_journal import Journal
 from pacsent.web.label_models import LabelModels
 
 _RESERVED_SECONDS = 120.0  # for which a text that a tab shows is offered to no other
 _OVERLAP = 0.1  # fraction of an annotator's texts that others have labelled before
-JUDGE, TEACH, AGREEMENT = "judge", "teach", "agreement"
+JUDGE, TEACH, READ, AGREEMENT = "judge", "teach", "read", "agreement"
 
 
 class Task(NamedTuple):
@@ -46,52 +46,17 @@ class Task(NamedTuple):
     pieces: tuple[tuple[str, float], ...] = ()
 
 
-class Labelling:
+class LabelSession:
     """Texts being labelled by one or several people; every answer is in the journal at once.
 
-    Parameters
-    ----------
-    texts : iterable of str
-        One text of each near-duplicate cluster is offered; texts without a word never are.
-    classes : sequence of str
-        At least two.
-    folder : path
-        Contains the journal; labelling continues where it ended.
-    delta : float, default=0.05
-        Probability that the certified error is false at some time.
-    goal : float, optional
-        Certified error at which `status` reports that labels are enough.
-    judging : float, default=0.5
-        Fraction of the texts, and of the labels, that judge.
-    encoder : encoder, name or None, default="english"
-        For `TextClassifier`.
-    random_state : int, optional
-        Decides which texts judge, and their order; drawn if omitted, and kept in the journal.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> texts = [f"{w} {c * 3} {c * 4}" for c in "abcdefgh" for w in ("good", "bad")]
-    >>> with Labelling(texts, ["up", "down"], tempfile.mkdtemp(), encoder=None) as labelling:
-    ...     for _ in range(6):
-    ...         task = labelling.next("ann")
-    ...         labelling.answer(task.row, "up" if task.text[0] == "g" else "down", "ann")
-    ...     labelling.status()["n_labels"]
-    6
+    The journal in `folder` begins with `head`; the session continues where it ended. Subclasses
+    have `next`, and `_candidates`: the rows to label when some are shown already.
     """
 
-    def __init__(
-        self,
-        texts: Iterable[str],
-        classes: Sequence[str],
-        folder: str | os.PathLike,
-        *,
-        delta: float = 0.05,
-        goal: float | None = None,
-        judging: float = 0.5,
-        encoder: Any = "english",
-        random_state: int | None = None,
-    ):
+    next: Callable[..., Task | None]
+    _candidates: Callable[[set[int]], Iterable[int]]
+
+    def __init__(self, texts: Any, classes: Any, folder: Any, random_state: Any, head: dict):
         self.texts = as_texts(texts)
         self.classes = [str(name).strip() for name in classes]
         if len(set(self.classes)) < max(2, len(self.classes)) or not all(self.classes):
@@ -99,27 +64,19 @@ class Labelling:
                 f"labels must be at least two different names. Got {self.classes} instead, such "
                 "as yes,no."
             )
-        self.delta = check_probability("delta", delta)
-        self.goal = None if goal is None else check_probability("goal", goal)
         self.folder = Path(folder)
         path = self.folder / "journal.jsonl"
         if random_state is not None or not (path.exists() and path.stat().st_size):
             random_state = as_seed(random_state)
-        head = {
-            "texts": hashlib.sha256(json.dumps(self.texts).encode()).hexdigest(),
-            "classes": self.classes,
-            "judging": check_probability("judging", judging),
-            "delta": self.delta,
-            "seed": random_state,
-        }
-        clusters = text_clusters(self.texts)
+        head = {"texts": digest(self.texts), "classes": self.classes, **head, "seed": random_state}
         self._journal = Journal(path, head)
-        self.streams = draw_streams(clusters, judging, self._journal.head["seed"])
-        self._judging_fraction = judging
-        self._judging_rows = frozenset(self.streams.judging)
+        self.seed = self._journal.head["seed"]
         self._lock = threading.RLock()
         self._reserved: dict[str, tuple[int, float]] = {}  # tab -> row that it shows, since when
-        self._answers = LabelAnswers(self._judging_rows)
+
+    def _replay(self, judging_rows: frozenset[int] = frozenset()) -> None:
+        """Restore the answers of the journal."""
+        self._answers = LabelAnswers(judging_rows)
         for number, record in enumerate(self._journal.records, 2):
             try:
                 if "undo" not in record:
@@ -128,41 +85,19 @@ class Labelling:
             except (ValueError, KeyError, IndexError, TypeError):
                 self._journal.close()
                 raise ValueError(
-                    f"Line {number:,} of {path} must be an answer to one of the texts. Got "
-                    f"{json.dumps(record)[:60]} instead. Restore the file, or delete the line."
+                    f"Line {number:,} of {self._journal.path} must be an answer to one of the "
+                    f"texts. Got {json.dumps(record)[:60]} instead. Restore the file, or delete "
+                    "the line."
                 ) from None
-        self._models = LabelModels(self.texts, self.streams, self._answers, self._lock, encoder)
 
-    # ---- texts ---------------------------------------------------------------------------------
-
-    def next(self, who: str = "", tab: str = "") -> Task | None:
-        """The text that this tab of this annotator shows; None if there are no more."""
-        tab = f"{who}/{tab}"
-        while True:
-            with self._lock:
-                row: int | None = self._reserved.get(tab, (None, 0.0))[0]
-                if row is None or who in self._answers.by_row.get(row, {}):
-                    self._reserved.pop(tab, None)
-                    row = self._select_row(who)
-                    if row is None:
-                        return None
-                stream = JUDGE if row in self._judging_rows else TEACH
-                if any(other != who for other in self._answers.by_row.get(row, {})):
-                    stream = AGREEMENT
-                model, fitting = self._models.working, self._models.fitting
-                if stream != TEACH or fitting.done():
-                    self._reserved[tab] = row, time.monotonic()
-                    break
-            # Which texts teach depends on labels that teach, not on how long answers took.
-            fitting.result()
-        if stream != TEACH or model is None:
-            return Task(row, self.texts[row], stream)
-        why = model.explain(self.texts[row])
-        pieces = tuple((piece, share if value > 0 else 0.0) for piece, value, share in why.pieces())
-        return Task(row, self.texts[row], stream, why.label, why.probability, pieces)
-
-    def _select_row(self, who: str) -> int | None:
-        now, by_row = time.monotonic(), self._answers.by_row
+    def _select_row(self, who: str, tab: str) -> int | None:
+        """The row that this tab shows, or the next one if its annotator has answered it."""
+        by_row = self._answers.by_row
+        row = self._reserved.get(tab, (None, 0.0))[0]
+        if row is not None and who not in by_row.get(row, {}):
+            return row
+        self._reserved.pop(tab, None)
+        now = time.monotonic()
         shown = {r for r, since in self._reserved.values() if now - since < _RESERVED_SECONDS}
         own = [row for row, answers in by_row.items() if who in answers]
         if sum(len(by_row[row]) > 1 for row in own) < _OVERLAP * (len(own) + 1):
@@ -170,18 +105,7 @@ class Labelling:
                 is_labelled = any(label is not None for label in answers.values())
                 if is_labelled and who not in answers and row not in shown:
                     return row
-        busy = set(by_row) | shown
-        judging = (row for row in self.streams.judging if row not in busy)
-        candidates = (*self._models.queue, *self.streams.teaching)
-        teaching = (row for row in candidates if row not in busy)
-        n_judging = len(busy & self._judging_rows)
-        judging_first = n_judging < self._judging_fraction * (len(busy) + 1) - 1e-9
-        in_order = (judging, teaching) if judging_first else (teaching, judging)
-        # The last texts may be shown by a tab that was closed: they are offered twice.
-        waiting = (row for row in shown if row not in by_row)
-        return next(itertools.chain(*in_order, waiting), None)
-
-    # ---- answers -------------------------------------------------------------------------------
+        return next(iter(self._candidates(shown)), None)
 
     def answer(self, row: int, label: str | None, who: str = "") -> None:
         """Keep an answer, None for a skip; it is on disk when this returns."""
@@ -212,14 +136,126 @@ class Labelling:
         with self._lock:
             self._journal.append(record)
             self._answers.apply(record)
-            self._models.update()
 
     def labels(self) -> dict[int, Any]:
         """The label of each row that has one; of several annotators the majority."""
         with self._lock:
             return self._answers.labels()
 
-    # ---- the guarantee -------------------------------------------------------------------------
+    def status(self) -> dict[str, Any]:
+        """Counts of answers, and the agreement of annotators."""
+        with self._lock:
+            labels, by_row = self._answers.labels(), self._answers.by_row
+            counts = Counter(labels.values())
+            return {
+                "n_labels": len(labels),
+                "n_skipped": len(by_row) - len(labels),
+                "classes": self.classes,
+                "counts": [counts[name] for name in self.classes],
+                "agreement": agreement(by_row),
+            }
+
+    def close(self) -> None:
+        """Release the journal."""
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Labelling(LabelSession):
+    """Texts labelled by one or several people, and a classifier whose error is certified.
+
+    Parameters
+    ----------
+    texts, classes : iterable of str
+        One text of each near-duplicate cluster is offered; texts without a word never are.
+    folder : path
+        Contains the journal; labelling continues where it ended.
+    delta : float, default=0.05
+        Probability that the certified error is false at some time.
+    goal, judging : float
+        Certified error at which labels are enough, and the fraction of texts and labels that judge.
+    encoder, random_state
+        For `TextClassifier`, and for the texts that judge, in their order; kept in the journal.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> texts = [f"{w} {c * 3} {c * 4}" for c in "abcdefgh" for w in ("good", "bad")]
+    >>> with Labelling(texts, ["up", "down"], tempfile.mkdtemp(), encoder=None) as labelling:
+    ...     labelling.answer(labelling.next("ann").row, "up", "ann")
+    ...     labelling.status()["n_labels"]
+    1
+    """
+
+    def __init__(
+        self,
+        texts: Iterable[str],
+        classes: Sequence[str],
+        folder: str | os.PathLike,
+        *,
+        delta: float = 0.05,
+        goal: float | None = None,
+        judging: float = 0.5,
+        encoder: Any = "english",
+        random_state: int | None = None,
+    ):
+        self.delta = check_probability("delta", delta)
+        self.goal = None if goal is None else check_probability("goal", goal)
+        self._judging_fraction = check_probability("judging", judging)
+        texts = as_texts(texts)
+        clusters = text_clusters(texts)
+        head = {"judging": judging, "delta": delta}
+        super().__init__(texts, classes, folder, random_state, head)
+        self.streams = draw_streams(clusters, judging, self.seed)
+        self._judging_rows = frozenset(self.streams.judging)
+        self._replay(self._judging_rows)
+        self._models = LabelModels(self.texts, self.streams, self._answers, self._lock, encoder)
+
+    def next(self, who: str = "", tab: str = "") -> Task | None:
+        """The text that this tab of this annotator shows; None if there are no more."""
+        tab = f"{who}/{tab}"
+        while True:
+            with self._lock:
+                row = self._select_row(who, tab)
+                if row is None:
+                    return None
+                stream = JUDGE if row in self._judging_rows else TEACH
+                if any(other != who for other in self._answers.by_row.get(row, {})):
+                    stream = AGREEMENT
+                model, fitting = self._models.working, self._models.fitting
+                if stream != TEACH or fitting.done():
+                    self._reserved[tab] = row, time.monotonic()
+                    break
+            # Which texts teach depends on labels that teach, not on how long answers took.
+            fitting.result()
+        if stream != TEACH or model is None:
+            return Task(row, self.texts[row], stream)
+        why = model.explain(self.texts[row])
+        pieces = tuple((piece, share if value > 0 else 0.0) for piece, value, share in why.pieces())
+        return Task(row, self.texts[row], stream, why.label, why.probability, pieces)
+
+    def _candidates(self, shown: set[int]) -> Iterable[int]:
+        by_row = self._answers.by_row
+        busy = set(by_row) | shown
+        judging = (row for row in self.streams.judging if row not in busy)
+        candidates = (*self._models.queue, *self.streams.teaching)
+        teaching = (row for row in candidates if row not in busy)
+        n_judging = len(busy & self._judging_rows)
+        judging_first = n_judging < self._judging_fraction * (len(busy) + 1) - 1e-9
+        in_order = (judging, teaching) if judging_first else (teaching, judging)
+        # The last texts may be shown by a tab that was closed: they are offered twice.
+        waiting = (row for row in shown if row not in by_row)
+        return itertools.chain(*in_order, waiting)
+
+    def _keep(self, record: dict[str, Any]) -> None:
+        with self._lock:
+            super()._keep(record)
+            self._models.update()
 
     def judged_rows(self) -> list[int]:
         """Rows of the judging texts that the certificate counts."""
@@ -242,30 +278,17 @@ class Labelling:
 
     def status(self) -> dict[str, Any]:
         """Counts, the certified error, and the agreement of annotators."""
-        certificate = self.certificate()
-        with self._lock:
-            labels, by_row = self._answers.labels(), self._answers.by_row
-            counts = Counter(labels.values())
-            n_judge = len(self._judging_rows.intersection(labels))
-            shared = {
-                row: {who: label for who, label in answers.items() if label is not None}
-                for row, answers in by_row.items()
-            }
-            status: dict[str, Any] = {
-                "n_labels": len(labels),
-                "n_judge": n_judge,
-                "n_skipped": len(by_row) - len(labels),
-                "n_texts": (n := len(self.streams.judging) + len(self.streams.teaching)),
-                "n_omitted": len(self.texts) - n,  # copies, and texts without a word
-                "classes": self.classes,
-                "counts": [counts[name] for name in self.classes],
-                "goal": self.goal,
-                "delta": self.delta,
-                "agreement": agreement(shared),
-                "first_model": SIZES[0] - (len(labels) - n_judge),
-            }
+        certificate, labels = self.certificate(), self.labels()
+        n_judge = len(self._judging_rows.intersection(labels))
+        n_texts = len(self.streams.judging) + len(self.streams.teaching)
         bound = None if certificate is None else certificate.error_upper
-        return status | {
+        return super().status() | {
+            "n_judge": n_judge,
+            "n_texts": n_texts,
+            "n_omitted": len(self.texts) - n_texts,  # copies, and texts without a word
+            "goal": self.goal,
+            "delta": self.delta,
+            "first_model": SIZES[0] - (len(labels) - n_judge),
             "accuracy": None if certificate is None else 1 - certificate.observed,
             "error_upper": bound,
             "n_judged": 0 if certificate is None else certificate.n,
@@ -284,12 +307,8 @@ class Labelling:
         if certificate is None or certified is None:
             return None
         rows, labels = self.judged_rows()[: certificate.n], self.labels()
-        evidence = digests(
-            certified.model,
-            [self.texts[row] for row in rows],
-            [labels[row] for row in rows],
-            [certified.predictions[row] for row in rows],
-        )
+        judged = [(self.texts[row], labels[row], certified.predictions[row]) for row in rows]
+        evidence = digests(certified.model, *map(list, zip(*judged)))
         certificate = replace(certificate, digests=evidence)
         save(certified.model, self.folder / "model", overwrite=True)
         with files.replacing(self.folder / "certificate.json") as file:
@@ -303,10 +322,75 @@ class Labelling:
     def close(self) -> None:
         """End the thread and release the journal."""
         self._models.close()
-        self._journal.close()
+        super().close()
 
-    def __enter__(self) -> "Labelling":
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+class LabelCheck(LabelSession):
+    """Labels of a machine that people check until few wrong ones remain, as in `check_labels`.
+
+    The rows of the random sample are shown without the machine's label, as people agree too often
+    with one that they see; all other rows with it. `classes` are those that it never gives.
+    """
+
+    def __init__(self, texts: Any, labels: Any, folder: Any, scores: Any, classes: Any, **how: Any):
+        seed = how.pop("random_state", None)
+        if scores is not None:
+            LabelChecker(scores, random_state=0, **how)  # raises before a journal begins
+        self.machine, self._how = list(labels), how
+        head = {"labels": digest(self.machine), "scores": digest(scores or []), **how}
+        super().__init__(texts, sorted({*self.machine, *classes}), folder, seed, head)
+        if scores is None:
+            path = self.folder / "scores.npy"
+            if not path.exists():
+                np.save(path, label_scores(self.texts, self.machine))
+            scores = np.load(path)
+        self._checker = LabelChecker(scores, random_state=self.seed, **how)
+        self._replay()
+
+    def _check_answer(self, row: int, label: str | None) -> None:
+        super()._check_answer(row, label or "")  # a row that is skipped would be unread
+
+    def progress(self) -> tuple[list[int], LabelCheckCertificate | None]:
+        """The rows still to be read, which the bound so far counts as wrong."""
+        with self._lock:
+            labels = self._answers.labels().items()
+            return self._checker.next({row: label != self.machine[row] for row, label in labels})
+
+    def _candidates(self, shown: set[int]) -> Iterable[int]:
+        rows = self.progress()[0]
+        return [*(row for row in rows if row not in shown), *rows]
+
+    def next(self, who: str = "", tab: str = "") -> Task | None:
+        """The text that this tab of this annotator shows; None if few wrong labels remain."""
+        with self._lock:
+            rows, certificate = self.progress()
+            row = self._select_row(who, f"{who}/{tab}") if rows else None
+            if row is None:
+                return None
+            self._reserved[f"{who}/{tab}"] = row, time.monotonic()
+            if self._answers.by_row.get(row):
+                return Task(row, self.texts[row], AGREEMENT)
+            guess = (JUDGE, None) if certificate is None else (READ, self.machine[row])
+            return Task(row, self.texts[row], *guess)
+
+    def results(self) -> dict[str, list]:
+        """The final label of each row, and who gave it."""
+        labels, by_row = self.labels(), self._answers.by_row
+        final = [labels.get(row, label) for row, label in enumerate(self.machine)]
+        who = [by_row.get(row, ["machine"]) for row in range(len(final))]
+        return {"final_label": final, "labelled_by": [", ".join(names) for names in who]}
+
+    def status(self) -> dict[str, Any]:
+        """Counts, the bound so far, and the agreement of annotators."""
+        status, (rows, certificate) = super().status(), self.progress()
+        by_row, n = self._answers.by_row.items(), status["n_labels"]
+        return status | {
+            "n_unread": len(rows),
+            "n_texts": len(self.texts),
+            "goal": self._how["error"],
+            "delta": self._how["delta"],
+            "error_upper": None if certificate is None else certificate.error_upper,
+            "progress": n / max(n + len(rows), 1),
+            "reached": not rows,
+            "disagreements": {row: who for row, who in by_row if len(set(who.values())) > 1},
+        }

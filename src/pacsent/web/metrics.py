@@ -1,8 +1,6 @@
-"""Counters for Prometheus.
+"""Counters for Prometheus, in the multiprocess mode of prometheus-client.
 
-This is the multiprocess mode of prometheus-client: the parent of the workers sets
-PROMETHEUS_MULTIPROC_DIR, each worker counts in its own file of that folder, and /metrics adds the
-files up.
+Each worker counts in its own file of PROMETHEUS_MULTIPROC_DIR, and /metrics adds the files up.
 """
 
 import os

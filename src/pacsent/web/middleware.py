@@ -86,8 +86,7 @@ class RequestMiddleware:
             metrics.REQUESTS.labels(path, request.status).inc()
             metrics.REQUEST_SECONDS.labels(path).observe(seconds)
             n_texts = scope.get("n_texts", 0)
-            if n_texts:
-                metrics.TEXTS.inc(n_texts)
+            metrics.TEXTS.inc(n_texts)
             fields = {"request_id": request_id, "method": scope["method"][:10], "path": path}
             fields |= {"status": request.status, "ms": round(1e3 * seconds, 3), "texts": n_texts}
             LOGGER.info("request", extra={"fields": fields})

@@ -5,7 +5,7 @@ import re
 import threading
 import warnings
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,23 +46,16 @@ class _OpenVocabulary:
         return Encoded(np.zeros(offsets[-1], np.int32), offsets, np.zeros(len(n), np.int64))
 
 
+def _answer_rule(classifier: Any, error: float | None, delta: float) -> abstaining.AnswerRule:
+    return abstaining.AnswerRule(classifier, error=error, delta=delta)
+
+
 class ServedModel:
     """What requests with one value of `model` are answered with.
 
     The arguments are not changed. Every certificate is verified; those of the classifier, the index
     and the encoder are added to the given ones.
 
-    Parameters
-    ----------
-    name : str
-        In requests and responses.
-    encoder : sentence encoder or encoder, optional
-    classifier : TextClassifier or CertifiedClassifier, optional
-    index : Index, optional
-    certificates : sequence of Certificate
-
-    Examples
-    --------
     >>> from pacsent import make_encoder
     >>> model = ServedModel("english", make_encoder("SIF-sum", "english"))
     >>> model.posteriors(["a glass of wine"]).means.shape
@@ -82,7 +75,8 @@ class ServedModel:
         self.classifier: Any = classifier
         self.index: Any = index
         self.explainer: Any = getattr(classifier, "estimator_", classifier)
-        self._rules: dict[tuple[float | None, float], abstaining.AnswerRule] = {}
+        # when the classifier answers, and its prediction sets, for error and delta
+        self.answer_rule = lru_cache(_MAX_RULES)(partial(_answer_rule, classifier))
         self._drift_lock = threading.Lock()
         self._drift_monitor = self._new_drift_monitor()
         self._unobserved: list[tuple[str, np.ndarray]] = []
@@ -137,26 +131,14 @@ class ServedModel:
             tokens = list(self._vocabulary.tokens(piece))
             if piece.isascii() or len("".join(tokens)) >= sum(map(str.isalnum, piece)):
                 words += tokens
-            else:
-                for run in _SCRIPT_RUNS.findall(piece):
-                    words += list(self._vocabulary.tokens(run)) or [run] * any(
-                        map(str.isalnum, run)
-                    )
+                continue
+            for run in _SCRIPT_RUNS.findall(piece):
+                words += list(self._vocabulary.tokens(run)) or [run] * any(map(str.isalnum, run))
         return words
 
     def is_known(self, words: list[str]) -> list[bool]:
         """Which words the model knows, by themselves or by their subwords."""
         return (np.diff(self._encode([[word] for word in words]).offsets) > 0).tolist()
-
-    def answer_rule(self, error: float | None, delta: float) -> abstaining.AnswerRule:
-        """When the classifier answers, and its prediction sets, for this error rate."""
-        rule = self._rules.get((error, delta))
-        if rule is None:
-            if len(self._rules) >= _MAX_RULES:
-                self._rules.clear()
-            rule = abstaining.AnswerRule(self.classifier, error=error, delta=delta)
-            self._rules[error, delta] = rule
-        return rule
 
     def _new_drift_monitor(self) -> DriftMonitor | None:
         calibrated = hasattr(self.classifier, "calibration_")

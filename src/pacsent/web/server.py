@@ -1,9 +1,7 @@
-"""Run the application in uvicorn's workers.
+"""Run the application in uvicorn's workers, which share the memory of the models.
 
-uvicorn restarts workers that die. On SIGHUP it starts new ones, which open the models again, and
-ends the old ones when the new ones answer; if the new ones do not start, the old ones remain. On
-SIGTERM and SIGINT the requests under way are finished. Models are memory-mapped, so that workers
-share their memory.
+On SIGHUP new workers open the models again and replace the old ones, if they start. On SIGTERM and
+SIGINT the requests under way are finished.
 """
 
 import asyncio
@@ -71,11 +69,10 @@ def serve(
     n_workers: int = 1,
     on_start: Callable[[dict[str, Any]], object] | None = None,
 ) -> None:
-    """Serve models until SIGTERM or SIGINT.
+    """Serve models until SIGTERM or SIGINT; `on_start` receives address, workers and models.
 
-    The models are opened and used here once, so that what is wrong with them is raised before
-    anything starts, and workers find all kernels compiled. `on_start` receives the address, the
-    number of workers and the names of the models.
+    The models are opened and used here once: what is wrong with them is raised before anything
+    starts, and workers find all kernels compiled.
     """
     models = [model.warm_up() for model in open_models(sources, settings.error, settings.delta)]
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

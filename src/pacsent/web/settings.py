@@ -59,10 +59,7 @@ class ServerSettings:
 
 
 def read_keys(path: str | Path) -> tuple[bytes, ...]:
-    """Read a file with one API key per line and return the digests of the keys.
-
-    Lines that begin with # are comments.
-    """
+    """The digests of the API keys in a file, one per line; lines that begin with # are comments."""
     keys = []
     for number, line in enumerate(Path(path).read_bytes().splitlines(), 1):
         key = line.strip()

@@ -14,19 +14,13 @@ _REASON = "OTEL_EXPORTER_OTLP_ENDPOINT is set and needs OpenTelemetry"
 def instrument(app: FastAPI, tracer_provider: Any = None, meter_provider: Any = None) -> None:
     """Report the requests of an application to these providers; texts are never reported."""
     fastapi = import_optional("opentelemetry.instrumentation.fastapi", _REASON, "otel")
-    fastapi.FastAPIInstrumentor.instrument_app(
-        app,
-        tracer_provider=tracer_provider,
-        meter_provider=meter_provider,
-        exclude_spans=["receive", "send"],
-    )
+    providers = {"tracer_provider": tracer_provider, "meter_provider": meter_provider}
+    without = ["receive", "send"]
+    fastapi.FastAPIInstrumentor.instrument_app(app, exclude_spans=without, **providers)
 
 
 def instrument_from_environment(app: FastAPI) -> None:
-    """Send spans and metrics to OTEL_EXPORTER_OTLP_ENDPOINT; do nothing where it is not set.
-
-    The SDK reads OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and its other variables.
-    """
+    """Send spans and metrics to OTEL_EXPORTER_OTLP_ENDPOINT; do nothing where it is not set."""
     if not os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
         return
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pacsent.classify.inputs import check_length
 from pacsent.encoders import as_encoder
 from pacsent.files import replacing
 from pacsent.maths.arrays import unit_rows
@@ -36,8 +37,7 @@ def make_map(
 ) -> TextMap:
     """Place texts on the principal plane of the directions of their vectors.
 
-    `n_groups` is the number of groups that `clusters` makes and names; None chooses it, 0 makes
-    none.
+    `clusters` makes and names `n_groups` groups; None chooses their number, 0 makes none.
 
     >>> text_map = make_map("english", ["red wine", "white wine", "a cat"])
     >>> text_map.places.shape
@@ -46,9 +46,8 @@ def make_map(
     texts = as_texts(texts)
     if not texts:
         raise ValueError("A map needs at least one text. Got none.")
-    if labels is not None and len(labels) != len(texts):
-        n = f"one for each of the {len(texts):,} texts"
-        raise ValueError(f"labels must have {n}. Got {len(labels):,} instead.")
+    if labels is not None:
+        check_length(labels, len(texts), "labels")
     means, variances = as_encoder(encoder).posterior(texts)
     vectors = unit_rows(np.asarray(means))
     names = None if labels is None else list(map(str, labels))
