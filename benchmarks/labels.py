@@ -7,8 +7,8 @@ UncertaintySampling of scikit-activeml, and by `next_to_label`. The classifier i
 wrong: 5 % of the labels of a training part are flipped; the share of flipped ones among as many of
 the most suspicious rows, by `suspicious_labels` and by cleanlab, which gets the same
 probabilities, and those of tf-idf with logistic regression.
-curve: `learning_curve` of 200 labels estimates the error with 1,000; how often the true one, of the
-same classifier fitted on these and 800 more, is within the 90 % interval.
+curve: `fit_learning_curve` of 200 labels estimates the error with 1,000; how often the true one, of
+the same classifier fitted on these and 800 more, is within the 90 % interval.
 stop: simulated labelling where the error of every model is known; how often the bound is false at
 some time. Negative controls: texts that active selection left over judge, or those it chose.
 goal: the exact mean bound of a classifier that is wrong about a tenth of the texts, beside that of
@@ -29,7 +29,7 @@ from scipy import stats
 
 from harness import finish, parser_for, run_jobs
 from pacsent import TextClassifier
-from pacsent.classify import learning_curve, next_to_label, suspicious_labels
+from pacsent.classify import fit_learning_curve, next_to_label, suspicious_labels
 from pacsent.guarantees import certify_stream
 from pacsent.maths.binomial import upper_limit
 from pacsent.paper import benchmark_datasets as datasets
@@ -214,7 +214,7 @@ _SIMULATED = 1_000  # texts to label
 def curve_draw(job):
     name, seed, data = job
     texts, labels, tested, right = drawn(name, data, seed, 1000)
-    curve = learning_curve(texts[:200], labels[:200], model=new_model(), random_state=seed)
+    curve = fit_learning_curve(texts[:200], labels[:200], model=new_model(), random_state=seed)
     true = np.mean(new_model().fit(texts, labels).predict(tested) != right)
     return name, *curve.error_at(1000), float(true)
 

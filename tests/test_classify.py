@@ -473,8 +473,8 @@ def test_explanations_of_random_texts_add_up(normalising, alphabet):
         share = classifier._by_characters([text])[0][0]
         assert explanation.from_vectors == pytest.approx((1 - share) * vector, abs=1e-6)
         rest = (1 - share) * classifier.intercept_ + share * classifier.intercept_characters_
-        assert explanation.rest == pytest.approx(sign * rest[0])
-        total = sum(value for _, value in explanation.words) + explanation.vector_rest
+        assert explanation.intercept == pytest.approx(sign * rest[0])
+        total = sum(value for _, value in explanation.words) + explanation.vector_remainder
         parts = explanation.from_ngrams + explanation.from_characters + explanation.from_vectors
         assert total == pytest.approx(parts)
         assert [text[a:b] for a, b in explanation.spans] == [word for word, _ in explanation.words]
@@ -498,7 +498,7 @@ def test_a_word_gets_its_own_vector_whatever_its_case_and_is_listed_with_it(word
     assert sum(dict(found.rows(2)).values()) == pytest.approx(found.decision, abs=1e-3)
     classifier = TextClassifier(make_encoder("PB-L2", words)).fit(*reviews(100))
     found = classifier.explain("a good film", "good")
-    assert found.vector_rest == pytest.approx(found.from_vectors) != 0
+    assert found.vector_remainder == pytest.approx(found.from_vectors) != 0
     assert "in no single word" in str(found) and "in no single word" in found.to_html()
 
 
@@ -564,9 +564,9 @@ def test_characters_are_used_where_texts_left_out_say_so(n):
     new, right = written(inflected, 200, seed=1)
     with_them = TextClassifier(None).fit(*written(inflected, n))
     without = TextClassifier(None, characters=None).fit(*written(inflected, n))
-    assert with_them.selection_["character_share"] >= 0.25
+    assert with_them.selection_["character_weight"] >= 0.25
     assert with_them.score(new, right) > 0.95 > without.score(new, right)
-    assert len(without.characters_) == 0 and "character_share" not in without.selection_
+    assert len(without.characters_) == 0 and "character_weight" not in without.selection_
     for label, ending in ((0, "ung"), (1, "heit")):
         assert all(name.endswith(ending) for name, _ in with_them.top_features(label, 20))
     explained = with_them.explain("xxxxxheit", 1)
@@ -609,14 +609,14 @@ def test_misspelt_words_are_known_by_their_characters(n, n_classes, tmp_path):
     assert model.score(wrong, right) > without.score(wrong, right) + 0.2
     assert model.score(new, right) >= without.score(new, right)
     shares = model._by_characters(wrong)[0]
-    assert model._by_characters(new)[0].max() == model.character_share_.least < shares.max()
+    assert model._by_characters(new)[0].max() == model.character_weight_.least < shares.max()
     for text in wrong[:5]:
         found = model.explain(text, 1)
         values = np.append(0.0, model.decision_function([text])[0])  # log-odds, or of each class
         at = -1 if n_classes == 2 else 2
         assert found.decision == pytest.approx(values[at], abs=1e-5)  # sums in single precision
         parts = found.from_ngrams + found.from_characters + found.from_vectors
-        assert parts + found.rest == pytest.approx(found.decision)
+        assert parts + found.intercept == pytest.approx(found.decision)
         assert found.from_characters != 0
     alone = np.concatenate([model.predict_proba([text]) for text in wrong[:20] + new[:20]])
     assert np.array_equal(alone, model.predict_proba(wrong[:20] + new[:20]))
@@ -629,12 +629,12 @@ def test_words_that_an_encoder_has_or_a_copy_of_the_text_are_told_apart(words):
     odd = [f"{text} zzz{i // 2}" for i, text in enumerate(texts)]
     odd[1::2], labels[1::2] = odd[::2], labels[::2]  # every text twice
     model = TextClassifier(words).fit(odd, labels)
-    assert model.character_share_.usual == pytest.approx(1 / 12)
-    assert model._by_characters(["good great fine"])[0].tolist() == [model.character_share_.least]
+    assert model.character_weight_.usual == pytest.approx(1 / 12)
+    assert model._by_characters(["good great fine"])[0].tolist() == [model.character_weight_.least]
     # an encoder whose words are not known has one share for all texts
     model = TextClassifier(lambda texts: [[len(text)] for text in texts]).fit(odd, labels)
-    assert model.character_share_.usual == 1.0
-    assert np.unique(model._by_characters(misspelt(odd))[0]) == [model.character_share_.least]
+    assert model.character_weight_.usual == 1.0
+    assert np.unique(model._by_characters(misspelt(odd))[0]) == [model.character_weight_.least]
 
 
 def test_a_mark_never_cuts_a_character():

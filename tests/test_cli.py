@@ -393,6 +393,13 @@ def test_help_imports_no_library_and_only_the_module_of_its_command():
         assert {file for file in FAMILIES if f"pacsent.cli.{file}" in modules} == files
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_examples_between_the_purpose_and_the_details(name):
+    usage, purpose, examples, *details = invoke(f"{name} --help").output.split("\n\n")
+    assert usage.startswith("Usage: ") and "$" not in purpose and details
+    assert all(re.match(r"  \$ .*pacsent ", line) for line in examples.splitlines())
+
+
 @pytest.mark.parametrize("columns", [60, 80])
 @pytest.mark.parametrize("line", ["", "model", "vectors", "paper", "vectors train"])
 def test_help_fits_the_terminal_and_summaries_are_whole(line, columns, monkeypatch):
@@ -406,10 +413,8 @@ def test_the_shell_completes_options():
     environment = {**os.environ, "_PACSENT_COMPLETE": "bash_complete"}
     environment |= {"COMP_WORDS": "pacsent embed --keep", "COMP_CWORD": "2"}
     code = "import sys; sys.argv[0] = 'pacsent'; from pacsent.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
-    )
-    assert "--keep-columns" in done.stdout
+    command = [sys.executable, "-c", code]
+    assert b"--keep-columns" in subprocess.check_output(command, env=environment, timeout=60)
 
 
 def test_every_command_that_takes_texts_reads_tables():

@@ -472,7 +472,7 @@ def test_convert_goes_round_and_tells_scripts_what_was_read(tmp_path, words):
 
     for source, destination in (("model", "v.txt"), ("v.txt", "v.bin"), ("v.bin", "again")):
         output = convert(source, destination)
-        assert "5 words, 4 dimensions, float32, input and output tables" in output
+        assert "5 words, 4 dimensions, float32, input and output vectors" in output
     same_tables(load(tmp_path / "again"), words)
     assert "counts known" not in output
     report = json.loads(convert("v.bin", "m", "--json"))

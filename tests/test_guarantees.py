@@ -11,7 +11,7 @@ from scipy import stats
 
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier
-from pacsent.classify.fitting import CharacterShare, folds_for
+from pacsent.classify.fitting import CharacterWeight, folds_for
 from pacsent.guarantees import DriftMonitor, abstaining, certify, compare
 from pacsent.guarantees.abstaining import ROUND_ERRORS, AnswerRule, Calibration, abstain
 from pacsent.guarantees.count_certificates import Comparison
@@ -94,7 +94,7 @@ def answering_from(planning):
         seed_=0,
         intercept_=np.zeros(3),
         intercept_characters_=np.zeros(3),
-        character_share_=CharacterShare(),
+        character_weight_=CharacterWeight(),
         inverse_temperature_=1.0,
     )
 

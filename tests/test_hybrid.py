@@ -8,7 +8,7 @@ import pytest
 
 from pacsent import Index, load, make_encoder, save
 from pacsent.datasets import load_books as books
-from pacsent.search import clusters, lexical, passages, rerank
+from pacsent.search import clusters, lexical, rerank, split_passages
 from pacsent.search.chunking import sentences
 from pacsent.text.ngrams import word_hashes
 from test_index import made, many, words  # noqa: F401 - fixtures
@@ -220,7 +220,7 @@ def test_passages_hold_every_word_once_and_are_short():
         " ".join(rng.choice(["cat", "wine", "bank", "tree"], rng.integers(1, 40))) + "."
         for _ in range(30)
     )
-    spans = passages(text, max_words=25)
+    spans = split_passages(text, max_words=25)
     assert all(len(text[a:b].split()) <= 25 for a, b in spans)
     assert " ".join(text[a:b] for a, b in spans).split() == text.split()
     assert all(a[1] <= b[0] for a, b in itertools.pairwise(spans))

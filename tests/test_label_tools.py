@@ -86,17 +86,17 @@ def test_answers_of_a_known_curve():
     assert curve.error_at(1600)[1] == pytest.approx(0.02 + 2 / 40)
     assert curve.labels_for(0.07)[1] == pytest.approx(1600, abs=1)
     assert curve.labels_for(0.02)[1] == np.inf
-    assert curve.more_labels(0.07) == (
+    assert curve.summary(0.07) == (
         "An error rate of 7.0% needs about 1,200 more labels (1,200 to 1,200)."
     )
-    assert "enough" in curve.more_labels(0.5)
+    assert "enough" in curve.summary(0.5)
     levels = f"levels off at about {0.02 + 2 / np.sqrt(20 * 400):.1%}"
-    assert levels in curve.more_labels(0.01)  # no number of labels reaches it
-    assert levels in curve.more_labels(0.03)  # 40,000 labels would, by a curve from 400
-    share, bound = curve.best_holdout()
+    assert levels in curve.summary(0.01)  # no number of labels reaches it
+    assert levels in curve.summary(0.03)  # 40,000 labels would, by a curve from 400
+    share, bound = curve.best_calibration_size()
     assert 0.1 < share < 0.5 and bound > curve.error_at(400)[1]
-    assert curve.holdout_cost(300)[1] == pytest.approx(2 / 10 - 2 / 20)
-    assert curve.describe_holdout(300) == (
+    assert curve.calibration_cost(300)[1] == pytest.approx(2 / 10 - 2 / 20)
+    assert curve.describe_calibration_cost(300) == (
         "Holding out 300 of 400 labels costs about 10.0 points of accuracy (10.0 to 10.0), by the "
         "errors of fits on 1 and 1 labels."
     )
@@ -122,7 +122,7 @@ def test_the_cost_of_holding_out_follows_from_out_of_fold_errors():
         part = PowerLaw(b).fit(["text"] * 2_000, None)
         curve = fit_holdout_curve(part, ["text"] * 4_000, [0] * 4_000)
         assert curve.sizes.tolist() == [2_000, 4_000]
-        low, middle, high = curve.holdout_cost(2_000)
+        low, middle, high = curve.calibration_cost(2_000)
         true_cost = 0.2 * (5**-b - 10**-b)
         assert low <= true_cost + 0.004 and high >= true_cost
         medians.append(middle)

@@ -136,7 +136,7 @@ def test_duplicates_do_not_make_a_bound_smaller():
     columns = certify_predictions(*both, texts=np.array([texts + changed, texts + changed]).T)
     assert columns.n == 160 and "searched for among texts only" in str(columns)
     blind = certify_predictions(*both)
-    assert blind.error_upper < once.error_upper and "duplicates were not looked for" in str(blind)
+    assert blind.error_upper < once.error_upper and "duplicates were not searched" in str(blind)
 
 
 def test_one_of_the_texts_that_repeat_each_other_is_counted_drawn_by_the_seed():

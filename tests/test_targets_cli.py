@@ -73,7 +73,7 @@ def test_sets_of_labels_are_certified_and_verified(place, tmp_path):
     done = invoke("verify", tmp_path / "m", tmp_path / "other.csv", *columns)
     assert done.exit_code == 1 and "X must be the texts that were certified" in done.output
     done = invoke("verify", tmp_path / "m", table, "--label-column", "tags")
-    assert done.exit_code == 2 and "--label-separator is needed" in done.output
+    assert done.exit_code == 2 and "multi-label: pass --label-separator" in done.output
 
 
 def test_predictions_are_verified_with_their_table(tmp_path):

@@ -29,7 +29,7 @@ def test_words_have_two_vectors_and_counts_that_are_never_invented(toy_word_vect
     assert_array_equal(toy_word_vectors.counts, [40, 30, 20, 10])
     assert WordVectors(Vocabulary(["a", "b"]), table([1, 0], [0, 1])).counts is None
     assert repr(toy_word_vectors) == "WordVectors(n_words=4, n_dims=2)"
-    assert repr(input_only) == "WordVectors(n_words=4, n_dims=2, input table only)"
+    assert repr(input_only) == "WordVectors(n_words=4, n_dims=2, input vectors only)"
 
 
 def test_tables_are_read_only_and_the_callers_array_is_neither_copied_nor_locked():
@@ -56,8 +56,8 @@ def test_tables_are_read_only_and_the_callers_array_is_neither_copied_nor_locked
         (lambda w: w.input("quite"), "'quite' is not among .* Did you mean 'quiet'"),
         (lambda w: w.input("zzz"), "'zzz' is not among these 4 words.$"),
         (lambda w: w.input(3), "A word must be a str. Got int instead"),
-        (lambda w: w.output("film"), "input table only"),
-        (lambda w: w.most_similar("film", among="output"), "input table only"),
+        (lambda w: w.output("film"), "input vectors only"),
+        (lambda w: w.most_similar("film", among="output"), "input vectors only"),
         (lambda w: w.roles(method="PB-neg"), "PB-neg needs output vectors.*Average with alpha=0"),
         (lambda w: w.roles(swap=True), "needs output vectors.*1/lambda=0"),
         (lambda w: w.most_similar("nil"), "a finite vector other than 0"),

@@ -160,8 +160,8 @@ _TEXTS_ALONE: dict[str, Callable] = {
     "classify.suspicious_labels": lambda texts: classify.suspicious_labels(
         texts, LABELS, model=_bayes()
     ),
-    "classify.learning_curve": lambda texts: str(
-        classify.learning_curve(texts, LABELS, model=_bayes())
+    "classify.fit_learning_curve": lambda texts: str(
+        classify.fit_learning_curve(texts, LABELS, model=_bayes())
     ),
     "classify.audit": lambda texts: classify.audit(texts, LABELS, model=_bayes()).to_dict(),
     **_methods(

@@ -13,7 +13,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "LearningCurve",
             "SuspiciousLabel",
             "audit",
-            "learning_curve",
+            "fit_learning_curve",
             "suspicious_labels",
         ],
     },

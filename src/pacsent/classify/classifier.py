@@ -79,7 +79,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         Smallest and largest number of characters in a row, inside a word or at its edges, that are
         features of a second model, for inflected and misspelt words. Its share in the decision,
         from none to all, is the one with the least loss on texts left out, and none unless the
-        loss is clearly lower (`selection_["character_share"]`). It is larger for a text with more
+        loss is clearly lower (`selection_["character_weight"]`). It is larger for a text with more
         unknown words than nine in ten training texts have: words of no other training text and of
         no vocabulary of `encoder`. None: no second model. Unused with several labels a text.
     n_jobs : int or None, default=None
@@ -318,8 +318,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self.intercept_ = linear.intercept - mean @ self.coef_dense_.astype(np.float64)
         self.mean_vector_ = mean
         k = self.intercept_.size
-        no_characters = np.zeros((0, k)), np.zeros(k), fitting.CharacterShare()
-        coef, intercept, self.character_share_ = linear.characters or no_characters
+        no_characters = np.zeros((0, k)), np.zeros(k), fitting.CharacterWeight()
+        coef, intercept, self.character_weight_ = linear.characters or no_characters
         self.coef_characters_ = np.ascontiguousarray(coef, np.float32)
         self.intercept_characters_ = np.asarray(intercept, np.float64)
         self.inverse_temperature_ = np.array(linear.report.get("inverse_temperature", [1.0]))
@@ -365,7 +365,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         (n_texts,) and (n_texts, n_columns). The share of a text does not rise with its unknown
         words where its characters are unknown as well.
         """
-        share, known = self.character_share_, self._encoder_words()
+        share, known = self.character_weight_, self._encoder_words()
         if known is None or share.usual == 1.0:
             known = np.empty(0, np.uint64)
         of_words, unknown = self.ngrams_.scores_and_unknown(texts, self.coef_ngrams_, known)
@@ -420,7 +420,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         Their decision values are the intercepts alone.
         """
         more = self.intercept_characters_ - self.intercept_
-        intercept = self.intercept_ + self.character_share_.least * more
+        intercept = self.intercept_ + self.character_weight_.least * more
         alone = log_probabilities(intercept[None, :], self.inverse_temperature_)
         return np.isclose(log_proba, alone, rtol=1e-12, atol=1e-12).all(axis=1)
 

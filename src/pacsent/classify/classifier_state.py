@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.classify.fitting import CharacterShare, OutOfFold
+from pacsent.classify.fitting import CharacterWeight, OutOfFold
 from pacsent.classify.inputs import as_classes, as_labels, as_ngram_sizes
 from pacsent.storage import checked_tensor
 from pacsent.text.near_duplicates import SKETCH
@@ -38,7 +38,7 @@ def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
         "characters.idf": classifier.characters_.idf,
         "characters.coef": classifier.coef_characters_,
         "characters.intercept": classifier.intercept_characters_,
-        "characters.share": np.array(classifier.character_share_),
+        "characters.share": np.array(classifier.character_weight_),
         "coef_dense": classifier.coef_dense_,
         "intercept": classifier.intercept_,
         "mean_vector": classifier.mean_vector_,
@@ -107,7 +107,7 @@ def from_arrays(state: Any, encoder: Any = None) -> dict[str, Any]:
         "characters_": characters,
         "coef_characters_": weights("characters.coef", len(characters)),
         "intercept_characters_": _weights(state, "characters.intercept", np.float64, (n_columns,)),
-        "character_share_": CharacterShare(*share.tolist()),
+        "character_weight_": CharacterWeight(*share.tolist()),
         "encoder_": encoder,
         "coef_dense_": coef_dense,
         "intercept_": _weights(state, "intercept", np.float64, (n_columns,)),

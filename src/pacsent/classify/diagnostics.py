@@ -251,7 +251,7 @@ def report(
     texts : iterable of str
     labels : array of str or int, one for each text; others than the model's classes are errors
     curve, audit : LearningCurve, Audit, optional
-        From `learning_curve` and `audit`, for sections of the page.
+        From `fit_learning_curve` and `audit`, for sections of the page.
     """
     texts = as_texts(texts)
     if not texts:

@@ -37,11 +37,11 @@ class Explanation:
         What each n-gram of words adds, the largest first.
     from_ngrams, from_characters, from_vectors : float
         What n-grams of words, those of characters and the sentence vector add in all.
-    vector_rest : float
+    vector_remainder : float
         The part of `from_vectors` that belongs to no single word: all of it where the sentence
         vector is not a multiple of the sum of word vectors.
-    rest : float
-        The intercept. The decision value is the sum of `words`, `vector_rest` and `rest`.
+    intercept : float
+        Of the linear model. `decision` is the sum of `words`, `vector_remainder` and this.
     spans : list of (int, int)
         Where each word stands in `text`.
 
@@ -63,14 +63,14 @@ class Explanation:
     from_ngrams: float
     from_characters: float
     from_vectors: float
-    vector_rest: float
-    rest: float
+    vector_remainder: float
+    intercept: float
     spans: list
 
     @property
     def decision(self) -> float:
         """The decision value; positive speaks for the class."""
-        return float(sum(value for _, value in self.words) + self.vector_rest + self.rest)
+        return float(sum(value for _, value in self.words) + self.vector_remainder + self.intercept)
 
     def by_word(self, top: int | None = None) -> list[tuple[str, float]]:
         """All that each different word adds, whatever its case, the largest first."""
@@ -86,9 +86,9 @@ class Explanation:
         if len(words) > len(rows):
             others = [value for _, value in words[len(rows) :]]
             rows.append((f"({len(others):,} other words)", sum(others)))
-        if abs(self.vector_rest) >= 5e-4:
-            rows.append(("(the vector, in no single word)", self.vector_rest))
-        return [*rows, ("(the intercept)", self.rest)]
+        if abs(self.vector_remainder) >= 5e-4:
+            rows.append(("(the vector, in no single word)", self.vector_remainder))
+        return [*rows, ("(the intercept)", self.intercept)]
 
     def describe(self, top: int | None = 10) -> str:
         """The label, its probability, and a line for each of `rows`."""
@@ -285,7 +285,7 @@ def named_features(
         out[column[known]] += adds
     rows = _largest_rows(out, 4 * n)
     characters: NGrams = classifier.characters_
-    share = classifier.character_share_.least
+    share = classifier.character_weight_.least
     values = (1.0 - share) * out[rows]
     if share and ngrams.sizes[0] == 1:
         words = names(texts, (1, 1), ngrams.hashes[rows])  # "" for n-grams of several words

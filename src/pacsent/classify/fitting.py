@@ -94,12 +94,12 @@ class Labelled:
         return [1] if two else list(range(self.n_classes))
 
 
-class CharacterShare(NamedTuple):
+class CharacterWeight(NamedTuple):
     """The share of the n-grams of characters in the decision on a text.
 
     It rises from `least` where more than `usual` of the text's words are unknown.
 
-    >>> CharacterShare(0.25, 0.1).of(np.array([0.05, 0.2, 0.8]))
+    >>> CharacterWeight(0.25, 0.1).of(np.array([0.05, 0.2, 0.8]))
     array([0.25, 0.4 , 1.  ])
     """
 
@@ -117,7 +117,7 @@ class Characters(NamedTuple):
 
     coef: np.ndarray  # (n_character_features, n_columns)
     intercept: np.ndarray  # (n_columns,)
-    share: CharacterShare
+    share: CharacterWeight
 
 
 @dataclass(frozen=True)
@@ -257,14 +257,14 @@ def with_characters(
     is_small = gains.sum() < _MIN_CHARACTER_GAIN * weights.sum()
     if is_small or gains.sum() <= proven * np.sqrt(gains.size) * gains.std():
         at = 0
-    share, mean = CharacterShare(float(CHARACTER_SHARES[at])), mixed[at]
+    share, mean = CharacterWeight(float(CHARACTER_SHARES[at])), mixed[at]
     if unknown is not None:
         share = share._replace(usual=float(np.quantile(unknown[which], UNKNOWN_QUANTILE)))
         mean = values + share.of(unknown[which])[:, None] * (other - values)
     report = words.report | _judged(mean, rows, which)
-    report |= {"character_share": share.least, "usual_unknown_words": share.usual}
+    report |= {"character_weight": share.least, "oov_rate_quantile": share.usual}
     combined = replace(words, report=report, left_out=(which, mean))
-    if share == CharacterShare():  # characters never count
+    if share == CharacterWeight():  # characters never count
         return combined
     coef, intercept = characters.sparse * np.float32(factor), factor * characters.intercept
     return replace(combined, characters=Characters(coef, intercept, share))

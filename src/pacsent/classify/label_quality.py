@@ -257,7 +257,7 @@ class LearningCurve:
     --------
     >>> draws = np.array([[0.12, 0.5, 0.02]])  # an error of 0.12 with 400 labels, 0.02 in the end
     >>> curve = LearningCurve(400, np.ones(1), np.ones(1), np.ones(1), draws)
-    >>> curve.more_labels(0.07)
+    >>> curve.summary(error=0.07)
     'An error rate of 7.0% needs about 1,200 more labels (1,200 to 1,200).'
     """
 
@@ -282,29 +282,28 @@ class LearningCurve:
             needed = np.where(error > c, self.n * ratio ** (1 / b), np.inf)
         return _interval(np.ceil(np.maximum(needed, 1.0)))
 
-    def holdout_cost(self, n_held_out: int) -> tuple[float, float, float]:
+    def calibration_cost(self, n_held_out: int) -> tuple[float, float, float]:
         """Low end, median and high end of the accuracy lost by fitting on that many labels less."""
         at_n, b, c = self.curves.T
         n_fitted = max(1, self.n - check_count("n_held_out", n_held_out))
         return _interval((at_n - c) * ((n_fitted / self.n) ** -b - 1))
 
-    def describe_holdout(self, n_held_out: int) -> str:
+    def describe_calibration_cost(self, n_held_out: int) -> str:
         """What holding out that many labels costs, in a sentence."""
-        low, middle, high = (100 * cost for cost in self.holdout_cost(n_held_out))
+        low, middle, high = (100 * cost for cost in self.calibration_cost(n_held_out))
         sizes = " and ".join(f"{size:,.0f}" for size in self.sizes[[0, -1]])
         return (
             f"Holding out {n_held_out:,} of {self.n:,} labels costs about {middle:.1f} points of "
             f"accuracy ({low:.1f} to {high:.1f}), by the errors of fits on {sizes} labels."
         )
 
-    def best_holdout(self, n_labels: int | None = None, delta: float = 0.05) -> tuple[float, float]:
+    def best_calibration_size(self, delta: float = 0.05) -> tuple[float, float]:
         """The fraction to hold out that certifies the smallest error, and that error, on average.
 
         With a fraction f of n labels held out, the classifier has (1 - f) n labels and its Clopper-
         Pearson bound f n.
         """
-        n = self.n if n_labels is None else check_count("n_labels", n_labels)
-        candidates = []
+        n, candidates = self.n, []
         for fraction in _HOLDOUTS:
             n_held_out = max(1, round(fraction * n))
             error = self.error_at(max(1, n - n_held_out))[1]
@@ -316,8 +315,17 @@ class LearningCurve:
         bound, fraction = min(candidates)
         return fraction, bound
 
-    def more_labels(self, error: float) -> str:
-        """How many more labels an error needs, in a sentence."""
+    def summary(self, error: float | None = None) -> str:
+        """How many more labels an error rate needs, in a sentence; without one, the whole curve."""
+        if error is None:
+            low, middle, high = self.error_at(self.n)
+            fraction, bound = self.best_calibration_size()
+            return (
+                f"With {self.n:,} labels the error rate is about {middle:.1%} ({low:.1%} to "
+                f"{high:.1%}). {self.summary(max(0.75 * middle, 1e-3))} To certify with the labels "
+                f"at hand, hold out {fraction:.0%} of them: at most about {percent(bound, 1)}. "
+                f"{self.describe_calibration_cost(max(1, round(fraction * self.n)))}"
+            )
         low, middle, high = (max(0.0, size - self.n) for size in self.labels_for(error))
         largest = _MAX_EXTRAPOLATION * self.n
         if middle == 0:
@@ -340,15 +348,7 @@ class LearningCurve:
             f"{shown[2]})."
         )
 
-    def __str__(self) -> str:
-        low, middle, high = self.error_at(self.n)
-        fraction, bound = self.best_holdout()
-        cost = self.describe_holdout(max(1, round(fraction * self.n)))
-        return (
-            f"With {self.n:,} labels the error rate is about {middle:.1%} ({low:.1%} to "
-            f"{high:.1%}). {self.more_labels(max(0.75 * middle, 1e-3))} To certify with the labels "
-            f"at hand, hold out {fraction:.0%} of them: at most about {percent(bound, 1)}. {cost}"
-        )
+    __str__ = summary
 
     def points(self) -> list[dict[str, float]]:
         """The curve with its interval at 40 sizes, and the errors that were measured."""
@@ -380,7 +380,7 @@ def fit_holdout_curve(
     return LearningCurve(len(texts), sizes, tested, wrong, curves)
 
 
-def learning_curve(
+def fit_learning_curve(
     X: Iterable[str],
     y: Any,
     *,
@@ -404,9 +404,9 @@ def learning_curve(
     Examples
     --------
     >>> from pacsent import TextClassifier
-    >>> from pacsent.classify import learning_curve
+    >>> from pacsent.classify import fit_learning_curve
     >>> texts = [f"film {n} is {w} {n % 7}" for n in range(40) for w in ("good", "bad")]
-    >>> curve = learning_curve(texts, ["up", "down"] * 40, model=TextClassifier(None))
+    >>> curve = fit_learning_curve(texts, ["up", "down"] * 40, model=TextClassifier(None))
     >>> low, middle, high = curve.error_at(160)
     >>> low <= middle <= high
     True

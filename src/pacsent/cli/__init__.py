@@ -15,11 +15,7 @@ __all__ = ["cli", "main"]
 
 
 def main():
-    """Entry point: a user's mistake is one line on stderr, never a traceback.
-
-    Exit status 0 success, 1 a mistake in the data, 2 a mistake in the command line, 130
-    interrupted. PACSENT_DEBUG=1 in the environment shows the traceback; a bug always does.
-    """
+    """Entry point: a user's mistake is one line on stderr, never a traceback."""
     _open_closed_streams()
 
     def terminate(number, frame):

@@ -41,8 +41,11 @@ def certify(paths, output, as_json, overwrite, **options):
     MODEL is a classifier that was not trained on DATA, which is as in `pacsent train`. Without
     MODEL, DATA is a table of labels and predictions of a language model, a person or a program.
     MODEL may also be an index: DATA has queries (`text`) and the number of the right text
-    (`answer`), and --overwrite keeps what `search --guarantee` needs. Example: pacsent certify
-    model new.csv
+    (`answer`), and --overwrite keeps what `search --guarantee` needs.
+
+    Example: pacsent certify model new.csv
+    Example: pacsent certify answers.csv --prediction-column answer
+    Example: pacsent certify index queries.csv
     """
     from pacsent import guarantees
     from pacsent.files import check_output
@@ -62,7 +65,14 @@ def certify(paths, output, as_json, overwrite, **options):
         path = params.ModelPath().convert(models[0], None, None)
         model = inputs.open_model(path)
         if hasattr(model, "search"):
-            certificate = _certify_search(model, data, options)
+            column = options["answer_column"] or "answer"
+            _, texts, columns = inputs.read_columns(data, options, [column])
+            try:
+                answers = [int(value) for value in columns[column]]
+            except (TypeError, ValueError) as error:
+                message = f"must have the number of a text in the index in every row ({error})."
+                raise ValueError(f"--answer-column {message}") from None
+            certificate = model.certify(texts, answers, options["k"], options["delta"])
             if overwrite:
                 save(model, path, overwrite=True)
         else:
@@ -113,17 +123,6 @@ def _read_predictions(path, options: dict):
     )
 
 
-def _certify_search(index, queries, options: dict):
-    column = options["answer_column"] or "answer"
-    _, texts, columns = inputs.read_columns(queries, options, [column])
-    try:
-        answers = [int(value) for value in columns[column]]
-    except (TypeError, ValueError) as error:
-        message = f"An answer must be the number of a text in the index ({error}): --answer-column."
-        raise ValueError(message) from None
-    return index.certify(texts, answers, options["k"], options["delta"])
-
-
 @cli.command()
 @click.argument("certificate", type=params.ModelPath())
 @click.argument("texts", required=False, type=params.TextsPath())
@@ -140,9 +139,9 @@ def _certify_search(index, queries, options: dict):
 def verify(context, certificate, texts, model, as_json, **options):
     """Check a CERTIFICATE, alone or with texts and model.
 
-    Alone, the bound is computed again from its parts; with TEXTS and MODEL every part is.
-    CERTIFICATE may also be the folder of a model: its checksums are checked, and its certificate.
-    Exit status 1 where something does not agree. Example: pacsent verify certificate.json
+    Without TEXTS, recomputes the bound from the stored counts; with TEXTS and MODEL, also the
+    counts. CERTIFICATE may also be the folder of a model, whose checksums are checked. Exit status
+    1 if something does not agree. Example: pacsent verify certificate.json
     """
     from pacsent import storage
     from pacsent.guarantees import read_certificate

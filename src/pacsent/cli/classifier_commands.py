@@ -89,7 +89,9 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
         )
         is_long = len(texts) > _MAX_COST_TEXTS or is_multilabel or "://" in str(encoder)
         if not quiet and not is_long:
-            cost = fit_holdout_curve(model, texts, labels, groups).describe_holdout(n_held_out)
+            cost = fit_holdout_curve(model, texts, labels, groups).describe_calibration_cost(
+                n_held_out
+            )
         inputs.say(quiet)(cost)
     show(result, line, as_json)
 
@@ -201,7 +203,7 @@ def explain(model, text, label, k, page, overwrite, as_json):
     if page:
         write_text(page, result.to_html(k))
     if as_json:
-        names = ("label", "probability", "words", "ngrams", "vector_rest", "rest")
+        names = ("label", "probability", "words", "ngrams", "vector_remainder", "intercept")
         names += ("from_ngrams", "from_characters", "from_vectors")
         echo_json({name: getattr(result, name) for name in names})
         return
@@ -227,13 +229,13 @@ def monitor(model, texts, alpha, random_state, as_json, **options):
     from pacsent.guarantees import DriftMonitor
 
     classifier = inputs.open_model(model, "a classifier")
-    watcher = DriftMonitor(classifier, alpha=alpha, random_state=random_state)
+    drift = DriftMonitor(classifier, alpha=alpha, random_state=random_state)
     stream = inputs.read_texts(texts, options, progress=True)
-    while (batch := list(islice(stream, 64))) and not watcher.update(batch):
+    while (batch := list(islice(stream, 64))) and not drift.update(batch):
         pass
     names = ("alarm", "alarm_at", "n_seen", "evidence")
-    show({name: getattr(watcher, name) for name in names}, str(watcher), as_json)
-    if watcher.alarm:
+    show({name: getattr(drift, name) for name in names}, str(drift), as_json)
+    if drift.alarm:
         click.get_current_context().exit(3)
 
 
@@ -285,7 +287,9 @@ def report(model, data, output, curve, audit, overwrite, as_json, **options):
     check_output(output, [data, model], overwrite=overwrite)
     classifier, texts, labels = inputs.open_labelled(model, data, options)
     unfitted = clone(getattr(classifier, "estimator_", classifier))
-    line = tools.learning_curve(texts, labels, model=unfitted, random_state=0) if curve else None
+    line = (
+        tools.fit_learning_curve(texts, labels, model=unfitted, random_state=0) if curve else None
+    )
     audited = tools.audit(texts, labels, model=unfitted) if audit else None
     result = report(classifier, texts, labels, curve=line, audit=audited)
     write_text(output, result.to_html(f"Report of {Path(model).name}"))

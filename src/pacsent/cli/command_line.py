@@ -5,6 +5,7 @@ import re
 import warnings
 from functools import cache
 from importlib import import_module
+from inspect import cleandoc
 from typing import NamedTuple
 
 import click
@@ -74,7 +75,7 @@ class Mistake(click.ClickException):
     """A mistake of the user that the library found: one line, and the exit status."""
 
     def __init__(self, error: Exception):
-        message = str(error) or "The memory was not enough."
+        message = str(error) or "Out of memory. Use fewer --n-jobs or less text at once."
         if isinstance(error, OSError) and error.filename is not None and error.strerror:
             message = f"{error.filename}: {error.strerror}."
         super().__init__(options_in(message))
@@ -84,7 +85,20 @@ class Mistake(click.ClickException):
 
 
 class Command(click.Command):
-    """A command that errors of the user end with one line, and that prints each warning once."""
+    """A command that errors of the user end with one line, and that prints each warning once.
+
+    `Example:` ends its docstring; the help shows the examples between purpose and details.
+    """
+
+    def format_help_text(self, context, formatter):
+        text, *examples = cleandoc(self.help or "").split("Example:")
+        purpose, _, details = text.partition("\n\n")
+        lines = "\n".join(f"$ {' '.join(example.split())}" for example in examples)
+        for part in (purpose, f"\b\n{lines}" if lines else "", details.strip()):
+            if part:
+                formatter.write_paragraph()
+                with formatter.indentation():
+                    formatter.write_text(part)
 
     def invoke(self, context):
         try:

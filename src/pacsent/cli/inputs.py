@@ -1,7 +1,4 @@
-"""What commands read: models, texts of a file or stdin, and labelled texts.
-
-Functions take the options of `params.text_columns` out of the others, and say what was read.
-"""
+"""What commands read: models, texts of a file or stdin, and labelled texts."""
 
 from collections.abc import Iterator
 
@@ -90,9 +87,8 @@ def read_labelled(path, options: dict, classifier=None):
     report = say(options.get("quiet", False))
     is_multilabel = getattr(classifier, "targets_", "classes") != "classes"
     if classifier is not None and is_multilabel != (separator is not None):
-        raise click.UsageError(
-            "--label-separator is needed for a model of several labels a text, and for no other."
-        )
+        remedy = "multi-label: pass" if is_multilabel else "single-label: remove"
+        raise click.UsageError(f"The model is {remedy} --label-separator.")
     texts, labels, groups = read_labelled_texts(path, **columns, kind=kind, report=report)
     if separator is None:
         return texts, [class_of(classifier, label) for label in labels], groups

@@ -1,7 +1,4 @@
-"""From texts to vectors or classes: what `embed` and `predict` share.
-
-One file or stdin is worked on in this process, many files by `pacsent.scale`.
-"""
+"""From texts to vectors or classes: what `embed` and `predict` share."""
 
 import glob
 import os
@@ -43,10 +40,7 @@ def job_options(command):
 def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
     """Compute and write the results, and report on stderr; exit status 1 for bad rows and files.
 
-    The status is 3 if texts differ from the calibration set of the model.
-
-    `cells` format the columns of predictions as text; their output has all columns of the input
-    unless some are named. Without it the results are vectors.
+    `cells` format the columns of predictions as text; without it the results are vectors.
     """
     output, quiet, comparison = options["output"], options["quiet"], None
     if output == "-":

@@ -25,7 +25,7 @@ from pacsent.optional import import_optional
 )
 @params.probability("--goal", "Certified error rate at which to stop, such as 0.1.")
 @params.delta
-@params.probability("--judging", "Fraction of texts drawn at random, which evaluate.", default=0.5)
+@params.probability("--evaluation-size judging", "Fraction that evaluates.", default=0.5)
 @params.repeated("--annotator annotators", "Who labels; each gets a URL.", "NAME")
 @params.encoder
 @params.text_columns
@@ -62,7 +62,7 @@ def label(texts, labels, output, annotators, host, port, no_browser, as_json, qu
         def write_results() -> list[str]:
             certificate, answers = labelling.save(), labelling.labels()
             evaluates = set(labelling.streams.judging)
-            streams = ["judge" if row in evaluates else "teach" for row in range(len(rows))]
+            streams = ["evaluate" if row in evaluates else "train" for row in range(len(rows))]
             results = {
                 **({names[name]: values for name, values in columns.items()} or {"text": rows}),
                 "label": [answers.get(row) for row in range(len(rows))],

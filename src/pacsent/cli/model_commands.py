@@ -176,7 +176,7 @@ def convert(source, destination, to, counts, normalize, trained_on, overwrite, *
         "counts_known": words.counts is not None,
         "subwords": None if words.subwords is None else len(words.subwords.vectors),
     }
-    tables = "input and output tables" if len(words.tables) == 2 else "input table only"
+    tables = "input and output vectors" if len(words.tables) == 2 else "input vectors only"
     known = "known" if words.counts is not None else "unknown"
     lines = [
         f"read {source}: {formats.FORMATS[format]}, {words.n_words:,} words, "

@@ -16,10 +16,7 @@ _FORMATS = {"lines": "text", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parq
 
 
 class ModelPath(click.Path):
-    """A path that exists, or the name of a model that comes with the package (english).
-
-    With `encoders`, also the URL of an encoder or a folder of sentence-transformers.
-    """
+    """A path that exists, or the name of a model in the package; with `encoders`, also a URL."""
 
     def __init__(self, encoders: bool = False, **how):
         super().__init__(exists=True, **how)

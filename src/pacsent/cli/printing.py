@@ -55,6 +55,4 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     if isinstance(value, float):
         return value if abs(value) < float("inf") else None
-    if value is None or isinstance(value, str | int):
-        return value
-    return str(value)  # a path
+    return value if value is None or isinstance(value, str | int) else str(value)  # a path

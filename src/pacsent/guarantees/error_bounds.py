@@ -178,8 +178,8 @@ def certify_predictions(
     """Bound how often predictions are wrong on new texts; all bounds hold together.
 
     The predictions may come from any model, from a language model or from people. The texts must be
-    drawn as the new ones will be, and whatever predicted them must neither have been fitted nor
-    chosen on their labels.
+    drawn as the new ones will be, and the model must neither have been fitted nor selected on
+    their labels.
 
     Parameters
     ----------
@@ -187,8 +187,8 @@ def certify_predictions(
         The right class and the predicted class of each text; multi-label: sets of labels, or
         indicator matrices.
     texts : list of str, or rows of an array or a table, optional
-        Finds duplicates and near-duplicates, which are no independent examples. Without it they are
-        not looked for.
+        Near-duplicates, which are not independent examples, count once. Without texts they are not
+        searched for.
     groups : list, optional
         The author, the book, the day of each text. The guarantee is then for new groups, each of
         which counts as one example; with fewer than 8 groups it is not, and says so.
@@ -243,7 +243,7 @@ def certify_predictions(
             raise ValueError("unlabelled must be None with groups, recall or precision.")
     options: dict[str, Any] = {"group_of": inputs.as_groups(groups, n), "delta": delta}
     options |= {"n_candidates": n_candidates, "random_state": random_state}
-    unknown = ", and duplicates were not looked for: texts are not given"
+    unknown = "; near-duplicates were not searched for, because no texts were given"
     if texts is not None:
         texts, unknown = samples.text_column(samples.as_samples(texts)), ""
         if isinstance(texts, list):
@@ -252,7 +252,7 @@ def certify_predictions(
             unknown = f"; {independence.NOT_SEARCHED}"
         clusters = independence.dependent_clusters(texts, n_rows=n)
         options["clusters"] = clusters if batch_size is None else None
-    provenance = f"given; whether whatever predicted them was fitted on them is not known{unknown}"
+    provenance = f"given; it is not known whether the model was fitted on them{unknown}"
     fields: dict[str, Any] = {"provenance": provenance}
     matrix = label_matrix(y_true, n)
     if matrix is not None:

@@ -5,7 +5,7 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "chunking": ["passages"],
+        "chunking": ["split_passages"],
         "index": ["Hits", "Index"],
         "reranking": ["rerank"],
         "snapshot": ["Hit"],

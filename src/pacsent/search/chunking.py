@@ -32,7 +32,7 @@ def sentences(text: str) -> list[Span]:
     return spans
 
 
-def passages(text: str, max_words: int = 120) -> list[Span]:
+def split_passages(text: str, max_words: int = 120) -> list[Span]:
     """Cut a text into passages of whole sentences; returns where each begins and ends.
 
     Each passage is filled up to `max_words`. A sentence that is longer is cut between words.
@@ -40,7 +40,7 @@ def passages(text: str, max_words: int = 120) -> list[Span]:
     Examples
     --------
     >>> text = "The cat slept. The dog slept. Shares fell again. Banks lost money."
-    >>> [text[a:b] for a, b in passages(text, max_words=6)]
+    >>> [text[a:b] for a, b in split_passages(text, max_words=6)]
     ['The cat slept. The dog slept.', 'Shares fell again. Banks lost money.']
     """
     if not isinstance(text, str):

@@ -18,7 +18,7 @@ from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import check_count, check_probability, is_count
 from pacsent.search import faiss_index, lexical
 from pacsent.search.calibration import CalibrationQueries, ThresholdRule
-from pacsent.search.chunking import passages
+from pacsent.search.chunking import split_passages
 from pacsent.search.faiss_index import InvertedLists
 from pacsent.search.metadata import Columns
 from pacsent.search.ranking import DEFAULT_LEXICAL_WEIGHT, Ranking, top
@@ -211,7 +211,7 @@ class Index:
             cut = [
                 (i, *span)
                 for i, text in enumerate(texts)
-                for span in passages(text) or [(0, len(text))]
+                for span in split_passages(text) or [(0, len(text))]
             ]
             spans = np.array(cut, dtype=np.int64).reshape(-1, 3)
             rows = [texts[i][begin:end] for i, begin, end in cut]

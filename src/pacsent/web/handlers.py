@@ -223,7 +223,7 @@ def _explanation(model: ServedModel, text: str, max_words: int) -> dict[str, Any
         note = f"Texts of up to {max_words:,} words are explained. This one has {n_words:,}."
         return {"explanation": None, "note": note}
     why = model.explainer.explain(text)
-    names = ("from_ngrams", "from_characters", "from_vectors", "vector_rest", "rest")
+    names = ("from_ngrams", "from_characters", "from_vectors", "vector_remainder", "intercept")
     explanation = {
         "words": [[word, round(value, 6)] for word, value in why.by_word()],
         "ngrams": [[name, round(value, 6)] for name, value in why.ngrams[:_MAX_NGRAMS]],

@@ -72,7 +72,7 @@ def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
 
     alone = [] if model.encoder_ is None else [model.encoder_]
     encoders = getattr(model.encoder_, "encoders_", alone)
-    is_concatenated, (least, usual) = encoders is not alone, model.character_share_
+    is_concatenated, (least, usual) = encoders is not alone, model.character_weight_
     return {
         "classes": [str(name) for name in classifier.classes_.tolist()],
         "fitted": positions(classifier.classes_, model.classes_).tolist(),

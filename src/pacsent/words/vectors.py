@@ -61,7 +61,7 @@ class WordVectors(Frozen):
     >>> words = WordVectors(Vocabulary(["film", "good"], [3, 1]),
     ...                     np.array([[1, 0], [0.6, 0.8]], dtype=np.float32))
     >>> words
-    WordVectors(n_words=2, n_dims=2, input table only)
+    WordVectors(n_words=2, n_dims=2, input vectors only)
     >>> words.most_similar("film")
     [('good', 0.6...)]
     """
@@ -180,7 +180,7 @@ class WordVectors(Frozen):
         return self.tables["input"].shape[1]
 
     def __repr__(self) -> str:
-        only = "" if "output" in self.tables else ", input table only"
+        only = "" if "output" in self.tables else ", input vectors only"
         return f"WordVectors(n_words={self.n_words}, n_dims={self.n_dims}{only})"
 
     def __len__(self) -> int:
@@ -328,7 +328,7 @@ class WordVectors(Frozen):
             raise ValueError(f"A table must be one of 'input', 'output'. Got {name!r} instead.")
         if name not in self.tables:
             raise ValueError(
-                f"{subject} word vectors have an input table only. Train with SkipGram, or read a "
+                f"{subject} word vectors have input vectors only. Train with SkipGram, or read a "
                 "file that holds both tables (FILE with context_FILE, fastText's .bin). Methods "
                 "without output vectors: Average with alpha=0, IDF-Average with 1/lambda=0 "
                 "(lam=inf)."

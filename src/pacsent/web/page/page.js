@@ -61,7 +61,7 @@ async function showClass(text) {
   const rows = explanation ? explanation.words.filter(([, v]) => Math.abs(v) >= 5e-4) : [];
   const shown = rows.slice(0, 8), rest = rows.slice(8).reduce((sum, [, v]) => sum + v, 0);
   if (rest) shown.push([rows.length === 9 ? "1 other word" : `${rows.length - 8} other words`, rest]);
-  if (explanation && Math.abs(explanation.vector_rest) >= 5e-4) shown.push(["the sentence vector as a whole", explanation.vector_rest]);
+  if (explanation && Math.abs(explanation.vector_remainder) >= 5e-4) shown.push(["the sentence vector as a whole", explanation.vector_remainder]);
   const largest = Math.max(1e-9, ...shown.map(([, v]) => Math.abs(v)));
   $("reasons").hidden = !shown.length;
   $("why").tBodies[0].replaceChildren(...shown.map(([word, value]) => {
