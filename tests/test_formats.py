@@ -1,5 +1,6 @@
 """Foreign files: read right, or refused in one clear line; nothing in them is ever run."""
 
+import bz2
 import json
 import os
 import pickle
@@ -296,6 +297,8 @@ def test_what_is_not_word_vectors_gets_one_clear_error_and_is_never_run(tmp_path
     for content in (*pickles, b"PK\x03\x04" + bytes(26), page, pointer, bytes(1000)):
         path.write_bytes(content)
         refused(path, r"must be word vectors in a known format.*It begins with .*never")
+    (tmp_path / "wiki.xml.bz2").write_bytes(bz2.compress(b"<mediawiki>\n<page>"))
+    refused(tmp_path / "wiki.xml.bz2", r"known format.*It begins with '<mediawiki")
     path.write_bytes(b"")
     refused(path, r"is empty")
     refused(tmp_path / "nowhere", r"There is no file or folder .*nowhere")
@@ -337,6 +340,18 @@ def test_a_fasttext_file_by_hand(tmp_path, names):
     assert vectors.training["method"] == "skip-gram"
 
 
+def test_fasttext_text_has_the_vectors_of_its_binary(tmp_path):
+    """fastText writes five digits, and a space at the end of every line of its .vec."""
+    (tmp_path / "f.bin").write_bytes(fasttext_file(words=("a", "bb", "</s>"), dim=3)[0])
+    binary = formats.read(tmp_path / "f.bin")
+    rows = [" ".join(f"{x:.5g}" for x in row) for row in binary.input_vectors]
+    lines = ["3 3", *(f"{word} {row} " for word, row in zip(binary.words, rows))]
+    (tmp_path / "f.vec").write_text("\n".join(lines) + "\n")
+    text = formats.read(tmp_path / "f.vec")
+    assert list(text.words) == list(binary.words) and text.output_vectors is None
+    assert_allclose(text.input_vectors, binary.input_vectors, rtol=6e-5)
+
+
 def test_a_fasttext_file_without_subwords_or_output_vectors(tmp_path):
     data, table, _ = fasttext_file(bucket=0, maxn=0, minn=0, loss=1)
     (tmp_path / "f.bin").write_bytes(data)
@@ -362,6 +377,12 @@ def test_a_fasttext_file_without_subwords_or_output_vectors(tmp_path):
 def test_other_fasttext_models_are_named(tmp_path, changes, message):
     (tmp_path / "f.bin").write_bytes(fasttext_file(**changes)[0])
     refused(tmp_path / "f.bin", message)
+
+
+def test_a_fasttext_file_of_before_its_first_bytes_were_fixed_is_named(tmp_path):
+    (tmp_path / "f.bin").write_bytes(fasttext_file()[0][8:])  # as before 2017
+    refused(tmp_path / "f.bin", r"must be word vectors in a known format")
+    refused(tmp_path / "f.bin", r"again with a current fastText", format="fasttext")
 
 
 @pytest.mark.parametrize("name", ["v.txt", "v.bin", "context_v.txt", "context_v.bin", "f.bin", "g"])

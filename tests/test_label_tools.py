@@ -41,6 +41,12 @@ def test_the_least_sure_texts_come_first_and_near_duplicates_once(model):
     assert all(row >= 10 for row in next_to_label(model, texts, 6, labelled=same[:1]))
 
 
+def test_all_texts_where_there_are_few(model):
+    assert sorted(next_to_label(model, TEXTS[:3], 9).tolist()) == [0, 1, 2]
+    assert next_to_label(model, [], 9).size == 0
+    assert len(set(next_to_label(model, ["a b c"] * 8, 5).tolist())) == 5  # all of one cluster
+
+
 @pytest.mark.parametrize("start", [None, TextClassifier(None)])
 def test_without_labels_every_cluster_has_one(start):
     topics = [" ".join(NOUNS[3 * t : 3 * t + 3]) for t in range(4)]

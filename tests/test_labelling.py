@@ -146,6 +146,14 @@ def test_a_session_comes_back_as_it_was(tmp_path):
         assert labelling.status() == before and labelling.labels() == rows
 
 
+def test_a_wrong_seed_is_refused_before_anything_is_written(tmp_path):
+    for seed in (-1, 1.5, True, "x"):
+        with pytest.raises(ValueError, match="random_state must be an integer of at least 0"):
+            opened(tmp_path, random_state=seed)
+    assert not list(tmp_path.iterdir())
+    opened(tmp_path).close()
+
+
 def test_an_unfinished_line_is_dropped_and_a_damaged_one_is_refused(tmp_path):
     with opened(tmp_path) as labelling:
         label(labelling, 3)

@@ -1,6 +1,8 @@
 """The server: what clients send and get, what is rejected, and how it starts, reloads and ends."""
 
+import base64
 import dataclasses
+import hmac
 import json
 import logging
 import os
@@ -89,6 +91,16 @@ def test_embeddings_are_those_of_the_library_at_length_one(client, vectorizer):
     assert content["zero_vectors"] == [i for i, v in enumerate(vectors) if not v.any()]
     content = post(client, "/v1/embeddings", {"input": ["wine", "\N{GRINNING FACE}", ""]})[1]
     assert content["zero_vectors"] == [1, 2]
+
+
+def test_base64_contains_the_same_numbers_and_dimensions_the_first_ones(client):
+    body = {"input": TEXTS[:2]}
+    full = post(client, "/v1/embeddings", body)[1]["data"][1]["embedding"]
+    coded = post(client, "/v1/embeddings", {**body, "encoding_format": "base64"})[1]["data"][1]
+    decoded = np.frombuffer(base64.b64decode(coded["embedding"]), "<f4")
+    assert decoded.tolist() == np.array(full, np.float32).tolist()
+    short = post(client, "/v1/embeddings", {**body, "dimensions": 7})[1]["data"][1]["embedding"]
+    assert np.allclose(short, np.array(full[:7]) / np.linalg.norm(full[:7]), atol=1e-6)
 
 
 def test_embed_reports_what_the_model_does_not_know(client, vectorizer):
@@ -374,6 +386,16 @@ def test_keys_are_required_except_for_health_and_pages(model, tmp_path):
         assert "Bearer KEY" in response.json()["error"]["message"]
     for path, status in (("/v1/models", 401), ("/metrics", 401), ("/health", 200), ("/", 200)):
         assert client.get(path).status_code == status
+
+
+def test_every_key_is_compared_in_constant_time(monkeypatch, tmp_path):
+    keys = [f"key-number-{i}-of-three" for i in range(3)]
+    (tmp_path / "keys").write_text("\n".join(keys))
+    settings = ServerSettings(keys=read_keys(tmp_path / "keys"))
+    compared, real = [], hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append(b) or real(a, b))
+    assert settings.accepts_key(f"Bearer {keys[0]}".encode())
+    assert sorted(compared) == sorted(settings.keys)  # the first one ends nothing
 
 
 def test_too_many_requests_at_once_are_asked_to_come_back(vectorizer):
