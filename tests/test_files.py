@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import pacsent
 from pacsent import Vocabulary, WordVectors, files, load, make_encoder, save
 from pacsent.paper import reproduction
 from pacsent.text import clean_files, result_files
@@ -36,17 +35,6 @@ def run(*arguments):
     return subprocess.run(
         command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300
     )
-
-
-def test_only_one_module_moves_files_into_place():
-    movers = re.compile(r"os\.(replace|rename)\(|\.replace\(\s*(out|path|target)\b|\.part\b\"")
-    package = Path(pacsent.__file__).parent
-    found = {
-        path.relative_to(package).as_posix()
-        for path in package.rglob("*.py")
-        if movers.search(path.read_text())
-    }
-    assert found == {"files.py"}
 
 
 def test_a_file_is_in_its_place_only_when_whole(tmp_path):

@@ -100,7 +100,10 @@ def test_a_name_of_a_class_or_kernel_means_one_thing():
 
 # what there is one of, the words that betray a second, and the files that may hold them
 ONE_OF_EACH = {
-    "moving a file into its place": (("os.replace(", "os.rename("), {"files.py"}),
+    "moving a file into its place": (
+        ("os.replace(", "os.rename(", ".replace(out", ".replace(path", ".replace(target", '.part"'),
+        {"files.py"},
+    ),
     "counting cores": (("sched_getaffinity", "cpu_count("), {"threads.py"}),
     "reading archives": (
         ("tarfile.open", "gzip.", "bz2.", "lzma.", "zstandard"),
