@@ -98,31 +98,20 @@ def tokenizer(words: Sequence[str]) -> dict:
     other = {"type": "Replace", "pattern": {"Regex": "[^A-Za-z0-9]+"}, "content": " "}
     ends = {"type": "Strip", "strip_left": True, "strip_right": True}
     spaces = {"type": "Replace", "pattern": {"Regex": " +"}, "content": " "}
+    normalizers = [other, {"type": "Lowercase"}, *digits, spaces, ends]
+    marks = {"type": "Metaspace", "replacement": _MARK, "prepend_scheme": "always", "split": True}
+    model = {"type": "BPE", "fuse_unk": False, "byte_fallback": False, "ignore_merges": True}
+    vocabulary = {f"{_MARK}{word}": i for i, word in enumerate(words)}
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [],
-        "normalizer": {
-            "type": "Sequence",
-            "normalizers": [other, {"type": "Lowercase"}, *digits, spaces, ends],
-        },
-        "pre_tokenizer": {
-            "type": "Metaspace",
-            "replacement": _MARK,
-            "prepend_scheme": "always",
-            "split": True,
-        },
+        "normalizer": {"type": "Sequence", "normalizers": normalizers},
+        "pre_tokenizer": marks,
         "post_processor": None,
         "decoder": None,
-        "model": {
-            "type": "BPE",
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": True,
-            "vocab": {f"{_MARK}{w}": i for i, w in enumerate(words)},
-            "merges": [],
-        },
+        "model": {**model, "vocab": vocabulary, "merges": []},
     }
 
 

@@ -107,9 +107,8 @@ class RemoteEncoder:
         """Vectors of the texts, (n, n_dims), float32; only those not in the cache are requested."""
         texts = as_texts(texts)
         missing = self._cache.missing(texts)
-        with bar(
-            "requesting vectors", total=len(missing), unit="texts", enabled=bool(missing)
-        ) as shown:
+        n = len(missing)
+        with bar("requesting vectors", total=n, unit="texts", enabled=n > 0) as shown:
             for start in range(0, len(missing), self.batch_size):
                 batch = missing[start : start + self.batch_size]
                 self._cache.add(batch, self.request(batch))
@@ -122,9 +121,8 @@ class RemoteEncoder:
         headers = {"Content-Type": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        request = urllib.request.Request(
-            f"{self.url}/embeddings", json.dumps(body).encode(), headers
-        )
+        data = json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}/embeddings", data, headers)
         opener = urllib.request.build_opener(_NoRedirects)
         limit = _MAX_ANSWER_BYTES * len(texts)
         for attempt in range(self.n_retries + 1):

@@ -157,8 +157,6 @@ def passes(
     `coin` is a uniform draw from [0, 1] that is independent of the errors: Theorem 14 of
     docs/theory.md, where it is called u.
 
-    Examples
-    --------
     >>> passes([40, 60, 60], [0, 2, 3], 0.1, 0.05, coin=0.2)  # p-values 0.015, 0.053, 0.137
     array([ True,  True, False])
     >>> passes([40, 60, 60], [0, 2, 3], 0.1, 0.05, coin=1.0)

@@ -344,9 +344,8 @@ class _Expansion:
         self.trace_by_var = float(0.5 * kp @ (nu * nu * f4))
         self.hessian, self.hessian_by_var = matrix(kp * f2), matrix(0.5 * kp * nu * f4)
         # 0.2: sigmoid' at the usual score of a sentence's own word
-        values, self.U = np.linalg.eigh(
-            (self.hessian + matrix(0.2 * noise.frequency)).astype(float)
-        )
+        own = matrix(0.2 * noise.frequency)
+        values, self.U = np.linalg.eigh((self.hessian + own).astype(float))
         self.eigenvalues = np.maximum(values, 0.0)
         self.cubic = _largest_cubic(A, kp * f3)
         self.P = noise.directions.astype(np.float32)

@@ -188,8 +188,6 @@ def noise_risk(
     many times as fast as `gibbs_risk`: the means must be float32 numbers (of any dtype). `n_jobs`
     threads do the part outside the matrix product.
 
-    Notes
-    -----
     A dot product of n_dims terms in arithmetic with unit u, summed in any order, is off by at most
     g |mu| |A_u|, g = n_dims u / (1 - n_dims u); z is then off by g |mu| / sd, and Phi, whose slope
     is at most 0.3990, by 0.3990 g |mu| / sd. Scaling and Phi itself (see the kernel) add less than

@@ -90,20 +90,17 @@ def _labelled(rows: Iterable[tuple[str, str, str]]) -> tuple:
         parts[part][0].append(text)
         parts[part][1].append(label)
     classes, numbers = np.unique(parts["train"][1] + parts["test"][1], return_inverse=True)
-    n = len(parts["train"][0])
-    names = tuple(classes.tolist())
-    return parts["train"][0], numbers[:n], parts["test"][0], numbers[n:], names
+    train, test = parts["train"][0], parts["test"][0]
+    return train, numbers[: len(train)], test, numbers[len(train) :], tuple(classes.tolist())
 
 
 def _read_files(members, encoding):
     """One text per file, in the folder of its class, in the folder of its part."""
-    rows = []
-    for member in members:
-        part, label = member.path.split("/")[-3:-1]
-        rows.append(
-            ("train" if part.endswith("train") else "test", label, decoded(member, encoding))
-        )
-    return _labelled(rows)
+    folders = [member.path.split("/")[-3:-1] for member in members]
+    return _labelled(
+        ("train" if part.endswith("train") else "test", label, decoded(member, encoding))
+        for member, (part, label) in zip(members, folders)
+    )
 
 
 def _read_lines(members, classes: dict[str, str]):
@@ -143,8 +140,7 @@ def _read_stsb(members):
         for number, line in enumerate(lines_of(member, "utf-8"), 1):
             fields = line.split("\t")  # not csv: quotes in the sentences are not balanced
             try:
-                score = float(fields[4])
-                sentence, other = fields[5], fields[6]
+                score, sentence, other = float(fields[4]), fields[5], fields[6]
             except (IndexError, ValueError):
                 raise ValueError(
                     f"Line {number:,} of {member.path} must have a score in column 5 and "
@@ -328,10 +324,9 @@ def _entry(name: str) -> Entry:
 
 
 def _walk(folder: Path, pattern: str, depth: int | None = None) -> Iterator[Path]:
-    wanted = re.compile(rf"(^|/){pattern}")
     paths = folder.iterdir() if depth == 1 else folder.rglob("*")
     for path in paths:
-        if path.is_file() and wanted.search(path.as_posix()):
+        if path.is_file() and re.search(rf"(^|/){pattern}", path.as_posix()):
             yield path
 
 

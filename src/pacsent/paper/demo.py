@@ -171,12 +171,9 @@ def _charts(numbers: dict, sizes: np.ndarray, evidence: list[dict]) -> list[dict
 
     legend = alt.Legend(orient="bottom", title=None, columns=1, labelLimit=300)
     color = alt.Color("stream:N", legend=legend, scale=alt.Scale(range=["#d9822b", "#3b7dd8"]))
-    lines = alt.Chart(alt.Data(values=evidence)).mark_line()
-    lines = lines.encode(
-        x=alt.X("messages:Q", title="messages read", axis=alt.Axis(tickCount=5)),
-        y=alt.Y("log_capital:Q", title="evidence of drift (powers of ten)"),
-        color=color,
-    )
+    x = alt.X("messages:Q", title="messages read", axis=alt.Axis(tickCount=5))
+    y = alt.Y("log_capital:Q", title="evidence of drift (powers of ten)")
+    lines = alt.Chart(alt.Data(values=evidence)).mark_line().encode(x=x, y=y, color=color)
     threshold = alt.Chart(alt.Data(values=[{"alarm": np.log10(20)}])).mark_rule(strokeDash=[4, 4])
     drift = lines + threshold.encode(y="alarm:Q")
     return [

@@ -221,21 +221,14 @@ def _page(results, charts, run) -> str:
                 continue
             difference = None if result["paper"] is None else result["accuracy"] - result["paper"]
             tint = 0.0 if difference is None else min(abs(difference) / _FULL_TINT, 1.0) * 0.45
-            cells.append(
-                {
-                    "score": score_text(result, 3),
-                    "best": is_tied(result, best[name]),
-                    "paper": result["paper"],
-                    "difference": difference,
-                    "tint": tint,
-                }
-            )
+            cell = {"score": score_text(result, 3), "best": is_tied(result, best[name])}
+            cells.append(cell | {"paper": result["paper"], "difference": difference, "tint": tint})
         label = next(r["label"] for r in scores.values() if r["row"] == row)
         in_paper = row in ROWS and ROWS[row].in_paper
         rows.append({"label": label, "in_paper": in_paper, "cells": cells})
-    scored = _of_kind(results, "classification")
     seconds = sum(
-        r.get("provenance", {}).get("wall_seconds") or sum(r["seconds"].values()) for r in scored
+        r.get("provenance", {}).get("wall_seconds") or sum(r["seconds"].values())
+        for r in scores.values()
     )
     provenance = results[0].get("provenance", {})
     return render(

@@ -108,18 +108,14 @@ def reproduce(
     that was left out and why; a progress bar is shown as well.
     """
     folder = Path(out)
-    used = tuple(seeds)[:1] if quick else tuple(seeds)
-    protocol = Protocol(
-        seeds=used,
-        Cs=(1.0, 10.0, 100.0) if quick else regressions.CS,
-        n_jobs=n_jobs,
-        quick=quick,
-    )
+    seeds = tuple(seeds)[:1] if quick else tuple(seeds)
+    Cs = (1.0, 10.0, 100.0) if quick else regressions.CS
+    protocol = Protocol(seeds=seeds, Cs=Cs, n_jobs=n_jobs, quick=quick)
     run = _Run(folder, words, protocol, tasks(only), verify)
     run.say = report or run.say
+    shown = {"unit": "results", "enabled": report is not None}
     try:
-        shown = report is not None
-        with progress.bar("reproduce", total=len(run.left), unit="results", enabled=shown) as bar:
+        with progress.bar("reproduce", total=len(run.left), **shown) as bar:
             for number, task in enumerate(run.left, 1):
                 if time_limit is not None and run.seconds() > time_limit:
                     run.say(f"time is up before {task.row} on {task.dataset}: run again to go on")
@@ -186,8 +182,7 @@ class _Run:
                 self.leave_out(task.dataset, error)
                 dataset = None
             if dataset is not None and task.kind != "similarity":
-                p = self.protocol
-                dataset = Prepared(dataset, self.words, n_jobs=p.n_jobs)
+                dataset = Prepared(dataset, self.words, n_jobs=self.protocol.n_jobs)
             self._loaded[task.dataset] = dataset
         return self._loaded[task.dataset]
 

@@ -241,14 +241,9 @@ def simulate(
     claimed, true, paper_claimed, paper_true = rows.T
     n_violations = int((claimed < true).sum())
     low, high = two_sided_limits(n_violations, n_replicates, 0.05)
+    counted = kind, setting, n_replicates, n_violations, low, high, delta
     return Coverage(
-        kind,
-        setting,
-        n_replicates,
-        n_violations,
-        low,
-        high,
-        delta,
+        *counted,
         mean_bound=float(claimed.mean()),
         mean_risk=float(true.mean()),
         mean_gap=float((claimed - true).mean()),

@@ -58,6 +58,8 @@ class ShardTask(NamedTuple):
         began = time.perf_counter()
         shard = self.shard
         record = Record(shard.source, shard.size, shard.version, self.output)
+        options: dict[str, Any] = {"keep_columns": self.keep_columns, "on_error": self.on_error}
+        options |= {"batch_size": self.job.batch_size, "n_threads": self.n_threads}
         compute = load_job(self.job)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -68,16 +70,7 @@ class ShardTask(NamedTuple):
                 ) as table,
                 stores.write_complete(self.output) as file,
             ):
-                batches = result_batches(
-                    table,
-                    compute,
-                    record,
-                    keep_columns=self.keep_columns,
-                    on_error=self.on_error,
-                    batch_size=self.job.batch_size,
-                    n_threads=self.n_threads,
-                    advance=advance,
-                )
+                batches = result_batches(table, compute, record, advance=advance, **options)
                 for _ in result_files.WRITERS[f".{self.format}"](batches, file):
                     pass
                 record.bytes = file.tell()

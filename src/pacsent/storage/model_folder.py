@@ -148,19 +148,12 @@ def read_config(path: Path) -> dict:
     return config
 
 
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "kind": str,
-    "files": dict,
-    "digest": str,
-    "parameters": dict,
-    "parts": dict,
-    "class": str,
-    "pacsent_version": str,
-    "vectors_digest": str,
-    "corpus_digest": (str, type(None)),
-    "training": (dict, type(None)),
-    "n_words": int,
-    "n_dims": int,
+_FIELDS_OF_TYPE: dict[Any, tuple[str, ...]] = {
+    str: ("kind", "digest", "class", "pacsent_version", "vectors_digest"),
+    dict: ("files", "parameters", "parts"),
+    int: ("n_words", "n_dims"),
+    (str, type(None)): ("corpus_digest",),
+    (dict, type(None)): ("training",),
 }
 
 
@@ -169,9 +162,10 @@ def _wrong_with(config) -> str:
     for name in ("kind", "files", "digest"):
         if name not in config:
             return f"it has no {name}"
-    for name, kind in _TYPES.items():
-        if name in config and not isinstance(config[name], kind):
-            return f"{name} is a {type(config[name]).__name__}"
+    for kind, names in _FIELDS_OF_TYPE.items():
+        for name in names:
+            if name in config and not isinstance(config[name], kind):
+                return f"{name} is a {type(config[name]).__name__}"
     records = [*config["files"].values(), *config.get("parts", {}).values()]
     if not all(isinstance(record, dict) for record in records):
         return "its files or parts are not described"

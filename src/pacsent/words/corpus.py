@@ -433,8 +433,8 @@ class _CorpusBuilder:
         kept = np.array(sorted(words, key=lambda i: (-counts[i], words[i])))
         final = np.full(counts.size, -1, dtype=np.int32)
         final[kept] = np.arange(kept.size)
-        final_ids = [final[number] for number in numbers]
-        return [words[i] for i in kept.tolist()], counts[kept], final_ids, n_read
+        kept_words = [words[i] for i in kept.tolist()]
+        return kept_words, counts[kept], [final[number] for number in numbers], n_read
 
     def write(
         self, words: list[bytes], counts: np.ndarray, final_ids: list[np.ndarray], n_read: int

@@ -268,11 +268,6 @@ class SkipGram(BaseEstimator):
             The `checkpoint_dir` of that training.
         n_jobs : int or None
             Threads; None takes the number that the training was started with.
-
-        Returns
-        -------
-        SkipGram
-            Fitted.
         """
         folder = Path(checkpoint_dir)
         path = folder / CHECKPOINT

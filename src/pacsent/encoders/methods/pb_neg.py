@@ -132,14 +132,9 @@ class PBNegVectorizer(NegativeSampling):
         self._derived("sample", lambda: sample)
 
     def _noise_of(self, dtype):
-        return pb_neg.noise_of(
-            self.noise_counts_,
-            self._float_tables(),
-            self.centre_,
-            n_negatives=self.n_negatives,
-            noise_power=self.noise_power,
-            dtype=dtype,
-        )
+        settings = {"n_negatives": self.n_negatives, "noise_power": self.noise_power}
+        tables = self._float_tables()
+        return pb_neg.noise_of(self.noise_counts_, tables, self.centre_, dtype=dtype, **settings)
 
     def _problem(self, encoded):
         """(counts, n_tokens, prior means) of one batch."""
@@ -159,12 +154,8 @@ class PBNegVectorizer(NegativeSampling):
 
     def _solve(self, counts, n_tokens, means):
         A_hat, _ = self._float_tables()
-        settings = {
-            "lam": self._lam(n_tokens),
-            "var_P": self.prior_variance,
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-        }
+        settings = {"lam": self._lam(n_tokens), "var_P": self.prior_variance}
+        settings |= {"tol": self.tol, "max_iter": self.max_iter}
         if not self.sample_words_.size or self.tol < _MIN_SAMPLED_TOL:
             noise = self._derived("noise", lambda: self._noise_of(np.float64))
             return pb_neg.solve(counts, A_hat, means, noise, **settings)
@@ -194,9 +185,8 @@ class PBNegVectorizer(NegativeSampling):
     def _record(self, reports: list[tuple[np.ndarray, ...]]):
         nothing = np.empty(0)
         reports = [(nothing.astype(int), nothing, nothing, nothing.astype(bool)), *reports]
-        self.n_iter_, self.gradient_norm_, self.error_, converged = map(
-            np.concatenate, zip(*reports)
-        )
+        joined = map(np.concatenate, zip(*reports))
+        self.n_iter_, self.gradient_norm_, self.error_, converged = joined
         self.n_unconverged_ = int((~converged).sum())
         if self.n_unconverged_:
             warnings.warn(
