@@ -21,11 +21,10 @@ LAYERS = (
 )  # fmt: skip
 
 
-def name_of(path):
-    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
-
-
-MODULES = {name_of(path): path for path in PACKAGE.rglob("*.py")}
+MODULES = {
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in PACKAGE.rglob("*.py")
+}
 
 
 @cache

@@ -139,6 +139,10 @@ def test_the_english_model_knows_english():
     assert {"london", "brussels", "parisian"} & {w for w, _ in english.most_similar("paris", 10)}
     text = "It was the best of times, it was the worst of times"
     assert english.vocabulary.encode([text]).coverage == 1.0
+    small = compress(english, n_words=2000)  # and all of its subwords
+    assert small.words == english.words[:2000] and small.packed["input"].bits == 2
+    assert small.sentences.word_vectors.n_words < 7500 and small.encode(["zeppelins"]).any()
+    assert_array_equal(small.encode([text]), english.encode([text]))  # all words are among them
     done = invoke("embed", "english", input="a good film\na fine movie\n")
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert done.exit_code == 0 and [len(row) for row in rows] == [256, 256], done.output

@@ -115,24 +115,28 @@ def tokenizer(words: Sequence[str]) -> dict:
     }
 
 
-def summed_parts(encoder: Any, is_concatenated: bool) -> dict[str, Any]:
-    """The words and the table of an encoder that sums its rows, for `web.export_html`."""
-    table = encoder.summed_table() if hasattr(encoder, "summed_table") else None
-    if table is None or encoder.word_vectors.vocabulary.normalize != "paper":
+def summed_parts(encoder: Any, complete: Any) -> dict[str, Any]:
+    """The words and the table of an encoder, a part of `complete` or itself, that sums rows."""
+    table: Any = encoder.summed_table() if hasattr(encoder, "summed_table") else None
+    is_sum = table is not None and getattr(complete, "fade", None) is None
+    if not is_sum or encoder.word_vectors.vocabulary.normalize != "paper":
         raise ValueError(
             "Only encoders that sum word vectors of normalize='paper' can be exported to HTML. Got "
-            f"{encoder.method_name} instead. Fit TextClassifier('english') or TextClassifier(None)."
+            f"{complete.method_name} instead. Fit TextClassifier('english'), or with None."
         )
     vocabulary, tables = encoder.word_vectors.vocabulary, encoder.word_vectors.tables
     stored = tables["input"].stored
     part = {
         "words": "\n".join(vocabulary.words),
         "subwords": vocabulary.unknown == "pieces",
-        "unit": is_concatenated or not hasattr(encoder, "alpha"),
+        "unit": complete is not encoder or not hasattr(encoder, "alpha"),
         "dims": table.shape[1],
     }
     if not isinstance(stored, Packed) or getattr(encoder, "swap_roles", False):
-        return part | {"values": np.asarray(table, np.float32)}
+        n_words, n_dims = table.shape
+        none, zeros, ones = np.empty(0, np.uint8), np.zeros(n_dims), np.ones(max(n_words, n_dims))
+        part |= {"bits": 8, "levels": none, "codes": none, "head": np.asarray(table, np.float32)}
+        return part | {"scales": ones[:n_words], "centre": zeros, "spread": ones[:n_dims]}
     levels = LEVELS.get(stored.bits, np.arange(256, dtype=np.uint8).view(np.int8))
     part |= {"bits": stored.bits, "levels": levels.astype(np.float32)}
     return part | stored.arrays() | {"scales": stored.scales.astype(np.float32)}

@@ -93,8 +93,10 @@ class StaticEncoder(ClosedForm):
 
         return posterior
 
-    def compress(self, *, n_dims: int | None = None, bits: int | None = None) -> "StaticEncoder":
-        """Return a smaller encoder: fewer dimensions, fewer bits per number.
+    def compress(
+        self, *, n_words: int | None = None, n_dims: int | None = None, bits: int | None = None
+    ) -> "StaticEncoder":
+        """Return a smaller encoder: fewer words, fewer dimensions, fewer bits per number.
 
         The table is rotated, so that its first columns contain most of every product, and cut.
         Vectors are no longer in the teacher's space; cosines stay near those before. The
@@ -102,11 +104,16 @@ class StaticEncoder(ClosedForm):
 
         Parameters
         ----------
+        n_words : int or None
+            The first words are kept, and all subwords.
         n_dims : int or None
         bits : {1, 2, 4, 8} or None
         """
         smaller = copy.copy(self)
-        smaller.word_vectors = compress(self.word_vectors, n_dims=n_dims, bits=bits)
+        options = {"n_words": n_words, "n_dims": n_dims, "bits": bits}
+        smaller.word_vectors = compress(self.word_vectors, **options)
+        rows = [self.word_vectors.vocabulary.id_of(word) for word in smaller.word_vectors.words]
+        smaller.word_variances_ = self._variances()[rows]
         smaller.certificate_ = None
         return smaller
 

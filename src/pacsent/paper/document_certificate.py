@@ -93,8 +93,6 @@ def certify_documents(encoder: Any, texts: Any, **options: Any) -> DocumentCerti
 
     The arguments are those of `certify_encoder`; the options are those of `DocumentOptions`.
 
-    Examples
-    --------
     >>> from pacsent.paper.simulation import SETTINGS, Language
     >>> encoder, texts = Language(SETTINGS["topics"]).sample()
     >>> bool(certify_documents(encoder, texts, random_state=0, posterior="prior").verify())

@@ -25,16 +25,11 @@ class GibbsOptions(CertifyOptions):
 
     For kinds A and C, `split` is the share of each document's tokens that builds the prior and
     `test_size` the share that is held out.
-
-    Attributes
-    ----------
-    posterior : {"auto", "prior", "vectorizer"} or (means, variances), default="auto"
-        Which Q is certified. "prior": the vector of the prior's part. "vectorizer": the vector of
-        all the tokens read. "auto": the best step from one to the other. A pair of arrays with one
-        row per document (B: per word): any posterior, in the encoder's coordinates.
-    prior_variance : float or None
-        Of the prior. None chooses it by the prior's part, which needs no correction. B: the
-        variance of a word is this (0.01 by default) times median(count)/count(w).
+    `posterior` is the Q that is certified: "prior", the vector of the prior's part; "vectorizer",
+    that of all the tokens read; "auto", the best step from one to the other; or means and
+    variances, with one row per document (B: per word), in the encoder's coordinates.
+    `prior_variance` None is chosen by the prior's part, which needs no correction. B: the variance
+    of a word is this (0.01 by default) times median(count)/count(w).
     """
 
     prior_needs_tokens: ClassVar[bool] = True

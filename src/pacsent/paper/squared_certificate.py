@@ -150,8 +150,6 @@ def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCer
 
     The arguments are those of `pacsent.certify_encoder`; the options are those of `GibbsOptions`.
 
-    Examples
-    --------
     >>> from pacsent.paper.simulation import SETTINGS, Language
     >>> encoder, texts = Language(SETTINGS["topics"]).sample()
     >>> bool(certify_squared_loss(encoder, texts, random_state=0).verify())

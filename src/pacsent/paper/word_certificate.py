@@ -100,8 +100,6 @@ def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
 
     The arguments are those of `certify_encoder`; the options are those of `GibbsOptions`.
 
-    Examples
-    --------
     >>> from pacsent.paper.simulation import SETTINGS, Language
     >>> encoder, texts = Language(SETTINGS["topics"]).sample()
     >>> bool(certify_words(encoder, texts, random_state=0).verify())

@@ -15,16 +15,9 @@ _SAVE_INTERVAL_SECONDS = 2.0
 class Manifest:
     """The contents of a target: of each file its source, checksum, counts, coverage and bad rows.
 
-    Attributes
-    ----------
-    path : str or None
-        manifest.json in the target; None if the target is a file.
-    settings : dict
-        The model and everything else that the outputs depend on.
-    files, failed : dict
-        Finished files by their name (Record); source to error, for files without an output.
-    ignored : list of str
-        Files in the sources whose format is not supported.
+    `path` is manifest.json in the target, None if the target is a file; `settings` are the model
+    and everything else that the outputs depend on; `files` are the finished ones by their name,
+    `failed` is source to error, and `ignored` are sources whose format is not supported.
     """
 
     def __init__(self, target: Any, settings: dict):

@@ -39,12 +39,12 @@ function hashCharacters(text, start, end) { // of their bytes in UTF-8
 }
 
 class HashTable {
-  constructor(hashes) { // pairs of 32-bit numbers, the lower half first
-    this.hashes = hashes;
-    this.slots = new Int32Array(2 ** Math.ceil(Math.log2(hashes.length + 1024)));
+  constructor(high, low) { // halves of the hashes
+    this.high = high, this.low = low;
+    this.slots = new Int32Array(2 ** Math.ceil(Math.log2(2 * low.length + 1024)));
     this.mask = this.slots.length - 1;
-    for (let i = 0; i < hashes.length / 2; i++) {
-      let slot = (hashes[2 * i] >>> 1) & this.mask;
+    for (let i = 0; i < low.length; i++) {
+      let slot = (low[i] >>> 1) & this.mask;
       while (this.slots[slot]) slot = (slot + 1) & this.mask;
       this.slots[slot] = i + 1;
     }
@@ -52,7 +52,7 @@ class HashTable {
   find(h, l) {
     for (let slot = (l >>> 1) & this.mask; this.slots[slot]; slot = (slot + 1) & this.mask) {
       const i = this.slots[slot] - 1;
-      if (this.hashes[2 * i] === l >>> 0 && this.hashes[2 * i + 1] === h >>> 0) return i;
+      if (this.low[i] === l >>> 0 && this.high[i] === h >>> 0) return i;
     }
     return -1;
   }
@@ -132,11 +132,14 @@ function eachGram(low, high, use) {
 
 class NGrams {
   constructor(part, ofCharacters) {
-    Object.assign(this, part, { ofCharacters, table: new HashTable(part.hashes) }); // sizes, idf, coef
+    const { high, low } = part; // of the differences between sorted hashes
+    for (let i = 1; i < low.length; i++) low[i] += low[i - 1], high[i] += high[i - 1] + (low[i] < low[i - 1]);
+    part.weights.forEach((x, i, weights) => { weights[i] = x >>> 1 ^ -(x & 1); }); // the sign was the last bit
+    Object.assign(this, part, { ofCharacters, table: new HashTable(high, low) }); // sizes, rows of n-grams, idf and weights of rows, step
   }
   // Adds tf-idf times the weights to `scores`.
   addScores(text, scores) {
-    const { idf, coef } = this, k = scores.length, sums = new Float64Array(k), counts = new Map();
+    const { idf, rows, weights, step } = this, k = scores.length, sums = new Float64Array(k), counts = new Map();
     tokenise(text, this.ofCharacters);
     eachGram(...this.sizes, (h, l) => {
       const column = this.table.find(h, l);
@@ -144,11 +147,11 @@ class NGrams {
     });
     let squares = 0;
     for (const [column, uses] of counts) {
-      const value = idf[column] * (1 + Math.log(uses));
+      const row = rows[column], value = idf[row] * (1 + Math.log(uses));
       squares += value * value;
-      for (let c = 0, at = column * k; c < k; c++, at++) sums[c] += value * coef[at];
+      for (let c = 0, at = row * k; c < k; c++, at++) sums[c] += value * weights[at];
     }
-    if (squares > 0) sums.forEach((x, c) => { scores[c] += x / Math.sqrt(squares); });
+    if (squares > 0) sums.forEach((x, c) => { scores[c] += x * step / Math.sqrt(squares); });
     return { counts, length: Math.sqrt(squares) };
   }
 }
@@ -158,7 +161,7 @@ const DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "
 
 class WordVectors {
   constructor(part) {
-    // words, subwords, unit, dims, and a table: values, or codes, head, ...
+    // words, subwords, unit, dims, and a table: codes, head, scales, levels, bits, centre, spread
     Object.assign(this, part, { words: part.words.split("\n"), sums: new Float64Array(part.dims) });
     this.index = new Map(this.words.map((word, i) => [word, i]));
   }
@@ -182,14 +185,9 @@ class WordVectors {
     }
     return ids;
   }
-  // The sum of the rows, (dims).
   sum(ids) {
-    const { sums, dims, values, codes, head, scales, levels, bits, centre, spread } = this;
+    const { sums, dims, codes, head, scales, levels, bits, centre, spread } = this;
     sums.fill(0);
-    if (values) {
-      for (const id of ids) for (let d = 0; d < dims; d++) sums[d] += values[id * dims + d];
-      return sums;
-    }
     const nHead = head.length / scales.length, width = codes.length / scales.length, mask = 2 ** bits - 1;
     for (const id of ids) {
       const scale = scales[id];
@@ -246,7 +244,7 @@ function decide(text) {
   const { ngrams, characters, intercept, interceptCharacters, share, coefDense } = model;
   const read = lowered(text), k = intercept.length, values = new Float64Array(k), others = new Float64Array(k);
   ngrams.addScores(read, values);
-  const more = model.known ? Math.min(Math.max((unknownShare(read) - share.usual) / share.ramp, 0), 1) : 0;
+  const more = Math.min(Math.max((unknownShare(read) - share.usual) / share.ramp, 0), 1);
   const vector = vectorOf(text);
   for (let d = 0, at = 0; d < vector.length; d++) for (let c = 0; c < k; c++, at++) values[c] += vector[d] * coefDense[at];
   let part = share.least + (1 - share.least) * more;
@@ -283,7 +281,8 @@ function sharedValues(ngrams, text, column) {
     const at = ngrams.table.find(h, l), real = [];
     for (let t = first; t < first + size; t++) if (tokens.end[t] > tokens.start[t]) real.push(t);
     if (at < 0) return;
-    const uses = counts.get(at), value = ngrams.idf[at] * (1 + Math.log(uses)) / uses / length * ngrams.coef[at * k + column];
+    const uses = counts.get(at), row = ngrams.rows[at], weight = ngrams.step * ngrams.weights[row * k + column];
+    const value = ngrams.idf[row] * (1 + Math.log(uses)) / uses / length * weight;
     for (const t of real) out[t] += value / real.length;
   });
   return out;
@@ -345,15 +344,15 @@ function upperLimit(nErrors, n, delta) {
   return high;
 }
 
-// Recomputes everything that is guaranteed from its parts: [{ text, right }, ...].
+// Recomputes everything that is guaranteed from its parts: [{ text, verdict }, ...].
 function verify() {
   const { certificate, calibration, rule } = model, checks = [], n = calibration.labels.length, k = model.classes.length;
-  const check = (text, right) => checks.push({ text, right });
+  const check = (text, isRight) => checks.push({ text, verdict: isRight ? "right" : "wrong" });
   const isSame = (a, b) => Math.abs(a - b) <= 1e-8 * Math.max(Math.abs(b), 1e-12);
   const rows = Array.from(calibration.labels, (_, i) => calibration.logProba.subarray(i * k, (i + 1) * k));
   const wrong = rows.map((row, i) => argmax(row) !== calibration.labels[i]), nWrong = sum(wrong.map(Number));
   const { n_errors: nErrors, error_upper: stated } = certificate;
-  if (Object.keys(certificate.losses).length) check("The bound for groups is not recomputed here. Use `pacsent certificate verify`.", null);
+  if (Object.keys(certificate.losses).length) checks.push({ text: "The bound for groups is not recomputed here. Use `pacsent verify`.", verdict: "quiet" });
   else {
     check(`${nWrong} of the ${n} calibration texts are wrong. The certificate states ${nErrors} of ${certificate.n}.`, nWrong === nErrors && n === certificate.n);
     const delta = Object.values(certificate.corrections).reduce((d, alternatives) => d / alternatives, certificate.delta);
@@ -391,8 +390,7 @@ function monitorsOf(text) {
     tokenise(lowered(word), false);
     return tokens.n !== 2 || model.ngrams.table.find(tokens.hi[1], tokens.lo[1]) < 0;
   });
-  const squares = vectorOf(text).reduce((total, x, d) => total + (x - model.mean[d]) ** 2, 0);
-  return [words.length, unknown.length / Math.max(1, words.length), Math.sqrt(squares)];
+  return [words.length, unknown.length / Math.max(1, words.length), Math.hypot(...vectorOf(text).map((x, d) => x - model.mean[d]))];
 }
 
 // Near-duplicates of fitted and of earlier texts, by the 64 smallest hashes of words and pairs.
@@ -470,28 +468,37 @@ class TextCheck { // compares texts with the calibration set, in a random order
 }
 
 // ---- messages from the page ---------------------------------------------------------------------
-const TYPES = { u1: Uint8Array, i1: Int8Array, u4: Uint32Array, u8: Uint32Array, f4: Float32Array, f8: Float64Array };
+// Two characters out of 91, "#" to "~" but "<", are 13 bits; the first four bytes are the number of the others.
+function bytesOf(text) {
+  const bytes = new Uint8Array(Math.floor(13 / 16 * text.length)), digit = (i) => text.charCodeAt(i) - (text.charCodeAt(i) > 60 ? 36 : 35);
+  for (let i = 0, at = 0, bits = 0, n = 0; i < text.length; i += 2) {
+    bits = (bits & 127) << 13 | 91 * digit(i) + digit(i + 1);
+    for (n += 13; n >= 8; n -= 8) bytes[at++] = bits >> n - 8;
+  }
+  return bytes.subarray(4, 4 + new DataView(bytes.buffer).getUint32(0));
+}
 
-async function open(base64) {
-  const characters = atob(base64), packed = new Uint8Array(characters.length);
-  for (let i = 0; i < packed.length; i++) packed[i] = characters.charCodeAt(i);
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+async function open(text) {
+  if (!self.DecompressionStream) throw new Error("This browser is too old for the file. Use one of 2023 or later.");
+  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
   const buffer = await new Response(stream).arrayBuffer(), [size] = new Uint32Array(buffer, 0, 1);
   model = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, size)), (_, value) => {
-    if (!value || value.dtype === undefined) return value;
-    return new TYPES[value.dtype](buffer, 8 + size + value.offset, value.length);
+    if (!value || value.array === undefined) return value;
+    const Type = self[value.array], numbers = new Type(value.length), bytes = new Uint8Array(numbers.buffer);
+    const stored = new Uint8Array(buffer, 8 + size + value.offset), width = Type.BYTES_PER_ELEMENT; // first bytes, second ones, ...
+    for (let b = 0, at = 0; b < width; b++) for (let i = b; i < bytes.length; i += width) bytes[i] = stored[at++];
+    return numbers;
   });
   model.ngrams = new NGrams(model.ngrams, false);
   model.characters = new NGrams(model.characters, true);
   model.encoders = model.encoders.map((part) => new WordVectors(part));
   model.alone = logProbabilities(model.intercept.map((x, c) => x + model.share.least * (model.interceptCharacters[c] - x)));
-  if (model.share.usual >= 1) return; // unknown words do not matter
-  const pairs = [];
+  const high = [], low = [];
   for (const word of model.encoders.flatMap((part) => part.words).filter((name) => !name.startsWith("##"))) {
     tokenise(lowered(word), false);
-    if (tokens.n === 2) pairs.push(tokens.lo[1] >>> 0, tokens.hi[1] >>> 0);
+    if (tokens.n === 2) high.push(tokens.hi[1]), low.push(tokens.lo[1]);
   }
-  model.known = new HashTable(Uint32Array.from(pairs));
+  model.known = new HashTable(Uint32Array.from(high), Uint32Array.from(low));
 }
 
 const ACTIONS = {
@@ -506,7 +513,7 @@ const ACTIONS = {
   verify, explain: ({ text, label }) => explain(text, label),
 };
 
-self.onmessage = ({ data }) => Promise.resolve(data).then(ACTIONS[data.action]).then(
-  (result) => self.postMessage({ id: data.id, result }),
-  (error) => self.postMessage({ id: data.id, error: error.message }),
+self.onmessage = ({ data, ports: [port] }) => Promise.resolve(data).then(ACTIONS[data.action]).then(
+  (result) => port.postMessage({ result }),
+  (error) => port.postMessage({ error: error.message }),
 );

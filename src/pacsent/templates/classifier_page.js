@@ -5,17 +5,12 @@ const worker = new Worker(URL.createObjectURL(new Blob([byId("engine").textConte
 const PAGE_ROWS = 50, BATCH_TEXTS = 500, BATCH_CHARACTERS = 200000, MAX_SHOWN_CHARACTERS = 400, MAX_SHOWN_WORDS = 3000;
 const setTexts = (texts) => Object.entries(texts).forEach(([id, text]) => { byId(id).textContent = text; });
 const setOf = (row) => (row[3] ? row[3].map((c) => about.classes[c]) : []);
-let waiting = new Map(), about = null, table = null, answers = [], first = 0, run = 0, nCalls = 0;
-
-worker.onmessage = ({ data: { id, result, error } }) => {
-  const { resolve, reject } = waiting.get(id);
-  waiting.delete(id);
-  return error === undefined ? resolve(result) : reject(new Error(error));
-};
+let about = null, table = null, answers = [], first = 0, run = 0;
 
 const call = (action, options = {}) => new Promise((resolve, reject) => {
-  waiting.set(++nCalls, { resolve, reject });
-  worker.postMessage({ id: nCalls, action, ...options });
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = ({ data: { result, error } }) => (error === undefined ? resolve(result) : reject(new Error(error)));
+  worker.postMessage({ action, ...options }, [port2]);
 });
 
 function element(tag, text, attributes = {}) {
@@ -168,8 +163,7 @@ async function start() {
 }
 
 async function verify() {
-  const names = { true: "right", false: "wrong", null: "quiet" };
-  byId("checks").replaceChildren(...(await call("verify")).map(({ text, right }) => element("li", text, { class: names[right] })));
+  byId("checks").replaceChildren(...(await call("verify")).map(({ text, verdict }) => element("li", text, { class: verdict })));
 }
 
 byId("classify").onclick = guarded(() => openLines(byId("texts").value));

@@ -40,8 +40,7 @@ class RequestMiddleware:
     """
 
     def __init__(self, app: Any, settings: ServerSettings):
-        self._app = app
-        self._settings = settings
+        self._app, self._settings = app, settings
         self._n_active = 0
         self._id_prefix = os.urandom(6).hex()
         self._id_numbers = itertools.count()
@@ -116,13 +115,9 @@ class _Exchange:
     """The body of one request, limited in size, and its response, whose status is recorded."""
 
     def __init__(self, receive: Any, send: Any, request_id: str, max_body: int):
-        self._receive = receive
-        self._send = send
-        self._request_id = request_id
-        self._max_body = max_body
-        self._n_bytes = 0
-        self._discarding = False
-        self.has_body = False
+        self._receive, self._send = receive, send
+        self._request_id, self._max_body = request_id, max_body
+        self._n_bytes, self._discarding, self.has_body = 0, False, False
         self.status = 499  # until a response begins: the client closed the connection
 
     async def receive(self) -> Any:

@@ -54,7 +54,7 @@ class ServedModel:
     """What requests with one value of `model` are answered with.
 
     The arguments are not changed. Every certificate is verified; those of the classifier, the index
-    and the encoder are added to the given ones.
+    and the encoder are added to the given ones. `name` is that in requests and responses.
 
     >>> from pacsent import make_encoder
     >>> model = ServedModel("english", make_encoder("SIF-sum", "english"))
@@ -70,8 +70,7 @@ class ServedModel:
         index: Index | None = None,
         certificates: Sequence[Certificate] = (),
     ):
-        self.name = name
-        self.encoder = encoder
+        self.name, self.encoder = name, encoder
         self.classifier: Any = classifier
         self.index: Any = index
         self.explainer: Any = getattr(classifier, "estimator_", classifier)
@@ -164,11 +163,8 @@ class ServedModel:
         """The model's properties, for /v1/models."""
         about: dict[str, Any] = {"class": None}
         if self.encoder is not None:
-            about = {
-                "class": type(self.encoder).__name__,
-                "method": self.encoder.method_name,
-                "dimensions": self.n_dims,
-            }
+            about = {"class": type(self.encoder).__name__, "method": self.encoder.method_name}
+            about["dimensions"] = self.n_dims
             if self._solve is not None:
                 about["words"] = self.encoder.word_vectors.n_words
         if self.classifier is not None:

@@ -72,8 +72,7 @@ def write_html(text_map: TextMap, path: str | os.PathLike, title: str = "A map o
     # The diameter of a point grows with the standard deviation of its posterior.
     deviations = np.sqrt(np.nan_to_num(text_map.variances))
     low, high = np.quantile(deviations, [0.02, 0.98])
-    ends = [low, max(high, low + 1e-9)]
-    sizes = np.interp(deviations, ends, [_MIN_DIAMETER, _MAX_DIAMETER])
+    sizes = np.interp(deviations, [low, max(high, low + 1e-9)], [_MIN_DIAMETER, _MAX_DIAMETER])
     about = f"{len(text_map.texts):,} texts on the plane on which their vectors differ most"
     if groups is not None and not labels:
         about += ", grouped by meaning"

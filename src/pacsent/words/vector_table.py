@@ -7,7 +7,7 @@ A compressed table is rotated so that the first columns contain most of every pr
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -66,6 +66,9 @@ class Packed:
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {field.name: getattr(self, field.name) for field in fields(self)[:-1]}
+
+    def __getitem__(self, rows: np.ndarray) -> "Packed":
+        return replace(self, codes=self.codes[rows], head=self.head[rows], scales=self.scales[rows])
 
     def unpack(self) -> np.ndarray:
         """The table as float32 numbers."""
@@ -238,10 +241,9 @@ def compress(
 ) -> Any:
     """Fewer words, fewer dimensions, fewer bits: smaller word vectors for the same methods.
 
-    `n_words` keeps the first, which are the most frequent; `n_dims` rotates both tables together
-    (`rotation`) and keeps the first columns; `bits` (1, 2, 4 or 8) quantises what is left, all but
-    the first 16 columns, which have 8. Compressed tables are unpacked when first used, and saved as
-    they are.
+    `n_words` keeps the most frequent and all subwords, of `sentences` too; `n_dims` rotates both
+    tables together (`rotation`) and keeps the first columns; `bits` (1, 2, 4 or 8) quantises what
+    is left but the first 16 columns, which have 8. Compressed tables stay so until they are used.
 
     >>> from pacsent import Vocabulary, WordVectors
     >>> tables = np.random.default_rng(0).normal(size=(2, 100, 12)).astype(np.float32)
@@ -258,16 +260,25 @@ def compress(
             "Word vectors with subwords cannot be compressed. Drop them first: "
             "words.replace(subwords=None)."
         )
-    tables = [table.array[:n_words] for table in words.tables.values()]
+    keeps_numbers = n_dims is None and bits is None
+    tables = [t.stored if keeps_numbers else t.array for t in words.tables.values()]
     vocabulary, counts = words.vocabulary, words.counts
+    sentences: Any = words.saved_sentences if keeps_numbers else None
     if n_words is not None:
-        counts = None if counts is None else counts[:n_words]
+        is_kept = np.arange(len(vocabulary)) < n_words
+        if vocabulary.unknown == "pieces":  # of letters and subwords any word can be put together
+            is_kept |= [word.startswith("##") or len(word) == 1 for word in words.words]
+        rows = np.flatnonzero(is_kept)
+        counts = None if counts is None else counts[rows]
         how = {"normalize": vocabulary.normalize, "unknown": vocabulary.unknown}
-        vocabulary = Vocabulary(words.words[:n_words], counts, **how)
-    if n_dims is not None or bits is not None:
+        vocabulary = Vocabulary([words.words[i] for i in rows], counts, **how)
+        tables = [table[rows] for table in tables]
+        if hasattr(sentences, "compress"):
+            sentences = sentences.compress(n_words=min(n_words, sentences.word_vectors.n_words))
+    if not keeps_numbers:
         turn = rotation(tables, counts)[:, : n_dims or words.n_dims].astype(np.float32)
         tables = [np.asarray(table, dtype=np.float32) @ turn for table in tables]
     if bits is not None:
         tables = [pack(table, bits) for table in tables]
     names = [f"{name}_vectors" for name in words.tables]
-    return words.replace(vocabulary=vocabulary, **dict(zip(names, tables)))
+    return words.replace(vocabulary=vocabulary, sentences=sentences, **dict(zip(names, tables)))

@@ -87,23 +87,12 @@ def read(
     Words that are not UTF-8 (word2vec.c cuts long words inside a character) are read with their bad
     bytes as `\\xc3`; of a word that occurs twice the first vector is kept. Both are warned about.
 
-    Parameters
-    ----------
-    path : str or path
-        A file (plain, .gz, .bz2, .xz or .zst), a folder, or "english".
-    format : str, optional
-        One of `FORMATS`; recognised by the contents when left out.
-    normalize : {"paper", "unicode"} or callable, optional
-        How raw text becomes tokens of this vocabulary. When left out: what a folder of ours
-        says, the tokenizer of static embeddings, "paper" for everything else.
-    counts : path, optional
-        A file with `word count` on each line (word2vec's -save-vocab, GloVe's vocab.txt, a
-        .tsv). Without it counts are None where the format keeps none: never invented.
-    context : "auto", None or path, default="auto"
-        The output table of a word2vec file. "auto" takes `context_FILE` next to `FILE` if it is
-        there; None leaves the output table out.
-    verbose : bool, default=False
-        Show progress on stderr.
+    The path is that of a file (plain, .gz, .bz2, .xz or .zst) or a folder, or "english"; `format`
+    is one of `FORMATS`, by the contents when left out. `normalize` is how raw text becomes tokens
+    ("paper", "unicode" or a callable), by default as the vectors came, else "paper". `counts` is a
+    file with `word count` on each line (word2vec's -save-vocab, GloVe's vocab.txt): without it they
+    are None where the format keeps none. `context` is the output table of a word2vec file: "auto"
+    takes `context_FILE` next to `FILE` if it is there; None leaves it out.
     """
     path = Path(storage.place(path))
     if format is not None and format not in FORMATS:
