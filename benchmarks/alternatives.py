@@ -1,17 +1,24 @@
 """The job of the README beside other tools: 500 labelled messages to a bank, 12 intents.
 
     python benchmarks/alternatives.py [--minilm FOLDER] [--potion FOLDER] [--draws 10] [--save]
+        [--write-draws FILE | --setfit RESULTS]
 
 Banking77 as it ships with pacsent, its twelve largest intents: 500 messages, drawn at random, are
 labelled; 1,500 others test. All tools get the same messages. Without a folder of
 all-MiniLM-L6-v2 (sentence-transformers) or potion-base-8M (model2vec), or without mapie, their rows
-are left out. Seconds are of the processor, for fitting and for 1,500 predictions.
+are left out, or kept as they were saved. Seconds are of the processor, for fitting and for 1,500
+predictions.
+
+SetFit takes a GPU: --write-draws writes three draws of these messages and of the datasets of
+`classify.py few` with 100 labels; `setfit_procedure.py` measures them anywhere; --setfit reads its
+results and measures tf-idf and TextClassifier on the same draws.
 
 MAPIE and pacsent make prediction sets that miss 5 %, from the same probabilities (tf-idf with
 logistic regression) and the same 200 calibration messages, for 40 times as many draws; "missed more
 than 5 %" is the share of draws in which a guarantee for this calibration set would be broken.
 """
 
+import json
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -26,11 +33,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+import classify
 import pacsent
-from harness import finish, parser_for
+from harness import RESULTS, finish, parser_for
 from pacsent.datasets import load_banking
 
 N_LABELLED, N_CALIBRATION, N_TEST, ERROR = 500, 200, 1500, 0.05
+SETFIT_SETS, N_FEW, N_SETFIT_DRAWS = ("subj", "mr", "trec", "imdb", "20news"), 100, 3
 
 
 def tf_idf():
@@ -92,7 +101,55 @@ def accuracy_rows(options, texts, labels):
             "model (MB)": size,
         })  # fmt: skip
         print(rows[-1], flush=True)
-    return rows
+    saved = json.loads((RESULTS / "alternatives" / "banking.json").read_text())["rows"]
+    measured = {row["tool"] for row in rows}
+    return rows + [row for row in saved if "measured at" in row and row["tool"] not in measured]
+
+
+def all_draws(options, texts, labels):
+    """Three draws of each dataset, as `setfit_procedure.py` reads them."""
+    for seed in range(N_SETFIT_DRAWS):
+        for name in SETFIT_SETS:
+            X, y, Z, true = classify.load(name, str(options.data), 0)
+            rows = classify.draw(y, N_FEW, seed)
+            shown = np.random.default_rng(0).permutation(len(Z))[: classify.N_TEST]
+            yield {
+                "set": name, "seed": seed, "X": [X[i] for i in rows], "y": y[rows].tolist(),
+                "X_test": [Z[i] for i in shown], "y_test": true[shown].tolist(),
+            }  # fmt: skip
+        order = np.random.default_rng(seed).permutation(len(texts))[: N_LABELLED + N_TEST]
+        X, y = [texts[i] for i in order], labels[order].tolist()
+        yield {
+            "set": "banking", "seed": seed, "X": X[:N_LABELLED], "y": y[:N_LABELLED],
+            "X_test": X[N_LABELLED:], "y_test": y[N_LABELLED:],
+        }  # fmt: skip
+
+
+def setfit_rows(options, texts, labels):
+    results = json.loads(options.setfit.read_text())
+    setfit = {(row["set"], row["seed"]): row for row in results}
+    table = {}
+    for draw in all_draws(options, texts, labels):
+        X, y, Z, true = (draw[name] for name in ("X", "y", "X_test", "y_test"))
+        theirs = setfit[draw["set"], draw["seed"]]
+        started = time.process_time()
+        model = pacsent.TextClassifier(n_jobs=1).fit(X, y)
+        seconds = time.process_time() - started
+        accuracies = (
+            np.mean(classify.tf_idf(X, np.array(y), Z, None, draw["seed"]) == np.array(true)),
+            np.mean(model.predict(Z) == np.array(true)),
+            theirs["accuracy"],
+        )
+        values = (len(y), *accuracies, seconds, theirs["fit (s)"])
+        table.setdefault(draw["set"], []).append(values)
+        print(draw["set"], values, flush=True)
+    names = ("labels", "tf-idf", "TextClassifier", "SetFit", "TextClassifier fit (s)",
+             "SetFit fit on a GPU (s)")  # fmt: skip
+    return [
+        {"set": name, "draws": len(rows)} | dict(zip(names, np.median(rows, axis=0).tolist()))
+        | dict(zip(names[1:4], np.mean(rows, axis=0)[1:4].tolist()))
+        for name, rows in table.items()
+    ]  # fmt: skip
 
 
 def set_rows(options, texts, labels):
@@ -127,12 +184,19 @@ def main():
     parser.add_argument("--minilm", type=Path, help="folder of all-MiniLM-L6-v2")
     parser.add_argument("--potion", type=Path, help="folder of potion-base-8M")
     parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--write-draws", type=Path, help="only write the draws for SetFit")
+    parser.add_argument("--setfit", type=Path, help="only compare with these results of SetFit")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     texts, labels = load_banking(n_classes=12)
     labels = np.unique(labels, return_inverse=True)[1]
+    if options.write_draws:
+        options.write_draws.write_text(json.dumps(list(all_draws(options, texts, labels))))
+        return
     tables = {options.name: (accuracy_rows, "500 labelled messages, 12 intents")}
-    if find_spec("mapie"):
+    if options.setfit:
+        tables = {"setfit": (setfit_rows, "SetFit with 100 labels (banking: 500)")}
+    elif find_spec("mapie"):
         tables["sets"] = (set_rows, "Prediction sets that miss 5 %")
     for name, (make_rows, title) in tables.items():
         rows = make_rows(options, texts, labels)

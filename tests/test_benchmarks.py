@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HELPERS = ("harness", "make_tables", "target_data", "tiny", "word_tasks")
+HELPERS = ("harness", "make_tables", "setfit_procedure", "target_data", "tiny", "word_tasks")
 BENCHMARKS = sorted(
     path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in HELPERS
 )
