@@ -69,7 +69,7 @@ class Explanation:
 
     @property
     def decision(self) -> float:
-        """The decision value; positive speaks for the class."""
+        """The decision value; positive values support the class."""
         return float(sum(value for _, value in self.words) + self.vector_remainder + self.intercept)
 
     def by_word(self, top: int | None = None) -> list[tuple[str, float]]:

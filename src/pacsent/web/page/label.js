@@ -25,7 +25,7 @@ async function ask(path, more) {
     $("problem").hidden = true;
     return found;
   } catch (error) {
-    $("problem").textContent = error instanceof TypeError ? "The server does not answer; nothing that was shown as labelled is lost. Start it again, and answer this text again." : error.message;
+    $("problem").textContent = error instanceof TypeError ? "Connection lost. Saved labels are safe. Restart the server, then answer this text again." : error.message;
     $("problem").hidden = false;
   } finally {
     busy = false;
@@ -46,7 +46,7 @@ function show(next) {
   const pieces = task.pieces.length ? task.pieces : [[task.text, 0]];
   $("text").replaceChildren(...pieces.map(([piece, share]) => share > .15 ? made("mark", piece, "m" + Math.ceil(share * 3)) : document.createTextNode(piece)));
   $("text").scrollTop = 0;
-  $("guess").textContent = task.guess === null ? "" : `Predicted: ${task.guess} (probability ${task.probability.toFixed(2)}). Words that support it are marked.`;
+  $("guess").textContent = task.guess === null ? "" : `Predicted: ${task.guess} (probability ${task.probability.toFixed(2)}). Words that support this label are highlighted.`;
   [...$("answers").children].forEach((button, at) => button.classList.toggle("guessed", classes[at] === task.guess));
 }
 
@@ -67,7 +67,7 @@ function stand(status) {
   const bound = status.error_upper, sure = Math.round(100 * (1 - status.delta));
   document.body.classList.toggle("reached", status.reached);
   $("bar").style.width = 100 * status.progress + "%";
-  $("goal").textContent = status.reached ? `Stop: at most ${percent(status.goal)} with ${sure}% confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
+  $("goal").textContent = status.reached ? `Goal reached: at most ${percent(status.goal)} with ${sure}% confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
   $("certified").textContent = bound === null ? (status.first_model > 0 ? `The first classifier is fitted after ${status.first_model} more training text${status.first_model === 1 ? "" : "s"}.` : "The first classifier is being fitted.") : `Certified: the error rate is at most ${percent(bound)} with ${sure}% confidence.`;
   $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)}% of ${status.n_judged} evaluation texts are predicted correctly.` + (status.n_waiting > 0 ? ` ${status.n_waiting} more count once the evaluation text in another tab is answered.` : "");
   $("which").textContent = bound === null ? "" : `The certified error rate is that of the classifier fitted on the first ${status.n_taught} training texts. The next classifier is fitted when there are twice as many.`;

@@ -29,7 +29,7 @@ async function showWords(text) {
     return [shown, made("span", known ? "" : " (unknown)", "skip"), document.createTextNode(" ")];
   }));
   const known = words.filter(word => word.known).length;
-  const spread = variance === null && !known ? "The text has no vector, because no word is known."
+  const spread = variance === null && !known ? "The text has no vector, because no word is in the vocabulary."
     : !variance ? "This method gives a vector without a variance."
     : `The posterior has the standard deviation ${Math.sqrt(variance).toPrecision(3)} in each of ${about.dimensions} dimensions.`;
   $("spread").textContent = words.length ? `${percent(known / words.length)} of ${words.length} words are known. ${spread}` : "The text is empty.";
@@ -40,8 +40,7 @@ async function showCompared(text, other) {
   const found = await latest("compared", () => ask("/similarity", {a: text, b: other}));
   if (!found) return;
   const cosine = found.cosines[0];
-  const said = cosine > .8 ? "nearly the same meaning" : cosine > .5 ? "similar topics" : cosine > .25 ? "something in common" : "little in common";
-  $("compared").textContent = `Cosine ${cosine.toFixed(3)}: ${said}.`;
+  $("compared").textContent = `Cosine ${cosine.toFixed(3)}.`;
   $("needle").style.left = 50 + 50 * cosine + "%";
 }
 
@@ -84,7 +83,7 @@ function hitsInto(list, hits) {
     item.append(" ", made("bdi", [hit.score.toFixed(3), ...about].join(" · "), "cosine"));
     return item;
   }));
-  if (!hits.length) list.replaceChildren(made("li", "No text was found: no word of the query is known."));
+  if (!hits.length) list.replaceChildren(made("li", "No text was found: no word of the query is in the vocabulary."));
 }
 
 async function showNear(text) {
@@ -101,7 +100,7 @@ async function showCertificates() {
     shown.append(made("h3", subject), made("p", first), more);
     return shown;
   }));
-  if (!certificates.length) $("certificates").replaceChildren(made("p", "There are none. Serve a classifier that was trained with a calibration set.", "quiet"));
+  if (!certificates.length) $("certificates").replaceChildren(made("p", "No certificate is served. Serve a classifier that was trained with a calibration set.", "quiet"));
 }
 
 function later(work) {
