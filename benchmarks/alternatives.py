@@ -143,13 +143,16 @@ def setfit_rows(options, texts, labels):
         values = (len(y), *accuracies, seconds, theirs["fit (s)"])
         table.setdefault(draw["set"], []).append(values)
         print(draw["set"], values, flush=True)
-    names = ("labels", "tf-idf", "TextClassifier", "SetFit", "TextClassifier fit (s)",
-             "SetFit fit on a GPU (s)")  # fmt: skip
-    return [
-        {"set": name, "draws": len(rows)} | dict(zip(names, np.median(rows, axis=0).tolist()))
-        | dict(zip(names[1:4], np.mean(rows, axis=0)[1:4].tolist()))
-        for name, rows in table.items()
-    ]  # fmt: skip
+    rows = []
+    for name, values in table.items():
+        columns = np.transpose(values)
+        rows.append({
+            "set": name, "draws": len(values), "tf-idf": columns[1].mean(),
+            "TextClassifier": columns[2].mean(), "SetFit": columns[3].mean(),
+            "labels": int(columns[0][0]), "TextClassifier fit (s)": np.median(columns[4]),
+            "SetFit fit on a GPU (s)": np.median(columns[5]),
+        })  # fmt: skip
+    return rows
 
 
 def set_rows(options, texts, labels):

@@ -257,7 +257,7 @@ def test_the_end_of_labelling_writes_the_table_the_model_and_the_certificate(tab
     assert status["n_labels"] == 60 and status["error_upper"] < 1
     rows = (folder / "labels.csv").read_text().splitlines()
     assert rows[0] == "id,text,label,stream" and len(rows) == len(TEXTS) + 1
-    assert sum(row.endswith((",judge", ",teach")) for row in rows) == 60
+    assert sum(row.endswith((",evaluate", ",train")) for row in rows) == 60
     certificate = read_certificate((folder / "certificate.json").read_text())
     assert certificate.error_upper == status["error_upper"] and certificate.n_taught == 25
     assert load(folder / "model").predict(["lovely sunrise"]).tolist() == ["up"]
