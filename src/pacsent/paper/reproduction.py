@@ -113,7 +113,7 @@ def reproduce(
     protocol = Protocol(seeds=seeds, Cs=Cs, n_jobs=n_jobs, quick=quick)
     run = _Run(folder, words, protocol, tasks(only), verify)
     run.say = report or run.say
-    shown = {"unit": "results", "enabled": report is not None}
+    shown: dict[str, Any] = {"unit": "results", "enabled": report is not None}
     try:
         with progress.bar("reproduce", total=len(run.left), **shown) as bar:
             for number, task in enumerate(run.left, 1):
