@@ -29,13 +29,16 @@ from pacsent.words.vectors import WordVectors
 N_JOBS = 2
 
 
+def fitted(method, words):
+    # anything would do as training text: these methods learn nothing
+    return make_encoder(method, words, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
+
+
 def contestants(words):
     """name -> function from a list of strings to float32 means."""
     table, vocabulary = words.input_vectors, words.vocabulary
     made = {}
-    # anything would do as training text: the plain average learns nothing
-    vectorizer = make_encoder("Average", words, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
-    made["pacsent"] = vectorizer.transform
+    made["pacsent"] = fitted("Average", words).transform
 
     index = {word: i for i, word in enumerate(vocabulary.words)}
 
@@ -128,19 +131,13 @@ def main():
         "IMDb": list(datasets.load("imdb", given.data, verify=False).train_texts)[:2000],
     }
     functions = contestants(words)
-    for name, dtype in (("pacsent, float16 table", np.float16),):
-        narrow = WordVectors(words.vocabulary, np.asarray(half.input_vectors, dtype=dtype))
-        vectorizer = make_encoder("Average", narrow, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
-        functions[name] = vectorizer.transform
+    narrow = WordVectors(words.vocabulary, np.asarray(half.input_vectors, dtype=np.float16))
+    functions["pacsent, float16 table"] = fitted("Average", narrow).transform
     both = WordVectors(words.vocabulary, words.input_vectors, np.asarray(half.output_vectors))
-    pb = make_encoder("PB-L2", both, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
-    functions["pacsent PB-L2 (two tables)"] = pb.transform
+    functions["pacsent PB-L2 (two tables)"] = fitted("PB-L2", both).transform
 
-    known = words.vocabulary.index
-    check(
-        functions,
-        [" ".join(t for t in text.tokenise_paper(s) if t in known) for s in corpora["SUBJ"][:500]],
-    )
+    known, tokens = words.vocabulary.index, map(text.tokenise_paper, corpora["SUBJ"][:500])
+    check(functions, [" ".join(t for t in sentence if t in known) for sentence in tokens])
     best = {(name, corpus): float("inf") for name in functions for corpus in corpora}
     for function in functions.values():
         function(corpora["SUBJ"][:2000])
@@ -170,8 +167,7 @@ def main():
         summary[f"floor {corpus} /s"] = round(speed / n_bytes)
         summary[f"times the floor {corpus}"] = round(speed / n_bytes / rate, 2)
     summary["copy bandwidth GB/s"] = round(speed / 1e9, 1)
-    average = make_encoder("Average", words, n_jobs=N_JOBS, on_empty="ignore").fit(["the"])
-    growth = stream_growth(average, corpora["SUBJ"])
+    growth = stream_growth(fitted("Average", words), corpora["SUBJ"])
     summary["MB grown over 100,000 streamed sentences"] = round(growth, 1)
     summary = {"ratio": min(summary[f"ratio {corpus}"] for corpus in corpora), **summary}
     title = "Encoding: raw strings to sentence means, two cores"

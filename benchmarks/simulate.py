@@ -110,26 +110,21 @@ def main():
     parser = parser_for(__doc__, name="coverage")  # --data is not used: the language is made here
     parser.add_argument("--replicates", type=int, default=1000)
     parser.add_argument("--n-jobs", type=int, help="Processes.  [default: all cores]")
-    arguments = parser.parse_args()
-    rows, pairs = coverage_rows(arguments.replicates, n_threads(arguments.n_jobs))
-    rows.append(stream_row(arguments.replicates))
-    if arguments.save:
+    given = parser.parse_args()
+    rows, pairs = coverage_rows(given.replicates, n_threads(given.n_jobs))
+    rows.append(stream_row(given.replicates))
+    if given.save:
         figure(pairs, Path(__file__).parents[1] / "docs" / "figures" / "drift.png")
     failed = [row for row in rows if (row["kind"], row["setting"]) != ("A", "drift")]
     drift = [row for row in rows if (row["kind"], row["setting"]) == ("A", "drift")]
-    finish(
-        "simulate",
-        rows,
-        summary={
-            "ratio": None,
-            "most below the truth": max(row["below the truth"] for row in failed),
-            "allowed": 0.05 * arguments.replicates,
-            "A in drift below the truth": drift[0]["below the truth"],
-        },
-        title="Certificates below the truth, delta = 0.05",
-        save=arguments.save,
-        name=arguments.name,
-    )
+    summary = {
+        "ratio": None,
+        "most below the truth": max(row["below the truth"] for row in failed),
+        "allowed": 0.05 * given.replicates,
+        "A in drift below the truth": drift[0]["below the truth"],
+    }
+    title = "Certificates below the truth, delta = 0.05"
+    finish("simulate", rows, summary=summary, title=title, save=given.save, name=given.name)
 
 
 if __name__ == "__main__":
