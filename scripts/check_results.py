@@ -42,6 +42,7 @@ MEASURED = {  # packages and modules of each benchmark
     "encoders": (*ENCODING, "encoders/methods/sif.py"),
     "english": (*ENCODING, "encoders/methods/sif.py", "words/vector_table.py"),
     "guarantees": ("guarantees", "maths"),
+    "html_page": ("web/html_export.py", "encoders/export.py", "text/ngrams.py"),
     "label_checking": (*CLASSIFIER, "guarantees/label_checking.py", "maths/binomial.py"),
     "labels": (*CLASSIFIER, "classify/choosing.py", "classify/label_quality.py", "guarantees"),
     "multilingual": ENCODING,
