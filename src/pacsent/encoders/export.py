@@ -63,14 +63,11 @@ def export(vectorizer: Any, path: str | os.PathLike, *, overwrite: bool = False)
         )
     table = np.asarray(as_table(vectorizer), dtype=np.float32)
     module = "sentence_transformers.models.StaticEmbedding"
+    settings: dict = {"similarity_fn_name": "cosine", "prompts": {}, "default_prompt_name": None}
     contents = {
         "tokenizer.json": tokenizer(vocabulary.words),
         "modules.json": [{"idx": 0, "name": "0", "path": "", "type": module}],
-        "config_sentence_transformers.json": {
-            "similarity_fn_name": "cosine",
-            "prompts": {},
-            "default_prompt_name": None,
-        },
+        "config_sentence_transformers.json": settings,
     }
     card = (
         f"# {type(vectorizer).__name__} of pacsent\n\n{table.shape[0]:,} words, {table.shape[1]} "

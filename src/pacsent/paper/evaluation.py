@@ -485,12 +485,9 @@ def similarity(row: Row, pairs: Any, words: Any, *, n_jobs: int | None = None) -
     for lam in row.lams or (None,):
         made = features(row, source, lam, 0)
         n_train, n_test = len(pairs.scores["train"]), len(pairs.scores["test"])
-        halves = {
-            "train": (made.train[:n_train], made.train[n_train:]),
-            "test": (made.test[:n_test], made.test[n_test:]),
-        }
         entry: dict = {"lam": lam}
-        for part, (first, second) in halves.items():
+        for part, X, n in (("train", made.train, n_train), ("test", made.test, n_test)):
+            first, second = X[:n], X[n:]
             if hasattr(first, "multiply"):
                 cosine = np.asarray(first.multiply(second).sum(axis=1)).ravel()
             else:
@@ -502,13 +499,9 @@ def similarity(row: Row, pairs: Any, words: Any, *, n_jobs: int | None = None) -
             }
         candidates.append(entry)
     best = max(candidates, key=lambda entry: entry["train"]["spearman"])
-    return {
-        **_named("similarity", row),
-        "dataset": pairs.name,
-        "lam": best["lam"],
-        **best["test"],
-        "lam_curve": candidates if len(candidates) > 1 else [],
-    }
+    curve = candidates if len(candidates) > 1 else []
+    about = {**_named("similarity", row), "dataset": pairs.name, "lam": best["lam"]}
+    return {**about, **best["test"], "lam_curve": curve}
 
 
 def certificate(row: Row, prepared: "Prepared") -> dict:

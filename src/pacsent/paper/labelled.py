@@ -46,14 +46,11 @@ class Dataset:
         """
         if self.has_fixed_split:
             return self
-        train, test = self.split_rows(seed)
-        return replace(
-            self,
-            train_texts=[self.train_texts[i] for i in train],
-            train_labels=self.train_labels[train],
-            test_texts=[self.train_texts[i] for i in test],
-            test_labels=self.train_labels[test],
-        )
+        parts: dict = {}
+        for part, rows in zip(("train", "test"), self.split_rows(seed)):
+            parts[f"{part}_texts"] = [self.train_texts[i] for i in rows]
+            parts[f"{part}_labels"] = self.train_labels[rows]
+        return replace(self, **parts)
 
     def split_rows(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Rows of the training and the test part of `split(seed)`, for a dataset without one."""

@@ -139,20 +139,13 @@ class _Run:
         self.results = out / "results"
         digest = words.digest()
         _check_same(self.results, "words_digest", digest)
-        self.keys = {
-            task: {
-                "protocol": PROTOCOL,
-                "dataset_digest": datasets.DATASETS[task.dataset].digest if verify else None,
-                "words_digest": digest,
-                "seeds": list(protocol.seeds),
-                "Cs": list(protocol.Cs),
-                "quick": protocol.quick,
-            }
-            for task in listed
-        }
-        if verify:
-            for task in listed:
-                known = datasets.DATASETS[task.dataset].digest
+        key = {"protocol": PROTOCOL, "words_digest": digest, "quick": protocol.quick}
+        key |= {"seeds": list(protocol.seeds), "Cs": list(protocol.Cs)}
+        self.keys: dict[Cell, dict[str, Any]] = {}
+        for task in listed:
+            known = datasets.DATASETS[task.dataset].digest if verify else None
+            self.keys[task] = {**key, "dataset_digest": known}
+            if known is not None:
                 _check_same(self.results, "dataset_digest", known, task.dataset)
         self.left = [task for task in listed if not self.is_done(task)]
         self.n_listed, self.n_kept, self.n_done = len(listed), len(listed) - len(self.left), 0

@@ -55,13 +55,9 @@ def split_tokens(
     first = place < n_prior[document]
     last = place >= (n - n_held_out)[document]
     sizes = (n_prior[rows], (n - n_prior - n_held_out)[rows], n_held_out[rows])
-    return TextParts(
-        rows,
-        *(
-            Encoded.from_lengths(shuffled[whole & mask], size)
-            for mask, size in zip((first, ~first & ~last, last & ~first), sizes)
-        ),
-    )
+    masks = (first, ~first & ~last, last & ~first)
+    parts = [Encoded.from_lengths(shuffled[whole & m], size) for m, size in zip(masks, sizes)]
+    return TextParts(rows, *parts)
 
 
 def join(first: Encoded, second: Encoded) -> Encoded:

@@ -227,16 +227,9 @@ def _posterior_of(sample: Sample, parts, prior: _Prior, price):
     if options.posterior != "prior":
         read = token_parts.join(parts.prior, parts.sample)
         far = prior.calibrated(vectors_of(prior.encoder, read))
-    _, step = token_parts.choose(
-        prior.means,
-        far,
-        parts.sample,
-        sample,
-        variances=[prior.variance],
-        steps=steps(options.posterior),
-        n=int(parts.sample.ids.size),
-        budget=price,
-        budget_of_staying=-math.log(sample.delta_each),
-    )
+    choices: dict[str, Any] = {"variances": [prior.variance], "steps": steps(options.posterior)}
+    choices |= {"budget": price, "budget_of_staying": -math.log(sample.delta_each)}
+    n, tokens = int(parts.sample.ids.size), parts.sample
+    _, step = token_parts.choose(prior.means, far, tokens, sample, n=n, **choices)
     mu = prior.means if step == 0 else (1 - step) * prior.means + step * far
     return mu.astype(np.float32), np.full(len(mu), prior.variance), step

@@ -20,20 +20,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 TENSORS = "model.safetensors"
-_DTYPES = {
-    "BOOL": "?",
-    "U8": "u1",
-    "I8": "i1",
-    "U16": "<u2",
-    "I16": "<i2",
-    "U32": "<u4",
-    "I32": "<i4",
-    "U64": "<u8",
-    "I64": "<i8",
-    "F16": "<f2",
-    "F32": "<f4",
-    "F64": "<f8",
-}
+_SIZES = {"U": (1, 2, 4, 8), "I": (1, 2, 4, 8), "F": (2, 4, 8)}  # bytes of a number
+_DTYPES = {f"{kind}{8 * n}": f"<{kind.lower()}{n}" for kind, sizes in _SIZES.items() for n in sizes}
+_DTYPES["BOOL"] = "?"
 _DTYPE_NAMES = {np.dtype(code).name for code in _DTYPES.values()}
 _LOSS_STEPS = 65_535  # a kept loss is a multiple of 1/65535, rounded up
 _MAX_HEADER_BYTES = 100_000_000  # as in the safetensors library

@@ -152,13 +152,9 @@ def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool 
     tokenizer.normalizer = steps.Sequence(order)
     split = library.pre_tokenizers
     tokenizer.pre_tokenizer = split.Sequence([split.WhitespaceSplit(), split.Metaspace()])
-    trainer = library.trainers.BpeTrainer(
-        vocab_size=n_pieces,
-        special_tokens=[_UNKNOWN],
-        min_frequency=2,
-        max_token_length=_MAX_PIECE_CHARACTERS,
-        show_progress=verbose,
-    )
+    options = {"vocab_size": n_pieces, "special_tokens": [_UNKNOWN], "min_frequency": 2}
+    options |= {"max_token_length": _MAX_PIECE_CHARACTERS, "show_progress": verbose}
+    trainer = library.trainers.BpeTrainer(**options)
     texts = as_sentences(texts, "texts")  # rejects a single str
 
     def first_characters():

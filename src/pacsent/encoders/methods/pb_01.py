@@ -88,20 +88,11 @@ class PB01Vectorizer(SentenceVectorizer):
     random_state: int | np.random.RandomState | None = None
 
     def _new_start(self):
-        per_token = self.lam_mode == "per-token"
-        return PBNegVectorizer(
-            self.word_vectors,
-            lam=min(self.lam, _START_LAM) if per_token else self.lam,
-            lam_mode=self.lam_mode,
-            prior_variance=self.prior_variance,
-            n_negatives=self.n_negatives,
-            noise_power=self.noise_power,
-            tol=1e-2,
-            swap_roles=self.swap_roles,
-            on_empty="ignore",
-            n_jobs=1,
-            random_state=0,
-        )
+        names = ("lam_mode", "prior_variance", "n_negatives", "noise_power", "swap_roles")
+        settings = {name: getattr(self, name) for name in names}
+        settings |= {"tol": 1e-2, "on_empty": "ignore", "n_jobs": 1, "random_state": 0}
+        lam = min(self.lam, _START_LAM) if self.lam_mode == "per-token" else self.lam
+        return PBNegVectorizer(self.word_vectors, lam=lam, **settings)
 
     def _fit(self, encoded):
         self.start_ = self._new_start().fit(encoded)

@@ -117,16 +117,10 @@ class PBNegVectorizer(NegativeSampling):
             return
         counts, n_tokens, means = self._problem(_spread(encoded, 256))
         with one_blas_thread():  # small products: more threads would mostly wait
-            sample = pb_neg.draw_sample(
-                self._noise_of(np.float32),
-                counts,
-                self._float_tables()[0],
-                means,
-                lam=self._lam(n_tokens),
-                var_P=self.prior_variance,
-                error=0.9 * self.tol,
-                rng=check_random_state(self.random_state),
-            )
+            problem = self._noise_of(np.float32), counts, self._float_tables()[0], means
+            prior = {"lam": self._lam(n_tokens), "var_P": self.prior_variance}
+            rng = check_random_state(self.random_state)
+            sample = pb_neg.draw_sample(*problem, error=0.9 * self.tol, rng=rng, **prior)
         self.sample_words_ = sample.noise.words[sample.chosen]
         self.sample_inclusion_ = sample.inclusion
         self._derived("sample", lambda: sample)

@@ -120,18 +120,12 @@ class WordPBNegVectorizer(NegativeSampling):
             one_blas_thread(),
             bar("w-PB-neg", total=self.n_epochs, unit="epochs", enabled=self.verbose) as progress,
         ):
+            settings = {"n_negatives": self.n_negatives, "lam": self.lam / self.prior_scale_}
+            settings |= {"weighting": self.weighting, "n_threads": n_threads(self.n_jobs)}
+            steps = learning_rates(self.n_epochs, self.learning_rate)
+            rng, shown = np.random.default_rng(self.seed_), lambda epoch: progress.advance()
             mu, rho = w_pb_neg.train(
-                counts,
-                tables,
-                var_P,
-                p,
-                steps=learning_rates(self.n_epochs, self.learning_rate),
-                n_negatives=self.n_negatives,
-                lam=self.lam / self.prior_scale_,
-                weighting=self.weighting,
-                n_threads=n_threads(self.n_jobs),
-                rng=np.random.default_rng(self.seed_),
-                callback=lambda epoch: progress.advance(),
+                counts, tables, var_P, p, steps=steps, rng=rng, callback=shown, **settings
             )
         if not (np.isfinite(mu).all() and np.isfinite(rho).all()):
             raise ValueError(
