@@ -13,9 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 HELPERS = ("harness", "make_tables", "setfit_procedure", "target_data", "tiny", "word_tasks")
-BENCHMARKS = sorted(
-    path.stem for path in (ROOT / "benchmarks").glob("*.py") if path.stem not in HELPERS
-)
+BENCHMARKS = sorted(p.stem for p in (ROOT / "benchmarks").glob("*.py") if p.stem not in HELPERS)
 
 
 def test_benchmarks_have_the_common_options_and_are_run_by_make_and_here():

@@ -45,9 +45,7 @@ def certify(vectorizer, texts, kind="A", *, return_posterior=False, **options):
 @pytest.fixture
 def uncalibrated(monkeypatch):
     """Kind A with scale 1 and shift 0."""
-    monkeypatch.setattr(
-        word_certificate, "calibrate", lambda means, *_: (1.0, np.zeros(means.shape[1]))
-    )
+    monkeypatch.setattr(word_certificate, "calibrate", lambda m, *_: (1.0, np.zeros(m.shape[1])))
 
 
 @pytest.fixture(scope="module")
@@ -145,9 +143,7 @@ class TestWords:
             ).sum()
             assert_allclose(certificate.kl, kl, rtol=1e-6)
 
-    def test_staying_at_the_prior_is_paid_where_the_sample_may_choose_it(
-        self, vectorizer, documents
-    ):
+    def test_staying_at_the_prior_is_paid_if_the_sample_may_choose_it(self, vectorizer, documents):
         stay, auto, learned = (
             certify(vectorizer, documents, posterior=posterior)
             for posterior in ("prior", "auto", "vectorizer")

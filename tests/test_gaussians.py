@@ -30,12 +30,9 @@ def loss(parameters, tokens, A_hat, B_hat, beta, var_words, lam, kl):
     """The loss as it is defined, token by token: data term plus KL over lam."""
     mu, rho = parameters[:-1], parameters[-1]
     n_dims, var_Q = mu.size, np.exp(rho)
-    data = sum(
-        b / 2 * (((A_hat[w] - mu) ** 2).sum() + n_dims * var_Q) for w, b in zip(tokens, beta)
-    )
-    trace = sum(
-        (((mu - B_hat[w]) ** 2).sum() + n_dims * var_Q) / (2 * var_words[w]) for w in tokens
-    )
+    spread = n_dims * var_Q
+    data = sum(b / 2 * (((A_hat[w] - mu) ** 2).sum() + spread) for w, b in zip(tokens, beta))
+    trace = sum((((mu - B_hat[w]) ** 2).sum() + spread) / (2 * var_words[w]) for w in tokens)
     # the exact KL counts log Q once; the paper counts it once per token
     times = 1 if kl == "exact" else len(tokens)
     return data + (trace - times * n_dims / 2 * rho) / lam

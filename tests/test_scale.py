@@ -292,9 +292,7 @@ def check_numbered(out, words):
 
 
 @pytest.mark.slow
-def test_a_driver_that_is_killed_and_started_again_does_every_row_once(
-    numbered, tmp_path, words, model
-):
+def test_a_driver_that_is_killed_and_restarted_does_each_row_once(numbered, tmp_path, words, model):
     out = tmp_path / "out"
     kill_after_first_file(numbered, out, model, "shard_runner", None)
     scale.embed_shards(model, [numbered], out, keep_columns="*", n_jobs=1)

@@ -461,7 +461,7 @@ def never_killed(long_text, tmp_path_factory):
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.slow
-def test_a_killed_training_goes_on_and_ends_with_the_same_bits(
+def test_a_killed_training_resumes_and_ends_with_the_same_bits(
     long_text, never_killed, tmp_path, how
 ):
     command = ["vectors", "train", long_text, "-o", tmp_path / "killed", *TRAIN]
@@ -543,9 +543,7 @@ def test_checkpoints_are_neither_overwritten_nor_read_when_damaged(corpus, tmp_p
             SkipGram.resume(tmp_path)
 
 
-def test_a_full_disk_keeps_the_checkpoint_before_and_training_goes_on(
-    corpus, tmp_path, monkeypatch
-):
+def test_a_full_disk_keeps_the_last_checkpoint_and_training_goes_on(corpus, tmp_path, monkeypatch):
     original, write = ChunkTraining.train_chunk, skipgram_module._write_checkpoint
 
     def slowly(self, number):

@@ -259,10 +259,8 @@ def test_skip_gram_is_trained_on_pieces(tmp_path):
 
 def test_without_the_library_the_table_opens_and_text_names_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    definition = {
-        "model": {"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1}, "unk_token": "[UNK]"}
-    }
-    (tmp_path / "tokenizer.json").write_text(json.dumps(definition))
+    model = {"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1}, "unk_token": "[UNK]"}
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": model}))
     write_tensors(tmp_path / "model.safetensors", {"embeddings": np.eye(2, dtype=np.float32)})
     words = formats.read(tmp_path)
     assert words.words == ["a"]

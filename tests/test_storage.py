@@ -222,9 +222,7 @@ def test_saving_over_a_model_replaces_it_even_while_it_is_open(tmp_path):
     ],
     ids=["interrupt", "full disk"],
 )
-def test_an_interrupted_save_leaves_the_old_model(
-    tmp_path, monkeypatch, home, moment, error, message
-):
+def test_an_interrupted_save_keeps_the_old_one(tmp_path, monkeypatch, home, moment, error, message):
     save(made(5), tmp_path / "model")
 
     def interrupt(*args):
@@ -497,9 +495,7 @@ def fitted(toy_word_vectors, tiny_corpus):
 @pytest.mark.parametrize(
     "method, words", [*((method, "copy") for method in METHODS), ("PB-IDF-L2", "reference")]
 )
-def test_a_fitted_estimator_comes_back_as_it_was(
-    tmp_path, toy_word_vectors, tiny_corpus, method, words
-):
+def test_a_saved_estimator_comes_back_equal(tmp_path, toy_word_vectors, tiny_corpus, method, words):
     fitted = make_encoder(method, toy_word_vectors).fit(tiny_corpus)
     save(fitted.word_vectors, tmp_path / "vectors")
     save(fitted, tmp_path / "model", words=words)

@@ -34,9 +34,7 @@ def test_labels_are_written_with_commas_or_as_lists(place, tags):
     assert head.split("\t")[-2:] == ["labels", "probabilities"]
     assert first.split("\t")[-2] == "sport"
     assert set(second.split("\t")[-2].split(",")) == {"film", "food"}
-    done = invoke(
-        "predict", tags, place / "new.txt", "-o", place / "out.jsonl", "--quiet", status=0
-    )
+    invoke("predict", tags, place / "new.txt", "-o", place / "out.jsonl", "--quiet", status=0)
     rows = [json.loads(line) for line in (place / "out.jsonl").read_text().splitlines()]
     assert rows[0]["labels"] == ["sport"] and len(rows[1]["probabilities"]) == 2
     assert rows[1]["probabilities"][0] >= rows[1]["probabilities"][1]

@@ -97,9 +97,7 @@ FRAGMENTS = [
     "Image:", "[[IMAGE:", "category:", "[[Category:", "fr:", "zh-min:", "[[fr:", ":", "http:",
     "[http:", "{{", "}}", "{", "}", "\n", " ", ";", "#", "a", "Zed", "7", "é", "\0",
 ]  # fmt: skip
-wiki_text = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map(
-    lambda parts: "".join(parts).encode()
-)
+wiki_text = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map(lambda s: "".join(s).encode())
 
 
 @settings(max_examples=200)

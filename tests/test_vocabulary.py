@@ -268,9 +268,7 @@ def lines():
 
 @pytest.mark.parametrize("normalize", ["paper", "unicode", str.split])
 @pytest.mark.parametrize("n_jobs", [1, 3])
-def test_a_corpus_of_files_is_exact_for_any_piece_size(
-    tmp_path, lines, normalize, n_jobs, monkeypatch
-):
+def test_a_corpus_of_files_is_exact_for_all_sizes(tmp_path, lines, normalize, n_jobs, monkeypatch):
     (tmp_path / "a.txt").write_text("\n".join(lines[:150]) + "\n", encoding="utf-8")
     with gzip.open(tmp_path / "b.gz", "wt", encoding="utf-8", newline="") as file:
         file.write("\r\n".join(lines[150:]))  # no newline at its end

@@ -170,9 +170,7 @@ WRONG_ANSWERS = {
     "indexes from one on": _rows(lambda rows: [{**row, "index": row["index"] + 1} for row in rows]),
     "indexes of text": _rows(lambda rows: [{**row, "index": str(row["index"])} for row in rows]),
     "indexes true and false": _field("index", False, True, 2),
-    "fractional indexes": _rows(
-        lambda rows: [{**row, "index": float(row["index"])} for row in rows]
-    ),
+    "fractional indexes": _rows(lambda rows: [{**r, "index": float(r["index"])} for r in rows]),
     "negative indexes": _field("index", -1, -2, -3),
     "one index missing": _field("index", 0, 1, None),
     "lists for indexes": _field("index", [0]),

@@ -368,22 +368,15 @@ TARGETS = {
     "fasttext": Target(fasttext, read_vectors),
     "glove": Target(glove, read_vectors),
     "counts": Target(counts, read_vectors),
-    **{
-        f"saved-{k}": Target(make, use_verified, sealed=True) for k, make in saved_classes().items()
-    },
-    **{
-        f"crafted-{k}": Target(make, use_folder, crafted=True)
-        for k, make in saved_classes().items()
-    },
+    **{f"saved-{k}": Target(m, use_verified, sealed=True) for k, m in saved_classes().items()},
+    **{f"crafted-{k}": Target(m, use_folder, crafted=True) for k, m in saved_classes().items()},
     "corpus": Target(
         lambda: [make_tree(lambda folder: Corpus.build(TEXTS, folder / "c", min_count=1))],
         read_corpus,
     ),
     "checkpoint": Target(
         checkpoint,
-        lambda folder: only_finite(
-            SkipGram.resume(folder / "t", n_jobs=1).word_vectors_.input_vectors
-        ),
+        lambda path: only_finite(SkipGram.resume(path / "t", n_jobs=1).word_vectors_.input_vectors),
     ),
     "text": Target(packed_texts, read_text),
     "clean": Target(packed_texts, partial(clean, False)),
@@ -394,9 +387,7 @@ TARGETS = {
         for name in DATASET_FILES
     },
     "certificate": Target(certificates, read_certificate),
-    "results": Target(
-        results, lambda folder: report.accuracy_table(reproduction.read_results(folder))
-    ),
+    "results": Target(results, lambda path: report.accuracy_table(reproduction.read_results(path))),
 }
 
 
