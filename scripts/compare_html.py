@@ -1,6 +1,6 @@
 """A classifier as one HTML file: does it answer as Python does, how fast, how large?
 
-    python scripts/compare_html.py [--sets mr banking77] [--save]
+    python scripts/compare_html.py [--sets mr banking77] [--models FOLDER] [--save]
 
 3,000 texts are fitted and certified; 1,000 others, and the hostile texts of the tests, are
 classified by the page in Chromium (scripts/install-browser) and by Python, one after the other.
@@ -9,14 +9,13 @@ abstention differs. Rates are in texts per second, the best of three rounds, aft
 """
 
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 from playwright.sync_api import sync_playwright
 
-from pacsent import CertifiedClassifier, TextClassifier, load
+from pacsent import CertifiedClassifier, TextClassifier, load, save
 from pacsent.datasets import load_banking
 from pacsent.guarantees.abstaining import AnswerRule
 from pacsent.paper import benchmark_datasets as datasets
@@ -34,7 +33,7 @@ SETS = {  # words of the encoder
     "mr": ("all", FEWER_WORDS),
     "subj": ("none",),
     "trec": ("all",),
-    "20news": ("all", FEWER_WORDS),
+    "20news": ("all",),
     "banking77": ("all", FEWER_WORDS),
 }
 # The worker of the page returns the probabilities of all classes as well.
@@ -50,16 +49,20 @@ Blob = class extends OriginalBlob {
 
 
 def texts_of(name, data):
-    """All texts of a set in a random order, and their labels."""
+    """(texts to fit, labels), (other texts, labels); those of the test part if there is one."""
     if name == "banking77":
-        parts = [load_banking(part) for part in ("train", "test")]
-        texts, labels = (np.concatenate([part[i] for part in parts]) for i in range(2))
+        fitted, new = map(load_banking, ("train", "test"))
     else:
         loaded = datasets.load(name, data)
-        texts = np.array([*loaded.train_texts, *loaded.test_texts], dtype=object)
-        labels = np.concatenate([loaded.train_labels, loaded.test_labels]).astype(int).astype(str)
-    order = np.random.default_rng(0).permutation(len(texts))
-    return texts[order].tolist(), labels[order].tolist()
+        names = np.array(loaded.classes, dtype=object)
+        fitted = loaded.train_texts, names[np.asarray(loaded.train_labels, int)]
+        new = loaded.test_texts, names[np.asarray(loaded.test_labels, int)]
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(fitted[0]))
+    rows = [(fitted[0][i], fitted[1][i]) for i in order]
+    others = [(new[0][i], new[1][i]) for i in rng.permutation(len(new[0]))[:N_NEW]]
+    others += rows[len(rows) - N_NEW + len(others) :]
+    return tuple(zip(*rows[:N_FITTED])), tuple(zip(*others))
 
 
 def in_browser(path, texts):
@@ -81,22 +84,23 @@ def in_browser(path, texts):
     return rounds[0][0], opened, min(seconds for _, seconds in rounds[1:])
 
 
-def measure(name, words, data):
+def measure(name, words, given):
     """Agreement, rates and size for one set and one number of words of the encoder."""
-    texts, labels = texts_of(name, data)
-    new, truth = texts[N_FITTED:][:N_NEW] + HOSTILE, labels[N_FITTED:][:N_NEW]
-    encoder = {"none": None, "all": "english"}.get(words)
-    if words == FEWER_WORDS:
-        encoder = compress(load("english"), n_words=words)
-    model = CertifiedClassifier(TextClassifier(encoder), random_state=0)
-    rule = AnswerRule(model.fit(texts[:N_FITTED], labels[:N_FITTED]))
+    (texts, labels), (new, truth) = texts_of(name, given.data)
+    new, folder = [*new, *HOSTILE], given.models / f"{name}-{words}"
+    if not folder.exists():
+        encoder = {"none": None, "all": "english"}.get(words)
+        if words == FEWER_WORDS:
+            encoder = compress(load("english"), n_words=words)
+        model = CertifiedClassifier(TextClassifier(encoder), random_state=0)
+        save(model.fit(texts, labels), folder)
+    model = load(folder)
+    rule = AnswerRule(model)
     log_proba = model.predict_log_proba(new)
     python, seconds = best_of(lambda: rule.of_log_proba(model.predict_log_proba(new)), 3)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "classifier.html"
-        export_html(model, path, title=name)
-        answers, opened, page_seconds = in_browser(path, new)
-        megabytes = path.stat().st_size / 1e6
+    path = folder.with_suffix(".html")
+    export_html(model, path, title=name, overwrite=True)
+    answers, opened, page_seconds = in_browser(path, new)
     page = {key: np.array([answer[key] for answer in answers]) for key in answers[0]}
     differs = (page["best"] != python.best) | (page["abstained"] != python.abstained)
     if python.inside is not None:
@@ -112,17 +116,19 @@ def measure(name, words, data):
         "browser": len(new) / page_seconds,
         "python": len(new) / seconds,
         "opens in s": opened,
-        "MB": megabytes,
+        "MB": path.stat().st_size / 1e6,
     }
 
 
 def main():
     parser = parser_for(__doc__, name="two-cores")
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
+    help = "folder of fitted classifiers; those that are there are not fitted again"
+    parser.add_argument("--models", type=Path, default=Path("models"), help=help)
     given = parser.parse_args()
     if BROWSER is None:
         skip("html_page", "no browser: run scripts/install-browser")
-    rows = [measure(name, words, given.data) for name in given.sets for words in SETS[name]]
+    rows = [measure(name, words, given) for name in given.sets for words in SETS[name]]
     summary = {"max_difference": max(row["difference"] for row in rows)}
     summary["n_others"] = sum(row["others"] for row in rows)
     finish("html_page", rows, summary=summary, save=given.save, name=given.name)
