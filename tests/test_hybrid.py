@@ -51,10 +51,8 @@ NONE = np.empty(0, bool)
 
 
 def scored(texts, query, deleted=NONE):
-    postings = lexical.Postings.of(texts)
-    kept = ~deleted if deleted.size else np.ones(len(texts), bool)
-    norms = lexical.length_norms(postings.lengths, kept)
-    return lexical.scores([postings], norms, deleted, query)[0]
+    bm25 = lexical.BM25([lexical.Postings.of(texts)], deleted)
+    return bm25.scores(bm25.words(query))
 
 
 @pytest.mark.parametrize("query", ["the cat", "error E1735 error", "東京 café", "zzz", ""])
@@ -67,13 +65,50 @@ def test_bm25_is_the_formula_and_deleted_texts_count_for_nothing(query):
     )
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_the_best_by_bm25_are_those_of_all_scores(seed):
+    """Random texts in several blocks, some deleted; equal scores are in the order of the texts."""
+    rng = np.random.default_rng(seed)
+    vocabulary = np.array([f"w{i}" for i in range(rng.choice([3, 30, 1000]))])
+
+    def draw(n):
+        return " ".join(vocabulary[(vocabulary.size * rng.random(n) ** 3).astype(int)])
+
+    sizes = [int(rng.integers(1, 30)), int(rng.integers(1, 12_000)), 300]
+    texts = [[draw(rng.integers(0, 15)) for _ in range(size)] for size in sizes]
+    deleted = rng.random(sum(sizes)) < rng.choice([0.0, 0.3])
+    bm25 = lexical.BM25(list(map(lexical.Postings.of, texts)), deleted)
+    for n_words, k in itertools.product((1, 3, 40), (1, 10, 500)):
+        query = bm25.words(draw(n_words) + " absent")
+        filtered = deleted | (rng.random(deleted.size) < rng.choice([0.0, 0.9]))
+        rows, scores = bm25.best(query, k, filtered)
+        every = np.where(filtered, 0, bm25.scores(query))
+        wanted = np.argsort(-every, kind="stable")[:k]
+        wanted = wanted[every[wanted] > 0]
+        np.testing.assert_array_equal(rows, wanted)
+        np.testing.assert_array_equal(scores, every[wanted])
+
+
+def test_an_index_by_words_alone_returns_bm25_of_the_texts_that_share_words(encoder):
+    index = Index(encoder, lexical=1.0)
+    index.add(TEXTS)
+    index.delete([0])
+    index.add(["The printer and the printer."] * 300)
+    texts = [*TEXTS, *["The printer and the printer."] * 300]
+    wanted = scored(texts, "the printer's paper", np.arange(307) == 0)
+    hits = index.search("the printer's paper", k=400)
+    order = np.argsort(-wanted, kind="stable")
+    assert [hit.id for hit in hits] == order[wanted[order] > 0].tolist() and len(hits) == 304
+    np.testing.assert_array_equal([hit.score for hit in hits], wanted[[hit.id for hit in hits]])
+    assert [hit.id for hit in index.search("printer", k=2)] == [7, 8]
+
+
 def test_of_few_texts_the_vocabulary_says_how_rare_a_word_is():
     texts = ["The year", "Red tomatoes", "Sea shanties", "Old maps", "Two violins"]
     index = Index("english", "exact", lexical=1.0)
     index.add(texts)
     query = "the tomatoes"  # in one text each
-    norms = index._snapshot.length_norms
-    plain, _ = lexical.scores([lexical.Postings.of(texts)], norms, NONE, query)
+    plain = scored(texts, query)
     assert plain[0] == plain[1] > 0
     assert [hit.id for hit in index.search(query, 2)] == [1, 0]
     background = index._ranking(index._snapshot).background
@@ -85,10 +120,8 @@ def test_of_few_texts_the_vocabulary_says_how_rare_a_word_is():
     assert not background.covers(german.hashes, counts)
     more = [f"{word} {n}" for n in range(100) for word in ("violin", "map", "sea")]
     index.add(more)  # from 300 texts on they speak for themselves
-    postings = lexical.Postings.of([*texts, *more])
-    wanted, _ = lexical.scores([postings], index._snapshot.length_norms, NONE, query)
-    bm25, _ = index._ranking(index._snapshot).bm25(query)
-    np.testing.assert_allclose(bm25, wanted, rtol=1e-6)
+    bm25 = index._snapshot.bm25.scores(index._ranking(index._snapshot).query_words(query))
+    np.testing.assert_allclose(bm25, scored([*texts, *more], query), rtol=1e-6)
 
 
 def test_words_that_the_vectors_do_not_know_are_found(encoder):
@@ -110,7 +143,8 @@ def test_the_score_is_the_standardised_sum(encoder):
     index.add(TEXTS)
     X = index._snapshot.blocks[0].vectors
     [q] = index._encode(["the cat"])
-    a, (b, total) = X @ q, index._ranking(index._snapshot).bm25("the cat")
+    query = index._ranking(index._snapshot).query_words("the cat")
+    a, b, total = X @ q, index._snapshot.bm25.scores(query), query.weights.sum()
     e = np.exp(3 * a)
     deviation = max(b.std(), 0.1 * total)
     wanted = 0.7 * (e - e.mean()) / e.std() + 0.3 * (b - b.mean()) / deviation

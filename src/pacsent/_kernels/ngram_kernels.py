@@ -76,10 +76,7 @@ def hash_tokens(data, start, stop, settings, hashes, spans):
     settings[0] says of each byte whether it separates, belongs to a word or is a token by itself.
     Where settings[3] is not 0, the characters of words are the tokens, with an edge after every
     word. A text with any token has an edge in front. The arrays need room for stop - start + 2
-    tokens.
-
-    Functions are called for bytes beyond ASCII only: a call for every byte takes four times as
-    long.
+    tokens. Functions are called for bytes beyond ASCII only: calls for all take four times as long.
     """
     kinds, of_characters = settings[0], settings[3] != 0
     hashes[0] = EDGE

@@ -86,13 +86,6 @@ def _at_fit32(score, t, scale, c):
 
 
 @njit(**_FLAGS)
-def _small_variance32(scores, shifts, v, f1, f2):
-    """f1, f2 = gaussian_logistic(scores + shifts, 2 * v)[1:] for v <= 0.1, in place."""
-    for i in range(scores.size):
-        f1[i], f2[i] = _at_small_variance32(scores[i] + shifts[i], v[i])
-
-
-@njit(**_FLAGS)
 def _fitted32(scores, shifts, v, fit, f1, f2):
     """f1, f2 = gaussian_logistic(scores + shifts, v)[1:] for start <= v <= 2 start, in place.
 
@@ -143,8 +136,8 @@ def expected_sigmoids32(scores, shifts, var, nu, fits, out):
     least, most = var * nu[0], var * nu[-1]
     if most <= _F(0.2):
         for i in range(nu.size):
-            spare[i] = _F(0.5) * var * nu[i]
-        _small_variance32(scores, shifts, spare, f1, f2)
+            half = _F(0.5) * var * nu[i]
+            f1[i], f2[i] = _at_small_variance32(scores[i] + shifts[i], half)
         return
     for i in range(nu.size):
         spare[i] = var * nu[i]
@@ -530,17 +523,6 @@ def _subtract_line(scores, nu, share, line, sums):
 
 
 @njit(**_FLAGS)
-def _fit_line(sums, n, line):
-    """The straight line through n points, from the sums of `_subtract_line`; in place."""
-    x, a = sums[0] / n, sums[1] / n
-    spread = sums[2] / n - a * a
-    slope = 0.0
-    if spread > 1e-6 * (1.0 + a * a):
-        slope = min(max((sums[3] / n - x * a) / spread, 0.0), 0.25)  # no sigmoid is steeper
-    line[0], line[1] = x - slope * a, slope
-
-
-@njit(**_FLAGS)
 def _noise_gradients(H, n_draws, A, noise, memory, G, trace):
     """Write the sampled gradients of the noise words' loss in h, and the traces of its Hessians.
 
@@ -574,7 +556,14 @@ def _noise_gradients(H, n_draws, A, noise, memory, G, trace):
         for i in range(size):
             for d in range(n_dims):
                 G[i, d] += extra[i, d]
-    _fit_line(sums, size * n_draws, line)
+    # the straight line through these points, for the next call
+    n = size * n_draws
+    x, a = sums[0] / n, sums[1] / n
+    spread = sums[2] / n - a * a
+    slope_fit = 0.0
+    if spread > 1e-6 * (1.0 + a * a):
+        slope_fit = min(max((sums[3] / n - x * a) / spread, 0.0), 0.25)  # no sigmoid is steeper
+    line[0], line[1] = x - slope_fit * a, slope_fit
 
 
 @njit(**_FLAGS)
@@ -643,10 +632,8 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     Loss of a step: mean over the tokens of sampled l_neg(h_S), h_S = m + sum_v share_v D_v + s eps,
     s^2 = sum_v share_v^2 var_v, plus the penalty of all words, which is caught up when a word is
     met. begins: places in the order of the epoch where blocks start. All sentences of a block read
-    the words before any of them moves one, and use the same noise words: as many as the longest
-    has, n_negatives * n_tokens, but at most MAX_DRAWS. A block whose sentences have too much in
-    common to step together is cut into smaller ones (`common_step`). With blocks of one sentence
-    the steps are strictly one by one.
+    the words before any of them moves one, and use the same noise words: n_negatives * n_tokens of
+    the longest, at most MAX_DRAWS. A block that `common_step` finds unstable is cut.
 
     sentences = (indptr, indices, shares, n_tokens, weights, stiffness, order, m), all but m in the
     order of the epoch, so that the rows of words to come can be fetched; the mean of sentence s is

@@ -6,8 +6,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "chunking": ["split_passages"],
-        "index": ["Hits", "Index"],
-        "reranking": ["rerank"],
+        "index": ["Hits", "Index", "rerank"],
         "snapshot": ["Hit"],
         "text_clusters": ["clusters"],
     },

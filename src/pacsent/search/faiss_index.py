@@ -15,7 +15,6 @@ from pacsent.optional import import_optional
 _PROBED_FRACTION = 1 / 16  # of the lists that a query is compared with
 _MIN_ROWS_PER_LIST = 39  # FAISS warns if it learns a centroid from fewer
 _SAMPLE_ROWS_PER_LIST = 64
-_MAX_GROWTH = 4  # rows now over rows when the lists were learned, beyond which they are relearned
 
 
 def available() -> bool:
@@ -32,7 +31,7 @@ class InvertedLists:
     """Unit rows in the inverted lists of a FAISS index, in the order in which they were added."""
 
     def __init__(self, faiss_index: Any, n_learned: int):
-        self._index = faiss_index
+        self._index, self.n_dims = faiss_index, faiss_index.d
         self.n_learned = n_learned  # rows in the index when the lists were learned
 
     @classmethod
@@ -56,17 +55,8 @@ class InvertedLists:
         """Return the serialised FAISS index, an array of bytes."""
         return require().serialize_index(self._index)
 
-    @property
-    def n_dims(self) -> int:
-        """Numbers of a row."""
-        return self._index.d
-
     def __len__(self) -> int:
         return self._index.ntotal
-
-    def is_outdated(self, n_rows: int) -> bool:
-        """Whether the index has grown so much that the lists should be learned again."""
-        return n_rows > _MAX_GROWTH * self.n_learned
 
     def add(self, rows: np.ndarray) -> None:
         """Put rows into their lists."""

@@ -28,6 +28,7 @@ from pacsent.text.texts import as_texts
 
 ENGINES = ("auto", "exact", "faiss")
 _MAX_EXACT_TEXTS = 1_000_000  # above which "auto" uses FAISS
+_MAX_GROWTH = 4  # rows now over rows when FAISS learned its lists, beyond which it learns again
 _MIN_KEPT_FRACTION = 1 / 16  # of the rows; a filter that keeps fewer is searched exactly
 
 
@@ -67,7 +68,7 @@ class Index:
     lexical : bool or float, default=True
         Whether to search by words as well: hits are ordered by the sum of exp(3 cosine) and BM25,
         each standardised over the texts. A number is the weight of BM25, from 0 to 1; True is 0.5.
-        False orders by the cosine alone, in double precision.
+        False orders by the cosine alone, in double precision, and 1 by BM25 alone.
     chunk : bool, default=False
         Cut texts into passages of whole sentences, of 120 words at most. A text is then found by
         its best passage.
@@ -300,7 +301,7 @@ class Index:
     def _candidates(self, snapshot, q, n, excluded) -> np.ndarray:
         """Rows near a query by FAISS, which does not search while rows are added."""
         with self._lock:
-            if self._lists is None or self._lists.is_outdated(len(snapshot)):
+            if self._lists is None or len(snapshot) > _MAX_GROWTH * self._lists.n_learned:
                 self._lists = InvertedLists.learn([block.vectors for block in snapshot.blocks])
             first = 0
             for block in snapshot.blocks:
@@ -481,3 +482,42 @@ def _as_numbers(ids) -> list[int]:
                 f"{type(number).__name__} {str(number)[:40]!r} instead."
             )
     return [int(number) for number in ids]
+
+
+def rerank(
+    query: str, documents: Iterable[str], encoder: Any = "english", top_n: int | None = None
+) -> list[Hit]:
+    """Order documents by how well they answer a query, by meaning and by words.
+
+    The `id` of a hit is the position of its document. The score is the logistic function of the sum
+    of the standardised cosine and BM25; it is no probability, and 0 for a document that shares
+    nothing with the query.
+
+    Parameters
+    ----------
+    query : str
+    documents : iterable of str
+    encoder : encoder, default="english"
+        What `Index` takes.
+    top_n : int, optional
+        How many to return; all by default.
+
+    Examples
+    --------
+    >>> [hit.id for hit in rerank("a sleeping kitten", ["red wine", "the cat slept"])]
+    [1, 0]
+    """
+    if not isinstance(query, str):
+        raise TypeError(f"query must be a str. Got {type(query).__name__} instead.")
+    if top_n is not None:
+        check_count("top_n", top_n)
+    documents = as_texts(documents, "documents")
+    if not documents:
+        return []
+    index = Index(encoder, "exact")
+    index.add(documents)
+    hits = index.search(query, len(documents))
+    ranked = [Hit(hit.id, float(1 / (1 + np.exp(-hit.score))), hit.text) for hit in hits]
+    others = set(range(len(documents))) - {hit.id for hit in hits}
+    ranked += [Hit(i, 0.0, documents[i]) for i in sorted(others)]
+    return ranked[:top_n]

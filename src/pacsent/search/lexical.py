@@ -11,11 +11,12 @@ encoder expects, if most tokens of the texts are in it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from pacsent._kernels.bm25_kernels import add_postings, find_best
 from pacsent._kernels.ngram_kernels import hash_tokens
 from pacsent.text.ngrams import NGrams, as_bytes, byte_kinds, word_hashes
 from pacsent.threads import n_cores
@@ -80,13 +81,6 @@ class Postings:
         matrix = sparse.csc_matrix((self.counts, self.rows, self.ends), shape=shape)
         return self._of(self.hashes, matrix.tocsr()[rows].tocsc())
 
-    def of_word(self, hashed: np.uint64) -> slice:
-        """The slice of a word's rows; empty for a word that no text contains."""
-        at = int(np.searchsorted(self.hashes, hashed))
-        if at == self.hashes.size or self.hashes[at] != hashed:
-            return slice(0, 0)
-        return slice(int(self.ends[at]), int(self.ends[at + 1]))
-
 
 @dataclass(frozen=True)
 class Background:
@@ -114,54 +108,89 @@ class Background:
         return float(known) >= _MIN_COVERAGE * max(counts.sum(), 1)
 
 
-def length_norms(lengths: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """k1 * (1 - b + b * length / mean) of each row; the mean is over the rows that are kept."""
-    mean = float(lengths[kept].mean()) if kept.any() else 1.0
-    return (_K1 * (1 - _B + _B * lengths / max(mean, 1e-12))).astype(np.float32)
+class QueryWords(NamedTuple):
+    """The distinct words of a query, in decreasing order of their weights."""
+
+    weights: np.ndarray  # (n_words,) float32: the idf, times how often the query has the word
+    limits: np.ndarray  # (n_words,) float32: at least what a row can get from the word
+    spans: list[np.ndarray]  # (n_words, 2) for each part: begin and end of the word's postings
 
 
-def scores(
-    parts: Sequence[Postings],
-    norms: np.ndarray,
-    excluded: np.ndarray,
-    query: str,
-    background: Background | None = None,
-) -> tuple[np.ndarray, float]:
-    """BM25 of every row, (n_rows,) float32, and the sum of the idf of the query's words.
+class BM25:
+    """BM25 of the rows of `parts`, one part after the other.
 
-    The rows are in `parts`, one after the other, and `norms` are their `length_norms`. Those that
-    the mask `excluded`, which may be empty, says were deleted count neither as texts nor for the
-    frequency of a word. `background` says how rare words are if there are fewer than 300 texts.
+    Rows that the mask `excluded`, which may be empty, says were deleted count neither as texts nor
+    for the frequency of a word, and score 0. What a posting contributes, per unit of idf, is
+    computed when a query first has its word: the mean length changes with every text.
     """
-    out = np.zeros(norms.size, np.float32)
-    n_texts = norms.size - int(np.count_nonzero(excluded))
-    starts = np.concatenate([[0], np.cumsum([part.lengths.size for part in parts])]).tolist()
-    n_added, mean_length = 0, 0.0
-    if background is not None and 0 < n_texts < MIN_TEXTS:
-        kept = np.ones(norms.size, bool) if not excluded.size else ~excluded
-        masks = [kept[start + part.rows] for start, part in zip(starts, parts)]
-        words = [np.repeat(p.hashes, np.diff(p.ends))[mask] for p, mask in zip(parts, masks)]
-        tokens = np.concatenate([part.counts[mask] for part, mask in zip(parts, masks)])
-        if background.covers(np.concatenate(words), tokens):
-            n_added, mean_length = MIN_TEXTS - n_texts, float(tokens.sum()) / n_texts
 
-    data, _ = as_bytes([query])
-    hashes, spans = np.empty(data.size + 2, np.uint64), np.empty((data.size + 2, 2), np.int64)
-    n = hash_tokens(data, 0, data.size, _SETTINGS, hashes, spans)
-    total = 0.0
-    for hashed, n_times in zip(*np.unique(hashes[1 : max(n, 1)], return_counts=True)):
-        places = [(start, part, part.of_word(hashed)) for start, part in zip(starts, parts)]
-        n_with = sum(here.stop - here.start for _, _, here in places)
-        if excluded.size:
-            n_with -= sum(int(excluded[start + p.rows[here]].sum()) for start, p, here in places)
-        if n_added and background is not None:
-            # An added text of independent words contains the word with 1 - exp(-length * p).
-            [p] = background.frequencies_of(np.array([hashed]))
-            n_with -= n_added * float(np.expm1(-mean_length * p))
-        idf = np.log1p((n_texts + n_added - n_with + 0.5) / (n_with + 0.5))
-        weight = np.float32(n_times * idf)
-        total += float(weight)
-        for start, part, here in places:
-            rows, counts = start + part.rows[here], part.counts[here]
-            out[rows] += weight * (counts / (counts + norms[rows]))
-    return out, total
+    def __init__(self, parts: Sequence[Postings], excluded: np.ndarray):
+        lengths = np.concatenate([np.empty(0, np.float32), *(part.lengths for part in parts)])
+        self.parts, self._kept = parts, ~excluded if excluded.size else np.ones(lengths.size, bool)
+        self.n_texts = int(self._kept.sum())
+        self._mean_length = max(float(lengths[self._kept].mean()) if self.n_texts else 1.0, 1e-12)
+        self.norms = (_K1 * (1 - _B + _B * lengths / self._mean_length)).astype(np.float32)
+        self._starts = np.cumsum([0, *(part.lengths.size for part in parts)]).tolist()
+        self._impacts = [np.empty(part.rows.size, np.float32) for part in parts]
+        # For each word the number of its rows, -1 until impacts are known, and the largest impact.
+        self._statistics = [np.full((part.hashes.size, 2), -1.0) for part in parts]
+
+    def words(self, query: str, background: Background | None = None) -> QueryWords:
+        """The words of a query; `background` says how rare they are among fewer than 300 texts."""
+        data, _ = as_bytes([query])
+        hashes, spans = np.empty(data.size + 2, np.uint64), np.empty((data.size + 2, 2), np.int64)
+        n = hash_tokens(data, 0, data.size, _SETTINGS, hashes, spans)
+        hashes, n_times = np.unique(hashes[1 : max(n, 1)], return_counts=True)
+        n_with, largest, places = np.zeros(hashes.size), np.zeros(hashes.size), []
+        for i, part in enumerate(self.parts):
+            at = np.searchsorted(part.hashes, hashes)
+            known = np.flatnonzero(at < part.hashes.size)
+            known = known[part.hashes[at[known]] == hashes[known]]
+            columns, statistics = at[known], self._statistics[i]
+            for column in columns[statistics[columns, 0] < 0]:
+                here = slice(part.ends[column], part.ends[column + 1])
+                rows, counts = self._starts[i] + part.rows[here], part.counts[here]
+                impacts = self._kept[rows] * counts / (counts + self.norms[rows])
+                self._impacts[i][here] = impacts
+                statistics[column] = np.count_nonzero(impacts), impacts.max(initial=0)
+            n_with[known] += statistics[columns, 0]
+            largest[known] = np.maximum(largest[known], statistics[columns, 1])
+            places.append(np.zeros((hashes.size, 2), np.int64))
+            places[i][known] = np.column_stack([part.ends[columns], part.ends[columns + 1]])
+        n_texts = self.n_texts
+        if background is not None and 0 < n_texts < MIN_TEXTS:
+            tokens = [p.counts * self._kept[at + p.rows] for at, p in zip(self._starts, self.parts)]
+            owners = [np.repeat(part.hashes, np.diff(part.ends)) for part in self.parts]
+            if background.covers(np.concatenate(owners), np.concatenate(tokens)):
+                # An added text of independent words contains a word with 1 - exp(-length * p).
+                absent = np.expm1(-self._mean_length * background.frequencies_of(hashes))
+                n_with -= (MIN_TEXTS - n_texts) * absent
+                n_texts = MIN_TEXTS
+        idf = np.log1p((n_texts - n_with + 0.5) / (n_with + 0.5))
+        weights = (n_times * idf).astype(np.float32)
+        limits = (weights * largest).astype(np.float32)
+        order = np.argsort(-weights, kind="stable")
+        return QueryWords(weights[order], limits[order], [spans[order] for spans in places])
+
+    def scores(self, words: QueryWords) -> np.ndarray:
+        """BM25 of every row, (n_rows,) float32."""
+        scores = np.zeros(self.norms.size, np.float32)
+        for i, part in enumerate(self.parts):
+            out = scores[self._starts[i] : self._starts[i + 1]]
+            add_postings(part.rows, self._impacts[i], words.spans[i], words.weights, out)
+        return scores
+
+    def best(self, words: QueryWords, k: int, excluded: np.ndarray) -> tuple[np.ndarray, ...]:
+        """(rows, scores) of the k rows with the largest scores above 0 that are not excluded.
+
+        The best come first, and of equal scores the earlier row. They are those of `scores`; rows
+        that cannot be among them are skipped.
+        """
+        best = np.zeros((min(k, self.norms.size), 2))
+        for i, part in enumerate(self.parts):
+            start, stop = self._starts[i : i + 2]
+            postings = part.rows, self._impacts[i], words.spans[i]
+            find_best(*postings, words.weights, words.limits, start, excluded[start:stop], best)
+        scores, rows = best[best[:, 0] > 0].T
+        order = np.lexsort((-rows, -scores))
+        return -rows[order].astype(np.int64), scores[order]

@@ -48,6 +48,10 @@ class Ranking:
         if not len(snapshot):
             yield from [(_NO_ROWS, np.empty(0))] * len(queries)
             return
+        if self.lexical_weight == 1 and snapshot.owners is None:
+            for query in queries:
+                yield snapshot.bm25.best(self.query_words(query), k, excluded)
+            return
         lists = self.lists if k <= len(snapshot) // 100 else None
         if not self.lexical_weight and snapshot.owners is None:
             if lists is None:
@@ -60,7 +64,12 @@ class Ranking:
         for query, q in zip(queries, Q):
             candidates = None
             if lists is not None:
-                candidates = self._candidates(query, q, k, excluded, lists)
+                n = _N_CANDIDATES * k
+                near = lists(q, n, excluded) if q.any() else _NO_ROWS
+                if self.lexical_weight:
+                    lexical_rows, _ = snapshot.bm25.best(self.query_words(query), n, excluded)
+                    near = np.concatenate([near, lexical_rows])
+                candidates = np.unique(near)
             scores, rows = self.best_of_texts(query, q, excluded, candidates)
             order = top(scores, k)
             rows, scores = rows[order], scores[order].astype(float)
@@ -85,6 +94,12 @@ class Ranking:
     def scores(self, query: str, q: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Scores of all rows, or of some: cosines, or their sum with BM25; -inf for no relation."""
         snapshot = self.snapshot
+        if self.lexical_weight:
+            words = self.query_words(query)
+            bm25 = snapshot.bm25.scores(words)
+            if self.lexical_weight == 1:
+                scores = np.where(bm25 > 0, bm25, np.float32(-np.inf))
+                return scores if rows is None else scores[rows]
         tables = [block.vectors for block in snapshot.blocks]
         if rows is not None:
             tables = [snapshot.vectors(rows)]
@@ -94,11 +109,10 @@ class Ranking:
             return np.where(known & q.any(), cosines, np.float32(-np.inf))
         # Both parts are standardised over the texts before they are added.
         excluded = snapshot.excluded()
-        bm25, total = self.bm25(query)
         kept = bm25[~excluded] if excluded.size else bm25
         mean, deviation = float(kept.mean(dtype=float)), float(kept.std(dtype=float))
         if kept.size < lexical.MIN_TEXTS:
-            deviation = max(deviation, _MIN_DEVIATION * total)
+            deviation = max(deviation, _MIN_DEVIATION * float(words.weights.sum()))
         if rows is not None:
             bm25 = bm25[rows]
         scores = np.zeros(cosines.size, np.float32)
@@ -111,23 +125,9 @@ class Ranking:
         scores[~(known & q.any()) & (bm25 == 0)] = -np.inf
         return scores
 
-    def bm25(self, query: str) -> tuple[np.ndarray, float]:
-        """BM25 of all rows, and the sum of the idf of the query's words."""
-        snapshot = self.snapshot
-        few = snapshot.length_norms.size < lexical.MIN_TEXTS
-        background = self.background if few else None
-        excluded = snapshot.excluded()
-        return lexical.scores(snapshot.postings, snapshot.length_norms, excluded, query, background)
-
-    def _candidates(self, query, q, k, excluded, lists) -> np.ndarray:
-        """Rows near the query by FAISS, and the best rows by BM25."""
-        n = _N_CANDIDATES * k
-        candidates = [lists(q, n, excluded) if q.any() else _NO_ROWS]
-        if self.lexical_weight:
-            bm25, _ = self.bm25(query)
-            bm25[(bm25 == 0) | (excluded if excluded.size else False)] = -np.inf
-            candidates.append(top(bm25, n))
-        return np.unique(np.concatenate(candidates))
+    def query_words(self, query: str) -> lexical.QueryWords:
+        """The words of a query with their weights in BM25."""
+        return self.snapshot.bm25.words(query, self.background)
 
 
 def exact_nearest(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pacsent.maths.checks import is_count
-from pacsent.search.lexical import Postings, length_norms
+from pacsent.search.lexical import BM25, Postings
 from pacsent.search.metadata import Columns, check_where
 from pacsent.storage import checked_tensor
 
@@ -131,6 +131,8 @@ class Block:
                 raise ValueError("word_ends must be the bounds of the words")
             if (hashes[1:] <= hashes[:-1]).any():
                 raise ValueError("word_hashes must increase")
+            if not np.isin(np.flatnonzero(np.diff(rows) <= 0) + 1, ends).all():
+                raise ValueError("word_rows of a word must increase")
             postings = Postings(hashes, ends, rows, counts, lengths)
         codes, values = {}, {}
         for i, name in enumerate(map(str, columns)):
@@ -279,11 +281,9 @@ class Snapshot:
         return [block.postings for block in self.blocks if block.postings is not None]
 
     @cached_property
-    def length_norms(self) -> np.ndarray:
-        """The length normalisation of BM25 for every row."""
-        lengths = np.concatenate([postings.lengths for postings in self.postings])
-        excluded = self.excluded()
-        return length_norms(lengths, ~excluded if excluded.size else np.ones(lengths.size, bool))
+    def bm25(self) -> BM25:
+        """BM25 of the rows."""
+        return BM25(self.postings, self.excluded())
 
     def hit(self, row: int, score: float) -> Hit:
         """Return a row as a search result."""
