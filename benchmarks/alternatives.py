@@ -169,7 +169,7 @@ def set_rows(options, texts, labels):
         ours = pacsent.CertifiedClassifier(model, prefit=True, random_state=seed)
         ours.calibrate(texts[calibration].tolist(), labels[calibration])
         log_proba = ours.predict_log_proba(texts[test].tolist())
-        our_sets = log_proba >= ours.set_thresholds(error=ERROR)
+        our_sets = log_proba >= ours.prediction_set_thresholds(error=ERROR)
         for name, sets in (("MAPIE", mapie_sets), ("pacsent", our_sets)):
             right = model.classes_.searchsorted(labels[test])
             missed = 1 - sets[np.arange(right.size), right].mean()

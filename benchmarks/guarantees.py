@@ -185,7 +185,7 @@ def calibration(name, data, condition, seed):
 
 def broken_rules(certified, log_proba, right, wrong):
     """Which of the error bound, prediction sets, abstention and thresholds are broken."""
-    sets = log_proba >= certified.set_thresholds(error=ERROR)
+    sets = log_proba >= certified.prediction_set_thresholds(error=ERROR)
     rule, own = certified.abstain(error=ERROR), certified.abstain(error=None)
     confidence = np.exp(log_proba.max(axis=1))
     answered, own_answered = confidence >= rule.threshold, confidence >= own.threshold
@@ -224,7 +224,9 @@ def best_candidates(model, rows, others, true, rng):
                 n_candidates=n_candidates, random_state=0,
             ).calibrate(X, model.classes_[true[rows]])  # fmt: skip
             broken = broken_rules(certified, log_proba, right, wrong)
-            sets = (log_proba >= certified.set_thresholds(error=ERROR)).sum(axis=1).mean()
+            sets = (
+                (log_proba >= certified.prediction_set_thresholds(error=ERROR)).sum(axis=1).mean()
+            )
             answered = np.exp(log_proba.max(axis=1)) >= certified.abstain(error=ERROR).threshold
             scores = {
                 "error": certified.certificate_.error_upper,

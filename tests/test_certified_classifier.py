@@ -332,9 +332,12 @@ def test_the_best_of_many_candidates_is_corrected_for_by_sets_and_abstention():
         min(joint.certificate_.error_upper, many.certificate_.error_upper)
         > one.certificate_.error_upper
     )
-    levels = [each.set_thresholds(error=0.2)[0] for each in (joint, many, one)]
+    levels = [each.prediction_set_thresholds(error=0.2)[0] for each in (joint, many, one)]
     assert max(levels[:2]) < levels[2]
-    assert many.set_thresholds(error=0.2)[0] == one.set_thresholds(error=0.2, delta=0.001)[0]
+    assert (
+        many.prediction_set_thresholds(error=0.2)[0]
+        == one.prediction_set_thresholds(error=0.2, delta=0.001)[0]
+    )
     assert many.abstain(error=0.4).threshold == one.abstain(error=0.4, delta=0.001).threshold
     tuned = many.tune_thresholds(precision=0.8, recall=0.6)
     strict = one.tune_thresholds(precision=0.8, recall=0.6, delta=0.001)
@@ -363,8 +366,8 @@ def test_the_rules_of_the_shell_and_the_server_honour_joint_and_candidates():
         for options in ({"random_state": 0}, given)
     )
     rule, level = AnswerRule(both, error=0.35, delta=0.06), 0.06 / 3 / 4
-    expected = plain.set_thresholds(error=0.35, delta=level)
-    assert rule.set_thresholds.tolist() == expected.tolist()
+    expected = plain.prediction_set_thresholds(error=0.35, delta=level)
+    assert rule.set_levels.tolist() == expected.tolist()
     assert rule.threshold == plain.abstain(error=0.35, delta=level).threshold
     assert rule.statement.startswith("With 98% confidence")
 
@@ -594,7 +597,7 @@ def test_every_guarantee_of_a_fitted_model_holds_as_often_as_stated():
         certified = CertifiedClassifier(probabilities, random_state=seed, **options)
         certified.fit(*drawn(rng, 150))
         failed[0] += certified.certificate_.error_upper < wrong.mean()
-        inside = log_proba >= certified.set_thresholds(error=0.1)
+        inside = log_proba >= certified.prediction_set_thresholds(error=0.1)
         failed[1] += 1 - inside[np.arange(y.size), y].mean() > 0.1
         answered = np.exp(log_proba.max(axis=1)) >= certified.abstain(error=0.15).threshold
         failed[2] += answered.any() and wrong[answered].mean() > 0.15
@@ -632,7 +635,7 @@ def test_sets_of_labels_are_certified_by_themselves(on_sets, tmp_path):
     other = certify(on_sets, texts, sets)
     assert other.n <= 400 and other.error_upper < 0.3 and other.verify(on_sets, texts, sets)
     again = pacsent.load(pacsent.save(on_sets, tmp_path / "model"))
-    assert again.certificate_ == found and again.targets_ == "sets"
+    assert again.certificate_ == found and again.target_type_ == "sets"
     assert again.certificate_.verify(again, *labelled(300))
 
 
@@ -647,7 +650,7 @@ def test_thresholds_of_labels_keep_what_they_guarantee(on_sets):
     assert np.mean(["joy" in one for one, said in zip(sets, named) if said]) >= 0.8
 
 
-@pytest.mark.parametrize("method", ["abstain", "set_thresholds"])
+@pytest.mark.parametrize("method", ["abstain", "prediction_set_thresholds"])
 def test_what_is_for_one_class_a_text_is_refused(on_sets, on_texts, method):
     with pytest.raises(ValueError, match="for one class a text"):
         getattr(on_sets, method)()
@@ -662,7 +665,7 @@ def test_sets_of_other_estimators_and_of_matrices_are_certified():
     has = np.array([[label in some for label in LABELS] for some in sets])
     model = make_pipeline(TfidfVectorizer(), OneVsRestClassifier(LogisticRegression(C=30)))
     certified = CertifiedClassifier(model, random_state=0).fit(texts, has.astype(int))
-    assert certified.predict(texts[:4]).shape == (4, 3) and certified.targets_ == "indicator"
+    assert certified.predict(texts[:4]).shape == (4, 3) and certified.target_type_ == "indicator"
     assert certified.certificate_.verify(certified, texts, has.astype(int))
     named = CertifiedClassifier(model, random_state=0).fit(texts, sets)
     assert named.certificate_.error_upper == certified.certificate_.error_upper

@@ -209,7 +209,9 @@ def test_a_saved_classifier_comes_back_the_same(words, tmp_path, with_words):
     assert inner.top_features("good") == before.top_features("good")
     assert inner.explain(texts[0]).words == before.explain(texts[0]).words
     assert back.abstain(error=0.3).threshold == classifier.abstain(error=0.3).threshold
-    assert np.array_equal(back.set_thresholds(error=0.3), classifier.set_thresholds(error=0.3))
+    assert np.array_equal(
+        back.prediction_set_thresholds(error=0.3), classifier.prediction_set_thresholds(error=0.3)
+    )
     with pytest.raises(ValueError, match="were among the texts it was fitted on"):
         certify(back, texts, labels)
     assert clone(inner).get_params().keys() == inner.get_params().keys()
@@ -490,12 +492,12 @@ def test_a_word_gets_its_own_vector_whatever_its_case_and_is_listed_with_it(word
     assert [name for name, _ in found.ngrams].count("good") <= 1
     assert dict(found.by_word())["good"] == pytest.approx(sum(v for _, v in found.words[:3]))
     found = classifier.explain("a good film of town people and it was warm", "good")
-    listed = dict(found.rows())
+    listed = dict(found.contributions())
     assert sum(listed.values()) == pytest.approx(found.decision, abs=1e-3)
     assert f"{listed['good']:+.3f}  good" in str(found)
     assert f"<td>{listed['good']:+.3f}</td>" in found.to_html()
     assert "other words" in found.to_html(top=2)
-    assert sum(dict(found.rows(2)).values()) == pytest.approx(found.decision, abs=1e-3)
+    assert sum(dict(found.contributions(2)).values()) == pytest.approx(found.decision, abs=1e-3)
     classifier = TextClassifier(make_encoder("PB-L2", words)).fit(*reviews(100))
     found = classifier.explain("a good film", "good")
     assert found.vector_remainder == pytest.approx(found.from_vectors) != 0

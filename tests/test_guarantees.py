@@ -58,7 +58,7 @@ def set_violations(rng, per_class=False, share=True, twice=False, error=0.1, n=2
         delta = DELTA if share else DELTA * 3
         if twice:  # the score itself is chosen on the calibration texts
             drawn = _flattered(drawn)
-        thresholds = abstaining.set_thresholds(drawn, error, delta, per_class)
+        thresholds = abstaining.prediction_set_thresholds(drawn, error, delta, per_class)
         misses = missed(truth, thresholds)
         if per_class:
             count += any(misses[truth.labels == c].mean() > error for c in range(3))

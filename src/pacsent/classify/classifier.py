@@ -91,7 +91,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     classes_ : array
     selection_ : dict
         What was tried and chosen, and on how many texts.
-    targets_ : {"classes", "sets", "indicator"}
+    target_type_ : {"classes", "sets", "indicator"}
         Whether texts have one class each, a set of labels, or a row of an indicator matrix.
     thresholds_ : array
         With several labels a text, the probability from which on each is given: between the one
@@ -196,12 +196,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
                 f"folds. Got {self.class_weight!r} and {self.selection!r} instead."
             )
         else:
-            self.targets_ = "sets" if sets.are_sets else "indicator"
+            self.target_type_ = "sets" if sets.are_sets else "indicator"
             self.classes_, y = multilabel.encoded_sets(sets)
         weights = inputs.sample_weights(sample_weight, len(texts))
         groups = inputs.as_groups(groups, len(texts))
         if sets is None:
-            self.targets_ = "classes"
+            self.target_type_ = "classes"
             rows = inputs.learnable_rows(classes, y)
             texts, weights = [texts[row] for row in rows], weights[rows]
             groups = None if groups is None else groups[rows]
@@ -269,7 +269,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def _solve(self, rows, candidates, groups, copies):
         threads = n_threads(self.n_jobs)
         how = candidates, threads, groups, copies
-        if self.targets_ != "classes":
+        if self.target_type_ != "classes":
             linear, self.thresholds_, self.min_labels_ = multilabel.fit(rows, *how)
             return linear
         few = fitting.is_few(len(rows.labels), rows.n_classes)
@@ -398,10 +398,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         a label, a text that reaches none gets the one that comes nearest.
         """
         check_is_fitted(self)
-        if self.targets_ == "classes":
+        if self.target_type_ == "classes":
             return self.classes_[fitting.predicted(self.decision_values(X))]
         given = self.given(self.predict_proba(X))
-        return multilabel.as_given(given, self.classes_, self.targets_)
+        return multilabel.as_given(given, self.classes_, self.target_type_)
 
     def given(self, proba: np.ndarray) -> np.ndarray:
         """Which labels are given at these probabilities, (n, n_labels) of bool."""
@@ -410,7 +410,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def predict_with_scores(self, X: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
         """(labels, logarithms of `predict_proba`) in one pass; multi-label an indicator matrix."""
         log_proba = self.predict_log_proba(X)
-        if self.targets_ != "classes":
+        if self.target_type_ != "classes":
             return self.given(np.exp(log_proba)), log_proba
         return self.classes_[log_proba.argmax(axis=1)], log_proba
 
@@ -428,7 +428,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         """Logarithms of `predict_proba`."""
         check_is_fitted(self)
         values = self.decision_values(X)
-        if self.targets_ != "classes":
+        if self.target_type_ != "classes":
             return log_expit(values)
         return log_probabilities(values, self.inverse_temperature_)
 
@@ -447,7 +447,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = as_texts(X)
         y = inputs.counted(y)
-        if self.targets_ != "classes":
+        if self.target_type_ != "classes":
             right = multilabel.known_sets(self.classes_, y, len(X), self.classes_.size)
             hits = (self.given(self.predict_proba(X)) == right).all(axis=1)
         else:

@@ -24,7 +24,7 @@ def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
     description = {
         "classes": classifier.classes_.tolist(),
         "inverse_temperature": classifier.inverse_temperature_.tolist(),
-        "targets": classifier.targets_,
+        "targets": classifier.target_type_,
         "selection": classifier.selection_,
         "names": names,
         "sizes": list(classifier.ngrams_.sizes),
@@ -48,7 +48,7 @@ def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
         "out_of_fold.log_proba": out_of_fold.log_proba,
         "out_of_fold.labels": out_of_fold.labels,
     }
-    if classifier.targets_ != "classes":
+    if classifier.target_type_ != "classes":
         arrays["out_of_fold.labels"] = out_of_fold.labels.astype(np.uint8)
         arrays["thresholds"] = classifier.thresholds_
         description["min_labels"] = classifier.min_labels_
@@ -99,7 +99,7 @@ def from_arrays(state: Any, encoder: Any = None) -> dict[str, Any]:
 
     learned = {
         "classes_": as_classes(names),
-        "targets_": targets,
+        "target_type_": targets,
         "inverse_temperature_": np.array(scales),
         "selection_": description["selection"],
         "ngrams_": ngrams,

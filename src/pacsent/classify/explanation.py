@@ -79,7 +79,7 @@ class Explanation:
             sums[word.lower()] += value
         return sorted(sums.items(), key=lambda item: -abs(item[1]))[:top]
 
-    def rows(self, top: int | None = None) -> list[tuple[str, float]]:
+    def contributions(self, top: int | None = None) -> list[tuple[str, float]]:
         """`by_word`, then what the other words, the vector in no word, and the intercept add."""
         words = self.by_word()
         rows = words[:top]
@@ -91,9 +91,11 @@ class Explanation:
         return [*rows, ("(the intercept)", self.intercept)]
 
     def describe(self, top: int | None = 10) -> str:
-        """The label, its probability, and a line for each of `rows`."""
+        """The label, its probability, and a line for each of `contributions`."""
         head = f"{self.label} (probability {self.probability:.3f}, decision {self.decision:+.3f})"
-        return "\n".join([head, *(f"  {value:+.3f}  {name}" for name, value in self.rows(top))])
+        return "\n".join(
+            [head, *(f"  {value:+.3f}  {name}" for name, value in self.contributions(top))]
+        )
 
     __str__ = describe
 

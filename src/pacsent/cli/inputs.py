@@ -85,7 +85,7 @@ def read_labelled(path, options: dict, classifier=None):
     columns = {name: options.pop(name, None) for name in names}
     kind, separator = options.pop("input_format"), options.pop("label_separator", None)
     report = say(options.get("quiet", False))
-    is_multilabel = getattr(classifier, "targets_", "classes") != "classes"
+    is_multilabel = getattr(classifier, "target_type_", "classes") != "classes"
     if classifier is not None and is_multilabel != (separator is not None):
         remedy = "multi-label: pass" if is_multilabel else "single-label: remove"
         raise click.UsageError(f"The model is {remedy} --label-separator.")

@@ -59,7 +59,7 @@ def confidences(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
     return confidence
 
 
-def set_thresholds(
+def prediction_set_thresholds(
     calibration: Calibration, error: float, delta: float, per_class: bool
 ) -> np.ndarray:
     """Smallest log-probability with which a class enters a prediction set, (n_classes,).
@@ -280,7 +280,7 @@ class AnswerRule:
     error: float | None = None
     set_error: float | None = None
     threshold: float | None = None
-    set_thresholds: np.ndarray | None = None
+    set_levels: np.ndarray | None = None
     no_sets: str | None = None
     no_answers: str | None = None
     statement: str | None = None
@@ -289,7 +289,7 @@ class AnswerRule:
     def __init__(self, classifier: Any, *, error: float | None = None, delta: float = 0.05):
         self.delta = delta
         self._classifier = classifier
-        if getattr(classifier, "targets_", "classes") != "classes":
+        if getattr(classifier, "target_type_", "classes") != "classes":
             raise ValueError(
                 "classifier must give one class to each text. Got one that gives several labels "
                 "instead. Use predict, or classify predict with one file or stdin."
@@ -310,7 +310,7 @@ class AnswerRule:
             level = divide_delta(rule.delta, classifier.n_candidates)
             error = next((e for e in errors if n >= n_needed(e, level)), errors[-1])
         try:
-            self.set_thresholds = classifier.set_thresholds(error=error, delta=delta)
+            self.set_levels = classifier.prediction_set_thresholds(error=error, delta=delta)
         except ValueError as missing:
             self.no_sets = str(missing)
             return
@@ -329,7 +329,7 @@ class AnswerRule:
                 rows = [row for row, text in enumerate(texts) if text.strip()]
                 kept = [texts[row] for row in rows]
                 self.check.add(kept, log_proba[rows], int((~abstained[rows]).sum()))
-        if self.set_thresholds is not None:
-            inside = log_proba >= self.set_thresholds
+        if self.set_levels is not None:
+            inside = log_proba >= self.set_levels
         best = log_proba.argmax(axis=1)
         return Answered(best, np.exp(log_proba.max(axis=1)), inside, abstained)

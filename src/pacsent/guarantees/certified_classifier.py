@@ -19,7 +19,7 @@ from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation
 from pacsent.classify.fitting import OutOfFold
 from pacsent.guarantees import abstaining, error_bounds, independence, samples, thresholds
-from pacsent.guarantees.abstaining import Calibration, set_thresholds
+from pacsent.guarantees.abstaining import Calibration, prediction_set_thresholds
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.drift_monitor import MONITORS, TextCheck, TextComparison, monitors_of
 from pacsent.guarantees.error_certificate import ErrorCertificate, HeldOutCertificate
@@ -83,7 +83,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     classes_, fitted_classes_ : array
         All classes, and those with at least two texts to fit. The others are never predicted:
         held-out texts of them count as errors.
-    targets_ : {"classes", "sets", "indicator"}
+    target_type_ : {"classes", "sets", "indicator"}
     certificate_ : ErrorCertificate or MultilabelCertificate
     calibration_ : Calibration
     out_of_fold_ : OutOfFold or None
@@ -210,10 +210,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         n = samples.n_samples(X)
         sets = multilabel.label_matrix(y, n)
         if sets is None:
-            self.targets_ = "classes"
+            self.target_type_ = "classes"
             classes, positions = inputs.encoded_labels(y, range(n))
         else:
-            self.targets_ = "sets" if sets.are_sets else "indicator"
+            self.target_type_ = "sets" if sets.are_sets else "indicator"
             classes, positions = multilabel.encoded_sets(sets)
         group_of = inputs.as_groups(groups, n)
         clusters = independence.dependent_clusters(X)
@@ -284,9 +284,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             self.estimator_ = self.estimator.estimator if frozen else self.estimator
         X, y = samples.samples_for(self, X), inputs.counted(y)
         sets = multilabel.label_matrix(y, samples.n_samples(X))
-        if not hasattr(self, "targets_"):
+        if not hasattr(self, "target_type_"):
             targets = "classes" if sets is None else "sets" if sets.are_sets else "indicator"
-            self.targets_ = getattr(self.estimator_, "targets_", targets)
+            self.target_type_ = getattr(self.estimator_, "target_type_", targets)
         if not hasattr(self, "classes_"):
             names = y if sets is None else sets.names or range(sets.has.shape[1])
             names = inputs.as_labels(names, None if sets else samples.n_samples(X), "y")
@@ -330,7 +330,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         log_proba = None if log_proba is None else log_proba[kept]
         return Calibration(log_proba, y[kept], monitors=monitors)
 
-    def check_calibration(self, X: Any, y: Any, group_of: np.ndarray | None) -> None:
+    def _check_calibration(self, X: Any, y: Any, group_of: np.ndarray | None) -> None:
         """Refuse a calibration set that does not follow from the rows that were certified."""
         y = y if samples.is_multilabel(self) else inputs.positions(self.classes_, y)
         right = self._calibration_of(X, y, self.predict_with_scores(X).log_proba, group_of)
@@ -373,7 +373,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         labels = self.predict_with_scores(X).labels
         if not samples.is_multilabel(self):
             return labels
-        return multilabel.as_given(labels, self.classes_, self.targets_)
+        return multilabel.as_given(labels, self.classes_, self.target_type_)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""
@@ -415,17 +415,17 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         most `error` of new rows; for every class by itself with `per_class`. With `as_mask` an
         array of bool, (n, n_classes).
         """
-        thresholds = self.set_thresholds(error=error, delta=delta, per_class=per_class)
+        thresholds = self.prediction_set_thresholds(error=error, delta=delta, per_class=per_class)
         mask = self.predict_log_proba(X) >= thresholds
         return mask if as_mask else [self.classes_[row].tolist() for row in mask]
 
-    def set_thresholds(
+    def prediction_set_thresholds(
         self, *, error: float = 0.05, delta: float | None = None, per_class: bool = False
     ) -> np.ndarray:
         """Log-probability from which on each class is in the sets of `predict_set`."""
         calibration = self._scored_calibration("predict_set")
         level = divide_delta(self._delta(delta), self.n_candidates)
-        return set_thresholds(calibration, error, level, per_class)
+        return prediction_set_thresholds(calibration, error, level, per_class)
 
     def abstain(
         self, *, error: float | None = 0.05, delta: float | None = None
@@ -551,7 +551,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         made._validate_params()
         described = json.loads(checked_tensor(tensors, "description", np.uint8, (None,)).tobytes())
         made.estimator_, made.fitted_classes_ = estimator, estimator.classes_
-        made.targets_, made.classes_ = estimator.targets_, estimator.classes_
+        made.target_type_, made.classes_ = estimator.target_type_, estimator.classes_
         of_sets = samples.is_multilabel(made)
         if not of_sets:
             made.classes_ = inputs.as_classes(described["classes"])

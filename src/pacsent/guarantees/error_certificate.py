@@ -113,7 +113,7 @@ class HeldOutCertificate(Certificate):
         for name, value in parts.items():
             self._must_equal(name, value)
         if is_own := getattr(model, "certificate_", None) == self:
-            model.check_calibration(certified_X, labels, new_groups)
+            model._check_calibration(certified_X, labels, new_groups)
         unchecked = {
             "provenance, labels corrected after predictions, choices beyond corrections": True,
             "calibration_size": self.calibration_size is not None and len(rows) == n,

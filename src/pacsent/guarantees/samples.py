@@ -128,7 +128,7 @@ def samples_for(classifier: Any, X: Any) -> Any:
 
 def is_multilabel(classifier: Any) -> bool:
     """Whether a classifier gives sets of labels."""
-    return getattr(classifier, "targets_", "classes") != "classes"
+    return getattr(classifier, "target_type_", "classes") != "classes"
 
 
 def _scores(estimator, classes, X, n, multilabel=False):

@@ -149,7 +149,7 @@ class Predict(_Job):
                 "instead. Train one: pacsent train DATA -o MODEL."
             )
         getattr(classifier, "estimator_", classifier).set_params(n_jobs=1)
-        if getattr(classifier, "targets_", "classes") == "classes":
+        if getattr(classifier, "target_type_", "classes") == "classes":
             return classifier, AnswerRule(classifier, error=self.error, delta=self.delta)
         if self.error is not None:
             raise ValueError("error is for models that give one class to each text. Leave it out.")

@@ -39,7 +39,7 @@ def export_html(
     The page computes what Python does: `AnswerRule` with this `error`, `explain`, `verify`, drift.
     """
     model = getattr(classifier, "estimator_", classifier)
-    if not isinstance(model, TextClassifier) or model.targets_ != "classes":
+    if not isinstance(model, TextClassifier) or model.target_type_ != "classes":
         known = "a TextClassifier (or a CertifiedClassifier of one) with one class per text"
         raise ValueError(f"HTML needs {known}. Got {name_of(model)} instead.")
     check_output(path, overwrite=overwrite)
@@ -117,7 +117,7 @@ def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
             "uniform": draw_uniform(classifier, abstaining.n),
             "setError": rule.set_error,
             "setDelta": divide_delta(abstaining.delta, classifier.n_candidates),
-            "setThresholds": rule.set_thresholds,
+            "setThresholds": rule.set_levels,
             "statement": " ".join(filter(None, (rule.statement, rule.no_sets))),
         },
         "calibration": {
