@@ -109,7 +109,7 @@ RUNS = {
     "paper evaluate": "paper evaluate Average l.tsv --encoder words --seeds 1 --quiet",
 }
 # These end when they are told to, take minutes, or leave the machine: they have tests of their own.
-ELSEWHERE = {"serve", "demo", "label", "model push", "paper reproduce"}
+ELSEWHERE = {"serve", "demo", "label", "check", "model push", "paper reproduce"}
 FIRST = {"search": "index", "verify": "paper certify", "certify an index": "index"}
 ALSO = {
     "certify an index": "certify index q.csv -k 2 --quiet",

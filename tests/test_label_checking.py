@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import label_checking as benchmark
+from pacsent.cli import cli
 from pacsent.guarantees import check_labels, read_certificate
 from pacsent.guarantees.label_checking import max_unread_errors
 
@@ -35,8 +37,7 @@ def test_the_bound_holds_in_all_samples_together(n_allowed, delta):
 
 
 def test_few_wrong_labels_remain_and_a_threshold_without_correction_is_noticed():
-    rng, n = np.random.default_rng(0), 150
-    limit = stats.binom.ppf(0.999, n, 0.05)
+    rng, n, limit = np.random.default_rng(0), 150, stats.binom.ppf(0.999, 150, 0.05)
     chance = rng.beta(0.3, 2.0, (n, 1500))  # 13% are wrong
     wrong = rng.random(chance.shape) < chance
     checked = [benchmark.checked(wrong[i], -chance[i], i) for i in range(n)]
@@ -103,3 +104,24 @@ def test_bad_input_is_named(change, message):
     given = {"texts": ["x", "y", "z"], "labels": ["a"] * 3, "scores": [1.0, 2.0, 3.0], **change}
     with pytest.raises(ValueError, match=message):
         check_labels(**given, ask=lambda *_: "a")
+
+
+def test_the_command_asks_resumes_and_writes_who_gave_each_label(tmp_path):
+    table, folder = tmp_path / "m.csv", tmp_path / "m-checked"
+    rows = (f"{text},{'down' if i < 100 else 'up'},{i}" for i, text in enumerate(TEXTS))
+    table.write_text("\n".join(["text,label,trust", *rows]))
+
+    def run(answers, *more):
+        command = f"check {table} --score-column trust --random-state 1 --terminal {' '.join(more)}"
+        return CliRunner().invoke(cli, command.split(), input=answers)
+
+    assert "70 rows still to be read" in run("up\n" * 30).stdout  # the input ends, as by Ctrl-C
+    second = run("down\nup\n", "--annotator ben").stdout
+    assert "disagree, {'person': 'up', 'ben': 'down'}" in second
+    assert "[down]" in run("up\n" * 70).stderr and "at most 8." in run("").stdout  # so far
+    assert "of the 2,000 labels are wrong. A person read 194 rows" in run("up\n" * 94).stdout
+    rows = (folder / "labels.csv").read_text().splitlines()
+    assert rows[:2] == ["text,label,trust,final_label,labelled_by", "text 0,down,0,up,person"]
+    assert rows[-1] == "text 1999,up,1999,up,machine"
+    assert read_certificate((folder / "certificate.json").read_text()).n_read == 194
+    assert "text must be a column of numbers (could" in run("", "--score-column text").stderr

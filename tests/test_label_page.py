@@ -15,21 +15,55 @@ HOSTILE = "</script><img src=x onerror='window.hacked = 1'> lovely <b>film</b>"
 
 
 @pytest.fixture
-def start(tmp_path):
+def run():
+    """A function that starts a command with pages; it is killed in the end."""
+    servers = []
+    yield lambda *command, **how: servers.append(Running(*command, **how)) or servers[-1]
+    for server in servers:
+        server.end(signal.SIGKILL)
+
+
+def correct(page):
+    """Answer as a person who knows that the first 60 labels are wrong; Enter accepts a label."""
+    shown, row = page.evaluate("document.body.dataset.shown"), int(page.inner_text("#text")[4:])
+    is_accepted = row >= 60 and "machine's label:" in page.inner_text("#guess")
+    page.keyboard.press("Enter" if is_accepted else "12"[(row % 2 == 1) == (row >= 60)])
+    until(page, f"document.body.dataset.shown > {shown}")
+
+
+def test_labels_of_a_machine_are_checked_killed_and_resumed(chromium, run, tmp_path):
+    path, options = tmp_path / "m.csv", "--score-column trust --error 0.02 --random-state 1"
+    lines = (f"{['down', 'up'][i % 2]},{i},row {i}\n" for i in range(2000))
+    path.write_text("label,trust,text\n" + "".join(lines))
+    command = ["check", path, *options.split(), "--port", "0", "--no-browser"]
+    server = run(*command)
+    page = opened(chromium, server.urls[0])
+    assert page.title() == "Checking a machine's labels" and page.is_hidden("#skip")
+    assert page.inner_text("#guess") == "" and "sample" in page.inner_text("#certified")
+    while n_labels(page) < 40:
+        correct(page)
+    server.end(signal.SIGKILL)
+    server = run(*command)
+    page = opened(chromium, server.urls[0], width=390, height=844)
+    assert n_labels(page) == 40 and page.evaluate("document.body.scrollWidth <= innerWidth")
+    while page.get_attribute("body", "class") != "reached":
+        correct(page)
+    assert page.inner_text("#goal").replace("\xa0", " ").startswith("Done: at most 2.0% of the")
+    page.wait_for_function("document.querySelector('#written').textContent.includes('labels.csv')")
+    assert server.process.wait(20) == 0  # it stops by itself
+    table = (tmp_path / "m-checked" / "labels.csv").read_text()
+    assert table.count(",machine\n") == 2000 - table.count(",person\n") > 1000
+    assert "down,0,row 0,up,person" in table and page.problems == []
+
+
+@pytest.fixture
+def start(run, tmp_path):
     """A function that starts `pacsent label` on the same texts, again after it was killed."""
-    texts, servers = tmp_path / "films.csv", []
+    texts = tmp_path / "films.csv"
     texts.write_text("text\n" + "".join(f'"{text}"\n' for text in [*TEXTS, HOSTILE]))
     command = ["label", texts, "--labels", "up,down", "--encoder", "none", "--port", "0"]
     command += ["--no-browser", "--goal", "0.38", "--random-state", "1"]
-    command += ["--annotator", "ann", "--annotator", "ben"]
-
-    def run():
-        servers.append(Running(*command, n_urls=2))
-        return servers[-1]
-
-    yield run
-    for server in servers:
-        server.end(signal.SIGKILL)
+    return lambda: run(*command, "--annotator", "ann", "--annotator", "ben", n_urls=2)
 
 
 def opened(chromium, address, **size):

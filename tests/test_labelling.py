@@ -59,13 +59,10 @@ def test_the_bound_is_false_no_more_often_than_it_may_be_in_labelling_that_may_s
     assert sum(false) <= 4  # of 25 at 5%: more with probability below 1%
 
 
-def test_what_active_selection_leaves_over_is_no_judge():
+def test_what_active_selection_leaves_over_and_what_it_chooses_are_no_judges():
     runs = [benchmark.stop_draw((benchmark.STREAMS[1], seed)) for seed in range(4)]
     assert sum(false for false, _ in runs) >= 3
     assert np.mean([bias for _, bias in runs]) < -0.02
-
-
-def test_chosen_texts_in_the_judging_stream_are_noticed():
     biases = [benchmark.stop_draw((benchmark.STREAMS[2], seed))[1] for seed in range(4)]
     assert min(biases) > 0.04  # they are the difficult ones: nothing follows for other texts
 
@@ -73,8 +70,8 @@ def test_chosen_texts_in_the_judging_stream_are_noticed():
 def test_the_bound_by_a_second_route():
     losses = np.arange(500) % 10 == 3  # a tenth is wrong
     bounds = []
-    for n_judged, n_taught, n in ((50, 50, 50), (100, 100, 100), (200, 200, 200), (400, 200, 400)):
-        made = certify_stream(losses[:n_judged], n_taught=n_taught)
+    for n, n_taught in ((50, 50), (100, 100), (200, 200), (400, 200)):
+        made = certify_stream(losses[:n], n_taught=n_taught)
         assert (made.n, made.n_errors) == (n, np.count_nonzero(losses[:n]))
         # one of eight models, each judged three times
         assert stats.binom.cdf(made.n_errors, n, made.error_upper) == pytest.approx(0.05 / 24)
@@ -97,12 +94,10 @@ def test_labels_of_judging_texts_change_neither_the_models_nor_what_is_chosen(tm
             taught = []
             for _ in range(62):
                 task = labelling.next()
-                answer = right(task.text)
-                if task.stream == "judge":
-                    answer = answer if name == "right" else "up"
-                else:
-                    taught.append(task.row)
-                labelling.answer(task.row, answer)
+                is_judge = task.stream == "judge"
+                taught += [] if is_judge else [task.row]
+                is_other = is_judge and name == "other"
+                labelling.answer(task.row, "up" if is_other else right(task.text))
             labelling.wait()
             seen[name] = taught, labelling._models.certified.model.predict_proba(TEXTS).tolist()
             assert labelling._models.certified.n_taught == 25
@@ -212,13 +207,12 @@ def test_agreement_as_published():
 
 def test_annotators_share_a_tenth_of_the_texts_and_undo_their_own_answers(tmp_path):
     with opened(tmp_path) as labelling:
-        first = labelling.next("ann")
-        labelling.answer(first.row, "up", "ann")
-        other = labelling.next("ben", "x")
-        labelling.answer(other.row, "down", "ben")
-        assert labelling.undo("ann") == first.row and labelling.undo("ann") is None
-        assert labelling.labels() == {other.row: "down"}
-        assert labelling.next("ann").row == first.row
+        first = labelling.next("ann").row
+        labelling.answer(first, "up", "ann")
+        other = labelling.next("ben", "x").row
+        labelling.answer(other, "down", "ben")
+        assert labelling.undo("ann") == first and labelling.undo("ann") is None
+        assert labelling.labels() == {other: "down"} and labelling.next("ann").row == first
         labelling.undo("ben")
         label(labelling, 30, "ann")
         label(labelling, 30, "ben")

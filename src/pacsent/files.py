@@ -175,3 +175,14 @@ def _sync(path: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def open_closed_streams():
+    """Streams that the shell closed (<&-, >&-) lead nowhere, so that no file takes their place."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115

@@ -10,13 +10,14 @@ import sys
 import click
 
 from pacsent.cli.command_line import Terminated, cli
+from pacsent.files import open_closed_streams
 
 __all__ = ["cli", "main"]
 
 
 def main():
     """Entry point: a user's mistake is one line on stderr, never a traceback."""
-    _open_closed_streams()
+    open_closed_streams()
 
     def terminate(number, frame):
         raise Terminated
@@ -41,14 +42,3 @@ def main():
             print(f"Error: {error}", file=sys.stderr)
         raise SystemExit(0 if is_pipe else 1) from None
     raise SystemExit(status if isinstance(status, int) else 0)
-
-
-def _open_closed_streams():
-    """Streams that the shell closed (<&-, >&-) lead nowhere, so that no file takes their place."""
-    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
-        if getattr(sys, name) is None:
-            opened = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
-            if opened != number:
-                os.dup2(opened, number)
-                os.close(opened)
-            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115

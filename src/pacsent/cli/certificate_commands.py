@@ -55,7 +55,7 @@ def certify(paths, output, as_json, overwrite, **options):
     *models, data = paths
     if len(models) > 1 or Path(data).is_dir():
         raise click.UsageError("Give MODEL and DATA, or a table of predictions alone.")
-    data = params.TextsPath().convert(data, None, None)
+    data = params.TEXTS.convert(data, None, None)
     if not models:
         certificate = _certify_predictions(data, options)
     else:
@@ -125,7 +125,7 @@ def _read_predictions(path, options: dict):
 
 @cli.command()
 @click.argument("certificate", type=params.ModelPath())
-@click.argument("texts", required=False, type=params.TextsPath())
+@click.argument("texts", required=False, type=params.TEXTS)
 @click.argument("model", required=False)
 @params.label_columns
 @params.column("prediction", "Column of the predictions that were certified.", default="prediction")
@@ -133,8 +133,7 @@ def _read_predictions(path, options: dict):
 @params.column("group", "Column of the group, where groups were held out.")
 @params.method
 @params.model_encoder
-@params.as_json
-@params.quiet
+@params.reports
 @click.pass_context
 def verify(context, certificate, texts, model, as_json, **options):
     """Check a CERTIFICATE, alone or with texts and model.

@@ -89,9 +89,8 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
         )
         is_long = len(texts) > _MAX_COST_TEXTS or is_multilabel or "://" in str(encoder)
         if not quiet and not is_long:
-            cost = fit_holdout_curve(model, texts, labels, groups).describe_calibration_cost(
-                n_held_out
-            )
+            curve = fit_holdout_curve(model, texts, labels, groups)
+            cost = curve.describe_calibration_cost(n_held_out)
         inputs.say(quiet)(cost)
     show(result, line, as_json)
 
@@ -160,8 +159,7 @@ def predict(model, sources, error, delta, **options):
 @params.delta
 @params.overlap
 @params.model_encoder
-@params.as_json
-@params.quiet
+@params.reports
 def compare(a, b, data, as_json, **options):
     """Bound the difference in error rate of the classifiers A and B.
 
@@ -218,8 +216,7 @@ def explain(model, text, label, k, page, overwrite, as_json):
 @params.option("--alpha", "Probability of a false alarm at any time.", params.PROBABILITY, 0.05)
 @params.random_state
 @params.model_encoder
-@params.as_json
-@params.quiet
+@params.reports
 def monitor(model, texts, alpha, random_state, as_json, **options):
     """Read TEXTS and stop once they differ from the calibration set.
 
@@ -245,8 +242,7 @@ def monitor(model, texts, alpha, random_state, as_json, **options):
 @params.label_columns
 @params.option("-k", "Wrong answers to print, the most certain first.", params.NON_NEGATIVE, 5)
 @params.model_encoder
-@params.as_json
-@params.quiet
+@params.reports
 def evaluate(model, data, k, as_json, **options):
     """Print how good MODEL is on DATA, labelled texts new to it.
 

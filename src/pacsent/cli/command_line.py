@@ -34,7 +34,7 @@ FAMILIES = {
         "Guarantees", "pacsent certify model new.csv", ("certify", "verify")
     ),
     "label_commands": Family(
-        "Labels", "pacsent label texts.csv --labels yes,no --goal 0.1", ("label", "audit")
+        "Labels", "pacsent label texts.csv --labels yes,no --goal 0.1", ("label", "check", "audit")
     ),
     "text_commands": Family(
         "Texts",

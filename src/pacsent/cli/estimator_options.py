@@ -13,13 +13,9 @@ from pacsent.cli.command_line import Command
 
 
 class EstimatorCommand(Command):
-    """A command with an option for every parameter of its estimators.
+    """A command with an option for every parameter of its estimators but those in `without`.
 
-    Parameters
-    ----------
-    estimators : function that returns classes
-        Of several, an option has no default: it is that of the estimator which is used.
-    without : names of parameters that the command sets itself
+    `estimators` is a function. Of several, an option has the default of the one that is used.
     """
 
     def __init__(self, *args, estimators: Callable, without: Iterable[str] = (), **how):
@@ -30,36 +26,28 @@ class EstimatorCommand(Command):
     def params(self) -> list[click.Parameter]:
         if not self._is_complete:
             self._is_complete = True
-            declared = {param.name for param in self._params} | self._without
-            self._params += estimator_options(self._estimators(), declared)
+            without = {param.name for param in self._params} | self._without
+            estimators, options = self._estimators(), {}
+            for estimator in estimators:
+                descriptions = _descriptions(estimator)
+                defaults = inspect.signature(estimator).parameters
+                for name, constraints in estimator._parameter_constraints.items():
+                    kind = _option_type(constraints)
+                    if kind is None or name in without or name in options:
+                        continue
+                    flag = name.replace("_", "-")
+                    options[name] = click.Option(
+                        [f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}"],
+                        type=kind,
+                        default=defaults[name].default if len(estimators) == 1 else None,
+                        help=descriptions.get(name, f"{name} of {estimator.__name__}."),
+                    )
+            self._params += options.values()
         return self._params
 
     @params.setter
     def params(self, declared):
         self._params = declared
-
-
-def estimator_options(estimators: list, without: set[str]) -> list[click.Option]:
-    """Return an option for each parameter with a constraint that a command line can meet."""
-    options = {}
-    for estimator in estimators:
-        descriptions = _descriptions(estimator)
-        defaults = inspect.signature(estimator).parameters
-        for name, constraints in estimator._parameter_constraints.items():
-            if name in without or name in options:
-                continue
-            kind = _option_type(constraints)
-            if kind is None:
-                continue
-            default = defaults[name].default if len(estimators) == 1 else None
-            flag = name.replace("_", "-")
-            options[name] = click.Option(
-                [f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}"],
-                type=kind,
-                default=default,
-                help=descriptions.get(name, f"{name} of {estimator.__name__}."),
-            )
-    return list(options.values())
 
 
 class IntegerOrName(click.ParamType):

@@ -16,12 +16,8 @@ from pacsent.optional import import_optional
 @cli.command()
 @params.texts
 @params.output("Folder of the student.")
-@params.option(
-    "--vectors", "The teacher's vectors of TEXTS: a .npy file with one row per text.", params.FILE
-)
-@params.option(
-    "--encoder", "The teacher: a model, or the URL of an embedding server.", metavar="PATH|URL"
-)
+@params.option("--vectors", "The teacher's vectors of TEXTS, as a .npy file.", params.FILE)
+@params.option("--encoder", "The teacher: a model, or the URL of a server.", metavar="PATH|URL")
 @params.text_columns
 @params.option("--n-words", "Words with a vector.", params.POSITIVE, 60_000)
 @params.option("--n-subwords", "Subwords of other words.", params.NON_NEGATIVE, 5_000)
@@ -71,18 +67,12 @@ def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
 @params.option("--host", "Address to listen on; 0.0.0.0 for all networks.", default="127.0.0.1")
 @params.option("--port", "Port to listen on; 0 chooses a free one.", click.IntRange(0, 65535), 8000)
 @params.method
-@params.probability(
-    "--error", "Error rate to guarantee for answers of /classify.  [default: chosen]"
-)
+@params.probability("--error", "Error rate to guarantee in /classify.  [default: chosen]")
 @params.option("--workers", "Processes; they share the memory of the models.", params.POSITIVE, 1)
 @params.option("--api-key-file", "API keys, one per line.  [default: none required]", params.FILE)
-@params.repeated(
-    "--allow-origin origins", "Origin of web pages that may call; * for all.", "ORIGIN"
-)
+@params.repeated("--allow-origin origins", "Origin of pages that may call; * for all.", "ORIGIN")
 @params.option("--max-body", "Largest number of bytes in a request.", params.POSITIVE, 8 << 20)
-@params.option(
-    "--timeout", "Seconds for a request; its work stops then.", click.FloatRange(min=0.1), 30.0
-)
+@params.option("--timeout", "Seconds for a request.", click.FloatRange(min=0.1), 30.0)
 @partial(params.as_json, help="Print one JSON object at the start: address, workers and model.")
 def serve(models, host, port, method, workers, api_key_file, as_json, **options):
     """Serve each MODEL over HTTP: encoders, classifiers, indexes.
@@ -169,18 +159,19 @@ def convert(source, destination, to, counts, normalize, trained_on, overwrite, *
     if any(value is not None for value in options.values()):
         words = compress(words, **options)
     written = formats.write(words, destination, format=to, overwrite=overwrite, verbose=verbose)
-    sizes = {"n_words": words.n_words, "n_dims": words.n_dims}
-    summary = sizes | {
+    summary = {
+        "n_words": words.n_words,
+        "n_dims": words.n_dims,
         "dtype": words.tables["input"].precision,
         "tables": list(words.tables),
         "counts_known": words.counts is not None,
         "subwords": None if words.subwords is None else len(words.subwords.vectors),
     }
     tables = "input and output vectors" if len(words.tables) == 2 else "input vectors only"
-    known = "known" if words.counts is not None else "unknown"
+    kind, known = formats.FORMATS[format], "known" if summary["counts_known"] else "unknown"
     lines = [
-        f"read {source}: {formats.FORMATS[format]}, {words.n_words:,} words, "
-        f"{words.n_dims} dimensions, {summary['dtype']}, {tables}, counts {known}",
+        f"read {source}: {kind}, {words.n_words:,} words, {words.n_dims} dimensions, "
+        f"{summary['dtype']}, {tables}, counts {known}",
         *(f"wrote {path}" for path in written),
     ]
     if to != "pacsent" and summary["subwords"]:

@@ -33,8 +33,7 @@ _kind_option = params.option(
 @params.column("label", "Column of the label.  [default: label]")
 @params.seeds
 @params.n_jobs
-@params.as_json
-@params.quiet
+@params.reports
 def evaluate(method, dataset, encoder, data, seeds, n_jobs, as_json, quiet, **options):
     """Score vectors on DATASET by the paper's protocol.
 
@@ -72,8 +71,7 @@ def evaluate(method, dataset, encoder, data, seeds, n_jobs, as_json, quiet, **op
 @params.seeds
 @params.flag("--quick", "Use a small grid and one seed, to try the whole run.")
 @params.n_jobs
-@params.as_json
-@params.quiet
+@params.reports
 def reproduce(data, encoder, output, only, seeds, as_json, quiet, **options):
     """Run the paper's experiments again.
 
@@ -152,8 +150,7 @@ def certify(model, texts, output, kind, method, overwrite, as_json, **options):
 @params.option("--n-replicates", "Samples of documents to certify.", params.POSITIVE, 100)
 @params.delta
 @params.fixed_random_state
-@params.as_json
-@params.quiet
+@params.reports
 def simulate(kind, setting, n_replicates, as_json, quiet, **options):
     """Count how often a certificate is below the true risk.
 

@@ -9,6 +9,7 @@ from pacsent.cli.command_line import MISTAKES, Mistake
 POSITIVE, NON_NEGATIVE = click.IntRange(min=1), click.IntRange(min=0)
 PATH = click.Path()
 FILE = click.Path(exists=True, dir_okay=False)
+TEXTS = click.Path(exists=True, allow_dash=True, dir_okay=False)  # - for stdin
 FOLDER = click.Path(file_okay=False)
 TOKENISERS = ["paper", "unicode", "jieba", "janome", "pythainlp"]
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -18,13 +19,15 @@ _FORMATS = {"lines": "text", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parq
 class ModelPath(click.Path):
     """A path that exists, or the name of a model in the package; with `encoders`, also a URL."""
 
-    def __init__(self, encoders: bool = False, **how):
+    def __init__(self, encoders: bool = False, none: bool = False, **how):
         super().__init__(exists=True, **how)
-        self.encoders = encoders
+        self.encoders, self.none = encoders, none
 
     def convert(self, value, param, ctx):
         from pacsent.storage import is_model_name, place
 
+        if self.none and value == "none":
+            return None
         if self.encoders and value is not None and not is_model_name(value):
             return value  # a URL, or a folder of sentence-transformers
         try:
@@ -32,22 +35,6 @@ class ModelPath(click.Path):
         except MISTAKES as error:  # hf://owner/name is fetched here
             raise Mistake(error) from error
         return super().convert(path, param, ctx)
-
-
-class EncoderOrNone(ModelPath):
-    """Word vectors or an encoder, or none."""
-
-    def convert(self, value, param, ctx):
-        return None if value in (None, "none") else super().convert(value, param, ctx)
-
-
-class TextsPath(click.Path):
-    """A file of texts that exists, or - for stdin."""
-
-    name = "texts"
-
-    def __init__(self):
-        super().__init__(exists=True, allow_dash=True, dir_okay=False)
 
 
 def option(names: str, help: str, type=None, default=None, **how):
@@ -91,7 +78,7 @@ def _split_model(context, parameter, values):
     context.params["model"] = ENCODER_PATH.convert(model, parameter, context)
     if len(others) == 2:
         context.params["query"] = others[0]
-    return TextsPath().convert(others[-1], parameter, context)
+    return TEXTS.convert(others[-1], parameter, context)
 
 
 ENCODER_PATH = ModelPath(encoders=True, file_okay=False)
@@ -100,13 +87,11 @@ model_and_texts = click.argument("texts", nargs=-1, metavar="[MODEL] TEXTS", cal
 model_query_and_texts = click.argument(
     "texts", nargs=-1, metavar="[MODEL] QUERY TEXTS", callback=_split_model
 )
-texts = click.argument("texts", type=TextsPath())
-data = click.argument("data", type=TextsPath())
+texts = click.argument("texts", type=TEXTS)
+data = click.argument("data", type=TEXTS)
 
 n_jobs = option("--n-jobs", "Threads; -1: all cores, -2: all but one.  [default: all cores]", int)
-device = option(
-    "--device", "cpu, cuda, or cuda:1 for one of several GPUs.", default="cpu", metavar="NAME"
-)
+device = option("--device", "cpu, cuda, or cuda:1 of several GPUs.", default="cpu", metavar="NAME")
 random_state = option("--random-state", "Seed.  [default: drawn]", NON_NEGATIVE)
 fixed_random_state = option("--random-state", "Seed.", NON_NEGATIVE, 0)
 seeds = option("--seeds", "Number of random seeds.", POSITIVE, 3)
@@ -126,9 +111,8 @@ model_encoder = option(
 )
 encoder = option(
     "--encoder",
-    "How texts become vectors: english, a folder of word vectors or of an encoder, a URL, or none "
-    "for n-grams alone.",
-    EncoderOrNone(encoders=True),
+    "english, a folder of word vectors or of an encoder, a URL, or none for n-grams alone.",
+    ModelPath(encoders=True, none=True),
     "english",
 )
 quiet = flag("--quiet", "Print no progress on stderr.")
@@ -146,9 +130,14 @@ def as_json(command, help="Print one JSON object, for scripts."):
     return flag("--json as_json", help)(command)
 
 
+def reports(command):
+    """--json and --quiet."""
+    return as_json(quiet(command))
+
+
 def outputs(command):
     """--overwrite, --json and --quiet, for commands that write."""
-    return overwrite(as_json(quiet(command)))
+    return overwrite(reports(command))
 
 
 def text_columns(command):

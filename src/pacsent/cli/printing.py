@@ -9,7 +9,9 @@ import click
 
 def echo_json(data: Any) -> None:
     """One JSON document on stdout; nan and inf, which JSON does not know, are null."""
-    click.echo(json.dumps(_plain(data), allow_nan=False, ensure_ascii=False))
+    from pacsent.storage.checksums import as_plain
+
+    click.echo(json.dumps(as_plain(data), allow_nan=False, ensure_ascii=False))
 
 
 def show(data: Any, text: Any, as_json: bool) -> None:
@@ -44,15 +46,3 @@ def write_text(path: str, text: str) -> None:
 
     with replacing(path) as file:
         file.write(text.encode())
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):  # of NumPy
-        return _plain(value.tolist())
-    if isinstance(value, float):
-        return value if abs(value) < float("inf") else None
-    return value if value is None or isinstance(value, str | int) else str(value)  # a path

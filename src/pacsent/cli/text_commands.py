@@ -20,11 +20,7 @@ def _compare_options(command):
 
 @cli.command()
 @params.method
-@params.option(
-    "--pairs",
-    "Print the cosine of each text with the text of the same row in this file instead.",
-    params.TextsPath(),
-)
+@params.option("--pairs", "Print cosines with the texts of this file, row by row.", params.TEXTS)
 @click.argument("sources", nargs=-1, metavar="[MODEL] [TEXTS]...")
 @job_options
 def embed(method, pairs, sources, **options):
@@ -185,22 +181,20 @@ def cluster(model, texts, k, method, as_json, **options):
 @cli.command()
 @params.texts
 @params.text_columns
-@params.as_json
-@params.quiet
+@params.reports
 def dedupe(texts, as_json, **options):
     """List near-duplicates among TEXTS.
 
     Prints the cluster, the row and the text of all texts that repeat another, word for word or with
     at most a quarter of the words changed. Example: pacsent dedupe notes.txt
     """
-    import numpy as np
-
     from pacsent.text.near_duplicates import text_units
 
     rows = list(inputs.read_texts(texts, options, progress=True))
-    numbers = text_units(rows)
-    repeated = np.flatnonzero(np.bincount(numbers) > 1) if rows else []
-    clusters = [np.flatnonzero(numbers == number).tolist() for number in repeated]
+    members: dict[int, list[int]] = {}
+    for row, number in enumerate(text_units(rows).tolist() if rows else ()):
+        members.setdefault(number, []).append(row)
+    clusters = [repeated for repeated in members.values() if len(repeated) > 1]
     show_lines(
         {"texts": len(rows), "clusters": clusters},
         [(number, row, rows[row]) for number, members in enumerate(clusters) for row in members],
@@ -215,9 +209,7 @@ def dedupe(texts, as_json, **options):
 @params.model_encoder
 @params.text_columns
 @params.column("label", "Column of the class, for the colours.")
-@params.option(
-    "-k", "Clusters; 0 for none.  [default: by the number of texts]", params.NON_NEGATIVE
-)
+@params.option("-k", "Clusters, or 0.  [default: by the number of texts]", params.NON_NEGATIVE)
 @params.outputs
 def map_(model, texts, output, method, k, overwrite, as_json, **options):
     """Draw a map of TEXTS by the vectors of MODEL.

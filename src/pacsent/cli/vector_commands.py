@@ -52,7 +52,7 @@ def _skipgram() -> list[type]:
 
 
 @vectors.command(cls=EstimatorCommand, estimators=_skipgram, without=("checkpoint_dir", "verbose"))
-@click.argument("texts", nargs=-1, required=True, type=params.TextsPath())
+@click.argument("texts", nargs=-1, required=True, type=params.TEXTS)
 @params.output("Folder to write the word vectors to.")
 @params.text_columns
 @params.option("--subwords", "Learn N subwords first, and train on these.", click.IntRange(2))
@@ -200,8 +200,7 @@ def fit(method, words, texts, output, overwrite, as_json, **options):
 @params.model
 @click.argument("word", nargs=-1, required=True)
 @params.option("-k", "Neighbours.", params.POSITIVE, 10)
-@params.as_json
-@params.quiet
+@params.reports
 def neighbours(model, word, k, as_json, quiet):
     """Show the nearest words of each WORD.
 
@@ -233,9 +232,8 @@ def neighbours(model, word, k, as_json, quiet):
 
 @vectors.command()
 @params.model
-@click.argument("pairs", type=params.TextsPath())
-@params.as_json
-@params.quiet
+@click.argument("pairs", type=params.TEXTS)
+@params.reports
 def evaluate(model, pairs, as_json, quiet):
     """Compare cosines of word vectors with human scores.
 

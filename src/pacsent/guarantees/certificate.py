@@ -285,13 +285,7 @@ class Certificate(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class CountCertificate(Certificate):
-    """A count of errors among n independent examples: the limit of Clopper and Pearson.
-
-    Attributes
-    ----------
-    n_errors : int
-        Errors among the n examples.
-    """
+    """A count of `n_errors` among n independent examples: the limit of Clopper and Pearson."""
 
     needs_texts: ClassVar[tuple[str, ...]] = ("n_duplicates", "provenance")
 
@@ -313,11 +307,7 @@ class CountCertificate(Certificate):
 class MeanCertificate(Certificate):
     """A mean of losses in [0, 1] of n independent examples: a bound on their expectation.
 
-    Attributes
-    ----------
-    losses : str
-        Of each example, in an order fixed without looking at them, rounded up to 16 bits
-        (`unpack_losses`).
+    The `losses` are in an order fixed beforehand, rounded up to 16 bits (`unpack_losses`).
     """
 
     losses: str

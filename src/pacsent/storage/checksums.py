@@ -82,3 +82,16 @@ def read_certificate_json(text: str, name: str, version: int) -> dict[str, Any]:
             "certificate was changed after it was written. Give the file as it was written."
         )
     return values
+
+
+def as_plain(value: Any) -> Any:
+    """Values as JSON can hold them; nan and inf are None, a path its text."""
+    if isinstance(value, dict):
+        return {str(key): as_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return as_plain(value.tolist())
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else None
+    return value if value is None or isinstance(value, str | int) else str(value)

@@ -342,7 +342,8 @@ class LabelCheck(LabelSession):
         if scores is None:
             path = self.folder / "scores.npy"
             if not path.exists():
-                np.save(path, label_scores(self.texts, self.machine))
+                with files.replacing(path) as file:
+                    np.save(file, label_scores(self.texts, self.machine))
             scores = np.load(path)
         self._checker = LabelChecker(scores, random_state=self.seed, **how)
         self._replay()
@@ -382,13 +383,12 @@ class LabelCheck(LabelSession):
 
     def status(self) -> dict[str, Any]:
         """Counts, the bound so far, and the agreement of annotators."""
-        status, (rows, certificate) = super().status(), self.progress()
+        status, (rows, certificate) = super().status() | self._how, self.progress()
         by_row, n = self._answers.by_row.items(), status["n_labels"]
         return status | {
             "n_unread": len(rows),
             "n_texts": len(self.texts),
-            "goal": self._how["error"],
-            "delta": self._how["delta"],
+            "goal": status["error"],
             "error_upper": None if certificate is None else certificate.error_upper,
             "progress": n / max(n + len(rows), 1),
             "reached": not rows,

@@ -4,7 +4,7 @@ const key = new URLSearchParams(location.search).get("key") || "";
 // a reload shows the same text again; a second tab gets another one
 let tab = sessionStorage.getItem("tab");
 if (!tab) { tab = [...crypto.getRandomValues(new Uint8Array(8))].map(b => b.toString(16)).join(""); sessionStorage.setItem("tab", tab); }
-let task = null, who = "", busy = false, rung = false, classes = [], shown = 0;
+let task = null, who = "", busy = false, rung = false, checking = false, classes = [], shown = 0;
 const percent = x => (Math.ceil(x * 1000 - 1e-9) / 10).toFixed(1) + "%";
 
 function made(name, text, kind) {
@@ -35,19 +35,41 @@ async function ask(path, more) {
 
 async function go(path, more) {
   const found = await ask(path, more);
-  if (found) { who = found.who; show(found.task); stand(found.status); document.body.dataset.ready = "yes"; document.body.dataset.n = found.status.n_labels; document.body.dataset.shown = ++shown; }
+  if (found) { who = found.who; setMode("n_unread" in found.status); show(found.task); stand(found.status); document.body.dataset.ready = "yes"; document.body.dataset.n = found.status.n_labels; document.body.dataset.shown = ++shown; }
+}
+
+function setMode(isCheck) {
+  if (isCheck === checking) return;
+  checking = isCheck;
+  document.title = document.querySelector("h1").textContent = "Checking a machine's labels";
+  document.querySelector("summary").textContent = "Which rows are read";
+  document.querySelector("details p").textContent = "Rows drawn at random come first: they tell how many labels are wrong along the order of trust. Then come the labels that are trusted least. All other labels are accepted unread.";
 }
 
 function show(next) {
   task = next;
-  $("answers").hidden = $("skip").hidden = !task;
+  $("answers").hidden = !task;
+  $("skip").hidden = !task || checking;
   if (!task) { $("stream").textContent = ""; $("guess").textContent = ""; $("text").textContent = "There are no more texts."; return; }
-  $("stream").textContent = {judge: "Evaluation text, drawn at random.", teach: "Training text, on which the classifier is least sure.", agreement: "Also labelled by another person, to measure agreement."}[task.stream];
+  $("stream").textContent = {judge: "Evaluation text, drawn at random.", teach: "Training text, on which the classifier is least sure.", read: "One of the labels that are trusted least.", agreement: "Also labelled by another person, to measure agreement."}[task.stream];
+  if (checking && task.stream === "judge") $("stream").textContent = "Drawn at random; the machine's label is hidden, so that it does not influence you.";
   const pieces = task.pieces.length ? task.pieces : [[task.text, 0]];
   $("text").replaceChildren(...pieces.map(([piece, share]) => share > .15 ? made("mark", piece, "m" + Math.ceil(share * 3)) : document.createTextNode(piece)));
   $("text").scrollTop = 0;
-  $("guess").textContent = task.guess === null ? "" : `Predicted: ${task.guess} (probability ${task.probability.toFixed(2)}). Words that support this label are highlighted.`;
+  $("guess").textContent = task.guess === null ? "" : checking ? `The machine's label: ${task.guess}. Enter or its button accepts it; another button corrects it.` : `Predicted: ${task.guess} (probability ${task.probability.toFixed(2)}). Words that support this label are highlighted.`;
   [...$("answers").children].forEach((button, at) => button.classList.toggle("guessed", classes[at] === task.guess));
+}
+
+// Checking the labels of a machine: progress and the bound so far.
+function standOfCheck(status, sure) {
+  const count = n => n.toLocaleString("en");
+  $("about").textContent = `${count(status.n_labels)} of ${count(status.n_texts)} rows read` + (who ? ` · ${who}` : "");
+  $("goal").textContent = status.reached ? `Done: at most ${percent(status.goal)} of the labels are wrong, with ${sure}% confidence.` : `Goal: at most ${percent(status.goal)} wrong labels.`;
+  $("certified").textContent = status.error_upper === null ? `${count(status.n_unread)} more rows of the random sample; then the bound is known.` : `So far: at most ${percent(status.error_upper)} of the labels are wrong, with ${sure}% confidence.`;
+  $("accuracy").textContent = status.reached || status.error_upper === null ? "" : `${count(status.n_unread)} more rows to read. All others are accepted as they are.`;
+  if (!task) $("text").textContent = status.reached ? "No more rows need to be read." : "Other tabs show the last rows.";
+  $("undo").hidden = status.reached;  // the command ends
+  if (status.reached && !rung) $("results").click();
 }
 
 function stand(status) {
@@ -63,19 +85,24 @@ function stand(status) {
     }));
     show(task);
   }
-  $("about").textContent = `${status.n_labels.toLocaleString("en")} of ${status.n_texts.toLocaleString("en")} texts labelled` + (who ? ` · ${who}` : "") + (status.n_skipped ? ` · ${status.n_skipped} skipped` : "") + (status.n_omitted ? ` · ${status.n_omitted.toLocaleString("en")} not shown: near-duplicates, or without a word` : "");
   const bound = status.error_upper, sure = Math.round(100 * (1 - status.delta));
   document.body.classList.toggle("reached", status.reached);
   $("bar").style.width = 100 * status.progress + "%";
+  if (checking) standOfCheck(status, sure);
+  else standOfLabelling(status, bound, sure);
+  $("counts").textContent = classes.map((label, at) => `${label}: ${status.counts[at]}`).join(" · ");
+  const found = status.agreement, apart = Object.keys(status.disagreements || {}).map(row => Number(row) + 1);
+  $("agreement").textContent = (found ? `Agreement on ${found.texts} text${found.texts === 1 ? "" : "s"}: ${found.measure} ${found.value === null ? "not defined" : found.value.toFixed(2)} (${found.same} the same).` : "") + (apart.length ? ` Annotators disagree on rows ${apart.slice(0, 20).join(", ")}.` : "");
+  if (status.reached && !rung) ring();
+  rung = status.reached;
+}
+
+function standOfLabelling(status, bound, sure) {
+  $("about").textContent = `${status.n_labels.toLocaleString("en")} of ${status.n_texts.toLocaleString("en")} texts labelled` + (who ? ` · ${who}` : "") + (status.n_skipped ? ` · ${status.n_skipped} skipped` : "") + (status.n_omitted ? ` · ${status.n_omitted.toLocaleString("en")} not shown: near-duplicates, or without a word` : "");
   $("goal").textContent = status.reached ? `Goal reached: at most ${percent(status.goal)} with ${sure}% confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
   $("certified").textContent = bound === null ? (status.first_model > 0 ? `The first classifier is fitted after ${status.first_model} more training text${status.first_model === 1 ? "" : "s"}.` : "The first classifier is being fitted.") : `Certified: the error rate is at most ${percent(bound)} with ${sure}% confidence.`;
   $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)}% of ${status.n_judged} evaluation texts are predicted correctly.` + (status.n_waiting > 0 ? ` ${status.n_waiting} more count once the evaluation text in another tab is answered.` : "");
   $("which").textContent = bound === null ? "" : `The certified error rate is that of the classifier fitted on the first ${status.n_taught} training texts. The next classifier is fitted when there are twice as many.`;
-  $("counts").textContent = classes.map((label, at) => `${label}: ${status.counts[at]}`).join(" · ");
-  const found = status.agreement;
-  $("agreement").textContent = found ? `Agreement on ${found.texts} text${found.texts === 1 ? "" : "s"}: ${found.measure} ${found.value === null ? "not defined" : found.value.toFixed(2)} (${found.same} the same).` : "";
-  if (status.reached && !rung) ring();
-  rung = status.reached;
 }
 
 function ring() {
@@ -93,7 +120,8 @@ function answer(label) { if (task) go("/answer", {row: task.row, label}); }
 document.addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
   if (event.key >= "1" && event.key <= "9" && classes[event.key - 1] !== undefined) { event.preventDefault(); answer(classes[event.key - 1]); }
-  else if (event.key === "s") answer(null);
+  else if (event.key === "Enter" && task && checking && task.guess !== null) { event.preventDefault(); answer(task.guess); }
+  else if (event.key === "s" && !checking) answer(null);
   else if (event.key === "u") go("/undo");
 });
 $("skip").addEventListener("click", () => answer(null));
