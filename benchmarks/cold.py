@@ -80,7 +80,7 @@ def main():
     given = parser.parse_args()
     model = tempfile.mkdtemp(prefix="static-")  # as large as the English model, of ones
     made = subprocess.run([given.other_python, "-c", STATIC_MODEL, model], capture_output=True)
-    jobs = []
+    jobs, found = [], {}
     for task in given.tasks:
         jobs.append((task, "pacsent", OURS[task], sys.executable, SRC))
         if given.before:
@@ -88,16 +88,14 @@ def main():
         for (name, program), code in OTHERS.items():
             if name == task and (program != "model2vec" or made.returncode == 0):
                 jobs.append((task, program, code, given.other_python, None))
-    found: dict = {}
     for _ in range(given.rounds):
         for job in jobs:
             for key, value in measured(*job, model).items():
                 found.setdefault(job[:2], {}).setdefault(key, []).append(value)
-    rows = [
-        {"task": task, "program": program}
-        | {key: round(min(values), 2) for key, values in times.items()}
-        for (task, program), times in found.items()
-    ]
+    rows = []
+    for (task, program), times in found.items():
+        least = {key: round(min(values), 2) for key, values in times.items()}
+        rows.append({"task": task, "program": program, **least})
     ours = {row["task"]: row["first_cpu_s"] for row in rows if row["program"] == "pacsent"}
     title = "The first run, nothing compiled: seconds"
     finish("cold", rows, summary=ours, title=title, save=given.save, name=given.name)

@@ -70,6 +70,7 @@ RUNS = {
     "encode": ("gensim", "model2vec"),
     "english retrieval": (),
     "english sizes": (),
+    "judges --draws 2 --processes 1": (),
     "labels --part stop --draws 1": (),
     "labels --part goal": (),
     "labels --part curve --sets subj --draws 1 --processes 1": (),
