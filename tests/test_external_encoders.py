@@ -120,6 +120,28 @@ def test_a_saved_index_is_opened_with_its_encoder_and_no_other(tmp_path):
         pacsent.load(folder, encoder=lambda texts: letters(texts)[:, ::-1])
 
 
+def test_queries_are_encoded_by_an_encoder_of_their_own(tmp_path):
+    encoded = []
+
+    def documents(texts):
+        encoded.extend(texts)
+        return letters(texts)
+
+    index = Index(documents, query_encoder=letters, lexical=False)
+    symmetric = Index(letters, lexical=False)
+    for each in (index, symmetric):
+        each.add(TEXTS)
+    assert index.search("tea and cups", k=3) == symmetric.search("tea and cups", k=3)
+    assert index.certify(TEXTS, range(len(TEXTS)), k=1).n_errors == 0
+    assert "tea and cups" not in encoded
+    static = pacsent.load("english").sentences
+    index = Index(documents, query_encoder=static)
+    with pytest.raises(ValueError, match=r"query_encoder must return vectors of 20.*Got 256 inst"):
+        index.search("tea")
+    saved = pacsent.save(Index(static, query_encoder=static), tmp_path / "index")
+    assert pacsent.load(saved).query_encoder.kind == "StaticEncoder"
+
+
 class Embeddings(Handler):
     """OpenAI's embeddings interface; `problems` are sent first, one per request."""
 

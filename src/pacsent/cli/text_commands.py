@@ -26,10 +26,9 @@ def _compare_options(command):
 def embed(method, pairs, sources, **options):
     """Turn TEXTS into sentence vectors of MODEL.
 
-    MODEL is english if the first argument is a file or left out. TEXTS is a file with one text per
-    line, a table, or stdin when left out; many files, folders, globs and URLs are worked on file by
-    file, and the same command resumes. Writes the columns `mean` and `variance`. Example: pacsent
-    embed notes.txt -o vectors.npy
+    MODEL is english by default. TEXTS is a file with one text per line, a table, or stdin; many
+    files, folders, globs and URLs are worked on file by file, and the same command resumes. Writes
+    the columns `mean` and `variance`. Example: pacsent embed notes.txt -o vectors.npy
     """
     from pacsent.scale import Embed
 
@@ -66,8 +65,9 @@ def embed(method, pairs, sources, **options):
 @params.repeated("--column columns", "Column of the table to keep, for --where.", "COLUMN")
 @params.text_columns
 @params.method
+@params.option("--query-encoder", "Encodes queries: distilled from MODEL.", params.ENCODER_PATH)
 @params.outputs
-def index(model, texts, output, method, overwrite, as_json, lexical, chunk, columns, **options):
+def index(model, texts, output, method, overwrite, as_json, columns, **options):
     """Index TEXTS by the vectors of MODEL, for `pacsent search`.
 
     Example: pacsent index notes.txt -o notes
@@ -80,7 +80,7 @@ def index(model, texts, output, method, overwrite, as_json, lexical, chunk, colu
     encoder = inputs.open_model(model) if method is None else None
     if not isinstance(encoder, WordVectors):
         encoder = inputs.open_encoder(model, method)
-    made = Index(encoder, lexical=lexical, chunk=chunk)
+    made = Index(encoder, **{k: options.pop(k) for k in ("query_encoder", "lexical", "chunk")})
     if columns:
         _, rows, metadata = inputs.read_columns(texts, options, columns)
         made.add(rows, metadata=metadata)

@@ -78,6 +78,9 @@ class Index:
         sixteenth: this is faster among millions of texts and misses a few of the nearest; cosines
         are exact. "auto" uses "faiss" above a million texts if it is installed; `engine_` is the
         engine in use.
+    query_encoder : encoder, optional
+        Encodes queries in place of `encoder`, into the same space: a static one that was distilled
+        from it answers without a transformer or a server. Its vectors must have the same length.
 
     Examples
     --------
@@ -98,6 +101,7 @@ class Index:
         encoder: Any,
         engine: str = "auto",
         *,
+        query_encoder: Any = None,
         lexical: bool | float = True,
         chunk: bool = False,
     ):
@@ -112,6 +116,7 @@ class Index:
         if engine == "faiss":
             faiss_index.require()
         self.encoder = as_search_encoder(encoder)
+        self.query_encoder = None if query_encoder is None else as_search_encoder(query_encoder)
         self.engine = engine
         self.lexical = DEFAULT_LEXICAL_WEIGHT if lexical is True else float(lexical)
         self.chunk = chunk
@@ -220,14 +225,20 @@ class Index:
         ids = np.empty(0, np.int64)
         return Block(self._encode(rows), ids, texts, columns, spans, postings)
 
-    def _encode(self, texts) -> np.ndarray:
+    def _encode(self, texts, queries=False) -> np.ndarray:
         """Unit vectors; all zero for a text without a known word."""
-        encoder = self.encoder
+        encoder = self.encoder if self.query_encoder is None or not queries else self.query_encoder
         with self._lock:
             own = isinstance(encoder, SentenceVectorizer) and not encoder.learns_from_text
             if own and not hasattr(encoder, "n_sentences_"):
                 encoder.fit([])
-        return unit_rows(np.asarray(encoder.posterior(texts)[0], dtype=np.float32))
+        vectors = unit_rows(np.asarray(encoder.posterior(texts)[0], dtype=np.float32))
+        if encoder is not self.encoder and vectors.shape[1] != self.encoder._n_features_out:
+            raise ValueError(
+                f"query_encoder must return vectors of {self.encoder._n_features_out} numbers, as "
+                f"encoder does. Got {vectors.shape[1]} instead. Distil it from that encoder."
+            )
+        return vectors
 
     def _replace(self, snapshot):
         """Use other texts. What was certified does not hold for them."""
@@ -275,10 +286,10 @@ class Index:
             results: list = self._guaranteed_hits(queries, snapshot, guarantee, delta)
         else:
             excluded = snapshot.excluded(where)
-            ranking = self._ranking(snapshot, excluded)
+            ranking, Q = self._ranking(snapshot, excluded), self._encode(queries, True)
             results = [
                 [snapshot.hit(*pair) for pair in zip(rows.tolist(), scores.tolist())]
-                for rows, scores in ranking.best(queries, self._encode(queries), k, excluded)
+                for rows, scores in ranking.best(queries, Q, k, excluded)
             ]
         return results[0] if isinstance(query, str) else results
 
@@ -370,7 +381,7 @@ class Index:
         rows = one_row_per_cluster(dependent_clusters(queries), seed)
         texts = [queries[i] for i in rows]
         right = [np.array([position_of[number] for number in numbers[i]]) for i in rows]
-        Q, excluded, owners = self._encode(texts), snapshot.excluded(), snapshot.owners
+        Q, excluded, owners = self._encode(texts, True), snapshot.excluded(), snapshot.owners
         ranking = self._ranking(snapshot, excluded)
         missed = [
             not bool(np.isin(rows if owners is None else owners[rows], positions).any())
@@ -402,7 +413,7 @@ class Index:
         rule = ThresholdRule.of(self.calibration_, guarantee, delta)
         ranking, excluded = self._ranking(snapshot), snapshot.excluded()
         results = []
-        for query, q in zip(queries, self._encode(queries)):
+        for query, q in zip(queries, self._encode(queries, True)):
             scores, rows = ranking.best_of_texts(query, q, excluded)
             scores = np.where(scores >= rule.threshold(scores), scores, -np.inf)
             order = top(scores, scores.size)
@@ -434,13 +445,15 @@ class Index:
         if lists is not None and unchanged and len(lists) == len(snapshot):
             tensors["faiss"] = lists.to_array()
             tensors["faiss_n_learned"] = np.array(lists.n_learned, dtype=np.int64)
-        return State(config, tensors, parts={"encoder": self.encoder})
+        parts = {"encoder": self.encoder, "query_encoder": self.query_encoder}
+        return State(config, tensors, {k: part for k, part in parts.items() if part is not None})
 
     @classmethod
     def from_state(cls, state: State) -> "Index":
         """The inverse of `state`; raises ImportError if it was saved with FAISS, not installed."""
         config, tensors, encoder = state.config, state.tensors, state.parts["encoder"]
         index = cls(encoder, config["engine"], lexical=config["lexical"], chunk=config["chunk"])
+        index.query_encoder = state.parts.get("query_encoder")
         block = Block.from_tensors(
             tensors,
             encoder._n_features_out,

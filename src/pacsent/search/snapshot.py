@@ -113,14 +113,14 @@ class Block:
             raise ValueError("ids must increase")
         n = n_rows = len(ids)
         spans = None
-        if chunk:
+        if chunk and n:  # nothing is stored of an index without texts
             spans = checked_tensor(tensors, "spans", np.int64, (None, 3), low=0)
             owners, n_rows = spans[:, 0], len(spans)
             if (np.diff(owners) < 0).any() or not np.array_equal(np.unique(owners), np.arange(n)):
                 raise ValueError("spans must be those of every text, in their order")
         vectors = checked_tensor(tensors, "vectors", np.float32, (n_rows, n_dims), finite=False)
         postings = None
-        if lexical:
+        if lexical and n:
             hashes = checked_tensor(tensors, "word_hashes", np.int64, (None,)).view(np.uint64)
             ends = checked_tensor(tensors, "word_ends", np.int64, (len(hashes) + 1,), low=0)
             below = max(n_rows, 1)

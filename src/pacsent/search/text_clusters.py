@@ -60,8 +60,7 @@ def clusters(
     The groups are those of k-means on unit vectors. A word's weight in a group is its share of the
     group's words times ln(1 + mean words of a group / occurrences in all texts), the c-tf-idf of
     BERTopic. With English texts, 100,000 tokens of general English are counted as occurrences, so
-    that common words name no group. Words of more than a tenth of all texts, or more than there
-    are in a group on average, are left out.
+    that common words name no group.
 
     Parameters
     ----------
