@@ -6,14 +6,10 @@ Contestants: pacsent; gensim (a loop over `get_mean_vector`); model2vec's Static
 sentence-transformers' StaticEmbedding, both built from the same table with a word-level tokenizer;
 and a loop over `dict` and `split` with NumPy. Everybody may use two cores. gensim and NumPy take
 the tokens that `str.split` gives. The rounds are interleaved and the best of each counts.
-
-The floor is memory traffic: every token reads one row of the table, every sentence writes one.
 """
 
 import os
-import resource
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
@@ -37,9 +33,7 @@ def fitted(method, words):
 def contestants(words):
     """name -> function from a list of strings to float32 means."""
     table, vocabulary = words.input_vectors, words.vocabulary
-    made = {}
-    made["pacsent"] = fitted("Average", words).transform
-
+    made = {"pacsent": fitted("Average", words).transform}
     index = {word: i for i, word in enumerate(vocabulary.words)}
 
     def numpy_loop(sentences):
@@ -58,9 +52,8 @@ def contestants(words):
     keyed.add_vectors(vocabulary.words, table)
 
     def gensim_loop(sentences):
-        return np.stack(
-            [keyed.get_mean_vector(sentence.split(), pre_normalize=False) for sentence in sentences]
-        )
+        mean = keyed.get_mean_vector
+        return np.stack([mean(text.split(), pre_normalize=False) for text in sentences])
 
     made["gensim, get_mean_vector"] = gensim_loop
 
@@ -77,9 +70,8 @@ def contestants(words):
     torch.set_num_threads(N_JOBS)
     static = StaticEmbedding(tokenizer(vocabulary), embedding_weights=with_unknown)
     transformer = SentenceTransformer(modules=[static], device="cpu")
-    made["sentence-transformers"] = lambda sentences: transformer.encode(
-        sentences, batch_size=1024, show_progress_bar=False
-    )
+    how = {"batch_size": 1024, "show_progress_bar": False}
+    made["sentence-transformers"] = lambda sentences: transformer.encode(sentences, **how)
     return made
 
 
@@ -93,29 +85,6 @@ def tokenizer(vocabulary):
     made.normalizer = normalizers.Lowercase()
     made.pre_tokenizer = pre_tokenizers.Split(Regex("[^a-z]+"), behavior="removed")
     return made
-
-
-def bandwidth() -> float:
-    """Bytes a second that two threads read and write together, copying what no cache holds."""
-    size = 1 << 28
-    parts = [(np.ones(size, np.uint8), np.empty(size, np.uint8)) for _ in range(N_JOBS)]
-    best = 0.0
-    with ThreadPoolExecutor(N_JOBS) as pool:
-        for _ in range(4):
-            start = time.perf_counter()
-            list(pool.map(lambda part: np.copyto(part[1], part[0]), parts))
-            best = max(best, 2 * size * N_JOBS / (time.perf_counter() - start))
-    return best
-
-
-def stream_growth(vectorizer, sentences) -> float:
-    """Megabytes by which the process grows while ten times the sentences stream through."""
-    for _ in vectorizer.stream(iter(sentences)):
-        pass
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in vectorizer.stream(s for _ in range(10) for s in sentences):
-        pass
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
 def main():
@@ -149,26 +118,14 @@ def main():
                 best[name, corpus] = min(best[name, corpus], time.perf_counter() - start)
     per_second = {key: len(corpora[key[1]]) / seconds for key, seconds in best.items()}
 
-    speed = bandwidth()
     summary = {}
-    rows = [
-        {"contestant": name, **{f"{c} /s": round(per_second[name, c]) for c in corpora}}
-        for name in functions
-    ]
+    rates = {n: {f"{c} /s": round(per_second[n, c]) for c in corpora} for n in functions}
+    rows = [{"contestant": name, **rates[name]} for name in functions]
     baselines = [name for name in functions if not name.startswith("pacsent")]
-    for corpus, sentences in corpora.items():
+    for corpus in corpora:
         fastest = max(baselines, key=lambda name: per_second[name, corpus])
-        encoded = words.vocabulary.encode(sentences)
-        n_bytes = (encoded.ids.size / len(sentences) + 1) * 4 * words.n_dims
-        rate = per_second["pacsent", corpus]
-        summary[f"ratio {corpus}"] = round(rate / per_second[fastest, corpus], 2)
-        summary[f"fastest baseline {corpus}"] = fastest
-        summary[f"row bytes per sentence {corpus}"] = round(n_bytes)
-        summary[f"floor {corpus} /s"] = round(speed / n_bytes)
-        summary[f"times the floor {corpus}"] = round(speed / n_bytes / rate, 2)
-    summary["copy bandwidth GB/s"] = round(speed / 1e9, 1)
-    growth = stream_growth(fitted("Average", words), corpora["SUBJ"])
-    summary["MB grown over 100,000 streamed sentences"] = round(growth, 1)
+        ratio = per_second["pacsent", corpus] / per_second[fastest, corpus]
+        summary |= {f"ratio {corpus}": round(ratio, 2), f"fastest baseline {corpus}": fastest}
     summary = {"ratio": min(summary[f"ratio {corpus}"] for corpus in corpora), **summary}
     title = "Encoding: raw strings to sentence means, two cores"
     finish("encode", rows, summary=summary, title=title, save=given.save, name=given.name)

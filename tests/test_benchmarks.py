@@ -86,7 +86,7 @@ RUNS = {
     "train --n-words 5000 --workers 1 --repeat 1": ("gensim",),
     "before_after --rounds 1 --repeat 1": (),
 }
-ELSEWHERE = {"serve", "train_gpu", "own_language", "label_checking"}
+ELSEWHERE = {"serve", "train_gpu", "own_language", "label_checking", "judge_fit"}
 
 
 @pytest.fixture(scope="module")
