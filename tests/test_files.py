@@ -178,7 +178,7 @@ def test_commands_replace_nothing_without_being_told(place):
         second = run(*command)
         assert second.returncode == 1
         assert re.search(
-            rf"Error: {output} exists\. Choose another name, .*overwrite=True", second.stderr
+            rf"Error: {output} exists\. Choose another name, .*--overwrite", second.stderr
         )
         assert content(output) == made
         third = run(*command, "--overwrite")
