@@ -180,7 +180,9 @@ class BM25:
             add_postings(part.rows, self._impacts[i], words.spans[i], words.weights, out)
         return scores
 
-    def best(self, words: QueryWords, k: int, excluded: np.ndarray) -> tuple[np.ndarray, ...]:
+    def best(
+        self, words: QueryWords, k: int, excluded: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(rows, scores) of the k rows with the largest scores above 0 that are not excluded.
 
         The best come first, and of equal scores the earlier row. They are those of `scores`; rows

@@ -65,11 +65,11 @@ class Ranking:
             candidates = None
             if lists is not None:
                 n = _N_CANDIDATES * k
-                near = lists(q, n, excluded) if q.any() else _NO_ROWS
+                candidates = lists(q, n, excluded) if q.any() else _NO_ROWS
                 if self.lexical_weight:
                     lexical_rows, _ = snapshot.bm25.best(self.query_words(query), n, excluded)
-                    near = np.concatenate([near, lexical_rows])
-                candidates = np.unique(near)
+                    candidates = np.concatenate([candidates, lexical_rows])
+                candidates = np.unique(candidates)
             scores, rows = self.best_of_texts(query, q, excluded, candidates)
             order = top(scores, k)
             rows, scores = rows[order], scores[order].astype(float)
