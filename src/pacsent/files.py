@@ -177,7 +177,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def open_closed_streams():
+def open_closed_streams() -> None:
     """Streams that the shell closed (<&-, >&-) lead nowhere, so that no file takes their place."""
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
