@@ -222,7 +222,7 @@ def _nvrtc():
             continue
     raise ImportError(
         "device='cuda' needs NVRTC, which comes with the CUDA build of torch and was not found "
-        f"next to it. Run: pip install --force-reinstall torch. Or {install_hint('gpu')}"
+        f"next to it. {install_hint('gpu')}. If it is elsewhere, name its folder in PACSENT_NVRTC."
     )
 
 
