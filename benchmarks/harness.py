@@ -155,12 +155,6 @@ def commit() -> str:
     return done.stdout.strip()
 
 
-def hidden() -> dict:
-    """Which features of the processor were hidden from the compiler and from BLAS, and how."""
-    names = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "OPENBLAS_CORETYPE")
-    return {name: os.environ[name] for name in names if name in os.environ}
-
-
 def finish(
     benchmark: str, rows: list[dict], *, summary: dict, title: str = "", save=False,
     name="default", where: dict | None = None,

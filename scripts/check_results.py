@@ -34,7 +34,6 @@ CLASSIFIER = (
 )
 MEASURED = {  # packages and modules of each benchmark
     "alternatives": (*CLASSIFIER, "guarantees"),
-    "before_after": ("classify", "encoders", "maths", "words", "_kernels"),
     "certify": ("guarantees", "maths"),
     "classify": CLASSIFIER,
     "classify_bounds": ("paper", "guarantees"),

@@ -28,15 +28,6 @@ def test_benchmarks_have_the_common_options_and_are_run_by_make_and_here():
     assert {run.split()[0] for run in RUNS} | ELSEWHERE == set(BENCHMARKS)
 
 
-def test_a_benchmark_ends_with_its_json_line(monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    harness = importlib.import_module("harness")
-    harness.finish("encode", [{"method": "a", "rate": 2.0}], summary={"ratio": 6.1}, save=False)
-    told = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert told["benchmark"] == "encode" and told["ratio"] == 6.1
-    assert re.fullmatch(r"[0-9a-f]{12}\+?|", harness.commit())
-
-
 @pytest.mark.parametrize(
     ("later", "same"),
     [
@@ -80,11 +71,11 @@ RUNS = {
     "scale --rows 500 --rounds 1": ("pyarrow",),
     "search speed --texts 200": (),
     "search guarantee --draws 3": (),
+    "search asymmetric": (),
     "simulate --replicates 2 --n-jobs 1": (),
     "solve --rounds 1 --baseline 1 --exact 4": ("torch",),
     "targets": (),
     "train --n-words 5000 --workers 1 --repeat 1": ("gensim",),
-    "before_after --rounds 1 --repeat 1": (),
 }
 ELSEWHERE = {"serve", "train_gpu", "own_language", "label_checking", "judge_fit"}
 
