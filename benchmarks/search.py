@@ -2,6 +2,7 @@
 
     python benchmarks/search.py speed --save [--texts 1000000]
     python benchmarks/search.py guarantee --save [--draws 2000] [--queries 500]
+    python benchmarks/search.py asymmetric --save [--teacher MODEL] [--vectors FILE.npy]
 
 `speed`: passages of twelve words of Wikipedia; the time to index, and queries a second, one query
 at a time.
@@ -15,6 +16,9 @@ negative control takes the same quantiles without the correction for chance. The
 finite sample, so that breaks of exact guarantees may exceed delta a little. Median hits are those
 of other queries than the first ones, which calibrate; "floor with half" gives half of the error and
 of delta to the floor.
+
+`asymmetric`: texts by a teacher, queries by a static encoder distilled from it on these texts; p@10
+of the posts of `encoders.py`. --vectors keeps the teacher's vectors of all posts for the next run.
 """
 
 import re
@@ -27,8 +31,9 @@ from unittest import mock
 import numpy as np
 
 from harness import finish, parser_for, wikipedia
-from pacsent import Index, make_encoder
+from pacsent import Index, distill, make_encoder
 from pacsent.datasets import load_books
+from pacsent.encoders.external_encoders import as_encoder
 from pacsent.maths.binomial import upper_limit
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.search import calibration as search_calibration
@@ -219,15 +224,47 @@ def guarantee(options, encoder):
     return rows, title, {"most broken": max(row["broken"] for row in rows)}
 
 
+def asymmetric(options, _):
+    from encoders import N_QUERIES, labelled
+
+    texts, labels = labelled("20news", options.data)
+    n = min(N_QUERIES, len(texts) // 2)
+    if options.vectors is not None and options.vectors.exists():
+        vectors = np.load(options.vectors).astype(np.float32)
+    else:
+        vectors = np.asarray(as_encoder(options.teacher).encode(texts), np.float32)
+        if options.vectors is not None:
+            np.save(options.vectors, vectors)
+    student = distill(vectors[n:], texts[n:], random_state=0).set_params(on_empty="ignore")
+    rows, teacher = [], (texts, vectors)
+    for of_texts, of_queries in (("teacher",) * 2, ("teacher", "student"), ("student",) * 2):
+        by_name = {"teacher": teacher, "student": student}
+        index = Index(by_name[of_texts], query_encoder=by_name[of_queries], lexical=False)
+        index.add(texts[n:])
+        started = time.process_time()
+        hits = index.search(texts[:n], K)
+        rate = n / (time.process_time() - started)
+        right = [labels[n + hit.id] == label for each, label in zip(hits, labels) for hit in each]
+        row = {"texts by": of_texts, "queries by": of_queries, "20news p@10": float(np.mean(right))}
+        rows.append(row | {"queries per CPU second": None if of_queries == "teacher" else rate})
+    title = f"Queries by a static encoder: {n:,} posts against {len(texts) - n:,} others, teacher "
+    title += str(options.teacher)
+    return rows, title, {"teacher and student": rows[1]["20news p@10"]}
+
+
 def main():
     parser = parser_for(__doc__, name="")
-    parser.add_argument("part", choices=["speed", "guarantee"], nargs="?", default="speed")
+    parser.add_argument(
+        "part", choices=["speed", "guarantee", "asymmetric"], nargs="?", default="speed"
+    )
     parser.add_argument("--texts", type=int, default=1_000_000, help="speed: passages")
     parser.add_argument("--draws", type=int, default=2000, help="guarantee: repetitions")
     parser.add_argument("--queries", type=int, default=500, help="guarantee: that calibrate")
+    parser.add_argument("--teacher", default="english", help="asymmetric: encoder of the texts")
+    parser.add_argument("--vectors", type=Path, help="asymmetric: file of the teacher's vectors")
     options = parser.parse_args()
     encoder = make_encoder("SIF-sum", "english", on_empty="ignore").fit([])
-    part = {"speed": speed, "guarantee": guarantee}[options.part]
+    part = {"speed": speed, "guarantee": guarantee, "asymmetric": asymmetric}[options.part]
     rows, title, summary = part(options, encoder)
     name = options.name or options.part
     finish("search", rows, title=title, summary=summary, save=options.save, name=name)

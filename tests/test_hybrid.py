@@ -93,9 +93,8 @@ def test_an_index_by_words_alone_returns_bm25_of_the_texts_that_share_words(enco
     index = Index(encoder, lexical=1.0)
     index.add(TEXTS)
     index.delete([0])
-    index.add(["The printer and the printer."] * 300)
-    texts = [*TEXTS, *["The printer and the printer."] * 300]
-    wanted = scored(texts, "the printer's paper", np.arange(307) == 0)
+    index.add(more := ["The printer and the printer."] * 300)
+    wanted = scored([*TEXTS, *more], "the printer's paper", np.arange(307) == 0)
     hits = index.search("the printer's paper", k=400)
     order = np.argsort(-wanted, kind="stable")
     assert [hit.id for hit in hits] == order[wanted[order] > 0].tolist() and len(hits) == 304
