@@ -1,8 +1,7 @@
 """Few and small fixtures. No network, no file outside tmp_path; drawn seeds are those of the test.
 
-Real data is read from the folder in PACSENT_DATA, or from `shared/data` next to the checkout. Tests
-that need it skip, with a reason, where it is missing. Where CI is set, any other skip fails the
-run: see MAY_SKIP.
+Real data is read from PACSENT_DATA, or from `shared/data` next to the checkout. Tests that need it
+skip where it is missing. Where CI is set, any other skip fails the run: see MAY_SKIP.
 """
 
 import json
