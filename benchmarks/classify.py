@@ -126,7 +126,11 @@ def tf_idf(train, y, test, words, seed, groups=None):
 
 def average(train, y, test, words, seed, groups=None):
     vectorizer = make_encoder("Average", words, on_empty="ignore").fit(train)
-    X, Z = vectorizer.transform(train), vectorizer.transform(test)
+    return on_vectors(vectorizer.transform(train), y, vectorizer.transform(test), seed, groups)
+
+
+def on_vectors(X, y, Z, seed, groups=None):
+    """Predictions for the vectors Z by a logistic regression on the vectors X."""
     mean = X.mean(axis=0)
     scale = 1 / np.sqrt(((X - mean) ** 2).sum(axis=1).mean())
     model = searched((X - mean) * scale, y, seed, groups, LogisticRegression(max_iter=1000))
