@@ -59,8 +59,7 @@ def test_any_scores_are_valid_and_better_ones_leave_less_to_read():
 
 
 def test_the_person_is_asked_once_for_each_row_and_unread_rows_keep_their_label():
-    machine = ["down"] * 300 + RIGHT[300:]
-    asked = []
+    machine, asked = ["down"] * 300 + RIGHT[300:], []
 
     def ask(row, text):
         assert text == TEXTS[row]
@@ -72,10 +71,11 @@ def test_the_person_is_asked_once_for_each_row_and_unread_rows_keep_their_label(
     assert all(final[row] == (RIGHT if row in asked else machine)[row] for row in range(2000))
     assert certificate.n_corrected == sum(machine[row] != RIGHT[row] for row in asked)
     assert made == check_labels(TEXTS, machine, ORDER, ask=ask, random_state=3)
-    # a small table is read to the end
-    with pytest.warns(UserWarning, match="No sample of 60 rows certifies 0.05: every row is read"):
-        small = check_labels(TEXTS[:60], ["a"] * 60, range(60), ask=lambda *_: "b")
-    assert small[0] == ["b"] * 60 and small[2].error_upper == 0 and small[2].n_corrected == 60
+    for n, error, answer in ((60, 0.05, "b"), (150, 0.01, "a")):  # small tables are read completely
+        with pytest.warns(UserWarning, match=f"No sample of {n} rows certifies {error}: every row"):
+            how = {"ask": lambda *_, label=answer: label, "error": error}
+            small = check_labels(TEXTS[:n], ["a"] * n, range(n), **how)
+        assert small[0] == [answer] * n and small[2].error_upper == 0 and small[2].n_read == n
 
 
 def test_the_certificate_is_read_back_and_what_was_changed_is_refused():
@@ -95,7 +95,7 @@ def test_the_certificate_is_read_back_and_what_was_changed_is_refused():
     [
         ({"labels": ["a"]}, "labels must be one for each of the 3 texts. Got 1"),
         ({"scores": [1.0]}, "scores must be one for each of the 3 texts. Got 1"),
-        ({"scores": [1.0, np.inf, 2.0]}, "scores must be finite numbers"),
+        ({"scores": [1.0, np.inf, 2.0]}, "scores must be finite. Got inf in row 1 instead"),
         ({"error": 0}, "error must be strictly between 0 and 1. Got 0"),
         ({"scores": None}, "two classes"),
     ],
