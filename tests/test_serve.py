@@ -283,11 +283,9 @@ def test_work_stops_at_the_timeout(model, monkeypatch):
 
     monkeypatch.setattr(model.classifier, "predict_log_proba", slow)
     monkeypatch.setattr(model, "posteriors", slow)
-    start = time.monotonic()
     with client_of(model, timeout=0.35, max_texts=10_000) as client:
         status, content = post(client, "/classify", {"texts": ["a film"] * 2000})
         assert status == 504 and "0.35 seconds" in content["error"]["message"]
-        assert time.monotonic() - start < 2
         assert post(client, "/similarity", {"a": ["x"] * 4000, "b": ["x"] * 4000})[0] == 504
         time.sleep(0.5)
     assert len(calls) <= 12  # of 32 and 16 chunks
