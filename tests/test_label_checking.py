@@ -6,13 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import label_checking as benchmark
-from pacsent.cli import cli
+from helpers import invoke
 from pacsent.guarantees import check_labels, read_certificate
 from pacsent.guarantees.label_checking import max_unread_errors
 
@@ -113,7 +112,7 @@ def test_the_command_asks_resumes_and_writes_who_gave_each_label(tmp_path):
 
     def run(answers, *more):
         command = f"check {table} --score-column trust --random-state 1 --terminal {' '.join(more)}"
-        return CliRunner().invoke(cli, command.split(), input=answers)
+        return invoke(*command.split(), input=answers)
 
     assert "70 rows still to be read" in run("up\n" * 30).stdout  # the input ends, as by Ctrl-C
     second = run("down\nup\n", "--annotator ben").stdout

@@ -11,15 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import labels as benchmark
-from helpers import KEY, Running
+from helpers import KEY, Running, invoke
 from pacsent import load
-from pacsent.cli import cli
 from pacsent.guarantees import AnytimeCertificate, certify_stream, read_certificate
 from pacsent.web import Labelling, agreement
 from pacsent.web.label_journal import Journal
@@ -263,8 +261,7 @@ def test_bad_input_is_one_line(table):
         (["a,b", "--goal", "2"], "--goal"),
         (["a,b", "--text-column", "no"], "must include no"),
     ):
-        command = ["label", str(table), "--encoder", "none", "--labels", *options]
-        done = CliRunner().invoke(cli, command)
+        done = invoke("label", table, "--encoder", "none", "--labels", *options)
         assert done.exit_code != 0 and message in done.stderr, done.output
         assert not table.with_name("films-labels").joinpath("labels.csv").exists()
 
