@@ -1,6 +1,7 @@
 """Labels of a machine, checked by a person: few wrong ones remain, whatever the order of trust."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import label_checking as benchmark
 from helpers import invoke
 from pacsent.guarantees import check_labels, read_certificate
 from pacsent.guarantees.label_checking import max_unread_errors
+from pacsent.web.labelling import LabelCheck
 
 TEXTS = [f"text {n}" for n in range(2000)]
 RIGHT, ORDER = ["up", "down"] * 1000, np.arange(2000)
@@ -124,3 +126,19 @@ def test_the_command_asks_resumes_and_writes_who_gave_each_label(tmp_path):
     assert rows[-1] == "text 1999,up,1999,up,machine"
     assert read_certificate((folder / "certificate.json").read_text()).n_read == 194
     assert "text must be a column of numbers (could" in run("", "--score-column text").stderr
+
+
+def test_nothing_is_written_without_scores_and_answers_are_read_under_the_lock(tmp_path):
+    class Guarded(dict):
+        def __getattribute__(self, name):
+            with ThreadPoolExecutor(1) as pool:
+                assert not pool.submit(session._lock.acquire, blocking=False).result()
+            return super().__getattribute__(name)
+
+    with pytest.raises(ValueError, match="two classes"):
+        LabelCheck(TEXTS, ["up"] * 2000, tmp_path, None, ["down"], error=0.1, delta=0.1)
+    assert not list(tmp_path.iterdir())
+    with LabelCheck(TEXTS, RIGHT, tmp_path, ORDER.tolist(), (), error=0.1, delta=0.1) as session:
+        session._answers.by_row = Guarded({3: {"ann": "up", "ben": "down"}})
+        assert session.status()["disagreements"] == {3: {"ann": "up", "ben": "down"}}
+        assert session.results()["labelled_by"][2:4] == ["machine", "ann, ben"]
