@@ -125,7 +125,21 @@ def test_the_command_asks_resumes_and_writes_who_gave_each_label(tmp_path):
     assert rows[:2] == ["text,label,trust,final_label,labelled_by", "text 0,down,0,up,person"]
     assert rows[-1] == "text 1999,up,1999,up,machine"
     assert read_certificate((folder / "certificate.json").read_text()).n_read == 194
-    assert "text must be a column of numbers (could" in run("", "--score-column text").stderr
+    assert "a number in text. Got 'text 0'." in run("", "--score-column text").stderr
+    assert "must be one of text, label, trust. Got no" in run("", "--score-column no").stderr
+    again = invoke("check", folder / "labels.csv", "-o", folder, "--terminal", status=1)
+    assert "labels.csv, which is an input" in again.stderr
+
+
+def test_the_labels_of_lines_are_not_shown_with_the_random_sample(tmp_path):
+    rng, words = np.random.default_rng(0), [a + b + "k" for a in "bcdfghlmn" for b in "aeiou"]
+    texts = [" ".join(rng.choice(words, 6)) for _ in range(200)]
+    lines = [f"{label}\t{text}\n" for label, text in zip(RIGHT, texts)]
+    (tmp_path / "lines.txt").write_text("".join(lines))
+    shown = invoke("check", tmp_path / "lines.txt", "--terminal", "--random-state", 1).stderr
+    assert any(text in shown.splitlines() for text in texts)
+    written = (tmp_path / "lines-checked" / "labels.csv").read_text().splitlines()
+    assert written[:2] == ["text,label,final_label,labelled_by", f"{texts[0]},up,up,machine"]
 
 
 def test_nothing_is_written_without_scores_and_answers_are_read_under_the_lock(tmp_path):

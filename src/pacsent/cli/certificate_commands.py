@@ -94,7 +94,8 @@ def _certify_predictions(data, options: dict):
     names, unlabelled = ("delta", "n_candidates", "random_state"), rows.unlabelled
     if size := options["batch_size"]:
         if rows.judge or size < len(rows.labels):
-            raise click.UsageError("--batch-size must be at least the rows, and no judge given.")
+            limit = f"at least {len(rows.labels):,}, the rows of {data}, without a judge"
+            raise click.UsageError(f"--batch-size must be {limit}. Got {size:,} instead.")
         unlabelled = size - len(rows.labels)
     return certify_predictions(
         rows.labels,

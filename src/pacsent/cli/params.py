@@ -97,7 +97,8 @@ fixed_random_state = option("--random-state", "Seed.", NON_NEGATIVE, 0)
 seeds = option("--seeds", "Number of random seeds.", POSITIVE, 3)
 delta = probability("--delta", "Probability that the guarantee fails.", default=0.05)
 n_candidates = option("--n-candidates", "Models that were compared on these texts.", POSITIVE, 1)
-overlap = option("--overlap", "Texts trained on.", click.Choice(["refuse", "drop"]), "refuse")
+_overlaps = click.Choice(["refuse", "drop"])
+overlap = option("--overlap", "What to do with texts that were trained on.", _overlaps, "refuse")
 method = option(
     "--method",
     "The method, where MODEL holds word vectors.  [default: its encoder of sentences, or SIF-sum]",

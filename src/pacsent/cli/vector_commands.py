@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from itertools import product
 from pathlib import Path
 
 import click
@@ -99,9 +100,8 @@ def train(context, texts, output, subwords, overwrite, as_json, quiet, **options
     columns = {name: options.pop(name) for name in ("text_column", "input_format")}
 
     def documents():
-        return (
-            text for path in texts for text in inputs.read_texts(path, {**columns, "quiet": quiet})
-        )
+        for path in texts:
+            yield from inputs.read_texts(path, {**columns, "quiet": quiet})
 
     kinds = {columns["input_format"] or kind_of(Path(name).name)[0] or "text" for name in texts}
     source = documents()
@@ -214,25 +214,18 @@ def neighbours(model, word, k, as_json, quiet):
     ways = [("input", "input"), ("output", "output"), ("input", "output"), ("output", "input")]
     if opened.output_vectors is None:
         ways = ways[:1]
-    nearest = {
-        name: {
-            f"{own} -> {among}": opened.most_similar(name, k, table=own, among=among)
-            for own, among in ways
-        }
-        for name in word
-    }
-    lines = [
-        (name, way, neighbour, f"{cosine:.3f}")
-        for name, ways_of in nearest.items()
-        for way, neighbours in ways_of.items()
-        for neighbour, cosine in neighbours
-    ]
+    nearest: dict[str, dict] = {name: {} for name in word}
+    lines = []
+    for name, (own, among) in product(nearest, ways):
+        way, neighbours = f"{own} -> {among}", opened.most_similar(name, k, table=own, among=among)
+        nearest[name][way] = neighbours
+        lines += [(name, way, near, f"{cosine:.3f}") for near, cosine in neighbours]
     show_lines({"model": model, "neighbours": nearest}, lines, as_json)
 
 
 @vectors.command()
 @params.model
-@click.argument("pairs", type=params.TEXTS)
+@click.argument("pairs", type=params.FILE)
 @params.reports
 def evaluate(model, pairs, as_json, quiet):
     """Compare cosines of word vectors with human scores.
