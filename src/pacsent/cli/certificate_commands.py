@@ -1,5 +1,6 @@
 """Commands about guarantees: certify, verify."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -91,23 +92,22 @@ def _certify_predictions(data, options: dict):
     if len({*columns, options["judge_column"]}) < 3:
         raise click.UsageError("Labels, predictions and judge must be different columns.")
     rows, classes = _read_predictions(data, options), options["classes"]
-    names, unlabelled = ("delta", "n_candidates", "random_state"), rows.unlabelled
-    if size := options["batch_size"]:
-        if rows.judge or size < len(rows.labels):
-            limit = f"at least {len(rows.labels):,}, the rows of {data}, without a judge"
-            raise click.UsageError(f"--batch-size must be {limit}. Got {size:,} instead.")
-        unlabelled = size - len(rows.labels)
-    return certify_predictions(
+    size = options["batch_size"]
+    if size and (rows.judge or size < len(rows.labels)):
+        limit = f"at least {len(rows.labels):,}, the rows of {data}, without a judge"
+        raise click.UsageError(f"--batch-size must be {limit}. Got {size:,} instead.")
+    certificate = certify_predictions(
         rows.labels,
         rows.predictions,
         texts=rows.texts,
         groups=rows.groups,
         judge=rows.judge,
-        unlabelled=unlabelled,
+        unlabelled=size - len(rows.labels) if size else rows.unlabelled,
         classes=[name.strip() for name in classes.split(",")] if classes else None,
         recall="all" if options["per_class"] else (),
-        **{name: options[name] for name in names},
+        **{name: options[name] for name in ("delta", "n_candidates", "random_state")},
     )
+    return replace(certificate, provenance=certificate.provenance + rows.note)
 
 
 def _read_predictions(path, options: dict):

@@ -489,6 +489,7 @@ class PredictionTable(NamedTuple):
     texts: list[str] | None
     judge: list[str] | None = None
     unlabelled: tuple[list[str], list[str]] | None = None  # predictions and judge without a label
+    note: str = ""  # what speaks against a random sample of labelled rows
 
 
 def read_predictions(
@@ -524,11 +525,15 @@ def read_predictions(
     read = [labels, predictions, groups, texts if table.text_column is not False else None, judge]
     if judge_column is None:
         return PredictionTable(*read)
-    others = [
+    rows, note = [row for row, label in enumerate(labels) if label], ""
+    if 1 < len(rows) < len(labels) and rows[-1] - rows[0] < len(rows):
+        note = f"; only rows {rows[0] + 1:,} to {rows[-1] + 1:,} have a label, which are NO random "
+        note += "sample unless the table was shuffled"
+    predictions, judge = (
         [x for x, label in zip(column, labels) if not label] for column in (predictions, judge)
-    ]
-    read = [c and [x for x, label in zip(c, labels) if label] for c in read]
-    return PredictionTable(*read)._replace(unlabelled=(others[0], others[1]))
+    )
+    read = [column and [column[row] for row in rows] for column in read]
+    return PredictionTable(*read)._replace(unlabelled=(predictions, judge), note=note)
 
 
 def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str, blank=False):
