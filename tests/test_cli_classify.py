@@ -178,13 +178,12 @@ def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_pat
 
 def test_files_that_hold_something_else_are_refused(tmp_path):
     for name, content, message in (
-        ("a.jsonl", '{"text": "x"}\n', "must include label"),
-        ("b.jsonl", '{"text": "x"}\n', "Name one with --label-column"),
-        ("c.jsonl", '{"body": "x"}\n', "Name one with --text-column"),
+        ("a.jsonl", '{"text": "x"}\n', "must include label. Got text instead. Name the column with"),
+        ("c.jsonl", '{"body": "x"}\n', "Name the column with --text-column and --label-column"),
         ("d.jsonl", "no json\n", "must be a JSON object"),
         ("e.jsonl", "", "empty file"),
         ("f.txt", "without a tab\n", "label<TAB>text"),
-        ("g.csv", "review,stars\nx,1\n", "must include text. Got review, stars"),
+        ("g.csv", "review,stars\nx,1\n", "must include text and label. Got review, stars"),
         ("h.csv", "Text;label\nx;a\n;\n", "Did you mean Text?"),
     ):
         (tmp_path / name).write_text(content)
