@@ -21,10 +21,10 @@ _FIELDS = {
 @click.argument("paths", nargs=-1, required=True, metavar="[MODEL] DATA")
 @params.output("Also write the certificate as JSON.", required=False)
 @params.label_columns
-@params.column("prediction", "Column of the predictions, where there is no MODEL.")
+@params.column("prediction", "Column of the predictions, if there is no MODEL.")
 @params.column("judge", "Column of a second labeller; rows of this table may then have no label.")
 @params.column("group", "Column of the group (author, book, day): the guarantee is for new groups.")
-@params.option("--classes", "All classes.  [default: those of the labels]", metavar="A,B,...")
+@params.option("--labels classes", "All classes.  [default: by the column]", metavar="A,B,...")
 @params.option("--batch-size", "Texts that a table alone is a sample of.", params.POSITIVE)
 @params.column("answer", "MODEL is an index: column with the number of the right text.")
 @params.option("-k", "MODEL is an index: hits among which the answer is.", params.POSITIVE, 10)
@@ -62,7 +62,8 @@ def certify(paths, output, as_json, overwrite, **options):
     else:
         alone = ("prediction_column", "judge_column", "classes", "batch_size")
         if any(options[name] for name in alone):
-            raise click.UsageError("Columns of predictions and batches are for a table alone.")
+            names = "--prediction-column, --judge-column, --labels and --batch-size"
+            raise click.UsageError(f"{names} are for DATA without MODEL.")
         path = params.ModelPath().convert(models[0], None, None)
         model = inputs.open_model(path)
         if hasattr(model, "search"):
@@ -90,7 +91,7 @@ def _certify_predictions(data, options: dict):
 
     columns = [options["label_column"] or "label", options["prediction_column"] or "prediction"]
     if len({*columns, options["judge_column"]}) < 3:
-        raise click.UsageError("Labels, predictions and judge must be different columns.")
+        raise click.UsageError("--label-column, --prediction-column, --judge-column must differ.")
     rows, classes = _read_predictions(data, options), options["classes"]
     size = options["batch_size"]
     if size and (rows.judge or size < len(rows.labels)):
@@ -130,8 +131,8 @@ def _read_predictions(path, options: dict):
 @click.argument("model", required=False)
 @params.label_columns
 @params.column("prediction", "Column of the predictions that were certified.", default="prediction")
-@params.column("judge", "Column of the judge, where there was one.")
-@params.column("group", "Column of the group, where groups were held out.")
+@params.column("judge", "Column of the judge, if there was one.")
+@params.column("group", "Column of the group, if groups were held out.")
 @params.method
 @params.model_encoder
 @params.reports
@@ -164,7 +165,7 @@ def verify(context, certificate, texts, model, as_json, **options):
         loaded = read_certificate(text, certificate, verify=texts is None)
     of_rows, judge = isinstance(loaded, HeldOutCertificate), ()
     if texts is not None and model is None and not (of_rows and "model" not in loaded.digests):
-        raise click.UsageError("Give TEXTS and MODEL together, or neither.")
+        raise click.UsageError("Give TEXTS and MODEL, or neither.")
     if texts is None:
         checked, names = loaded.verify()
         for field, words in _FIELDS.items():

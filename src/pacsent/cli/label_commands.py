@@ -20,7 +20,7 @@ def _page_options(command):
     for decorate in (
         params.flag("--no-browser", "Print the URL and open no browser."),
         params.option("--port", "Port; 0 chooses a free one.", click.IntRange(0, 65535), 8001),
-        params.option("--host", "Address; 0.0.0.0 for other machines.", default="127.0.0.1"),
+        params.option("--host", "Address; 0.0.0.0 for all networks.", default="127.0.0.1"),
         params.repeated("--annotator annotators", "Who labels; each gets a URL.", "NAME"),
         params.option("-o --output", "Folder to write.  [default: by the file]", params.FOLDER),
     ):
@@ -88,7 +88,7 @@ def _serve_page(session, options: dict, write_results, *, stops: bool = False) -
 @params.option("--labels", "The classes, with commas.", required=True, metavar="A,B,...")
 @params.probability("--goal", "Certified error rate at which to stop, such as 0.1.")
 @params.delta
-@params.probability("--evaluation-size judging", "Fraction that evaluates.", default=0.5)
+@params.probability("--evaluation-size judging", "Fraction of texts for evaluation.", default=0.5)
 @params.encoder
 @_page_options
 def label(texts, labels, output, as_json, **options):
@@ -128,7 +128,7 @@ def label(texts, labels, output, as_json, **options):
 @cli.command()
 @click.argument("data", metavar="TABLE", type=params.FILE)
 @params.column("label", "Column of the machine's labels.  [default: label]")
-@params.column("score", "Column of trust in them, larger is more.  [default: by our classifier]")
+@params.column("score", "Column of their confidence.  [default: estimated by a classifier]")
 @params.probability("--error", "Fraction of wrong labels that may remain.", default=0.05)
 @params.delta
 @params.option("--labels", "Classes that the machine never gives, with commas.", metavar="A,B,...")

@@ -61,8 +61,8 @@ def embed(method, pairs, sources, **options):
 @params.model_and_texts
 @params.output("Folder of the index.")
 @params.flag("--lexical/--no-lexical", "Find texts by their words as well (BM25).", default=True)
-@params.flag("--chunk", "Cut texts into passages of whole sentences.")
-@params.repeated("--column columns", "Column of the table to keep, for --where.", "COLUMN")
+@params.flag("--chunk", "Split texts into passages of complete sentences.")
+@params.repeated("--keep-columns columns", "Input column to keep, for --where.", "COLUMN")
 @params.text_columns
 @params.method
 @params.option("--query-encoder", "Encodes queries: distilled from MODEL.", params.ENCODER_PATH)

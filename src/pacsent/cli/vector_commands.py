@@ -94,7 +94,7 @@ def train(context, texts, output, subwords, overwrite, as_json, quiet, **options
         changed = [n for n, typed in is_typed.items() if typed and settings.get(n) != options[n]]
         if changed := [name for name in changed if name in settings]:
             raise ValueError(
-                f"{work} holds an unfinished training with another {', '.join(changed)}. Give the "
+                f"{work} has an unfinished training with another {', '.join(changed)}. Give the "
                 "same to resume it, or delete it."
             )
     columns = {name: options.pop(name) for name in ("text_column", "input_format")}
@@ -136,7 +136,7 @@ def train(context, texts, output, subwords, overwrite, as_json, quiet, **options
             "normalize": words.vocabulary.normalize_name,
             "output": str(folder),
         },
-        f"wrote {folder}: {words.n_words:,} words, {words.n_dims} dimensions, both tables\n"
+        f"wrote {folder}: {words.n_words:,} words, {words.n_dims} dimensions, both matrices\n"
         f"loss of a pair, by epoch: {losses} nats",
         as_json,
     )
@@ -204,9 +204,9 @@ def fit(method, words, texts, output, overwrite, as_json, **options):
 def neighbours(model, word, k, as_json, quiet):
     """Show the nearest words of each WORD.
 
-    Within one of the two tables, neighbours are used in the same way; across the tables, they occur
-    near the WORD. Prints word, tables, neighbour and cosine. Example: pacsent vectors neighbours
-    english paris
+    Among vectors of the same kind, input or output, neighbours are used in the same way; across the
+    kinds, they occur near the WORD. Prints word, kinds, neighbour and cosine. Example: pacsent
+    vectors neighbours english paris
     """
     from pacsent.words import formats
 
