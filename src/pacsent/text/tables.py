@@ -175,9 +175,7 @@ class TextTable(AbstractContextManager):
     def __exit__(self, *_):
         self._source.close()
 
-    def check_columns(
-        self, columns: Sequence[str], parameters: Sequence[str] = ("keep_columns",)
-    ) -> list[str]:
+    def check_columns(self, columns: Sequence[str], parameters=("keep_columns",)) -> list[str]:
         """Return the names of columns, ("*",) for all. Messages name `parameters`, one for each."""
         chosen = list(self.names) if tuple(columns) == ("*",) else list(columns)
         if missing := [name for name in dict.fromkeys(chosen) if name not in self.names]:
@@ -192,11 +190,8 @@ class TextTable(AbstractContextManager):
                 + ("." if len(names) > 1 else "; a file of plain lines is called .txt.")
             )
         for name in chosen:
-            if self.names.count(name) > 1:
-                raise ValueError(
-                    f"{self.name} must have one column named {name}. Got {self.names.count(name)} "
-                    "instead. Rename one of them."
-                )
+            if (n := self.names.count(name)) > 1:
+                raise ValueError(f"{self.name} must have one column named {name}. Got {n} instead.")
         return chosen
 
     def place(self, number: int) -> str:
