@@ -178,11 +178,7 @@ def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_pat
 
 def test_files_that_hold_something_else_are_refused(tmp_path):
     for name, content, message in (
-        (
-            "a.jsonl",
-            '{"text": "x"}\n',
-            "must include label. Got text instead. Name the column",
-        ),
+        ("a.jsonl", '{"text": "x"}\n', "must include label. Got text instead. Name the column"),
         ("c.jsonl", '{"body": "x"}\n', "Name the column with --text-column and --label-column"),
         ("d.jsonl", "no json\n", "must be a JSON object"),
         ("e.jsonl", "", "empty file"),
