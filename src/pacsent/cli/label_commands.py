@@ -175,7 +175,8 @@ def check(data, label_column, score_column, labels, terminal, output, as_json, *
             while terminal and (task := session.next(who)):
                 click.echo(f"\n{task.text}", err=True)
                 prompt = f"Label ({len(session.progress()[0]):,} to read)"
-                answer = click.prompt(prompt, task.guess, type=choice, err=True)
+                few = len(session.classes) <= 12  # all are listed after an answer that is none
+                answer = click.prompt(prompt, task.guess, type=choice, show_choices=few, err=True)
                 session.answer(task.row, answer, who)
         show({"folder": place, **session.status()}, "\n".join(write_results()), as_json)
 
