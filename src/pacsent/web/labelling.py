@@ -303,17 +303,17 @@ class Labelling(LabelSession):
     def save(self) -> AnytimeCertificate | None:
         """Write the classifier (`model`) and its certificate into the folder, if there are any."""
         self.wait()
-        with self._lock:  # no answer and no model may come in between
+        with self._lock:  # no answer, no model and no other tab may come in between
             certificate, certified = self.certificate(), self._models.certified
             if certificate is None or certified is None:
                 return None
             rows, labels = self.judged_rows()[: certificate.n], self.labels()
             judged = [(self.texts[row], labels[row], certified.predictions[row]) for row in rows]
-        evidence = digests(certified.model, *map(list, zip(*judged)))
-        certificate = replace(certificate, digests=evidence)
-        save(certified.model, self.folder / "model", overwrite=True)
-        with files.replacing(self.folder / "certificate.json") as file:
-            file.write(certificate.to_json().encode())
+            evidence = digests(certified.model, *map(list, zip(*judged)))
+            certificate = replace(certificate, digests=evidence)
+            save(certified.model, self.folder / "model", overwrite=True)
+            with files.replacing(self.folder / "certificate.json") as file:
+                file.write(certificate.to_json().encode())
         return certificate
 
     def wait(self) -> None:
