@@ -17,10 +17,10 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+import helpers
 import pacsent
-from helpers import all_commands
+from helpers import all_commands, run_python
 from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make_encoder, save
 from pacsent.cli import cli, main
 from pacsent.cli.command_line import FAMILIES
@@ -33,8 +33,7 @@ SOURCES = Path(pacsent.__file__).parent
 
 def invoke(line, **how):
     """A command in this process; the line is a string, or a list of arguments."""
-    arguments = line.split() if isinstance(line, str) else list(map(str, line))
-    return CliRunner().invoke(cli, arguments, **how)
+    return helpers.invoke(*(line.split() if isinstance(line, str) else line), **how)
 
 
 @pytest.fixture(scope="module")
@@ -386,9 +385,7 @@ def test_help_imports_no_library_and_only_the_module_of_its_command():
             f"cli.main({line.split()}, standalone_mode=False)\n"
             "print('', *sys.modules, sep='\\n')\n"
         )
-        command = [sys.executable, "-c", code]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        modules = set(done.stdout.split())
+        modules = set(run_python(code).split())
         assert not modules & {"numpy", "scipy", "sklearn", "numba", "rich", "pyarrow"}
         assert {file for file in FAMILIES if f"pacsent.cli.{file}" in modules} == files
 
@@ -413,8 +410,7 @@ def test_the_shell_completes_options():
     environment = {**os.environ, "_PACSENT_COMPLETE": "bash_complete"}
     environment |= {"COMP_WORDS": "pacsent embed --keep", "COMP_CWORD": "2"}
     code = "import sys; sys.argv[0] = 'pacsent'; from pacsent.cli import main; main()"
-    command = [sys.executable, "-c", code]
-    assert b"--keep-columns" in subprocess.check_output(command, env=environment, timeout=60)
+    assert "--keep-columns" in run_python(code, env=environment, timeout=60)
 
 
 def test_every_command_that_takes_texts_reads_tables():
