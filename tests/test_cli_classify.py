@@ -28,6 +28,7 @@ def rows(n, seed=0):
 
 
 QUICK = ("--quiet", "--encoder", "none")
+SEEDED = (*QUICK, "--random-state", 0, "--calibration-size")
 PLAIN = (*QUICK, "--no-calibration")
 invoke = partial(helpers.invoke, status=0)
 
@@ -56,8 +57,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classify")
     write(folder / "train.tsv", rows(400))
     write(folder / "new.tsv", rows(300, seed=1))
-    how = ("--calibration-size", "0.4", "--random-state", 0, *QUICK)
-    run("train", folder / "train.tsv", "-o", folder / "model", *how)
+    run("train", folder / "train.tsv", "-o", folder / "model", *SEEDED, 0.4)
     return folder
 
 
@@ -241,7 +241,7 @@ def test_names_of_classes_with_commas_can_be_told_apart(tmp_path):
     names = {"yes": "good, or so", "no": 'the "bad"\nones'}
     lines = [json.dumps({"label": names[label], "text": text}) for label, text in rows(200)]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    run("train", tmp_path / "a.jsonl", "-o", tmp_path / "m", "--calibration-size", "0.4", *QUICK)
+    run("train", tmp_path / "a.jsonl", "-o", tmp_path / "m", *SEEDED, 0.4)
     how = ("predict", tmp_path / "m", "-", "--error", "0.06")
     table = run(*how, input="zebra\n").splitlines()
     assert table[1].split("\t")[2] == '"good, or so","the ""bad"" ones"'
@@ -250,7 +250,7 @@ def test_names_of_classes_with_commas_can_be_told_apart(tmp_path):
 
 def test_predictions_say_why_every_row_abstains_and_what_is_reachable(tmp_path):
     write(tmp_path / "a.tsv", rows(100))
-    run("train", tmp_path / "a.tsv", "-o", tmp_path / "m", "--calibration-size", "0.5", *QUICK)
+    run("train", tmp_path / "a.tsv", "-o", tmp_path / "m", *SEEDED, 0.5)
     how = ("predict", tmp_path / "m", "-")
     chosen = invoke(*how, input="good nice\n")
     assert "With 95% confidence, at most" in chosen.stderr and "Warning" not in chosen.stderr
