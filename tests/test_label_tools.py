@@ -94,7 +94,7 @@ def test_answers_of_a_known_curve():
     assert curve.summary(0.07) == (
         "An error rate of 7.0% needs about 1,200 more labels (1,200 to 1,200)."
     )
-    assert "enough" in curve.summary(0.5)
+    assert "enough" in curve.summary(0.5) and "labels at hand, hold out" in str(curve)
     levels = f"levels off at about {0.02 + 2 / np.sqrt(20 * 400):.1%}"
     assert levels in curve.summary(0.01)  # no number of labels reaches it
     assert levels in curve.summary(0.03)  # 40,000 labels would, by a curve from 400
