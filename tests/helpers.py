@@ -30,7 +30,8 @@ def all_commands() -> dict[str, click.Command]:
 
 def invoke(*arguments, status=None, **how):
     """Run a command in this process. `status`: the exit status that it must have."""
-    done = CliRunner().invoke(cli, [str(argument) for argument in arguments], **how)
+    arguments = [str(argument) for argument in arguments]
+    done = CliRunner().invoke(cli, arguments, catch_exceptions=False, **how)
     assert status is None or done.exit_code == status, done.output
     return done
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
+import helpers
 import pacsent
-from helpers import all_commands
+from helpers import all_commands, run_python
 from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make_encoder, save
 from pacsent.cli import cli, main
 from pacsent.cli.command_line import FAMILIES
@@ -33,8 +33,7 @@ SOURCES = Path(pacsent.__file__).parent
 
 def invoke(line, **how):
     """A command in this process; the line is a string, or a list of arguments."""
-    arguments = line.split() if isinstance(line, str) else list(map(str, line))
-    return CliRunner().invoke(cli, arguments, **how)
+    return helpers.invoke(*(line.split() if isinstance(line, str) else line), **how)
 
 
 @pytest.fixture(scope="module")
@@ -269,21 +268,21 @@ def test_a_warning_advises_only_what_can_be_typed(here):
         ("embed model t.txt -o v.xls", "must end in .npy, .csv", 2),
         ("embed words t.txt --method PB-IDF-L2", "learns from text first", 1),
         ("embed words t.txt --method Mean", "Choose from Average", 1),
-        ("paper certify model t.txt --method PB-neg", "is for a MODEL that holds word vectors", 2),
+        ("paper certify model t.txt --method PB-neg", "is for word vectors", 2),
         ("paper evaluate PB-L2 subj --encoder words --seeds 0", "--seeds", 2),
         ("paper reproduce --encoder words -o x --seeds 0", "--seeds", 2),
         ("trian l.tsv -o x", "No such command 'trian'. Did you mean 'train'?", 2),
-        ("train q.csv -o x", "Name one with --label-column; ", 1),
+        ("train q.csv -o x", "Name the column with --label-column.", 1),
         ("train l.tsv -o x --no-calibration --n-candidates 2", "Leave one out", 2),
         ("certify classifier", "Give MODEL and DATA", 2),
-        ("certify classifier fresh.tsv --prediction-column p", "are for a table alone", 2),
-        ("certify words t.txt", "words must hold a classifier. It holds a WordVectors", 1),
+        ("certify classifier fresh.tsv --prediction-column p", "are for DATA without MODEL", 2),
+        ("certify words t.txt", "words must be a classifier. Got a WordVectors", 1),
         ("certify classifier l.tsv", "leave those out: --overlap drop.", 1),
-        ("train l.tsv -o x --input-format csv --text-column y", "Name one with --text-", 1),
+        ("train l.tsv -o x --input-format csv --text-column y", "with --text-column", 1),
         ("predict classifier Who?", "There is no file 'Who?'.", 2),
         ("predict l.tsv classifier", "is a file", 2),
         ("certify a b c", "Give MODEL and DATA", 2),
-        ("search words wab", "words must hold an index. It holds a WordVectors", 1),
+        ("search words wab", "words must be an index. Got a WordVectors", 1),
         ("train l.tsv -o x --lable-column y", "'--label-column'", 2),
         ("rerank t.txt", "Give [MODEL] QUERY TEXTS", 2),
         ("cluster nowhere", "'nowhere' does not exist", 2),
@@ -386,9 +385,7 @@ def test_help_imports_no_library_and_only_the_module_of_its_command():
             f"cli.main({line.split()}, standalone_mode=False)\n"
             "print('', *sys.modules, sep='\\n')\n"
         )
-        command = [sys.executable, "-c", code]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        modules = set(done.stdout.split())
+        modules = set(run_python(code).split())
         assert not modules & {"numpy", "scipy", "sklearn", "numba", "rich", "pyarrow"}
         assert {file for file in FAMILIES if f"pacsent.cli.{file}" in modules} == files
 
@@ -413,8 +410,7 @@ def test_the_shell_completes_options():
     environment = {**os.environ, "_PACSENT_COMPLETE": "bash_complete"}
     environment |= {"COMP_WORDS": "pacsent embed --keep", "COMP_CWORD": "2"}
     code = "import sys; sys.argv[0] = 'pacsent'; from pacsent.cli import main; main()"
-    command = [sys.executable, "-c", code]
-    assert b"--keep-columns" in subprocess.check_output(command, env=environment, timeout=60)
+    assert "--keep-columns" in run_python(code, env=environment, timeout=60)
 
 
 def test_every_command_that_takes_texts_reads_tables():

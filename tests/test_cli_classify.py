@@ -1,17 +1,18 @@
 """Commands of classifiers, each on data that it understands or refuses."""
 
 import json
+from functools import partial
 from unittest.mock import MagicMock
 
 import numpy as np
 import pandas
 import pyarrow
 import pytest
-from click.testing import CliRunner
 from pyarrow import parquet
 
+import helpers
 import pacsent
-from pacsent.cli import classifier_commands, cli
+from pacsent.cli import classifier_commands
 from pacsent.scale import predict_shards
 
 
@@ -27,14 +28,9 @@ def rows(n, seed=0):
 
 
 QUICK = ("--quiet", "--encoder", "none")
+SEEDED = (*QUICK, "--random-state", 0, "--calibration-size")
 PLAIN = (*QUICK, "--no-calibration")
-
-
-def invoke(*arguments, status=0, text=None):
-    result = CliRunner().invoke(cli, [*map(str, arguments)], input=text)
-    assert result.exit_code == status, result.output
-    assert "Traceback" not in result.stderr
-    return result
+invoke = partial(helpers.invoke, status=0)
 
 
 def run(*arguments, **how):
@@ -61,8 +57,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("classify")
     write(folder / "train.tsv", rows(400))
     write(folder / "new.tsv", rows(300, seed=1))
-    how = ("--calibration-size", "0.4", "--random-state", 0, *QUICK)
-    run("train", folder / "train.tsv", "-o", folder / "model", *how)
+    run("train", folder / "train.tsv", "-o", folder / "model", *SEEDED, 0.4)
     return folder
 
 
@@ -105,7 +100,7 @@ def test_the_share_held_out_is_chosen_by_the_number_of_labels_and_the_rows_by_th
 
 def test_predictions_are_a_table_with_sets_and_abstentions(folder, tmp_path):
     texts, output = "".join(f"{text}\n" for _, text in rows(100, seed=3)), tmp_path / "out.tsv"
-    run("predict", folder / "model", "-", "-o", output, "--error", "0.2", text=texts)
+    run("predict", folder / "model", "-", "-o", output, "--error", "0.2", input=texts)
     lines = output.read_text().splitlines()
     assert lines[0].split("\t") == ["text", "label", "probability", "set", "abstained"]
     lines = [line.partition("\t")[2] for line in lines]
@@ -113,7 +108,9 @@ def test_predictions_are_a_table_with_sets_and_abstentions(folder, tmp_path):
     label, probability, labels, abstained = lines[1].split("\t")
     assert label in ("yes", "no") and 0.5 <= float(probability) <= 1
     assert abstained in ("yes", "no") and set(labels.split(",")) <= {"yes", "no", ""}
-    assert run("predict", folder / "model", "-", "--error", "0.2", text=texts).splitlines() == lines
+    assert (
+        run("predict", folder / "model", "-", "--error", "0.2", input=texts).splitlines() == lines
+    )
 
 
 def test_certify_and_compare(folder, tmp_path):
@@ -161,7 +158,7 @@ def test_labels_that_differ_in_case_only_are_asked_about(tmp_path, monkeypatch):
     assert "'pos' and 'POS'. Write them alike" in messages(*train, status=2)
     assert run_json(*train, "--keep-case")["classes"] == ["POS", "neg", "pos"]
     monkeypatch.setattr("pacsent.cli.classifier_commands.sys", MagicMock())  # at a terminal
-    assert run_json(*train, "--overwrite", text="y\n")["classes"] == ["neg", "pos"]
+    assert run_json(*train, "--overwrite", input="y\n")["classes"] == ["neg", "pos"]
 
 
 def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_path):
@@ -178,13 +175,12 @@ def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_pat
 
 def test_files_that_hold_something_else_are_refused(tmp_path):
     for name, content, message in (
-        ("a.jsonl", '{"text": "x"}\n', "must include label"),
-        ("b.jsonl", '{"text": "x"}\n', "Name one with --label-column"),
-        ("c.jsonl", '{"body": "x"}\n', "Name one with --text-column"),
+        ("a.jsonl", '{"text": "x"}\n', "must include label. Got text instead. Name the column"),
+        ("c.jsonl", '{"body": "x"}\n', "Name the column with --text-column and --label-column"),
         ("d.jsonl", "no json\n", "must be a JSON object"),
         ("e.jsonl", "", "empty file"),
         ("f.txt", "without a tab\n", "label<TAB>text"),
-        ("g.csv", "review,stars\nx,1\n", "must include text. Got review, stars"),
+        ("g.csv", "review,stars\nx,1\n", "must include text and label. Got review, stars"),
         ("h.csv", "Text;label\nx;a\n;\n", "Did you mean Text?"),
     ):
         (tmp_path / name).write_text(content)
@@ -245,22 +241,22 @@ def test_names_of_classes_with_commas_can_be_told_apart(tmp_path):
     names = {"yes": "good, or so", "no": 'the "bad"\nones'}
     lines = [json.dumps({"label": names[label], "text": text}) for label, text in rows(200)]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    run("train", tmp_path / "a.jsonl", "-o", tmp_path / "m", "--calibration-size", "0.4", *QUICK)
+    run("train", tmp_path / "a.jsonl", "-o", tmp_path / "m", *SEEDED, 0.4)
     how = ("predict", tmp_path / "m", "-", "--error", "0.06")
-    table = run(*how, text="zebra\n").splitlines()
+    table = run(*how, input="zebra\n").splitlines()
     assert table[1].split("\t")[2] == '"good, or so","the ""bad"" ones"'
-    assert run_json(*how, text="zebra\n")["set"] == ["good, or so", names["no"]]
+    assert run_json(*how, input="zebra\n")["set"] == ["good, or so", names["no"]]
 
 
 def test_predictions_say_why_every_row_abstains_and_what_is_reachable(tmp_path):
     write(tmp_path / "a.tsv", rows(100))
-    run("train", tmp_path / "a.tsv", "-o", tmp_path / "m", "--calibration-size", "0.5", *QUICK)
+    run("train", tmp_path / "a.tsv", "-o", tmp_path / "m", *SEEDED, 0.5)
     how = ("predict", tmp_path / "m", "-")
-    chosen = invoke(*how, text="good nice\n")
+    chosen = invoke(*how, input="good nice\n")
     assert "With 95% confidence, at most" in chosen.stderr and "Warning" not in chosen.stderr
     assert chosen.stdout.splitlines()[1].endswith("\tno")
     message = "on the 50 calibration texts, no threshold has an error rate of at most 0.05"
-    result = invoke(*how, "--error", "0.05", text="good nice\n")
+    result = invoke(*how, "--error", "0.05", input="good nice\n")
     assert message in result.stderr and result.stdout.splitlines()[1].endswith("\tyes")
     (tmp_path / "t.txt").write_text("good nice\n")
     with pytest.warns(UserWarning, match=message):
@@ -349,10 +345,10 @@ def test_training_reads_stdin_and_uses_english_vectors_by_default(tmp_path, monk
 
     monkeypatch.setattr(pacsent.TextClassifier, "fit", quick)
     lines = "".join(f"{label}\t{text}\n" for label, text in rows(60))
-    run("train", "-", "-o", tmp_path / "a", text=lines)
+    run("train", "-", "-o", tmp_path / "a", input=lines)
     assert "english" in str(seen[0])
     table = "label,text\n" + lines.replace("\t", ",")
-    run("train", "-", "--input-format", "csv", "-o", tmp_path / "b", *QUICK, text=table)
+    run("train", "-", "--input-format", "csv", "-o", tmp_path / "b", *QUICK, input=table)
     assert seen[-1] is None
     assert pacsent.load(tmp_path / "b").classes_.tolist() == ["no", "yes"]
 

@@ -202,11 +202,11 @@ def test_what_spreadsheets_write_is_read(tmp_path, name, content, text):
 @pytest.mark.parametrize(
     ("name", "content", "columns", "message"),
     [
-        ("a.csv", "good a film\n", {}, "must include text. Got good a film"),
+        ("a.csv", "good a film\n", {}, "must include text and label. Got good a film"),
         ("a.csv", "", {}, "empty file"),
         ("a.csv", "label,text\ngood,a\n", {}, "at least two classes"),
         ("a.csv", "text,b\n1,2\n", {}, "must include label. Got text, b"),
-        ("a.csv", "a,b\n1,2\n", {"text_column": "c"}, "must include c. Got a, b"),
+        ("a.csv", "a,b\n1,2\n", {"text_column": "c"}, "must include c and label. Got a, b"),
         ("a.csv", '"a\nx",b\n1,2\n', {"text_column": "c"}, "Got a x, b instead"),
         ("a.csv", "label,text\n1,2\n3\n", {}, "Line 3 of a.csv"),
         ("a.csv", "text,label\nWell, well,yes\n", {}, "Line 2 of a.csv must have 2 values.*Got 3"),
@@ -326,7 +326,7 @@ def test_labels_are_kept_as_they_stand_and_what_was_made_of_them_is_said(tmp_pat
     assert read_labelled_texts(tmp_path / "b.jsonl", report=notes.append)[1] == ["1", "0"]
     assert "label column label (kept as strings: '1')" in notes[-1]
     (tmp_path / "c.tsv").write_text("id\tbody\n1\tgood film\n2\tbad film\n")
-    with pytest.raises(ValueError, match=r"must include text. Got id, body"):
+    with pytest.raises(ValueError, match=r"must include text and label. Got id, body"):
         read_labelled_texts(tmp_path / "c.tsv")
     (tmp_path / "d.xlsx").write_bytes(b"PK")
     with pytest.raises(ValueError, match=r"Save it there as CSV .* read_excel\('d.xlsx'\)"):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import pacsent
-from helpers import all_commands
+from helpers import all_commands, run_python
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -50,10 +50,7 @@ def ran(tmp_path_factory) -> dict[str, tuple[int, str]]:
     """Status and output of every page's code: each in a child of one process that has imported."""
     folders = {name: tmp_path_factory.mktemp(name) for name in CODE}
     jobs = json.dumps([(name, str(folder), CODE[name]) for name, folder in folders.items()])
-    command = [sys.executable, "-c", RUNNER]
-    done = subprocess.run(command, input=jobs, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    ends = dict(line.split() for line in done.stdout.splitlines())
+    ends = dict(line.split() for line in run_python(RUNNER, input=jobs).splitlines())
     return {n: (int(ends[n]), (f / "output.txt").read_text("utf-8")) for n, f in folders.items()}
 
 

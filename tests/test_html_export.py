@@ -24,7 +24,7 @@ HOSTILE += [MARKUP, "zq crdz 12", '"a", b\nc', "\tb;c", "\u200b\ufeff\u00ad", "ï
 MALFORMED = {
     b'a,b\n"x,1\n': "Row 2: a quoted field is not closed. Check the quotes.",
     b'a,b\n"x"y,1\n': "Row 2: text after a closing quote. Double the quotes inside a field.",
-    b"a;b\n1;2\n1;2;3\n": "Row 3 has 3 fields, the header has 2. Check its quotes and separators.",
+    b"a;b\n1;2\n1;2;3\n": "Row 3 has 3 fields, row 1 has 2. Check its quotes and separators.",
     b"a,b\n": "The file has no rows below its header.",
     b"a,b\n\xff,1\n": "wrong.csv is no text in UTF-8. Save it as CSV (UTF-8).",
 }
@@ -89,15 +89,14 @@ def test_the_page_answers_as_python_does_and_sends_nothing(chromium, case, tmp_p
     with Path(download.value.path()).open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     answers = AnswerRule(model, error=0.2).of_log_proba(model.predict_log_proba(texts))
-    proba = [float(row["probability"]) for row in rows]
     sets = [",".join(model.classes_[inside]) for inside in answers.inside]
     assert [row["message"] for row in rows] == texts and rows[0]["input_label"] == "?"
     assert [row["label"] for row in rows] == model.classes_[answers.best].tolist()
-    assert np.abs(proba - answers.probability).max() < 1e-5
+    assert np.abs([float(row["probability"]) for row in rows] - answers.probability).max() < 1e-5
     assert [row["set"] for row in rows] == sets and len(set(sets)) > 5
     assert [row["abstained"] == "yes" for row in rows] == answers.abstained.tolist()
     page.click(f"#rows tr:nth-child({HOSTILE.index(MARKUP) + 1}) button")
-    until(page, f"document.querySelector('#words').innerText === {MARKUP!r}")
+    until(page, f"document.querySelector('#words')?.innerText === {MARKUP!r}")
     assert abs(float(page.inner_text("#decision")) - model.explain(MARKUP).decision) < 2e-3
     page.click("#verify")
     until(page, "document.querySelectorAll('#checks li.right').length === 4")
@@ -112,13 +111,14 @@ def test_the_page_answers_as_python_does_and_sends_nothing(chromium, case, tmp_p
 
 @pytest.mark.extra(needs="browser")
 def test_other_texts_and_a_changed_certificate_are_noticed(chromium, case, tmp_path, monkeypatch):
-    stated = case[0].certificate_.to_dict()
-    changed = stated | {"n_errors": stated["n_errors"] - 1}
+    changed = case[0].certificate_.to_dict() | {"n_errors": 0}
     monkeypatch.setattr(type(case[0].certificate_), "to_dict", lambda certificate: changed)
     export_html(case[0], tmp_path / "x.html", error=0.2)
     page = opened(chromium, tmp_path / "x.html", width=390)
     page.click("#verify")
     until(page, "document.querySelectorAll('#checks li.wrong').length === 2")
     classify(page, tmp_path / "books.csv", [passage.text for passage in load_books()[:400]])
-    assert "These texts differ" in page.inner_text("#drift")
+    assert "These texts differ" in page.inner_text("#drift") and page.is_visible("#lost")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.uncheck("#header")
+    until(page, "counts.innerText.includes('401 texts')")

@@ -10,10 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
+from helpers import invoke
 from pacsent import Index, Vocabulary, WordVectors, load, make_encoder, save
-from pacsent.cli import cli
 from pacsent.search import index as module
 from pacsent.search import ranking
 from pacsent.search.ranking import exact_nearest
@@ -301,9 +300,7 @@ def test_what_is_loaded_is_checked_before_its_use(made, texts, tmp_path, monkeyp
 @pytest.mark.slow
 def test_the_commands_index_search_and_similar(tmp_path):
     def run(*arguments):
-        done = CliRunner().invoke(cli, list(map(str, arguments)))
-        assert done.exit_code == 0, done.output
-        return done.stdout
+        return invoke(*arguments, status=0).stdout
 
     texts, index = tmp_path / "texts", tmp_path / "index"
     texts.write_text("a glass of red wine\nthe cat slept\na glass of wine\n")

@@ -103,17 +103,17 @@ def test_certificates_are_kept_verified_and_refused_where_they_were_changed():
 def test_what_ordinary_users_get_wrong():
     labels, predicted, judge = batch(np.random.default_rng(6), 0.8)
 
-    def provenance(judge, rows=slice(100)):
+    def summary(judge, rows=slice(100)):
         data, options = judged((labels, predicted, judge), rows)
-        return certify_predictions(*data, **options).provenance
+        return certify_predictions(*data, **options).summary()
 
     with pytest.raises(ValueError, match="Got the predictions themselves instead"):
-        provenance(predicted)
+        summary(predicted)
     with pytest.raises(ValueError, match="together with unlabelled"):
         certify_predictions([1, 0], [1, 0], judge=[1, 0])
-    assert "NO" not in provenance(judge)
-    assert "NO random sample" in provenance(judge, np.flatnonzero(predicted == judge)[:100])
-    assert "NOT valid if it saw" in provenance(np.append(labels[:100], judge[100:]))
+    assert "WARNING" not in summary(judge)
+    assert "NO random sample" in summary(judge, np.flatnonzero(predicted == judge)[:100])
+    assert "NOT valid if it saw" in summary(np.append(labels[:100], judge[100:]))
 
 
 def test_a_table_with_a_judge_in_the_shell(tmp_path):
@@ -123,5 +123,6 @@ def test_a_table_with_a_judge_in_the_shell(tmp_path):
     options = ["--prediction-column", "model", "--judge-column", "llm"]
     made = invoke("certify", path, *options, "-o", tmp_path / "c.json", "--details")
     assert "this batch of 2,000 texts" in made.stdout and "Frequency: False" in made.stdout
+    assert "only rows 1 to 90 have a label, which are NO random sample unless" in made.stdout
     assert "Verified: the counts" in invoke("verify", tmp_path / "c.json", path, *options).stdout
     assert "must be different" in invoke("certify", path, *options[:3], "model").stderr

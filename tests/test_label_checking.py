@@ -1,20 +1,21 @@
 """Labels of a machine, checked by a person: few wrong ones remain, whatever the order of trust."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import label_checking as benchmark
-from pacsent.cli import cli
+from helpers import invoke
 from pacsent.guarantees import check_labels, read_certificate
 from pacsent.guarantees.label_checking import max_unread_errors
+from pacsent.web.labelling import LabelCheck
 
 TEXTS = [f"text {n}" for n in range(2000)]
 RIGHT, ORDER = ["up", "down"] * 1000, np.arange(2000)
@@ -59,8 +60,7 @@ def test_any_scores_are_valid_and_better_ones_leave_less_to_read():
 
 
 def test_the_person_is_asked_once_for_each_row_and_unread_rows_keep_their_label():
-    machine = ["down"] * 300 + RIGHT[300:]
-    asked = []
+    machine, asked = ["down"] * 300 + RIGHT[300:], []
 
     def ask(row, text):
         assert text == TEXTS[row]
@@ -72,10 +72,11 @@ def test_the_person_is_asked_once_for_each_row_and_unread_rows_keep_their_label(
     assert all(final[row] == (RIGHT if row in asked else machine)[row] for row in range(2000))
     assert certificate.n_corrected == sum(machine[row] != RIGHT[row] for row in asked)
     assert made == check_labels(TEXTS, machine, ORDER, ask=ask, random_state=3)
-    # a small table is read to the end
-    with pytest.warns(UserWarning, match="No sample of 60 rows certifies 0.05: every row is read"):
-        small = check_labels(TEXTS[:60], ["a"] * 60, range(60), ask=lambda *_: "b")
-    assert small[0] == ["b"] * 60 and small[2].error_upper == 0 and small[2].n_corrected == 60
+    for n, error, answer in ((60, 0.05, "b"), (150, 0.01, "a")):  # small tables are read completely
+        with pytest.warns(UserWarning, match=f"No sample of {n} rows certifies {error}: every row"):
+            how = {"ask": lambda *_, label=answer: label, "error": error}
+            small = check_labels(TEXTS[:n], ["a"] * n, range(n), **how)
+        assert small[0] == [answer] * n and small[2].error_upper == 0 and small[2].n_read == n
 
 
 def test_the_certificate_is_read_back_and_what_was_changed_is_refused():
@@ -95,7 +96,7 @@ def test_the_certificate_is_read_back_and_what_was_changed_is_refused():
     [
         ({"labels": ["a"]}, "labels must be one for each of the 3 texts. Got 1"),
         ({"scores": [1.0]}, "scores must be one for each of the 3 texts. Got 1"),
-        ({"scores": [1.0, np.inf, 2.0]}, "scores must be finite numbers"),
+        ({"scores": [1.0, np.inf, 2.0]}, "scores must be finite. Got inf in row 1 instead"),
         ({"error": 0}, "error must be strictly between 0 and 1. Got 0"),
         ({"scores": None}, "two classes"),
     ],
@@ -113,7 +114,7 @@ def test_the_command_asks_resumes_and_writes_who_gave_each_label(tmp_path):
 
     def run(answers, *more):
         command = f"check {table} --score-column trust --random-state 1 --terminal {' '.join(more)}"
-        return CliRunner().invoke(cli, command.split(), input=answers)
+        return invoke(*command.split(), input=answers)
 
     assert "70 rows still to be read" in run("up\n" * 30).stdout  # the input ends, as by Ctrl-C
     second = run("down\nup\n", "--annotator ben").stdout
@@ -124,4 +125,34 @@ def test_the_command_asks_resumes_and_writes_who_gave_each_label(tmp_path):
     assert rows[:2] == ["text,label,trust,final_label,labelled_by", "text 0,down,0,up,person"]
     assert rows[-1] == "text 1999,up,1999,up,machine"
     assert read_certificate((folder / "certificate.json").read_text()).n_read == 194
-    assert "text must be a column of numbers (could" in run("", "--score-column text").stderr
+    assert "a number in text. Got 'text 0'." in run("", "--score-column text").stderr
+    assert "must be one of text, label, trust. Got no" in run("", "--score-column no").stderr
+    again = invoke("check", folder / "labels.csv", "-o", folder, "--terminal", status=1)
+    assert "labels.csv, which is an input" in again.stderr
+
+
+def test_the_labels_of_lines_are_not_shown_with_the_random_sample(tmp_path):
+    rng, words = np.random.default_rng(0), [a + b + "k" for a in "bcdfghlmn" for b in "aeiou"]
+    texts = [" ".join(rng.choice(words, 6)) for _ in range(200)]
+    lines = [f"{label}\t{text}\n" for label, text in zip(RIGHT, texts)]
+    (tmp_path / "lines.txt").write_text("".join(lines))
+    shown = invoke("check", tmp_path / "lines.txt", "--terminal", "--random-state", 1).stderr
+    assert any(text in shown.splitlines() for text in texts)
+    written = (tmp_path / "lines-checked" / "labels.csv").read_text().splitlines()
+    assert written[:2] == ["text,label,final_label,labelled_by", f"{texts[0]},up,up,machine"]
+
+
+def test_nothing_is_written_without_scores_and_answers_are_read_under_the_lock(tmp_path):
+    class Guarded(dict):
+        def __getattribute__(self, name):
+            with ThreadPoolExecutor(1) as pool:
+                assert not pool.submit(session._lock.acquire, blocking=False).result()
+            return super().__getattribute__(name)
+
+    with pytest.raises(ValueError, match="two classes"):
+        LabelCheck(TEXTS, ["up"] * 2000, tmp_path, None, ["down"], error=0.1, delta=0.1)
+    assert not list(tmp_path.iterdir())
+    with LabelCheck(TEXTS, RIGHT, tmp_path, ORDER.tolist(), (), error=0.1, delta=0.1) as session:
+        session._answers.by_row = Guarded({3: {"ann": "up", "ben": "down"}})
+        assert session.status()["disagreements"] == {3: {"ann": "up", "ben": "down"}}
+        assert session.results()["labelled_by"][2:4] == ["machine", "ann, ben"]

@@ -5,15 +5,14 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from sklearn.base import BaseEstimator
 from sklearn.metrics import brier_score_loss, confusion_matrix, precision_recall_fscore_support
 
+from helpers import invoke
 from pacsent import CertifiedClassifier, TextClassifier, save
 from pacsent.classify import LearningCurve, audit, next_to_label, suspicious_labels
 from pacsent.classify.diagnostics import report
 from pacsent.classify.label_quality import _curve_posterior, fit_holdout_curve
-from pacsent.cli import cli
 
 ENDS = ("rise", "pot", "bow", "side", "trail", "land", "room", "light")
 NOUNS = [first + end for first in ("sun", "tea", "rain", "sea", "fox", "oak") for end in ENDS]
@@ -95,7 +94,7 @@ def test_answers_of_a_known_curve():
     assert curve.summary(0.07) == (
         "An error rate of 7.0% needs about 1,200 more labels (1,200 to 1,200)."
     )
-    assert "enough" in curve.summary(0.5)
+    assert "enough" in curve.summary(0.5) and "labels at hand, hold out" in str(curve)
     levels = f"levels off at about {0.02 + 2 / np.sqrt(20 * 400):.1%}"
     assert levels in curve.summary(0.01)  # no number of labels reaches it
     assert levels in curve.summary(0.03)  # 40,000 labels would, by a curve from 400
@@ -202,11 +201,8 @@ def test_commands_write_pages(tmp_path, model):
     data = tmp_path / "data.csv"
     data.write_text("text,label\n" + "".join(f"{t},{c}\n" for t, c in zip(TEXTS, LABELS)))
     save(model, tmp_path / "model")
-    page = str(tmp_path / "page.html")
-    line = ["report", str(tmp_path / "model"), str(data), "-o", page]
-    done = CliRunner().invoke(cli, [*line, "--audit"])
-    assert done.exit_code == 0 and "Suspicious labels: 0" in done.stdout, done.output
-    done = CliRunner().invoke(cli, line)
-    assert done.exit_code == 1 and "exists" in done.stderr
-    done = CliRunner().invoke(cli, [*line, "--overwrite", "--json", "--quiet"])
-    assert json.loads(done.stdout)["n"] == len(TEXTS), done.output
+    line = ["report", tmp_path / "model", data, "-o", tmp_path / "page.html"]
+    assert "Suspicious labels: 0" in invoke(*line, "--audit", status=0).stdout
+    assert "exists" in invoke(*line, status=1).stderr
+    done = invoke(*line, "--overwrite", "--json", "--quiet", status=0)
+    assert json.loads(done.stdout)["n"] == len(TEXTS)

@@ -11,26 +11,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import labels as benchmark
-from helpers import KEY, Running
+from helpers import KEY, Running, invoke
 from pacsent import load
-from pacsent.cli import cli
-from pacsent.guarantees import AnytimeCertificate, certify_stream, read_certificate
+from pacsent.guarantees import certify_stream, read_certificate
 from pacsent.web import Labelling, agreement
 from pacsent.web.label_journal import Journal
 
 GOOD = ("lovely", "warm", "great", "sweet", "bright")
 BAD = ("boring", "cold", "awful", "sour", "dim")
-NOUNS = [
-    a + b
-    for a in ("sun", "tea", "rain", "sea", "fox")
-    for b in ("rise", "pot", "bow", "side", "trail", "land", "room", "light")
-]
+ENDINGS = ("rise", "pot", "bow", "side", "trail", "land", "room", "light")
+NOUNS = [a + b for a in ("sun", "tea", "rain", "sea", "fox") for b in ENDINGS]
 TEXTS = [
     f"{word} {NOUNS[(7 * i + j) % 40]} near the {NOUNS[(i + 11 * j) % 40]} {i}{j}"
     for i, pair in enumerate(zip(GOOD, BAD))
@@ -80,8 +75,7 @@ def test_the_bound_by_a_second_route():
     assert (np.array(bounds) < [0.309, 0.232, 0.186, 0.160]).all()
     assert certify_stream(losses[:99], n_taught=100) is None  # planned for 100
     assert certify_stream(losses, n_taught=30, judging=0.75).n == 2 * 90
-    again = read_certificate(made.to_json())
-    assert isinstance(again, AnytimeCertificate) and again == made
+    assert read_certificate(made.to_json()) == made
     with pytest.raises(ValueError, match="error_upper must be"):
         dataclasses.replace(made, corrections={"models": 8}).verify()
 
@@ -263,8 +257,7 @@ def test_bad_input_is_one_line(table):
         (["a,b", "--goal", "2"], "--goal"),
         (["a,b", "--text-column", "no"], "must include no"),
     ):
-        command = ["label", str(table), "--encoder", "none", "--labels", *options]
-        done = CliRunner().invoke(cli, command)
+        done = invoke("label", table, "--encoder", "none", "--labels", *options)
         assert done.exit_code != 0 and message in done.stderr, done.output
         assert not table.with_name("films-labels").joinpath("labels.csv").exists()
 

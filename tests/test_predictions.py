@@ -262,7 +262,7 @@ def test_a_table_is_certified_in_the_shell(table, tmp_path):
     assert json.loads(out.read_text()) == json.loads(found.stdout)
     assert run(table, "--prediction-column", "answer", "-o", out).exit_code == 1  # it exists
     same = run(table, "--prediction-column", "label")
-    assert same.exit_code == 2 and "must be different columns" in same.stderr
+    assert same.exit_code == 2 and "--prediction-column, --judge-column must differ" in same.stderr
     batch = run(table, "--prediction-column", "answer", "--batch-size", 200)
     assert "on this batch of 200 texts" in batch.stdout
     groups = run(table, "--prediction-column", "answer", "--group-column", "author")
@@ -280,7 +280,7 @@ def test_a_table_is_certified_in_the_shell(table, tmp_path):
         ("label,prediction\na,\n", [], "Line 2 of t.csv must have a prediction. Got none"),
         ("label,prediction\n,a\n", [], "Line 2 of t.csv must have a label. Got none"),
         ("label,answer\na,a\n", [], "must include prediction.*with --prediction-column"),
-        ("label,prediction\na,b\n", [], "predictions must be among the classes .a..*--classes A,B"),
+        ("label,prediction\na,b\n", [], "predictions must be among the classes .a..*--labels A,B"),
         ("label,prediction\na,a\n", ["--text-column", "t"], "must include t.*--text-column"),
     ],
 )

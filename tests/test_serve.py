@@ -21,12 +21,10 @@ import pytest
 pytest.importorskip("fastapi")
 
 import uvicorn
-from click.testing import CliRunner
 from fastapi.testclient import TestClient
 
-from helpers import KEY, all_commands, serve
+from helpers import KEY, all_commands, invoke, serve
 from pacsent import CertifiedClassifier, Index, TextClassifier, make_encoder, save
-from pacsent.cli import cli
 from pacsent.paper import certify_words
 from pacsent.web import ServedModel, ServerSettings, create_app, metrics, read_keys
 from pacsent.web import server as server_module
@@ -283,11 +281,9 @@ def test_work_stops_at_the_timeout(model, monkeypatch):
 
     monkeypatch.setattr(model.classifier, "predict_log_proba", slow)
     monkeypatch.setattr(model, "posteriors", slow)
-    start = time.monotonic()
     with client_of(model, timeout=0.35, max_texts=10_000) as client:
         status, content = post(client, "/classify", {"texts": ["a film"] * 2000})
         assert status == 504 and "0.35 seconds" in content["error"]["message"]
-        assert time.monotonic() - start < 2
         assert post(client, "/similarity", {"a": ["x"] * 4000, "b": ["x"] * 4000})[0] == 504
         time.sleep(0.5)
     assert len(calls) <= 12  # of 32 and 16 chunks
@@ -594,9 +590,9 @@ def test_sigterm_finishes_what_is_under_way_and_rejects_what_is_new():
 
 def test_a_port_in_use_is_one_clear_line():
     with socket.create_server(("127.0.0.1", 0)) as busy:
-        port = str(busy.getsockname()[1])
-        result = CliRunner().invoke(cli, ["serve", "english", "--port", port])
-    assert result.exit_code == 1 and "Traceback" not in result.stderr
+        port = busy.getsockname()[1]
+        result = invoke("serve", "english", "--port", port, status=1)
+    assert "Traceback" not in result.stderr
     assert f"127.0.0.1:{port} cannot be used" in result.stderr
 
 

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from pacsent import Vocabulary, WordVectors
 from pacsent.words.subwords import Subwords
+from pacsent.words.word_similarity import score_correlation
 
 
 def table(*rows, dtype=np.float32):
@@ -30,6 +31,16 @@ def test_words_have_two_vectors_and_counts_that_are_never_invented(toy_word_vect
     assert WordVectors(Vocabulary(["a", "b"]), table([1, 0], [0, 1])).counts is None
     assert repr(toy_word_vectors) == "WordVectors(n_words=4, n_dims=2)"
     assert repr(input_only) == "WordVectors(n_words=4, n_dims=2, input vectors only)"
+
+
+def test_cosines_are_compared_with_the_scores_of_a_file(tmp_path):
+    words = WordVectors(Vocabulary(list("abcd")), table([1, 0], [4, 3], [0, 2], [-1, 0]))
+    path, lines = tmp_path / "p.tsv", "#\na b 9\nb c 9.5\na c 3\na d -1\na e 1\n".replace(" ", "\t")
+    path.write_text(f"one\tother\tscore\n{lines}")  # of cosines 0.8, 0.6, 0 and -1
+    assert score_correlation(words, path) == (pytest.approx(0.8), 4, 1)
+    path.write_text(f"{lines}b\td\t1.2.3")
+    with pytest.raises(ValueError, match=r"Line 7 of .*p.tsv must be WORD.*Got 'b\\td\\t1.2.3'"):
+        score_correlation(words, path)
 
 
 def test_tables_are_read_only_and_the_callers_array_is_neither_copied_nor_locked():

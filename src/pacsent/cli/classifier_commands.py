@@ -105,9 +105,7 @@ def _merge_spellings(labels: list) -> list:
         return labels
     message = f"Labels differ in case or spaces only: {alike}."
     if not sys.stdin.isatty():
-        raise click.UsageError(
-            f"{message} Write them alike if they are one class; if not, give --keep-case."
-        )
+        raise click.UsageError(f"{message} Write them alike, or give --keep-case.")
     if not click.confirm(f"{message} Is each of these pairs one class?", err=True):
         return labels
     return [merged[label] for label in labels]
@@ -282,11 +280,9 @@ def report(model, data, output, curve, audit, overwrite, as_json, **options):
 
     check_output(output, [data, model], overwrite=overwrite)
     classifier, texts, labels = inputs.open_labelled(model, data, options)
-    unfitted = clone(getattr(classifier, "estimator_", classifier))
-    line = (
-        tools.fit_learning_curve(texts, labels, model=unfitted, random_state=0) if curve else None
-    )
-    audited = tools.audit(texts, labels, model=unfitted) if audit else None
+    how = {"model": clone(getattr(classifier, "estimator_", classifier))}
+    line = tools.fit_learning_curve(texts, labels, random_state=0, **how) if curve else None
+    audited = tools.audit(texts, labels, **how) if audit else None
     result = report(classifier, texts, labels, curve=line, audit=audited)
     write_text(output, result.to_html(f"Report of {Path(model).name}"))
     sections = [str(result).partition("\n")[0], *(str(part) for part in (line, audited) if part)]

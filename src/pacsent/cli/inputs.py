@@ -20,7 +20,7 @@ def open_model(model, what: str | None = None):
     kinds["an index"] = ("search", "index MODEL TEXTS -o INDEX")
     if what is not None and not hasattr(opened, kinds[what][0]):
         raise ValueError(
-            f"{model} must hold {what}. It holds a {type(opened).__name__} instead. Make one: "
+            f"{model} must be {what}. Got a {type(opened).__name__} instead. Make one: "
             f"pacsent {kinds[what][1]}"
         )
     return opened
@@ -33,8 +33,7 @@ def open_encoder(model, method=None, *, default=None, fitted=True):
     loaded = open_model(model)
     if method is not None and hasattr(loaded, "transform"):
         raise click.UsageError(
-            f"--method is for a MODEL that holds word vectors only. {model} holds a fitted method. "
-            "Leave --method out."
+            f"--method is for word vectors, and {model} is a fitted method. Leave --method out."
         )
     return as_vectorizer(loaded, method or default, source=model, fitted=fitted)
 

@@ -20,7 +20,7 @@ def _page_options(command):
     for decorate in (
         params.flag("--no-browser", "Print the URL and open no browser."),
         params.option("--port", "Port; 0 chooses a free one.", click.IntRange(0, 65535), 8001),
-        params.option("--host", "Address; 0.0.0.0 for other machines.", default="127.0.0.1"),
+        params.option("--host", "Address; 0.0.0.0 for all networks.", default="127.0.0.1"),
         params.repeated("--annotator annotators", "Who labels; each gets a URL.", "NAME"),
         params.option("-o --output", "Folder to write.  [default: by the file]", params.FOLDER),
     ):
@@ -30,6 +30,7 @@ def _page_options(command):
 
 def _open_table(path, output, added: list[str], options: dict):
     """Texts, columns to write beside the `added` ones, and the file of the results."""
+    from pacsent.files import check_output
     from pacsent.text.tables import output_names
 
     table, rows, columns = inputs.read_columns(path, options)
@@ -37,7 +38,21 @@ def _open_table(path, output, added: list[str], options: dict):
     for message in messages:
         click.echo(f"Warning: {message}", err=True)
     kept = {names[name]: values for name, values in columns.items()} or {"text": rows}
-    return rows, kept, Path(output) / f"labels.{'csv' if table.kind == 'text' else table.kind}"
+    file = Path(output) / f"labels.{'csv' if table.kind == 'text' else table.kind}"
+    check_output(file, [path], overwrite=True)
+    return rows, kept, file
+
+
+def _numbers(columns: dict[str, list], name: str) -> list[float]:
+    if name not in columns:
+        raise ValueError(f"score_column must be one of {', '.join(columns)}. Got {name} instead.")
+    numbers = []
+    for row, value in enumerate(columns[name], 1):
+        try:
+            numbers.append(float(value))
+        except (TypeError, ValueError):
+            raise ValueError(f"Row {row:,} must have a number in {name}. Got {value!r}.") from None
+    return numbers
 
 
 def _serve_page(session, options: dict, write_results, *, stops: bool = False) -> None:
@@ -73,7 +88,7 @@ def _serve_page(session, options: dict, write_results, *, stops: bool = False) -
 @params.option("--labels", "The classes, with commas.", required=True, metavar="A,B,...")
 @params.probability("--goal", "Certified error rate at which to stop, such as 0.1.")
 @params.delta
-@params.probability("--evaluation-size judging", "Fraction that evaluates.", default=0.5)
+@params.probability("--evaluation-size judging", "Fraction of texts for evaluation.", default=0.5)
 @params.encoder
 @_page_options
 def label(texts, labels, output, as_json, **options):
@@ -113,7 +128,7 @@ def label(texts, labels, output, as_json, **options):
 @cli.command()
 @click.argument("data", metavar="TABLE", type=params.FILE)
 @params.column("label", "Column of the machine's labels.  [default: label]")
-@params.column("score", "Column of trust in them, larger is more.  [default: by our classifier]")
+@params.column("score", "Column of their confidence.  [default: estimated by a classifier]")
 @params.probability("--error", "Fraction of wrong labels that may remain.", default=0.05)
 @params.delta
 @params.option("--labels", "Classes that the machine never gives, with commas.", metavar="A,B,...")
@@ -131,18 +146,16 @@ def check(data, label_column, score_column, labels, terminal, output, as_json, *
 
     place = output or f"{Path(data).with_suffix('')}-checked"
     columns = options | {"label_column": label_column, "quiet": True}
-    machine = [label.strip() for label in inputs.read_labelled(data, columns)[1]]
-    rows, kept, path = _open_table(data, place, ["final_label", "labelled_by"], options)
-    scores = None
-    if score_column is not None:
-        try:
-            scores = [float(value) for value in kept[score_column]]
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{score_column} must be a column of numbers ({error}).") from None
+    texts, machine, _ = inputs.read_labelled(data, columns)
+    machine = [label.strip() for label in machine]
+    _, kept, path = _open_table(data, place, ["final_label", "labelled_by"], options)
+    if len(kept) == 1:  # of lines of label<TAB>text
+        kept = {"text": texts, "label": machine}
+    scores = None if score_column is None else _numbers(kept, score_column)
     options["annotators"] = options["annotators"] or ("person",)
     how = {name: options[name] for name in ("error", "delta", "random_state")}
     classes = [name.strip() for name in labels.split(",")] if labels else ()
-    with LabelCheck(rows, machine, place, scores, classes, **how) as session:
+    with LabelCheck(texts, machine, place, scores, classes, **how) as session:
 
         def write_results() -> list[str]:
             unread, certificate = session.progress()
@@ -162,7 +175,8 @@ def check(data, label_column, score_column, labels, terminal, output, as_json, *
             while terminal and (task := session.next(who)):
                 click.echo(f"\n{task.text}", err=True)
                 prompt = f"Label ({len(session.progress()[0]):,} to read)"
-                answer = click.prompt(prompt, task.guess, type=choice, err=True)
+                few = len(session.classes) <= 12  # all are listed after an answer that is none
+                answer = click.prompt(prompt, task.guess, type=choice, show_choices=few, err=True)
                 session.answer(task.row, answer, who)
         show({"folder": place, **session.status()}, "\n".join(write_results()), as_json)
 

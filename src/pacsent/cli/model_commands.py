@@ -121,7 +121,7 @@ def model_group():
 @model_group.command()
 @click.argument("source", type=params.ModelPath())
 @click.argument("destination", type=params.PATH)
-@params.option("--to", "word2vec-text, word2vec-binary or pacsent. By the name when left out.")
+@params.option("--to", "What is written.  [default: by the name]", params.VECTOR_FORMATS)
 @params.option("--counts", "`word count` lines that belong to SOURCE.", params.PATH)
 @params.option("--normalize", "How text is tokenised.", click.Choice(params.TOKENISERS))
 @params.repeated("--trained-on", "Texts that SOURCE was trained on, for certificates.", "TEXTS")
@@ -132,15 +132,13 @@ def model_group():
 def convert(source, destination, to, counts, normalize, trained_on, overwrite, **options):
     """Convert word vectors from one format to another.
 
-    Reads word2vec text and binary (with context_SOURCE as output table), fastText .bin, GloVe,
+    Reads word2vec text and binary (output vectors in context_SOURCE), fastText .bin, GloVe,
     static embeddings and pacsent's folder; writes word2vec (.txt, .vec, .bin) or pacsent's folder
     (no suffix). Example: pacsent model convert GoogleNews.bin words --bits 8
     """
     from pacsent.text.reading import check_input
     from pacsent.words import compress, formats
 
-    if to is not None and to not in formats.WRITABLE:
-        raise click.BadParameter(f"one of {', '.join(formats.WRITABLE)}", param_hint="--to")
     format = formats.detect(source)  # a mistake in SOURCE comes first
     to = to or formats.format_of_name(destination)
     if to != "pacsent" and (options["bits"] is not None or trained_on):

@@ -11,6 +11,7 @@ PATH = click.Path()
 FILE = click.Path(exists=True, dir_okay=False)
 TEXTS = click.Path(exists=True, allow_dash=True, dir_okay=False)  # - for stdin
 FOLDER = click.Path(file_okay=False)
+VECTOR_FORMATS = click.Choice(["word2vec-text", "word2vec-binary", "pacsent"])
 TOKENISERS = ["paper", "unicode", "jieba", "janome", "pythainlp"]
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 _FORMATS = {"lines": "text", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
@@ -97,10 +98,11 @@ fixed_random_state = option("--random-state", "Seed.", NON_NEGATIVE, 0)
 seeds = option("--seeds", "Number of random seeds.", POSITIVE, 3)
 delta = probability("--delta", "Probability that the guarantee fails.", default=0.05)
 n_candidates = option("--n-candidates", "Models that were compared on these texts.", POSITIVE, 1)
-overlap = option("--overlap", "Texts trained on.", click.Choice(["refuse", "drop"]), "refuse")
+_overlaps = click.Choice(["refuse", "drop"])
+overlap = option("--overlap", "What to do with texts that were trained on.", _overlaps, "refuse")
 method = option(
     "--method",
-    "The method, where MODEL holds word vectors.  [default: its encoder of sentences, or SIF-sum]",
+    "Sentence method, if MODEL is word vectors.  [default: its sentence encoder, or SIF-sum]",
 )
 model_encoder = option(
     "--encoder",

@@ -61,8 +61,8 @@ def embed(method, pairs, sources, **options):
 @params.model_and_texts
 @params.output("Folder of the index.")
 @params.flag("--lexical/--no-lexical", "Find texts by their words as well (BM25).", default=True)
-@params.flag("--chunk", "Cut texts into passages of whole sentences.")
-@params.repeated("--column columns", "Column of the table to keep, for --where.", "COLUMN")
+@params.flag("--chunk", "Split texts into passages of complete sentences.")
+@params.repeated("--keep-columns columns", "Input column to keep, for --where.", "COLUMN")
 @params.text_columns
 @params.method
 @params.option("--query-encoder", "Encodes queries: distilled from MODEL.", params.ENCODER_PATH)
@@ -168,14 +168,11 @@ def cluster(model, texts, k, method, as_json, **options):
     rows = list(inputs.read_texts(texts, options, progress=True))
     groups = clusters(rows, k, encoder=inputs.open_encoder(model, method), random_state=0)
     columns = zip(groups.sizes, groups.words, groups.examples)
-    show_lines(
-        groups._asdict(),
-        [
-            (group, size, ", ".join(words), rows[row] if row >= 0 else "")
-            for group, (size, words, row) in enumerate(columns)
-        ],
-        as_json,
-    )
+    lines = [
+        (group, size, ", ".join(words), rows[row] if row >= 0 else "")
+        for group, (size, words, row) in enumerate(columns)
+    ]
+    show_lines(groups._asdict(), lines, as_json)
 
 
 @cli.command()
@@ -195,11 +192,8 @@ def dedupe(texts, as_json, **options):
     for row, number in enumerate(text_units(rows).tolist() if rows else ()):
         members.setdefault(number, []).append(row)
     clusters = [repeated for repeated in members.values() if len(repeated) > 1]
-    show_lines(
-        {"texts": len(rows), "clusters": clusters},
-        [(number, row, rows[row]) for number, members in enumerate(clusters) for row in members],
-        as_json,
-    )
+    lines = [(number, row, rows[row]) for number, same in enumerate(clusters) for row in same]
+    show_lines({"texts": len(rows), "clusters": clusters}, lines, as_json)
 
 
 @cli.command("map")

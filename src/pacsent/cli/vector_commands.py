@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from itertools import product
 from pathlib import Path
 
 import click
@@ -93,15 +94,14 @@ def train(context, texts, output, subwords, overwrite, as_json, quiet, **options
         changed = [n for n, typed in is_typed.items() if typed and settings.get(n) != options[n]]
         if changed := [name for name in changed if name in settings]:
             raise ValueError(
-                f"{work} holds an unfinished training with another {', '.join(changed)}. Give the "
+                f"{work} has an unfinished training with another {', '.join(changed)}. Give the "
                 "same to resume it, or delete it."
             )
     columns = {name: options.pop(name) for name in ("text_column", "input_format")}
 
     def documents():
-        return (
-            text for path in texts for text in inputs.read_texts(path, {**columns, "quiet": quiet})
-        )
+        for path in texts:
+            yield from inputs.read_texts(path, {**columns, "quiet": quiet})
 
     kinds = {columns["input_format"] or kind_of(Path(name).name)[0] or "text" for name in texts}
     source = documents()
@@ -136,7 +136,7 @@ def train(context, texts, output, subwords, overwrite, as_json, quiet, **options
             "normalize": words.vocabulary.normalize_name,
             "output": str(folder),
         },
-        f"wrote {folder}: {words.n_words:,} words, {words.n_dims} dimensions, both tables\n"
+        f"wrote {folder}: {words.n_words:,} words, {words.n_dims} dimensions, both matrices\n"
         f"loss of a pair, by epoch: {losses} nats",
         as_json,
     )
@@ -204,9 +204,9 @@ def fit(method, words, texts, output, overwrite, as_json, **options):
 def neighbours(model, word, k, as_json, quiet):
     """Show the nearest words of each WORD.
 
-    Within one of the two tables, neighbours are used in the same way; across the tables, they occur
-    near the WORD. Prints word, tables, neighbour and cosine. Example: pacsent vectors neighbours
-    english paris
+    Among vectors of the same kind, input or output, neighbours are used in the same way; across the
+    kinds, they occur near the WORD. Prints word, kinds, neighbour and cosine. Example: pacsent
+    vectors neighbours english paris
     """
     from pacsent.words import formats
 
@@ -214,25 +214,18 @@ def neighbours(model, word, k, as_json, quiet):
     ways = [("input", "input"), ("output", "output"), ("input", "output"), ("output", "input")]
     if opened.output_vectors is None:
         ways = ways[:1]
-    nearest = {
-        name: {
-            f"{own} -> {among}": opened.most_similar(name, k, table=own, among=among)
-            for own, among in ways
-        }
-        for name in word
-    }
-    lines = [
-        (name, way, neighbour, f"{cosine:.3f}")
-        for name, ways_of in nearest.items()
-        for way, neighbours in ways_of.items()
-        for neighbour, cosine in neighbours
-    ]
+    nearest: dict[str, dict] = {name: {} for name in word}
+    lines = []
+    for name, (own, among) in product(nearest, ways):
+        way, neighbours = f"{own} -> {among}", opened.most_similar(name, k, table=own, among=among)
+        nearest[name][way] = neighbours
+        lines += [(name, way, near, f"{cosine:.3f}") for near, cosine in neighbours]
     show_lines({"model": model, "neighbours": nearest}, lines, as_json)
 
 
 @vectors.command()
 @params.model
-@click.argument("pairs", type=params.TEXTS)
+@click.argument("pairs", type=params.FILE)
 @params.reports
 def evaluate(model, pairs, as_json, quiet):
     """Compare cosines of word vectors with human scores.

@@ -292,7 +292,7 @@ class AnswerRule:
         if getattr(classifier, "target_type_", "classes") != "classes":
             raise ValueError(
                 "classifier must give one class to each text. Got one that gives several labels "
-                "instead. Use predict, or classify predict with one file or stdin."
+                "instead. Use its predict, or `pacsent predict` with one file or stdin."
             )
         if not hasattr(classifier, "calibration_"):
             if error is not None:

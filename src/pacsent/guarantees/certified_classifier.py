@@ -229,7 +229,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             if np.unique(positions[training]).size < 2:
                 raise ValueError(
                     "calibration_size must leave at least two texts of two classes. Got "
-                    f"{self.calibration_size!r} instead. Hold out less, or add texts."
+                    f"{self.calibration_size!r} instead, and {np.unique(clusters).size:,} distinct "
+                    f"texts among {n:,}: near-duplicates are held out together. Hold out less, or "
+                    "add texts."
                 )
         else:
             has = positions[training]

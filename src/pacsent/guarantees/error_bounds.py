@@ -12,7 +12,7 @@ from pacsent.classify.inputs import as_labels, counted, few
 from pacsent.classify.multilabel import known_sets, label_matrix
 from pacsent.guarantees import independence, samples
 from pacsent.guarantees.error_certificate import ErrorCertificate, error_certificate
-from pacsent.guarantees.judges import as_judged, count_judged, judge_notes
+from pacsent.guarantees.judges import as_judged, count_judged
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate, count_matches
 from pacsent.maths.checks import check_count, is_number
 from pacsent.maths.rounding import format_count
@@ -292,5 +292,4 @@ def certify_predictions(
     fields |= {"digests": samples.digests(None, texts, true, predicted), "batch_size": batch_size}
     if judged is not None:
         fields |= count_judged(true, predicted, judged)
-        fields["provenance"] += judge_notes(*list(fields.values())[-2:])
     return error_certificate(true, predicted, **chosen, fields=fields, **options)

@@ -12,7 +12,7 @@ from pacsent.classify.inputs import as_groups, as_labels
 from pacsent.guarantees import independence, samples
 from pacsent.guarantees.certificate import Certificate, CountCertificate, Verified
 from pacsent.guarantees.delta import divide_delta
-from pacsent.guarantees.judges import as_judged, count_judged, judge_bounds
+from pacsent.guarantees.judges import as_judged, count_judged, judge_bounds, judge_warnings
 from pacsent.maths.binomial import batch_limit, upper_limit
 from pacsent.maths.checks import are_counts, check_count, check_probability, is_count
 from pacsent.maths.means import betting
@@ -300,9 +300,10 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             note = " This is NOT a guarantee for new groups: there are too few to hold any out."
         elif self.batch_size is not None:
             where = f"this batch of {self.batch_size:,} texts"
-            note = " This holds if the labelled texts were drawn from the batch at random"
-            unseen = " and the judge, however bad it is, has not seen their labels"
-            note += f"{unseen if self.judge_counts else ''}."
+            note = " This holds if the labelled texts were drawn from the batch at random."
+            if self.judge_counts:
+                note = f"{note[:-1]} and the judge, however bad it is, has not seen their labels."
+                note += judge_warnings(self.judge_counts, self.judge_class_counts)
         for name, (n, n_errors) in self.guess_counts.items():
             counts += f"; always answering {name}: {n_errors / n:.4f}"
         return (

@@ -54,16 +54,17 @@ def count_judged(true: list, predicted: list, judged: list[list]) -> dict[str, A
     }
 
 
-def judge_notes(counts: dict[str, list], classes: dict[str, list]) -> str:
+def judge_warnings(counts: dict[str, list], classes: dict[str, list]) -> str:
     """What speaks against a random sample, or against a judge that has not seen the labels."""
     n, right = sum(n for _, n, _ in counts.values()), sum(both for *_, both in classes.values())
-    notes = ""
+    warnings = ""
     if stats.fisher_exact([[n, rows - n] for rows, n, _ in counts.values()]).pvalue < _UNLIKELY:
-        notes = "; the judge disagrees with labelled rows more or less often than with others: "
-        notes += "these are NO random sample, or it has seen their labels"
+        warnings = " WARNING: the judge disagrees with the predictions of labelled texts more or "
+        warnings += "less often than with others: they are NO random sample, or it saw the labels."
     if n == right >= _MANY:
-        notes += f"; the judge is right in all {n:,} labelled rows: NOT valid if it saw them"
-    return notes
+        warnings += f" WARNING: the judge is right for all {n:,} labelled texts: NOT valid if it "
+        warnings += "saw the labels."
+    return warnings
 
 
 def judge_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:

@@ -83,8 +83,11 @@ class LabelChecker:
 
     def __init__(self, scores: Any, *, error: float, delta: float, random_state: int):
         scores = np.asarray(scores, np.float64)
-        if not scores.size or scores.ndim != 1 or not np.isfinite(scores).all():
-            raise ValueError("scores must be finite numbers, one for each row. Got others instead.")
+        if scores.ndim != 1 or not scores.size:
+            raise ValueError(f"scores must be one for each row. Got shape {scores.shape} instead.")
+        if not np.isfinite(scores).all():
+            row = int(np.argmin(np.isfinite(scores)))
+            raise ValueError(f"scores must be finite. Got {scores[row]} in row {row:,} instead.")
         error, self.delta = check_probability("error", error), check_probability("delta", delta)
         self.random_state, self.n_rows = random_state, scores.size
         rng = np.random.default_rng(random_state)
@@ -119,9 +122,9 @@ class LabelChecker:
             errors = np.sort(place[[row for row in sample if wrong[row]]])
             options = []  # (rows read in all, rows accepted) with this size and with larger ones
             for larger, n_allowed in zip(self.sizes[look:], self.n_allowed[look:]):
-                n_errors = n_allowed * size // larger
-                n_accepted = int(errors[n_errors]) if errors.size > n_errors else self.n_rows
-                n_accepted *= n_allowed >= 0
+                n_errors, n_accepted = n_allowed * size // larger, self.n_rows * (n_allowed >= 0)
+                if 0 <= n_errors < errors.size:
+                    n_accepted = int(errors[n_errors])
                 n_unread = (self.n_rows - n_accepted) * (1 - larger / self.n_rows)
                 options.append((larger + n_unread, n_accepted))
             if options[0][0] <= min(options)[0]:

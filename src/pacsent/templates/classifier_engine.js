@@ -1,8 +1,7 @@
 "use strict";
 // The classifier in a worker: `predict_log_proba`, `AnswerRule`, `explain`, `TextCheck`, `verify`.
 let model = null, check = null;
-const utf8 = new TextEncoder();
-const count = (counts, key) => counts.set(key, (counts.get(key) || 0) + 1);
+const countsOf = (items) => items.reduce((counts, item) => counts.set(item, (counts.get(item) || 0) + 1), new Map());
 const sum = (values) => values.reduce((total, x) => total + x, 0);
 const argmax = (row) => row.reduce((best, x, c) => (x > row[best] ? c : best), 0);
 
@@ -30,10 +29,12 @@ function addByte(byte) { // FNV: times the prime 2^40 + 0x1b3
 
 function hashCharacters(text, start, end) { // of their bytes in UTF-8
   HI = 0xcbf29ce4 | 0, LO = 0x84222325 | 0;
-  for (let i = start; i < end; i++) {
-    const code = text.charCodeAt(i);
-    if (code < 0x80) addByte(code >= 65 && code <= 90 ? code | 32 : code);
-    else if (code < 0xdc00 || code > 0xdfff) utf8.encode(String.fromCodePoint(text.codePointAt(i))).forEach(addByte);
+  for (let i = start, n; i < end; i += n === 4 ? 2 : 1) {
+    const code = text.codePointAt(i);
+    n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    if (n === 1) addByte(code >= 65 && code <= 90 ? code | 32 : code);
+    else addByte((0xf00 >> n & 0xff) | code >> 6 * (n - 1));
+    for (let shift = 6 * (n - 2); shift >= 0; shift -= 6) addByte(0x80 | (code >> shift & 0x3f));
   }
   mix(HI, LO);
 }
@@ -41,21 +42,16 @@ function hashCharacters(text, start, end) { // of their bytes in UTF-8
 class HashTable {
   constructor(high, low) { // halves of the hashes
     this.high = high, this.low = low;
-    this.slots = new Int32Array(2 ** Math.ceil(Math.log2(2 * low.length + 1024)));
-    this.mask = this.slots.length - 1;
-    for (let i = 0; i < low.length; i++) {
-      let slot = (low[i] >>> 1) & this.mask;
-      while (this.slots[slot]) slot = (slot + 1) & this.mask;
-      this.slots[slot] = i + 1;
-    }
+    this.slots = new Int32Array(2 ** Math.ceil(Math.log2(2 * low.length + 1024))); // index + 1, or 0
+    for (let i = 0; i < low.length; i++) this.slots[this.slotOf(high[i], low[i])] = i + 1;
   }
-  find(h, l) {
-    for (let slot = (l >>> 1) & this.mask; this.slots[slot]; slot = (slot + 1) & this.mask) {
-      const i = this.slots[slot] - 1;
-      if (this.low[i] === l >>> 0 && this.high[i] === h >>> 0) return i;
-    }
-    return -1;
+  slotOf(h, l) { // of a hash, or the free one where it would be
+    const { slots, high, low } = this, mask = slots.length - 1;
+    let slot = (l >>> 1) & mask;
+    for (let i; (i = slots[slot] - 1) >= 0 && !(low[i] === l >>> 0 && high[i] === h >>> 0);) slot = (slot + 1) & mask;
+    return slot;
   }
+  find(h, l) { return this.slots[this.slotOf(h, l)] - 1; }
 }
 
 // ---- tokens and n-grams -------------------------------------------------------------------------
@@ -69,7 +65,7 @@ const RUN = new RegExp(`${LETTER}(?:${LETTER}|'(?=${LETTER}))*`, "gu");
 const TOKEN = new RegExp(`[!?,.:;()"\\-${WHOLE}]|${OTHER_LETTER}(?:${OTHER_LETTER}|'(?=${LETTER}))*`, "gu");
 const NO_WORD = /^[!?,.:;()"\-\xa2-\xa5\u2000-\u2fff\u{1f000}-\u{1ffff}]/u;
 const FOREIGN_MARKS = new RegExp(`([\\p{L}\\p{N}_]?)([^\\x00-\\x7f\\p{L}\\p{N}${SYMBOLS}]+)`, "gu");
-const CONTINUES = /^[\p{M}\u200c\u200d\u0e33\u0eb3]/u;
+const CONTINUES = /^[\p{M}\u200c\u200d\u0e33\u0eb3]*/u;
 // What explanations are about: a run without spaces, or a symbol with all that is joined to it.
 const CHUNK = new RegExp(`[${WHOLE}](?:[\\p{M}\\u{1f3fb}-\\u{1f3ff}]|\\u200d[${WHOLE}]?)*|(?:(?![${WHOLE}])\\S)+`, "gu");
 const MONITORED_WORD = new RegExp(`(?=[\\p{L}\\p{N}_])[${SPACELESS}]|(?:(?![${SPACELESS}])[\\p{L}\\p{N}_])+`, "gu");
@@ -79,10 +75,8 @@ const isAscii = (text) => /^[\x00-\x7f]*$/.test(text);
 function lowered(text) {
   if (isAscii(text)) return text;
   return text.replaceAll("’", "'").toLowerCase().replace(FOREIGN_MARKS, (_, word, marks) => {
-    const points = Array.from(marks);
-    let n = 0;
-    while (word && n < points.length && CONTINUES.test(points[n])) n++;
-    return word + points.slice(0, n).join("") + " ".repeat(points.length - n);
+    const kept = word && marks.match(CONTINUES)[0];
+    return word + kept + " ".repeat(Array.from(marks.slice(kept.length)).length);
   });
 }
 
@@ -139,12 +133,13 @@ class NGrams {
   }
   // Adds tf-idf times the weights to `scores`.
   addScores(text, scores) {
-    const { idf, rows, weights, step } = this, k = scores.length, sums = new Float64Array(k), counts = new Map();
+    const { idf, rows, weights, step } = this, k = scores.length, sums = new Float64Array(k), columns = [];
     tokenise(text, this.ofCharacters);
     eachGram(...this.sizes, (h, l) => {
       const column = this.table.find(h, l);
-      if (column >= 0) count(counts, column);
+      if (column >= 0) columns.push(column);
     });
+    const counts = countsOf(columns);
     let squares = 0;
     for (const [column, uses] of counts) {
       const row = rows[column], value = idf[row] * (1 + Math.log(uses));
@@ -189,10 +184,10 @@ class WordVectors {
     const { sums, dims, codes, head, scales, levels, bits, centre, spread } = this;
     sums.fill(0);
     const nHead = head.length / scales.length, width = codes.length / scales.length, mask = 2 ** bits - 1;
-    for (const id of ids) {
-      const scale = scales[id];
+    for (const [id, uses] of countsOf(ids)) {
+      const scale = uses * scales[id];
       let d = nHead;
-      for (let h = 0; h < nHead; h++) sums[h] += head[id * nHead + h];
+      for (let h = 0; h < nHead; h++) sums[h] += uses * head[id * nHead + h];
       for (let b = id * width; b < (id + 1) * width; b++) {
         for (let code = codes[b], bit = 0; bit < 8 && d < dims; bit += bits, d++) sums[d] += scale * levels[(code >> bit) & mask];
       }
@@ -279,8 +274,8 @@ function sharedValues(ngrams, text, column) {
   const out = new Float64Array(tokens.n);
   eachGram(...ngrams.sizes, (h, l, first, size) => {
     const at = ngrams.table.find(h, l), real = [];
-    for (let t = first; t < first + size; t++) if (tokens.end[t] > tokens.start[t]) real.push(t);
     if (at < 0) return;
+    for (let t = first; t < first + size; t++) if (tokens.end[t] > tokens.start[t]) real.push(t);
     const uses = counts.get(at), row = ngrams.rows[at], weight = ngrams.step * ngrams.weights[row * k + column];
     const value = ngrams.idf[row] * (1 + Math.log(uses)) / uses / length * weight;
     for (const t of real) out[t] += value / real.length;
@@ -289,7 +284,7 @@ function sharedValues(ngrams, text, column) {
 }
 
 // The decision for a class as a sum over the chunks of the text, [{ start, end, value }, ...].
-function explain(text, label) {
+function explain(text, label, nShown) {
   const { values, part, read } = decide(text), at = Math.max(model.fitted.indexOf(label), 0), k = model.intercept.length;
   const column = k === 1 ? 0 : at, sign = k === 1 && at === 0 ? -1 : 1, chunkOf = []; // of each place of `read`
   const chunks = Array.from(text.matchAll(CHUNK), (match) => ({ start: match.index, end: match.index + match[0].length, value: 0 }));
@@ -303,36 +298,29 @@ function explain(text, label) {
   });
   share(model.ngrams, 1 - part);
   if (part > 0) share(model.characters, part);
-  vectorOf(text, (encoder, _, scale, place) => chunks.forEach((chunk) => {
-    encoder.sum(encoder.ids(text.slice(chunk.start, chunk.end))).forEach((x, d) => {
-      chunk.value += sign * (1 - part) * scale * x * model.coefDense[(place + d) * k + column];
-    });
-  }));
-  return { chunks, decision: sign * values[column], rest: sign * values[column] - sum(chunks.map((chunk) => chunk.value)) };
+  vectorOf(text, (encoder, _, scale, place) => {
+    const valueOf = (word) => encoder.sum(encoder.ids(word)).reduce((total, x, d) => total + x * model.coefDense[(place + d) * k + column], 0);
+    const known = new Map(); // a long text has many words more than once
+    for (const chunk of chunks) {
+      const word = text.slice(chunk.start, chunk.end);
+      if (!known.has(word)) known.set(word, sign * (1 - part) * scale * valueOf(word));
+      chunk.value += known.get(word);
+    }
+  });
+  const decision = sign * values[column], rest = decision - sum(chunks.map((chunk) => chunk.value));
+  return { chunks: chunks.slice(0, nShown), isComplete: chunks.length <= nShown, decision, rest };
 }
 
 // ---- exact statements from counts ---------------------------------------------------------------
-function logGamma(x) { // Stirling's series, exact from 20 on
-  if (x < 20) return logGamma(x + 1) - Math.log(x);
-  const y = 1 / (x * x), series = 1 / 12 - y * (1 / 360 - y * (1 / 1260 - y * (1 / 1680 - y / 1188)));
-  return (x - 0.5) * Math.log(x) - x + 0.9189385332046727 + series / x;
-}
-
-// The regularised incomplete beta function by its continued fraction.
-function betaCdf(x, a, b) {
-  if (x <= 0 || x >= 1) return x <= 0 ? 0 : 1;
-  if (x > (a + 1) / (a + b + 2)) return 1 - betaCdf(1 - x, b, a);
-  const nonzero = (value) => (Math.abs(value) < 1e-300 ? 1e-300 : value);
-  let c = 1, d = 1 / nonzero(1 - (a + b) * x / (a + 1)), h = d;
-  for (let m = 1; m < 20000 && (m === 1 || Math.abs(d * c - 1) > 1e-16); m++) {
-    const even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
-    const odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
-    for (const term of [even, odd]) d = 1 / nonzero(1 + term * d), c = nonzero(1 + term / c), h *= d * c;
+// The probability of at most k errors among n, each of probability p.
+function binomialCdf(k, n, p) {
+  let term = n * Math.log1p(-p), total = 0;
+  for (let i = 0; i <= Math.min(k, n); i++) {
+    total += Math.exp(term);
+    term += Math.log((n - i) / (i + 1) * p / (1 - p));
   }
-  return Math.exp(logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log1p(-x)) * h / a;
+  return total;
 }
-
-const binomialCdf = (k, n, p) => (k < 0 ? 0 : k >= n ? 1 : betaCdf(1 - p, n - k, k + 1));
 
 // Clopper-Pearson: with probability 1 - delta the error rate is at most this.
 function upperLimit(nErrors, n, delta) {
@@ -361,8 +349,8 @@ function verify() {
   }
   if (rule.setThresholds) {
     const scores = rows.map((row, i) => -row[calibration.labels[i]]).sort((a, b) => a - b);
-    let rank = 1;
-    while (rank <= n && betaCdf(1 - rule.setError, rank, n + 1 - rank) > rule.setDelta) rank++;
+    let rank = n + 1;
+    while (binomialCdf(n + 1 - rank, n, rule.setError) <= rule.setDelta) rank--;
     check(`Prediction sets: the threshold is the score of rank ${rank} among ${n}.`, isSame(-scores[rank - 1], rule.setThresholds[0]));
   }
   if (rule.threshold <= 1) {
@@ -386,19 +374,19 @@ BETS.push(...[0.25, 0.1].flatMap((end) => [tailBet(end), (p) => tailBet(end)(1 -
 
 function monitorsOf(text) {
   const words = text.toLowerCase().match(MONITORED_WORD) || [];
-  const unknown = words.filter((word) => {
+  let nUnknown = 0;
+  for (const [word, uses] of countsOf(words)) {
     tokenise(lowered(word), false);
-    return tokens.n !== 2 || model.ngrams.table.find(tokens.hi[1], tokens.lo[1]) < 0;
-  });
-  return [words.length, unknown.length / Math.max(1, words.length), Math.hypot(...vectorOf(text).map((x, d) => x - model.mean[d]))];
+    if (tokens.n !== 2 || model.ngrams.table.find(tokens.hi[1], tokens.lo[1]) < 0) nUnknown += uses;
+  }
+  return [words.length, nUnknown / Math.max(1, words.length), Math.hypot(...vectorOf(text).map((x, d) => x - model.mean[d]))];
 }
 
 // Near-duplicates of fitted and of earlier texts, by the 64 smallest hashes of words and pairs.
 class KnownTexts {
   constructor(sketches) {
-    this.n = this.nFitted = sketches.length / 64, this.postings = new Map(), this.counts = new Map();
+    this.n = this.nFitted = sketches.length / 64, this.postings = new Map(), this.counts = countsOf(sketches);
     this.cosines = new Float64Array(this.n + N_COMPARED);
-    for (const id of sketches) if (id) count(this.counts, id);
     for (let row = 0; row < this.n; row++) this.add(sketches.subarray(64 * row, 64 * row + 64).filter(Boolean), row);
   }
   weights(ids) {
@@ -463,7 +451,7 @@ class TextCheck { // compares texts with the calibration set, in a random order
     if (changes.size) return { differs: true, message: `These texts differ from the calibration texts in ${[...changes].slice(0, 5).join(", ")}${changes.size > 5 ? ` and ${changes.size - 5} more` : ""}: no guarantee.` };
     const shift = shiftSizes.findIndex((needed) => needed <= n);
     if (shift < 0) return { differs: null, message: `Not checked: ${n} ${n === 1 ? "text is" : "texts are"} too few to compare with the calibration set.` };
-    return { differs: false, message: `Compared with the calibration set: ${n} texts, no drift detected (shifts of ${10 * shift + 10} percentiles or more would probably be detected).` };
+    return { differs: false, message: `Compared with the calibration set: ${n} texts without near-duplicates, no drift detected (shifts of ${10 * shift + 10} percentiles or more would probably be detected).` };
   }
 }
 
@@ -510,7 +498,7 @@ const ACTIONS = {
     return [best, probability, abstained, inside && inside.flatMap((is, c) => (is ? [c] : []))];
   }),
   finish: () => check && check.result(),
-  verify, explain: ({ text, label }) => explain(text, label),
+  verify, explain: ({ text, label, nShown }) => explain(text, label, nShown),
 };
 
 self.onmessage = ({ data, ports: [port] }) => Promise.resolve(data).then(ACTIONS[data.action]).then(

@@ -3,8 +3,10 @@
 const byId = (id) => document.getElementById(id);
 const worker = new Worker(URL.createObjectURL(new Blob([byId("engine").textContent], { type: "text/javascript" })));
 const PAGE_ROWS = 50, BATCH_TEXTS = 500, BATCH_CHARACTERS = 200000, MAX_SHOWN_CHARACTERS = 400, MAX_SHOWN_WORDS = 3000;
+const explanation = byId("explanation"); // a row of the table, below the one that it explains
 const setTexts = (texts) => Object.entries(texts).forEach(([id, text]) => { byId(id).textContent = text; });
 const setOf = (row) => (row[3] ? row[3].map((c) => about.classes[c]) : []);
+const numberOf = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 let about = null, table = null, answers = [], first = 0, run = 0;
 
 const call = (action, options = {}) => new Promise((resolve, reject) => {
@@ -25,9 +27,10 @@ const guarded = (action) => async (event) => {
   try {
     await action(event);
   } catch (error) {
-    byId("progress").hidden = true;
+    byId("working").hidden = true;
     byId("problem").hidden = false;
     setTexts({ problem: error.message });
+    byId("problem").scrollIntoView({ block: "nearest" });
   }
 };
 
@@ -54,51 +57,61 @@ function parseCsv(text) {
     row = [];
   }
   const wrong = rows.findIndex((cells) => cells.length !== rows[0].length);
-  if (wrong >= 0) throw new Error(`Row ${wrong + 1} has ${rows[wrong].length} fields, the header has ${rows[0].length}. Check its quotes and separators.`);
+  if (wrong >= 0) throw new Error(`Row ${wrong + 1} has ${numberOf(rows[wrong].length, "field")}, row 1 has ${rows[0].length}. Check its quotes and separators.`);
   if (rows.length < 2) throw new Error("The file has no rows below its header.");
-  return { header: rows[0], rows: rows.slice(1) };
+  return rows;
 }
 
-async function openFile([file]) {
+async function openFile([file, another]) {
   byId("file").value = ""; // the same file can be chosen again
-  if (!file) return;
+  if (!file || another) throw new Error("Open one file at a time.");
   const text = await file.arrayBuffer().then((bytes) => new TextDecoder("utf-8", { fatal: true }).decode(bytes)).catch(() => "\0");
   if (text.includes("\0")) throw new Error(`${file.name} is no text in UTF-8. Save it as CSV (UTF-8).`);
-  if (/\.txt$/i.test(file.name)) return openLines(text);
-  const parsed = parseCsv(text), length = (c) => parsed.rows.slice(0, 100).reduce((n, row) => n + row[c].length, 0);
-  const longest = parsed.header.reduce((best, _, c) => (length(c) > length(best) ? c : best), 0);
-  byId("column").replaceChildren(...parsed.header.map((name, c) => element("option", name || `column ${c + 1}`, { value: c })));
-  byId("column").value = longest;
+  if (/\.txt$/i.test(file.name)) return openLines(text, file.name);
+  const cells = parseCsv(text), length = (c) => cells.slice(1, 100).reduce((n, row) => n + row[c].length, 0);
+  const longest = cells[0].reduce((best, _, c) => (length(c) > length(best) ? c : best), 0), named = cells[0].indexOf("text");
+  byId("header").checked = true;
   byId("choice").hidden = false;
-  await classify({ ...parsed, column: longest });
+  await openCells(cells, named < 0 ? longest : named, file.name);
 }
 
-async function openLines(text) {
+async function openCells(cells, column, name) {
+  const hasHeader = byId("header").checked, header = cells[0].map((cell, c) => (hasHeader && cell) || `column ${c + 1}`);
+  byId("column").replaceChildren(...header.map((title, c) => element("option", title, { value: c })));
+  byId("column").value = column;
+  await classify({ cells, header, rows: cells.slice(hasHeader ? 1 : 0), column, name });
+}
+
+async function openLines(text, name) {
   const lines = text.split(/\r?\n/).filter((line) => line.trim());
   if (!lines.length) throw new Error("There is no text. Paste one per line.");
   byId("choice").hidden = true;
-  await classify({ header: ["text"], rows: lines.map((line) => [line]), column: 0 });
+  await classify({ header: ["text"], rows: lines.map((line) => [line]), column: 0, name });
 }
 
 async function classify(next) {
   const current = ++run, { rows, column } = next;
   table = next, answers = [], first = 0;
-  for (const id of ["results", "explanation"]) byId(id).hidden = true;
-  byId("progress").hidden = false;
+  byId("results").hidden = true;
+  byId("working").hidden = false;
   await call("start");
   for (let i = 0; i < rows.length;) {
     const texts = [];
+    byId("progress").value = i / rows.length;
+    setTexts({ step: `${i.toLocaleString("en")} of ${numberOf(rows.length, "text")}` });
     for (let size = 0; i < rows.length && texts.length < BATCH_TEXTS && size < BATCH_CHARACTERS; i++) size += texts[texts.push(rows[i][column]) - 1].length;
     const batch = await call("classify", { texts });
     if (current !== run) return;
     answers.push(...batch);
-    byId("progress").value = i / rows.length;
   }
-  const drift = await call("finish"), nAnswered = answers.filter((row) => !row[2]).length;
+  byId("progress").removeAttribute("value");
+  setTexts({ step: "Comparing the texts with the calibration set …" });
+  const drift = await call("finish"), nAnswered = answers.filter((row) => !row[2]).length, nAbstained = rows.length - nAnswered;
   if (current !== run) return;
-  byId("progress").hidden = true;
-  setTexts({ drift: drift ? drift.message : "", counts: `${answers.length} texts${about.rule ? `, ${nAnswered} answered` : ""}.` });
-  byId("drift").className = drift && drift.differs ? "drifted" : "";
+  byId("working").hidden = true;
+  const counts = [next.name, numberOf(rows.length, "text"), about.rule && `${nAnswered} answered`, about.rule && `${nAbstained} abstained`];
+  setTexts({ drift: drift ? drift.message : "", counts: counts.filter(Boolean).join(", ") });
+  document.body.classList.toggle("drifted", Boolean(drift && drift.differs));
   byId("results").hidden = false;
   show();
 }
@@ -113,38 +126,37 @@ function show() {
     if (about.rule) line.append(element("td", setOf(row).join(", ") || "none", { "data-name": "set", dir: "auto" }));
     line.append(last);
     last.append(element("button", "Why?", { type: "button", class: "plain" }));
-    last.firstChild.onclick = guarded(() => explain(text, row[0]));
+    last.firstChild.onclick = guarded(() => explain(line, text, row[0]));
     return line;
   }));
-  byId("shown").textContent = `${first + 1} to ${Math.min(first + PAGE_ROWS, answers.length)} of ${answers.length}`;
+  setTexts({ shown: `${first + 1} to ${Math.min(first + PAGE_ROWS, answers.length)} of ${answers.length.toLocaleString("en")}` });
   byId("previous").disabled = first === 0;
   byId("next").disabled = first + PAGE_ROWS >= answers.length;
 }
 
-async function explain(text, label) {
-  const { chunks, decision, rest } = await call("explain", { text, label });
+async function explain(line, text, label) {
+  const { chunks, isComplete, decision, rest } = await call("explain", { text, label, nShown: MAX_SHOWN_WORDS });
   const largest = Math.max(...chunks.map((chunk) => Math.abs(chunk.value)), 1e-12), parts = [];
   let done = 0;
-  for (const { start, end, value } of chunks.slice(0, MAX_SHOWN_WORDS)) {
+  for (const { start, end, value } of chunks) {
     const step = Math.ceil(3 * Math.abs(value) / largest - 0.15);
     parts.push(text.slice(done, start), element("span", text.slice(start, end), { class: step > 0 ? `${value > 0 ? "for" : "against"}${step}` : "", title: value.toFixed(3) }));
     done = end;
   }
-  byId("words").replaceChildren(...parts, chunks.length > MAX_SHOWN_WORDS ? " …" : text.slice(done));
+  line.after(explanation);
+  byId("words").replaceChildren(...parts, isComplete ? text.slice(done) : " …");
   setTexts({ explained: `Why ${about.classes[label]}?`, rest: rest.toFixed(3), decision: decision.toFixed(3) });
-  byId("explanation").hidden = false;
-  byId("explanation").scrollIntoView({ block: "nearest" });
+  explanation.hidden = false;
+  explanation.scrollIntoView({ block: "nearest" });
 }
 
 function download() {
   const quoted = (cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
   const own = ["label", "probability", ...(about.rule ? ["set", "abstained"] : [])];
-  const lines = [[...table.header.map((name) => (own.includes(name) ? `input_${name}` : name)), ...own]];
-  answers.forEach((row, i) => {
-    const guaranteed = about.rule ? [setOf(row).map(quoted).join(","), row[2] ? "yes" : "no"] : [];
-    lines.push([...table.rows[i], about.classes[row[0]], row[1].toFixed(6), ...guaranteed]);
-  });
-  const content = lines.map((line) => `${line.map(quoted).join(",")}\r\n`).join("");
+  const header = [...table.header.map((name) => (own.includes(name) ? `input_${name}` : name)), ...own];
+  const guaranteed = (row) => (about.rule ? [setOf(row).map(quoted).join(","), row[2] ? "yes" : "no"] : []);
+  const rows = answers.map((row, i) => [...table.rows[i], about.classes[row[0]], row[1].toFixed(6), ...guaranteed(row)]);
+  const content = [header, ...rows].map((cells) => `${cells.map(quoted).join(",")}\r\n`).join("");
   const link = element("a", "", { download: "predictions.csv", href: URL.createObjectURL(new Blob(["\ufeff", content], { type: "text/csv" })) });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
@@ -153,7 +165,8 @@ function download() {
 async function start() {
   about = await call("open", { data: byId("data").textContent });
   byId("data").remove();
-  byId("about").textContent = `${about.classes.length} classes: ${about.classes.slice(0, 12).join(", ")}${about.classes.length > 12 ? ", …" : ""}.`;
+  const { classes } = about, names = classes.slice(0, 12).join(", ");
+  setTexts({ about: `${classes.length} classes: ${names}${classes.length > 12 ? ` and ${classes.length - 12} more` : ""}.` });
   byId("head").replaceChildren(...["text", "label", "probability", ...(about.rule ? ["set"] : []), ""].map((name) => element("th", name)));
   for (const id of ["classify", "file"]) byId(id).disabled = false;
   if (!about.rule) return;
@@ -162,20 +175,18 @@ async function start() {
   byId("guarantee").hidden = false;
 }
 
-async function verify() {
-  byId("checks").replaceChildren(...(await call("verify")).map(({ text, verdict }) => element("li", text, { class: verdict })));
-}
-
 byId("classify").onclick = guarded(() => openLines(byId("texts").value));
 byId("file").onchange = guarded((event) => openFile(event.target.files));
-byId("column").onchange = guarded((event) => classify({ ...table, column: Number(event.target.value) }));
-for (const action of [verify, download]) byId(action.name).onclick = guarded(action);
+for (const id of ["column", "header"]) byId(id).onchange = guarded(() => openCells(table.cells, Number(byId("column").value), table.name));
+byId("download").onclick = guarded(download);
+byId("verify").onclick = guarded(async () => byId("checks").replaceChildren(...(await call("verify")).map(({ text, verdict }) => element("li", text, { class: verdict }))));
 for (const [id, step] of [["previous", -PAGE_ROWS], ["next", PAGE_ROWS]]) byId(id).onclick = () => { first += step, show(); };
 for (const name of ["dragover", "dragleave", "drop"]) {
-  document.addEventListener(name, guarded((event) => {
+  document.addEventListener(name, guarded(async (event) => {
+    if (!event.dataTransfer.types.includes("Files")) return; // a dragged text goes into the field
     event.preventDefault();
     document.body.classList.toggle("dropping", name === "dragover");
-    return name === "drop" && about && openFile(event.dataTransfer.files);
+    if (name === "drop" && about) await openFile(event.dataTransfer.files);
   }));
 }
 guarded(start)();

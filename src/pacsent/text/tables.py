@@ -19,6 +19,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -167,33 +168,30 @@ class TextTable(AbstractContextManager):
         """Read the text from this column; None for `text`, or the only column."""
         is_only = text_column is None and "text" not in self.names and len(self.names) == 1
         self.text_column = self.names[0] if is_only else text_column or "text"
-        self.check_columns([self.text_column], "text_column")
+        self.check_columns([self.text_column], ["text_column"])
         if self.kind != "text":
             self.note = f"column {self.text_column}" + (" (the only one)" if is_only else "")
 
     def __exit__(self, *_):
         self._source.close()
 
-    def check_columns(self, columns: Sequence[str], parameter: str = "keep_columns") -> list[str]:
-        """Return the names of columns, ("*",) for all; each must be there once.
-
-        The message about a missing column names the parameter that has it.
-        """
+    def check_columns(self, columns: Sequence[str], parameters=("keep_columns",)) -> list[str]:
+        """Return the names of columns, ("*",) for all. Messages name `parameters`, one for each."""
         chosen = list(self.names) if tuple(columns) == ("*",) else list(columns)
-        for name in dict.fromkeys(chosen):
-            if name not in self.names:
-                names = ", ".join(" ".join(str(other).split()) for other in self.names)
-                alike = [n for n in self.names if str(n).casefold() == str(name).casefold()]
-                advice = f"Did you mean {alike[0]}? " if alike else ""
-                raise ValueError(
-                    f"The columns of {self.name} must include {name}. Got {names} instead. "
-                    f"{advice}Name one with {parameter}; a file of plain lines is called .txt."
-                )
-            if self.names.count(name) > 1:
-                raise ValueError(
-                    f"{self.name} must have one column named {name}. Got {self.names.count(name)} "
-                    "instead. Rename one of them."
-                )
+        if missing := [name for name in dict.fromkeys(chosen) if name not in self.names]:
+            names = {" ".join(str(name).split()).casefold(): name for name in self.names}
+            alike = [get_close_matches(name.casefold(), names, 1) for name in missing]
+            options = dict(zip(chosen, itertools.cycle(parameters)))
+            raise ValueError(
+                f"The columns of {self.name} must include {' and '.join(missing)}. Got "
+                f"{', '.join(' '.join(str(name).split()) for name in self.names)} instead. "
+                + "".join(f"Did you mean {names[match]}? " for near in alike for match in near)
+                + f"Name the column with {' and '.join({options[n]: n for n in missing})}"
+                + ("." if len(names) > 1 else "; a file of plain lines is called .txt.")
+            )
+        for name in chosen:
+            if (n := self.names.count(name)) > 1:
+                raise ValueError(f"{self.name} must have one column named {name}. Got {n} instead.")
         return chosen
 
     def place(self, number: int) -> str:
@@ -463,8 +461,8 @@ def read_labelled_texts(
                     "instead. Name the format of the file, such as csv, or leave the columns out."
                 )
             table._rows, table.names = table._label_rows(), ["text", "label"]
-        table.choose_text(text_column or "text")
-        columns = {"label": label_column or "label", "group": group_column}
+        label_column = label_column or "label"
+        columns = {"text": text_column or "text", "label": label_column, "group": group_column}
         missing = f"labelled text. Got {'blank lines' if has_lines else 'no row'}"
         texts, (labels, groups) = _read_columns(table, columns, missing)
     if report is not None:
@@ -489,6 +487,7 @@ class PredictionTable(NamedTuple):
     texts: list[str] | None
     judge: list[str] | None = None
     unlabelled: tuple[list[str], list[str]] | None = None  # predictions and judge without a label
+    note: str = ""  # what speaks against a random sample of labelled rows
 
 
 def read_predictions(
@@ -508,15 +507,14 @@ def read_predictions(
     may have no label.
     """
     columns = {"label": label_column, "prediction": prediction_column, "group": group_column}
-    columns["judge"] = judge_column
-    with TextTable(path, kind=kind, text_column=text_column or False) as table:
+    with TextTable(path, kind=kind, text_column=False) as table:
         if table.kind == "text":
             raise ValueError(
                 f"{table.name} must be a table: .csv, .tsv, .jsonl or .parquet. Got lines of text "
                 "instead. Name the format with input_format."
             )
-        if text_column is None and "text" in table.names:
-            table.choose_text("text")
+        text_column = text_column or ("text" if "text" in table.names else None)
+        columns |= {"judge": judge_column, "text": text_column}
         texts, values = _read_columns(table, columns, "predictions. Got no row", bool(judge_column))
     if report is not None:
         report(describe_table(table, len(texts)))
@@ -524,21 +522,26 @@ def read_predictions(
     read = [labels, predictions, groups, texts if table.text_column is not False else None, judge]
     if judge_column is None:
         return PredictionTable(*read)
-    others = [
+    rows, note = [row for row, label in enumerate(labels) if label], ""
+    if 1 < len(rows) < len(labels) and rows[-1] - rows[0] < len(rows):
+        note = f"; only rows {rows[0] + 1:,} to {rows[-1] + 1:,} have a label, which are NO random "
+        note += "sample unless the table was shuffled"
+    predictions, judge = (
         [x for x, label in zip(column, labels) if not label] for column in (predictions, judge)
-    ]
-    read = [c and [x for x, label in zip(c, labels) if label] for c in read]
-    return PredictionTable(*read)._replace(unlabelled=(others[0], others[1]))
+    )
+    read = [column and [column[row] for row in rows] for column in read]
+    return PredictionTable(*read)._replace(unlabelled=(predictions, judge), note=note)
 
 
 def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str, blank=False):
-    """Return the texts and the column of each role, None without a name; the note names them.
+    """Return the texts and the other columns by role, None without a name; the note names them.
 
     Labels may be blank, "" then, if `blank` allows it.
     """
     names = {role: name for role, name in columns.items() if name is not None}
-    for role, name in names.items():
-        table.check_columns([name], f"{role}_column")
+    table.check_columns(list(names.values()), [f"{role}_column" for role in names])
+    if text_column := names.pop("text", None):
+        table.choose_text(text_column)
     texts: list[str] = []
     values: dict[str, list] = {role: [] for role in names}
     notes = dict.fromkeys(names, "")
@@ -563,4 +566,4 @@ def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str
         raise ValueError(f"{table.name} must hold {missing} instead.")
     named = [f"{role} column {name}{notes[role]}" for role, name in names.items()]
     table.note = ", ".join([*([table.note] if table.note else []), *named])
-    return texts, [values.get(role) for role in columns]
+    return texts, [values.get(role) for role in columns if role != "text"]

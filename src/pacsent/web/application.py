@@ -33,8 +33,6 @@ _POSTS: dict[str, tuple[type[ModelRequest], Callable[..., Any], str]] = {
     "/classify": (schemas.ClassifyRequest, handlers.classify, "classifier"),
     "/search": (schemas.SearchRequest, handlers.search, "index"),
 }
-
-
 Models = dict[str, ServedModel]  # by name
 
 

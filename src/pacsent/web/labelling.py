@@ -303,16 +303,17 @@ class Labelling(LabelSession):
     def save(self) -> AnytimeCertificate | None:
         """Write the classifier (`model`) and its certificate into the folder, if there are any."""
         self.wait()
-        certificate, certified = self.certificate(), self._models.certified
-        if certificate is None or certified is None:
-            return None
-        rows, labels = self.judged_rows()[: certificate.n], self.labels()
-        judged = [(self.texts[row], labels[row], certified.predictions[row]) for row in rows]
-        evidence = digests(certified.model, *map(list, zip(*judged)))
-        certificate = replace(certificate, digests=evidence)
-        save(certified.model, self.folder / "model", overwrite=True)
-        with files.replacing(self.folder / "certificate.json") as file:
-            file.write(certificate.to_json().encode())
+        with self._lock:  # no answer, no model and no other tab may come in between
+            certificate, certified = self.certificate(), self._models.certified
+            if certificate is None or certified is None:
+                return None
+            rows, labels = self.judged_rows()[: certificate.n], self.labels()
+            judged = [(self.texts[row], labels[row], certified.predictions[row]) for row in rows]
+            evidence = digests(certified.model, *map(list, zip(*judged)))
+            certificate = replace(certificate, digests=evidence)
+            save(certified.model, self.folder / "model", overwrite=True)
+            with files.replacing(self.folder / "certificate.json") as file:
+                file.write(certificate.to_json().encode())
         return certificate
 
     def wait(self) -> None:
@@ -334,17 +335,16 @@ class LabelCheck(LabelSession):
 
     def __init__(self, texts: Any, labels: Any, folder: Any, scores: Any, classes: Any, **how: Any):
         seed = how.pop("random_state", None)
-        if scores is not None:
-            LabelChecker(scores, random_state=0, **how)  # raises before a journal begins
         self.machine, self._how = list(labels), how
         head = {"labels": digest(self.machine), "scores": digest(scores or []), **how}
-        super().__init__(texts, sorted({*self.machine, *classes}), folder, seed, head)
+        path = Path(folder) / "scores.npy"
         if scores is None:
-            path = self.folder / "scores.npy"
-            if not path.exists():
-                with files.replacing(path) as file:
-                    np.save(file, label_scores(self.texts, self.machine))
-            scores = np.load(path)
+            is_resumed = path.exists() and path.with_name("journal.jsonl").exists()
+            scores = np.load(path) if is_resumed else label_scores(texts, self.machine)
+        LabelChecker(scores, random_state=0, **how)  # raises before a journal begins
+        super().__init__(texts, sorted({*self.machine, *classes}), folder, seed, head)
+        with files.replacing(path) as file:
+            np.save(file, scores)
         self._checker = LabelChecker(scores, random_state=self.seed, **how)
         self._replay()
 
@@ -376,15 +376,18 @@ class LabelCheck(LabelSession):
 
     def results(self) -> dict[str, list]:
         """The final label of each row, and who gave it."""
-        labels, by_row = self.labels(), self._answers.by_row
+        with self._lock:
+            labels, by_row = self.labels(), self._answers.by_row
+            who = [", ".join(by_row.get(row, ["machine"])) for row in range(len(self.machine))]
         final = [labels.get(row, label) for row, label in enumerate(self.machine)]
-        who = [by_row.get(row, ["machine"]) for row in range(len(final))]
-        return {"final_label": final, "labelled_by": [", ".join(names) for names in who]}
+        return {"final_label": final, "labelled_by": who}
 
     def status(self) -> dict[str, Any]:
         """Counts, the bound so far, and the agreement of annotators."""
-        status, (rows, certificate) = super().status() | self._how, self.progress()
-        by_row, n = self._answers.by_row.items(), status["n_labels"]
+        with self._lock:
+            status, (rows, certificate) = super().status() | self._how, self.progress()
+            by_row, n = self._answers.by_row.items(), status["n_labels"]
+            apart = {row: dict(who) for row, who in by_row if len(set(who.values())) > 1}
         return status | {
             "n_unread": len(rows),
             "n_texts": len(self.texts),
@@ -392,5 +395,5 @@ class LabelCheck(LabelSession):
             "error_upper": None if certificate is None else certificate.error_upper,
             "progress": n / max(n + len(rows), 1),
             "reached": not rows,
-            "disagreements": {row: who for row, who in by_row if len(set(who.values())) > 1},
+            "disagreements": apart,
         }

@@ -80,9 +80,8 @@ class ServedModel:
         self._drift_monitor = self._new_drift_monitor()
         self._unobserved: list[tuple[str, np.ndarray]] = []
         few = f"Not checked: fewer than {_MONITORED_AT_ONCE} texts have been compared."
-        self.comparison: dict[str, Any] = (
-            {"differs": None, "message": few} if self._drift_monitor else {}
-        )
+        unknown: dict[str, Any] = {"differs": None, "message": few}
+        self.comparison = unknown if self._drift_monitor else {}
         self._solve: Any = None
         if encoder is not None:
             if isinstance(encoder, SentenceVectorizer):

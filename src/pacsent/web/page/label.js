@@ -5,6 +5,7 @@ const key = new URLSearchParams(location.search).get("key") || "";
 let tab = sessionStorage.getItem("tab");
 if (!tab) { tab = [...crypto.getRandomValues(new Uint8Array(8))].map(b => b.toString(16)).join(""); sessionStorage.setItem("tab", tab); }
 let task = null, who = "", busy = false, rung = false, checking = false, classes = [], shown = 0;
+const MANY = 12;  // classes, beyond which a box finds them by name and the text stays in view above them
 const percent = x => (Math.ceil(x * 1000 - 1e-9) / 10).toFixed(1) + "%";
 
 function made(name, text, kind) {
@@ -49,6 +50,8 @@ function setMode(isCheck) {
 function show(next) {
   task = next;
   $("answers").hidden = !task;
+  $("find").hidden = !task || classes.length <= MANY;
+  find("");
   $("skip").hidden = !task || checking;
   if (!task) { $("stream").textContent = ""; $("guess").textContent = ""; $("text").textContent = "There are no more texts."; return; }
   $("stream").textContent = {judge: "Evaluation text, drawn at random.", teach: "Training text, on which the classifier is least sure.", read: "One of the labels that are trusted least.", agreement: "Also labelled by another person, to measure agreement."}[task.stream];
@@ -58,6 +61,8 @@ function show(next) {
   $("text").scrollTop = 0;
   $("guess").textContent = task.guess === null ? "" : checking ? `The machine's label: ${task.guess}. Enter or its button accepts it; another button corrects it.` : `Predicted: ${task.guess} (probability ${task.probability.toFixed(2)}). Words that support this label are highlighted.`;
   [...$("answers").children].forEach((button, at) => button.classList.toggle("guessed", classes[at] === task.guess));
+  const guessed = $("answers").querySelector(".guessed");
+  $("answers").scrollTop = guessed ? guessed.offsetTop - $("answers").offsetTop - 8 : 0;
 }
 
 // Checking the labels of a machine: progress and the bound so far.
@@ -72,6 +77,16 @@ function standOfCheck(status, sure) {
   if (status.reached && !rung) $("results").click();
 }
 
+// Show the buttons of the classes whose names contain a text, _ as a space; return the only one, or the one of this name.
+function find(text) {
+  const plain = name => name.toLowerCase().replace(/[_\s]+/g, " ").trim();
+  const buttons = [...$("answers").children];
+  if (!text) $("find").value = "";
+  buttons.forEach((button, at) => { button.hidden = !plain(classes[at]).includes(plain(text)); });
+  const matches = buttons.filter(button => !button.hidden);
+  return matches.length === 1 ? matches[0] : buttons.find((button, at) => plain(classes[at]) === plain(text));
+}
+
 function stand(status) {
   if (status.classes.join("\0") !== classes.join("\0")) {
     classes = status.classes;
@@ -83,6 +98,7 @@ function stand(status) {
       button.addEventListener("click", () => answer(label));
       return button;
     }));
+    document.body.classList.toggle("many", classes.length > MANY);
     show(task);
   }
   const bound = status.error_upper, sure = Math.round(100 * (1 - status.delta));
@@ -90,9 +106,11 @@ function stand(status) {
   $("bar").style.width = 100 * status.progress + "%";
   if (checking) standOfCheck(status, sure);
   else standOfLabelling(status, bound, sure);
-  $("counts").textContent = classes.map((label, at) => `${label}: ${status.counts[at]}`).join(" · ");
+  let counts = classes.map((label, at) => [label, status.counts[at]]);
+  if (classes.length > MANY) counts = counts.filter(([, n]) => n).sort((a, b) => b[1] - a[1]).slice(0, MANY);
+  $("counts").textContent = counts.map(([label, n]) => `${label}: ${n}`).join(" · ");
   const found = status.agreement, apart = Object.keys(status.disagreements || {}).map(row => Number(row) + 1);
-  $("agreement").textContent = (found ? `Agreement on ${found.texts} text${found.texts === 1 ? "" : "s"}: ${found.measure} ${found.value === null ? "not defined" : found.value.toFixed(2)} (${found.same} the same).` : "") + (apart.length ? ` Annotators disagree on rows ${apart.slice(0, 20).join(", ")}.` : "");
+  $("agreement").textContent = (found ? `Agreement on ${found.texts} text${found.texts === 1 ? "" : "s"}: ${found.measure} ${found.value === null ? "not defined" : found.value.toFixed(2)} (${found.same} the same).` : "") + (apart.length ? ` Annotators disagree on row${apart.length === 1 ? "" : "s"} ${apart.slice(0, 20).join(", ")}${apart.length > 20 ? " and others" : ""}.` : "");
   if (status.reached && !rung) ring();
   rung = status.reached;
 }
@@ -119,11 +137,19 @@ function answer(label) { if (task) go("/answer", {row: task.row, label}); }
 
 document.addEventListener("keydown", event => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  if (event.target === $("find")) {
+    const text = $("find").value.trim(), button = text ? find(text) : undefined;
+    if (event.key === "Escape") { find(""); $("find").blur(); }
+    else if (event.key === "Enter" && button) button.click();
+    if (event.key !== "Enter" || text) return;
+  }
   if (event.key >= "1" && event.key <= "9" && classes[event.key - 1] !== undefined) { event.preventDefault(); answer(classes[event.key - 1]); }
   else if (event.key === "Enter" && task && checking && task.guess !== null) { event.preventDefault(); answer(task.guess); }
+  else if (event.key === "/" && !$("find").hidden) { event.preventDefault(); $("find").focus(); }
   else if (event.key === "s" && !checking) answer(null);
   else if (event.key === "u") go("/undo");
 });
+$("find").addEventListener("input", () => find($("find").value));
 $("skip").addEventListener("click", () => answer(null));
 $("undo").addEventListener("click", () => go("/undo"));
 $("results").addEventListener("click", async () => {
