@@ -45,7 +45,12 @@ MEASURED = {  # packages and modules of each benchmark
     "judge_fit": (*CLASSIFIER, "guarantees/certified_classifier.py"),
     "judges": ("guarantees/judges.py", "maths/binomial.py"),
     "label_checking": (*CLASSIFIER, "guarantees/label_checking.py", "maths/binomial.py"),
-    "labels": (*CLASSIFIER, "classify/choosing.py", "classify/label_quality.py", "guarantees"),
+    "labels": (
+        "classify/choosing.py",
+        "classify/label_quality.py",
+        "guarantees/count_certificates.py",
+        *CLASSIFIER,
+    ),
     "multilingual": ENCODING,
     "own_language": (*ENCODING, "words"),
     "reproduce": ("paper", "encoders", "maths"),
