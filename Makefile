@@ -75,8 +75,8 @@ hostile: $(DEV) ## wrong calls, commands, requests, servers, folders and signals
 	cd tests && PYTHONPATH=. $(abspath $(BIN))/python -m hostile
 
 bench: $(DEV)  ## every benchmark with its baselines (installs the baselines; takes a while)
-	$(PIP) -e '.[bench,serve]'
-	for job in alternatives cold train encode solve certify search serve simulate english encoders classify classify_bounds guarantees labels label_checking judges judge_fit targets multilingual own_language scale train_gpu; do \
+	$(PIP) -e '.[bench,serve,test-browser]'
+	for job in alternatives cold train encode solve certify search serve simulate english encoders classify classify_bounds guarantees html_page labels label_checking judges judge_fit targets multilingual own_language scale train_gpu; do \
 	    $(BIN)/python benchmarks/$$job.py --save || exit 1; done
 
 check-results: ## list the result files of benchmarks that describe an older version of what they measure

@@ -45,9 +45,8 @@ def test_a_result_is_out_of_date_if_code_changed_and_not_if_words_did(later, sam
     assert (before["f"] <= after["f"]) == same
 
 
-# benchmark and arguments -> what it needs besides [dev]; each is run on tiny data. Those of serve
-# are tested with their package, those of the GPU need one, and own_language texts that are not part
-# of the data.
+# Benchmark and arguments -> what it needs besides [dev]; each is run on tiny data. Not those that
+# need a GPU (train_gpu), texts that are not part of the data, or are tested with their package.
 RUNS = {
     "alternatives --draws 1": (),
     "classify accuracy --sets subj --seeds 1": (),
@@ -57,6 +56,7 @@ RUNS = {
     "certify": (),
     "guarantees --sets subj --draws 10": (),
     "encoders": (),
+    "html_page --sets subj": ("playwright",),
     "cold --rounds 1 --tasks import help": (),
     "encode": ("gensim", "model2vec"),
     "english retrieval": (),

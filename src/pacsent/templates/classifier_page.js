@@ -123,7 +123,7 @@ function show() {
     line.append(element("td", shown, { class: "text", dir: "auto", lang: "" }));
     line.append(element("td", row[2] ? `abstains (${label})` : label, { "data-name": "label", class: row[2] ? "abstained" : "", dir: "auto" }));
     line.append(element("td", row[1].toFixed(3), { "data-name": "probability", class: "number" }));
-    if (about.rule) line.append(element("td", setOf(row).join(", ") || "none", { "data-name": "set", dir: "auto" }));
+    if (about.rule) line.append(element("td", row[3] ? setOf(row).join(", ") || "empty" : "not known", { "data-name": "set", dir: "auto" }));
     line.append(last);
     last.append(element("button", "Why?", { type: "button", class: "plain" }));
     last.firstChild.onclick = guarded(() => explain(line, text, row[0]));

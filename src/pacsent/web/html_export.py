@@ -104,9 +104,9 @@ def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
 
 
 def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
-    rule, calibration = AnswerRule(classifier, error=error), classifier.calibration_
+    rule = AnswerRule(classifier, error=error)
+    certificate, calibration = classifier.certificate_, classifier.calibration_
     abstaining = classifier.abstain(error=error, delta=rule.delta)
-    certificate = classifier.certificate_
     shown = {"summary": certificate.summary(), "rows": certificate.rows()}
     return {
         "certificate": certificate.to_dict() | shown,
@@ -118,7 +118,7 @@ def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
             "setError": rule.set_error,
             "setDelta": divide_delta(abstaining.delta, classifier.n_candidates),
             "setThresholds": rule.set_levels,
-            "statement": " ".join(filter(None, (rule.statement, rule.no_sets))),
+            "statement": " ".join(filter(None, (rule.no_answers, rule.statement, rule.no_sets))),
         },
         "calibration": {
             "logProba": calibration.log_proba,

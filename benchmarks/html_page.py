@@ -1,34 +1,36 @@
 """A classifier as one HTML file: does it answer as Python does, how fast, how large?
 
-    python scripts/compare_html.py [--sets mr banking77] [--models FOLDER] [--save]
+    python benchmarks/html_page.py [--sets mr banking77] [--save]
 
 3,000 texts are fitted and certified; 1,000 others, and the hostile texts of the tests, are
 classified by the page in Chromium (scripts/install-browser) and by Python, one after the other.
-difference: the largest of a probability of any class; others: texts whose label, prediction set or
-abstention differs. Rates are in texts per second, the best of three rounds, after one to warm up.
+difference: the largest of a probability of any class; differing: texts whose label, prediction set
+or abstention differs. Rates are in texts per second, the best of three rounds, after one to warm
+up. The exit status is 1 if a text differs, or a probability by more than 1e-5.
 """
 
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
-from playwright.sync_api import sync_playwright
 
-from pacsent import CertifiedClassifier, TextClassifier, load, save
+from harness import best_of, finish, parser_for, skip
+from pacsent import CertifiedClassifier, TextClassifier, load
 from pacsent.datasets import load_banking
 from pacsent.guarantees.abstaining import AnswerRule
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.web import export_html
 from pacsent.words import compress
 
-ROOT = Path(__file__).parents[1]
-sys.path += [str(ROOT / "benchmarks"), str(ROOT / "tests")]
-from browsers import BROWSER, until  # noqa: E402
-from harness import best_of, finish, parser_for, skip  # noqa: E402
-from test_html_export import HOSTILE  # noqa: E402
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from browsers import BROWSER, until
+from test_html_export import HOSTILE
 
 N_FITTED, N_NEW, FEWER_WORDS = 3_000, 1_000, 20_000
+MAX_DIFFERENCE = 1e-5
 SETS = {  # words of the encoder
     "mr": ("all", FEWER_WORDS),
     "subj": ("none",),
@@ -67,6 +69,8 @@ def texts_of(name, data):
 
 def in_browser(path, texts):
     """Answers of the page, seconds to open it and to classify the texts."""
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         page = browser.new_page()
@@ -84,37 +88,34 @@ def in_browser(path, texts):
     return rounds[0][0], opened, min(seconds for _, seconds in rounds[1:])
 
 
-def measure(name, words, given):
+def measure(name, words, data, folder):
     """Agreement, rates and size for one set and one number of words of the encoder."""
-    (texts, labels), (new, truth) = texts_of(name, given.data)
-    new, folder = [*new, *HOSTILE], given.models / f"{name}-{words}"
-    if not folder.exists():
-        encoder = {"none": None, "all": "english"}.get(words)
-        if words == FEWER_WORDS:
-            encoder = compress(load("english"), n_words=words)
-        model = CertifiedClassifier(TextClassifier(encoder), random_state=0)
-        save(model.fit(texts, labels), folder)
-    model = load(folder)
+    (texts, labels), (new, truth) = texts_of(name, data)
+    new = [*new, *HOSTILE]
+    encoder = {"none": None, "all": "english"}.get(words)
+    if words == FEWER_WORDS:
+        encoder = compress(load("english"), n_words=words)
+    model = CertifiedClassifier(TextClassifier(encoder), random_state=0).fit(texts, labels)
     rule = AnswerRule(model)
     log_proba = model.predict_log_proba(new)
     python, seconds = best_of(lambda: rule.of_log_proba(model.predict_log_proba(new)), 3)
-    path = folder.with_suffix(".html")
-    export_html(model, path, title=name, overwrite=True)
+    path = folder / f"{name}-{words}.html"
+    export_html(model, path, title=name)
     answers, opened, page_seconds = in_browser(path, new)
     page = {key: np.array([answer[key] for answer in answers]) for key in answers[0]}
     differs = (page["best"] != python.best) | (page["abstained"] != python.abstained)
     if python.inside is not None:
         differs |= (page["inside"] != python.inside).any(axis=1)
     return {
-        "set": name,
+        "dataset": name,
         "classes": model.classes_.size,
         "words": words,
         "texts": len(new),
         "difference": float(np.abs(np.exp(page["logProba"]) - np.exp(log_proba)).max()),
-        "others": int(differs.sum()),
-        "error": float(np.mean(model.predict(new[:N_NEW]) != np.array(truth))),
-        "browser": len(new) / page_seconds,
-        "python": len(new) / seconds,
+        "differing": int(differs.sum()),
+        "error rate": float(np.mean(model.predict(new[: len(truth)]) != np.array(truth))),
+        "Chromium": len(new) / page_seconds,
+        "Python": len(new) / seconds,
         "opens in s": opened,
         "MB": path.stat().st_size / 1e6,
     }
@@ -123,15 +124,16 @@ def measure(name, words, given):
 def main():
     parser = parser_for(__doc__, name="two-cores")
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
-    help = "folder of fitted classifiers; those that are there are not fitted again"
-    parser.add_argument("--models", type=Path, default=Path("models"), help=help)
-    given = parser.parse_args()
-    if BROWSER is None:
-        skip("html_page", "no browser: run scripts/install-browser")
-    rows = [measure(name, words, given) for name in given.sets for words in SETS[name]]
+    options = parser.parse_args()
+    if BROWSER is None or find_spec("playwright") is None:
+        skip("html_page", "no browser: install [test-browser] and run scripts/install-browser")
+    jobs = [(name, words) for name in options.sets for words in SETS[name]]
+    with TemporaryDirectory() as folder:
+        rows = [measure(*job, options.data, Path(folder)) for job in jobs]
     summary = {"max_difference": max(row["difference"] for row in rows)}
-    summary["n_others"] = sum(row["others"] for row in rows)
-    finish("html_page", rows, summary=summary, save=given.save, name=given.name)
+    summary["n_differing"] = sum(row["differing"] for row in rows)
+    finish("html_page", rows, summary=summary, save=options.save, name=options.name)
+    sys.exit(summary["n_differing"] > 0 or summary["max_difference"] > MAX_DIFFERENCE)
 
 
 if __name__ == "__main__":
