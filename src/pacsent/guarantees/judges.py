@@ -13,7 +13,9 @@ from pacsent.classify.inputs import as_labels
 from pacsent.guarantees.delta import divide_delta
 from pacsent.maths.binomial import stratified_limit, two_sided_limits, upper_limit
 
-_NEW_FRACTION = 0.2  # of delta, for the difference between the batch and new texts
+# Rows per label from which the bound for new texts uses the judge, and its part of delta for the
+# step from the batch to new texts. With 10 to 100 rows per label it would be wider than without.
+_MIN_ROWS_PER_LABEL, _NEW_FRACTION = 300, 0.2
 _UNLIKELY = 0.001  # p-value of labelled rows that are not like the others
 _MANY = 50  # labelled rows in all of which a judge is hardly ever right
 
@@ -73,8 +75,12 @@ def judge_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
         return {"new_error_upper": None, "judge_rates": {}}
     rows, n, n_errors = zip(*(parts["judge_counts"][name] for name in ("disagree", "agree")))
     n_rows, n_labelled, n_right = sum(rows), sum(n), 0
-    level, half = divide_delta(delta, fraction=1.0 - _NEW_FRACTION), divide_delta(delta, 2)
-    n_wrong = round(stratified_limit(n_errors, n, rows, level) * n_rows)
+    half, new_error_upper = divide_delta(delta, 2), upper_limit(sum(n_errors), n_labelled, delta)
+    if n_rows >= _MIN_ROWS_PER_LABEL * n_labelled:
+        level = divide_delta(delta, fraction=1.0 - _NEW_FRACTION)
+        n_wrong = round(stratified_limit(n_errors, n, rows, level) * n_rows)
+        level = divide_delta(delta, fraction=_NEW_FRACTION)
+        new_error_upper = upper_limit(n_wrong, n_rows, level)
     rates: dict[str, Any] = {"sensitivity": {}, "specificity": {}, "frequency": {}}
     for name, (rows_of, n_of, of_class, both) in parts["judge_class_counts"].items():
         n_right += both
@@ -88,8 +94,6 @@ def judge_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
     rates["accuracy"] = list(two_sided_limits(n_right, n_labelled, delta))
     return {
         "error_upper": stratified_limit(n_errors, n, rows, delta),
-        "new_error_upper": upper_limit(
-            n_wrong, n_rows, divide_delta(delta, fraction=_NEW_FRACTION)
-        ),
+        "new_error_upper": new_error_upper,
         "judge_rates": rates,
     }
