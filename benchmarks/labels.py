@@ -268,7 +268,7 @@ def stop_draw(job, delta=0.05, n_dims=10):
         judges = {STREAMS[1]: rest, STREAMS[2]: np.array(taught)}.get(stream, judging)
         wrong = np.sign(X[judges] @ w + b) != y[judges]
         for n in range(size // 2, wrong.size, size // 20):
-            certificate = certify_stream(wrong[:n], delta, n_taught=size)
+            certificate = certify_stream(wrong[:n], delta, n_training=size)
             is_false |= certificate is not None and certificate.error_upper < error
         bias = float(wrong.mean() - error)
     return bool(is_false), bias
@@ -290,9 +290,9 @@ def goal_rows(given, run, rate=0.1, delta=0.05):
     rows = []
     for n in SIZES[1:]:
         bounds = {"while labelling": 0.0, "one look": 0.0}
-        n_counted = certify_stream(np.zeros(n), delta, n_taught=n).n
+        n_counted = certify_stream(np.zeros(n), delta, n_training=n).n
         for k in range(n_counted + 1):
-            bound = certify_stream(np.arange(n) < k, delta, n_taught=n).error_upper
+            bound = certify_stream(np.arange(n) < k, delta, n_training=n).error_upper
             bounds["while labelling"] += stats.binom.pmf(k, n_counted, rate) * bound
         for k in range(n + 1):
             bounds["one look"] += stats.binom.pmf(k, n, rate) * upper_limit(k, n, delta)

@@ -162,7 +162,7 @@ class TestWords:
 
     def test_strings_and_short_documents(self, language):
         texts = [f"w0 w1 w2 w3 w4 w{i}" for i in range(30)] + [f"w9 w{i}" for i in range(30)]
-        texts += ["", "w7", "unknown words only"] * 30
+        texts += ["", "w7", "OOV words only"] * 30
         words = language.words
         vocabulary = Vocabulary(
             words.vocabulary.words, words.vocabulary.counts, normalize=str.split
@@ -275,7 +275,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"were trained on 600 of the 600 documents"):
             certify(AverageVectorizer(seen), documents)
         half = WordVectors(words.vocabulary, words.input_vectors)
-        with pytest.raises(ValueError, match="must have an output table to be certified"):
+        with pytest.raises(ValueError, match="must have output vectors to be certified"):
             certify(AverageVectorizer(half, alpha=0.0), ["w1 w2"])
         with pytest.raises(TypeError, match="encoder must be"):
             certify(dict, ["good film"] * 20)
@@ -295,7 +295,7 @@ class TestRefusals:
             ({"posterior": (np.zeros((3, 2)), np.ones(3))}, "posterior must be means of shape"),
             ({"posterior": (np.zeros((600, 16)), np.zeros(600))}, "finite means and variances > 0"),
             ({"kind": "C", "prior_variance": [1, 2]}, "prior_variance must be finite and > 0"),
-            ({"texts": ["w1", ""]}, r"at least one document of two known words. Got 2"),
+            ({"texts": ["w1", ""]}, r"at least one document of two in-vocabulary words. Got 2"),
         ],
     )
     def test_mistakes(self, vectorizer, documents, options, message):

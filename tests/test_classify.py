@@ -117,10 +117,10 @@ def test_weights_count_texts(words):
 REFUSALS = [
     (["a b", "c d"], [1, 1], "at least two classes"),
     (["a b", "c d", "e f"], [0, 0, 1], "at least two texts each"),
-    (["", " ", "", ""], [0, 0, 1, 1], "must hold words"),
+    (["", " ", "", ""], [0, 0, 1, 1], "must have words"),
     (["a", "b", "c", "d"], [0, 1, 0], "one for each of the 4 texts"),
     (["a", "b", "c", "d"], ["x", "y", None, "x"], "all be known"),
-    (["a", None, "c", "d"], [0, 1, 0, 1], "must hold one str per text"),
+    (["a", None, "c", "d"], [0, 1, 0, 1], "must have one str per text"),
     ("one text", [0], "Got the single string"),
     (["good film", "so good", "bad", "so bad"], [1, 1, "no", "no"], "Got both .*int 1"),
     (["a", "b", "c", "d"], pd.Series(["x", "x", "y", pd.NA], dtype="string"), "first: row 3"),

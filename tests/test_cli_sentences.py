@@ -43,7 +43,7 @@ def test_fit_says_what_it_did(files):
     summary = json.loads(done.stdout)
     assert (summary["n_sentences"], summary["n_empty"]) == (2, 1)
     assert summary["coverage"] == pytest.approx(2 / 3)
-    assert "without a known word: 1 of 2" in done.stderr
+    assert "OOV words only: 1 of 2" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["v.npy", "v.tsv", "v.jsonl", "v.parquet", "-"])
@@ -56,7 +56,7 @@ def test_embed_writes_the_posteriors(model, files, tiny_corpus, name):
     else:
         done = run("embed", model, files / "text", "-o", files / name)
         assert done.stdout == "" and (files / name).stat().st_size > 0
-    assert "10 rows, 87.0% of words known, 2 without a known word" in done.stderr
+    assert "10 rows, 87.0% of words in vocabulary, 2 without any" in done.stderr
     if name == "v.npy":
         assert_array_equal(np.load(files / name), means)
     if name == "v.jsonl":

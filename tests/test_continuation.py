@@ -51,7 +51,7 @@ class TestMeasuring:
             following = tail.ids[tail.offsets[s] : tail.offsets[s + 1]]
             missed = np.mean(table[following] @ vectors[s] + rule.bias <= 0)
             exact_noise = rule.p_noise @ (table @ vectors[s] + rule.bias >= 0)
-            # 256 noise words: five standard deviations of the drawn share
+            # 256 negatives: five standard deviations of the drawn share
             spread = 5 * np.sqrt(exact_noise * (1 - exact_noise) / 256) + 1e-3
             assert abs(measured.losses[s] - 0.5 * (missed + exact_noise)) <= 0.5 * spread
 

@@ -58,7 +58,7 @@ def test_every_packing_reads_the_same(tmp_path, small_subj, suffix):
     ("files", "end", "message"),
     [
         (FILES, -30, "must be a whole .gz archive. Got one that is cut off"),
-        ({"plot.tok.gt9.5000": PLOT}, None, "must hold 4 train.*Got 2 train, 1 classes.*partial"),
+        ({"plot.tok.gt9.5000": PLOT}, None, "must have 4 train.*Got 2 train, 1 classes.*partial"),
         ({"README": b"hello"}, None, "another archive"),
     ],
 )

@@ -224,14 +224,14 @@ def test_results_of_other_word_vectors_or_data_are_not_mixed_in(small_benchmark,
     settings = {"only": ["subj", "Average-0", "classification"], "quick": True}
     reproduction.reproduce(tmp_path, words, tmp_path / "out", **settings)
     (before,) = reproduction.read_results(tmp_path / "out" / "results")
-    with pytest.raises(ValueError, match="must hold results of one set of word vectors"):
+    with pytest.raises(ValueError, match="must have results of one set of word vectors"):
         other = words.replace(input_vectors=2 * np.asarray(words.input_vectors))
         reproduction.reproduce(tmp_path, other, tmp_path / "out", **settings)
     assert reproduction.read_results(tmp_path / "out" / "results") == [before]
     (path,) = (tmp_path / "out" / "results").rglob("subj.json")
     before["provenance"]["dataset_digest"] = "0" * 64
     path.write_text(json.dumps(before))
-    with pytest.raises(ValueError, match="must hold results of one set of data of subj"):
+    with pytest.raises(ValueError, match="must have results of one set of data of subj"):
         reproduction.reproduce(tmp_path, words, tmp_path / "out", **settings)
 
 
@@ -240,7 +240,7 @@ def test_results_of_other_word_vectors_or_data_are_not_mixed_in(small_benchmark,
     [
         ("PB-L3", {}, "'PB-L3'"),
         ("PB-L2", {}, "encoder must be given"),
-        ("tf-idf", {"seeds": ()}, "seeds must hold at least one seed"),
+        ("tf-idf", {"seeds": ()}, "seeds must have at least one seed"),
     ],
 )
 def test_unknown_methods_missing_words_and_no_seeds_are_refused(corpus, method, settings, message):

@@ -37,7 +37,7 @@ def read_tokens(tokenizer, text):
             text = re.sub(pattern if kind == "Regex" else re.escape(pattern), step["content"], text)
     mark = tokenizer["pre_tokenizer"]["replacement"]
     vocab = tokenizer["model"]["vocab"]
-    assert all(len(token) > 1 for token in vocab)  # no letter of an unknown word is a token
+    assert all(len(token) > 1 for token in vocab)  # no letter of an OOV word is a token
     pieces = [mark + piece for piece in text.split(" ")]
     return [vocab[piece] for piece in pieces if piece in vocab]
 
@@ -129,7 +129,7 @@ def test_shared_rows_and_weights_of_model2vec_are_folded_in(tmp_path):
     weights = {"mapping": np.array([0, 1, 0, 1]), "weights": np.array([1.0, 2, 1, 0.5])}
     folder = static(tmp_path / "m", vocab, added=[("[UNK]", 0)], embeddings=table, **weights)
     words = formats.read(folder)
-    assert words.words == ["film", "##s", "good"]  # all but the token for unknown words
+    assert words.words == ["film", "##s", "good"]  # all but the token for OOV words
     np.testing.assert_array_equal(words.input_vectors, [2 * table[1], table[0], 0.5 * table[1]])
 
 
@@ -147,11 +147,11 @@ def test_a_damaged_static_folder_is_refused_in_one_line(tmp_path):
     eye, nan = np.eye(2, dtype="f4"), np.full((1, 2), np.nan, "f4")
     for number, (vocab, tensors, message) in enumerate(
         (
-            ({"a": 5}, {"embeddings": eye}, "must hold a row for every token"),
+            ({"a": 5}, {"embeddings": eye}, "must have a row for every token"),
             ({"a": -1}, {"embeddings": eye}, "must be a tokenizer with its tokens"),
             ({"a": "x"}, {"embeddings": eye}, "must be a tokenizer with its tokens"),
-            ({"a": 0}, {"other": eye}, "must hold a table named embeddings"),
-            ({"[UNK]": 0}, {"embeddings": eye}, "must hold tokens"),
+            ({"a": 0}, {"other": eye}, "must have a table named embeddings"),
+            ({"[UNK]": 0}, {"embeddings": eye}, "must have tokens"),
             ({"a": 0}, {"embeddings": eye, "mapping": np.array([7, 0])}, "mapping must name rows"),
             ({"a": 0}, {"embeddings": eye, "weights": np.ones(3)}, "weights must have one number"),
             ({"a": 0}, {"embeddings": nan}, "finite"),
@@ -162,5 +162,5 @@ def test_a_damaged_static_folder_is_refused_in_one_line(tmp_path):
     folder = static(tmp_path / "n", {"a": 0}, embeddings=np.eye(1, dtype="f4"))
     for config in ("[]", "{", '{"max_length": 0}', '{"max_length": "x"}'):
         (folder / "config.json").write_text(config)
-        with pytest.raises(ValueError, match=r"config.json must hold|max_length must be an integ"):
+        with pytest.raises(ValueError, match=r"config.json must have|max_length must be an integ"):
             formats.read(folder)

@@ -83,7 +83,7 @@ def test_the_files_of_a_pair_are_read_together_or_alone(tmp_path, words):
     formats.write(words, tmp_path / "v.txt")
     assert formats.read(tmp_path / "v.txt", context=None).output_vectors is None
     context = tmp_path / "context_v.txt"
-    refused(context, r"is the output table of the pair.*Read v.txt")
+    refused(context, r"is the output vectors of the pair.*Read v.txt")
     alone = formats.read(context, context=None)
     assert_array_equal(alone.input_vectors, words.output_vectors)
     header, *lines = context.read_bytes().splitlines(keepends=True)
@@ -167,14 +167,14 @@ MISTAKES = [
     ("v.txt", b"1 2\na 1_0 3\n", r"Got '1_0' where a number should be"),
     ("v.txt", b"2 2\na 1 2\nb nan 3\n", r"Line 3 of .* finite numbers. Got 'nan'"),
     ("v.txt", b"2 2\na 1 2\nb 1 1e39\n", r"Line 3 of .* finite numbers. Got '1e39'"),
-    ("v.txt", b"3 1\na 1\nb 2\n", r"must hold 3 words, as its first line says. Got 2"),
-    ("v.txt", b"1 1\na 1\nb 2\n", r"must hold 1 words, as its first line says. Got more"),
+    ("v.txt", b"3 1\na 1\nb 2\n", r"must have 3 words, as its first line says. Got 2"),
+    ("v.txt", b"1 1\na 1\nb 2\n", r"must have 1 words, as its first line says. Got more"),
     ("v.txt", b"5 0\na\n", r"at least one word of one dimension"),
     ("v.txt", b"999999999999 300\na 1\n", r"Line 2 of .* and 300 finite numbers. Got 1"),
     ("v.txt", b"1 2\n 1 2\n", r"must begin with a word"),
     ("v.txt", b"1 2\na 1 2", r"must end with a line break.*cut off"),
-    ("v.bin", b"3 1\na 1234\nb 1234\n", r"must hold 3 words of 1 .* It ends after 2"),
-    ("v.bin", b"1 1\na 1234\nb 1234\n", r"must hold 1 words of 1 .* More follows"),
+    ("v.bin", b"3 1\na 1234\nb 1234\n", r"must have 3 words of 1 .* It ends after 2"),
+    ("v.bin", b"1 1\na 1234\nb 1234\n", r"must have 1 words of 1 .* More follows"),
     ("v.bin", b"2 1\na " + NUMBER + b"\n " + NUMBER + b"\n", r"at word 2 is not a word"),
     ("v.bin", b"1 1\na \x00\x00\xc0\x7f\n", r"finite numbers.*row 0 \('a'\)"),
     ("v.bin", b"999999999999 300\na " + NUMBER + b"\n", r"It ends after 0"),

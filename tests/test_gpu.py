@@ -268,7 +268,7 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
 )
 def test_the_kernel_does_what_its_twin_does(cuda, rng, shape):
     shape = Shape(*shape, True)
-    n_words = 20_000  # so that noise words hardly repeat: groups of outputs are added in turn
+    n_words = 20_000  # so that negatives hardly repeat: groups of outputs are added in turn
     corpus, chunks, order, I, O, arguments = replayed(shape, rng, n_words, 12, 900)
     trainer = gpu_skipgram.Trainer(shape, arguments["keep"], arguments["noise"], cuda)
     trainer.load(I.float(), O.float())

@@ -104,7 +104,7 @@ def test_texts_added_one_by_one_are_few_blocks(made, texts, tmp_path):
 def test_more_are_asked_for_than_there_are(made, texts):
     index = Index(made, lexical=False)
     assert index.search("word1") == []
-    index.add([*texts[:7], "zzz qqq"])  # without a known word, it neither finds nor is found
+    index.add([*texts[:7], "zzz qqq"])  # OOV words only: it neither finds nor is found
     index.delete([2])
     assert {hit.id for hit in index.search(texts[0], k=50)} == {0, 1, 3, 4, 5, 6}
     assert [len(hits) for hits in index.search(texts[:8], k=50)] == [6] * 8

@@ -131,7 +131,7 @@ def test_two_tabs_and_a_phone_get_different_texts(chromium, start):
     assert phone.locator("#answers button").first.bounding_box()["height"] >= 40
     text = "الطعام لذيذ جدًا 👍🏽"  # is shown from right to left
     parts = "{text, pieces: [[text.slice(0, 6), 1], [text.slice(6), 0]], row: 0}"
-    phone.evaluate(f"text => show({{...{parts}, guess: null, stream: 'teach'}})", text)
+    phone.evaluate(f"text => show({{...{parts}, guess: null, stream: 'train'}})", text)
     assert phone.evaluate("document.querySelector('#text').textContent") == text
     assert phone.evaluate("getComputedStyle(document.querySelector('#text')).direction") == "rtl"
     assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")

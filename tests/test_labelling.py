@@ -65,36 +65,36 @@ def test_what_active_selection_leaves_over_and_what_it_chooses_are_no_judges():
 def test_the_bound_by_a_second_route():
     losses = np.arange(500) % 10 == 3  # a tenth is wrong
     bounds = []
-    for n, n_taught in ((50, 50), (100, 100), (200, 200), (400, 200)):
-        made = certify_stream(losses[:n], n_taught=n_taught)
+    for n, n_training in ((50, 50), (100, 100), (200, 200), (400, 200)):
+        made = certify_stream(losses[:n], n_training=n_training)
         assert (made.n, made.n_errors) == (n, np.count_nonzero(losses[:n]))
         # one of eight models, each judged three times
         assert stats.binom.cdf(made.n_errors, n, made.error_upper) == pytest.approx(0.05 / 24)
         bounds.append(made.error_upper)
     # sixteen models that may be looked at after every label had these
     assert (np.array(bounds) < [0.309, 0.232, 0.186, 0.160]).all()
-    assert certify_stream(losses[:99], n_taught=100) is None  # planned for 100
-    assert certify_stream(losses, n_taught=30, judging=0.75).n == 2 * 90
+    assert certify_stream(losses[:99], n_training=100) is None  # planned for 100
+    assert certify_stream(losses, n_training=30, evaluation_size=0.75).n == 2 * 90
     assert read_certificate(made.to_json()) == made
     with pytest.raises(ValueError, match="error_upper must be"):
         dataclasses.replace(made, corrections={"models": 8}).verify()
 
 
 def test_labels_of_judging_texts_change_neither_the_models_nor_what_is_chosen(tmp_path):
-    """What the theorem rests on: the model is independent of all judging labels."""
+    """What the theorem rests on: the model is independent of all evaluation labels."""
     seen = {}
     for name in ("right", "other"):
         with opened(tmp_path / name) as labelling:
             taught = []
             for _ in range(62):
                 task = labelling.next()
-                is_judge = task.stream == "judge"
+                is_judge = task.stream == "evaluate"
                 taught += [] if is_judge else [task.row]
                 is_other = is_judge and name == "other"
                 labelling.answer(task.row, "up" if is_other else right(task.text))
             labelling.wait()
             seen[name] = taught, labelling._models.certified.model.predict_proba(TEXTS).tolist()
-            assert labelling._models.certified.n_taught == 25
+            assert labelling._models.certified.n_training == 25
     assert seen["right"] == seen["other"]
 
 
@@ -109,16 +109,16 @@ def test_streams_are_apart_and_near_duplicates_are_offered_once(tmp_path):
 
 
 def test_a_text_that_waits_for_its_label_is_not_passed_over(tmp_path):
-    with opened(tmp_path, judging=0.9) as labelling:
+    with opened(tmp_path, evaluation_size=0.9) as labelling:
         first = labelling.next("", "one tab")
-        assert first.stream == "judge"
+        assert first.stream == "evaluate"
         for _ in range(60):
             task = labelling.next("", "another tab")
             assert task.row != first.row
             labelling.answer(task.row, right(task.text))
-        assert labelling.judged_rows() == []
+        assert labelling.evaluated_rows() == []
         labelling.answer(first.row, "up")
-        assert labelling.judged_rows()[0] == first.row and len(labelling.judged_rows()) > 40
+        assert labelling.evaluated_rows()[0] == first.row and len(labelling.evaluated_rows()) > 40
 
 
 def test_a_session_comes_back_as_it_was(tmp_path):
@@ -129,7 +129,7 @@ def test_a_session_comes_back_as_it_was(tmp_path):
         label(labelling, 1)
         labelling.wait()
         before, rows = labelling.status(), labelling.labels()
-        assert before["error_upper"] < 1 and before["n_taught"] == 25
+        assert before["error_upper"] < 1 and before["n_training"] == 25
     with opened(tmp_path, random_state=None, goal=0.9) as labelling:
         labelling.wait()
         assert labelling.status() == before and labelling.labels() == rows
@@ -247,7 +247,7 @@ def test_the_end_of_labelling_writes_the_table_the_model_and_the_certificate(tab
     assert rows[0] == "id,text,label,stream" and len(rows) == len(TEXTS) + 1
     assert sum(row.endswith((",evaluate", ",train")) for row in rows) == 60
     certificate = read_certificate((folder / "certificate.json").read_text())
-    assert certificate.error_upper == status["error_upper"] and certificate.n_taught == 25
+    assert certificate.error_upper == status["error_upper"] and certificate.n_training == 25
     assert load(folder / "model").predict(["lovely sunrise"]).tolist() == ["up"]
 
 
@@ -306,7 +306,7 @@ def test_the_last_texts_are_shown_although_another_tab_had_them(tmp_path):
             rows.append(task.row)
             labelling.answer(task.row, "up")
         assert sorted(rows) == [0, 1, 2, 3] and rows[-1] == waiting
-        assert labelling.judged_rows() == labelling.streams.judging
+        assert labelling.evaluated_rows() == labelling.streams.evaluation
 
 
 def test_accuracy_is_not_revealed_by_single_judging_labels(tmp_path):
@@ -318,8 +318,8 @@ def test_accuracy_is_not_revealed_by_single_judging_labels(tmp_path):
         for _ in range(40):
             task = labelling.next()
             labelling.answer(task.row, right(task.text))
-            if task.stream == "judge":
-                revealed.append((labelling.status()["accuracy"], labelling.status()["n_judged"]))
+            if task.stream == "evaluate":
+                revealed.append((labelling.status()["accuracy"], labelling.status()["n_evaluated"]))
         assert len(set(revealed)) <= 1 + len(revealed) // 10
 
 

@@ -121,7 +121,7 @@ def test_unconverged_sentences_are_counted_and_warned_about(rng):
             "PB-neg",
             {"on_empty": "ignore"},
             [["zzz"], []],
-            "X must hold words that the vectors know",
+            "X must have words that the vectors know",
         ),
         ("w-PB-neg", {}, [["w0", "w3"], ["w3", "w1"]], "learning_rate must be small enough"),
     ],
@@ -206,12 +206,12 @@ def test_long_documents_are_solved_in_few_evaluations(large):
 
 @pytest.mark.parametrize("lam", [2.0, 20.0])
 def test_sentences_far_from_the_centre_are_solved_in_single_precision(large, monkeypatch, lam):
-    """With a large weight of the data no sample says enough: all noise words at every step do."""
+    """With a large weight of the data no sample says enough: all negatives at every step do."""
     (words, X), exact = large, {1e-8: pb_neg_objective.solve}  # sixty times as slow: reference only
     solve = lambda *arrays, tol, **how: exact[tol](*arrays, tol=tol, **how)  # noqa: E731
     monkeypatch.setattr(pb_neg_objective, "solve", solve)
     fast, _, _ = solved_fast(words, X, X[:40], lam=lam, lam_mode="per-token")
-    assert (fast.error_ == 0).sum() > (5 if lam == 20.0 else -1)  # solved with all noise words
+    assert (fast.error_ == 0).sum() > (5 if lam == 20.0 else -1)  # solved with all negatives
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])

@@ -139,7 +139,7 @@ def test_the_class_comes_first_and_one_word_is_one_reason(chromium, address):
     page.fill("#text", "  ")
     until(page, "document.querySelector('#label').innerText === 'No class'")
     assert "empty" in page.inner_text("#abstained") and not page.is_visible("#reasons")
-    page.fill("#text", "مرحبا 你好 wine")  # unknown words, in their direction
+    page.fill("#text", "مرحبا 你好 wine")  # OOV words, in their direction
     until(page, "document.querySelectorAll('#words .unknown').length === 2")
     words = page.evaluate("[...document.querySelectorAll('#words .word')].map(w => w.textContent)")
     assert words == ["مرحبا", "你好", "wine"]

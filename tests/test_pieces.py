@@ -1,4 +1,4 @@
-"""unknown="pieces": an unknown word is read as the pieces it consists of."""
+"""unknown="pieces": an OOV word is read as the pieces it consists of."""
 
 import itertools
 

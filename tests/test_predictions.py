@@ -90,11 +90,11 @@ THREE = ["a", "b", "a"], ["a", "b", "b"]
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
-        (([], []), {}, "labels must hold at least one label"),
+        (([], []), {}, "labels must have at least one label"),
         ((["a", "b"], ["a"]), {}, "predictions must be one for each of the 2 texts. Got 1"),
         ((["a", None], ["a", "a"]), {}, "labels must all be known. Got 1 missing"),
         ((["a", "b"], ["a", float("nan")]), {}, "predictions must all be known. Got 1 missing"),
-        ((["a", "b"], ["a", "c"]), {}, "must be among the classes .a, b.. Got 'c' in row"),
+        ((["a", "b"], ["a", "c"]), {}, "must be among the classes .a, b.. Got 'c' in y.1."),
         ((["1", "0"], [1, 0]), {}, "predictions must be among the classes"),
         (("ab", ["a", "b"]), {}, "labels must be a list"),
         ((pl.LazyFrame({"y": ["a"]}), ["a"]), {}, "Got a LazyFrame instead. Collect it first"),
@@ -108,7 +108,7 @@ THREE = ["a", "b", "a"], ["a", "b", "b"]
         (
             THREE,
             {"texts": [b"one", b"two", b"three"]},
-            "texts must hold one str per text. Got bytes",
+            "texts must have one str per text. Got bytes",
         ),
         (THREE, {"texts": [["one"], ["two"], ["three"]]}, "Join tokens"),
         (THREE, {"texts": [None] * 3}, "Got None .a missing value. in row 0"),
@@ -275,12 +275,11 @@ def test_a_table_is_certified_in_the_shell(table, tmp_path):
 @pytest.mark.parametrize(
     ("content", "arguments", "message"),
     [
-        ("label,prediction\n", [], "must hold predictions. Got no row"),
-        ("", [], "Got an empty file"),
+        ("label,prediction\n", [], "must have predictions. Got no row"),
         ("label,prediction\na,\n", [], "Line 2 of t.csv must have a prediction. Got none"),
         ("label,prediction\n,a\n", [], "Line 2 of t.csv must have a label. Got none"),
         ("label,answer\na,a\n", [], "must include prediction.*with --prediction-column"),
-        ("label,prediction\na,b\n", [], "predictions must be among the classes .a..*--labels A,B"),
+        ("label,prediction\na,b\n", [], "among the classes .a.. Got .b. in row 1 .*--labels A,B"),
         ("label,prediction\na,a\n", ["--text-column", "t"], "must include t.*--text-column"),
     ],
 )

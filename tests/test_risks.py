@@ -80,7 +80,7 @@ def test_a_margin_of_zero_is_an_error():
 
 def test_mistakes_are_named(rng):
     mu, var, _, A_hat, p_noise = made_up(rng)
-    with pytest.raises(ValueError, match="mu must hold float32 numbers"):
+    with pytest.raises(ValueError, match="mu must have float32 numbers"):
         risks.noise_risk(mu.astype(float) + 1e-12, var, A_hat, p_noise)
     with pytest.raises(ValueError, match="var_Q must be finite and > 0"):
         risks.noise_risk(mu, var * 0, A_hat, p_noise)

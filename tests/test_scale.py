@@ -227,7 +227,7 @@ def test_what_would_be_overwritten_or_mixed_is_refused(folder, tmp_path, model):
         path.write_text("text\n")
     with pytest.raises(ValueError, match=r"a.csv and .*a.jsonl, both a"):
         scale.embed_shards(model, same, out)
-    with pytest.raises(ValueError, match=r"must hold a classifier\. It holds AverageVectorizer"):
+    with pytest.raises(ValueError, match=r"must be a classifier\. Got AverageVectorizer"):
         scale.predict_shards(model, [folder], out)
     first = [deep / "p0.parquet"]
     scale.embed_shards(model, first, out)

@@ -533,7 +533,7 @@ def test_checkpoints_are_neither_overwritten_nor_read_when_damaged(corpus, tmp_p
         SkipGram(**SMALL, checkpoint_dir=tmp_path).fit(corpus)
     whole = (tmp_path / "checkpoint").read_bytes()
     for damaged, message in (
-        (whole[:-1000], r"must hold 20,480 bytes of finite numbers. Got 19,480"),
+        (whole[:-1000], r"must have 20,480 bytes of finite numbers. Got 19,480"),
         (whole[:-4] + b"\0\0\x80\x7f", r"of finite numbers. Got 20,480, or others"),
         (whole.replace(b'"window": 3', b'"window": 4'), r"must be a complete checkpoint"),
         (whole[:100], r"must be a complete checkpoint"),

@@ -113,7 +113,7 @@ def test_it_counts_empty_sentences_and_warns_once_or_stops_if_asked(vectorizer, 
         vectorizer.transform(tiny_corpus)
     assert len(caught) == 1
     vectorizer.set_params(on_empty="error")
-    with pytest.raises(ValueError, match=rf"without a known word: 2 of 10 {rows}"):
+    with pytest.raises(ValueError, match=rf"OOV words only: 2 of 10 {rows}"):
         vectorizer.transform(tiny_corpus)
 
 

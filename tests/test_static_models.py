@@ -1,4 +1,4 @@
-"""Vocabularies of pieces of words, and the folders of model2vec and sentence-transformers.
+"""Vocabularies of subwords, and the folders of model2vec and sentence-transformers.
 
 What the libraries give for a folder, pacsent gives for it, to 1e-5.
 """
@@ -94,7 +94,7 @@ def test_a_folder_of_model2vec_gives_its_vectors(kind, settings, tmp_path):
     model2vec.StaticModel(table, tokenizer, **settings).save_pretrained(tmp_path / "m")
     theirs = model2vec.StaticModel.from_pretrained(tmp_path / "m").encode(TEXTS)
     words = pacsent.load(tmp_path / "m")
-    with pytest.warns(UserWarning, match="without a known word"):
+    with pytest.warns(UserWarning, match="OOV words only"):
         ours = words.encode(TEXTS)
     if settings == {"max_length": None}:  # thousands of float32 numbers: theirs is the less exact
         ids = model2vec.StaticModel.from_pretrained(tmp_path / "m").tokenize(TEXTS[9:12])
@@ -137,7 +137,7 @@ def test_a_folder_of_sentence_transformers_gives_its_vectors(kind, unit, tmp_pat
     theirs = library.SentenceTransformer(str(tmp_path / "m"), device="cpu").encode(TEXTS)
     encoder = pacsent.encoders.as_encoder(tmp_path / "m")
     assert not isinstance(encoder, pacsent.encoders.ExternalEncoder)  # opened by pacsent itself
-    with pytest.warns(UserWarning, match="without a known word"):
+    with pytest.warns(UserWarning, match="OOV words only"):
         ours = encoder.encode(TEXTS)
     assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
@@ -232,11 +232,11 @@ def test_skip_gram_is_trained_on_pieces(tmp_path):
     text.write_text("\n".join(passages) + "\n")
     options = "--subwords 500 --n-dims 8 --n-epochs 1 --random-state 0 --n-jobs 1"
     done = invoke("vectors", "train", text, "-o", model, *options.split())
-    assert done.exit_code == 0 and "pieces of words, 500 learned" in done.output, done.output
+    assert done.exit_code == 0 and "subwords, 500 learned" in done.output, done.output
     words = pacsent.load(model)
     assert 450 < words.n_words < 500 and words.output_vectors is not None
     assert words.vocabulary.encode(["Xylophonquietschen", "ᚠ"]).n_unknown.tolist() == [0, 1]
-    assert words.training["normalize"] == "pieces of words, 500 learned"
+    assert words.training["normalize"] == "subwords, 500 learned"
     # a word of one piece is that piece, a word of several their mean
     for word in ("the", "in"):  # "in" is the end of a word as well
         row = words.vocabulary.id_of(f"▁{word}")

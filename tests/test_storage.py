@@ -408,7 +408,7 @@ def test_an_edited_description_and_words_of_another_model_are_noticed(
     tables = toy_word_vectors.output_vectors, toy_word_vectors.input_vectors
     other = WordVectors(toy_word_vectors.vocabulary, *tables)
     save(other, tmp_path / "model" / "words", overwrite=True)
-    with pytest.raises(ValueError, match=r"words must hold the word vectors that were saved with"):
+    with pytest.raises(ValueError, match=r"words must have the word vectors that were saved with"):
         load(tmp_path / "model")
     with pytest.raises(ValueError, match=r"must be the ones it was fitted with .*Got others"):
         load(tmp_path / "model", word_vectors=other)

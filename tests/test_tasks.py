@@ -14,7 +14,7 @@ from word_tasks import word_scores
 
 @pytest.fixture
 def words():
-    """king - man + woman = queen in the input table; the output table swaps some."""
+    """king - man + woman = queen in the input vectors; the output vectors swaps some."""
     names = ["man", "woman", "king", "queen", "apple"]
     table = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 1], [0, 1, 1], [-1, -1, 0.1]], np.float32)
     other = np.array([[0, 1, 0.2], [1, 0, 0], [1, 0, 1], [-1, -1, 0.1], [0, 1, 1]], np.float32)

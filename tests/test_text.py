@@ -310,7 +310,7 @@ def test_word_vectors_and_datasets_are_unpacked_under_the_same_rules(tmp_path, m
         path.parent.mkdir()
         data = PACK[kind](plain)
         for content, message in (
-            (data, r"must hold 10,000 train.*Got 200,000 train"),
+            (data, r"must have 10,000 train.*Got 200,000 train"),
             (data[:-3], r"whole .* archive. Got one that is cut off"),
         ):
             path.write_bytes(content)
@@ -328,7 +328,7 @@ def test_word_vectors_and_datasets_are_unpacked_under_the_same_rules(tmp_path, m
 def test_an_empty_file_is_an_error(tmp_path, kind):
     path = tmp_path / f"file{kind}"
     path.write_bytes(PACK[kind](b""))
-    message = r"must hold text. Got an empty file instead"
+    message = r"must have text. Got an empty file instead"
     for wiki in (False, True):
         with pytest.raises(ValueError, match=message):
             clean_files([path], tmp_path / "out", wiki=wiki)
@@ -400,7 +400,7 @@ def test_the_command_reads_stdin_and_writes_stdout():
     [
         (["no-such-file"], b"Error: The input must be a file that exists. Got no-such-file"),
         (["-", "--n-jobs", "0"], b"--n-jobs must be a number of threads, -1 or None"),
-        (["-"], b"Error: standard input must hold text. Got an empty file"),
+        (["-"], b"Error: standard input must have text. Got an empty file"),
     ],
 )
 def test_mistakes_are_one_clear_line(arguments, message):

@@ -200,5 +200,5 @@ def test_unknown_words_have_input_vectors_through_subwords_only(rng, toy_word_ve
         words.output("films")
     with pytest.raises(ValueError, match=r"too short for an n-gram of 3 to 4"):
         words.input("")
-    # the vocabulary, and with it every vectorizer, leaves unknown words out
+    # the vocabulary, and with it every vectorizer, leaves OOV words out
     assert words.vocabulary.encode(["films film"]).ids.size == 1

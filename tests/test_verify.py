@@ -37,7 +37,7 @@ RULE = {"bias", "scale", "shift_norm"}
 NEEDS_TEXTS = {
     "continuation": COUNTED | RULE | {"shuffled_risk"},
     "error": {"n_duplicates"},
-    "anytime error": {"n_duplicates", "n_taught"},
+    "anytime error": {"n_duplicates", "n_training"},
     "A": COUNTED | RULE | {"step", "prior_variance", "n_documents"},
     "B": COUNTED | RULE | {"step", "prior_variance", "noise_risk", "noise_margin"},
     "C": COUNTED | {"constant_risk", "n_documents", "largest_square"},
@@ -64,7 +64,7 @@ def made():
     counted = {"n": 200, "n_errors": 36, "class_counts": counts}
     paid = {"delta": 0.05, "corrections": {"candidates": 3}}
     found["error"] = ErrorCertificate.from_parts(**counted, **paid)
-    found["anytime error"] = certify_stream(np.arange(200) % 20 == 7, n_taught=100)
+    found["anytime error"] = certify_stream(np.arange(200) % 20 == 7, n_training=100)
     rng = np.random.default_rng(6)
     right, given = rng.integers(0, 2, (2, 150, 3))
     found["multilabel"] = certify_predictions(right, given, n_candidates=2)

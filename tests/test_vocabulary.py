@@ -328,7 +328,7 @@ def test_a_corpus_is_replaced_when_told_and_left_alone_by_a_failed_build(tmp_pat
         (["a"], folder, "5", again, "at least 1. Got '5' instead"),
         ([["a\nb"]], folder, 1, again, r"without newlines.*Got 'a\\nb' instead"),
         ([str(tmp_path / "a.txt")], folder, 1, again, "which name files"),
-        (tmp_path / "empty.txt", folder, 1, again, "empty.txt must hold text. Got an empty file"),
+        (tmp_path / "empty.txt", folder, 1, again, "empty.txt must have text. Got an empty file"),
         (tmp_path / "a.txt", folder, 1, unicode, r"a.txt must be UTF-8 text.*0xe9 at offset 21"),
         (tmp_path / "a.txt", folder, 1, split, r"a.txt must be UTF-8 text.*0xe9 at offset 21"),
     ):

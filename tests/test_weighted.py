@@ -96,7 +96,7 @@ def test_what_is_fitted_decides_only_where_it_was_asked_to(words, texts, name):
     one, other = (make_encoder(name, words, learn_from="texts").fit(t) for t in (texts, texts[:9]))
     assert np.abs(one.transform(texts) - other.transform(texts)).max() > 1e-3
     assert one.fingerprint_.n_runs != other.fingerprint_.n_runs
-    with pytest.raises(ValueError, match="must be fitted on sentences with known words"):
+    with pytest.raises(ValueError, match="must be fitted on sentences with in-vocabulary words"):
         make_encoder(name, words, learn_from="texts").fit([])
 
 

@@ -496,7 +496,7 @@ HEADS = [
     {"classes": ["up"]},
     {"classes": None},
     {"texts": "x"},
-    {"judging": 0.1},
+    {"evaluation_size": 0.1},
     {"delta": 0.2},
     *({"seed": seed} for seed in ("x", -1, 0.5, None, [], True)),
 ]

@@ -40,7 +40,7 @@ ODD_ENCODED = {
 ODD_TEXTS = {
     "no text": [],
     "empty texts": ["", " ", "\n"],
-    "unknown words": ["zzz qqq", "日本語 テキスト"],
+    "OOV words": ["zzz qqq", "日本語 テキスト"],
     "lone surrogates": ["\ud800 good"],
     "zero bytes": ["good\0film"],
     "a very long text": ["good film " * 50_000],

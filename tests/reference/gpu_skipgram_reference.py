@@ -29,7 +29,7 @@ def kept_words(ids, low, high, key, thresholds):
 
 
 def noise_words(place, first, count, key, table):
-    """Noise words number first .. first + count - 1 of a tile."""
+    """Negatives number first .. first + count - 1 of a tile."""
     numbers = np.arange(first, first + count, dtype=np.uint64)
     z = mix(np.uint64(key) + (np.uint64(place) << np.uint64(16)) + numbers)
     i = (z >> np.uint64(32)) * np.uint64(len(table)) >> np.uint64(32)
@@ -75,7 +75,7 @@ class _Twin:
         self.n_pairs, self.loss = 0, 0.0
 
     def train(self, places, words, centres, reach, rate):
-        """All pairs of neighbouring centre words, which share noise words."""
+        """All pairs of neighbouring centre words, which share negatives."""
         shape = self.shape
         low = max(0, int((centres - reach).min()))
         high = min(words.size - 1, int((centres + reach).max()))
@@ -92,7 +92,7 @@ class _Twin:
     def _tile(self, rows, has, centres, drawn, rate):
         """Output rows are loaded and added group by group; returns the steps of the input rows."""
         shape = self.shape
-        # a noise word counts for every pair whose centre is another word
+        # a negative counts for every pair whose centre is another word
         other = centres[:, None] != drawn[None, :]  # (n_centres, n_negatives)
         seen = has.astype(np.float64)
         weights = torch.from_numpy(np.concatenate([seen, seen @ other], 1)).to(rows.dtype)

@@ -35,7 +35,7 @@ def negative_sampling_loss(h, tokens, negatives, A_hat):
 def expected_objective(
     mu, rho, counts, A_hat, m, noise, *, n_negatives=15, lam=1.0, var_P=1.0, kl="exact"
 ):
-    """PB-neg of many sentences with the noise words, of these probabilities, and h integrated out.
+    """PB-neg of many sentences with the negatives, of these probabilities, and h integrated out.
 
     kl="exact" is KL(Q || P)/lam, P = N(m, var_P/n I); "paper" is what the paper prints, which
     counts the logarithm n times.

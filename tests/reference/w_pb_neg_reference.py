@@ -11,7 +11,7 @@ from reference.pb_neg_reference import negative_sampling_loss
 def expected_objective(
     mu, rho, counts, A, B, var_P, noise, *, n_negatives=15, lam=1.0, weighting="token"
 ):
-    """(loss, gradient in mu, gradient in rho), the noise words and all h_v integrated out."""
+    """(loss, gradient in mu, gradient in rho), the negatives and all h_v integrated out."""
     n_tokens = np.asarray(counts.sum(axis=1)).ravel()
     share = sparse.diags(1.0 / np.maximum(n_tokens, 1.0)) @ counts.tocsr()
     dense, omega = share.toarray(), sentence_weights(n_tokens, weighting)

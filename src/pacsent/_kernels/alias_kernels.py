@@ -1,4 +1,4 @@
-"""Walker's alias table, from which noise words are drawn: the one that every trainer uses."""
+"""Walker's alias table, from which negatives are drawn: the one that every trainer uses."""
 
 import numpy as np
 

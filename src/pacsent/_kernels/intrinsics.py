@@ -34,7 +34,7 @@ class Tile(NamedTuple):
 def tile_of(triple: str, features: str) -> Tile:
     """The tile for a processor, from LLVM's names of it and of its features.
 
-    Registers must hold all sums, what is multiplied, and no more: 32 registers of 16 floats with
+    Registers must have all sums, what is multiplied, and no more: 32 registers of 16 floats with
     AVX-512, 16 of 8 with AVX, 32 of 4 on ARM (SVE too: its registers begin with those), 16 of 4
     anywhere else.
     """

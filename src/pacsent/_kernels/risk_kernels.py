@@ -33,7 +33,7 @@ def token_scores(mu, A, ids, offsets, out):
 # Sums may be reordered (that is what lets them vectorise); nothing is assumed about nan or inf.
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def noise_error_terms(scores, bias, sd, norms, p_noise, table, out):
-    """Chance that a noise word scores above 0 and its gradients, row by row, in float64, in place.
+    """Chance that a negative scores above 0 and its gradients, row by row, in float64, in place.
 
     z = (scores[s] + bias) / (sd[s] * norms):
     noise[s] = sum(p_noise * Phi(z)),   grad_rho[s] = -sum(p_noise * phi(z) * z) / 2,

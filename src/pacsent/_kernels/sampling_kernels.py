@@ -17,7 +17,7 @@ _LOGISTIC_VARIANCE = _F(math.pi**2 / 3.0)
 _FLAGS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
 
 
-# ---- PB-neg, fast: single precision, a sample of the noise words with a control variate ---------
+# ---- PB-neg, fast: single precision, a sample of the negatives with a control variate ---------
 
 
 @njit(inline="always", **_FLAGS)
@@ -249,7 +249,7 @@ def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
         begin = end
 
 
-# ---- Random numbers: xorshift64 with a state handed in, noise words by Walker's alias method ----
+# ---- Random numbers: xorshift64 with a state handed in, negatives by Walker's alias method ----
 
 _13, _7, _17 = np.uint64(13), np.uint64(7), np.uint64(17)
 _32, _11, _LOW = np.uint64(32), np.uint64(11), np.uint64(0xFFFFFFFF)
@@ -393,7 +393,7 @@ def _add_rows(A, picked, amounts, grad):
 
 @njit(**_FLAGS)
 def _pick_noise(n, A, noise, state, picked):
-    """The next n noise words; their rows are fetched."""
+    """The next n negatives; their rows are fetched."""
     words, keep, other, _ = noise
     for k in range(n):
         picked[k] = words[_draw(state, keep, other)]
@@ -403,7 +403,7 @@ def _pick_noise(n, A, noise, state, picked):
 # ---- w-PB-neg by stochastic gradients -----------------------------------------------------------
 
 
-MAX_DRAWS = 320  # noise words of one step: more of them hardly reduce the variance of the gradient
+MAX_DRAWS = 320  # negatives of one step: more of them hardly reduce the variance of the gradient
 
 
 @njit(**_FLAGS)
@@ -485,7 +485,7 @@ def _read_sentence(s, now, sentences, words, prior, e, h):
 
 @njit(**_FLAGS)
 def _gather_noise(A, noise, state, picked, X, nu):
-    """Draw a noise word for every row of X, and copy its row of A there and its length to nu."""
+    """Draw a negative for every row of X, and copy its row of A there and its length to nu."""
     for j in range(len(X)):
         picked[j] = _draw(state, noise[0], noise[1])
     lengths = noise[5]
@@ -524,7 +524,7 @@ def _subtract_line(scores, nu, share, line, sums):
 
 @njit(**_FLAGS)
 def _noise_gradients(H, n_draws, A, noise, memory, G, trace):
-    """Write the sampled gradients of the noise words' loss in h, and the traces of its Hessians.
+    """Write the sampled gradients of the negatives' loss in h, and the traces of its Hessians.
 
     The same n_draws words for all rows of H, weighted to stand for n_negatives each. What a
     straight line knows of their sigmoids is not left to chance: (level + slope * h.A_j) A_j is
@@ -632,7 +632,7 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     Loss of a step: mean over the tokens of sampled l_neg(h_S), h_S = m + sum_v share_v D_v + s eps,
     s^2 = sum_v share_v^2 var_v, plus the penalty of all words, which is caught up when a word is
     met. begins: places in the order of the epoch where blocks start. All sentences of a block read
-    the words before any of them moves one, and use the same noise words: n_negatives * n_tokens of
+    the words before any of them moves one, and use the same negatives: n_negatives * n_tokens of
     the longest, at most MAX_DRAWS. A block that `common_step` finds unstable is cut.
 
     sentences = (indptr, indices, shares, n_tokens, weights, stiffness, order, m), all but m in the
@@ -674,7 +674,7 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
 # ---- PV-DBOW ------------------------------------------------------------------------------------
 
 
-# Sentences that use the same noise words side by side: these and their vectors stay in the cache.
+# Sentences that use the same negatives side by side: these and their vectors stay in the cache.
 GROUP_SIZE = 16
 
 
@@ -688,7 +688,7 @@ def _n_remaining(group, offsets, t, n):
 
 @njit(**_FLAGS)
 def _pick(t, group, sentences, A, noise, state, own, drawn):
-    """The words of a group's sentences at place t, and noise words for it; both are fetched."""
+    """The words of a group's sentences at place t, and negatives for it; both are fetched."""
     ids, offsets = sentences
     for i in range(group.size):
         own[i] = ids[offsets[group[i]] + t]
@@ -742,7 +742,7 @@ def _step_together(H, A, own, drawn, step, train_words, memory):
 def pv_dbow(groups, sentences, A, noise, eta, train_words, vectors):
     """One pass over some groups of sentences: each token moves its sentence's vector, and A.
 
-    loss of a token = softplus(-h.A_w) + sum_j softplus(h.A_{n_j}), with n_negatives noise words.
+    loss of a token = softplus(-h.A_w) + sum_j softplus(h.A_{n_j}), with n_negatives negatives.
     groups = (members, states), (n, GROUP_SIZE) sentences, long ones first, -1 for none, and a state
     of random numbers for each group; sentences = (ids, offsets); noise = (words, keep, other,
     n_negatives). The sentences of a group go on side by side, token by token. Every token has noise

@@ -1,9 +1,9 @@
 """Skip-gram with negative sampling: the compiled inner loops, and only those.
 
-`I` and `O` are the two tables being trained, rows padded with zeros to a multiple of 16 floats.
+`I` and `O` are the two matrices being trained, rows padded with zeros to a multiple of 16 floats.
 For every pair of a centre word c and a context word i of its window, `train_blocks` descends
 
-    loss(i, c) = -log sigmoid(I[i] @ O[c]) - sum over n_negatives noise words n of
+    loss(i, c) = -log sigmoid(I[i] @ O[c]) - sum over n_negatives negatives n of
                   log sigmoid(-I[i] @ O[n]),        terms with n == c left out,
 
 that is, as in word2vec, the input vector belongs to the context word and the output vector to the
@@ -259,12 +259,12 @@ def block_step(I, O, rows, weights, learning_rate, buffers, band, ahead):
 def block_draw(tokens, documents, t, n_centres, shape, noise, state, drawn):
     """Draw windows and noise for the centres tokens[t:t+n_centres], into `drawn`.
 
-    shape = (window, n_negatives, centres in a full block, noise words for a block), the last two
+    shape = (window, n_negatives, centres in a full block, negatives for a block), the last two
     together a multiple of four; noise = (thresholds, aliases) of the alias table;
     drawn = (rows_I, rows_O, weights, pairs of each row). Rows of `I` are the tokens that the
     windows reach; rows of `O` are the centres, then the noise. A pair that was seen has weight 1;
-    a noise word has, against a context word, minus the pairs of that word whose centre is another
-    word, times n_negatives / noise words: in expectation the loss of word2vec.
+    a negative has, against a context word, minus the pairs of that word whose centre is another
+    word, times n_negatives / negatives: in expectation the loss of word2vec.
 
     Returns the number of pairs, the number of rows of `I`, and the first token among these.
     """

@@ -258,7 +258,7 @@ def _short_slot(key, table, shift):
 def _split(size, words, scratch, ids, n):
     """Append to ids[n:] the subwords of scratch[2:2 + size]; the number of ids after it.
 
-    The longest known word that it begins with, then the longest subword (marked by `##`) that
+    Its longest prefix in the vocabulary, then the longest subword (marked by `##`) that
     follows, and so on; none where no subword fits. The two bytes before a continuing subword, which
     are used up by then, become its mark. scratch is (array, read-only view of the same array).
     """
@@ -290,7 +290,7 @@ def encode_paper(data, bounds, words, room, scratch, out):
 
     Letters a-z of either case are words, each digit is a word of its own, the rest separates.
     Equivalent to: [index[t] for t in tokenise_paper(sentence) if t in index] for each sentence.
-    An unknown word of at most scratch[0].size - 2 letters becomes its subwords, if it has any; an
+    An OOV word of at most scratch[0].size - 2 letters becomes its subwords, if it has any; an
     empty scratch splits none. room is `places_and_keys()`; out is (ids, offsets, n_unknown).
     """
     table = words[0]

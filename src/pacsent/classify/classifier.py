@@ -80,8 +80,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         features of a second model, for inflected and misspelt words. Its share in the decision,
         from none to all, is the one with the least loss on texts left out, and none unless the
         loss is clearly lower (`selection_["character_weight"]`). It is larger for a text with more
-        unknown words than nine in ten training texts have: words of no other training text and of
-        no vocabulary of `encoder`. None: no second model. Unused with several labels a text.
+        OOV words than nine in ten training texts have: words of no other training text and of
+        no vocabulary of `encoder`. None: no second model. Unused with several labels per text.
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores. The result does not depend on it: the same texts in the
         same order give the same classifier.
@@ -94,7 +94,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     target_type_ : {"classes", "sets", "indicator"}
         Whether texts have one class each, a set of labels, or a row of an indicator matrix.
     thresholds_ : array
-        With several labels a text, the probability from which on each is given: between the one
+        With several labels per text, the probability from which on each is given: between the one
         with its best F1 and one for all labels, chosen by F1 on texts left out.
     out_of_fold_ : OutOfFold
         `log_proba` and `labels` of training texts, predicted by models not fitted on them.
@@ -113,7 +113,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     >>> TextClassifier(None).fit(reviews, ["good", "good", "bad", "bad"] * 3).predict(["真好吃"])
     array(['good'], dtype='<U4')
 
-    Several labels a text:
+    Several labels per text:
 
     >>> labels = [{"good", "film"}, {"good"}, {"film"}, set()] * 3
     >>> TextClassifier(None).fit(texts, labels).predict(["a good film", "really bad"])
@@ -192,7 +192,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             classes, y = inputs.encoded_labels(labels, texts)
         elif self.class_weight is not None or self.selection == "evidence":
             raise ValueError(
-                "With several labels a text, class_weight must be None and selection auto or "
+                "With several labels per text, class_weight must be None and selection auto or "
                 f"folds. Got {self.class_weight!r} and {self.selection!r} instead."
             )
         else:
@@ -215,7 +215,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self.ngrams_ = self._count(texts, inputs.as_ngram_sizes(self.ngrams) or auto)
         if len(self.ngrams_) == 0:
             raise ValueError(
-                "texts must hold words. Got no word in any of them instead. Check which column "
+                "texts must have words. Got no word in any of them instead. Check which column "
                 "holds the text."
             )
         X, lengths = self.ngrams_.tf_idf_and_lengths(texts, n_threads(self.n_jobs))
@@ -390,7 +390,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: Iterable[str]) -> np.ndarray | list[tuple]:
-        """The likeliest class of each text; with several labels a text, a tuple of them for each.
+        """The likeliest class of each text; with several labels per text, a tuple of them for each.
 
         After an indicator matrix, an indicator matrix.
 
@@ -415,7 +415,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[log_proba.argmax(axis=1)], log_proba
 
     def has_no_features(self, log_proba: np.ndarray) -> np.ndarray:
-        """Which texts have no known n-gram and no known word, by their log-probabilities, (n,).
+        """Which texts have no known n-gram and only OOV words, by their log-probabilities, (n,).
 
         Their decision values are the intercepts alone.
         """
@@ -435,12 +435,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Iterable[str]) -> np.ndarray:
         """Calibrated probabilities of all classes, (n_texts, n_classes).
 
-        With several labels a text each column is about its own label, and rows do not sum to one.
+        With several labels per text each column is about its own label, and rows do not sum to one.
         """
         return np.exp(self.predict_log_proba(X))
 
     def score(self, X: Iterable[str], y: Sequence, sample_weight: Any = None) -> float:
-        """Accuracy; with several labels a text, the share whose labels are exactly right.
+        """Accuracy; with several labels per text, the share whose labels are exactly right.
 
         A label that is none of the classes counts as an error.
         """
@@ -454,7 +454,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             answers = self.classes_[fitting.predicted(self.decision_values(X))].tolist()
             hits = [a == b for a, b in zip(answers, inputs.as_labels(y, len(X)))]
         if not X:
-            raise ValueError("texts must hold at least one text. Got none instead.")
+            raise ValueError("texts must have at least one text. Got none instead.")
         return float(np.average(hits, weights=sample_weight))
 
     # ---- explanations --------------------------------------------------------------------------

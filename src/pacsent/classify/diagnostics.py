@@ -255,9 +255,9 @@ def report(
     """
     texts = as_texts(texts)
     if not texts:
-        raise ValueError("texts must hold at least one text. Got none instead.")
+        raise ValueError("texts must have at least one text. Got none instead.")
     if getattr(model, "target_type_", "classes") != "classes":
-        raise ValueError("model must have one class a text. Got several labels a text instead.")
+        raise ValueError("model must have one class a text. Got several labels per text instead.")
     classes, y = inputs.with_other_labels(model.classes_, inputs.counted(labels), len(texts))
     proba = np.asarray(model.predict_proba(texts), np.float64)
     proba = np.pad(proba, ((0, 0), (0, classes.size - model.classes_.size)))

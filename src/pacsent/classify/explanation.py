@@ -267,7 +267,7 @@ def named_features(
     It is what a feature adds in a text of average length: `length` is that of its tf-idf, `mean`
     its sentence vector. The vectors fold back onto single words where they are multiples of sums
     of rows; an average word adds nothing. The n-grams of characters belong to the words that they
-    are in, with the fraction that they have in a text without unknown words. They are counted for
+    are in, with the fraction that they have in a text without OOV words. They are counted for
     the 4 n features that are best without them.
     """
     ngrams: NGrams = classifier.ngrams_

@@ -83,7 +83,7 @@ class Labelled:
 
     X: sparse.csr_matrix  # (n, n_features), tf-idf
     E: np.ndarray  # (n, n_dims)
-    labels: np.ndarray  # (n,), 0 .. n_classes - 1; of several labels a text (n, n_classes) of bool
+    labels: np.ndarray  # (n,), 0 .. n_classes - 1; multi-label (n, n_classes) of bool
     n_classes: int
     weights: np.ndarray  # (n,)
 
@@ -237,7 +237,7 @@ def with_characters(
     """Both models in one: the share of the characters' is chosen by the loss on texts left out.
 
     It is 0 unless the loss falls by more than its standard error, or two with very few texts, and
-    larger for a text with more unknown words than are usual: `unknown` is the part of them in each
+    larger for a text with more OOV words than are usual: `unknown` is the part of them in each
     row, were it left out. None: the share is the same for all texts. Both models left out the same
     rows. Decision values are brought to one spread first.
     """
@@ -373,7 +373,7 @@ def folds_for(
     judged = np.any([np.isin(labels, labels[of != f]) & (of == f) for f in range(N_FOLDS)], axis=0)
     if not judged.any():
         raise ValueError(
-            "groups must hold texts of some class in two of them at least. Got every class in one "
+            "groups must have texts of some class in two of them at least. Got every class in one "
             "group instead. Leave groups out, or add texts of other groups."
         )
     return Folds(of, N_FOLDS, judged)

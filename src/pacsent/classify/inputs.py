@@ -114,7 +114,7 @@ def encoded_labels(labels: Any, texts: Sequence) -> tuple[np.ndarray, np.ndarray
     names = sorted(set(values))
     if len(names) < 2:
         raise ValueError(
-            f"labels must hold at least two classes. Got {few(names) or 'none'} instead. Add texts."
+            f"labels must have at least two classes. Got {few(names) or 'none'} instead. Add texts."
         )
     classes = as_classes(names)
     y = positions(classes, values)

@@ -140,7 +140,7 @@ def out_of_fold_log_proba(
         fold_model = _fit_others(model, texts, y, np.flatnonzero(folds != fold))
         if fold_model is None:
             raise ValueError(
-                "texts must hold two classes with at least two different texts each, in every "
+                "texts must have two classes with at least two different texts each, in every "
                 f"{_FOLDS - 1} of {_FOLDS} folds. Got fewer instead. Add texts."
             )
         tested = np.flatnonzero(folds == fold).tolist()
@@ -195,12 +195,12 @@ class Audit:
         return (
             f"{len(self.texts):,} texts, {len(self.counts)} classes. Suspicious labels: "
             f"{len(self.suspicious):,}; duplicates: {n_copies:,}; near-duplicates: {n_near:,}; "
-            f"without a word: {len(self.empty):,}; mostly unknown words: {len(self.unknown):,}"
+            f"without a word: {len(self.empty):,}; mostly OOV words: {len(self.unknown):,}"
         )
 
 
 def audit(X: Iterable[str], y: Sequence, *, model: Any = None) -> Audit:
-    """Look for wrong labels, duplicates, empty texts and unknown words.
+    """Look for wrong labels, duplicates, empty texts and OOV words.
 
     Parameters
     ----------
@@ -433,7 +433,7 @@ def fit_learning_curve(
     totals = totals[totals[:, 0] > 0]
     if not totals.size:
         raise ValueError(
-            "texts must hold two classes with at least two different texts each, in every fold. "
+            "texts must have two classes with at least two different texts each, in every fold. "
             "Got fewer instead. Add labels."
         )
     n_folds, sizes, n_tested, n_wrong = totals.T

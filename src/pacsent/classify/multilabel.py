@@ -1,4 +1,4 @@
-"""Several labels a text: one linear problem per label on shared features, solved together.
+"""Several labels per text: one linear problem per label on shared features, solved together.
 
 Every label has its own calibrated probability, sigmoid(slope * f + shift), and its own threshold:
 `mixed_thresholds`.
@@ -98,7 +98,7 @@ def encoded_sets(labels: LabelMatrix) -> tuple[np.ndarray, np.ndarray]:
     names = list(range(has.shape[1])) if labels.names is None else labels.names
     if len(names) < 2:
         raise ValueError(
-            f"labels must hold at least two different labels. Got {few(names) or 'none'} instead. "
+            f"labels must have at least two different labels. Got {few(names) or 'none'} instead. "
             "For a single label, give every text one of two classes."
         )
     classes = as_classes(names)
@@ -246,8 +246,8 @@ def mixed_thresholds(
 ) -> np.ndarray:
     """The threshold of each label, between its own and one for all, on the scale of log-odds.
 
-    Its own has the best F1 of the label: the best macro F1, and too many labels a text. The common
-    one has the best micro F1. The weight of its own is the one with the best mean of micro and
+    Its own has the best F1 of the label: the best macro F1, and too many labels. The common one
+    has the best micro F1. The weight of its own is the one with the best mean of micro and
     macro F1 on these texts, which were left out.
     """
 

@@ -62,7 +62,7 @@ def options_in(message: str) -> str:
         if isinstance(parameter, click.Option) and parameter.name
     }
     # Python counts rows from 0, the shell from 1.
-    message = re.sub(r"\bX\[(\d+)\]", lambda row: f"row {int(row[1]) + 1:,}", message)
+    message = re.sub(r"\b[Xy]\[(\d+)\]", lambda row: f"row {int(row[1]) + 1:,}", message)
     for name, option in names.items():
         message = re.sub(rf"\b{name}=True\b", option, message)
         message = re.sub(rf"\b{name}=(['\"]?)([\w.]+)\1", rf"{option} \2", message)

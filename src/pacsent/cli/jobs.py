@@ -70,13 +70,13 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
         echo_json({**about, **totals, "failed": manifest.failed})
     coverage = totals["coverage"]
     files = f" of {format_count(totals['files'], 'file')}" if manifest.path else ""
-    known = "" if coverage is None else f", {100 * coverage:.1f}% of words known"
-    empty = f"{totals['empty']:,} " + ("empty" if coverage is None else "without a known word")
+    known = "" if coverage is None else f", {100 * coverage:.1f}% of words in vocabulary"
+    empty = f"{totals['empty']:,} " + ("empty" if coverage is None else "without any")
     see = f"; see {manifest.path}" if manifest.path else ""
     say(quiet)(f"{format_count(totals['rows'], 'row')}{files}{known}, {empty}{see}")
     if coverage is not None and coverage < 0.5:
         why = "The text is likely in another language or of another kind than the vocabulary."
-        click.echo(f"Warning: Only {100 * coverage:.0f}% of the words are known. {why}", err=True)
+        click.echo(f"Warning: Only {100 * coverage:.0f}% of words in vocabulary. {why}", err=True)
     for record in manifest.files.values():
         for text in record.warnings:
             click.echo(f"Warning: {record.source}: {text}", err=True)

@@ -88,7 +88,7 @@ def _serve_page(session, options: dict, write_results, *, stops: bool = False) -
 @params.option("--labels", "The classes, with commas.", required=True, metavar="A,B,...")
 @params.probability("--goal", "Certified error rate at which to stop, such as 0.1.")
 @params.delta
-@params.probability("--evaluation-size judging", "Fraction of texts for evaluation.", default=0.5)
+@params.probability("--evaluation-size", "Fraction of texts for evaluation.", default=0.5)
 @params.encoder
 @_page_options
 def label(texts, labels, output, as_json, **options):
@@ -105,13 +105,13 @@ def label(texts, labels, output, as_json, **options):
     place = output or f"{Path(texts).with_suffix('')}-labels"
     rows, kept, path = _open_table(texts, place, ["label", "stream"], options)
     options["annotators"] = options["annotators"] or ("",)
-    settings = {k: options[k] for k in ("encoder", "goal", "delta", "judging", "random_state")}
-    with Labelling(rows, labels.split(","), place, **settings) as labelling:
+    names = ("encoder", "goal", "delta", "evaluation_size", "random_state")
+    with Labelling(rows, labels.split(","), place, **{k: options[k] for k in names}) as labelling:
 
         def write_results() -> list[str]:
             certificate, answers = labelling.save(), labelling.labels()
             streams = dict.fromkeys(answers, "train")
-            streams |= {row: "evaluate" for row in labelling.streams.judging if row in answers}
+            streams |= {row: "evaluate" for row in labelling.streams.evaluation if row in answers}
             new = {"label": answers, "stream": streams}
             new = {name: list(map(column.get, range(len(rows)))) for name, column in new.items()}
             write([kept | new], path, overwrite=True)

@@ -173,7 +173,7 @@ def convert(source, destination, to, counts, normalize, trained_on, overwrite, *
         *(f"wrote {path}" for path in written),
     ]
     if to != "pacsent" and summary["subwords"]:
-        lines.append("note: this format keeps no subword vectors: unknown words will have none")
+        lines.append("note: this format keeps no subword vectors: OOV words will have none")
     data = {"source": source, "format": format, **summary, "to": to, "written": written}
     show(data, "\n".join(lines), as_json)
 

@@ -23,6 +23,7 @@ class ModelPath(click.Path):
     def __init__(self, encoders: bool = False, none: bool = False, **how):
         super().__init__(exists=True, **how)
         self.encoders, self.none = encoders, none
+        self.name = "file or model" if encoders and not self.file_okay else self.name
 
     def convert(self, value, param, ctx):
         from pacsent.storage import is_model_name, place

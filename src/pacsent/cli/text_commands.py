@@ -65,7 +65,7 @@ def embed(method, pairs, sources, **options):
 @params.repeated("--keep-columns columns", "Input column to keep, for --where.", "COLUMN")
 @params.text_columns
 @params.method
-@params.option("--query-encoder", "Encodes queries: distilled from MODEL.", params.ENCODER_PATH)
+@params.option("--query-encoder", "Static encoder of queries.", params.ENCODER_PATH, metavar="PATH")
 @params.outputs
 def index(model, texts, output, method, overwrite, as_json, columns, **options):
     """Index TEXTS by the vectors of MODEL, for `pacsent search`.

@@ -191,7 +191,7 @@ def fit(method, words, texts, output, overwrite, as_json, **options):
     show(
         {"method": method, "words": str(words), "output": str(output), **counts},
         f"wrote {output}: {method}, {format_count(n, 'sentence')}, "
-        f"{100 * encoder.coverage_:.1f}% of words known, {n_empty:,} without a known word",
+        f"{100 * encoder.coverage_:.1f}% of words in vocabulary, {n_empty:,} without any",
         as_json,
     )
 

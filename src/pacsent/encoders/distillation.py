@@ -2,7 +2,7 @@
 
 `pacsent.distill` (in `guarantees`) holds texts out, calls `fit_static_encoder`, and certifies the
 result. The table is learned in two steps (`distillation_solver`): an exact least-squares problem,
-then a few epochs of gradient steps. A word outside the vocabulary is read as the longest known word
+then a few epochs of gradient steps. A word outside the vocabulary is read as the longest word
 that it begins with, followed by subwords (`Vocabulary(..., unknown="pieces")`).
 """
 
@@ -199,7 +199,7 @@ def learn_subwords(
     ['##ists', '##ism']
     """
     weighted = [(word, 1.0 + math.log(count)) for word, count in list(rare)[:_MAX_RARE_WORDS]]
-    # A single letter begins a word that no known word begins.
+    # A single letter begins a word that no in-vocabulary word begins.
     starts = set(known) | {word[0] for word, _ in weighted}
     weights: defaultdict[str, float] = defaultdict(float)
     for word, weight in weighted:

@@ -103,7 +103,7 @@ def fit_table(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of the words' Gaussian posteriors under the squared loss.
 
-    `targets` are the teacher's vectors of texts that each have a known word, `prior` the means of
+    `targets` are the teacher's vectors of texts with in-vocabulary words, `prior` the means of
     the prior, (n_words, n_dims). The variances, (n_words,), are from the diagonal of the precision.
     """
     n, ridge = encoded.n_sentences, prior.dtype.type(options.ridge)

@@ -1,4 +1,4 @@
-"""Encode sentences in batches, and report those that have no known word."""
+"""Encode sentences in batches, and report those that have no in-vocabulary word."""
 
 import operator
 import warnings
@@ -21,7 +21,7 @@ Posteriors = tuple[np.ndarray, np.ndarray]
 
 
 class EmptySentenceWarning(UserWarning):
-    """Some sentences contain no known word, so they have no posterior.
+    """Some sentences contain no in-vocabulary word, so they have no posterior.
 
     >>> EmptySentenceWarning.__mro__[1]
     <class 'UserWarning'>
@@ -42,7 +42,7 @@ class EncoderMixin(TransformerMixin):
         Returns
         -------
         means : array, shape (n_sentences, n_dims), float32 (float64 if the word vectors are)
-            Zero for sentences without a known word.
+            Zero for sentences without an in-vocabulary word.
         """
         return self.posterior(X)[0]
 
@@ -83,7 +83,7 @@ class EncodingReport:
         return self.n_known / n_tokens if n_tokens else float("nan")
 
     def warn(self, on_empty: str, vocabulary: Vocabulary, stacklevel: int) -> None:
-        """Warn of empty sentences and of few known words unless they are ignored; or raise."""
+        """Warn of empty sentences and of a high OOV rate unless they are ignored; or raise."""
         if self.n_empty and on_empty == "warn":
             warnings.warn(
                 f"{self._message(vocabulary)}: the mean is 0 and the variance nan.",
@@ -105,7 +105,7 @@ class EncodingReport:
         rows += ", ..." if self.n_empty > len(self.first_empty) else ""
         paper = "; normalize='paper' reads letters a-z and digits only"
         return (
-            f"Sentences without a known word: {self.n_empty:,} of {self.n_sentences:,} (row "
+            f"Sentences of OOV words only: {self.n_empty:,} of {self.n_sentences:,} (row "
             f"{rows}, counted from 0){paper * (vocabulary.normalize == 'paper')}"
         )
 
@@ -125,7 +125,7 @@ def iter_batches(X: Any, size: int) -> Iterator:
 
 
 def clear_empty(means: np.ndarray, variances: np.ndarray, encoded: Encoded) -> np.ndarray:
-    """Set mean 0 and variance nan for sentences without a known word; returns which these are."""
+    """Set mean 0 and variance nan for sentences of OOV words only; returns which these are."""
     empty = encoded.offsets[1:] == encoded.offsets[:-1]
     if empty.any():
         means[empty], variances[empty] = 0, np.nan

@@ -17,11 +17,11 @@ from pacsent.storage import write_tensors
 from pacsent.words.vector_table import LEVELS, Packed
 
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_MARK = "▁"  # stands before every word, so that a part of an unknown word is never a known one
+_MARK = "▁"  # stands before every word, so that a part of an OOV word is never a known one
 
 
 def as_table(vectorizer: Any) -> np.ndarray:
-    """The rows whose plain mean over a text's known words is the text's vector.
+    """The rows whose plain mean over a text's in-vocabulary words is the text's vector.
 
     Raises ValueError for a method of which that is not true: the rows are the vectors of single
     words, and 200 texts drawn from 1,000 of them are compared.
@@ -71,8 +71,8 @@ def export(vectorizer: Any, path: str | os.PathLike, *, overwrite: bool = False)
     }
     card = (
         f"# {type(vectorizer).__name__} of pacsent\n\n{table.shape[0]:,} words, {table.shape[1]} "
-        "dimensions. The vector of a text is the mean of the rows of its known words.\n"
-        "Text is read as letters a-z, digits spelled; unknown words are dropped.\n"
+        "dimensions. The vector of a text is the mean of the rows of its in-vocabulary words.\n"
+        "Text is read as letters a-z, digits spelled; OOV words are dropped.\n"
     )
     with replacing_folder(path) as folder:
         write_tensors(folder / "model.safetensors", {"embedding.weight": table})
@@ -83,7 +83,7 @@ def export(vectorizer: Any, path: str | os.PathLike, *, overwrite: bool = False)
 
 
 def tokenizer(words: Sequence[str]) -> dict:
-    """A tokenizer.json that splits text as `normalize="paper"` does and drops unknown words.
+    """A tokenizer.json that splits text as `normalize="paper"` does and drops OOV words.
 
     Every word is one token with a mark before it. A word that is not in the vocabulary falls into
     its letters, none of which is a token, and so into nothing.

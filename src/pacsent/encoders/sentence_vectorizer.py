@@ -58,7 +58,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEsti
     Attributes
     ----------
     n_empty_ : int
-        Sentences without a known word in the last `fit`, `transform` or `posterior`.
+        Sentences without an in-vocabulary word in the last `fit`, `transform` or `posterior`.
     coverage_ : float
         Known tokens over all tokens there; nan when there was no token.
     n_sentences_ : int
@@ -180,7 +180,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEsti
         -------
         means : array, shape (n_sentences, n_dims)
         variances : array, shape (n_sentences,), float64
-            nan for sentences without a known word.
+            nan for sentences without an in-vocabulary word.
         """
         X = self._sentences(X)
         X = X if isinstance(X, Encoded) else list(X)
@@ -222,7 +222,7 @@ class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEsti
         Returns
         -------
         samples : array, shape (n_samples, n_sentences, n_dims)
-            Sentences without a known word have no posterior: nan.
+            Sentences without an in-vocabulary word have no posterior: nan.
         """
         rng = check_random_state(random_state)
         means, variances = self.posterior(X)

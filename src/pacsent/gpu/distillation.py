@@ -1,4 +1,4 @@
-"""The second step of teaching with PyTorch: the same batches, loss and steps as on the CPU."""
+"""The second step of distillation with PyTorch: the same batches, loss and steps as on the CPU."""
 
 from collections.abc import Callable
 from typing import Any

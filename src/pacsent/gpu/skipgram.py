@@ -197,7 +197,7 @@ def epoch_key(seed: int, epoch: int) -> int:
 
 
 class Trainer:
-    """The two tables on the device, and launches over chunks of tokens that are there too."""
+    """The two matrices on the device, and launches over chunks of tokens that are there too."""
 
     def __init__(self, shape: Shape, keep: np.ndarray, noise: np.ndarray, device: "torch.device"):
         self.shape, self.device = shape, device
@@ -386,7 +386,7 @@ class Training:
 
     Most settings are those of `SkipGram`. Sub-sampling is drawn anew every epoch, the window of
     each centre word uniformly from 1 to `window`; the rate falls linearly to learning_rate /
-    10,000. One set of noise words serves all pairs of `n_centres` neighbouring centre words (1 is
+    10,000. One set of negatives serves all pairs of `n_centres` neighbouring centre words (1 is
     slower by half; 4 is not faster and scores 2 points less in analogies). Additions of parallel
     warps come in any order, so two runs of a `random_state` agree in their draws and not in their
     last digits.
@@ -430,7 +430,7 @@ def train_skipgram(
     report: Callable[[dict], object] | None = None,
     **settings: Any,
 ) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Train both tables of Skip-gram on a GPU: (input_vectors, output_vectors, mean loss by epoch).
+    """Train Skip-gram on a GPU: (input_vectors, output_vectors, mean loss by epoch).
 
     Documents of any length are trained whole, and windows do not cross their boundaries. The folder
     `checkpoint` is kept up to date every `checkpoint_seconds` and at the end of every epoch; if it
@@ -643,7 +643,7 @@ class _Run:
 
 
 class Checkpoint:
-    """An unfinished run in a folder: settings, how far it is, and both tables."""
+    """An unfinished run in a folder: settings, how far it is, and both matrices."""
 
     def __init__(self, folder: str | os.PathLike, settings: dict):
         self.folder, self.settings = Path(folder), settings

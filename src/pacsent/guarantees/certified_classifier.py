@@ -229,9 +229,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             if np.unique(positions[training]).size < 2:
                 raise ValueError(
                     "calibration_size must leave at least two texts of two classes. Got "
-                    f"{self.calibration_size!r} instead, and {np.unique(clusters).size:,} distinct "
-                    f"texts among {n:,}: near-duplicates are held out together. Hold out less, or "
-                    "add texts."
+                    f"{self.calibration_size!r} for {np.unique(clusters).size:,} texts that are no "
+                    "near-duplicates, which are held out together. Hold out less, or add texts."
                 )
         else:
             has = positions[training]
@@ -473,7 +472,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         """`pacsent.guarantees.control_risk` for multi-label classifiers, planned out of fold."""
         if not samples.is_multilabel(self):
             raise ValueError(
-                "control_risk is for several labels a text. Got one class a text instead. Use "
+                "control_risk is for several labels per text. Got one class a text instead. Use "
                 "tune_thresholds(precision=, recall=)."
             )
         tested = self._scored_calibration("control_risk", any_labels=True).tested
@@ -497,7 +496,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if samples.is_multilabel(self) and not any_labels:
             raise ValueError(
-                f"{what} is for one class a text. Got several labels a text instead. Use "
+                f"{what} is for one class a text. Got several labels per text instead. Use "
                 "tune_thresholds(precision=, recall=) or control_risk(false_negatives=)."
             )
         self._check_scores(what, self.calibration_.log_proba)

@@ -27,7 +27,7 @@ from pacsent.progress import bar
 from pacsent.storage.tensor_files import pack_losses, unpack_losses
 from pacsent.text.encoded import Encoded
 
-_N_NOISE = 256  # noise words drawn for each document
+_N_NOISE = 256  # negative samples drawn for each document
 _DOCUMENTS_PER_BLOCK = 2048
 
 
@@ -50,8 +50,8 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
         "the word vectors or to select anything."
     )
     scope: ClassVar[str] = (
-        "documents with at least two known words; one loss per document, in which words of the "
-        f"document and random words count half each. {NOISE_IN_WORDS}"
+        "documents of at least two in-vocabulary words; one loss per document, in which words of "
+        f"the document and random words count half each. {NOISE_IN_WORDS}"
     )
     needs_texts = (*EncoderCertificate.needs_texts, "bias", "scale", "shift_norm", "shuffled_risk")
 
@@ -84,7 +84,7 @@ def certify_encoder(encoder: Any, texts: Any, **options: Any) -> ContinuationCer
     ----------
     encoder : encoder
         Gives the documents' vectors: one of the methods of this package, which need not be fitted,
-        with word vectors that have an output table.
+        with word vectors that have output vectors.
     texts : iterable of str or of token lists, or Encoded
         The documents to certify. The word vectors must not have been trained on them.
     delta, n_candidates, random_state : see `certify_predictions`
@@ -124,7 +124,7 @@ class Rule(NamedTuple):
     def losses(
         self, documents: Encoded, rng: np.random.Generator, verbose: bool = False
     ) -> np.ndarray:
-        """Of each document: errors among the words that follow and among noise words, half each."""
+        """Errors of each document, half among words that follow, half among negative samples."""
         head, tail = cut(documents)
         cumulated = np.cumsum(self.p_noise)
         total, losses = documents.n_sentences, []

@@ -1,4 +1,4 @@
-"""Counts of errors: of two classifiers, of searches, and of models that are still being taught."""
+"""Counts of errors: of two classifiers, of searches, and of models that are still trained."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,8 +20,8 @@ from pacsent.maths.rounding import rounded_down, rounded_up
 # Fraction of delta for how often exactly one of two classifiers is right; with nine tenths for
 # which of them is, the sign of the difference is found about as often as by McNemar's test.
 _DISCORDANT_FRACTION = 0.1
-# Models that the same texts may judge while labels are given, and numbers of judging texts at which
-# each is judged, as multiples of how many there are when it is fitted.
+# Models that the same texts may evaluate while labels are given, and numbers of these texts at
+# which each is evaluated, as multiples of how many there are when it is fitted.
 N_MODELS = 8
 LOOKS = (1.0, 1.4, 2.0)
 
@@ -67,11 +67,11 @@ class SearchCertificate(CountCertificate):
 class AnytimeCertificate(CountCertificate):
     """The error of one classifier on new texts, bounded while labels are still being given.
 
-    Texts drawn at random judge and never teach, so that one may stop at any time: Theorem 19 of
-    docs/theory.md. This classifier learned from `n_taught` labels; `digests` has its SHA-256, where
-    it is known.
+    Evaluation texts are drawn at random and never used for training, so that one may stop at any
+    time: Theorem 19 of docs/theory.md. This classifier was fitted on `n_training` labels;
+    `digests` has its SHA-256, where it is known.
 
-    >>> certify_stream([0] * 100, n_taught=100).verify()
+    >>> certify_stream([0] * 100, n_training=100).verify()
     Verified: the bound follows from its parts. Not checked: n_duplicates, provenance, ...
     """
 
@@ -80,9 +80,9 @@ class AnytimeCertificate(CountCertificate):
         "the evaluation texts and new texts are drawn independently from one distribution, and the "
         "labels of evaluation texts influenced neither training nor when models are evaluated."
     )
-    needs_texts: ClassVar[tuple[str, ...]] = (*CountCertificate.needs_texts, "n_taught", "digests")
+    needs_texts = (*CountCertificate.needs_texts, "n_training", "digests")
 
-    n_taught: int = 0
+    n_training: int = 0
     digests: dict = field(default_factory=dict)
     provenance: str = "held out: evaluation texts were drawn at random and not trained on"
 
@@ -94,24 +94,24 @@ class AnytimeCertificate(CountCertificate):
 
     def measurements(self) -> list[tuple[str, str]]:
         measured = f"{self.n:,} texts drawn at random, {self.n_errors:,} wrong."
-        taught = f"fitted on {self.n_taught:,} other labels."
-        return [("Measured on", measured), ("Classifier", taught)]
+        training = f"fitted on {self.n_training:,} other labels."
+        return [("Measured on", measured), ("Classifier", training)]
 
 
 def certify_stream(
-    losses: ArrayLike, delta: float = 0.05, *, n_taught: int, judging: float = 0.5, **fields: Any
+    losses: ArrayLike, delta: float = 0.05, *, n_training: int, evaluation_size=0.5, **fields: Any
 ) -> AnytimeCertificate | None:
-    """Certify a classifier that was fitted on `n_taught` labels by texts that judge it.
+    """Certify a classifier that was fitted on `n_training` labels by a stream of evaluation texts.
 
     Parameters
     ----------
     losses : array of 0 and 1
-        Whether it is wrong on each judging text, in the order in which they were drawn. The first
+        Whether it is wrong on each evaluation text, in the order of their draw. The first
         of them count, up to the largest of three planned numbers.
     delta : float, default=0.05
         Probability that the bound of any of eight classifiers is ever false.
-    judging : float, default=0.5
-        Fraction of all labels that judge.
+    evaluation_size : float, default=0.5
+        Fraction of all labels that are of evaluation texts.
     **fields
         Further ones of `AnytimeCertificate`.
 
@@ -122,12 +122,13 @@ def certify_stream(
 
     Examples
     --------
-    >>> certificate = certify_stream(([0] * 19 + [1]) * 5, n_taught=100)
+    >>> certificate = certify_stream(([0] * 19 + [1]) * 5, n_training=100)
     >>> certificate.n, certificate.n_errors, round(certificate.error_upper, 3)
     (100, 5, 0.146)
     """
     losses = np.asarray(losses, bool)
-    planned = [int(look * n_taught * judging / (1.0 - judging)) for look in LOOKS]
+    expected = n_training * evaluation_size / (1.0 - evaluation_size)
+    planned = [int(look * expected) for look in LOOKS]
     n = max((n for n in planned if n <= losses.size), default=0)
     if not n:
         return None
@@ -135,7 +136,7 @@ def certify_stream(
         delta=check_probability("delta", delta),
         n=n,
         n_errors=int(losses[:n].sum()),
-        n_taught=n_taught,
+        n_training=n_training,
         corrections={"models": N_MODELS, "looks": len(LOOKS)},
         **fields,
     )
@@ -240,7 +241,7 @@ def compare(
     labelled = [unseen(classifier, X, y, overlap) for classifier in (a, b)]
     rows = np.intersect1d(labelled[0].rows, labelled[1].rows)
     if not rows.size:
-        raise ValueError("X must hold texts that neither classifier was fitted on. Got none.")
+        raise ValueError("X must have texts that neither classifier was fitted on. Got none.")
     clusters = independence.dependent_clusters(select_rows(X, rows))
     n_duplicates = rows.size - np.unique(clusters).size
     rows = np.sort(rows[independence.one_row_per_cluster(clusters, seed)])

@@ -22,7 +22,7 @@ from pacsent.text.near_duplicates import KnownTexts, sketches
 from pacsent.text.ngrams import word_hashes
 from pacsent.text.texts import as_texts
 
-MONITORS = ("length in words", "share of unknown words", "distance of vectors")
+MONITORS = ("length in words", "OOV rate", "distance of vectors")
 # scripts without spaces between words: every character is one, as in the n-grams of classifiers
 _WHOLE = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u313f\u3400-\u9fff"
 _WORD = re.compile(rf"(?=\w)[{_WHOLE}]|[^\W{_WHOLE}]+")
@@ -244,8 +244,8 @@ class DriftMonitor:
         if not self.alarm:
             repeated = f", {self.n_repeated:,} of them copies of others" if self.n_repeated else ""
             return (
-                f"No alarm in {self.n_seen:,} texts{repeated}: the evidence of a change is "
-                f"{self.evidence:.3g}, an alarm is raised at {1 / self.alpha:g}."
+                f"No alarm in {format_count(self.n_seen, 'text')}{repeated}: the evidence of a "
+                f"change is {self.evidence:.3g}, an alarm is raised at {1 / self.alpha:g}."
             )
         what = "; ".join(
             f"{name} (mean {before:.3g} before, {after:.3g} in the stream)"

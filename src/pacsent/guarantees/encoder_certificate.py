@@ -23,7 +23,7 @@ from pacsent.words.vectors import WordVectors
 
 ROUNDING = 1e-12  # relative; sums in float64 are off by less
 READ = 0.8  # fraction of a document, from its start, that makes its vector
-NOISE_POWER = 0.75  # of the counts by which noise words are drawn, as in word2vec's training
+NOISE_POWER = 0.75  # of the counts by which negative samples are drawn, as in word2vec's training
 NOISE_IN_WORDS = (
     "Random words are drawn with probability proportional to their count in the training text of "
     f"the vectors, to the power {NOISE_POWER:g}."
@@ -78,7 +78,7 @@ class EncoderCertificate(Certificate):
     """A guarantee about the vectors of an encoder; each kind adds its own parts.
 
     The `empirical_risk` is measured on the sample and rounded up, `held_out_risk` on `n_held_out`
-    examples that nothing used. Documents of fewer than two known words (`n_left_out`) and documents
+    examples that nothing used. Documents below two in-vocabulary words (`n_left_out`) and documents
     that the word vectors were trained on (`n_overlapping`) are left out.
     """
 
@@ -171,7 +171,7 @@ class EncoderCertificate(Certificate):
     def measurements(self) -> list[tuple[str, str]]:
         text = f"{self.n:,} {self.unit}; empirical risk {self.empirical_risk:.4f}{self.parts()}."
         if self.n_left_out:
-            text += f" Omitted, with fewer than two known words: {self.n_left_out:,}."
+            text += f" Omitted, with fewer than two in-vocabulary words: {self.n_left_out:,}."
         if self.n_overlapping:
             text += f" Omitted, as in the training text: {self.n_overlapping:,}."
         text += f" The seed is {self.random_state}."
@@ -281,12 +281,12 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
         )
     if encoder.word_vectors.output_vectors is None:
         raise ValueError(
-            "The word vectors must have an output table to be certified. Got input vectors only "
+            "The word vectors must have output vectors to be certified. Got input vectors only "
             "instead. Train with pacsent train, or convert a model that kept both."
         )
     seed = options.random_state
     words = encoder.word_vectors
-    words.check_finite()  # a noise word may be one that no text contains
+    words.check_finite()  # a negative sample may be one that no text contains
     encoded = words.vocabulary.encode(texts)
     if encoded.ids.size and encoded.coverage < _MIN_COVERAGE:
         raise ValueError(
@@ -303,7 +303,7 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
             f"{', ...' if is_seen.sum() > 3 else ''}), so that no bound holds. Certify other text, "
             "or leave these documents out: overlap='drop'."
         )
-    # Documents that repeat the known words of an earlier one are left out.
+    # Documents that repeat the in-vocabulary words of an earlier one are left out.
     first_row: dict[Any, int] = {}
     for row in np.flatnonzero(~is_seen).tolist():
         ids = encoded.ids[encoded.offsets[row] : encoded.offsets[row + 1]]
@@ -366,8 +366,8 @@ def check_sample(n: int, encoded: Encoded) -> None:
     """Raise a ValueError where nothing is left to certify."""
     if n == 0:
         raise ValueError(
-            "texts must hold at least one document of two known words. Got "
-            f"{encoded.n_sentences:,} documents with {encoded.ids.size:,} known words instead."
+            "texts must have at least one document of two in-vocabulary words. Got "
+            f"{encoded.n_sentences:,} documents, {encoded.ids.size:,} in-vocabulary words instead."
         )
 
 

@@ -112,7 +112,7 @@ def unseen(
     X, y = samples.samples_for(classifier, X), counted(y)
     n = samples.n_samples(X)
     if not n:
-        raise ValueError("X must hold at least one text. Got none instead.")
+        raise ValueError("X must have at least one text. Got none instead.")
     classes = getattr(classifier, "classes_", None)
     if classes is None:
         classes = samples.classes_of(classifier, None, as_labels(y, n))
@@ -232,7 +232,7 @@ def certify_predictions(
     y_true = counted(y_true)
     n = samples.n_samples(y_true)
     if not n:
-        raise ValueError("labels must hold at least one label. Got none instead.")
+        raise ValueError("labels must have at least one label. Got none instead.")
     judged = batch_size = None
     if judge is not None or not (unlabelled is None or is_number(unlabelled)):
         judged = as_judged(judge, unlabelled, n)
@@ -286,8 +286,8 @@ def certify_predictions(
         row = next((row for row, value in enumerate(values) if value not in known), None)
         if row is not None:
             raise ValueError(
-                f"{what} must be among the classes ({few(names)}). Got {values[row]!r} in row "
-                f"{row:,} instead. Name all classes, such as classes=A,B, or correct the row."
+                f"{what} must be among the classes ({few(names)}). Got {values[row]!r} in "
+                f"y[{row}] instead. Name all classes, such as classes=A,B, or correct the row."
             )
     fields |= {"digests": samples.digests(None, texts, true, predicted), "batch_size": batch_size}
     if judged is not None:

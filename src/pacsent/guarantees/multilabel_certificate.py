@@ -18,7 +18,7 @@ from pacsent.maths.rounding import rounded_down, rounded_up
 
 @dataclass(frozen=True, kw_only=True)
 class MultilabelCertificate(HeldOutCertificate):
-    """Bounds on the errors and on F1 of label sets, which hold together with probability 1 - delta.
+    """Bounds on errors and F1 of multi-label predictions, which hold together.
 
     Attributes
     ----------

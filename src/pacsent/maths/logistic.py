@@ -1,6 +1,6 @@
 """Gaussian expectations of the logistic loss: a score x ~ N(a, v), and what it costs on average.
 
-    f(a, v)  = E softplus(x)              the expected loss of a noise word with score x
+    f(a, v)  = E softplus(x)              the expected loss of a negative with score x
     f1(a, v) = E sigmoid(x)     = df/da
     f2(a, v) = E sigmoid'(x)    = d2f/da2 = 2 df/dv
 

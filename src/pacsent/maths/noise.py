@@ -1,4 +1,4 @@
-"""From counts to noise words: their probabilities, and the table that they are drawn from."""
+"""From counts to negatives: their probabilities, and the table that they are drawn from."""
 
 import numpy as np
 from numpy.typing import ArrayLike

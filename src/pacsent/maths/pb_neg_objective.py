@@ -8,14 +8,14 @@ A sentence S has n tokens; `A_hat` is the matrix in the loss, `B_hat` the matrix
              = data + kappa/2 |mu - m|^2 + c (precision e^rho - rho) + constant
 
 with kappa = n/(var_P lam), c = d/(2 lam), precision = n/var_P. It is strictly convex in (mu, rho).
-`solve` is the reference, with all noise words in double precision.
+`solve` is the reference, with all negatives in double precision.
 
 `solve_sampled` is up to 60 times as fast, in single precision. The noise term G(mu, var_Q) is the
 same function for all sentences. Around a centre (mu_0, var_0) it is written as an expansion, summed
 once over the whole vocabulary, plus a remainder, summed over a fixed sample of a few hundred words,
 each weighted by 1/inclusion probability. The expansion is of second order, with the third order
 along the directions in which sentences differ most and in mu and var_Q together. The error of the
-remainder is computed for each sentence; where it is too large, all noise words are used.
+remainder is computed for each sentence; where it is too large, all negatives are used.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from pacsent.maths.lbfgs import minimise_all
 from pacsent.maths.logistic import gaussian_logistic, higher_derivatives, sigmoid_fits
 from pacsent.maths.noise import noise_probabilities
 
-# Scores (sentences times noise words) computed at once, which bounds the memory; at least 128
+# Scores (sentences times negatives) computed at once, which bounds the memory; at least 128
 # sentences, so that the matrix products stay efficient.
 _MAX_SCORES, _MIN_SENTENCES = 1 << 20, 128
 
@@ -114,7 +114,7 @@ class Solution(NamedTuple):
     n_iter: np.ndarray  # evaluations of the objective
     gradient_norm: np.ndarray  # largest entry of the gradient where it was last evaluated
     converged: np.ndarray
-    error: np.ndarray  # relative error of mu - m caused by sampling the noise words; 0 without
+    error: np.ndarray  # relative error of mu - m caused by sampling the negatives; 0 without
 
 
 class SentenceProblems:
@@ -218,7 +218,7 @@ def solve(
     tol: float = 1e-8,
     max_iter: int = 200,
 ) -> Solution:
-    """PB-neg posteriors of many sentences, the noise words integrated over the whole vocabulary.
+    """PB-neg posteriors of many sentences, the negatives integrated over the whole vocabulary.
 
     L-BFGS in (mu, rho) for all sentences at once, preconditioned by the curvature of the noise term
     at `noise.centre`; the objective of a sentence never rises.
@@ -267,7 +267,7 @@ def solve(
 
 @dataclass(frozen=True)
 class NoiseSample:
-    """Some noise words that stand for all, with a control variate that is exact for all."""
+    """Some negatives that stand for all, with a control variate that is exact for all."""
 
     noise: Noise  # in single precision, rows sorted by their length
     chosen: np.ndarray  # (n_sample,), increasing: rows of `noise` in the sample
@@ -289,7 +289,7 @@ class NoiseSample:
 
     @cached_property
     def whole(self) -> "NoiseSample":
-        """All noise words: nothing is left to chance."""
+        """All negatives: nothing is left to chance."""
         n = self.noise.kp.size
         if self.chosen.size == n:
             return self
@@ -428,7 +428,7 @@ def draw_sample(
     error: float,
     rng: np.random.Generator,
 ) -> NoiseSample:
-    """The sample of the noise words that saves most; all of them if none saves a fifth.
+    """The sample of the negatives that saves most; all of them if none saves a fifth.
 
     On the pilot sentences (`counts`, `m`) the remainder of every word is computed, hence how likely
     a word should be in the sample. A sentence whose relative error of mu - m is above `error` is
@@ -473,7 +473,7 @@ def draw_sample(
 
 def _levels(sentences, noise):
     """Where to start, and the expansion whose variance is nearest to each start's."""
-    trace = float(noise.kp @ (noise.nu * 0.06))  # 0.06: sigmoid' at a noise word's usual score
+    trace = float(noise.kp @ (noise.nu * 0.06))  # 0.06: sigmoid' at a negative's usual score
     x = sentences.start(trace)
     levels = np.rint(x[:, -1] / np.log(_VAR_BASE))
     return x, np.maximum(levels, _MIN_LEVEL).astype(int)
@@ -611,11 +611,11 @@ def solve_sampled(
     max_iter: int = 200,
     nu: np.ndarray | None = None,
 ) -> Solution:
-    """PB-neg posteriors of many sentences by a sample of the noise words, in single precision.
+    """PB-neg posteriors of many sentences by a sample of the negatives, in single precision.
 
     As `solve`, with the expansion of this module followed exactly and the remainder measured where
     the solution lies, once for most sentences. A sentence whose estimated error is above `tol`, or
-    that does not settle, as with large lam, is solved with all noise words at every step, or by
+    that does not settle, as with large lam, is solved with all negatives at every step, or by
     `solve`. `nu` is `squared_lengths(A_hat)` where it is known already.
     """
     table = A_hat, squared_lengths(A_hat) if nu is None else nu
@@ -636,7 +636,7 @@ def solve_sampled(
             moved = sentences.kappa[rows] * np.linalg.norm(x[rows, :-1], axis=1)
             squares = model.errors[rows]
             error[rows] = np.where(squares > 0, np.sqrt(squares) / moved, 0.0)
-            # Where the sample is too small, all noise words measure the remainder.
+            # Where the sample is too small, all negatives measure the remainder.
             model = _Model(sentences, sample.whole, level)
             imprecise = rows[converged[rows] & ~(error[rows] <= tol)]
             if imprecise.size:

@@ -21,7 +21,7 @@ from pacsent.maths.arrays import Numbers
 
 _MAX_SLOPE = 0.3990  # largest slope of Phi, rounded up
 
-# Scores (sentences times noise words) computed at once, in double and in single precision.
+# Scores (sentences times negatives) computed at once, in double and in single precision.
 _MAX_SCORES, _MAX_SCORES_32 = 1_000_000, 32_000_000
 
 
@@ -70,7 +70,7 @@ def gibbs_risk(
     R+ averages over the tokens of `counts`, (n_sentences, n_words), and is 0 for an empty row. A
     `bias` of ln(n_negatives) undoes the offset of Skip-gram's scores; `weights` are those of R+ and
     R- in `risk`. With `noise_words` only these are noise, with probabilities `p_noise`. `norms` are
-    the lengths of the rows of `A_hat` and `noise_table` the noise words' rows, where they are at
+    the lengths of the rows of `A_hat` and `noise_table` the negatives' rows, where they are at
     hand already; a float32 `noise_table` has R- and its gradient computed in single precision, to
     about 1e-6. With `gradients`, also those of `risk` by mu and by rho = ln var_Q. `noise_risk` is
     R- alone, many times faster.
@@ -196,7 +196,7 @@ def noise_risk(
     mu, var_Q = np.asarray(mu), np.asarray(var_Q, dtype=float)
     if np.any(mu != mu.astype(np.float32)):
         raise ValueError(
-            "mu must hold float32 numbers. Got others instead. Round it first "
+            "mu must have float32 numbers. Got others instead. Round it first "
             "(mu.astype(np.float32)), so that the risk is that of the vector you keep."
         )
     if not (np.isfinite(var_Q).all() and (var_Q > 0).all()):

@@ -58,7 +58,7 @@ def solve(
 
     Column c does not learn from texts whose fold is left_out[c]; a weight of 0 in `text_weights`
     leaves a text out of all columns. It stops once the duals of a pass move by less than `tol`
-    times C, on average, in every column; of several labels a text, on average over about as many
+    times C, on average, in every column; of several labels per text, on average over about as many
     texts as have the label.
     """
     n, n_features = X.shape

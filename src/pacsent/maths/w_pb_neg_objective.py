@@ -23,7 +23,7 @@ from scipy import sparse
 from pacsent.maths.noise import alias
 from pacsent.maths.pb_neg_objective import squared_lengths
 
-# Sentences whose gradients are taken together, with common noise words: their matrix products stay
+# Sentences whose gradients are taken together, with common negatives: their matrix products stay
 # in the first cache, and larger blocks are cut more often (`common_step`).
 _BLOCK = 64
 
@@ -85,7 +85,7 @@ def train(
     numbers, no row empty; `tables` are (A, B), float32; `steps` are the learning rates by epoch.
 
     The gradients of `block` sentences are taken at the same state of the words and with common
-    noise words: n_negatives for each token of the longest, at most 320, weighted to stand for
+    negatives: n_negatives for each token of the longest, at most 320, weighted to stand for
     n_negatives per token of each, with a control variate that is linear in the scores. Where a
     common step would overshoot, a block is cut into smaller ones. 1 is strictly one by one. Threads
     work on the same words without locks: with more than one, the result differs a little from run
@@ -106,7 +106,7 @@ def train(
     z, clock, rates, widths = numbers.T
     c = 0.5 * n_dims / lam
     weighted = A * np.sqrt(noise, dtype=A.dtype)[:, None]
-    moment = weighted.T @ weighted  # E[A_j A_j'] over the noise words
+    moment = weighted.T @ weighted  # E[A_j A_j'] over the negatives
     lengths = squared_lengths(A)
     table = *alias(noise), n_negatives, np.float32(noise @ A), np.float32(moment), lengths
     # Upper bound on the curvature in h of each sentence's sampled loss. sigmoid' <= 1/4; the noise

@@ -288,7 +288,7 @@ def read_entry(name: str, entry: Entry, data: str | Path | None) -> tuple[Path, 
     members.sort()
     if not members:
         raise ValueError(
-            f"{path.name} must hold files like {entry.members!r}. Got none instead. This is "
+            f"{path.name} must have files like {entry.members!r}. Got none instead. This is "
             f"another archive; the authors distribute the right one at {entry.source}."
         )
     return path, entry.read(members), _digest(members, entry.members)
@@ -302,7 +302,7 @@ def check_known(path: Path, entry: Entry, counts: dict, digest: str, verify: boo
     if wrong:
         right = ", ".join(f"{n:,} {key}" for key, n in entry.facts.items())
         raise ValueError(
-            f"{path.name} must hold {right}. Got {', '.join(wrong)} instead: the archive is "
+            f"{path.name} must have {right}. Got {', '.join(wrong)} instead: the archive is "
             f"partial or another one. The authors distribute it at {entry.source}."
         )
     if verify and entry.digest and digest != entry.digest:

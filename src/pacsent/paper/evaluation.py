@@ -270,7 +270,7 @@ def evaluate(
     row, extract = _row_of(method)
     seeds = tuple(seeds)
     if not seeds:
-        raise ValueError("seeds must hold at least one seed. Got none instead. Pass (0,).")
+        raise ValueError("seeds must have at least one seed. Got none instead. Pass (0,).")
     if encoder is None and isinstance(method, str) and row.method != "tf-idf":
         raise ValueError(
             f"encoder must be given for the method {method!r}. Got None instead. Pass WordVectors, "

@@ -125,10 +125,10 @@ class GibbsCertificate(EncoderCertificate):
 
 @dataclass(frozen=True, kw_only=True)
 class WordRiskCertificate(GibbsCertificate):
-    """Kinds A and B: true words against noise words.
+    """Kinds A and B: true words against negatives.
 
-    `noise_risk` is the exact risk for noise words and `noise_margin` its numerical error, which is
-    added; true words and noise words count half each. `step` leads from the prior's means (0) to
+    `noise_risk` is the exact risk for negatives and `noise_margin` its numerical error, which is
+    added; true words and negatives count half each. `step` leads from the prior's means (0) to
     those that were learned (1).
     """
 

@@ -81,7 +81,7 @@ def read_labelled(
     classes = tuple(sorted({name for _, names in parts for name in names}))
     if len(classes) < 2:
         raise ValueError(
-            f"{Path(path).name} must hold at least two classes. Got {list(classes)} instead. "
+            f"{Path(path).name} must have at least two classes. Got {list(classes)} instead. "
             "Check which column holds the label."
         )
     position = {name: i for i, name in enumerate(classes)}

@@ -256,7 +256,7 @@ def _check_same(folder: Path, key: str, digest: str, dataset: str | None = None)
             continue
         what = "word vectors" if dataset is None else f"data of {dataset}"
         raise ValueError(
-            f"{folder} must hold results of one set of {what}. Got {result['label']} made of "
+            f"{folder} must have results of one set of {what}. Got {result['label']} made of "
             f"{made[:12]} there, and {digest[:12]} now, instead. Choose another folder, or delete "
             "the old results."
         )

@@ -82,7 +82,7 @@ def choose(
 ) -> tuple[float, float]:
     """(variance, step from prior mean to posterior mean) with the smallest bound.
 
-    An estimate on some tokens and some noise words: it only has to rank. `near` and `far` are the
+    An estimate on some tokens and some negatives: it only has to rank. `near` and `far` are the
     prior's and the posterior's means, `n` the size of the sample the bound will be computed on,
     `budget` = ln(xi(n) / delta), and ln(1 / delta) for a step of 0, which learns nothing from the
     sample. The KL of a step t is t^2 |far - near|^2 / (2 variance).
@@ -93,7 +93,7 @@ def choose(
     norms = np.linalg.norm(table, axis=1).astype(float)
     at_near = np.einsum("ij,ij->i", near[document], table).astype(float)
     at_far = np.einsum("ij,ij->i", far[document], table).astype(float)
-    # Pairs of a document, drawn by its number of tokens, and a noise word.
+    # Pairs of a document, drawn by its number of tokens, and a negative.
     noise_documents = rng.choice(document, _MOST_NOISE)
     noise_table = np.asarray(A_hat[rng.choice(p_noise.size, _MOST_NOISE, p=p_noise)], np.float32)
     noise_norms = np.linalg.norm(noise_table, axis=1).astype(float)

@@ -145,7 +145,7 @@ class Predict(_Job):
         classifier = storage.load(self.model, encoder=self.encoder)
         if not hasattr(classifier, "predict_proba"):
             raise ValueError(
-                f"{self.model} must hold a classifier. It holds {type(classifier).__name__} "
+                f"{self.model} must be a classifier. Got {type(classifier).__name__} "
                 "instead. Train one: pacsent train DATA -o MODEL."
             )
         getattr(classifier, "estimator_", classifier).set_params(n_jobs=1)

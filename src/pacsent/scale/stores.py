@@ -88,7 +88,7 @@ def list_shards(sources: Iterable) -> tuple[list[Shard], list[str]]:
     if not shards:
         more = f"; {len(ignored):,} files are of another kind" if ignored else ""
         raise FileNotFoundError(
-            f"The sources must hold files of {', '.join(KINDS)}. Got none in "
+            f"The sources must have files of {', '.join(KINDS)}. Got none in "
             f"{', '.join(map(str, sources))}{more}. Check the names."
         )
     return list(shards.values()), ignored

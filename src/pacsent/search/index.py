@@ -226,7 +226,7 @@ class Index:
         return Block(self._encode(rows), ids, texts, columns, spans, postings)
 
     def _encode(self, texts, queries=False) -> np.ndarray:
-        """Unit vectors; all zero for a text without a known word."""
+        """Unit vectors; all zero for a text without an in-vocabulary word."""
         encoder = self.encoder if self.query_encoder is None or not queries else self.query_encoder
         with self._lock:
             own = isinstance(encoder, SentenceVectorizer) and not encoder.learns_from_text
@@ -274,7 +274,7 @@ class Index:
         Returns
         -------
         list of Hit, best first; for several queries a list of such lists
-            Fewer than k if there are fewer texts. A query without a known word finds nothing by
+            Fewer than k if there are fewer texts. A query of OOV words only finds nothing by
             its vector. With `guarantee`, `Hits`.
         """
         k = check_count("k", k)
@@ -408,7 +408,7 @@ class Index:
         if self.calibration_ is None:
             raise ValueError(
                 "guarantee needs an index that was certified since its texts last changed. Call "
-                "index.certify(queries, answers) first."
+                "index.certify(queries, answers), or pacsent certify INDEX QUERIES --overwrite."
             )
         rule = ThresholdRule.of(self.calibration_, guarantee, delta)
         ranking, excluded = self._ranking(snapshot), snapshot.excluded()

@@ -59,7 +59,7 @@ class Block:
 
     @cached_property
     def has_vector(self) -> np.ndarray:
-        """Which rows have a vector: not those without a known word, (n_rows,).
+        """Which rows have a vector: not those without an in-vocabulary word, (n_rows,).
 
         Raises ValueError if vectors of a file are not of length 1 or 0.
         """
@@ -244,7 +244,7 @@ class Snapshot:
 
     @cached_property
     def has_vector(self) -> np.ndarray:
-        """Which rows have a vector: not those without a known word, (n_rows,)."""
+        """Which rows have a vector: not those without an in-vocabulary word, (n_rows,)."""
         return np.concatenate([_NO_ROWS, *(block.has_vector for block in self.blocks)])
 
     def excluded(self, where: Mapping[str, Any] | None = None) -> np.ndarray:

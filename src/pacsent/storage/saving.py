@@ -292,7 +292,7 @@ def _open_part(folder, name, record, options, depth) -> Any:
     config = read_config(inner)
     if "digest" in record and record["digest"] != config["digest"]:
         raise ValueError(
-            f"{inner} must hold the {what} that were saved with {folder}. It holds others, or was "
+            f"{inner} must have the {what} that were saved with {folder}. It holds others, or was "
             "changed. Copy or save the model again."
         )
     if "digest" not in record and digest != config.get("vectors_digest"):

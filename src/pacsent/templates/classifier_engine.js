@@ -160,7 +160,7 @@ class WordVectors {
     Object.assign(this, part, { words: part.words.split("\n"), sums: new Float64Array(part.dims) });
     this.index = new Map(this.words.map((word, i) => [word, i]));
   }
-  // Rows of the words of a text, those of subwords for unknown words.
+  // Rows of the words of a text, those of subwords for OOV words.
   ids(text) {
     const ids = [];
     for (const token of text.match(/[a-zA-Z]+|[0-9]/g) || []) {
@@ -367,7 +367,7 @@ function verify() {
 
 // ---- drift --------------------------------------------------------------------------------------
 const N_COMPARED = 2000, ALPHA = 0.01; // texts, drawn at random; the chance of a false alarm
-const MONITORS = ["length in words", "share of unknown words", "distance of vectors"];
+const MONITORS = ["length in words", "OOV rate", "distance of vectors"];
 const INVISIBLE = /[\u00ad\u200b\u200c\u200d\u2060\ufeff]/g;
 const tailBet = (end) => (p) => (p < end ? 0.1 : (1 - 0.1 * end) / (1 - end));
 const BETS = [-0.9, -0.45, 0, 0.45, 0.9].map((slope) => (p) => 1 + slope * (2 * p - 1));

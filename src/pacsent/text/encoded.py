@@ -13,7 +13,7 @@ class LowCoverageWarning(UserWarning):
 
 
 class Encoded(NamedTuple):
-    """Sentences as token ids: sentence s is ids[offsets[s]:offsets[s + 1]], unknown words left out.
+    """Sentences as token ids: sentence s is ids[offsets[s]:offsets[s + 1]], OOV words left out.
 
     Every vectorizer takes an `Encoded` where it takes an iterable of sentences.
 

@@ -152,7 +152,7 @@ class Source(io.RawIOBase):
 
 def empty_file(name: str) -> str:
     """Return the message for a file without a byte in it."""
-    return f"{name} must hold text. Got an empty file instead. Check how it was made."
+    return f"{name} must have text. Got an empty file instead. Check how it was made."
 
 
 def not_utf8(name: str, offset: int, byte: int) -> str:

@@ -380,7 +380,7 @@ class TextTable(AbstractContextManager):
             text_type = types[0].value_type if pa.types.is_dictionary(types[0]) else types[0]
             if text_type not in (pa.string(), pa.large_string(), pa.string_view()):
                 raise ValueError(
-                    f"The column {self.text_column} of {self.name} must hold text. Got {types[0]} "
+                    f"The column {self.text_column} of {self.name} must have text. Got {types[0]} "
                     "instead. Name another column."
                 )
             types[0] = pa.string() if types[0] == pa.string() else pa.large_string()
@@ -563,7 +563,7 @@ def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str
                     raise ValueError(f"{table.place(number)} must have {problem} instead.")
                 values[role].append(cell)
     if not texts:
-        raise ValueError(f"{table.name} must hold {missing} instead.")
+        raise ValueError(f"{table.name} must have {missing} instead.")
     named = [f"{role} column {name}{notes[role]}" for role, name in names.items()]
     table.note = ", ".join([*([table.note] if table.note else []), *named])
     return texts, [values.get(role) for role in columns if role != "text"]

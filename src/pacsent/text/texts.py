@@ -21,7 +21,7 @@ def as_texts(X: Any, name: str = "texts") -> list[str]:
     >>> as_texts(["good", None])
     Traceback (most recent call last):
     ...
-    TypeError: texts must hold one str per text. Got None (a missing value) in row 1 ...
+    TypeError: texts must have one str per text. Got None (a missing value) in row 1 ...
     """
     source = as_sentences(X, name)
     texts = source.tolist() if isinstance(source, np.ndarray) else list(source)
@@ -38,7 +38,7 @@ def as_texts(X: Any, name: str = "texts") -> list[str]:
             elif isinstance(text, list | tuple | np.ndarray):
                 problem, step = f"a {type(text).__name__}", "Join tokens: ' '.join(tokens)."
             raise TypeError(
-                f"{name} must hold one str per text. Got {problem} in row {row} (rows count from "
+                f"{name} must have one str per text. Got {problem} in row {row} (rows count from "
                 f"0) instead. {step}"
             )
     return texts

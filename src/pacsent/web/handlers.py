@@ -56,12 +56,12 @@ def embeddings(model: ServedModel, body: schemas.EmbeddingsRequest, context: Con
         ],
         "model": model.name,
         "usage": {"prompt_tokens": n_tokens, "total_tokens": n_tokens},
-        "zero_vectors": zero,  # indexes of texts without a known word
+        "zero_vectors": zero,  # indexes of texts without an in-vocabulary word
     }
 
 
 def embed(model: ServedModel, body: schemas.EmbedRequest, context: Context) -> Content:
-    """Posteriors: mean, variance, coverage, unknown words."""
+    """Posteriors: mean, variance, coverage, OOV words."""
     settings = context.settings
     if body.words:
         _check_explained(body.texts, "words", settings)

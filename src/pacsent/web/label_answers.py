@@ -10,17 +10,17 @@ import numpy as np
 from pacsent.guarantees.count_certificates import N_MODELS
 from pacsent.text.near_duplicates import text_units
 
-# Numbers of teaching labels at which a model is fitted that the bound is about. They are fixed
+# Numbers of training labels at which a model is fitted that the bound is about. They are fixed
 # beforehand: the bound is valid for all of these models at once.
 SIZES = tuple(25 * 2**j for j in range(N_MODELS))
 _NO_ANSWER = object()  # before the first answer of an annotator to a text
 
 
 class Streams(NamedTuple):
-    """Rows of texts that judge the classifier, in a random order, and rows that teach it."""
+    """Rows of the evaluation texts, in a random order, and of the training texts."""
 
-    judging: list[int]
-    teaching: list[int]
+    evaluation: list[int]
+    training: list[int]
 
 
 def text_clusters(texts: Sequence[str]) -> np.ndarray:
@@ -35,30 +35,30 @@ def text_clusters(texts: Sequence[str]) -> np.ndarray:
     return clusters
 
 
-def draw_streams(clusters: np.ndarray, judging: float, seed: int) -> Streams:
-    """Draw the judging texts and their order, from one text per cluster.
+def draw_streams(clusters: np.ndarray, evaluation_size: float, seed: int) -> Streams:
+    """Draw the evaluation texts and their order, from one text per cluster.
 
-    Which text judges is decided before any label is known, and does not depend on a model.
+    Which texts evaluate is decided before any label is known, and does not depend on a model.
     """
     order = np.random.default_rng([seed, 1]).permutation(clusters.size)
     order = order[clusters[order] >= 0]
     rows = order[np.sort(np.unique(clusters[order], return_index=True)[1])].tolist()
-    n_judging = min(max(1, round(judging * len(rows))), len(rows) - 2)
-    return Streams(rows[:n_judging], rows[n_judging:])
+    n_evaluation = min(max(1, round(evaluation_size * len(rows))), len(rows) - 2)
+    return Streams(rows[:n_evaluation], rows[n_evaluation:])
 
 
 class LabelAnswers:
     """What the records of a journal add up to; a killed session is restored by them alone."""
 
-    def __init__(self, judging_rows: frozenset[int]):
+    def __init__(self, evaluation_rows: frozenset[int]):
         # row -> annotator -> label, None for a text that was skipped
         self.by_row: dict[int, dict[str, Any]] = {}
-        # row -> label: the teaching labels when their number last reached one of `SIZES`
+        # row -> label: the training labels when their number last reached one of `SIZES`
         self.snapshot: dict[int, Any] = {}
-        self._judging_rows = judging_rows
+        self._evaluation_rows = evaluation_rows
         self._history: dict[str, list[tuple[int, Any]]] = {}  # annotator -> row, answer before
         self._n_sizes_reached = 0
-        self._n_teaching = 0  # teaching texts that were answered
+        self._n_training = 0  # training texts that were answered
 
     def apply(self, record: dict[str, Any]) -> None:
         """Change the answers as a record of the journal says."""
@@ -75,17 +75,17 @@ class LabelAnswers:
                 self.by_row[row][annotator] = before
             if not self.by_row[row]:
                 del self.by_row[row]
-                self._n_teaching -= row not in self._judging_rows
+                self._n_training -= row not in self._evaluation_rows
             return
         row = record["row"]
-        self._n_teaching += row not in self.by_row and row not in self._judging_rows
+        self._n_training += row not in self.by_row and row not in self._evaluation_rows
         answers = self.by_row.setdefault(row, {})
         before = answers.get(annotator, _NO_ANSWER)
         self._history.setdefault(annotator, []).append((row, before))
         answers[annotator] = record["label"]
         next_size = next(iter(SIZES[self._n_sizes_reached :]), None)
-        if next_size is not None and self._n_teaching >= next_size:
-            labels = self.teaching_labels()
+        if next_size is not None and self._n_training >= next_size:
+            labels = self.training_labels()
             if len(labels) >= next_size:
                 self._n_sizes_reached += 1
                 self.snapshot = labels
@@ -102,15 +102,15 @@ class LabelAnswers:
                 labels[row] = counts.most_common(1)[0][0]
         return labels
 
-    def teaching_labels(self) -> dict[int, Any]:
-        return {row: y for row, y in self.labels().items() if row not in self._judging_rows}
+    def training_labels(self) -> dict[int, Any]:
+        return {row: y for row, y in self.labels().items() if row not in self._evaluation_rows}
 
-    def judged_rows(self, judging: Sequence[int]) -> list[int]:
-        """Judging texts with a label, up to the first that waits for one.
+    def evaluated_rows(self, evaluation: Sequence[int]) -> list[int]:
+        """Evaluation texts with a label, up to the first that waits for one.
 
         A text that waits is not passed over: texts that take long may be the difficult ones.
         """
-        labels, answered = self.labels(), takewhile(self.by_row.__contains__, judging)
+        labels, answered = self.labels(), takewhile(self.by_row.__contains__, evaluation)
         return [row for row in answered if row in labels]  # the others were skipped
 
 

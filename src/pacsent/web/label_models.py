@@ -14,18 +14,18 @@ _MIN_QUEUE = 40  # texts that are selected at once
 
 
 class CertifiedModel(NamedTuple):
-    """A model that the bound is about, and its predictions of judging texts by row."""
+    """A model that the bound is about, and its predictions of evaluation texts by row."""
 
     model: Any
-    n_taught: int
+    n_training: int
     predictions: dict[int, Any]
 
 
 class LabelModels:
     """Two models: `working`, for guesses and selection, and `certified`, which the bound is about.
 
-    The first is fitted on all teaching labels whenever their number has grown by a tenth; `queue`
-    are the rows that would teach it most. The second is fitted on the first `SIZES[j]` labels, for
+    The first is fitted on all training labels whenever their number has grown by a tenth; `queue`
+    are the rows to label next. The second is fitted on the first `SIZES[j]` labels, for
     the largest j that was reached. The answers change under `lock` only.
     """
 
@@ -34,8 +34,8 @@ class LabelModels:
     ):
         self._texts, self._streams, self._answers, self._lock = texts, streams, answers, lock
         self._model = TextClassifier(encoder)
-        self._n_fitted = 0  # teaching labels of the working model
-        self._n_certified = 0  # teaching labels of the last certified model that was to be fitted
+        self._n_fitted = 0  # training labels of the working model
+        self._n_certified = 0  # training labels of the last certified model that was to be fitted
         self.certified: CertifiedModel | None = None
         self.working: Any = None
         self.queue: list[int] = []
@@ -44,7 +44,7 @@ class LabelModels:
 
     def update(self) -> None:
         """Fit again if there are enough new labels."""
-        n = len(self._answers.teaching_labels())
+        n = len(self._answers.training_labels())
         is_due = n >= max(SIZES[0], self._n_fitted + 5, 1.1 * self._n_fitted)
         if self.fitting.done() and (is_due or self._n_certified < len(self._answers.snapshot)):
             self._n_fitted = n
@@ -63,7 +63,7 @@ class LabelModels:
 
     def _fit(self) -> None:
         with self._lock:
-            snapshot, labels = dict(self._answers.snapshot), self._answers.teaching_labels()
+            snapshot, labels = dict(self._answers.snapshot), self._answers.training_labels()
             self._n_fitted = len(labels)
         if self._n_certified < len(snapshot):
             model = self._fit_classifier(snapshot)
@@ -74,7 +74,7 @@ class LabelModels:
         working = self._fit_classifier(labels)
         with self._lock:
             self.working = working or self.working
-            rows = [row for row in self._streams.teaching if row not in self._answers.by_row]
+            rows = [row for row in self._streams.training if row not in self._answers.by_row]
         queue = []
         if rows:
             queue = next_to_label(

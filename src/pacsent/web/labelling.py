@@ -1,8 +1,8 @@
 """Sessions of the labelling page: labelling texts, and checking the labels of a machine.
 
-Labelling has two streams. Texts drawn at random judge: no model learns from them. The other texts
-teach: `next_to_label` selects among them. The bound is about the last classifier that was fitted at
-a size fixed beforehand (25, 50, 100, ... teaching labels): Theorem 19 of the theory page.
+Labelling has two streams. Texts drawn at random evaluate: no model is trained on them. The others
+train: `next_to_label` selects among them. The bound is about the last classifier that was fitted at
+a size fixed beforehand (25, 50, 100, ... training labels): Theorem 19 of the theory page.
 """
 
 import itertools
@@ -32,11 +32,11 @@ from pacsent.web.label_models import LabelModels
 
 _RESERVED_SECONDS = 120.0  # for which a text that a tab shows is offered to no other
 _OVERLAP = 0.1  # fraction of an annotator's texts that others have labelled before
-JUDGE, TEACH, READ, AGREEMENT = "judge", "teach", "read", "agreement"
+EVALUATE, TRAIN, READ, AGREEMENT = "evaluate", "train", "read", "agreement"
 
 
 class Task(NamedTuple):
-    """A text to label. The guess is shown for texts that teach, and hidden for all others."""
+    """A text to label. The guess is shown for training texts, and hidden for all others."""
 
     row: int
     text: str
@@ -74,9 +74,9 @@ class LabelSession:
         self._lock = threading.RLock()
         self._reserved: dict[str, tuple[int, float]] = {}  # tab -> row that it shows, since when
 
-    def _replay(self, judging_rows: frozenset[int] = frozenset()) -> None:
+    def _replay(self, evaluation_rows: frozenset[int] = frozenset()) -> None:
         """Restore the answers of the journal."""
-        self._answers = LabelAnswers(judging_rows)
+        self._answers = LabelAnswers(evaluation_rows)
         for number, record in enumerate(self._journal.records, 2):
             try:
                 if "undo" not in record:
@@ -177,10 +177,10 @@ class Labelling(LabelSession):
         Contains the journal; labelling continues where it ended.
     delta : float, default=0.05
         Probability that the certified error is false at some time.
-    goal, judging : float
-        Certified error at which labels are enough, and the fraction of texts and labels that judge.
+    goal, evaluation_size : float
+        Certified error at which labels are enough, and the fraction of texts for evaluation.
     encoder, random_state
-        For `TextClassifier`, and for the texts that judge, in their order; kept in the journal.
+        For `TextClassifier`, and for the evaluation texts and their order; kept in the journal.
 
     Examples
     --------
@@ -200,20 +200,20 @@ class Labelling(LabelSession):
         *,
         delta: float = 0.05,
         goal: float | None = None,
-        judging: float = 0.5,
+        evaluation_size: float = 0.5,
         encoder: Any = "english",
         random_state: int | None = None,
     ):
         self.delta = check_probability("delta", delta)
         self.goal = None if goal is None else check_probability("goal", goal)
-        self._judging_fraction = check_probability("judging", judging)
+        self._evaluation_size = check_probability("evaluation_size", evaluation_size)
         texts = as_texts(texts)
         clusters = text_clusters(texts)
-        head = {"judging": judging, "delta": delta}
+        head = {"evaluation_size": evaluation_size, "delta": delta}
         super().__init__(texts, classes, folder, random_state, head)
-        self.streams = draw_streams(clusters, judging, self.seed)
-        self._judging_rows = frozenset(self.streams.judging)
-        self._replay(self._judging_rows)
+        self.streams = draw_streams(clusters, evaluation_size, self.seed)
+        self._evaluation_rows = frozenset(self.streams.evaluation)
+        self._replay(self._evaluation_rows)
         self._models = LabelModels(self.texts, self.streams, self._answers, self._lock, encoder)
 
     def next(self, who: str = "", tab: str = "") -> Task | None:
@@ -224,16 +224,16 @@ class Labelling(LabelSession):
                 row = self._select_row(who, tab)
                 if row is None:
                     return None
-                stream = JUDGE if row in self._judging_rows else TEACH
+                stream = EVALUATE if row in self._evaluation_rows else TRAIN
                 if any(other != who for other in self._answers.by_row.get(row, {})):
                     stream = AGREEMENT
                 model, fitting = self._models.working, self._models.fitting
-                if stream != TEACH or fitting.done():
+                if stream != TRAIN or fitting.done():
                     self._reserved[tab] = row, time.monotonic()
                     break
-            # Which texts teach depends on labels that teach, not on how long answers took.
+            # Which texts train depends on training labels, not on how long answers took.
             fitting.result()
-        if stream != TEACH or model is None:
+        if stream != TRAIN or model is None:
             return Task(row, self.texts[row], stream)
         why = model.explain(self.texts[row])
         pieces = tuple((piece, share if value > 0 else 0.0) for piece, value, share in why.pieces())
@@ -242,12 +242,12 @@ class Labelling(LabelSession):
     def _candidates(self, shown: set[int]) -> Iterable[int]:
         by_row = self._answers.by_row
         busy = set(by_row) | shown
-        judging = (row for row in self.streams.judging if row not in busy)
-        candidates = (*self._models.queue, *self.streams.teaching)
-        teaching = (row for row in candidates if row not in busy)
-        n_judging = len(busy & self._judging_rows)
-        judging_first = n_judging < self._judging_fraction * (len(busy) + 1) - 1e-9
-        in_order = (judging, teaching) if judging_first else (teaching, judging)
+        evaluation = (row for row in self.streams.evaluation if row not in busy)
+        candidates = (*self._models.queue, *self.streams.training)
+        training = (row for row in candidates if row not in busy)
+        n_evaluation = len(busy & self._evaluation_rows)
+        evaluation_first = n_evaluation < self._evaluation_size * (len(busy) + 1) - 1e-9
+        in_order = (evaluation, training) if evaluation_first else (training, evaluation)
         # The last texts may be shown by a tab that was closed: they are offered twice.
         waiting = (row for row in shown if row not in by_row)
         return itertools.chain(*in_order, waiting)
@@ -257,15 +257,15 @@ class Labelling(LabelSession):
             super()._keep(record)
             self._models.update()
 
-    def judged_rows(self) -> list[int]:
-        """Rows of the judging texts that the certificate counts."""
+    def evaluated_rows(self) -> list[int]:
+        """Rows of the evaluation texts that the certificate counts."""
         with self._lock:
-            return self._answers.judged_rows(self.streams.judging)
+            return self._answers.evaluated_rows(self.streams.evaluation)
 
     def certificate(self) -> AnytimeCertificate | None:
         """The error of the present classifier on new texts; None before there is one."""
         with self._lock:
-            certified, rows, labels = self._models.certified, self.judged_rows(), self.labels()
+            certified, rows, labels = self._models.certified, self.evaluated_rows(), self.labels()
         if certified is None or not rows:
             return None
         new = [row for row in rows if row not in certified.predictions]
@@ -273,28 +273,28 @@ class Labelling(LabelSession):
             predictions = certified.model.predict([self.texts[row] for row in new]).tolist()
             certified.predictions.update(zip(new, predictions))
         losses = [certified.predictions[row] != labels[row] for row in rows]
-        taught, judging = certified.n_taught, self._judging_fraction
-        return certify_stream(losses, self.delta, n_taught=taught, judging=judging)
+        n, size = certified.n_training, self._evaluation_size
+        return certify_stream(losses, self.delta, n_training=n, evaluation_size=size)
 
     def status(self) -> dict[str, Any]:
         """Counts, the certified error, and the agreement of annotators."""
         certificate, labels = self.certificate(), self.labels()
-        n_judge = len(self._judging_rows.intersection(labels))
-        n_texts = len(self.streams.judging) + len(self.streams.teaching)
+        n_evaluation = len(self._evaluation_rows.intersection(labels))
+        n_texts = len(self.streams.evaluation) + len(self.streams.training)
         bound = None if certificate is None else certificate.error_upper
         return super().status() | {
-            "n_judge": n_judge,
+            "n_evaluation": n_evaluation,
             "n_texts": n_texts,
             "n_omitted": len(self.texts) - n_texts,  # copies, and texts without a word
             "goal": self.goal,
             "delta": self.delta,
-            "first_model": SIZES[0] - (len(labels) - n_judge),
+            "first_model": SIZES[0] - (len(labels) - n_evaluation),
             "accuracy": None if certificate is None else 1 - certificate.observed,
             "error_upper": bound,
-            "n_judged": 0 if certificate is None else certificate.n,
-            "n_taught": 0 if certificate is None else certificate.n_taught,
-            # labels behind a judging text that another tab shows
-            "n_waiting": 0 if certificate is None else n_judge - len(self.judged_rows()),
+            "n_evaluated": 0 if certificate is None else certificate.n,
+            "n_training": 0 if certificate is None else certificate.n_training,
+            # labels behind a evaluation text that another tab shows
+            "n_waiting": 0 if certificate is None else n_evaluation - len(self.evaluated_rows()),
             # the part of the way from an error of 1 to the goal, or to 0 without one
             "progress": 0 if bound is None else min(1, (1 - bound) / (1 - (self.goal or 0))),
             "reached": bool(self.goal and bound is not None and bound <= self.goal),
@@ -307,7 +307,7 @@ class Labelling(LabelSession):
             certificate, certified = self.certificate(), self._models.certified
             if certificate is None or certified is None:
                 return None
-            rows, labels = self.judged_rows()[: certificate.n], self.labels()
+            rows, labels = self.evaluated_rows()[: certificate.n], self.labels()
             judged = [(self.texts[row], labels[row], certified.predictions[row]) for row in rows]
             evidence = digests(certified.model, *map(list, zip(*judged)))
             certificate = replace(certificate, digests=evidence)
@@ -371,7 +371,7 @@ class LabelCheck(LabelSession):
             self._reserved[f"{who}/{tab}"] = row, time.monotonic()
             if self._answers.by_row.get(row):
                 return Task(row, self.texts[row], AGREEMENT)
-            guess = (JUDGE, None) if certificate is None else (READ, self.machine[row])
+            guess = (EVALUATE, None) if certificate is None else (READ, self.machine[row])
             return Task(row, self.texts[row], *guess)
 
     def results(self) -> dict[str, list]:

@@ -18,7 +18,7 @@ REQUEST_SECONDS = Histogram(
 TEXTS = Counter("pacsent_texts", "Texts in requests that were answered.")
 KNOWN_WORDS = Counter("pacsent_known_words", "In-vocabulary words of embedded texts.")
 UNKNOWN_WORDS = Counter("pacsent_unknown_words", "Other words of embedded texts.")
-EMPTY_TEXTS = Counter("pacsent_empty_texts", "Embedded texts without a known word.")
+EMPTY_TEXTS = Counter("pacsent_empty_texts", "Embedded texts without an in-vocabulary word.")
 DRIFT_ALARMS = Counter("pacsent_alarms", "Drift alarms: texts differ from the calibration set.")
 
 

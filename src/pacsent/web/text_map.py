@@ -19,7 +19,7 @@ from pacsent.text.texts import as_texts
 PAGE_FOLDER = Path(__file__).parent / "page"  # styles and scripts, which the server uses as well
 _MAX_CHARACTERS = 20_000  # of a text that the page keeps
 _MIN_DIAMETER, _MAX_DIAMETER = 4.0, 11.0  # of points, in pixels
-_NO_WORD = "no known word"
+_NO_WORD = "no in-vocabulary word"
 
 
 class TextMap(NamedTuple):
@@ -27,7 +27,7 @@ class TextMap(NamedTuple):
 
     texts: list[str]
     places: np.ndarray  # (n, 2), on the principal plane
-    variances: np.ndarray  # (n,); nan without a known word
+    variances: np.ndarray  # (n,); nan without an in-vocabulary word
     labels: list[str] | None = None
     groups: Clusters | None = None
 

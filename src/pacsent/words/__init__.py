@@ -1,4 +1,4 @@
-"""Words: vocabulary, corpora, vectors with both tables, training."""
+"""Words: vocabulary, corpora, vectors with both matrices, training."""
 
 import lazy_loader
 

@@ -1,6 +1,6 @@
 """`Pieces`: a tokenizer of the library tokenizers (WordPiece, BPE, Unigram) as a normalisation.
 
-Its tokens, whole words and pieces of words, are the words of a vocabulary, so that no word is
+Its tokens, whole words and subwords, are the words of a vocabulary, so that no word is
 unknown whose pieces are there. model2vec's and sentence-transformers' static models come with one;
 `train_pieces` learns one from texts. The extra `[subwords]` has the library.
 """
@@ -24,7 +24,7 @@ _NO_WORD = r"[^\p{L}\p{M}\p{N}\p{So}\x{200d}']+"
 
 
 class Pieces:
-    """Text to pieces of words by a tokenizer.json: `Vocabulary(..., normalize=Pieces(...))`.
+    """Text to subwords by a tokenizer.json: `Vocabulary(..., normalize=Pieces(...))`.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Pieces:
 
     @cached_property
     def _tokenizer(self) -> Any:
-        what = "Text of these vectors is cut into pieces of words by the library tokenizers"
+        what = "Text of these vectors is cut into subwords by the library tokenizers"
         library = import_optional("tokenizers", what, "subwords")
         try:
             tokenizer = library.Tokenizer.from_str(self.definition)
@@ -117,7 +117,7 @@ class Pieces:
 
 
 def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool = False) -> Pieces:
-    """Learn pieces of words from texts of any language: BPE, of the library tokenizers.
+    """Learn subwords from texts of any language: BPE, of the library tokenizers.
 
     Text is read as `normalize="unicode"` reads it (NFKC, lower case, letters, numbers and emoji),
     with or without spaces; frequent words are one piece, marked by ▁ at their beginning. Every
@@ -143,7 +143,7 @@ def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool 
     if type(n_pieces) is not int or n_pieces < 2:
         raise ValueError(f"n_pieces must be an integer of at least 2. Got {n_pieces!r} instead.")
     library = import_optional(
-        "tokenizers", "Pieces of words are learned by the library tokenizers", "subwords"
+        "tokenizers", "Subwords are learned by the library tokenizers", "subwords"
     )
     tokenizer = library.Tokenizer(library.models.BPE(unk_token=_UNKNOWN, fuse_unk=True))
     steps = library.normalizers

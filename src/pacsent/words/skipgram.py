@@ -66,7 +66,7 @@ _MIN_CHUNK_TOKENS = 1_024
 _MAX_CHUNK_TOKENS = 16_384
 _SLAB = 1 << 20  # numbers copied at once when vectors are initialized, checked or written
 
-# In a `checkpoint_dir`: settings and progress as a line of JSON, then both tables; the text.
+# In a `checkpoint_dir`: settings and progress as a line of JSON, then both matrices; the text.
 CHECKPOINT, _CORPUS = "checkpoint", "corpus"
 
 
@@ -101,7 +101,7 @@ class SkipGram(BaseEstimator):
     normalize : "auto", a name or a callable, default="auto"
         How text becomes tokens (a `Corpus` brings its own). "auto" chooses "paper" or "unicode" by
         the text, as `Corpus.build` does; `word_vectors_.training` says which and why. A `Pieces`
-        trains vectors of pieces of words.
+        trains vectors of subwords.
     n_jobs : int or None, default=None
         Threads that train at the same time without locks; None and -1 take all cores, -2 all but
         one. With one, the same seed gives the same vectors, bit for bit; with more it does not.
@@ -305,7 +305,7 @@ class SkipGram(BaseEstimator):
         self.vocabulary_ = corpus.vocabulary
         if len(corpus.vocabulary) < 2:
             raise ValueError(
-                "The text must hold at least two different words. Got only "
+                "The text must have at least two different words. Got only "
                 f"{corpus.vocabulary.words[0]!r} after min_count={corpus.min_count} instead. Lower "
                 "min_count or train on more text."
             )
@@ -356,7 +356,7 @@ class SkipGram(BaseEstimator):
         about: dict = {"method": "skip-gram with negative sampling"}
         normalize = corpus.vocabulary.normalize
         if isinstance(normalize, Pieces):
-            about["normalize"] = f"pieces of words, {len(normalize.token_ids):,} learned"
+            about["normalize"] = f"subwords, {len(normalize.token_ids):,} learned"
         elif corpus.chosen:
             about["normalize"] = corpus.chosen
         # The digest and the fingerprint tell a certificate whether its texts were trained on.
@@ -563,7 +563,7 @@ class ChunkTraining:
         is_finite = all(np.isfinite(table[rows]).all() for rows in slabs for table in tables)
         if n_bytes != 2 * self.I.nbytes or not is_finite:
             raise ValueError(
-                f"{folder / CHECKPOINT} must hold {2 * self.I.nbytes:,} bytes of "
+                f"{folder / CHECKPOINT} must have {2 * self.I.nbytes:,} bytes of "
                 f"finite numbers. Got {n_bytes:,}, or others, instead. Start anew."
             )
 

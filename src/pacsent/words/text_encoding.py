@@ -24,7 +24,7 @@ _MAX_BATCH_TEXTS = 1 << 16
 # Up to this many characters, and words of the dict that they are looked up in, texts are encoded
 # without compiled code: importing numba takes longer than they do.
 _MAX_DICT_CHARACTERS, _MAX_DICT_WORDS = 1 << 12, 1 << 18
-_MAX_SPLIT_BYTES = 64  # longer unknown words are not split into subwords
+_MAX_SPLIT_BYTES = 64  # longer OOV words are not split into subwords
 
 
 def encode_texts(
@@ -87,7 +87,7 @@ def _encode_batch(vocabulary: "Vocabulary", batch: tuple[list, bool]) -> Encoded
         tokens = itertools.chain.from_iterable(lists)
         ids = np.fromiter(map(vocabulary.index.get, tokens, itertools.repeat(-1)), np.int32)
     ends = np.concatenate([np.zeros(1, dtype=np.int64), ends])
-    n_ids = (ids >= 0).astype(np.int64)  # of each token; unknown words may become subwords
+    n_ids = (ids >= 0).astype(np.int64)  # of each token; OOV words may become subwords
     flat = ids[ids >= 0]
     if vocabulary.unknown == "pieces" and flat.size < ids.size:
         unknown = ids < 0

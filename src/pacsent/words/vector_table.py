@@ -218,7 +218,7 @@ def pack(table: np.ndarray, bits: int, n_head: int = 16) -> Packed:
 
 
 def rotation(tables: Sequence[np.ndarray], counts: np.ndarray | None = None) -> np.ndarray:
-    """The orthogonal matrix after which both tables have what matters in their first columns.
+    """The orthogonal matrix after which both matrices have what matters in their first columns.
 
     Eigenvectors, largest first, of the sum of the tables' second moments, each table at equal size
     and a word by the root of its count. Products of rows, of one table or of both, stay the same.

@@ -22,7 +22,7 @@ from pacsent.words.subwords import Subwords
 from pacsent.words.vector_table import Packed, VectorTable, row_blocks
 from pacsent.words.vocabulary import TOKENIZER, Frozen, Vocabulary
 
-SENTENCE_ENCODERS = ("mean", "unit")  # encoders that need nothing but the input table
+SENTENCE_ENCODERS = ("mean", "unit")  # encoders that need nothing but the input vectors
 HASH_TABLE_VERSION = 2  # goes up when the hash function or the layout of the table changes
 _MIN_HASHED_WORDS = 10_000  # words from which the table for looking them up is saved too
 _LINES_PER_BLOCK = 65_536  # words written or hashed at once
@@ -47,8 +47,8 @@ class WordVectors(Frozen):
     training : dict
         What is known about how they were trained (n_negatives, window, ...).
     subwords : Subwords or None
-        Vectors of character n-grams (fastText): `input` then answers for unknown words as well.
-        What works with the vocabulary (`encode`, every vectorizer) leaves unknown words out.
+        Vectors of character n-grams (fastText): `input` then answers for OOV words as well.
+        What works with the vocabulary (`encode`, every vectorizer) leaves OOV words out.
     fingerprint : Fingerprint or None
         Of the documents the vectors were trained on, in any order; a certificate refuses documents
         that are among them, and says so where it is None.
@@ -103,12 +103,12 @@ class WordVectors(Frozen):
 
     @property
     def input_vectors(self) -> np.ndarray:
-        """The input table, (n_words, n_dims), read-only."""
+        """The input vectors, (n_words, n_dims), read-only."""
         return self.tables["input"].array
 
     @property
     def output_vectors(self) -> np.ndarray | None:
-        """The output table, (n_words, n_dims), read-only; None where there is none."""
+        """The output vectors, (n_words, n_dims), read-only; None where there is none."""
         return self.tables["output"].array if "output" in self.tables else None
 
     @cached_property
@@ -218,7 +218,7 @@ class WordVectors(Frozen):
     ) -> tuple[np.ndarray, np.ndarray]:
         """(A_hat, B_hat): the table of the loss and the table of the prior; swapped for `i-`.
 
-        `method` names the caller in the message where the output table is missing.
+        `method` names the caller in the message where the output vectors are missing.
         """
         output_vectors = self._table("output", f"{method} needs output vectors, and these").array
         tables = self.input_vectors, output_vectors
@@ -329,7 +329,7 @@ class WordVectors(Frozen):
         if name not in self.tables:
             raise ValueError(
                 f"{subject} word vectors have input vectors only. Train with SkipGram, or read a "
-                "file that holds both tables (FILE with context_FILE, fastText's .bin). Methods "
+                "file that holds both matrices (FILE with context_FILE, fastText's .bin). Methods "
                 "without output vectors: Average with alpha=0, IDF-Average with 1/lambda=0 "
                 "(lam=inf)."
             )
@@ -487,7 +487,7 @@ def as_word_vectors(source: Any, **options: Any) -> WordVectors:
     words = source if isinstance(source, WordVectors) else load(source, **options)
     if not isinstance(words, WordVectors):
         raise ValueError(
-            f"{source} must hold word vectors. It holds a fitted {type(words).__name__} instead: "
+            f"{source} must be word vectors. Got a fitted {type(words).__name__} instead: "
             "open it with pacsent.load, or name its folder of words."
         )
     return words

@@ -52,7 +52,7 @@ def make_encoder(method: str, encoder: WordVectors | str, **params: Any) -> Sent
     Parameters
     ----------
     method : str
-        `i-` in front swaps the roles of the two tables. 'Average' starts with alpha=0 and
+        `i-` in front swaps the roles of the two matrices. 'Average' starts with alpha=0 and
         'IDF-Average' with lam=inf, the plain means of the loss's table.
     encoder : WordVectors or str
         The word vectors that the method combines, or their folder, or "english".
@@ -123,7 +123,7 @@ def as_vectorizer(
         return opened
     if not isinstance(opened, WordVectors):
         raise ValueError(
-            f"{source} must hold word vectors or a fitted method. It holds a "
+            f"{source} must be word vectors or a fitted method. Got a "
             f"{type(opened).__name__} instead. Give another model, such as english."
         )
     if method is None and opened.sentences is not None:

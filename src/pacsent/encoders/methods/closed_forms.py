@@ -105,7 +105,7 @@ class AverageVectorizer(_SquaredLoss):
     swap_roles : bool, default=False
         Whether output vectors take the place of input vectors and the reverse (`i-`).
     on_empty : {"warn", "error", "ignore"}, default="warn"
-        What to do about sentences without a known word: mean 0, variance nan, and one warning;
+        What to do about sentences of OOV words only: mean 0, variance nan, and one warning;
         or stop.
     batch_size : int, default=1024
         Sentences worked on at once. The result does not depend on it.

@@ -20,7 +20,7 @@ from pacsent.threads import one_blas_thread
 # larger one lies far away and takes long.
 _START_LAM = 8.0
 
-# Noise words, drawn once from p_n, that stand for all of them while searching; a smaller
+# Negative samples, drawn once from p_n, that stand for all of them while searching; a smaller
 # vocabulary is used whole.
 _N_NOISE = 2048
 
@@ -50,7 +50,7 @@ class PB01Vectorizer(SentenceVectorizer):
     swap_roles, on_empty, batch_size, n_jobs
         As in AverageVectorizer.
     random_state : int, RandomState or None, default=None
-        Seed of the noise words.
+        Seed of the negative samples.
 
     Attributes
     ----------

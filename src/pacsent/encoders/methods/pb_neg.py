@@ -18,7 +18,7 @@ from pacsent.parameter_checks import StrOptions
 from pacsent.text.encoded import Encoded
 from pacsent.threads import one_blas_thread
 
-# Smallest `tol` that single precision and a sample of the noise words reach.
+# Smallest `tol` that single precision and a sample of the negative samples reach.
 _MIN_SAMPLED_TOL = 1e-4
 
 
@@ -44,7 +44,7 @@ class PBNegVectorizer(NegativeSampling):
     prior_variance : float, default=1.0
         Variance of each word's prior. Larger values let a sentence move further from it.
     n_negatives : int, default=15
-        Noise words per token.
+        Negative samples per token.
     noise_power : float, default=0.75
         The noise distribution is count^noise_power over the training sentences.
     max_iter : int, default=200
@@ -60,22 +60,22 @@ class PBNegVectorizer(NegativeSampling):
     n_jobs : int or None, default=None
         Threads; None or -1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=None
-        Draws the sample of the noise words in `fit`.
+        Draws the sample of the negative samples in `fit`.
 
     Attributes
     ----------
     noise_counts_ : array, shape (n_words,)
         Counts of the training sentences; the noise distribution is their power.
     sample_words_, sample_inclusion_ : array, shape (n_sampled,)
-        The noise words that stand for all, in single precision, or all of them where few are
+        The negative samples that stand for all, in single precision, or all of them where few are
         enough, and their inclusion probabilities; empty with tol < 1e-4, where all are used in
         double precision.
     n_iter_, gradient_norm_ : array, shape (n_sentences,)
         Evaluations of the objective, and the largest entry of its gradient, for each sentence of
-        the last `transform` or `posterior`; 0 and nan for sentences without a known word.
+        the last `transform` or `posterior`; 0 and nan for sentences without an in-vocabulary word.
     error_ : array, shape (n_sentences,)
         Estimated relative error of mu_S - (prior mean) there that comes from summing over a
-        sample of the noise words; 0 where all of them were used.
+        sample of the negative samples; 0 where all of them were used.
     n_unconverged_ : int
         Sentences there that did not reach `tol` within `max_iter`.
 

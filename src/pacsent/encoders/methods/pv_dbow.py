@@ -19,12 +19,12 @@ class PVDBOWVectorizer(NegativeSampling):
     """Paragraph vectors by negative sampling (PV-DBOW), starting from the word vectors.
 
         minimise the sum over sentences and tokens of
-            softplus(-h_S.A_w) + sum over noise words of softplus(h_S.A_u),      in h_S and A
+            softplus(-h_S.A_w) + sum over negative samples of softplus(h_S.A_u),      in h_S and A
 
     What PB-neg becomes without a prior (lam to infinity), without an expectation over h, and with
     word vectors that are trained too. `fit` trains A on the training sentences; `transform` infers
     the vector of any sentence with A fixed, from a start that depends on its words only and with
-    the same noise words for every sentence, so the same sentence always gets the same vector. There
+    the same negatives for every sentence, so the same sentence always gets the same vector. There
     is no posterior: variances are 0.
 
     Parameters
@@ -132,7 +132,7 @@ class PVDBOWVectorizer(NegativeSampling):
             members = _groups(encoded.offsets, np.arange(encoded.n_sentences))
             rng = np.random.default_rng(self.seed_)
             for eta in learning_rates(self.n_epochs, self.learning_rate):
-                # the same noise words for every sentence, so that its company changes nothing
+                # the same negative samples for every sentence, so that its company changes nothing
                 states = np.full(len(members), rng.integers(1, 2**63, dtype=np.uint64))
                 pv_dbow((members, states), sentences, table, noise, eta, False, means)
             return np.zeros(encoded.n_sentences), None

@@ -41,7 +41,7 @@ class NegativeSampling(SentenceVectorizer):
     def _fit(self, encoded):
         if not encoded.ids.size:
             raise ValueError(
-                f"X must hold words that the vectors know. Got {encoded.n_sentences:,} sentences "
+                f"X must have words that the vectors know. Got {encoded.n_sentences:,} sentences "
                 "without any instead. Check the language and the normalisation of the text."
             )
         self.noise_counts_ = np.bincount(encoded.ids, minlength=self.word_vectors.n_words)
@@ -50,7 +50,7 @@ class NegativeSampling(SentenceVectorizer):
     def _restore(self, state):
         super()._restore(state)
         if not self.noise_counts_.any():
-            raise ValueError("noise_counts must hold a number above 0")
+            raise ValueError("noise_counts must have a number above 0")
 
     def _float_tables(self):
         """(A_hat, B_hat) in a precision the kernels know, widened once."""
@@ -67,7 +67,7 @@ class NegativeSampling(SentenceVectorizer):
         return words, noise_probabilities(self.noise_counts_[words], self.noise_power)
 
     def _alias_table(self):
-        """(words, keep, other, n_negatives), from which kernels draw noise words."""
+        """(words, keep, other, n_negatives), from which kernels draw negative samples."""
 
         def build():
             words, p = self._noise_probabilities()

@@ -1,4 +1,4 @@
-"""Weighted means for similarity and search: SIF, uSIF, SIF-sum, and both tables concatenated.
+"""Weighted means for similarity and search: SIF, uSIF, SIF-sum, and both matrices concatenated.
 
 Everything is learned from the table and its counts, so that `fit` is free and a new sentence costs
 what Average costs; SIF and uSIF can take the texts given to `fit` instead (`maths.weights`).
@@ -159,7 +159,7 @@ class SIFVectorizer(_Weighted):
             if encoded.ids.size == 0:
                 raise ValueError(
                     f"{type(self).__name__} with learn_from='texts' must be fitted on sentences "
-                    f"with known words. Got {encoded.n_sentences:,} sentences without any instead. "
+                    f"with in-vocabulary words. Got {encoded.n_sentences:,} without any instead. "
                     "Pass texts, or learn_from='table'."
                 )
             length = max(1.0, encoded.ids.size / encoded.n_sentences)
@@ -201,7 +201,7 @@ class SIFVectorizer(_Weighted):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SIFSumVectorizer(_Weighted):
-    """The recipe for similarity and search: unit rows of both tables summed, shared parts damped.
+    """The recipe for similarity and search: unit rows of both matrices summed, shared parts damped.
 
         T_w = ((A_w - a0)/|A_w - a0| + (B_w - b0)/|B_w - b0|) D
         mu_S = sum_w weight(w) T_w / n_tokens / (1 + 1/(lam var_P)),  weight(w)^2 = a/(a + p(w))
@@ -213,7 +213,7 @@ class SIFSumVectorizer(_Weighted):
     Parameters
     ----------
     word_vectors : WordVectors
-        With both tables and counts.
+        With both matrices and counts.
     a : float, default=1.5e-3
         Where weights start to fall.
     lam, prior_variance, on_empty, batch_size, n_jobs
@@ -284,14 +284,14 @@ class SIFSumVectorizer(_Weighted):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ConcatVectorizer(_Weighted):
-    """The plain means of both tables, concatenated: 2 n_dims numbers for a sentence.
+    """The plain means of both matrices, concatenated: 2 n_dims numbers for a sentence.
 
         mu_S = (mean of A_hat, mean of B_hat) / (1 + 1/(lam var_P)),   var_Q = 1/(lam + 1/var_P)
 
     Parameters
     ----------
     word_vectors : WordVectors
-        With both tables.
+        With both matrices.
     lam : float, default=inf
         Weight of the data; `inf` gives the means themselves.
     prior_variance, on_empty, batch_size, n_jobs

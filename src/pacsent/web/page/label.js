@@ -54,8 +54,8 @@ function show(next) {
   find("");
   $("skip").hidden = !task || checking;
   if (!task) { $("stream").textContent = ""; $("guess").textContent = ""; $("text").textContent = "There are no more texts."; return; }
-  $("stream").textContent = {judge: "Evaluation text, drawn at random.", teach: "Training text, on which the classifier is least sure.", read: "One of the labels that are trusted least.", agreement: "Also labelled by another person, to measure agreement."}[task.stream];
-  if (checking && task.stream === "judge") $("stream").textContent = "Drawn at random; the machine's label is hidden, so that it does not influence you.";
+  $("stream").textContent = {evaluate: "Evaluation text, drawn at random.", train: "Training text, on which the classifier is least sure.", read: "One of the labels that are trusted least.", agreement: "Also labelled by another person, to measure agreement."}[task.stream];
+  if (checking && task.stream === "evaluate") $("stream").textContent = "Drawn at random; the machine's label is hidden, so that it does not influence you.";
   const pieces = task.pieces.length ? task.pieces : [[task.text, 0]];
   $("text").replaceChildren(...pieces.map(([piece, share]) => share > .15 ? made("mark", piece, "m" + Math.ceil(share * 3)) : document.createTextNode(piece)));
   $("text").scrollTop = 0;
@@ -119,8 +119,8 @@ function standOfLabelling(status, bound, sure) {
   $("about").textContent = `${status.n_labels.toLocaleString("en")} of ${status.n_texts.toLocaleString("en")} texts labelled` + (who ? ` · ${who}` : "") + (status.n_skipped ? ` · ${status.n_skipped} skipped` : "") + (status.n_omitted ? ` · ${status.n_omitted.toLocaleString("en")} not shown: near-duplicates, or without a word` : "");
   $("goal").textContent = status.reached ? `Goal reached: at most ${percent(status.goal)} with ${sure}% confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
   $("certified").textContent = bound === null ? (status.first_model > 0 ? `The first classifier is fitted after ${status.first_model} more training text${status.first_model === 1 ? "" : "s"}.` : "The first classifier is being fitted.") : `Certified: the error rate is at most ${percent(bound)} with ${sure}% confidence.`;
-  $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)}% of ${status.n_judged} evaluation texts are predicted correctly.` + (status.n_waiting > 0 ? ` ${status.n_waiting} more count once the evaluation text in another tab is answered.` : "");
-  $("which").textContent = bound === null ? "" : `The certified error rate is that of the classifier fitted on the first ${status.n_taught} training texts. The next classifier is fitted when there are twice as many.`;
+  $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)}% of ${status.n_evaluated} evaluation texts are predicted correctly.` + (status.n_waiting > 0 ? ` ${status.n_waiting} more count once the evaluation text in another tab is answered.` : "");
+  $("which").textContent = bound === null ? "" : `The certified error rate is that of the classifier fitted on the first ${status.n_training} training texts. The next classifier is fitted when there are twice as many.`;
 }
 
 function ring() {

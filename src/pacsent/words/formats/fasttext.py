@@ -1,4 +1,4 @@
-"""fastText .bin: words, subwords and both tables."""
+"""fastText .bin: words, subwords and both matrices."""
 
 import struct
 import warnings
@@ -68,14 +68,14 @@ def read_fasttext(path: Path, verbose: bool) -> FileContents:
     if settings["maxn"] > 0 and settings["bucket"] > 0:
         subwords = Subwords(table[len(words) :], max(1, settings["minn"]), settings["maxn"])
         if not np.isfinite(subwords.vectors).all():
-            raise invalid(path, "must hold finite numbers. Got NaN or infinity in its subwords")
+            raise invalid(path, "must have finite numbers. Got NaN or infinity in its subwords")
         _add_subwords(table, words, subwords)
     if loss == 1:
         output = None
         training["output_table"] = "none: hierarchical softmax has no output vectors of words"
         warnings.warn(
             f"{path} was trained with hierarchical softmax, whose output table belongs to the "
-            "nodes of a tree, not to words: only the input table was read.",
+            "nodes of a tree, not to words: only the input vectors were read.",
             stacklevel=3,
         )
     return FileContents(words, table[: len(words)], output, counts, training, subwords)
@@ -137,7 +137,7 @@ def _read_matrix(
 
 
 def _add_subwords(table: np.ndarray, words: list[bytes], subwords: Subwords) -> None:
-    """Turn the rows of known words into fastText's word vectors, in place.
+    """Turn the rows of in-vocabulary words into fastText's word vectors, in place.
 
     vector(word) = (own row + rows of its n-grams) / (1 + number of n-grams)
     """

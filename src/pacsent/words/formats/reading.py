@@ -23,7 +23,7 @@ FORMATS = {
     "static": "model2vec or sentence-transformers StaticEmbedding folder",
     "pacsent": "pacsent folder",
 }
-CONTEXT = "context_"  # FILE holds the input table, context_FILE the output table
+CONTEXT = "context_"  # FILE holds the input vectors, context_FILE the output vectors
 _PEEK_BYTES = 1 << 16  # looked at to recognise a file
 
 
@@ -91,7 +91,7 @@ def read(
     is one of `FORMATS`, by the contents when left out. `normalize` is how raw text becomes tokens
     ("paper", "unicode" or a callable), by default as the vectors came, else "paper". `counts` is a
     file with `word count` on each line (word2vec's -save-vocab, GloVe's vocab.txt): without it they
-    are None where the format keeps none. `context` is the output table of a word2vec file: "auto"
+    are None where the format keeps none. `context` is the output vectors of a word2vec file: "auto"
     takes `context_FILE` next to `FILE` if it is there; None leaves it out.
     """
     path = Path(storage.place(path))
@@ -153,8 +153,8 @@ def _read_word2vec_pair(
         first = path.with_name(path.name.removeprefix(CONTEXT))
         if first != path and first.exists():
             raise ValueError(
-                f"{path} is the output table of the pair that begins with {first}. Read "
-                f"{first.name} to get both tables, or pass context=None to read this one alone."
+                f"{path} has the output vectors of the pair that begins with {first}. Read "
+                f"{first.name} to get both matrices, or pass context=None to read this one alone."
             )
         neighbour = path.with_name(CONTEXT + path.name)
         context = neighbour if neighbour.exists() else None
@@ -171,7 +171,7 @@ def _read_word2vec_pair(
         row = {word: i for i, word in enumerate(context_words)}
         if set(words) != set(row) or len(words) != len(context_words):
             raise ValueError(
-                f"{path} and {context} must hold the same words to be a pair. Got {len(words):,} "
+                f"{path} and {context} must have the same words to be a pair. Got {len(words):,} "
                 f"and {len(context_words):,} words instead, or others. Pass context=None to read "
                 "the first alone."
             )
@@ -216,7 +216,7 @@ def _read_counts(path: Path, words: Sequence[str]) -> np.ndarray:
     count_of = dict(zip(_decode(path, [word for word, _ in pairs]), (int(n) for _, n in pairs)))
     if missing := [word for word in words if word not in count_of]:
         raise ValueError(
-            f"{path} must hold a count for every word of the vectors. {len(missing):,} have none, "
+            f"{path} must have a count for every word of the vectors. {len(missing):,} have none, "
             f"the first is {missing[0]!r}. Use the list that belongs to these vectors."
         )
     return np.array([count_of[word] for word in words], dtype=np.int64)

@@ -33,7 +33,7 @@ def static_folder(path: str | os.PathLike) -> Path | None:
 def read_static(path: Path, verbose: bool) -> FileContents:
     """Word vectors of a folder as model2vec and sentence-transformers write static models.
 
-    The words are the tokens. As model2vec does, its own folders drop the token for unknown words
+    The words are the tokens. As model2vec does, its own folders drop the token for OOV words
     and read the beginning of a long text only (`max_length`, 512 tokens where config.json is
     silent); sentence-transformers does neither.
     """
@@ -51,7 +51,7 @@ def read_static(path: Path, verbose: bool) -> FileContents:
         ) from None
     if bad := [token for token in tokens if pieces.token_ids[token] >= len(table)]:
         raise ValueError(
-            f"{folder / TENSORS} must hold a row for every token. It has {len(table):,} rows and "
+            f"{folder / TENSORS} must have a row for every token. It has {len(table):,} rows and "
             f"none for {bad[0]!r}. The two files are not of one model: copy both again."
         )
     normalize, is_unit = pieces, "Normalize" in (static_modules(path) or [])
@@ -62,7 +62,7 @@ def read_static(path: Path, verbose: bool) -> FileContents:
                 config = json.loads((folder / CONFIG).read_bytes())
                 config.get("normalize")
             except (ValueError, RecursionError, AttributeError):
-                raise ValueError(f"{folder / CONFIG} must hold one JSON object.") from None
+                raise ValueError(f"{folder / CONFIG} must have one JSON object.") from None
         is_unit = bool(config.get("normalize", False))
         max_length = config.get("max_length", _MAX_LENGTH)
         if max_length is not None and not (type(max_length) is int and max_length > 0):
@@ -78,7 +78,7 @@ def read_static(path: Path, verbose: bool) -> FileContents:
         normalize = Pieces(definition, max_characters=max_characters)
         tokens = [token for token in tokens if token != pieces.unknown]
     if not tokens:
-        raise ValueError(f"{folder / TOKENIZER_FILE} must hold tokens. It has none.")
+        raise ValueError(f"{folder / TOKENIZER_FILE} must have tokens. It has none.")
     rows = np.array([pieces.token_ids[token] for token in tokens])
     sentences = "unit" if is_unit else "mean"
     return FileContents(tokens, table[rows], normalize=normalize, sentences=sentences)
@@ -94,7 +94,7 @@ def _read_rows(path: Path) -> tuple[str, np.ndarray]:
     name = next((name for name in names if name in tensors), None)
     if name is None or tensors[name].ndim != 2:
         raise ValueError(
-            f"{path} must hold a table named {' or '.join(names[::-1])}. It holds "
+            f"{path} must have a table named {' or '.join(names[::-1])}. It holds "
             f"{', '.join(tensors) or 'nothing'}."
         )
     table = tensors[name]

@@ -34,7 +34,7 @@ def read_word2vec(path: Path, format: str, verbose: bool) -> tuple[list[bytes], 
         n_words, n_dims = int(header[1]), int(header[2])
         if n_words == 0 or n_dims == 0:
             raise ValueError(
-                f"{path} must hold at least one word of one dimension. Its first line says "
+                f"{path} must have at least one word of one dimension. Its first line says "
                 f"{n_words} words of {n_dims} dimensions instead."
             )
         if format == "word2vec-binary":
@@ -59,7 +59,7 @@ def read_glove(path: Path, verbose: bool) -> FileContents:
 def _read_text(stream: Stream, n_dims: int, first_line: int, n_words: int | None = None):
     """Lines of a word and n_dims numbers."""
     compiled = os.path.getsize(stream.path) >= _MIN_COMPILED_BYTES
-    rule = f"must hold {n_words or 1:,} words, as its first line says."
+    rule = f"must have {n_words or 1:,} words, as its first line says."
     words: list[bytes] = []
     table = GrowingTable(n_dims)
     incomplete = b""
@@ -81,7 +81,7 @@ def _read_text(stream: Stream, n_dims: int, first_line: int, n_words: int | None
     if n_words is not None and table.n_rows < n_words:
         raise invalid(stream.path, f"{rule} Got {table.n_rows:,} instead: it is cut off")
     if table.n_rows == 0:
-        raise ValueError(f"{stream.path} must hold at least one word. It is empty.")
+        raise ValueError(f"{stream.path} must have at least one word. It is empty.")
     return words, table.finish()
 
 
@@ -143,7 +143,7 @@ def _parse_line(line: bytes, n_dims: int, path: str, number: int) -> tuple[bytes
 def _read_binary(stream: Stream, n_words: int, n_dims: int):
     """Records of a word, a space and n_dims float32; a line break after each, or after none."""
     row_bytes = 4 * n_dims
-    rule = f"must hold {n_words:,} words of {n_dims} dimensions, as its first line says"
+    rule = f"must have {n_words:,} words of {n_dims} dimensions, as its first line says"
     words: list[bytes] = []
     table = GrowingTable(n_dims)
     data = b""

@@ -27,7 +27,7 @@ def write(
 ) -> list[Path]:
     """Write word vectors for other programs, or as our folder; the paths of what was written.
 
-    The input table goes to `path`, the output table to `context_FILE` next to it. The `format` is
+    The input vectors go to `path`, the output vectors to `context_FILE` next to it. The `format` is
     "word2vec-text", "word2vec-binary" or "pacsent"; by the name when left out: .txt and .vec are
     text, .bin is binary, a name without a suffix is our folder.
 
@@ -54,7 +54,7 @@ def write(
             "half a character. Rename or drop the word."
         ) from None
     if words.output_vectors is None:
-        # an older file would be taken for the output table
+        # an older file would be taken for the output vectors
         targets.pop().unlink(missing_ok=True)
     for target, vectors in zip(targets, words.tables.values()):
         table = vectors.array
@@ -87,7 +87,7 @@ def check_targets(
     path = Path(path)
     if str(path) == "-":
         raise ValueError(
-            "The output must be a file or a folder, as two tables do not fit one stream. Got "
+            "The output must be a file or a folder, as two matrices do not fit one stream. Got "
             "'-' (standard output) instead. Name it, for example vectors.txt."
         )
     if format not in WRITABLE:
