@@ -479,7 +479,7 @@ def test_texts_are_compared_with_the_calibration_set_in_any_order(on_reviews):
     other = market(60)
     differs, message, n = on_reviews.compare_with_calibration(other)
     assert differs and 30 < n <= 60
-    assert "differ from the calibration texts in" in message and "OOV words" in message
+    assert "differ from the calibration texts in" in message and "OOV rate" in message
     few = on_reviews.compare_with_calibration(other[:4])
     assert few.differs is None and "too few" in few.message
 

@@ -306,7 +306,7 @@ def test_certify_writes_and_verify_reads(tmp_path):
     assert alone.exit_code == 0 and "the bound follows from its parts" in alone.output
     assert json.loads(invoke("verify", file, text, words, "--json").stdout)["verified"]
     half = invoke("verify", file, text)
-    assert half.exit_code == 2 and "Give TEXTS and MODEL together" in half.output
+    assert half.exit_code == 2 and "Give TEXTS and MODEL, or neither" in half.output
 
 
 def test_the_calibration_ends_at_its_minimum_whatever_the_length_of_vectors():

@@ -83,7 +83,7 @@ def test_the_files_of_a_pair_are_read_together_or_alone(tmp_path, words):
     formats.write(words, tmp_path / "v.txt")
     assert formats.read(tmp_path / "v.txt", context=None).output_vectors is None
     context = tmp_path / "context_v.txt"
-    refused(context, r"is the output vectors of the pair.*Read v.txt")
+    refused(context, r"has the output vectors of the pair.*Read v.txt")
     alone = formats.read(context, context=None)
     assert_array_equal(alone.input_vectors, words.output_vectors)
     header, *lines = context.read_bytes().splitlines(keepends=True)
