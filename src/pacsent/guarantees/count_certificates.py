@@ -106,8 +106,7 @@ def certify_stream(
     Parameters
     ----------
     losses : array of 0 and 1
-        Whether it is wrong on each evaluation text, in the order of their draw. The first
-        of them count, up to the largest of three planned numbers.
+        Whether it is wrong on each evaluation text, in the order of their draw.
     delta : float, default=0.05
         Probability that the bound of any of eight classifiers is ever false.
     evaluation_size : float, default=0.5
@@ -118,7 +117,7 @@ def certify_stream(
     Returns
     -------
     AnytimeCertificate or None
-        None before the first planned number of texts is reached.
+        Of the first texts, up to the largest of three planned numbers; None before the first.
 
     Examples
     --------
@@ -127,8 +126,8 @@ def certify_stream(
     (100, 5, 0.146)
     """
     losses = np.asarray(losses, bool)
-    expected = n_training * evaluation_size / (1.0 - evaluation_size)
-    planned = [int(look * expected) for look in LOOKS]
+    size = evaluation_size
+    planned = [int(look * n_training * size / (1.0 - size)) for look in LOOKS]
     n = max((n for n in planned if n <= losses.size), default=0)
     if not n:
         return None
