@@ -38,8 +38,8 @@ def result(name: str) -> dict:
 
 
 def markdown(header, rows) -> str:
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+    lines = ["|".join(["", *row, ""]) for row in (header, ["---"] * len(header), *rows)]
+    return "\n".join(lines) + "\n"
 
 
 def columns_of(match: re.Match) -> str:

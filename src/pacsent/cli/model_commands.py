@@ -181,7 +181,7 @@ def convert(source, destination, to, counts, normalize, trained_on, overwrite, *
 @model_group.command()
 @click.argument("model", type=params.ModelPath(file_okay=False))
 @params.option("--to", "What is written.", click.Choice(["folder", "html"]), "folder")
-@params.output("Folder or HTML file to write.")
+@params.output("Folder or HTML file (smaller if trained after `model convert --n-words`).")
 @params.method
 @params.probability("--error", "Error rate to guarantee in the page.  [default: chosen]")
 @params.overwrite
