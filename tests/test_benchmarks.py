@@ -56,7 +56,7 @@ RUNS = {
     "certify": (),
     "guarantees --sets subj --draws 10": (),
     "encoders": (),
-    "html_page --sets subj": ("playwright",),
+    "html_page": ("playwright",),
     "cold --rounds 1 --tasks import help": (),
     "encode": ("gensim", "model2vec"),
     "english retrieval": (),

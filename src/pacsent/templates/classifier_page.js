@@ -109,7 +109,7 @@ async function classify(next) {
   const drift = await call("finish"), nAnswered = answers.filter((row) => !row[2]).length, nAbstained = rows.length - nAnswered;
   if (current !== run) return;
   byId("working").hidden = true;
-  const counts = [next.name, numberOf(rows.length, "text"), about.rule && `${nAnswered} answered`, about.rule && `${nAbstained} abstained`];
+  const counts = [next.name, numberOf(rows.length, "text"), about.rule && `${nAnswered.toLocaleString("en")} answered`, about.rule && `${nAbstained.toLocaleString("en")} abstained`];
   setTexts({ drift: drift ? drift.message : "", counts: counts.filter(Boolean).join(", ") });
   document.body.classList.toggle("drifted", Boolean(drift && drift.differs));
   byId("results").hidden = false;
