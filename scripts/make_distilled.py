@@ -182,7 +182,9 @@ class Teacher:
                 vocab_size=50_265, max_position_embeddings=514, type_vocab_size=2, **small
             )
             self.model = transformers.RobertaModel(config, add_pooling_layer=False)
-        self.model.load_state_dict(state, strict=False)
+        missing = self.model.load_state_dict(state, strict=False).missing_keys
+        if missing:  # weights of other parts, such as a pooling layer, may be left over
+            raise SystemExit(f"the weights of {name} must have {', '.join(missing)}")
         self.model = self.model.to(DEVICE, HALF).eval()
         self.padding = config.pad_token_id
         self.takes_first = name == "granite"  # the others take the mean of the last layer
@@ -294,7 +296,7 @@ def refine(texts, table, pool, n_steps, copies=0.999, temperature=0.03, gram=100
         y = F.normalize(texts.sums(table, rows), dim=1, eps=1e-6)
         t = texts.vectors[rows].float()
         goal = t if texts.rotation is None else F.normalize(t @ texts.rotation, dim=1)
-        with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        with torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=DEVICE == "cuda"):
             cosines = [(m @ m.T).float() for m in (y, t)]
         same = torch.eye(len(rows), device=DEVICE, dtype=torch.bool) | (cosines[1] > copies)
         p, q = (F.log_softmax((c / temperature).masked_fill(same, -1e4), 1) for c in cosines)
