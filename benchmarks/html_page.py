@@ -63,8 +63,10 @@ def texts_of(name, data):
     order = rng.permutation(len(fitted[0]))
     rows = [(fitted[0][i], fitted[1][i]) for i in order]
     others = [(new[0][i], new[1][i]) for i in rng.permutation(len(new[0]))[:N_NEW]]
-    others += rows[len(rows) - N_NEW + len(others) :]
-    return tuple(zip(*rows[:N_FITTED])), tuple(zip(*others))
+    # A calibration text may be at a threshold itself, where rounding decides: none is classified.
+    n_fitted = min(N_FITTED, max(len(rows) - N_NEW, len(rows) // 2))
+    others += rows[max(n_fitted, len(rows) - N_NEW + len(others)) :]
+    return tuple(zip(*rows[:n_fitted])), tuple(zip(*others))
 
 
 def in_browser(path, texts):

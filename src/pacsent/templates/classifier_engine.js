@@ -256,15 +256,14 @@ function decide(text) {
 
 const hasNoFeatures = (fitted) => fitted.every((x, c) => Math.abs(x - model.alone[c]) <= 1e-12 + 1e-12 * Math.abs(model.alone[c]));
 
-const ROUNDING = 1e-5; // a text of the calibration set, if it is classified again, may be at a threshold itself
 // The answer to one text: { logProba, best, probability, inside, abstained }.
 function answer(text) {
   const { rule, classes } = model, fitted = logProbabilities(decide(text).values);
   const logProba = new Array(classes.length).fill(model.minLogProba); // of classes that were not fitted
   model.fitted.forEach((position, c) => { logProba[position] = fitted[c]; });
   const best = argmax(logProba), probability = Math.exp(logProba[best]);
-  const inside = rule && rule.setThresholds && logProba.map((x, c) => x >= rule.setThresholds[c] - ROUNDING);
-  const abstained = rule && !((hasNoFeatures(fitted) ? -1 : probability) >= rule.threshold - ROUNDING);
+  const inside = rule && rule.setThresholds && logProba.map((x, c) => x >= rule.setThresholds[c]);
+  const abstained = rule && !((hasNoFeatures(fitted) ? -1 : probability) >= rule.threshold);
   return { logProba, best, probability, inside, abstained };
 }
 
