@@ -278,7 +278,7 @@ def multilabel(name, data, condition, seed):
         rows = rows[np.lexsort(has[rows].T)]
     elif condition == "sorted by confidence":
         rows = rows[np.argsort(proba[rows].max(axis=1))]
-    true, given = has[others], model.given(proba)
+    true, given = has[others], model.assign_labels(proba)
     certificate = certify_predictions(has[rows], given[rows], delta=DELTA, random_state=seed)
     counts = np.array([
         (a & b).sum(axis=0) for a, b in ((true, given[others]), (~true, given[others]),

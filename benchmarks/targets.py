@@ -63,7 +63,7 @@ def labels(given):
         table.append(row | {"CPU seconds": seconds[0], "seconds": seconds[1]})
 
     proba = ours.predict_proba(test[0])
-    answers = ours.given(proba)[:, order]
+    answers = ours.assign_labels(proba)[:, order]
     add("TextClassifier, sets of labels", proba[:, order], answers, (cpu, wall))
     best = None
     for C in CS:

@@ -24,7 +24,7 @@ GROUPS = (
     "classify.audit classify.suspicious_labels classify.SuspiciousLabel classify.next_to_label",
     "classify.fit_learning_curve classify.LearningCurve classify.next_to_label",
     "Index search.Hit search.Hits search.rerank search.split_passages guarantees.SearchCertificate",
-    "search.clusters search.rerank Index",
+    "search.clusters search.rerank Index web.make_map",
     "SkipGram Corpus Vocabulary WordVectors",
     "WordVectors words.compress words.Pieces words.train_pieces SkipGram",
     "make_encoder list_encoders evaluate encoders.SentenceVectorizer encoders.EmptySentenceWarning",
@@ -38,7 +38,7 @@ GROUPS = (
     "paper.certify_words paper.certify_documents paper.certify_squared_loss certify_encoder",
     "paper.generate paper.simulate paper.certify_words",
     "web.Labelling web.agreement guarantees.certify_stream classify.next_to_label",
-    "scale.embed_shards scale.Embed scale.Embedder encoders.SentenceVectorizer",
+    "scale.embed_shards scale.predict_shards scale.Embedder encoders.SentenceVectorizer",
 )
 THEOREMS = {
     "TextClassifier": ["gp"],

@@ -400,10 +400,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self.target_type_ == "classes":
             return self.classes_[fitting.predicted(self.decision_values(X))]
-        given = self.given(self.predict_proba(X))
+        given = self.assign_labels(self.predict_proba(X))
         return multilabel.as_given(given, self.classes_, self.target_type_)
 
-    def given(self, proba: np.ndarray) -> np.ndarray:
+    def assign_labels(self, proba: np.ndarray) -> np.ndarray:
         """Which labels are given at these probabilities, (n, n_labels) of bool."""
         return multilabel.given_labels(proba, self.thresholds_, self.min_labels_)
 
@@ -411,7 +411,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         """(labels, logarithms of `predict_proba`) in one pass; multi-label an indicator matrix."""
         log_proba = self.predict_log_proba(X)
         if self.target_type_ != "classes":
-            return self.given(np.exp(log_proba)), log_proba
+            return self.assign_labels(np.exp(log_proba)), log_proba
         return self.classes_[log_proba.argmax(axis=1)], log_proba
 
     def has_no_features(self, log_proba: np.ndarray) -> np.ndarray:
@@ -449,7 +449,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         y = inputs.counted(y)
         if self.target_type_ != "classes":
             right = multilabel.known_sets(self.classes_, y, len(X), self.classes_.size)
-            hits = (self.given(self.predict_proba(X)) == right).all(axis=1)
+            hits = (self.assign_labels(self.predict_proba(X)) == right).all(axis=1)
         else:
             answers = self.classes_[fitting.predicted(self.decision_values(X))].tolist()
             hits = [a == b for a, b in zip(answers, inputs.as_labels(y, len(X)))]

@@ -155,7 +155,7 @@ class Comparison:
     delta: float
     n_duplicates: int = 0  # near-duplicates of the n texts, which were not counted
     random_state: int | None = None  # draws one text of each near-duplicate cluster
-    note: str = ""  # what is not checked
+    provenance: str = ""  # what is not checked
 
     @property
     def difference(self) -> float:
@@ -205,7 +205,7 @@ class Comparison:
         text = f"With {confidence(self.delta)} confidence, {verdict}"
         if self.n_duplicates:
             text += f"\nDuplicates: {self.n_duplicates:,} not counted."
-        return f"{text}\nNote: {self.note}." if self.note else text
+        return f"{text}\nNote: {self.provenance}." if self.provenance else text
 
 
 def compare(
@@ -262,5 +262,5 @@ def compare(
         delta=float(delta),
         n_duplicates=n_duplicates,
         random_state=seed,
-        note="; ".join(notes),
+        provenance="; ".join(notes),
     )

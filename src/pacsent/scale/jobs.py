@@ -171,7 +171,7 @@ class Predict(_Job):
         def assign_labels(strings: list[str]) -> dict[str, pa.Array]:  # the likeliest first
             estimator = getattr(classifier, "estimator_", classifier)
             proba = estimator.predict_proba(strings)
-            assigned = estimator.given(proba)
+            assigned = estimator.assign_labels(proba)
             rows = [
                 [c for c in np.argsort(-p, kind="stable") if mask[c]]
                 for p, mask in zip(proba, assigned)

@@ -78,7 +78,10 @@ def predict_shards(
     encoder: str | None = None,
     **options: Any,
 ) -> Manifest:
-    """Classify the texts of many files; the arguments are those of `embed_shards` and `Predict`."""
+    """Classify the texts of many files; the arguments are those of `embed_shards` and `Predict`.
+
+    >>> manifest = predict_shards("model", ["texts/"], "answers")  # doctest: +SKIP
+    """
     job = Predict(_model_name(model), error, delta, encoder)
     return run(job, sources, target, **options)
 
