@@ -403,7 +403,7 @@ def test_every_command_takes_the_encoder_of_a_model_or_an_encoder_as_its_model(u
     for line, expected, message in (
         (f"search @index the_cat_slept -k 1 --encoder {url}", 0, "the cat slept"),
         (f"embed {url} @texts.txt --pairs @texts.txt --quiet", 0, "1.0000\n" * 4),
-        (f"embed {url} @texts.txt --method PB-L2", 2, "--method is for a MODEL"),
+        (f"embed {url} @texts.txt --method PB-L2", 2, "--method is for word vectors"),
         ("embed @letters @texts.txt --encoder english", 1, "must give vectors of 20 numbers"),
         (f"paper evaluate {url} @all.txt --seeds 1 --quiet", 0, "on all: 1.0000"),
     ):

@@ -33,7 +33,7 @@ def open_encoder(model, method=None, *, default=None, fitted=True):
     loaded = open_model(model)
     if method is not None and hasattr(loaded, "transform"):
         raise click.UsageError(
-            f"--method is for word vectors, and {model} is a fitted method. Leave --method out."
+            f"--method is for word vectors, and {model} is an encoder. Leave --method out."
         )
     return as_vectorizer(loaded, method or default, source=model, fitted=fitted)
 
