@@ -46,7 +46,9 @@ class PB01Vectorizer(SentenceVectorizer):
     noise_power : float, default=0.75
         p_n is the training counts to this power.
     max_iter : int, default=60
+        Largest number of iterations per sentence.
     tol : float, default=1e-3
+        Relative length of a step at which a sentence counts as solved.
     swap_roles, on_empty, batch_size, n_jobs
         As in AverageVectorizer.
     random_state : int, RandomState or None, default=None

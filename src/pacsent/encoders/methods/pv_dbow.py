@@ -31,11 +31,11 @@ class PVDBOWVectorizer(NegativeSampling):
     ----------
     word_vectors : WordVectors
         `A` starts at its input vectors (output vectors with `swap_roles`).
-    n_negatives, noise_power
-        As in PBNegVectorizer.
-    n_epochs, learning_rate
-        As in WordPBNegVectorizer.
-    swap_roles, on_empty, batch_size, n_jobs, random_state, verbose
+    n_epochs : int, default=40
+        Passes over the training sentences.
+    learning_rate : float, default=0.025
+        First step; it falls linearly, epoch by epoch, to 0.
+    n_negatives, noise_power, swap_roles, on_empty, batch_size, n_jobs, random_state, verbose
         As in WordPBNegVectorizer; inference is always repeatable.
 
     Attributes
