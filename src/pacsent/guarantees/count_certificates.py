@@ -99,7 +99,7 @@ class AnytimeCertificate(CountCertificate):
 
 
 def certify_stream(
-    losses: ArrayLike, delta: float = 0.05, *, n_training: int, evaluation_size=0.5, **fields: Any
+    losses: ArrayLike, delta: float = 0.05, *, n_training: int, evaluation_size: float = 0.5
 ) -> AnytimeCertificate | None:
     """Certify a classifier that was fitted on `n_training` labels by a stream of evaluation texts.
 
@@ -111,8 +111,6 @@ def certify_stream(
         Probability that the bound of any of eight classifiers is ever false.
     evaluation_size : float, default=0.5
         Fraction of all labels that are of evaluation texts.
-    **fields
-        Further ones of `AnytimeCertificate`.
 
     Returns
     -------
@@ -137,7 +135,6 @@ def certify_stream(
         n_errors=int(losses[:n].sum()),
         n_training=n_training,
         corrections={"models": N_MODELS, "looks": len(LOOKS)},
-        **fields,
     )
 
 

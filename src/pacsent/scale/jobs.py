@@ -57,12 +57,6 @@ class Embed(_Job):
     its URL or a folder of sentence-transformers. `method`, for word vectors, is one that learns
     nothing from text; by default the sentence encoder that they come with, or SIF-sum. `encoder` is
     the external encoder that a model was made with.
-
-    Examples
-    --------
-    >>> batch = Embed("english").load()(["a glass of wine"])
-    >>> batch.n_known
-    4
     """
 
     model: str

@@ -80,7 +80,13 @@ def predict_shards(
 ) -> Manifest:
     """Classify the texts of many files; the arguments are those of `embed_shards` and `Predict`.
 
-    >>> manifest = predict_shards("model", ["texts/"], "answers")  # doctest: +SKIP
+    >>> import tempfile, pathlib, pacsent
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.txt").write_text("good wine\\nbad beer\\n")
+    >>> model = pacsent.TextClassifier(None).fit(["good", "bad"] * 10, ["up", "down"] * 10)
+    >>> path = pacsent.save(model, folder / "model")
+    >>> predict_shards(folder / "model", [folder / "a.txt"], folder / "answers").totals()["rows"]
+    2
     """
     job = Predict(_model_name(model), error, delta, encoder)
     return run(job, sources, target, **options)

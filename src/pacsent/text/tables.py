@@ -175,7 +175,9 @@ class TextTable(AbstractContextManager):
     def __exit__(self, *_):
         self._source.close()
 
-    def check_columns(self, columns: Sequence[str], parameters=("keep_columns",)) -> list[str]:
+    def check_columns(
+        self, columns: Sequence[str], parameters: Sequence[str] = ("keep_columns",)
+    ) -> list[str]:
         """Return the names of columns, ("*",) for all. Messages name `parameters`, one for each."""
         chosen = list(self.names) if tuple(columns) == ("*",) else list(columns)
         if missing := [name for name in dict.fromkeys(chosen) if name not in self.names]:
