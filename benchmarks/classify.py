@@ -18,6 +18,12 @@ tf-idf pipeline; in seconds of the processor, because other work may share the m
 classes scikit-learn searches three, and its seconds are multiplied.
 """
 
+import os
+
+# Before NumPy is imported: threads that wait in loops would count as time of the processor.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
 import lzma
 import tempfile
 import time
