@@ -21,8 +21,8 @@ classes scikit-learn searches three, and its seconds are multiplied.
 import os
 
 # Before NumPy is imported: threads that wait in loops would count as time of the processor.
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import lzma
 import tempfile
