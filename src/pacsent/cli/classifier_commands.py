@@ -280,9 +280,9 @@ def report(model, data, output, curve, audit, overwrite, as_json, **options):
 
     check_output(output, [data, model], overwrite=overwrite)
     classifier, texts, labels = inputs.open_labelled(model, data, options)
-    how = {"model": clone(getattr(classifier, "estimator_", classifier))}
-    line = tools.fit_learning_curve(texts, labels, random_state=0, **how) if curve else None
-    audited = tools.audit(texts, labels, **how) if audit else None
+    fresh = clone(getattr(classifier, "estimator_", classifier))
+    line = tools.fit_learning_curve(texts, labels, model=fresh, random_state=0) if curve else None
+    audited = tools.audit(texts, labels, model=fresh) if audit else None
     result = report(classifier, texts, labels, curve=line, audit=audited)
     write_text(output, result.to_html(f"Report of {Path(model).name}"))
     sections = [str(result).partition("\n")[0], *(str(part) for part in (line, audited) if part)]

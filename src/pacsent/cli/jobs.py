@@ -75,8 +75,8 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
     see = f"; see {manifest.path}" if manifest.path else ""
     say(quiet)(f"{format_count(totals['rows'], 'row')}{files}{known}, {empty}{see}")
     if coverage is not None and coverage < 0.5:
-        why = "The text is likely in another language or of another kind than the vocabulary."
-        click.echo(f"Warning: Only {100 * coverage:.0f}% of words in vocabulary. {why}", err=True)
+        known = f"Only {100 * coverage:.0f}% of the words are in the vocabulary"
+        click.echo(f"Warning: {known}: likely another language or kind of text.", err=True)
     for record in manifest.files.values():
         for text in record.warnings:
             click.echo(f"Warning: {record.source}: {text}", err=True)
