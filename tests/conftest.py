@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, settings  # noqa: E402
 settings.register_profile(
     "any machine",
     deadline=None,
-    derandomize=bool(os.environ.get("CI")),
+    derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("any machine")
