@@ -111,3 +111,24 @@ def test_n_jobs_counts_as_scikit_learn_does(monkeypatch):
     assert [threads.n_threads(n) for n in (None, -1, -2, 3)] == [8, 8, 7, 3]
     with pytest.raises(ValueError, match=r"n_jobs must be a number of threads.*Got 0 instead"):
         threads.n_threads(0)
+
+
+def test_a_name_of_a_class_or_kernel_means_one_thing():
+    places: dict[str, set[str]] = {}
+    for path, tree in TREES.items():
+        for node in tree.body:
+            is_kernel = path.parent.name == "_kernels" and isinstance(node, ast.FunctionDef)
+            if isinstance(node, ast.ClassDef) or (is_kernel and not node.name.startswith("_")):
+                places.setdefault(node.name, set()).add(path.name)
+    assert not {n for n, files in places.items() if len(files) > 1 and not n.startswith("_")}
+
+
+MOVES = ("os.replace(", "os.rename(", ".replace(out", ".replace(path", ".replace(target", '.part"')
+CORES = ("sched_getaffinity", "cpu_count(")
+
+
+@pytest.mark.parametrize(("marks", "home"), [(MOVES, "files.py"), (CORES, "threads.py")])
+def test_one_module_moves_files_and_one_counts_cores(marks, home):
+    sources = {path: path.read_text(encoding="utf-8") for path in TREES}
+    users = [path.name for path, text in sources.items() if any(mark in text for mark in marks)]
+    assert users == [home]
