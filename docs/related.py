@@ -4,6 +4,10 @@ A relation is stated once and shown at both names. `conf.py` appends them to the
 tests/test_docs.py checks that every public name has some and that all targets exist.
 """
 
+import re
+from functools import cache
+from pathlib import Path
+
 import pacsent
 
 # Names that belong together: each is related to all others of its row.
@@ -78,6 +82,14 @@ THEOREMS = {
 PACKAGES = ("guarantees", "classify", "search", "words", "encoders", "datasets")
 
 
+@cache
+def theorem_titles() -> dict[str, str]:
+    """Number and title of each theorem of the theory page, by its label."""
+    text = Path(__file__).with_name("theory.md").read_text(encoding="utf-8")
+    titles = r"^\(thm-(\w+)\)=\n\*\*(Theorem \d+ \([^)]+\))"
+    return dict(re.findall(titles, text, re.M))
+
+
 def public_names() -> dict[str, object]:
     """Public names of the package, the shortest of each object, and the objects."""
     from importlib import import_module
@@ -104,6 +116,7 @@ def see_also(app, what, name, obj, options, lines) -> None:
     """Append "See also" to a docstring, after numpydoc has made reST of it."""
     short = name.removeprefix("pacsent.")
     links = [f":obj:`{other} <pacsent.{other}>`" for other in related(short)]
-    links += [f":ref:`theorem <thm-{label}>` ({label})" for label in THEOREMS.get(short, ())]
+    labels = THEOREMS.get(short, ())
+    links += [f":ref:`{theorem_titles()[label]} <thm-{label}>`" for label in labels]
     if links:
         lines += ["", f".. seealso:: {', '.join(links)}", ""]

@@ -163,6 +163,32 @@ def test_every_theorem_has_a_proof_a_function_and_tests_that_exist():
         assert re.search(rf"def {test}\b", source), f"{path}::{test}"
 
 
+def test_the_first_theorems_have_the_numbers_of_the_paper():
+    text = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    statements = re.findall(r"^\((?:thm|cor)-([\w-]+)\)=\n\*\*(\w+ [\d.]+) ", text, re.M)
+    assert statements[:6] == [
+        ("catoni", "Theorem 1"),
+        ("experts", "Theorem 2"),
+        ("average", "Corollary 2.1"),
+        ("both", "Corollary 2.2"),
+        ("pv-dbow", "Corollary 2.3"),
+        ("words", "Theorem 3"),
+    ]
+
+
+def test_pages_name_theorems_by_their_numbers():
+    text = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    numbers = dict(re.findall(r"^\((thm-\w+)\)=\n\*\*Theorem (\d+) ", text, re.M))
+    n_links = 0
+    for page in PAGES:
+        page_text = page.read_text(encoding="utf-8")
+        links = re.findall(r"\[(?:Theorem )?(\d+)\]\((?:theory\.md)?#(thm-\w+)\)", page_text)
+        for number, label in links:
+            assert numbers[label] == number, f"{page.name}: {label}"
+        n_links += len(links)
+    assert n_links > 40
+
+
 def test_every_public_name_is_on_the_api_page_with_an_example_related_names_and_theorems(
     monkeypatch,
 ):
