@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 from helpers import invoke
 from pacsent.encoders.methods import make_encoder
 from pacsent.encoders.methods.closed_forms import AverageVectorizer, IDFVectorizer
-from pacsent.guarantees import read_certificate
-from pacsent.guarantees.certificate import checksum
+from pacsent.guarantees import certify_encoder, read_certificate
+from pacsent.guarantees.certificate import checksum, theorem_1
 from pacsent.guarantees.encoder_certificate import prepare
 from pacsent.maths import bounds
 from pacsent.maths.binomial import two_sided_limits
@@ -78,6 +78,55 @@ class TestEveryKind:
     def test_the_same_seed_gives_the_same_certificate(self, vectorizer, documents):
         first, same, other = (certify(vectorizer, documents, random_state=n) for n in (0, 0, 1))
         assert first == same and first.error_upper != other.error_upper
+
+
+class TestTheLinkToTheorem1:
+    """KL, n and the paper's own bound, beside the bound that a certificate uses."""
+
+    def test_a_certificate_of_the_prior_says_so(self, vectorizer, documents):
+        for kind in ("A", "B"):
+            summary = certify(vectorizer, documents, kind).summary()
+            assert summary.endswith("KL = 0: the prior is certified.")
+
+    def test_a_posterior_that_looked_is_named_with_its_kl(self, vectorizer, documents):
+        certificate = certify(vectorizer, documents, posterior="vectorizer")
+        assert certificate.kl > 0
+        assert f"KL = {certificate.kl:,.4g} nats: a posterior that dep" in certificate.summary()
+
+    def test_at_the_best_lambda_it_is_the_smallest_of_many(self):
+        lams = np.geomspace(1, 1e4, 4001)
+        for risk, kl, n in ((0.1164, 0.0, 146), (0.3, 12.0, 500)):
+            best = bounds.catoni(risk, kl, n, 0.05, lam=lams).min()
+            text = theorem_1(risk, n, 0.05, 0.5, "another bound", kl=kl)
+            stated = float(re.search(r"gives (\d\.\d+)", text)[1])
+            assert best - 1e-4 <= stated <= best + 2e-4
+
+    def test_a_best_lambda_is_no_certificate_if_the_posterior_looked(self):
+        text = theorem_1(0.3, 500, 0.05, 0.5, "another bound", kl=12.0)
+        over_grid = bounds.catoni_over_grid(0.3, 12.0, 500, 0.05)
+        assert "no certificate" in text and f"over a grid of lambdas {over_grid:.2f}" in text
+
+    def test_details_show_it_and_a_printed_certificate_does_not(self, vectorizer, documents):
+        for kind in ("continuation", "A", "B"):
+            certificate = certify(vectorizer, documents, kind)
+            assert "Theorem 1 of Nozawa and Sato: " in certificate.details()
+            assert "Theorem 1" not in str(certificate)
+
+    def test_a_loss_without_a_bound_has_none(self, vectorizer, documents):
+        assert "Theorem 1" not in certify(vectorizer, documents, "C").details()
+
+    @pytest.mark.parametrize("kind", ["continuation", "A", "C"])
+    def test_one_function_makes_every_kind(self, vectorizer, documents, kind):
+        same = certify_encoder(vectorizer, documents, kind=kind, random_state=0)
+        assert same == certify(vectorizer, documents, kind)
+
+    def test_an_unknown_kind_is_an_error(self, vectorizer, documents):
+        with pytest.raises(ValueError, match=r"kind must be one of .*'A'.*Got 'Z' instead"):
+            certify_encoder(vectorizer, documents, kind="Z")
+
+    def test_an_option_of_another_kind_is_an_error(self, vectorizer, documents):
+        with pytest.raises(ValueError, match="posterior must be left out for kind='continuation'"):
+            certify_encoder(vectorizer, documents, posterior="prior")
 
 
 class TestWords:

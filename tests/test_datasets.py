@@ -95,6 +95,16 @@ def test_a_missing_dataset_says_where_its_authors_keep_it(tmp_path, monkeypatch)
         datasets.load("sst", tmp_path)
 
 
+def test_an_empty_variable_is_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # Path("") would be this folder
+    monkeypatch.setenv("PACSENT_DATA", "")
+
+    with pytest.raises(FileNotFoundError, match="Pass --data DIR"):
+        datasets.data_folder()
+    with pytest.raises(FileNotFoundError, match="Got '' instead"):
+        datasets.data_folder("")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["subj", "mr", "trec", "stsb", "20news", "imdb"])
 def test_the_real_data_has_its_known_facts_and_digest(data_dir, name):

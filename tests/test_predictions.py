@@ -11,9 +11,11 @@ import pytest
 from scipy import stats
 
 from helpers import invoke
-from pacsent.guarantees import certify_predictions, read_certificate
+from pacsent.guarantees import ErrorCertificate, certify_predictions, read_certificate
 from pacsent.guarantees.error_certificate import joint_bounds
 from pacsent.maths import binomial
+from pacsent.maths.bounds import kl_inverse
+from pacsent.maths.rounding import rounded_up
 
 DELTA = 0.1
 REPLICATES = 250
@@ -302,3 +304,20 @@ def test_few_groups_are_no_guarantee_for_new_ones():
     groups = np.arange(70) // 5
     many = certify_predictions(["yes"] * 70, answers, groups=groups, classes=["no", "yes"])
     assert "texts of new groups" in many.summary() and many.n == 14
+
+
+def test_details_show_theorem_1_and_the_exact_bound_that_replaces_it():
+    certificate = ErrorCertificate.from_parts(delta=0.05, n=146, n_errors=17)
+    assert (
+        "Theorem 1 of Nozawa and Sato: KL = 0 and n = 146: at its best lambda it gives 0.1916; the "
+        "exact binomial bound, 0.1696, replaces it." in certificate.details()
+    )
+    assert "Theorem 1" not in str(certificate) + certificate.summary()
+
+
+def test_theorem_1_has_the_part_of_delta_that_the_error_has():
+    counts = {"class_counts": {"a": [100, 9], "b": [46, 8]}}
+    parts = {"delta": 0.05, "n": 146, "n_errors": 17, **counts}
+    certificate = ErrorCertificate.from_parts(**parts)
+    half = kl_inverse(17 / 146, np.log(2 / 0.05) / 146)
+    assert f"gives {rounded_up(float(half))}" in certificate.details()

@@ -21,6 +21,10 @@ MODULES = {
     ("reader", "word vectors"): "pacsent.words.formats",
     ("skipgram trainer", "cuda"): "pacsent.gpu.skipgram",
     ("distillation epoch", "cuda"): "pacsent.gpu.distillation",
+    ("encoder certificate", "continuation"): "pacsent.guarantees.continuation",
+    ("encoder certificate", "A"): "pacsent.paper.word_certificate",
+    ("encoder certificate", "B"): "pacsent.paper.document_certificate",
+    ("encoder certificate", "C"): "pacsent.paper.squared_certificate",
     ("sentence encoder", "mean"): "pacsent.encoders.methods",
     ("sentence encoder", "unit"): "pacsent.encoders.static_encoder",
 }

@@ -121,11 +121,9 @@ def certify(model, texts, output, kind, method, overwrite, as_json, **options):
     TEXTS has one document per line, or is a table; the word vectors of MODEL must not have been
     trained on it. Example: pacsent paper certify english notes.txt -o certificate.json
     """
-    from pacsent import certify_encoder, paper
+    from pacsent import certify_encoder
     from pacsent.files import check_output
 
-    functions = {"A": paper.certify_words, "B": paper.certify_documents}
-    functions |= {"C": paper.certify_squared_loss, "continuation": certify_encoder}
     check_output(output, [model, texts], overwrite=overwrite)
     documents = inputs.read_texts(texts, options)
     verbose = not options.pop("quiet")
@@ -135,7 +133,7 @@ def certify(model, texts, output, kind, method, overwrite, as_json, **options):
             f"certify: {encoder.method_name} is fitted again on a part of {texts}, set aside."
         )
     settings = {name: value for name, value in options.items() if value is not None}
-    certificate = functions[kind](encoder, list(documents), verbose=verbose, **settings)
+    certificate = certify_encoder(encoder, list(documents), kind=kind, verbose=verbose, **settings)
     show_certificate(certificate, output, as_json)
 
 

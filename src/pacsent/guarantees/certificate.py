@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import pacsent
 from pacsent import guarantees
 from pacsent.guarantees.delta import confidence, divide_delta
+from pacsent.maths import bounds
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import is_count
 from pacsent.maths.means import betting
@@ -324,6 +325,35 @@ class MeanCertificate(Certificate):
         size = unpack_losses(self.losses).size
         if self.n != size:
             self._refuse("n", f"{size}, the number of losses")
+
+
+def theorem_1(
+    empirical_risk: float, n: int, delta: float, bound: float, name: str, kl: float = 0.0
+) -> str:
+    """Theorem 1 of Nozawa and Sato on the same numbers, beside the bound that a certificate uses.
+
+    What was fixed before the examples is its own prior and posterior, so KL(Q||P) = 0. At its best
+    lambda Theorem 1 is then Chernoff's bound, which holds although lambda was chosen afterwards:
+
+        min over lambda of catoni(risk, kl, n, delta) = kl^-1(risk, (kl + ln(1/delta)) / n)
+
+    If KL > 0, the smallest value is no bound; a grid of lambdas that is fixed beforehand gives one.
+
+    >>> theorem_1(17 / 146, 146, 0.05, 0.16952629, "the exact binomial bound")
+    'KL = 0 and n = 146: at its best lambda it gives 0.1916; the exact binomial bound, 0.1696, ...'
+    """
+    complexity = (kl - math.log(delta)) / n
+    best = rounded_up(float(bounds.kl_inverse(empirical_risk, complexity)))
+    replacement = f"{name}, {rounded_up(bound)}, replaces it."
+    if kl == 0:
+        return f"KL = 0 and n = {n:,}: at its best lambda it gives {best}; {replacement}"
+
+    over_grid = rounded_up(float(bounds.catoni_over_grid(empirical_risk, kl, n, delta)))
+    return (
+        f"KL = {kl:,.4g} nats and n = {n:,}: at its best lambda it gives {best}, which is no "
+        f"certificate, because this lambda depends on the sample; over a grid of lambdas "
+        f"{over_grid}; {replacement}"
+    )
 
 
 def _same(stated, value, tolerance) -> bool:

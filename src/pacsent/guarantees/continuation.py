@@ -4,13 +4,14 @@ The rule is fixed before the certified documents are read: calibration, and what
 learns, come from documents that are set aside (Theorem 10 of docs/theory.md).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from pacsent import registry
 from pacsent.encoders.word_calibration import calibrate
-from pacsent.guarantees.certificate import MeanCertificate
+from pacsent.guarantees.certificate import MeanCertificate, theorem_1
 from pacsent.guarantees.encoder_certificate import (
     NOISE_IN_WORDS,
     READ,
@@ -27,6 +28,8 @@ from pacsent.progress import bar
 from pacsent.storage.tensor_files import pack_losses, unpack_losses
 from pacsent.text.encoded import Encoded
 
+# The kinds of `certify_encoder`; those of the paper register themselves in `pacsent.paper`.
+KINDS = ("continuation", "A", "B", "C")
 _N_NOISE = 256  # negative samples drawn for each document
 _DOCUMENTS_PER_BLOCK = 2048
 
@@ -66,6 +69,10 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
     def measure_again(self, sample: Sample) -> EncoderCertificate:
         return measure(sample)[0]
 
+    def theorem_1(self) -> str:
+        numbers = self.empirical_risk, self.n, self.delta_each, self.error_upper
+        return theorem_1(*numbers, "the betting bound")
+
     def summary(self) -> str:
         return (
             "No measure of quality: other texts and other vectors have other baselines. Given the "
@@ -77,8 +84,23 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
         )
 
 
-def certify_encoder(encoder: Any, texts: Any, **options: Any) -> ContinuationCertificate:
-    """Certify how well an encoder's vectors recognise the words that follow in new documents.
+def certify_encoder(
+    encoder: Any,
+    texts: Any,
+    *,
+    kind: str = "continuation",
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    random_state: Any = None,
+    test_size: float = 0.0,
+    split: float | None = None,
+    overlap: str = "refuse",
+    bias: float | None = None,
+    posterior: Any = None,
+    prior_variance: float | None = None,
+    verbose: bool = False,
+) -> EncoderCertificate:
+    """Certify how well an encoder's vectors recognise words, by default those that follow.
 
     Parameters
     ----------
@@ -87,16 +109,32 @@ def certify_encoder(encoder: Any, texts: Any, **options: Any) -> ContinuationCer
         with word vectors that have output vectors.
     texts : iterable of str or of token lists, or Encoded
         The documents to certify. The word vectors must not have been trained on them.
+    kind : {"continuation", "A", "B", "C"}, default="continuation"
+        What is certified, as in `pacsent paper certify --kind`: the words that follow in new
+        documents; further words of these documents, if words were independent (A); words of new
+        documents by the posteriors of w-PB-neg (B); the squared loss (C).
     delta, n_candidates, random_state : see `certify_predictions`
     test_size : float, default=0
-        Share of the documents that nothing uses, to compare the bound with.
+        Fraction of the documents (A, C: of the words) that nothing uses, to compare the bound with.
     split : float or None, default=None
-        Share of the documents that fits the rule and calibrates it: the vector m becomes
-        scale * m + shift. None: 0.3, from 2,000 documents on 0.1.
+        Fraction of the documents that fits the rule and calibrates it: the vector m becomes
+        scale * m + shift. None: 0.3, from 2,000 documents on 0.1. A, C: fraction of the words of
+        each document that makes the prior, 0.7 if None.
     overlap : {"refuse", "drop"}, default="refuse"
         What to do with documents that the word vectors were trained on.
+    bias : float or None, default=None
+        Added to the score of a word. None: ln k, k the number of negatives in the training of the
+        word vectors.
+    posterior, prior_variance
+        Kinds A, B and C: the Q that is certified and the variance of its P, as `GibbsOptions` in
+        `pacsent.paper.gibbs_certificate` describes them.
     verbose : bool, default=False
         Show progress on stderr.
+
+    Returns
+    -------
+    EncoderCertificate
+        A `ContinuationCertificate`, or that of the kind.
 
     Examples
     --------
@@ -108,7 +146,41 @@ def certify_encoder(encoder: Any, texts: Any, **options: Any) -> ContinuationCer
     >>> certificate.error_upper < 0.5 and bool(certificate.verify())
     True
     """
+    given: dict[str, Any] = {
+        "delta": delta,
+        "n_candidates": n_candidates,
+        "random_state": random_state,
+        "test_size": test_size,
+        "overlap": overlap,
+        "verbose": verbose,
+    }
+    # None stands for the kind's own default
+    optional = {
+        "split": split,
+        "bias": bias,
+        "posterior": posterior,
+        "prior_variance": prior_variance,
+    }
+    given |= {name: value for name, value in optional.items() if value is not None}
+
+    certify = registry.find("encoder certificate", kind) if isinstance(kind, str) else None
+    if certify is None:
+        raise ValueError(f"kind must be one of {KINDS}. Got {kind!r} instead.")
+    return certify(encoder, texts, **given)
+
+
+def certify_continuation(encoder: Any, texts: Any, **options: Any) -> ContinuationCertificate:
+    """Certificate of the words that follow; the options are those of `CertifyOptions`."""
+    unknown = options.keys() - {item.name for item in fields(CertifyOptions)}
+    if unknown:
+        raise ValueError(
+            f"{', '.join(sorted(unknown))} must be left out for kind='continuation', which has no "
+            "posterior. Choose kind 'A', 'B' or 'C', or leave it out."
+        )
     return measure(prepare(encoder, texts, CertifyOptions(**options)))[0]
+
+
+registry.register("encoder certificate", "continuation", certify_continuation)
 
 
 class Rule(NamedTuple):

@@ -183,7 +183,13 @@ class EncoderCertificate(Certificate):
                 f"{self.held_out_risk:.4f}, {side} the bound."
             )
             rows.append(("Held out", text))
+        if text := self.theorem_1():
+            rows.append(("Theorem 1 of Nozawa and Sato", text))
         return rows
+
+    def theorem_1(self) -> str:
+        """The paper's bound on the same numbers; empty for a loss that it does not cover."""
+        return ""
 
     def parts(self) -> str:
         """Further numbers of the kind, after the empirical risk."""

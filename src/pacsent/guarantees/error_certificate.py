@@ -10,7 +10,7 @@ import numpy as np
 
 from pacsent.classify.inputs import as_groups, as_labels
 from pacsent.guarantees import independence, samples
-from pacsent.guarantees.certificate import Certificate, CountCertificate, Verified
+from pacsent.guarantees.certificate import Certificate, CountCertificate, Verified, theorem_1
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.judges import as_judged, count_judged, judge_bounds, judge_warnings
 from pacsent.maths.binomial import batch_limit, upper_limit
@@ -345,6 +345,13 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             if name != "accuracy":
                 texts = [f"{label} {interval(pair)}" for label, pair in limits.items()]
                 rows.append((name.capitalize(), f"{'; '.join(texts)}."))
+        if self.batch_size is None:
+            # where there are further bounds, the error has half of delta
+            has_others = bool(self.class_counts or self.prediction_counts)
+            delta = divide_delta(self.delta_each, fraction=0.5) if has_others else self.delta_each
+            name = "the betting bound" if self.losses else "the exact binomial bound"
+            text = theorem_1(self.error, self.n, delta, self.error_upper, name)
+            rows.append(("Theorem 1 of Nozawa and Sato", text))
         return rows
 
 

@@ -212,8 +212,9 @@ DATASETS: dict[str, Entry] = {
 
 def data_folder(data: str | Path | None = None) -> Path:
     """The folder that holds the archives: the argument, else PACSENT_DATA."""
-    chosen = data if data is not None else os.environ.get("PACSENT_DATA")
-    if chosen is None or not Path(chosen).is_dir():
+    # An empty variable is one that is not set: Path("") would be the current folder.
+    chosen = data if data is not None else os.environ.get("PACSENT_DATA") or None
+    if chosen is None or not str(chosen) or not Path(chosen).is_dir():
         raise FileNotFoundError(
             f"The folder with the datasets must exist. Got {str(chosen)!r} instead. Pass --data "
             "DIR, or set PACSENT_DATA."

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from pacsent import registry
 from pacsent.encoders.methods.w_pb_neg import WordPBNegVectorizer
 from pacsent.encoders.word_calibration import calibrate
 from pacsent.guarantees.encoder_certificate import ROUNDING, Sample, divided, prepare
@@ -84,7 +85,8 @@ class DocumentCertificate(WordRiskCertificate):
             f"Certificate B: with {self.confidence} confidence, on a new document from the same "
             "source a classifier that tells one half of the document's words, chosen at random, "
             "from random words, by a vector made of the other half, is wrong at most "
-            f"{percent(self.error_upper)} of the time (guessing: {100 * self.trivial_value:.4g}%)."
+            f"{percent(self.error_upper)} of the time (guessing: {100 * self.trivial_value:.4g}%). "
+            f"{self.certified_distribution()}"
         )
 
 
@@ -99,6 +101,9 @@ def certify_documents(encoder: Any, texts: Any, **options: Any) -> DocumentCerti
     True
     """
     return measure(prepare(encoder, texts, DocumentOptions(**options)))[0]
+
+
+registry.register("encoder certificate", "B", certify_documents)
 
 
 class _Words(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from pacsent.guarantees.certificate import theorem_1
 from pacsent.guarantees.encoder_certificate import (
     NOISE_IN_WORDS,
     ROUNDING,
@@ -111,7 +112,13 @@ class GibbsCertificate(EncoderCertificate):
             self._refuse("corrections", f"{n_branches} for branches, which the options record")
 
     def parts(self) -> str:
-        return f", KL {self.kl:.4g} nats" if self.kl else ""
+        return f", KL {self.kl:.4g} nats"
+
+    def certified_distribution(self) -> str:
+        """Whether the certificate is about the prior, or about a posterior that looked."""
+        if self.kl == 0:
+            return "KL = 0: the prior is certified."
+        return f"KL = {self.kl:,.4g} nats: a posterior that depends on the sample is certified."
 
     def why(self) -> str:
         price = bounds.ln_xi(self.n) - math.log(self.delta_each)
@@ -145,6 +152,15 @@ class WordRiskCertificate(GibbsCertificate):
     scale: float
     shift_norm: float
     step: float | None
+
+    def theorem_1(self) -> str:
+        replaced_by, bound = self.bound_name, self.bound_on_words()
+        if self.bound_name == "chernoff":
+            replaced_by = "Chernoff's bound"
+        elif self.bound_name == "betting":
+            replaced_by, bound = "the betting bound", self.error_upper
+        numbers = self.empirical_risk, self.n, self.delta_each, bound
+        return theorem_1(*numbers, replaced_by, kl=self.kl)
 
     def bound_on_words(self) -> float:
         """Chernoff's bound where Q is P, else the kl inverse with xi(n)."""

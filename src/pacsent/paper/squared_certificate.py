@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from pacsent import registry
 from pacsent.guarantees.encoder_certificate import (
     ROUNDING,
     Sample,
@@ -132,7 +133,7 @@ class SquaredCertificate(GibbsCertificate):
             f"Certificate C: with {self.confidence} confidence, half the squared distance between "
             "a document's vector and a further word of it, if words were independent, is at most "
             f"{rounded_up(self.error_upper)} on average (the average word vector: "
-            f"{self.trivial_value:.4g})."
+            f"{self.trivial_value:.4g}). {self.certified_distribution()}"
         )
 
     def parts(self) -> str:
@@ -156,6 +157,9 @@ def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCer
     True
     """
     return measure(prepare(encoder, texts, GibbsOptions(**options)))[0]
+
+
+registry.register("encoder certificate", "C", certify_squared_loss)
 
 
 def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from pacsent import registry
 from pacsent.encoders.word_calibration import calibrate
 from pacsent.guarantees.encoder_certificate import (
     ROUNDING,
@@ -76,8 +77,11 @@ class WordCertificate(WordRiskCertificate):
             f"Certificate A: with {self.confidence} confidence, a classifier that tells a further "
             "word of one of these documents, if words were independent, from a random word, by the "
             f"document's vector, is wrong at most {percent(self.error_upper)} of the "
-            f"time (guessing: {100 * self.trivial_value:.4g}%)."
+            f"time (guessing: {100 * self.trivial_value:.4g}%). {self.certified_distribution()}"
         )
+
+    def theorem_1(self) -> str:
+        return f"on true words, {super().theorem_1()}"
 
     def parts(self) -> str:
         noise = f" on true words, {self.noise_risk:.4f} on noise (exact)"
@@ -106,6 +110,9 @@ def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
     True
     """
     return measure(prepare(encoder, texts, GibbsOptions(**options)))[0]
+
+
+registry.register("encoder certificate", "A", certify_words)
 
 
 class _Prior(NamedTuple):
