@@ -1,13 +1,15 @@
 """Encoders of other programs: objects, functions, transformers, servers, stored vectors."""
 
+import copy
 import json
 import pickle
-import sqlite3
 import sys
 from types import SimpleNamespace
 
+import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.feature_extraction.text import HashingVectorizer
 
 import pacsent
@@ -16,6 +18,7 @@ from http_servers import Handler, running
 from pacsent import Index, TextClassifier, make_encoder
 from pacsent.encoders import EmptySentenceWarning, ExternalEncoder, RemoteEncoder, as_encoder
 from pacsent.encoders import remote_encoder as remote
+from pacsent.encoders.probe import PROBE
 from pacsent.paper.benchmark_datasets import Dataset
 from pacsent.scale import Embed, embed_shards
 from pacsent.web import ModelSource, open_models
@@ -54,6 +57,8 @@ def test_an_index_takes_any_encoder(encoder):
         (lambda texts: np.zeros((1, 3)), r"Got \(1, 3\) for 10 texts"),
         (lambda texts: np.full((len(texts), 2), np.nan), "Got nan or inf for 10 of 10 texts"),
         (lambda texts: [["a"]] * len(texts), "must give an array"),
+        (lambda texts: [["1", "2"]] * len(texts), "must give an array"),
+        (lambda texts: np.full((len(texts), 2), "1", dtype=object), "must give an array"),
         (lambda texts: np.full((len(texts), 2), 1j), "must give an array"),
     ],
 )
@@ -147,9 +152,15 @@ class Embeddings(Handler):
 
     def do_POST(self):
         body = json.loads(self.body())
-        self.server.requests.append(body)
         self.server.keys.append(self.headers.get("Authorization"))
-        status, answer, *headers = self.server.problems.pop(0) if self.server.problems else (200, 0)
+        self.server.paths.append(self.path)
+        if body["input"] == list(PROBE):  # the first request of every encoder
+            self.server.n_probes += 1
+            problems = []
+        else:
+            self.server.requests.append(body)
+            problems = self.server.problems
+        status, answer, *headers = problems.pop(0) if problems else (200, 0)
         if not answer:
             vectors = letters(body["input"]).astype(float)[:, :: self.server.step].tolist()
             rows = [{"index": i, "embedding": v} for i, v in enumerate(vectors)]
@@ -161,7 +172,8 @@ class Embeddings(Handler):
 
 @pytest.fixture
 def server():
-    with running(Embeddings, requests=[], keys=[], problems=[], step=1) as made:
+    state = {"requests": [], "n_probes": 0, "keys": [], "paths": [], "problems": [], "step": 1}
+    with running(Embeddings, **state) as made:
         made.url = f"{made.address}/v1"
         yield made
 
@@ -195,7 +207,7 @@ def test_what_passes_is_tried_again(server, tmp_path, no_pauses):
 def test_a_failure_in_the_middle_keeps_what_came(server, tmp_path, no_pauses):
     encoder = RemoteEncoder(server.url, cache=tmp_path, batch_size=2, n_retries=1)
     server.problems = [(200, None), (500, "broken"), (500, "broken")]
-    with pytest.raises(ConnectionError, match=r"status 500 \(broken\). 2 vectors .* are kept in"):
+    with pytest.raises(ConnectionError, match=r"status 500 \(broken\). 12 vectors .* are kept in"):
         encoder.encode(TEXTS)
     n_before = len(server.requests)
     again = RemoteEncoder(server.url, cache=tmp_path, batch_size=2)
@@ -235,14 +247,15 @@ def test_wrong_answers_are_refused_and_not_requested_again(
 
 
 def test_rows_without_any_index_are_in_the_order_of_the_texts(server, tmp_path):
-    server.problems = [(200, json.dumps({"data": [{"embedding": [float(i)]} for i in range(4)]}))]
+    rows = [{"embedding": [float(i)] * 20} for i in range(4)]
+    server.problems = [(200, json.dumps({"data": rows}))]
     vectors = RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
-    assert vectors.ravel().tolist() == [0, 1, 2, 3]
+    assert vectors[:, 0].tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed(server, tmp_path, status):
-    with running(Embeddings, requests=[], keys=[], problems=[], step=1) as other:
+    with running(Embeddings, requests=[], n_probes=0, problems=[]) as other:
         server.problems = [(status, "moved", {"Location": f"{other.address}/v1/embeddings"})]
         with pytest.raises(ConnectionError, match=f"status {status}"):
             RemoteEncoder(server.url, key="secret", cache=tmp_path).encode(TEXTS)
@@ -279,8 +292,7 @@ def test_another_size_than_the_cache_has_is_refused(server, tmp_path):
 def test_a_flipped_byte_of_a_stored_vector_is_requested_again(server, tmp_path):
     RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
     [file] = tmp_path.iterdir()
-    with sqlite3.connect(file) as database:
-        stored = [row[0] for row in database.execute("SELECT vector FROM vectors")]
+    stored = [vector.astype("<f4").tobytes() for vector in letters(TEXTS)]
     content = file.read_bytes()
     rng = np.random.default_rng(0)
     for place in rng.integers(0, len(stored[0]), 32):
@@ -302,13 +314,178 @@ def test_a_flipped_byte_of_a_stored_vector_is_requested_again(server, tmp_path):
     ("url", "options", "message"),
     [
         ("ftp://somewhere", {}, "url must begin with http"),
+        ("http://a:b/v1", {}, "url must begin with http"),
+        ("http://a\r\nHost: b/v1", {}, "no spaces and control characters"),
+        ("http://a/v1#small\x1b[2J", {}, "no spaces and control characters"),
         ("http://a", {"batch_size": -1}, "batch_size must be at least 1. Got -1"),
+        ("http://a", {"batch_size": 2.5}, "batch_size must be at least 1. Got 2.5"),
         ("http://a", {"n_retries": -1}, "n_retries must be at least 0. Got -1"),
+        ("http://a", {"timeout": 1e12}, "timeout must be above 0 and at most 86,400 seconds"),
+        ("http://a", {"timeout": float("nan")}, "timeout must be above 0"),
+        ("http://a", {"key": b"x"}, "key must be a str. Got bytes instead"),
     ],
 )
 def test_options_of_a_remote_encoder_are_checked(url, options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         RemoteEncoder(url, **options)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:hunter2@host/v1",
+        "http://hunter2@host/v1#small",
+        "http://user:hunter2?x@host/v1",
+        "http://user:a/hunter2@host/v1",
+    ],
+)
+def test_a_url_with_a_password_is_refused_and_the_password_not_shown(url, tmp_path):
+    with pytest.raises(ValueError, match="url must") as caught:
+        as_encoder(url)
+    assert "hunter2" not in str(caught.value)
+
+    (tmp_path / "texts.txt").write_text("a text")
+    output = invoke("embed", url, tmp_path / "texts.txt").output
+    assert "hunter2" not in output
+
+
+def test_parameters_of_a_url_stand_behind_the_path(server, tmp_path):
+    RemoteEncoder(f"{server.url}/?api-version=2&api_key=pw#small", cache=tmp_path).encode(TEXTS)
+
+    assert set(server.paths) == {"/v1/embeddings?api-version=2&api_key=pw"}
+    assert server.requests[0]["model"] == "small"
+
+
+def test_parameters_of_a_url_are_not_saved_with_a_model_except_the_version(server, url, tmp_path):
+    encoder = f"{server.url}?api-version=2&api_key=hunter2#small"
+    classifier = TextClassifier(encoder).fit(WORDS, ["z", "g"] * 15)
+
+    folder = pacsent.save(classifier, tmp_path / "model")
+
+    content = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    assert b"hunter2" not in content
+    assert f"{server.url}?api-version=2#small".encode() in content
+    opened = pacsent.load(folder, encoder=encoder)
+    assert opened.predict(["zebras"]).tolist() == ["z"]
+
+
+def test_a_job_on_a_url_writes_and_prints_no_parameter_of_it(server, url, tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    encoder = f"{server.url}?api_key=hunter2#small"
+
+    done = invoke("embed", encoder, tmp_path / "texts.txt", "-o", f"{tmp_path}/out/", "--json")
+
+    assert done.exit_code == 0 and "hunter2" not in done.output
+    assert "hunter2" not in (tmp_path / "out" / "manifest.json").read_text()
+
+
+def test_a_served_url_is_named_without_its_parameters(server, url):
+    [model] = open_models([ModelSource(f"{server.url}?api_key=hunter2#small")])
+    assert model.name == "v1#small"
+
+
+@pytest.mark.parametrize("make", [lambda encoder: encoder, as_encoder, Index, TextClassifier])
+def test_a_pickle_has_neither_the_key_nor_the_parameters_of_the_url(server, tmp_path, make):
+    address = f"{server.url}?api_key=hunter2"
+    encoder = RemoteEncoder(address, key="sk-SECRET", cache=tmp_path / "cache")
+    joblib.dump(make(encoder), tmp_path / "joblib")
+
+    for content in (pickle.dumps(make(encoder)), (tmp_path / "joblib").read_bytes()):
+        assert b"sk-SECRET" not in content and b"hunter2" not in content
+
+
+def test_an_unpickled_encoder_reads_its_key_from_the_environment(server, tmp_path, monkeypatch):
+    content = pickle.dumps(RemoteEncoder(server.url, key="first", cache=tmp_path))
+
+    with pytest.raises(ValueError, match=r"was pickled, without its key\. Set PACSENT_API_KEY"):
+        pickle.loads(content).encode(TEXTS)
+    monkeypatch.setenv("PACSENT_API_KEY", "second")
+    pickle.loads(content).encode(TEXTS)
+
+    assert set(server.keys) == {"Bearer second"}
+
+
+def test_an_unpickled_encoder_says_which_parameters_of_its_url_are_missing(server, tmp_path):
+    encoder = RemoteEncoder(f"{server.url}?tenant=pw&api-version=2", cache=tmp_path)
+    with pytest.raises(ValueError, match=r"without its parameters of its URL \(tenant\)"):
+        pickle.loads(pickle.dumps(encoder)).encode(TEXTS)
+
+
+def test_a_copy_keeps_the_key(server, tmp_path):
+    encoder = RemoteEncoder(server.url, key="own", cache=tmp_path)
+    for copied in (copy.copy(encoder), copy.deepcopy(encoder), clone(TextClassifier(encoder))):
+        as_encoder(getattr(copied, "encoder", copied)).encode(TEXTS)
+    assert set(server.keys) == {"Bearer own"}
+
+
+def test_a_server_that_repeats_the_key_does_not_make_it_a_message(server, tmp_path):
+    server.problems = [(401, "the key sk-SECRET is wrong")]
+    with pytest.raises(ConnectionError, match=r"the key \.\.\. is wrong"):
+        RemoteEncoder(server.url, key="sk-SECRET", cache=tmp_path).encode(TEXTS)
+
+
+def test_a_warm_cache_and_another_model_behind_the_url_are_not_mixed(server, tmp_path):
+    RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
+    server.step = -1  # another model of the same size and name
+
+    again = RemoteEncoder(server.url, cache=tmp_path)
+    np.testing.assert_array_equal(again.encode(TEXTS), letters(TEXTS))  # all by the first model
+    with pytest.raises(ValueError, match=r"must be the model whose vectors are in .*sqlite"):
+        again.encode(["a new text"])
+
+
+def test_the_server_is_compared_with_the_cache_once(server, tmp_path):
+    encoder = RemoteEncoder(server.url, cache=tmp_path, batch_size=1)
+    for text in TEXTS:
+        encoder.encode([text])
+    assert server.n_probes == 1
+
+
+def test_a_cache_without_the_vectors_that_tell_models_apart_is_refused(server, tmp_path):
+    encoder = RemoteEncoder(server.url, cache=tmp_path)
+    encoder._cache.add(TEXTS, letters(TEXTS))
+    with pytest.raises(ValueError, match="has 4 vectors, and none of the ten sentences"):
+        encoder.encode(["a new text"])
+
+
+def test_a_model_is_not_opened_with_the_vectors_that_another_left_in_the_cache(
+    server, url, tmp_path
+):
+    index = Index(url)
+    index.add(TEXTS)
+    pacsent.save(index, tmp_path / "index")
+    [cache] = (tmp_path / "cache").rglob("*.sqlite")
+    cache.unlink()
+    server.step = -1
+    as_encoder(url).encode(TEXTS)  # fills the cache
+    server.step = 1
+
+    with pytest.raises(ValueError, match="must be the model whose vectors are in"):
+        pacsent.load(tmp_path / "index", encoder=url)
+
+
+@pytest.mark.parametrize(
+    "embedding", [["1", "2"], [True, False], ["1", 2.0], [True, 2.0], [None, 1.0], [10**400, 1]]
+)
+def test_strings_and_booleans_of_a_server_are_no_vectors(server, tmp_path, embedding):
+    rows = [{"index": i, "embedding": embedding} for i in range(4)]
+    server.problems = [(200, json.dumps({"data": rows}))]
+    with pytest.raises(ValueError, match="as many vectors of finite numbers"):
+        RemoteEncoder(server.url, cache=tmp_path).encode(TEXTS)
+
+
+def test_the_sentences_of_the_probe_have_no_stored_vector_unless_one_is_given():
+    stored = as_encoder((TEXTS, letters(TEXTS)))
+    with pytest.raises(ValueError, match="10 of 10 texts have no vector"):
+        stored.encode(list(PROBE))
+    own = np.arange(20.0).reshape(10, 2)
+    np.testing.assert_array_equal(as_encoder((list(PROBE), own)).encode(list(PROBE)), own)
+
+
+def test_masked_values_of_an_encoder_are_no_numbers():
+    vectors = np.ma.masked_array(np.ones((10, 2)), mask=np.eye(10, 2))
+    with pytest.raises(ValueError, match="Got nan or inf for 2 of 10 texts"):
+        as_encoder(lambda texts: vectors).fit()
 
 
 @pytest.fixture
@@ -432,8 +609,8 @@ def test_the_english_model_encodes_and_compares(tmp_path):
     assert cosines.argmax() == 1 and english.encode(TEXTS).shape == (4, 256)
     assert english.encode(["supercalifragilisticexpialidocious"]).any()  # by its pieces
     opened = pacsent.load(pacsent.save(english, tmp_path / "copy"))
-    for copy in (opened, pickle.loads(pickle.dumps(english)), as_encoder("english")):
-        np.testing.assert_array_equal(copy.encode(TEXTS), english.encode(TEXTS))
+    for other in (opened, pickle.loads(pickle.dumps(english)), as_encoder("english")):
+        np.testing.assert_array_equal(other.encode(TEXTS), english.encode(TEXTS))
     pacsent.save(make_encoder("Average", english).fit([]), tmp_path / "method")
     assert pacsent.load(tmp_path / "method").word_vectors.sentences is None
     words = english.replace(sentences=None)

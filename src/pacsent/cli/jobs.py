@@ -42,6 +42,8 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
 
     `cells` format the columns of predictions as text; without it the results are vectors.
     """
+    from pacsent.storage import public_url
+
     output, quiet, comparison = options["output"], options["quiet"], None
     if output == "-":
         output = None
@@ -63,16 +65,18 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
         path = sources[0] if sources else "-"
         manifest, comparison = _run_one(job, path, output, options, cells)
     totals = manifest.totals()
+    manifest_path = manifest.path and public_url(manifest.path)
     if options["as_json"] and output is not None:
-        about = {"model": job.model, "output": output, "manifest": manifest.path}
+        about = {"model": public_url(job.model), "output": public_url(output)}
+        about["manifest"] = manifest_path
         if comparison is not None:
             about["comparison"] = comparison._asdict()
         echo_json({**about, **totals, "failed": manifest.failed})
     coverage = totals["coverage"]
-    files = f" of {format_count(totals['files'], 'file')}" if manifest.path else ""
+    files = f" of {format_count(totals['files'], 'file')}" if manifest_path else ""
     known = "" if coverage is None else f", {100 * coverage:.1f}% of words in vocabulary"
     empty = f"{totals['empty']:,} " + ("empty" if coverage is None else "without any")
-    see = f"; see {manifest.path}" if manifest.path else ""
+    see = f"; see {manifest_path}" if manifest_path else ""
     say(quiet)(f"{format_count(totals['rows'], 'row')}{files}{known}, {empty}{see}")
     if coverage is not None and coverage < 0.5:
         known = f"Only {100 * coverage:.0f}% of the words are in the vocabulary"

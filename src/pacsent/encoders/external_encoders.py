@@ -4,6 +4,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from pacsent import registry
 from pacsent.encoders.encoding import EmptySentenceWarning, EncoderMixin, iter_batches
 from pacsent.encoders.methods import DEFAULT, as_vectorizer
+from pacsent.encoders.probe import MIN_PROBE_COSINE, PROBE, probe_cosines
 from pacsent.encoders.remote_encoder import RemoteEncoder
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 from pacsent.maths.arrays import unit_rows
@@ -21,23 +23,6 @@ from pacsent.optional import import_optional
 from pacsent.storage import State, checked_tensor, is_model_name, is_url, load
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.words.vectors import WordVectors
-
-# The vectors of these sentences are saved with a model, to recognise its encoder.
-PROBE = (
-    "The cat slept on the warm stone.",
-    "Shares fell sharply after the announcement.",
-    "How do I reset my password?",
-    "Not bad, but I would not watch it again.",
-    "She plays the violin in a small orchestra.",
-    "Heavy rain is expected in the north tomorrow.",
-    "The recipe needs two eggs and a little salt.",
-    "Quantum computers use superposition and entanglement.",
-    "42",
-    "Der Zug nach Wien hat heute Verspätung.",
-)
-
-# Least cosine of the probe's vectors then and now; another precision changes them less.
-_MIN_PROBE_COSINE = 0.99
 
 # Words of a text below which SIF-sum counts less beside a distilled encoder. Chosen on the training
 # part of 20news and the dev part of STS-B.
@@ -139,22 +124,21 @@ class ExternalEncoder(AnyEncoder):
     def fit(self, X: Any = None, y: Any = None) -> "ExternalEncoder":
         """Encode the ten sentences of the probe, once; the encoder learns nothing."""
         if not hasattr(self, "probe_"):
-            self.probe_ = self._encode(list(PROBE), 0)
+            if isinstance(self.encoder, StoredVectors):  # nothing can be encoded, only looked up
+                n_dims = self.encoder.vectors.shape[1]
+                self.probe_ = np.zeros((len(PROBE), n_dims), np.float32)
+            else:
+                self.probe_ = self._encode(list(PROBE), 0)
         return self
 
     def __sklearn_clone__(self) -> "ExternalEncoder":
         return self  # it learns nothing, and may be too large to copy
 
     def _encode(self, texts: list[str], start: int) -> np.ndarray:
-        if isinstance(self.encoder, StoredVectors) and texts == list(PROBE):
-            return np.zeros((len(PROBE), self.encoder.vectors.shape[1]), np.float32)
         output = _encode_function(self.encoder, self.method_name)(texts)
         try:
-            vectors = np.asarray(output.toarray() if hasattr(output, "toarray") else output)
-            if vectors.dtype.kind == "c":
-                raise TypeError
-            vectors = vectors.astype(np.float32)
-        except (ValueError, TypeError):
+            vectors = _as_vectors(output)
+        except (ValueError, TypeError, OverflowError):
             vectors = np.zeros(0, np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1]:
             raise ValueError(
@@ -192,6 +176,8 @@ class ExternalEncoder(AnyEncoder):
         inner = getattr(other, "encoder", None)
         if isinstance(inner, RemoteEncoder):  # the server's vectors of now, not those in the cache
             probe = inner.request(list(PROBE))
+        elif isinstance(inner, StoredVectors):
+            probe = other.fit().probe_
         else:
             probe = np.asarray(other.posterior(list(PROBE))[0], np.float32)
         if probe.shape != self.probe_.shape:
@@ -200,14 +186,15 @@ class ExternalEncoder(AnyEncoder):
                 f"{self.method_name} did when this model was made. Got {probe.shape[1]} instead. "
                 "Pass that encoder."
             )
-        cosines = np.einsum("ij,ij->i", unit_rows(probe), unit_rows(self.probe_))
-        cosines[~(probe.any(axis=1) | self.probe_.any(axis=1))] = 1.0  # neither knows the sentence
-        if cosines.min() < _MIN_PROBE_COSINE:
+        cosines = probe_cosines(probe, self.probe_)
+        if cosines.min() < MIN_PROBE_COSINE:
             raise ValueError(
                 f"encoder must be {self.method_name}, which this model was made with. Got another "
                 f"instead: the cosine of its vectors with those is {cosines.min():.3f} for "
                 f"{PROBE[int(cosines.argmin())]!r}. Pass that encoder."
             )
+        if isinstance(inner, RemoteEncoder):
+            inner.compare_with_cache(probe)
         self.encoder = other
         return self
 
@@ -385,6 +372,21 @@ def open_any(path: str | Path, encoder: Any = None, **options: Any) -> Any:
     if is_model_name(path):
         return load(path, encoder=encoder, **options)
     return as_encoder(path)
+
+
+def _as_vectors(output: Any) -> np.ndarray:
+    """What an encoder returned as an array of float32; TypeError if it is no array of numbers."""
+    values = output.toarray() if hasattr(output, "toarray") else output
+    if np.ma.isMaskedArray(values):
+        values = np.ma.filled(values.astype(np.float32), np.nan)  # not a number: rejected below
+    vectors = np.asarray(values)
+    if vectors.dtype.kind == "O":
+        is_number_array = all(isinstance(value, Real) for value in vectors.ravel())
+    else:
+        is_number_array = vectors.dtype.kind in "biuf"
+    if not is_number_array:  # strings would be read as numbers, complex numbers cut to real ones
+        raise TypeError
+    return vectors.astype(np.float32)
 
 
 def _encode_function(encoder, name):

@@ -11,12 +11,15 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pacsent.encoders.probe import MIN_PROBE_COSINE, PROBE, probe_cosines
 from pacsent.progress import bar
+from pacsent.storage import PUBLIC_PARAMETERS, public_url
 from pacsent.text.texts import as_texts
 
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
@@ -24,6 +27,7 @@ _DIGEST_BYTES = 16  # of a text's hash and of a vector's checksum in the cache
 _MAX_WAIT = 60.0  # seconds between two attempts
 _LOCK_TIMEOUT = 60.0  # seconds for another process to finish writing to the cache
 _MAX_ANSWER_BYTES = 1_000_000  # for each text of the request: 40,000 numbers of 25 digits
+_MAX_TIMEOUT = 86_400.0  # seconds: a day
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -39,11 +43,15 @@ class RemoteEncoder:
     Every vector is stored on disk when it arrives, by the hash of its text. A text is therefore
     requested once, and a run that was interrupted resumes where it stopped.
 
+    Its first request to a server has ten fixed sentences. Their vectors are stored as well, and
+    compared with those in the cache: the vectors of two models are never mixed.
+
     Parameters
     ----------
     url : str
-        The URL that `/embeddings` is appended to, such as "http://localhost:8000/v1". The name
-        of the model may follow a "#". Redirects are not followed.
+        The URL that `/embeddings` is appended to, such as "http://localhost:8000/v1". Parameters
+        after a "?" are sent with every request. The name of the model may follow a "#". A URL with
+        a user name or a password is rejected. Redirects are not followed.
     model : str, optional
         The name of the model in requests.
     key : str, optional
@@ -57,7 +65,14 @@ class RemoteEncoder:
         Attempts after a request that failed for a reason that may pass (no connection, status 429
         or 5xx), with pauses that double from one second on.
     timeout : float, default=60
-        Seconds for one answer.
+        Seconds for one answer, at most 86,400.
+
+    Notes
+    -----
+    Neither the key nor the parameters of the URL are printed, saved or pickled, except
+    `api-version` and `version`, which decide what a server answers and are no secrets. A pickled
+    encoder reads the key from the environment again; one whose URL had other parameters must be
+    made again.
 
     Examples
     --------
@@ -76,21 +91,26 @@ class RemoteEncoder:
         n_retries: int = 6,
         timeout: float = 60.0,
     ):
-        endpoint, _, named = url.partition("#")
-        host = None
-        with contextlib.suppress(ValueError):  # no URL at all
-            host = urllib.parse.urlsplit(endpoint).hostname
-        if not (host and endpoint.startswith(("http://", "https://"))):
-            raise ValueError(f"url must begin with http:// or https://. Got {url!r} instead.")
+        endpoint = _parse_url(url)
         for name, value, least in (("batch_size", batch_size, 1), ("n_retries", n_retries, 0)):
-            if value < least:
-                raise ValueError(f"{name} must be at least {least}. Got {value} instead.")
-        self.url = endpoint.rstrip("/").removesuffix("/embeddings")
-        self.model = model or named or "default"
-        self.batch_size, self.n_retries, self.timeout = batch_size, n_retries, timeout
-        is_openai = f".{host}".endswith(".openai.com") and endpoint.startswith("https://")
-        variables = ["PACSENT_API_KEY"] + ["OPENAI_API_KEY"] * (is_openai or host in _LOCAL_HOSTS)
-        self._key = key or next(filter(None, map(os.environ.get, variables)), None)
+            if not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} must be at least {least}. Got {value!r} instead.")
+        if not 0 < timeout <= _MAX_TIMEOUT:
+            limit = f"above 0 and at most {_MAX_TIMEOUT:,.0f} seconds"
+            raise ValueError(f"timeout must be {limit}. Got {timeout!r} instead.")
+        if key is not None and not isinstance(key, str):
+            raise TypeError(f"key must be a str. Got {type(key).__name__} instead.")
+        self.url = endpoint.base
+        self.model = model or endpoint.model or "default"
+        self.batch_size = batch_size
+        self.n_retries = n_retries
+        self.timeout = timeout
+        self._host = endpoint.host
+        self._public_query = endpoint.public_query
+        self._private_query = endpoint.private_query
+        self._key = key or self._key_of_environment()
+        self._omitted = ""  # what a pickle left out
+        self._is_compared = False  # the server with the cache
         if self._key and not (self._key.isascii() and self._key.isprintable()):
             raise ValueError("key must be one line of ASCII characters. Remove its line breaks.")
         if cache is None:
@@ -100,13 +120,42 @@ class RemoteEncoder:
 
     @property
     def source(self) -> str:
-        """The URL and the model, as `url` takes them."""
-        return f"{self.url}#{self.model}"
+        """The URL and the model, as `url` takes them, without keys and passwords."""
+        query = f"?{urllib.parse.urlencode(self._public_query)}" if self._public_query else ""
+        return f"{self.url}{query}#{self.model}"
+
+    def __repr__(self) -> str:
+        return f"RemoteEncoder({self.source!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        omitted = []
+        if self._key:
+            omitted.append("key")
+        if self._private_query:
+            names = ", ".join(name for name, _ in self._private_query)
+            omitted.append(f"parameters of its URL ({names})")
+        secrets = {"_key": None, "_private_query": ()}
+        return self.__dict__ | secrets | {"_omitted": " and ".join(omitted), "_is_compared": False}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._key = self._key_of_environment()
+        if self._omitted == "key" and self._key:
+            self._omitted = ""
+
+    def __copy__(self) -> "RemoteEncoder":
+        return self
+
+    def __deepcopy__(self, memo: dict) -> "RemoteEncoder":
+        return self  # a copy within the process keeps the key, which a pickle does not
 
     def encode(self, texts: Iterable[str]) -> np.ndarray:
         """Vectors of the texts, (n, n_dims), float32; only those not in the cache are requested."""
         texts = as_texts(texts)
         missing = self._cache.missing(texts)
+        if missing and not self._is_compared:
+            self.compare_with_cache(self.request(list(PROBE)))
+            missing = self._cache.missing(texts)
         n = len(missing)
         with bar("requesting vectors", total=n, unit="texts", enabled=n > 0) as shown:
             for start in range(0, len(missing), self.batch_size):
@@ -115,14 +164,26 @@ class RemoteEncoder:
                 shown.advance(len(batch))
         return self._cache.get(texts)
 
+    def compare_with_cache(self, probe: np.ndarray) -> None:
+        """Raise ValueError if the server's vectors of the probe are not those in the cache."""
+        self._cache.compare(probe, self.source)
+        self._is_compared = True
+
     def request(self, texts: list[str]) -> np.ndarray:
         """Vectors of the texts from the server, in one request that is repeated if it fails."""
+        if self._omitted:
+            raise ValueError(
+                f"The encoder of {self.source} was pickled, without its {self._omitted}. Set "
+                "PACSENT_API_KEY before it is unpickled, or make it again: RemoteEncoder(url)."
+            )
         body = {"model": self.model, "input": texts, "encoding_format": "float"}
         headers = {"Content-Type": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         data = json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.url}/embeddings", data, headers)
+        query = urllib.parse.urlencode([*self._public_query, *self._private_query])
+        url = f"{self.url}/embeddings" + (f"?{query}" if query else "")
+        request = urllib.request.Request(url, data, headers)
         opener = urllib.request.build_opener(_NoRedirects)
         limit = _MAX_ANSWER_BYTES * len(texts)
         for attempt in range(self.n_retries + 1):
@@ -140,13 +201,15 @@ class RemoteEncoder:
                 answer = json.loads(content)
             except urllib.error.HTTPError as error:
                 text = error.read(500).decode("utf-8", "replace")
-                problem = f"status {error.code} ({_one_line(text) or error.reason})"
+                reason = self._without_secrets(_one_line(text)) or error.reason
+                problem = f"status {error.code} ({reason})"
                 if error.code != 429 and error.code < 500:
                     break
                 with contextlib.suppress(ValueError):  # a date
                     wait = float(error.headers.get("Retry-After") or wait)
             except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-                problem = f"nothing that can be read ({_one_line(str(error))})"
+                reason = self._without_secrets(_one_line(str(error)))
+                problem = f"nothing that can be read ({reason})"
             else:
                 return self._parse(answer, len(texts))
             if attempt < self.n_retries:
@@ -166,8 +229,11 @@ class RemoteEncoder:
                 if sorted(places) != list(range(n)) or {type(place) for place in places} != {int}:
                     raise ValueError
                 rows = [rows[places.index(i)] for i in range(n)]
-            vectors = np.array([row["embedding"] for row in rows], np.float32)
-        except (KeyError, TypeError, ValueError, AttributeError):
+            embeddings = [row["embedding"] for row in rows]
+            if not set(map(type, chain.from_iterable(embeddings))) <= {int, float}:
+                raise ValueError  # strings and booleans would be read as numbers
+            vectors = np.array(embeddings, np.float32)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             vectors = np.zeros(0, np.float32)
         if vectors.ndim != 2 or not vectors.size or not np.isfinite(vectors).all():
             raise ValueError(
@@ -176,6 +242,60 @@ class RemoteEncoder:
                 "URL and the model's name."
             )
         return vectors
+
+    def _key_of_environment(self) -> str | None:
+        is_openai = f".{self._host}".endswith(".openai.com") and self.url.startswith("https://")
+        variables = ["PACSENT_API_KEY"]
+        if is_openai or self._host in _LOCAL_HOSTS:
+            variables.append("OPENAI_API_KEY")
+        return next(filter(None, map(os.environ.get, variables)), None)
+
+    def _without_secrets(self, text: str) -> str:
+        """A server's words, in case they repeat the key or a parameter."""
+        for secret in (self._key, *(value for _, value in self._private_query)):
+            if secret:
+                text = text.replace(secret, "...")
+        return text
+
+
+class _Endpoint(NamedTuple):
+    """A URL that `/embeddings` is appended to, in parts."""
+
+    base: str  # scheme, host and path
+    host: str
+    public_query: tuple[tuple[str, str], ...]  # parameters that may be printed and saved
+    private_query: tuple[tuple[str, str], ...]
+    model: str
+
+
+def _parse_url(url: str) -> _Endpoint:
+    """The parts of a URL; ValueError, without its password, if a server cannot be reached so."""
+    shown = f"Got {public_url(url)!r} instead."
+    address, _, model = url.partition("#")
+    if not url.isprintable() or " " in address:
+        raise ValueError(f"url must have no spaces and control characters. {shown}")
+    try:
+        parts = urllib.parse.urlsplit(address)
+        host = parts.hostname
+        parts.port  # noqa: B018 - raises if it is no number
+    except ValueError:
+        host = None
+    if not (host and address.startswith(("http://", "https://"))):
+        raise ValueError(f"url must begin with http:// or https:// and a host. {shown}")
+    if "@" in parts.netloc:
+        raise ValueError(
+            f"url must have no user name and no password, which messages would show. {shown} Pass "
+            "key=, or set PACSENT_API_KEY."
+        )
+    query = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
+    path = parts.path.rstrip("/").removesuffix("/embeddings")
+    return _Endpoint(
+        base=f"{parts.scheme}://{parts.netloc}{path}",
+        host=host,
+        public_query=tuple(pair for pair in query if pair[0] in PUBLIC_PARAMETERS),
+        private_query=tuple(pair for pair in query if pair[0] not in PUBLIC_PARAMETERS),
+        model=model,
+    )
 
 
 class VectorCache:
@@ -195,6 +315,29 @@ class VectorCache:
         with self._open() as database:
             return [text for text in dict.fromkeys(texts) if _lookup(database, text) is None]
 
+    def compare(self, probe: np.ndarray, source: str) -> None:
+        """Check that the probe's vectors are those stored here; store them if there are none."""
+        with self._open() as database:
+            stored = [_lookup(database, text) for text in PROBE]
+        if any(stored):
+            rows = [row for row, vector in enumerate(stored) if vector is not None]
+            expected = np.stack([np.frombuffer(stored[row], "<f4") for row in rows])
+            self._check_size(expected.shape[1], probe)
+            cosines = probe_cosines(probe[rows], expected)
+            if cosines.min() < MIN_PROBE_COSINE:
+                raise ValueError(
+                    f"{source} must be the model whose vectors are in {self.path}. It is another "
+                    f"one now: the cosine of its vectors with those is {cosines.min():.3f} for "
+                    f"{PROBE[rows[int(cosines.argmin())]]!r}. Name it (URL#NAME), or delete that "
+                    "file."
+                )
+        elif len(self):
+            raise ValueError(
+                f"{self.path} has {len(self):,} vectors, and none of the ten sentences by which "
+                f"{source} is recognised. Delete it; the vectors are requested again."
+            )
+        self.add(list(PROBE), probe)
+
     def get(self, texts: list[str]) -> np.ndarray:
         """The vectors of texts that all have one."""
         with self._open() as database:
@@ -206,17 +349,21 @@ class VectorCache:
         with self._open() as database:
             database.execute("BEGIN IMMEDIATE")  # no other process adds one of another size
             stored = database.execute("SELECT length(vector) / 4 FROM vectors LIMIT 1").fetchone()
-            if stored is not None and stored[0] != vectors.shape[1]:
-                raise ValueError(
-                    f"The vectors must have {stored[0]} numbers, as those in {self.path}. Got "
-                    f"{vectors.shape[1]} instead: the model behind the URL is another one now. "
-                    "Name it (URL#NAME), or delete that file."
-                )
+            if stored is not None:
+                self._check_size(stored[0], vectors)
             for text, vector in zip(texts, vectors.astype("<f4")):
                 key, content = _digest(text), vector.tobytes()
                 row = key, content, _digest(key + content)
                 database.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", row)
             database.commit()
+
+    def _check_size(self, n_dims: int, vectors: np.ndarray) -> None:
+        if n_dims != vectors.shape[1]:
+            raise ValueError(
+                f"The vectors must have {n_dims} numbers, as those in {self.path}. Got "
+                f"{vectors.shape[1]} instead: the model behind the URL is another one now. Name "
+                "it (URL#NAME), or delete that file."
+            )
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

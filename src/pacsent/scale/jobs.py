@@ -38,7 +38,8 @@ class _Job:
     def settings(self) -> dict:
         """Return what the results depend on; an encoder with other vectors is rejected anyway."""
         fields = {name: value for name, value in vars(self).items() if name != "encoder"}
-        about = {"encoder": self.model}
+        fields["model"] = storage.public_url(self.model)
+        about = {"encoder": fields["model"]}
         if storage.is_model_name(self.model):
             # The description of a model contains the checksums of its parts.
             about = storage.read_config(storage.place(self.model))

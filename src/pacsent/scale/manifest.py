@@ -70,7 +70,7 @@ class Manifest:
         if record is None:
             return False
         source = (record.source, record.size, record.version)
-        if source == (shard.source, shard.size, shard.version) and (
+        if source == (shard.shown, shard.size, shard.version) and (
             stores.file_size(self.output_of(shard)) == record.bytes
         ):
             return True
@@ -82,7 +82,8 @@ class Manifest:
         if isinstance(result, Record):
             self.files[shard.name] = result
         else:
-            self.failed[shard.source] = str(result) or type(result).__name__
+            reason = str(result) or type(result).__name__
+            self.failed[shard.shown] = reason.replace(shard.source, shard.shown)
         if time.monotonic() - self._saved_at > _SAVE_INTERVAL_SECONDS:
             self.save()
 

@@ -150,7 +150,8 @@ def run(
                 manifest.add(task.shard, result)
                 shown.update(shown.completed, f"{n_done:,} of {n_files:,} files")
                 if isinstance(result, BaseException) and on_error == "stop":
-                    source, reason = task.shard.source, str(result)
+                    source = task.shard.shown
+                    reason = str(result).replace(task.shard.source, source)
                     raise ValueError(reason if source in reason else f"{source}, {reason}")
         finally:
             manifest.save()

@@ -12,6 +12,7 @@ import numpy as np
 from pacsent import threads
 from pacsent.scale import stores
 from pacsent.scale.jobs import Batch, Embed, Predict
+from pacsent.storage import public_url
 from pacsent.text import result_files
 from pacsent.text.tables import TextTable, output_names
 
@@ -57,7 +58,7 @@ class ShardTask(NamedTuple):
         """Read the shard, compute and write the results; return the entry for the manifest."""
         began = time.perf_counter()
         shard = self.shard
-        record = Record(shard.source, shard.size, shard.version, self.output)
+        record = Record(shard.shown, shard.size, shard.version, public_url(self.output))
         options: dict[str, Any] = {"keep_columns": self.keep_columns, "on_error": self.on_error}
         options |= {"batch_size": self.job.batch_size, "n_threads": self.n_threads}
         compute = load_job(self.job)
@@ -66,7 +67,7 @@ class ShardTask(NamedTuple):
             with (
                 stores.open_file(shard.source) as source,
                 TextTable(
-                    shard.source, file=source, kind=shard.kind, text_column=self.text_column
+                    shard.shown, file=source, kind=shard.kind, text_column=self.text_column
                 ) as table,
                 stores.write_complete(self.output) as file,
             ):

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from pacsent.files import replacing
 from pacsent.optional import import_optional, install_hint
+from pacsent.storage import public_url
 from pacsent.text.tables import KINDS, kind_of
 
 # Stores that show an object only when its upload ends: nothing has to be written beside it.
@@ -30,6 +31,11 @@ class Shard:
     size: int  # bytes
     version: str  # changes with the file: its times and inode, or the tag that the store gives
 
+    @property
+    def shown(self) -> str:
+        """The source as it may be printed and saved, without passwords."""
+        return public_url(self.source)
+
 
 def is_url(location: Any) -> bool:
     """Whether a location is a URL (s3://...) and not a path of this machine."""
@@ -38,12 +44,13 @@ def is_url(location: Any) -> bool:
 
 def filesystem(location: Any) -> tuple[Any, str]:
     """Return fsspec's file system of a location, and the path there."""
-    fsspec = import_optional("fsspec.core", f"{location} is reached through fsspec", "scale")
+    needs = f"{public_url(location)} is reached through fsspec"
+    fsspec = import_optional("fsspec.core", needs, "scale")
     try:
         return fsspec.url_to_fs(str(location))
     except ImportError as error:
         raise ImportError(
-            f"{location} needs a package that is not installed ({error}). For s3://: "
+            f"{public_url(location)} needs a package that is not installed ({error}). For s3://: "
             f"{install_hint('s3')}"
         ) from None
 
@@ -76,12 +83,12 @@ def list_shards(sources: Iterable) -> tuple[list[Shard], list[str]]:
                 continue
             kind, name = kind_of(below)
             if kind is None and not is_file:
-                ignored.append(location)
+                ignored.append(public_url(location))
             elif name in shards:
                 raise ValueError(
                     "Every source must have its own name in the target. Got "
-                    f"{shards[name].source} and {location}, both {name}, instead. Embed them into "
-                    "two targets."
+                    f"{shards[name].shown} and {public_url(location)}, both {name}, instead. Embed "
+                    "them into two targets."
                 )
             else:
                 shards[name] = Shard(location, name, kind or "text", int(size), version)
@@ -89,7 +96,7 @@ def list_shards(sources: Iterable) -> tuple[list[Shard], list[str]]:
         more = f"; {len(ignored):,} files are of another kind" if ignored else ""
         raise FileNotFoundError(
             f"The sources must have files of {', '.join(KINDS)}. Got none in "
-            f"{', '.join(map(str, sources))}{more}. Check the names."
+            f"{', '.join(map(public_url, sources))}{more}. Check the names."
         )
     return list(shards.values()), ignored
 
@@ -105,7 +112,7 @@ def _list_entries(source: Any) -> tuple[str, bool, dict[str, dict]]:
         entries = store.find(path, detail=True)
         is_file = list(entries) == [path]
     if not entries:
-        raise FileNotFoundError(f"No file was found at {source}. Check the name.")
+        raise FileNotFoundError(f"No file was found at {public_url(source)}. Check the name.")
     if is_file:
         return root, True, {posixpath.basename(path): entries[path]}
     return root, False, {full[len(path) :].lstrip("/"): entry for full, entry in entries.items()}
@@ -144,8 +151,8 @@ def check_target(folder: Any) -> None:
     store, path = filesystem(folder)
     if store.isfile(path) or (store.exists(path) and store.ls(path, detail=False)):
         raise FileExistsError(
-            f"{folder} is a file or holds files without a manifest. Choose another folder, or pass "
-            "overwrite=True to write among them."
+            f"{public_url(folder)} is a file or holds files without a manifest. Choose another "
+            "folder, or pass overwrite=True to write among them."
         )
 
 

@@ -14,8 +14,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "checksums": ["row_bytes"],
         "model_folder": [
-            *("CONFIG", "PACKAGED", "check_place", "is_model", "is_model_name", "is_url", "place"),
-            *("read_config", "static_modules"),
+            *("CONFIG", "PACKAGED", "PUBLIC_PARAMETERS", "check_place", "is_model"),
+            *("is_model_name", "is_url", "place", "public_url", "read_config", "static_modules"),
         ],
         "saving": ["Saveable", "State", "check", "load", "save"],
         "sharing": ["push_to_hub"],

@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import os
+import urllib.parse
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from pacsent import files
 from pacsent.storage import hub
 from pacsent.storage.checksums import checksum_of_json
 
+# Parameters of a URL that may be printed and saved. Any other may be a password.
+PUBLIC_PARAMETERS = ("api-version", "api_version", "version")
 FORMAT_VERSION = 3
 CONFIG = "config.json"
 PACKAGED = Path(pacsent.__file__).parent / "models"  # what comes with the package
@@ -36,6 +39,32 @@ def place(path: str | os.PathLike) -> Path:
 def is_url(place: str | os.PathLike) -> bool:
     """Whether this is the address of a server."""
     return str(place).startswith(("http://", "https://"))
+
+
+def public_url(url: str) -> str:
+    """A URL that may be printed and saved: without user, password and the values of parameters.
+
+    Anything that is no URL is returned as it is.
+
+    >>> public_url("https://user:pw@host/v1?api-version=2&api_key=pw#small")
+    'https://host/v1?api-version=2#small'
+    """
+    scheme, separator, rest = str(url).partition("://")
+    if not separator:
+        return str(url)
+    rest, hash_sign, model = rest.partition("#")
+    rest, _, query = rest.partition("?")
+    host, slash, path = rest.partition("/")
+    if "@" in path:  # a password may have a slash in it
+        host, slash, path = path.rpartition("@")[2], "", ""
+    pairs = urllib.parse.parse_qsl(query, keep_blank_values=True)
+    public = urllib.parse.urlencode([pair for pair in pairs if pair[0] in PUBLIC_PARAMETERS])
+    query = f"?{public}" if public else ""
+    host = host.rpartition("@")[2]
+    name, colon, port = host.partition(":")
+    if colon and not host.startswith("[") and not port.isdigit():
+        host = name  # half a password that has a "?" or a "#" in it
+    return f"{scheme}://{host}{slash}{path}{query}{hash_sign}{model}"
 
 
 _STATIC = (["StaticEmbedding"], ["StaticEmbedding", "Normalize"])

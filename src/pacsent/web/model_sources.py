@@ -9,6 +9,7 @@ from pacsent.encoders.external_encoders import as_encoder, open_any
 from pacsent.encoders.methods import as_vectorizer
 from pacsent.guarantees import CertifiedClassifier
 from pacsent.search import Index
+from pacsent.storage import public_url
 from pacsent.web.served_model import ServedModel
 from pacsent.words import WordVectors
 
@@ -25,7 +26,7 @@ class ModelSource:
     def open(self) -> ServedModel:
         """Open the model and what it contains."""
         model = open_any(self.model, as_encoder(self.encoder) if self.encoder else None)
-        name = self.name or Path(self.model).name or "pacsent"
+        name = self.name or Path(public_url(self.model)).name or "pacsent"
         if isinstance(model, TextClassifier | CertifiedClassifier):
             return ServedModel(name, getattr(model, "estimator_", model).encoder_, model)
         if isinstance(model, Index):
