@@ -23,6 +23,7 @@ from pacsent.encoders.encoding import (
     stream_posteriors,
 )
 from pacsent.encoders.fitted_state import DerivedValues, Learned
+from pacsent.encoders.posterior_terms import PosteriorTerms
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, checked_tensor
 from pacsent.text.encoded import Encoded, LowCoverageWarning
@@ -49,7 +50,9 @@ class Name:
 
 
 @dataclass(eq=False, repr=False)  # fields are the parameters; equality is identity
-class SentenceVectorizer(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEstimator, ABC):
+class SentenceVectorizer(
+    ClassNamePrefixFeaturesOutMixin, EncoderMixin, PosteriorTerms, BaseEstimator, ABC
+):
     """Base class of all methods: sentences in, Gaussian posteriors out.
 
     A subclass is a dataclass whose fields are its parameters. It has `_parameter_constraints`, its

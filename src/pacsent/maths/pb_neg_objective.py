@@ -207,6 +207,45 @@ def squared_lengths(A_hat: np.ndarray) -> np.ndarray:
     return np.einsum("wd,wd->w", A_hat, A_hat)
 
 
+def expected_loss(
+    mu: np.ndarray,
+    var_Q: np.ndarray,
+    counts: sparse.csr_matrix,
+    A_hat: np.ndarray,
+    noise_words: np.ndarray,
+    kp: np.ndarray,
+) -> np.ndarray:
+    """The data term of each sentence, h and the negatives integrated out, (n_sentences,).
+
+        (1/n) sum_{w in S} E softplus(-h.A_w) + sum_u kp_u E softplus(h.A_u),   h ~ N(mu, var_Q I)
+
+    `kp` are n_negatives times the probabilities of `noise_words`. No row of `counts` may be empty.
+    """
+    counts = sparse.csr_matrix(counts, dtype=float)
+    n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+    sentence = np.repeat(np.arange(len(mu)), np.diff(counts.indptr))  # of each stored count
+    words = np.unique(np.concatenate([counts.indices, noise_words]))
+    rows = np.asarray(A_hat[words], dtype=float)  # (n_used, n_dims)
+    nu = squared_lengths(rows)
+    own = np.searchsorted(words, counts.indices)
+    noise = np.searchsorted(words, noise_words)
+    losses = np.zeros(len(mu))
+    step = max(1, _MAX_SCORES // max(1, len(words)))
+    for start in range(0, len(mu), step):
+        part = slice(start, start + step)
+        scores = mu[part] @ rows[noise].T  # (n_rows, n_noise)
+        f, _, _ = gaussian_logistic(scores, var_Q[part, None] * nu[noise])
+        losses[part] = f @ kp
+    for start in range(0, own.size, 1 << 14):  # bounds the memory of the rows
+        part = slice(start, start + (1 << 14))
+        place = sentence[part]
+        scores = np.einsum("td,td->t", rows[own[part]], mu[place])
+        f, _, _ = gaussian_logistic(-scores, var_Q[place] * nu[own[part]])
+        shares = counts.data[part] / n_tokens[place]
+        losses += np.bincount(place, shares * f, len(mu))
+    return losses
+
+
 def solve(
     counts: sparse.csr_matrix,
     A_hat: np.ndarray,

@@ -6,12 +6,14 @@ from numbers import Real
 from typing import ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from pacsent._kernels.half_precision import HALF_PRECISION
 from pacsent.encoders.fitted_state import Learned
 from pacsent.encoders.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.maths.arrays import frozen
 from pacsent.maths.gaussians import idf, l2_coefficients, l2_lam
+from pacsent.maths.risks import row_norms
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.text.encoded import Encoded
 
@@ -81,6 +83,36 @@ class _SquaredLoss(ClosedForm):
     prior_variance: float = 1.0
     swap_roles: bool = False
 
+    def _token_weights(self) -> np.ndarray:
+        """Weight of each word in loss and prior precision, (n_words,)."""
+        return np.ones(self.word_vectors.n_words)
+
+    def _prior_terms(self, counts):
+        weights = self._token_weights()
+        total = counts @ weights  # (n_sentences,)
+        _, B_hat = self._tables()
+        shares = sparse.diags_array(1.0 / total) @ counts @ sparse.diags_array(weights)
+        return sum_rows(shares, B_hat), self.prior_variance / total
+
+    def _squared_distance(self, sentences, shares):
+        """Sum over words of share/2 E|A_w - h|^2; shares (n_sentences, n_words) sum to `total`."""
+        A_hat, _ = self._tables()
+        squares = row_norms(A_hat) ** 2
+        total = np.asarray(shares.sum(axis=1)).ravel()
+        cross = np.einsum("sd,sd->s", sum_rows(shares, A_hat), sentences.mu)
+        lengths = np.einsum("sd,sd->s", sentences.mu, sentences.mu)
+        spread = sentences.mu.shape[1] * sentences.var_Q
+        return 0.5 * (shares @ squares - 2.0 * cross + total * (lengths + spread))
+
+
+def sum_rows(shares: sparse.csr_matrix, table: np.ndarray) -> np.ndarray:
+    """shares @ table in float64; only the rows of words that occur are widened."""
+    shares = sparse.csr_matrix(shares)
+    words, places = np.unique(shares.indices, return_inverse=True)
+    size = shares.shape[0], words.size
+    narrow = sparse.csr_matrix((shares.data, places, shares.indptr), shape=size)
+    return narrow @ np.asarray(table[words], dtype=float)
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class AverageVectorizer(_SquaredLoss):
@@ -146,6 +178,20 @@ class AverageVectorizer(_SquaredLoss):
     def _needs_prior_table(self):
         return self.alpha != 0 if self.alpha is not None else not np.isinf(self.lam)
 
+    def _reason_without_posterior(self):
+        if self._needs_prior_table():
+            return ""
+        setting = "alpha=0" if self.alpha is not None else "lam=inf"
+        return f"with {setting} its posterior is a point, infinitely far from every Gaussian prior"
+
+    def _lambda_of(self, n_tokens):
+        settings = {"lam": self.lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
+        return l2_lam(n_tokens, var_P=self.prior_variance, **settings)
+
+    def _data_terms(self, sentences):
+        shares = sparse.diags_array(1.0 / sentences.n_tokens) @ sentences.counts
+        return self._squared_distance(sentences, shares)
+
     def _prepared(self):
         A_hat, B_hat = map(for_kernel, self._tables())
         no_weights = np.empty(0, self._dtype)
@@ -209,6 +255,22 @@ class IDFVectorizer(_SquaredLoss):
 
     def _needs_prior_table(self):
         return not np.isinf(self.lam)
+
+    def _reason_without_posterior(self):
+        if self._needs_prior_table():
+            return ""
+        return "with lam=inf its posterior is a point, infinitely far from every Gaussian prior"
+
+    def _token_weights(self):
+        return self.idf_
+
+    def _lambda_of(self, n_tokens):
+        return l2_lam(n_tokens, lam=self.lam, lam_mode=self.lam_mode)
+
+    def _data_terms(self, sentences):
+        # the paper's mean over tokens of beta_w/2 |A_w - h|^2 with beta_w = n IDF(w)
+        weighted = sentences.counts @ sparse.diags_array(self._token_weights())
+        return self._squared_distance(sentences, weighted)
 
     def _fit(self, encoded):
         counts = self.word_vectors.vocabulary.count(encoded)

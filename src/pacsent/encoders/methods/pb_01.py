@@ -6,9 +6,11 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_random_state
 
 from pacsent.encoders.fitted_state import WORD_IDS, Learned
+from pacsent.encoders.methods.closed_forms import sum_rows
 from pacsent.encoders.methods.pb_neg import PBNegVectorizer
 from pacsent.encoders.sentence_vectorizer import Name, SentenceVectorizer
 from pacsent.maths.noise import noise_probabilities
@@ -118,6 +120,36 @@ class PB01Vectorizer(SentenceVectorizer):
         self.start_._restore(
             {key.removeprefix("start_"): v for key, v in state.items() if key.startswith("start_")}
         )
+
+    def _reason_without_posterior(self):
+        return ""
+
+    def _noise_counts_of_theorem(self):
+        return self.start_.noise_counts_
+
+    def _prior_terms(self, counts):
+        n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+        _, B_hat = self._tables()
+        shares = sparse.diags_array(1.0 / n_tokens) @ counts
+        return sum_rows(shares, B_hat), self.prior_variance / n_tokens
+
+    def _lambda_of(self, n_tokens):
+        return self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones_like(n_tokens))
+
+    def _data_terms(self, sentences):
+        p_noise = noise_probabilities(self.start_.noise_counts_, self.noise_power)
+        words = np.flatnonzero(p_noise)
+        A_hat, _ = self._tables()
+        posterior = sentences.mu, sentences.var_Q
+        gibbs = gibbs_risk(
+            *posterior,
+            sentences.counts,
+            A_hat,
+            p_noise[words],
+            bias=math.log(self.n_negatives),
+            noise_words=words,
+        )
+        return gibbs.risk
 
     def _prepared(self):
         # PB-neg with the parameters as they are now, which may differ from those of `fit`.

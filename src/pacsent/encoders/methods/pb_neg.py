@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from pacsent.encoders.fitted_state import WORD_IDS, Learned
+from pacsent.encoders.methods.closed_forms import sum_rows
 from pacsent.encoders.methods.sampled_methods import MINIMISED, POSITIVE, NegativeSampling
 from pacsent.encoders.sentence_vectorizer import Name
 from pacsent.maths import pb_neg_objective as pb_neg
@@ -29,6 +30,10 @@ class PBNegVectorizer(NegativeSampling):
         mu_S, var_Q = argmin of
             (1/n) sum_w E[softplus(-h.A_w)] + n_negatives * E_{u ~ noise} E[softplus(h.A_u)]
             + n/(2 var_P lam) |mu_S - mean of B_hat|^2 + V(var_Q),      h ~ N(mu_S, var_Q I)
+        V(var_Q) = d/(2 lam) (r - 1 - ln r),   r = n var_Q/var_P,   d = n_dims
+
+    The last two terms are KL(Q || P)/lam. The paper prints n d/(2 lam) (s - ln s), s = var_Q/var_P,
+    instead of V (`pacsent.paper.printed`).
 
     Each sentence is a convex problem of its own, so new sentences need no training: `fit` only
     learns the noise distribution, count^noise_power over the training sentences.
@@ -145,6 +150,24 @@ class PBNegVectorizer(NegativeSampling):
 
     def _lam(self, n_tokens):
         return self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones_like(n_tokens))
+
+    def _prior_terms(self, counts):
+        n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+        _, B_hat = self._float_tables()
+        shares = sparse.diags_array(1.0 / n_tokens) @ counts
+        return sum_rows(shares, B_hat), self.prior_variance / n_tokens
+
+    def _reason_without_posterior(self):
+        return ""
+
+    def _lambda_of(self, n_tokens):
+        return self._lam(n_tokens)
+
+    def _data_terms(self, sentences):
+        noise = self._derived("noise", lambda: self._noise_of(np.float64))
+        A_hat, _ = self._float_tables()
+        posterior = sentences.mu, sentences.var_Q
+        return pb_neg.expected_loss(*posterior, sentences.counts, A_hat, noise.words, noise.kp)
 
     def _solve(self, counts, n_tokens, means):
         A_hat, _ = self._float_tables()

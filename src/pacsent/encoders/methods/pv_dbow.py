@@ -69,6 +69,8 @@ class PVDBOWVectorizer(NegativeSampling):
     learning_rate: float = 0.025
     verbose: bool | int = False
 
+    _no_posterior: ClassVar[str] = "its vectors are points, trained without a prior"
+
     def _needs_prior_table(self):
         return False
 

@@ -61,6 +61,9 @@ class NegativeSampling(SentenceVectorizer):
             "floats", lambda: tuple(np.asarray(table, dtype=np.float32) for table in tables)
         )
 
+    def _noise_counts_of_theorem(self):
+        return self.noise_counts_
+
     def _noise_probabilities(self):
         """(words, probabilities) of the noise distribution, on its support."""
         words = np.flatnonzero(self.noise_counts_)

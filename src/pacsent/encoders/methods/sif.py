@@ -49,6 +49,10 @@ class _Weighted(ClosedForm):
     mu_S = sum_w weight(w) T_w / n / (1 + 1/(lam var_P)),   var_Q = 1 / (lam + 1/var_P)
     """
 
+    _no_posterior: ClassVar[str] = (
+        "its prior lies around 0 and knows nothing of the words of a sentence"
+    )
+
     lam: float = float("inf")
     prior_variance: float = 1.0
 

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from pacsent.encoders.fitted_state import WORD_IDS, Learned
-from pacsent.encoders.methods.closed_forms import pool
+from pacsent.encoders.methods.closed_forms import pool, sum_rows
 from pacsent.encoders.methods.sampled_methods import (
     MINIMISED,
     POSITIVE,
@@ -15,7 +16,9 @@ from pacsent.encoders.methods.sampled_methods import (
     learning_rates,
 )
 from pacsent.encoders.sentence_vectorizer import Name
+from pacsent.maths import pb_neg_objective as pb_neg
 from pacsent.maths import w_pb_neg_objective as w_pb_neg
+from pacsent.maths.gaussians import kl_gaussians
 from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
 from pacsent.threads import n_threads, one_blas_thread
@@ -135,6 +138,42 @@ class WordPBNegVectorizer(NegativeSampling):
             )
         self.words_, self.prior_variances_ = words, var_P
         self.word_means_, self.word_variances_ = mu.astype(self._dtype), np.exp(rho)
+
+    def _reason_without_posterior(self):
+        return ""
+
+    def _prior_terms(self, counts):
+        """The prior of h_S = sum of (c_v/n) h_v that the priors of the words imply."""
+        n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+        _, B_hat = self._float_tables()
+        variances = np.zeros(self.word_vectors.n_words)
+        variances[self.words_] = self.prior_variances_
+        shares = sparse.csr_matrix(sparse.diags_array(1.0 / n_tokens) @ counts)
+        return sum_rows(shares, B_hat), shares.power(2) @ variances
+
+    def _lambda_of(self, n_tokens):
+        return self.lam / self.prior_scale_
+
+    def _kl_terms(self, sentences):
+        _, B_hat = self._float_tables()
+        posteriors = self.word_means_, self.word_variances_
+        return float(kl_gaussians(*posteriors, B_hat[self.words_], self.prior_variances_).sum())
+
+    def _data_terms(self, sentences):
+        words, p_noise = self._noise_probabilities()
+        A_hat, _ = self._float_tables()
+        posterior = sentences.mu, sentences.var_Q
+        kp = self.n_negatives * p_noise
+        losses = pb_neg.expected_loss(*posterior, sentences.counts, A_hat, words, kp)
+        omega = w_pb_neg.sentence_weights(sentences.n_tokens, self.weighting)
+        return float(omega @ losses)
+
+    def _zero_one_risk(self, sentences, n_negatives):
+        risks = super()._zero_one_risk(sentences, n_negatives)
+        return float(sentences.n_tokens @ risks / sentences.n_tokens.sum())
+
+    def _theorem_size(self, n_tokens):
+        return n_tokens.sum()
 
     def _prepared(self):
         def build():
