@@ -37,16 +37,16 @@ classifier = CertifiedClassifier(
 # With labels, the monitor also follows the score of the true author.
 
 stream = same[:300] + other[:300]
-watcher = DriftMonitor(classifier, alpha=0.05, random_state=0)
-capital = []
+monitor = DriftMonitor(classifier, alpha=0.05, random_state=0)
+evidence = []
 for passage in stream:
-    watcher.update([passage.text], [passage.author])
-    capital.append(watcher.capital)
+    monitor.update([passage.text], [passage.author])
+    evidence.append(monitor.evidence)
 
 figure, axis = plt.subplots(figsize=(7, 3.5))
-axis.semilogy(np.maximum(capital, 1e-6))
+axis.semilogy(np.maximum(evidence, 1e-6))
 axis.axhline(20, color="C3", ls="--", label="alarm")
 axis.axvline(300, color="gray", ls=":", label="another book begins")
-axis.set(xlabel="passage", ylabel="martingale")
+axis.set(xlabel="passage", ylabel="evidence of a change")
 axis.legend()
 figure.tight_layout()
