@@ -39,7 +39,8 @@ GROUPS = (
     "encoders.SIFSumVectorizer encoders.ConcatVectorizer make_encoder",
     "encoders.PBNegVectorizer encoders.WordPBNegVectorizer encoders.PVDBOWVectorizer "
     "encoders.PB01Vectorizer make_encoder",
-    "paper.certify_words paper.certify_documents paper.certify_squared_loss certify_encoder",
+    "paper.certify_words paper.certify_documents paper.certify_squared_loss "
+    "paper.certify_heuristics certify_encoder",
     "paper.generate paper.simulate paper.certify_words",
     "web.Labelling web.agreement guarantees.certify_stream classify.next_to_label",
     "scale.embed_shards scale.predict_shards scale.Embedder encoders.SentenceVectorizer",

@@ -25,6 +25,7 @@ MODULES = {
     ("encoder certificate", "A"): "pacsent.paper.word_certificate",
     ("encoder certificate", "B"): "pacsent.paper.document_certificate",
     ("encoder certificate", "C"): "pacsent.paper.squared_certificate",
+    ("encoder certificate", "D"): "pacsent.paper.heuristic_certificate",
     ("sentence encoder", "mean"): "pacsent.encoders.methods",
     ("sentence encoder", "unit"): "pacsent.encoders.static_encoder",
 }

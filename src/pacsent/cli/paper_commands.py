@@ -18,8 +18,9 @@ _data_option = params.option("--data", "Folder of datasets.  [default: $PACSENT_
 _kind_option = params.option(
     "--kind",
     "continuation: what follows in new documents. The kinds of the paper: A: further words of "
-    "these documents, if words were independent. B: new documents, for w-PB-neg. C: squared loss.",
-    click.Choice(["continuation", "A", "B", "C"]),
+    "these documents, if words were independent. B: new documents, for w-PB-neg. C: squared loss. "
+    "D: a posterior over heuristics that was chosen on all documents.",
+    click.Choice(["continuation", "A", "B", "C", "D"]),
     "continuation",
 )
 

@@ -29,7 +29,7 @@ from pacsent.storage.tensor_files import pack_losses, unpack_losses
 from pacsent.text.encoded import Encoded
 
 # The kinds of `certify_encoder`; those of the paper register themselves in `pacsent.paper`.
-KINDS = ("continuation", "A", "B", "C")
+KINDS = ("continuation", "A", "B", "C", "D")
 _N_NOISE = 256  # negative samples drawn for each document
 _DOCUMENTS_PER_BLOCK = 2048
 
@@ -109,22 +109,23 @@ def certify_encoder(
         with word vectors that have output vectors.
     texts : iterable of str or of token lists, or Encoded
         The documents to certify. The word vectors must not have been trained on them.
-    kind : {"continuation", "A", "B", "C"}, default="continuation"
+    kind : {"continuation", "A", "B", "C", "D"}, default="continuation"
         What is certified, as in `pacsent paper certify --kind`: the words that follow in new
         documents; further words of these documents, if words were independent (A); words of new
-        documents by the posteriors of w-PB-neg (B); the squared loss (C).
+        documents by the posteriors of w-PB-neg (B); the squared loss (C); the words that follow, by
+        a PAC-Bayes posterior over the paper's heuristics, with nothing set aside (D).
     delta, n_candidates, random_state : see `certify_predictions`
     test_size : float, default=0
         Fraction of the documents (A, C: of the words) that nothing uses, to compare the bound with.
     split : float or None, default=None
         Fraction of the documents that fits the rule and calibrates it: the vector m becomes
         scale * m + shift. None: 0.3, from 2,000 documents on 0.1. A, C: fraction of the words of
-        each document that makes the prior, 0.7 if None.
+        each document that makes the prior, 0.7 if None. D sets nothing aside.
     overlap : {"refuse", "drop"}, default="refuse"
         What to do with documents that the word vectors were trained on.
     bias : float or None, default=None
         Added to the score of a word. None: ln k, k the number of negatives in the training of the
-        word vectors.
+        word vectors. D has thresholds instead.
     posterior, prior_variance
         Kinds A, B and C: the Q that is certified and the variance of its P, as `GibbsOptions` in
         `pacsent.paper.gibbs_certificate` describes them.

@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "document_certificate": ["certify_documents"],
         "evaluation": ["evaluate"],
+        "heuristic_certificate": ["certify_heuristics"],
         "generative": ["GenerativeCorpus", "generate"],
         "simulation": ["simulate"],
         "squared_certificate": ["certify_squared_loss"],

@@ -22,10 +22,17 @@ from pacsent.maths import bounds
 from pacsent.maths.binomial import two_sided_limits
 from pacsent.maths.risks import gibbs_risk, word_scores
 from pacsent.maths.rounding import rounded_up
-from pacsent.paper import document_certificate, squared_certificate, token_parts, word_certificate
+from pacsent.paper import (
+    document_certificate,
+    heuristic_certificate,
+    squared_certificate,
+    token_parts,
+    word_certificate,
+)
 from pacsent.paper.document_certificate import DocumentOptions, mixed, source_variances
 from pacsent.paper.generative import generate
 from pacsent.paper.gibbs_certificate import GibbsOptions, GibbsPosterior
+from pacsent.paper.heuristic_certificate import HeuristicOptions
 from pacsent.progress import bar
 from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
@@ -37,6 +44,7 @@ MEASURED = {
     "A": (GibbsOptions, word_certificate),
     "B": (DocumentOptions, document_certificate),
     "C": (GibbsOptions, squared_certificate),
+    "D": (HeuristicOptions, heuristic_certificate),
 }
 KINDS = tuple(MEASURED)
 
@@ -195,7 +203,7 @@ def simulate(
 
     Parameters
     ----------
-    kind : {"continuation", "A", "B", "C"}
+    kind : {"continuation", "A", "B", "C", "D"}
     setting : {"topics", "memorising", "drift"}
         Word vectors that know which words go together, 60 documents of about 40 words; or random
         vectors, which can only memorise, and documents of about 16 words; or documents whose words
@@ -221,13 +229,15 @@ def simulate(
         raise ValueError(f"kind must be 'continuation' or 'A' in drift. Got {kind!r} instead.")
     random_state = as_seed(random_state)
     language = Language(SETTINGS[setting])
-    population: _Redrawn | _Continuing | _Population
+    population: _Redrawn | _Continuing | _Population | _Heuristics
     if setting == "drift":
         population = _Drifting(language, random_state, kind)
     elif kind == "B":
         population = _Population(language, random_state)
     elif kind == "continuation":
         population = _Continuing(language, random_state)
+    elif kind == "D":
+        population = _Heuristics(language, random_state)
     else:
         population = _Redrawn(language, kind)
     trial, rows = Trial(delta, options), np.empty((n_replicates, 4))
@@ -345,6 +355,24 @@ class _Continuing:
         missed = np.bincount(np.repeat(np.arange(n.size), n), scores <= 0, n.size) / n
         false = (vectors @ rule.A_hat.T.astype(float) + rule.bias >= 0) @ rule.p_noise
         return float((0.5 * missed + 0.5 * false).mean())
+
+
+class _Heuristics(_Continuing):
+    """Kind D on the same population, with thresholds from documents of another draw."""
+
+    def __init__(self, language, seed, size=1000, n_drawn=300):
+        super().__init__(language, seed, size, n_drawn)
+        self.reference = self.drawn(np.random.default_rng([seed, 17]), 200)
+        self.risks: np.ndarray | None = None  # (n_hypotheses,): of the whole population
+
+    def replicate(self, rng, trial: Trial):
+        drawn = rng.integers(0, self.encoded.n_sentences, self.n_drawn)
+        sample = self.encoded.take(drawn)
+        given = {"reference": self.reference}
+        certificate, chosen = trial(rng, self.language.words, sample, "D", **given)
+        if self.risks is None:
+            self.risks = chosen.heuristics.expected_losses(self.encoded).mean(axis=0)
+        return certificate.error_upper, float(chosen.weights @ self.risks), 0.0, 0.0
 
 
 class _Drifting(_Continuing):

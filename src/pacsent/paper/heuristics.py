@@ -1,0 +1,214 @@
+"""The heuristics of Nozawa and Sato as finitely many hypotheses: role, alpha, weights, threshold.
+
+A hypothesis reads the first words of a document and calls w a word of the document if
+
+    h.C_w > threshold,    h = sum_v weight(v) (A_v + alpha B_v) / ((1 + alpha) sum_v weight(v))
+
+With the role "input", A and C are the input vectors and B the output vectors: alpha 0 is Average,
+alpha 1 both-Average. "output" swaps them, as the prefix i- does. "both" scores by the mean of the
+two. Weights are those of the paper's averages (uniform, IDF, sub-sampling) with counts of the
+source corpus, so that nothing depends on the documents at hand.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from pacsent.guarantees.continuation import cut
+from pacsent.guarantees.encoder_certificate import NOISE_POWER
+from pacsent.text.encoded import Encoded
+from pacsent.words.vectors import WordVectors
+
+ROLES = ("input", "output", "both")
+ALPHAS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, np.inf)
+WEIGHTS = ("uniform", "IDF", "SIF 1e-2", "SIF 1e-3", "SIF 1e-4", "sub-sampling 1e-4")
+# Thresholds are quantiles of the scores of random words in the reference documents: the fraction
+# of random words that is rightly called noise.
+NOISE_QUANTILES = (0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9)
+N_NOISE = 128  # random words scored for each document
+_DOCUMENTS_PER_BLOCK = 32
+
+
+@dataclass(frozen=True)
+class Heuristics:
+    """All hypotheses over one table of word vectors, in the order of `hypothesis_names`."""
+
+    words: WordVectors
+    thresholds: np.ndarray  # (n_rules, n_thresholds), one rule for each role, alpha and weight
+
+    @property
+    def n_hypotheses(self) -> int:
+        return self.thresholds.size
+
+    def losses(self, documents: Encoded, rng: np.random.Generator) -> np.ndarray:
+        """Loss of each hypothesis on each document, (n_documents, n_hypotheses), in [0, 1].
+
+        Half the fraction of the words after the first 80% that are called noise, and half the
+        fraction of `N_NOISE` random words that are called words of the document.
+        """
+        blocks = []
+        for rows, following, noise in _scores(self.words, documents, rng):
+            # (n_rules, n_thresholds, n_scored)
+            missed = following.scores[:, None, :] <= self.thresholds[:, :, None]
+            false = noise.scores[:, None, :] > self.thresholds[:, :, None]
+            missed_fraction = following.mean_by_document(missed)
+            false_fraction = noise.mean_by_document(false)
+            loss = 0.5 * missed_fraction + 0.5 * false_fraction
+            blocks.append(loss.reshape(self.n_hypotheses, rows.size).T.astype(np.float32))
+        return np.concatenate(blocks)
+
+    def expected_losses(self, documents: Encoded) -> np.ndarray:
+        """Expectation of `losses` over the random words, which costs a score of every word."""
+        p_noise = self.words.vocabulary.noise_probabilities(NOISE_POWER)
+        n_words = p_noise.size
+        every_word = np.arange(n_words)
+        blocks = []
+        for rows, means, tail in _blocks(self.words, documents):
+            following = _score_words(self.words, means, tail.ids, np.diff(tail.offsets))
+            lengths = np.full(rows.size, n_words)
+            vocabulary = _score_words(self.words, means, np.tile(every_word, rows.size), lengths)
+            missed = following.scores[:, None, :] <= self.thresholds[:, :, None]
+            false = vocabulary.scores[:, None, :] > self.thresholds[:, :, None]
+            missed_fraction = following.mean_by_document(missed)
+            # (n_rules, n_thresholds, n_documents)
+            false_fraction = false.reshape(*false.shape[:2], rows.size, n_words) @ p_noise
+            loss = 0.5 * missed_fraction + 0.5 * false_fraction
+            blocks.append(loss.reshape(self.n_hypotheses, rows.size).T)
+        return np.concatenate(blocks)
+
+
+def make_heuristics(words: WordVectors, reference: Encoded, rng: np.random.Generator) -> Heuristics:
+    """The hypotheses with thresholds from `reference` documents, which are never certified."""
+    noise_scores = [noise.scores for _, _, noise in _scores(words, reference, rng)]
+    all_scores = np.concatenate(noise_scores, axis=1)  # (n_rules, n_scored)
+    thresholds = np.quantile(all_scores, NOISE_QUANTILES, axis=1).T
+    return Heuristics(words, np.ascontiguousarray(thresholds))
+
+
+def word_weights(words: WordVectors) -> np.ndarray:
+    """Weight of every word under each of `WEIGHTS`, (n_weights, n_words), from source counts."""
+    counts = np.maximum(words.vocabulary.require_counts("the weights of words"), 1).astype(float)
+    frequency = counts / counts.sum()
+    return np.stack(
+        [
+            np.ones_like(frequency),
+            -np.log(frequency),
+            1e-2 / (1e-2 + frequency),
+            1e-3 / (1e-3 + frequency),
+            1e-4 / (1e-4 + frequency),
+            words.vocabulary.keep_probabilities(1e-4),
+        ]
+    )
+
+
+@cache
+def hypothesis_names() -> tuple[str, ...]:
+    """Role, alpha, weights and threshold of each hypothesis, in the order of the losses.
+
+    >>> len(hypothesis_names()), hypothesis_names()[0]
+    (1008, 'role input, alpha 0, weights uniform, threshold above 0.4 of random words')
+    """
+    return tuple(
+        f"role {role}, alpha {alpha:g}, weights {weight}, threshold above {quantile:g} of random "
+        "words"
+        for weight in WEIGHTS
+        for role in ROLES
+        for alpha in ALPHAS
+        for quantile in NOISE_QUANTILES
+    )
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Scores of words by every rule, and the document of each word, in ascending order."""
+
+    scores: np.ndarray  # (n_rules, n_scored)
+    lengths: np.ndarray  # (n_documents,): scored words of each, at least one
+
+    def mean_by_document(self, values: np.ndarray) -> np.ndarray:
+        """Mean over the words of each document along the last axis."""
+        starts = np.concatenate([[0], np.cumsum(self.lengths)[:-1]])
+        sums = np.add.reduceat(values, starts, axis=-1, dtype=np.float32)
+        return sums / self.lengths
+
+
+def _blocks(
+    words: WordVectors, documents: Encoded
+) -> Iterator[tuple[np.ndarray, np.ndarray, Encoded]]:
+    """Blocks of documents: (rows, weighted means of their first words, words that follow)."""
+    heads, tails = cut(documents)
+    weights = word_weights(words)
+    for start in range(0, documents.n_sentences, _DOCUMENTS_PER_BLOCK):
+        stop = min(start + _DOCUMENTS_PER_BLOCK, documents.n_sentences)
+        rows = np.arange(start, stop)
+        yield rows, _weighted_means(words, heads.take(rows), weights), tails.take(rows)
+
+
+def _scores(
+    words: WordVectors, documents: Encoded, rng: np.random.Generator
+) -> Iterator[tuple[np.ndarray, _Scored, _Scored]]:
+    """Blocks of documents: (rows, scores of the words that follow, scores of random words)."""
+    cumulated = np.cumsum(words.vocabulary.noise_probabilities(NOISE_POWER))
+    for rows, means, tail in _blocks(words, documents):
+        drawn = rng.random((rows.size, N_NOISE)) * cumulated[-1]
+        noise = np.minimum(np.searchsorted(cumulated, drawn, "right"), cumulated.size - 1)
+        noise_lengths = np.full(rows.size, N_NOISE)
+
+        following = _score_words(words, means, tail.ids, np.diff(tail.offsets))
+        random_words = _score_words(words, means, noise.ravel(), noise_lengths)
+        yield rows, following, random_words
+
+
+def _weighted_means(words: WordVectors, heads: Encoded, weights: np.ndarray) -> np.ndarray:
+    """Means of both tables under each weight, (2, n_documents, n_weights, n_dims)."""
+    lengths = np.diff(heads.offsets)
+    starts = heads.offsets[:-1]
+    weight = weights[:, heads.ids]  # (n_weights, n_tokens)
+    total = np.add.reduceat(weight, starts, axis=1)  # (n_weights, n_documents)
+    weight = (weight / np.repeat(total, lengths, axis=1)).astype(np.float32)
+
+    means = []
+    for table in (words.input_vectors, words.output_vectors):
+        vectors = np.asarray(table[heads.ids], dtype=np.float32)  # (n_tokens, n_dims)
+        of_documents = [
+            weight[:, begin : begin + length] @ vectors[begin : begin + length]
+            for begin, length in zip(starts.tolist(), lengths.tolist())
+        ]
+        means.append(np.stack(of_documents))
+    return np.stack(means)
+
+
+def _score_words(
+    words: WordVectors, means: np.ndarray, ids: np.ndarray, lengths: np.ndarray
+) -> _Scored:
+    """Scores of the words `ids`, of which each document has `lengths`, by every rule."""
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    # products[a, b]: mean of table a times vector of table b, (n_weights, n_scored)
+    products = np.empty((2, 2, means.shape[2], ids.size), dtype=np.float32)
+    for b, table in enumerate((words.input_vectors, words.output_vectors)):
+        vectors = np.asarray(table[ids], dtype=np.float32)
+        for document in range(lengths.size):
+            part = slice(offsets[document], offsets[document + 1])
+            products[0, b, :, part] = means[0, document] @ vectors[part].T
+            products[1, b, :, part] = means[1, document] @ vectors[part].T
+
+    both = 0.5 * (products[:, 0] + products[:, 1])  # scored by the mean of the two tables
+    of_role = {
+        "input": (products[0, 0], products[1, 0]),
+        "output": (products[1, 1], products[0, 1]),
+        "both": (both[0], both[1]),
+    }
+    # (n_weights, n_roles, n_alphas, n_scored), as in _rules
+    mixed = np.stack(
+        [np.stack([_mix(*of_role[role], alpha) for alpha in ALPHAS], axis=1) for role in ROLES],
+        axis=1,
+    )
+    return _Scored(mixed.reshape(-1, ids.size), lengths)
+
+
+def _mix(own: np.ndarray, other: np.ndarray, alpha: float) -> np.ndarray:
+    """(own + alpha other) / (1 + alpha), also for an infinite alpha."""
+    share = 1.0 if np.isinf(alpha) else alpha / (1.0 + alpha)
+    return (1.0 - share) * own + share * other
