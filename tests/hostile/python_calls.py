@@ -55,6 +55,7 @@ CERTIFIED_PARAMETERS = {
     "delta": (0, float("nan")),
     "classes": (3,),
     "n_candidates": (0,),
+    "randomized_tests": (2, "x"),
     "random_state": (-1, 0.5),
     "estimator": (3, "english", dict),
 }

@@ -4,6 +4,7 @@ Thresholds and their order are planned on training texts (predictions by models 
 on them) and tested on the calibration texts: Theorem 14 of docs/theory.md.
 """
 
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -34,6 +35,9 @@ class Calibration:
     labels: np.ndarray  # (n,); multi-label (n, n_labels) of bool
     planned: np.ndarray | None = None  # (n,) of bool: rows that plan abstention
     monitors: np.ndarray | None = None  # (n, 3) of `drift_monitor.MONITORS`, where these are texts
+    # Randomises the tests of thresholds; with 1 they are not randomised. It is drawn once for a
+    # calibration set: whoever draws again has tried several.
+    uniform: float = 1.0
 
     @property
     def wrong(self) -> np.ndarray:
@@ -45,7 +49,8 @@ class Calibration:
         """The rows that abstention is tested on: those that did not plan it."""
         if self.planned is None:
             return self
-        return Calibration(self.log_proba[~self.planned], self.labels[~self.planned])
+        log_proba = self.log_proba[~self.planned]
+        return Calibration(log_proba, self.labels[~self.planned], uniform=self.uniform)
 
 
 def confidences(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
@@ -128,16 +133,30 @@ def lowest_valid_threshold(
     """Position of the lowest threshold that may be used; None where none may.
 
     Fixed-sequence testing: thresholds pass in their order up to the first that fails. Tests are
-    randomised by `uniform`, drawn from [0, 1) independently of texts and labels.
+    randomised by `uniform`, drawn from [0, 1) independently of texts and labels; 1 randomises none.
     """
     failed = ~passes(*accepted(thresholds, confidence, wrong), error, delta, uniform)
     n_passed = int(np.argmax(failed)) if failed.any() else failed.size
     return n_passed - 1 if n_passed else None
 
 
-def draw_uniform(classifier: Any, n: int) -> float:
-    """The number that randomises tests on n calibration texts, by the classifier's seed."""
-    return float(np.random.default_rng([classifier.seed_, n]).random())
+def draw_uniform() -> float:
+    """A number from [0, 1) for `Calibration.uniform`, drawn by the system and not by a seed.
+
+    People use the same seeds and the same numbers of texts. A number that follows from these would
+    be the same for all of them, and a test that it favours would be passed too often by all.
+    """
+    return secrets.randbits(53) / 2**53
+
+
+def describe_randomization(uniform: float) -> str:
+    """The sentence about tests that were randomised; empty where they were not."""
+    if uniform == 1.0:
+        return ""
+    return (
+        " The confidence is over the calibration texts and one random number, "
+        f"{uniform:.4f}, which was drawn when the model was calibrated."
+    )
 
 
 @dataclass(frozen=True)
@@ -157,6 +176,8 @@ class Abstaining:
         Errors and candidates that this one was chosen from, which share `delta`.
     no_answers : str or None
         Why it abstains from every text, and what the calibration texts do guarantee.
+    uniform : float
+        The random number of the test; 1 where it is not randomised.
 
     Examples
     --------
@@ -179,6 +200,7 @@ class Abstaining:
     n: int
     n_choices: int = 1
     no_answers: str | None = None
+    uniform: float = 1.0
 
     def predict(self, X: Iterable[str]) -> list:
         """The likeliest class of each text, None where it abstains or can read nothing."""
@@ -198,7 +220,7 @@ class Abstaining:
         )
         if self.n_choices > 1:
             text += f" Corrected for a selection among {self.n_choices:,} error rates or models."
-        return text
+        return text + describe_randomization(self.uniform)
 
 
 def abstain(
@@ -220,12 +242,11 @@ def abstain(
     is_wrong = planning.log_proba.argmax(axis=1) != planning.labels
     planned = np.exp(planning.log_proba.max(axis=1)), is_wrong
     sure = confidences(classifier, calibration.log_proba)
-    uniform = draw_uniform(classifier, sure.size)
 
     def lowest(error, delta, least=0.0):
         """(coverage, error, threshold); no coverage and a threshold above 1 where none passes."""
         thresholds = plan(*planned, sure.size, error, delta, least)
-        tested = sure, calibration.wrong, error, delta, uniform
+        tested = sure, calibration.wrong, error, delta, calibration.uniform
         place = lowest_valid_threshold(thresholds, *tested)
         if place is None:
             return 0.0, error, 2.0
@@ -257,7 +278,15 @@ def abstain(
                 "calibration. With error=None one is selected, and the bound is corrected for this."
             )
     return Abstaining(
-        classifier, error, delta, threshold, coverage, sure.size, n_choices, no_answers
+        classifier=classifier,
+        error=error,
+        delta=delta,
+        threshold=threshold,
+        coverage=coverage,
+        n=sure.size,
+        n_choices=n_choices,
+        no_answers=no_answers,
+        uniform=calibration.uniform,
     )
 
 

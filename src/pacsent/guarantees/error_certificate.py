@@ -121,6 +121,7 @@ class HeldOutCertificate(Certificate):
             "whether these texts were certified": texts_digest is None,
             "the calibration set": hasattr(model, "calibration_") and not is_own,
             "the model beyond its predictions": "model" not in self.digests,
+            "the random number of abstention": getattr(model, "randomized_tests", False) is True,
         }
         checked = "the counts follow from the texts and the model, and the bounds from the counts"
         return Verified(checked, ", ".join(name for name, applies in unchecked.items() if applies))

@@ -13,7 +13,12 @@ from scipy.special import expit
 
 from pacsent.classify.inputs import position
 from pacsent.classify.multilabel import known_sets
-from pacsent.guarantees.abstaining import Calibration, draw_uniform, lowest_valid_threshold, plan
+from pacsent.guarantees.abstaining import (
+    Calibration,
+    describe_randomization,
+    lowest_valid_threshold,
+    plan,
+)
 from pacsent.guarantees.delta import confidence, divide_delta
 from pacsent.guarantees.independence import as_seed
 from pacsent.maths.binomial import rank_for_sets
@@ -59,6 +64,7 @@ named at least 80% are of it.
     precision: float | None
     recall: float | None
     delta: float
+    uniform: float = 1.0  # the random number of the tests of precision; 1: not randomised
 
     def predict(self, X: Any) -> list[list]:
         """The classes that are named for each text."""
@@ -79,7 +85,7 @@ named at least 80% are of it.
         never = [str(name) for name, threshold in self.thresholds.items() if threshold is None]
         if never:
             text += f" Never named, as the calibration set is too small: {', '.join(never)}."
-        return text
+        return text + describe_randomization(self.uniform)
 
 
 def class_thresholds(
@@ -118,12 +124,12 @@ def class_thresholds(
             planning, error = classifier.out_of_fold_, 1.0 - precision
             planned = np.exp(planning.log_proba[:, c]), ~is_of_class(planning.labels, c)
             steps = plan(*planned, proba.size, error, level)
-            uniform = draw_uniform(classifier, proba.size)
-            passed = lowest_valid_threshold(steps, proba, ~is_c, error, level, uniform)
+            passed = lowest_valid_threshold(steps, proba, ~is_c, error, level, calibration.uniform)
             lowest = np.inf if passed is None else steps[passed]
         usable = np.isfinite(lowest) and lowest <= highest
         thresholds[names[c]] = float(lowest) if usable else None
-    return ClassThresholds(classifier, thresholds, precision, recall, float(delta))
+    uniform = 1.0 if precision is None else calibration.uniform
+    return ClassThresholds(classifier, thresholds, precision, recall, float(delta), uniform)
 
 
 @dataclass(frozen=True)

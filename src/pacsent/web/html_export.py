@@ -15,7 +15,7 @@ from pacsent.classify.fitting import UNKNOWN_RAMP
 from pacsent.classify.inputs import positions
 from pacsent.encoders.export import summed_parts
 from pacsent.files import check_output, replacing
-from pacsent.guarantees.abstaining import AnswerRule, draw_uniform
+from pacsent.guarantees.abstaining import AnswerRule
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.drift_monitor import growth
 from pacsent.guarantees.samples import MIN_PROBABILITY, name_of
@@ -114,7 +114,7 @@ def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
             "error": rule.error,
             "threshold": rule.threshold,
             "delta": divide_delta(abstaining.delta, abstaining.n_choices),
-            "uniform": draw_uniform(classifier, abstaining.n),
+            "uniform": abstaining.uniform,
             "setError": rule.set_error,
             "setDelta": divide_delta(abstaining.delta, classifier.n_candidates),
             "setThresholds": rule.set_levels,
