@@ -37,6 +37,7 @@ MEASURED = {  # packages and modules of each benchmark
     "certify": ("guarantees", "maths"),
     "classify": CLASSIFIER,
     "classify_bounds": ("paper", "guarantees"),
+    "comparison": ("maths/paired_difference.py",),
     "encode": (*ENCODING, "text"),
     "encoders": (*ENCODING, "encoders/methods/sif.py"),
     "english": (*ENCODING, "encoders/methods/sif.py", "words/vector_table.py"),

@@ -54,6 +54,7 @@ RUNS = {
     "classify speed --sets subj": (),
     "classify_bounds --sets subj --labels 50": (),
     "certify": (),
+    "comparison --texts 10": (),
     "guarantees --sets subj --draws 10": (),
     "encoders": (),
     "html_page": ("playwright",),

@@ -8,7 +8,6 @@ from scipy import optimize, special, stats
 
 from pacsent.classify import fitting
 from pacsent.guarantees.abstaining import Calibration, lowest_valid_threshold, plan
-from pacsent.guarantees.count_certificates import Comparison
 from pacsent.guarantees.thresholds import class_thresholds
 from pacsent.maths import binomial, temperature
 from pacsent.text.ngrams import NGrams
@@ -50,13 +49,6 @@ def test_thresholds_are_planned_without_the_calibration_texts_and_answer_a_share
     assert (np.diff(thresholds) < 0).all()
     assert (planning[0] >= thresholds[0]).mean() >= 0.5
     assert plan(*planning, 3000, 0.1, DELTA)[0] > plan(*planning, 30, 0.1, DELTA)[0]
-
-
-def test_mcnemar_is_the_binomial_test_of_the_texts_on_which_one_is_right():
-    for n_a, n_b in [(12, 3), (0, 0), (5, 5), (0, 9), (40, 22)]:
-        expected = stats.binomtest(n_a, n_a + n_b).pvalue if n_a + n_b else 1.0
-        assert binomial.mcnemar(n_a, n_b) == pytest.approx(expected)
-        assert Comparison(200, n_a, n_b, 0.05).p_value == binomial.mcnemar(n_a, n_b)
 
 
 def of_a_class(rng, n):
@@ -198,10 +190,3 @@ def test_randomised_tests_pass_as_often_as_allowed_and_a_second_coin_is_noticed(
     share = np.mean(passed)
     assert share <= most and (share > 0.062) == (n_coins > 1)
     assert share > np.mean(stats.binom.cdf(wrong, 55, 0.1) <= 0.05)
-
-
-def test_equal_classifiers_are_called_different_no_more_often_than_allowed():
-    draws = np.random.default_rng(7).multinomial(200, [0.1, 0.1, 0.8], 2000)
-    p = np.array([binomial.mcnemar(int(a), int(b)) for a, b, _ in draws])
-    assert (p <= DELTA).sum() <= allowed(2000)
-    assert (p / 2 <= DELTA).sum() > allowed(2000)  # the side chosen after looking

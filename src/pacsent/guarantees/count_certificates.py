@@ -10,16 +10,13 @@ from numpy.typing import ArrayLike
 from pacsent.classify.inputs import counted
 from pacsent.guarantees import independence
 from pacsent.guarantees.certificate import CountCertificate
-from pacsent.guarantees.delta import confidence, divide_delta
+from pacsent.guarantees.delta import confidence
 from pacsent.guarantees.error_bounds import unseen
 from pacsent.guarantees.samples import is_texts, predict_any, samples_for, select_rows, text_column
-from pacsent.maths.binomial import mcnemar, two_sided_limits
 from pacsent.maths.checks import check_probability
+from pacsent.maths.paired_difference import difference_limits, difference_p_value
 from pacsent.maths.rounding import rounded_down, rounded_up
 
-# Fraction of delta for how often exactly one of two classifiers is right; with nine tenths for
-# which of them is, the sign of the difference is found about as often as by McNemar's test.
-_DISCORDANT_FRACTION = 0.1
 # Models that the same texts may evaluate while labels are given, and numbers of these texts at
 # which each is evaluated, as multiples of how many there are when it is fitted.
 N_MODELS = 8
@@ -161,8 +158,11 @@ class Comparison:
 
     @property
     def p_value(self) -> float:
-        """Of the exact McNemar test that both err equally often."""
-        return mcnemar(self.only_a_right, self.only_b_right)
+        """Of the exact test that both err equally often, two-sided: Theorem 15 of docs/theory.md.
+
+        It is at most `delta` where the limits exclude 0.
+        """
+        return difference_p_value(self.only_a_right, self.only_b_right, self.n)
 
     @property
     def difference_lower(self) -> float:
@@ -174,16 +174,11 @@ class Comparison:
 
     @property
     def difference_upper(self) -> float:
+        """Error of b minus error of a is at most this."""
         return self._limits()[1]
 
     def _limits(self) -> tuple[float, float]:
-        n_apart = self.only_a_right + self.only_b_right
-        of_size = divide_delta(self.delta, fraction=_DISCORDANT_FRACTION)
-        of_sign = divide_delta(self.delta, fraction=1.0 - _DISCORDANT_FRACTION)
-        low, high = two_sided_limits(self.only_a_right, n_apart, of_sign)
-        least, most = two_sided_limits(n_apart, self.n, of_size)
-        low, high = 2.0 * low - 1.0, 2.0 * high - 1.0
-        return (least if low > 0 else most) * low, (most if high > 0 else least) * high
+        return difference_limits(self.only_a_right, self.only_b_right, self.n, self.delta)
 
     def __str__(self) -> str:
         low, high = self.difference_lower, self.difference_upper

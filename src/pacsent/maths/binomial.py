@@ -179,13 +179,3 @@ def chance_to_pass(
     most = stats.binom.ppf(delta, n_accepted, error)  # the smallest count whose p is >= delta
     most = np.where(stats.binom.cdf(most, n_accepted, error) <= delta, most, most - 1)
     return stats.binom.cdf(most, n_accepted, rate) * (n_accepted > 0)
-
-
-def mcnemar(n_first: int, n_second: int) -> float:
-    """Exact McNemar test: the two-sided p-value that two kinds of disagreement are equally likely.
-
-    >>> round(mcnemar(12, 3), 4)
-    0.0352
-    """
-    n = n_first + n_second
-    return min(1.0, 2.0 * float(stats.binom.cdf(min(n_first, n_second), n, 0.5)))
