@@ -78,7 +78,7 @@ RUNS = {
     "targets": (),
     "train --n-words 5000 --workers 1 --repeat 1": ("gensim",),
 }
-ELSEWHERE = {"serve", "train_gpu", "own_language", "label_checking", "judge_fit"}
+ELSEWHERE = {"serve", "train_gpu", "own_language", "label_checking", "judge_fit", "idf_cost"}
 
 
 @pytest.fixture(scope="module")

@@ -162,7 +162,7 @@ def _scores(
 
 
 def _weighted_means(words: WordVectors, heads: Encoded, weights: np.ndarray) -> np.ndarray:
-    """Means of both tables under each weight, (2, n_documents, n_weights, n_dims)."""
+    """Means of both matrices under each weight, (2, n_documents, n_weights, n_dims)."""
     lengths = np.diff(heads.offsets)
     starts = heads.offsets[:-1]
     weight = weights[:, heads.ids]  # (n_weights, n_tokens)
