@@ -9,9 +9,11 @@ from pacsent.cli.command_line import FAMILIES
 def command_reference() -> str:
     """One section per command, with the text that `pacsent COMMAND --help` prints."""
     sections = []
-    for family in FAMILIES.values():
+    for family in FAMILIES:
         sections.append(f"## {family.title}")
         for name in family.commands:
+            if " " in name:  # shown below its group
+                continue
             command = cli.get_command(None, name)
             sections += command_sections(command, f"pacsent {name}", "###")
     return "\n\n".join(sections) + "\n"

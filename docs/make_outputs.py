@@ -1,18 +1,25 @@
 """Run the Python of the pages and write what it prints into their ```output blocks; `--check`
 compares. Words must be equal; numbers may differ a little, as processors round.
 
+The commands of ```shell-session blocks are run too, beside the CSV files of the demo; what they
+print stands below them.
+
 python docs/make_outputs.py [--check] [PAGE ...]
 """
 
 import argparse
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"```(python|output)\n(.*?)```", re.S)
+SESSION = re.compile(r"```shell-session\n(.*?)```", re.S)
+WIDTH = 100  # of the lines that commands print
 END = "<end of output>"
 
 
@@ -50,6 +57,40 @@ def with_outputs(text: str, outputs: list[str]) -> str:
     return BLOCK.sub(lambda m: f"```output\n{next(left)}```" if m[1] == "output" else m[0], text)
 
 
+def with_sessions(text: str) -> str:
+    """The page with what the commands of its ```shell-session blocks print."""
+    if not SESSION.search(text):
+        return text
+    from pacsent.demo import write_tables
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_tables(folder)
+        return SESSION.sub(lambda block: f"```shell-session\n{session(block[1], folder)}```", text)
+
+
+def session(block: str, folder: str) -> str:
+    """The commands of a block, each followed by what it prints."""
+    lines = []
+    for line in block.splitlines():
+        if not line.startswith("$ "):
+            continue
+        name, *arguments = shlex.split(line.removeprefix("$ "))
+        program = [sys.executable, "-m", "pacsent"] if name == "pacsent" else [name]
+        done = subprocess.run(
+            [*program, *arguments],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        if done.returncode:
+            raise SystemExit(f"{line}\n{done.stdout[-2000:]}")
+        lines.append(line)
+        for output_line in done.stdout.splitlines():
+            lines += textwrap.wrap(output_line, WIDTH, subsequent_indent="  ")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="*", type=Path, default=pages())
@@ -57,7 +98,7 @@ def main() -> None:
     options = parser.parse_args()
     for page in options.pages:
         text = page.read_text(encoding="utf-8")
-        made = with_outputs(text, printed(text))
+        made = with_sessions(with_outputs(text, printed(text)))
         if not options.check:
             page.write_text(made, encoding="utf-8")
         elif not close(text, made, 0.011):

@@ -23,7 +23,7 @@ import pacsent
 from helpers import all_commands, run_python
 from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make_encoder, save
 from pacsent.cli import cli, main
-from pacsent.cli.command_line import FAMILIES
+from pacsent.cli.command_line import FAMILIES, MODULES
 from pacsent.cli.printing import echo_json
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 
@@ -361,19 +361,35 @@ def test_options_mean_the_same_everywhere(name):
         assert options["--n-jobs"].type is click.INT  # -1 and -2 as in scikit-learn
 
 
-def test_every_command_is_in_the_family_of_its_module():
-    for module, family in FAMILIES.items():
-        import_module(f"pacsent.cli.{module}")
-        names = {n for n, c in cli.commands.items() if c.callback.__module__.endswith(module)}
-        assert names == set(family.commands)
+@pytest.mark.parametrize("module", MODULES)
+def test_every_command_of_a_module_is_listed_under_it(module):
+    import_module(f"pacsent.cli.{module}")
+    names = {n for n, c in cli.commands.items() if c.callback.__module__.endswith(module)}
+    assert names == set(MODULES[module])
+
+
+def test_every_command_is_in_one_family():
+    shown = [name for family in FAMILIES for name in family.commands if " " not in name]
+    assert sorted(shown) == sorted(name for names in MODULES.values() for name in names)
+
+
+def test_the_help_begins_with_where_to_start_and_shows_families_in_their_order():
     shown = invoke("--help").output
-    places = [shown.index(f"\n{family.title}:") for family in FAMILIES.values()]
+    places = [shown.index(f"\n{family.title}:") for family in FAMILIES]
+    assert FAMILIES[0].title == "Start here"
     assert places == sorted(places)
+
+
+def test_the_help_has_one_family_for_sentence_vectors():
+    shown = invoke("--help").output
+    rows = shown.split("\nSentence vectors")[1].split("\n\n")[0]
+    for name in ("vectors train", "vectors fit", "embed", "paper bound", "paper reproduce"):
+        assert f"\n  {name} " in rows
 
 
 def test_help_imports_no_library_and_only_the_module_of_its_command():
     for line, files in (
-        ("--help", set(FAMILIES)),
+        ("--help", set(MODULES)),
         ("--version", set()),
         ("embed --help", {"text_commands"}),
         ("model export --help", {"model_commands"}),
@@ -385,7 +401,7 @@ def test_help_imports_no_library_and_only_the_module_of_its_command():
         )
         modules = set(run_python(code).split())
         assert not modules & {"numpy", "scipy", "sklearn", "numba", "rich", "pyarrow"}
-        assert {file for file in FAMILIES if f"pacsent.cli.{file}" in modules} == files
+        assert {file for file in MODULES if f"pacsent.cli.{file}" in modules} == files
 
 
 @pytest.mark.parametrize("name", COMMANDS)

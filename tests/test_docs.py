@@ -17,6 +17,7 @@ import pytest
 
 import pacsent
 from helpers import all_commands, run_python
+from pacsent.cli import cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -79,8 +80,9 @@ def test_every_command_and_option_has_help_and_is_in_the_reference(monkeypatch):
     text = command_reference()
     assert "Usage: pacsent " in text
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")  # what a checkout shows
-    names = {name.split()[0] for name in all_commands()}
-    assert not [name for name in names if f"\n| `{name}` |" not in page]
+    for name in cli.list_commands(None):
+        purpose = cli.get_command(None, name).get_short_help_str(100).rstrip(".")
+        assert f"\n| `{name}` | {purpose} |" in page
     for name, command in all_commands().items():
         assert command.help and f"### `pacsent {name}`" in text, name
         for option in command.params:
@@ -88,7 +90,7 @@ def test_every_command_and_option_has_help_and_is_in_the_reference(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["card", "numbers", pytest.param("outputs", marks=pytest.mark.slow)]
+    "name", ["card", "numbers", "overview", pytest.param("outputs", marks=pytest.mark.slow)]
 )
 def test_a_generated_page_is_up_to_date(name):
     command = [sys.executable, ROOT / "docs" / f"make_{name}.py", "--check"]
@@ -107,17 +109,60 @@ def test_the_readme_prints_the_same_with_other_kernels(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_same_sentence_says_everywhere_what_pacsent_is():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    sentence = _one_line(readme.split("\n\n")[1])
+    assert sentence.startswith("pacsent implements PAC-Bayes Analysis") and sentence.endswith(".")
+    for place in ("docs/index.md", "CITATION.cff", "pyproject.toml"):
+        text = (ROOT / place).read_text(encoding="utf-8")
+        assert sentence in _one_line(text), place
+    assert sentence in _one_line(pacsent.__doc__)
+    assert sentence in _one_line(cli.help)
+
+
 def test_the_readme_is_a_front_door():
-    """One tagline, eight lines with output, one table, limits, where next; the rest is in docs/."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 75
-    assert len(re.findall(r"^\|[-:|]+\|$", text, re.M)) == 2  # measured, and in words
+    assert re.findall(r"^## (.+)", text, re.M) == [
+        "Your CSV",
+        "The paper",
+        "What can be certified",
+        "Compared with other tools",
+        "When not to use it",
+        "More",
+    ]
+    before = text[: text.index("## Your CSV")]
+    assert "```\nmake demo " in before and "\nmake test " in before
+    assert "docs/figures/overview-dark.svg" in before and "overview-light.svg" in before
+
+
+def test_the_readme_shows_a_certified_classifier_of_a_csv_file_in_three_commands():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    [session] = re.findall(r"```shell-session\n(.*?)```", text, re.S)
+    assert session.startswith("$ pacsent train mine.csv -o model")
+    assert session.count("\n$ ") == 2
+    assert "With 95% confidence" in session
+    assert "each by itself" in text
+
+
+def test_the_readme_shows_the_paper_in_a_few_lines():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
     [code] = PYTHON_BLOCK.findall(text)
-    assert len(code.splitlines()) <= 14
-    tagline = text.split("\n\n")[1].strip("*")
-    for place in ("docs/index.md", "CITATION.cff", "src/pacsent/__init__.py"):
-        assert tagline.rstrip(".") in (ROOT / place).read_text(encoding="utf-8"), place
-    assert "## When not to use it" in text and "## Where to read next" in text
+    statements = [line for line in code.splitlines() if line and "import" not in line]
+    assert len(statements) <= 6
+    assert "posterior(" in code and ".kl(" in code
+
+
+def test_the_readme_lists_the_tools_that_are_better():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\S.*?) \| (0\.\d{3}) \|", text, re.M)
+    accuracies = [float(accuracy) for _, accuracy in rows]
+    assert accuracies == sorted(accuracies)
+    place = [name.startswith("**pacsent") for name, _ in rows].index(True)
+    assert place < len(rows) - 1
 
 
 def test_links_between_pages_lead_somewhere_and_hidden_pages_are_linked():

@@ -15,7 +15,7 @@ PACKAGE = Path(pacsent.__file__).parent
 
 # From top to bottom: a package imports only packages further down.
 LAYERS = (
-    "__main__", "cli", "web", "scale", "paper", "search", "guarantees", "classify", "gpu",
+    "__main__", "cli", "demo", "web", "scale", "paper", "search", "guarantees", "classify", "gpu",
     "encoders", "words", "storage", "text", "maths", "_kernels", "models", "datasets", "files",
     "progress", "threads", "parameter_checks", "optional", "registry", "__init__",
 )  # fmt: skip

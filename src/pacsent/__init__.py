@@ -1,4 +1,8 @@
-"""Text classification with error bounds you can verify, on a CPU.
+"""Sentence vectors with PAC-Bayes bounds, and text classification with certified errors.
+
+pacsent implements PAC-Bayes Analysis of Sentence Representation (Nozawa and Sato, 2019) and carries
+its bound to your own texts: label a few hundred, and it proves an upper bound on the error rate of
+its classifier.
 
 The public names, listed in `__init__.pyi`, are imported when they are first used: `import pacsent`
 loads neither NumPy, numba, scikit-learn nor torch.

@@ -23,34 +23,62 @@ class Family(NamedTuple):
     commands: tuple[str, ...]
 
 
-# By the module of their commands, which is imported when one of them is run.
-FAMILIES = {
-    "classifier_commands": Family(
-        "Classifiers",
+# The commands of each module, which is imported when one of them is run.
+MODULES = {
+    "classifier_commands": (
+        "train",
+        "predict",
+        "evaluate",
+        "compare",
+        "explain",
+        "report",
+        "monitor",
+    ),
+    "certificate_commands": ("certify", "verify"),
+    "label_commands": ("label", "check", "audit"),
+    "text_commands": ("embed", "index", "search", "rerank", "cluster", "dedupe", "map"),
+    "model_commands": ("distill", "serve", "demo", "model"),
+    "vector_commands": ("vectors",),
+    "paper_commands": ("paper",),
+}
+
+# The order of the help. A command of a group ("vectors train") is shown beside the group.
+FAMILIES = (
+    Family(
+        "Start here",
         "pacsent train labelled.csv -o model",
-        ("train", "predict", "evaluate", "compare", "explain", "report", "monitor"),
+        ("demo", "train", "predict", "certify"),
     ),
-    "certificate_commands": Family(
-        "Guarantees", "pacsent certify model new.csv", ("certify", "verify")
+    Family(
+        "Sentence vectors (Nozawa and Sato, 2019)",
+        "pacsent vectors fit PB-neg english notes.txt -o encoder",
+        (
+            "vectors train",
+            "vectors fit",
+            "embed",
+            "paper bound",
+            "paper reproduce",
+            "vectors",
+            "paper",
+        ),
     ),
-    "label_commands": Family(
-        "Labels", "pacsent label texts.csv --labels yes,no --goal 0.1", ("label", "check", "audit")
+    Family(
+        "Classifiers",
+        "pacsent report model new.csv -o report.html",
+        ("evaluate", "compare", "explain", "report", "monitor", "verify"),
     ),
-    "text_commands": Family(
+    Family(
+        "Labels",
+        "pacsent label texts.csv --labels yes,no --goal 0.1",
+        ("label", "check", "audit"),
+    ),
+    Family(
         "Texts",
         "pacsent index notes.txt -o notes",
-        ("embed", "index", "search", "rerank", "cluster", "dedupe", "map"),
+        ("index", "search", "rerank", "cluster", "dedupe", "map"),
     ),
-    "model_commands": Family(
-        "Models", "pacsent serve english --port 8000", ("distill", "serve", "demo", "model")
-    ),
-    "vector_commands": Family(
-        "Word vectors", "pacsent vectors neighbours english paris", ("vectors",)
-    ),
-    "paper_commands": Family(
-        "The paper's experiments", "pacsent paper certify english notes.txt", ("paper",)
-    ),
-}
+    Family("Models", "pacsent serve english --port 8000", ("distill", "serve", "model")),
+)
 
 
 def options_in(message: str) -> str:
@@ -130,21 +158,28 @@ class _AllCommands(Group):
     group_class = Group
 
     def list_commands(self, context):
-        return [name for family in FAMILIES.values() for name in family.commands]
+        shown = [name for family in FAMILIES for name in family.commands]
+        return [name for name in shown if " " not in name]
 
     def get_command(self, context, name):
         is_known = name in self.list_commands(context)  # else click suggests one of all names
-        for module, family in FAMILIES.items():
-            if name in family.commands or not is_known:
+        for module, commands in MODULES.items():
+            if name in commands or not is_known:
                 import_module(f"pacsent.cli.{module}")
         return self.commands.get(name)
 
+    def command_at(self, context, path):
+        """The command of a name, or of a group and a name: "vectors train"."""
+        group_name, _, name = path.partition(" ")
+        command = self.get_command(context, group_name)
+        return command.commands[name] if name else command
+
     def format_commands(self, context, formatter):
-        width = max(map(len, self.list_commands(context)))
-        for family in FAMILIES.values():
+        for family in FAMILIES:
+            width = max(8, *map(len, family.commands))  # columns line up between most families
             rows = []
             for name in family.commands:
-                command = self.get_command(context, name)
+                command = self.command_at(context, name)
                 summary = command.get_short_help_str(formatter.width - 6 - width)
                 rows.append((name.ljust(width), summary))
             with formatter.section(family.title):
@@ -162,7 +197,13 @@ class _AllCommands(Group):
 )
 @click.version_option(pacsent.__version__, prog_name="pacsent")
 def cli():
-    """Text classification with error bounds you can verify, on a CPU."""
+    """pacsent implements PAC-Bayes Analysis of Sentence Representation (Nozawa and Sato, 2019) and
+    carries its bound to your own texts: label a few hundred, and it proves an upper bound on the
+    error rate of its classifier.
+
+    DATA is a table with the columns text and label; TEXTS a table or one text per line; MODEL a
+    folder that train or fit wrote.
+    """
 
 
 class Terminated(KeyboardInterrupt):

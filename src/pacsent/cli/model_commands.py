@@ -103,12 +103,11 @@ def demo(output, overwrite, as_json, quiet, **options):
 
     Trains, certifies, abstains, explains, searches and detects drift. Example: pacsent demo -o demo
     """
+    from pacsent.demo import run
     from pacsent.files import check_output
-    from pacsent.paper import demo as demonstration
-    from pacsent.web import export_html
 
     check_output(output, overwrite=overwrite, folder=True)
-    numbers = demonstration.run(output, export_html, say=inputs.say(quiet), **options)
+    numbers = run(output, say=inputs.say(quiet), **options)
     page = Path(output) / "index.html"
     show({"page": page, **numbers}, f"Tutorial with these results: {page}", as_json)
 

@@ -15,13 +15,7 @@ from scipy import stats
 from pacsent.classify.inputs import positions
 from pacsent.guarantees.delta import confidence, divide_delta
 from pacsent.guarantees.drift_monitor import TextCheck
-from pacsent.maths.binomial import (
-    chance_to_pass,
-    format_needed,
-    n_needed,
-    passes,
-    rank_for_sets,
-)
+from pacsent.maths.binomial import chance_to_pass, n_needed, passes, rank_for_sets
 from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import format_count
 
@@ -93,9 +87,8 @@ def prediction_set_thresholds(
             needed = n_needed(error, delta)
             raise ValueError(
                 f"Prediction sets that miss at most {error:g} with confidence {1 - delta:g} need "
-                f"{format_needed(needed)} calibration texts{name}. Got {scores.size:,}, so "
-                f"{format_needed(needed - scores.size)} are missing. Label more texts, or allow a "
-                "larger error."
+                f"{needed:,} calibration texts{name}. Got {scores.size:,}, so "
+                f"{needed - scores.size:,} are missing. Label more texts, or allow a larger error."
             )
         thresholds.append(-scores[k - 1])
     return np.broadcast_to(thresholds, n_classes).copy()
@@ -274,8 +267,8 @@ def abstain(
         no_answers = (
             f"It abstains from every text: on the {format_count(sure.size, 'calibration text')}, "
             f"no threshold has an error rate of at most {error:g} with {confidence(delta)} "
-            f"confidence. The {format_needed(n_needed(error, level))} most confident answers "
-            "would have to be right, or a few errors among more of them."
+            f"confidence. The {n_needed(error, level):,} most confident answers would have to "
+            "be right, or a few errors among more of them."
         )
         reachable = next((rule for e in larger if (rule := lowest(e, level))[0]), None)
         if reachable is not None:

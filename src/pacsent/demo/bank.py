@@ -1,4 +1,4 @@
-"""The tutorial of `pacsent demo`: how far can a classifier of 500 messages be trusted?"""
+"""The second page of the demo: how far can a classifier of 500 messages be trusted?"""
 
 import os
 import time
@@ -10,15 +10,15 @@ import numpy as np
 
 from pacsent.classify import TextClassifier
 from pacsent.datasets import load_banking
+from pacsent.demo.tables import N_LABELLED, draw_messages
 from pacsent.files import replacing
 from pacsent.guarantees import CertifiedClassifier, DriftMonitor
 from pacsent.maths.rounding import rounded_up
 from pacsent.paper.figures import altair_found, chart_runtime
 from pacsent.search import Index
 from pacsent.text.pages import render
+from pacsent.web import export_html
 
-N_INTENTS = 12
-N_LABELLED = 500
 ERROR = 0.1  # error rate that abstention and prediction sets must not exceed
 QUERY = "the machine kept my money but my account was charged"
 N_MONITORED = 400  # messages of each stream that the drift monitor reads
@@ -28,7 +28,6 @@ STREAMS = ("new messages about the same intents", "messages about other intents"
 
 def run(
     out: str | os.PathLike,
-    export: Callable[..., object],
     *,
     random_state: int = 0,
     n_jobs: int | None = None,
@@ -36,17 +35,16 @@ def run(
 ) -> dict[str, Any]:
     """Take the steps of the tutorial on Banking77, and write it with their results.
 
-    The page, `out`/index.html, shows the Python of each step (templates/demo.html), which is what
-    this function calls. Returns the numbers on the page. `random_state` draws the labelled
-    messages; `export` is `web.export_html`; `say` is called with each line of progress.
+    The page, `out`/index.html, shows the Python of each step (templates/demo_bank.html), which is
+    what this function calls. Returns the numbers on the page. `random_state` draws the labelled
+    messages; `say` is called with each line of progress.
     """
     started = time.perf_counter()
-    texts, intents = map(np.array, load_banking(n_classes=N_INTENTS))
-    order = np.random.default_rng(random_state).permutation(len(texts))
-    labelled, new = order[:N_LABELLED], order[N_LABELLED:]
+    texts, intents, labelled, new = draw_messages(random_state)
     new_texts, truth = texts[new], intents[new]
     others = [text for text, intent in zip(*load_banking()) if intent not in intents]
-    say(f"{N_LABELLED} labelled messages to a bank, {N_INTENTS} intents; {len(new):,} new messages")
+    n_intents = len(set(intents.tolist()))
+    say(f"{N_LABELLED} labelled messages to a bank, {n_intents} intents; {len(new):,} new messages")
 
     classifier = CertifiedClassifier(TextClassifier(n_jobs=n_jobs), random_state=random_state)
     certificate = classifier.fit(texts[labelled], intents[labelled]).certificate_
@@ -108,7 +106,7 @@ def run(
         hits=hits,
     )
     path = Path(out) / "classifier.html"
-    export(classifier, path, title="Messages to a bank", error=ERROR, overwrite=True)
+    export_html(classifier, path, title="Messages to a bank", error=ERROR, overwrite=True)
     say(f"The classifier in one file, for any browser: {path}")
     return numbers
 
@@ -116,7 +114,7 @@ def run(
 def _write_page(path: Path, numbers: dict[str, Any], charted: tuple, **results: Any) -> None:
     """The tutorial with these results, and charts if Altair is installed."""
     page = render(
-        "demo.html",
+        "demo_bank.html",
         title="pacsent tutorial: a classifier whose error rate is certified",
         query=QUERY,
         monitored=(N_MONITORED, MONITOR_STEP),
