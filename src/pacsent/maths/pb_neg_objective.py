@@ -124,7 +124,7 @@ class SentenceProblems:
     displacement, not mu, because single precision would lose it where mu is close to m.
     """
 
-    def __init__(self, counts: Any, table: tuple, m: Any, *, lam: Any, var_P: float, dtype: Any):
+    def __init__(self, counts: Any, table: tuple, m: Any, *, lam: Any, var_P: Numbers, dtype: Any):
         self.counts, self.dtype = counts, dtype
         self.table = frozen(table[0]), table[1]
         n_tokens = np.add.reduceat(np.append(counts.data, 0.0), counts.indptr[:-1])
@@ -132,7 +132,7 @@ class SentenceProblems:
         self.n_dims = table[0].shape[1]
         self.m = np.asarray(m, dtype=dtype)
         self.lam = np.broadcast_to(np.asarray(lam, dtype=float), self.n_tokens.shape)
-        self.precision = self.n_tokens / var_P
+        self.precision = self.n_tokens / np.asarray(var_P, dtype=float)
         self.kappa, self.c = self.precision / self.lam, 0.5 * self.n_dims / self.lam
         self.rounding = 0.0  # of gradients, in single precision
         self.shares = counts.data / np.repeat(self.n_tokens, np.diff(counts.indptr))
@@ -253,7 +253,7 @@ def solve(
     noise: Noise,
     *,
     lam: Numbers = 1.0,
-    var_P: float = 1.0,
+    var_P: Numbers = 1.0,
     tol: float = 1e-8,
     max_iter: int = 200,
 ) -> Solution:
@@ -463,7 +463,7 @@ def draw_sample(
     m: np.ndarray,
     *,
     lam: Numbers,
-    var_P: float,
+    var_P: Numbers,
     error: float,
     rng: np.random.Generator,
 ) -> NoiseSample:
@@ -645,7 +645,7 @@ def solve_sampled(
     sample: NoiseSample,
     *,
     lam: Numbers = 1.0,
-    var_P: float = 1.0,
+    var_P: Numbers = 1.0,
     tol: float = 1e-3,
     max_iter: int = 200,
     nu: np.ndarray | None = None,
@@ -696,6 +696,7 @@ def solve_sampled(
     rows = np.flatnonzero(~converged)
     if rows.size:
         noise, lam = sample.in_double(A_hat), sentences.lam[rows]
+        var_P = np.broadcast_to(var_P, n)[rows]
         settings: dict[str, Any] = {"lam": lam, "var_P": var_P, "tol": tol, "max_iter": max_iter}
         double = solve(counts[rows], A_hat, m[rows], noise, **settings)
         mu[rows], var_Q[rows], norm[rows] = double.mu, double.var_Q, double.gradient_norm

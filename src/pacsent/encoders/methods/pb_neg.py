@@ -123,7 +123,7 @@ class PBNegVectorizer(NegativeSampling):
         counts, n_tokens, means = self._problem(_spread(encoded, 256))
         with one_blas_thread():  # small products: more threads would mostly wait
             problem = self._noise_of(np.float32), counts, self._float_tables()[0], means
-            prior = {"lam": self._lam(n_tokens), "var_P": self.prior_variance}
+            prior = {"lam": self._lam(n_tokens), "var_P": self._prior_variances(n_tokens)}
             rng = check_random_state(self.random_state)
             sample = pb_neg.draw_sample(*problem, error=0.9 * self.tol, rng=rng, **prior)
         self.sample_words_ = sample.noise.words[sample.chosen]
@@ -169,9 +169,13 @@ class PBNegVectorizer(NegativeSampling):
         posterior = sentences.mu, sentences.var_Q
         return pb_neg.expected_loss(*posterior, sentences.counts, A_hat, noise.words, noise.kp)
 
+    def _prior_variances(self, n_tokens):
+        """Variance of each word's prior, one for all sentences or one for each."""
+        return self.prior_variance
+
     def _solve(self, counts, n_tokens, means):
         A_hat, _ = self._float_tables()
-        settings = {"lam": self._lam(n_tokens), "var_P": self.prior_variance}
+        settings = {"lam": self._lam(n_tokens), "var_P": self._prior_variances(n_tokens)}
         settings |= {"tol": self.tol, "max_iter": self.max_iter}
         if not self.sample_words_.size or self.tol < _MIN_SAMPLED_TOL:
             noise = self._derived("noise", lambda: self._noise_of(np.float64))

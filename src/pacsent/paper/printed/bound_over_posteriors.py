@@ -1,0 +1,133 @@
+"""Three meanings of "minimising the bound over Q" (Theorem 1 and the sentence before Theorem 2).
+
+1. `minimise_at_fixed_lambda`: Theorem 1 at a fixed lambda. Its right-hand side grows with
+   R_hat + KL/lambda and with nothing else that depends on Q, so both have the same minimiser: this
+   is what the paper's Theorem 2 says, and what all methods of the paper do with a surrogate loss.
+2. `minimise_kl_inverse`: the bound of Seeger and Maurer for each sentence, in which no lambda is
+   chosen. With a prior that is made of the same words this is an objective, not a certificate.
+3. `pacsent.paper.certify_words`, certificate A: the prior of each document is made of one part of
+   its words, and the posterior that minimises the bound is searched between that prior and the
+   method's posterior. This one holds.
+
+Here the loss is the zero-one Gibbs risk itself on D_S, R_hat = (R+ + k R-)/(k + 1) by pi = 1/(k+1).
+It is not convex: the search starts at the prior and finds a local minimum.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import optimize, sparse
+
+from pacsent.maths import bounds
+from pacsent.maths.gaussians import kl_gaussians
+from pacsent.maths.risks import gibbs_risk
+from pacsent.paper.printed.kl import product_prior
+
+
+class Problem(NamedTuple):
+    """One sentence: its words, the two tables, the noise, and the prior that its words make."""
+
+    tokens: np.ndarray
+    A_hat: np.ndarray
+    p_noise: np.ndarray
+    prior_mean: np.ndarray
+    prior_variance: float
+    n_negatives: int
+
+    @property
+    def n(self) -> int:
+        """N of the theorem: |S| positives and k |S| negative samples."""
+        return (self.n_negatives + 1) * self.tokens.size
+
+
+class Minimum(NamedTuple):
+    """A posterior, and the terms of the bound there."""
+
+    mu: np.ndarray
+    var_Q: float
+    risk: float
+    kl: float
+    value: float  # of what was minimised
+
+
+def problem_of(
+    tokens: ArrayLike,
+    A_hat: np.ndarray,
+    B_hat: np.ndarray,
+    p_noise: np.ndarray,
+    *,
+    var_P: float = 1.0,
+    n_negatives: int = 15,
+) -> Problem:
+    """The problem of a sentence, given as word ids."""
+    tokens = np.asarray(tokens)
+    mean, variance = product_prior(B_hat[tokens], var_P)
+    return Problem(tokens, A_hat, np.asarray(p_noise), mean, variance, n_negatives)
+
+
+def terms(mu: ArrayLike, rho: float, problem: Problem) -> tuple[float, float, np.ndarray, float]:
+    """(R_hat, KL, gradient of R_hat in (mu, rho), n_dims/2 times the slope of KL in rho)."""
+    mu = np.asarray(mu, dtype=float)
+    k = problem.n_negatives
+    counts = sparse.csr_matrix(np.bincount(problem.tokens, minlength=len(problem.A_hat))[None])
+    weights = 1.0 / (k + 1), k / (k + 1)
+    arguments = mu[None], np.exp([rho]), counts, problem.A_hat, problem.p_noise
+    gibbs = gibbs_risk(*arguments, weights=weights, gradients=True)
+    kl = float(kl_gaussians(mu, np.exp(rho), problem.prior_mean, problem.prior_variance))
+    gradient = np.append(gibbs.grad_mu[0], gibbs.grad_rho[0])
+    ratio = np.exp(rho) / problem.prior_variance
+    return float(gibbs.risk[0]), kl, gradient, 0.5 * mu.size * (ratio - 1.0)
+
+
+def _minimise(problem: Problem, combine: Callable) -> Minimum:
+    """L-BFGS in (mu, ln var_Q) from the prior; combine(risk, kl) -> (value, slopes in both)."""
+    scale = np.sqrt(problem.prior_variance)
+
+    def evaluate(x):
+        mu = problem.prior_mean + scale * x[:-1]
+        risk, kl, gradient, slope = terms(mu, x[-1], problem)
+        value, by_risk, by_kl = combine(risk, kl)
+        grad_kl = np.append((mu - problem.prior_mean) / problem.prior_variance, slope)
+        total = by_risk * gradient + by_kl * grad_kl
+        return value, np.append(scale * total[:-1], total[-1])
+
+    start = np.append(np.zeros(problem.prior_mean.size), np.log(problem.prior_variance))
+    options = {"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-10}
+    found = optimize.minimize(evaluate, start, jac=True, method="L-BFGS-B", options=options)
+    mu = problem.prior_mean + scale * found.x[:-1]
+    risk, kl, _, _ = terms(mu, found.x[-1], problem)
+    return Minimum(mu, float(np.exp(found.x[-1])), risk, kl, float(found.fun))
+
+
+def minimise_at_fixed_lambda(problem: Problem, lam: float) -> Minimum:
+    """The Q that minimises R_hat(Q) + KL(Q || P_S)/lam."""
+    return _minimise(problem, lambda risk, kl: (risk + kl / lam, 1.0, 1.0 / lam))
+
+
+def minimise_theorem_1(problem: Problem, lam: float, delta: float = 0.05) -> Minimum:
+    """The Q that minimises the right-hand side of Theorem 1 itself, at this lambda."""
+    C = lam / problem.n
+
+    def combine(risk, kl):
+        exponent = C * risk + (kl - np.log(delta)) / problem.n
+        slope = np.exp(-exponent) / -np.expm1(-C)
+        return -np.expm1(-exponent) / -np.expm1(-C), slope * C, slope / problem.n
+
+    return _minimise(problem, combine)
+
+
+def minimise_kl_inverse(problem: Problem, delta: float = 0.05) -> Minimum:
+    """The Q that minimises kl^-1(R_hat, (KL + ln(2 sqrt N/delta))/N): an objective only."""
+    n = problem.n
+
+    def combine(risk, kl):
+        risk = min(max(risk, 1e-12), 1.0 - 1e-12)
+        budget = (kl + np.log(2.0 * np.sqrt(n) / delta)) / n
+        p = min(bounds.kl_inverse(risk, budget), 1.0 - 1e-12)
+        by_budget = 1.0 / ((1.0 - risk) / (1.0 - p) - risk / p)
+        by_risk = (np.log((1.0 - risk) / (1.0 - p)) - np.log(risk / p)) * by_budget
+        return p, by_risk, by_budget / n
+
+    return _minimise(problem, combine)

@@ -1,0 +1,115 @@
+"""The KL of Theorem 2: as the paper derives it (appendix A.1), and as it is.
+
+A sentence has n words with prior means `B`, the rows o_w, each with the prior N(o_w, var_P I).
+Their product, normalised, is the prior P_S; Q = N(mu, var_Q I) is the posterior.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pacsent.maths.gaussians import kl_gaussians
+
+
+def product_prior(B: ArrayLike, var_P: ArrayLike = 1.0) -> tuple[np.ndarray, float]:
+    """Mean and variance of P_S, the normalised product of N(o_w, var_P I) over the words.
+
+    mean = (sum of o_w / var_P) / (sum of 1 / var_P),   variance = 1 / (sum of 1 / var_P)
+
+    Parameters
+    ----------
+    B : array, shape (n_tokens, n_dims)
+    var_P : float or array, shape (n_tokens,)
+
+    Examples
+    --------
+    >>> product_prior([[0.0, 2.0], [2.0, 0.0]], var_P=1.0)
+    (array([1., 1.]), 0.5)
+    """
+    B = np.asarray(B, dtype=float)
+    precisions = np.broadcast_to(1.0 / np.asarray(var_P, dtype=float), len(B))
+    total = float(precisions.sum())
+    return precisions @ B / total, 1.0 / total
+
+
+def sum_prior(B: ArrayLike, var_P: float = 1.0) -> tuple[np.ndarray, float]:
+    """Mean and variance of the paper's first prior (section 3.1), N(sum of o_w, var_P I).
+
+    Theorem 2 uses the product instead, whose mean is the average of the o_w.
+    """
+    return np.asarray(B, dtype=float).sum(axis=0), var_P
+
+
+def log_normaliser(B: ArrayLike, var_P: float = 1.0) -> float:
+    """ln Z, Z the integral over h of the product of the densities N(h; o_w, var_P I)."""
+    B = np.asarray(B, dtype=float)
+    n, d = B.shape
+    away = np.sum((B - B.mean(axis=0)) ** 2) / (2.0 * var_P)
+    of_the_words = -0.5 * n * d * np.log(2.0 * np.pi * var_P)
+    of_the_product = 0.5 * d * np.log(2.0 * np.pi * var_P / n)
+    return float(of_the_words + of_the_product - away)
+
+
+def kl_exact(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: ArrayLike = 1.0) -> float:
+    """KL(Q || P_S), P_S the normalised product of the words' priors.
+
+    n/(2 var_P) |mu - m|^2 + d/2 (r - 1 - ln r),   m = mean of o_w,  r = n var_Q/var_P
+    """
+    mean, variance = product_prior(B, var_P)
+    return float(kl_gaussians(np.asarray(mu), var_Q, mean, variance))
+
+
+def kl_printed(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: float = 1.0) -> float:
+    """The KL as the paper has it in eq. explicit-kl-poe; it can be negative.
+
+        sum_w KL(Q || N(o_w, var_P I)) + n ln Z
+
+    The integral of Q ln(Q Z / product of N_w) is written as one of a sum over words of
+    Q ln(Q Z / N_w), which counts ln Q and ln Z once for each word. The identity is
+
+        KL(Q || P_S) = sum_w KL(Q || N(o_w, var_P I)) + ln Z + (n - 1) H(Q).
+    """
+    B = np.asarray(B, dtype=float)
+    of_the_words = kl_gaussians(np.asarray(mu), var_Q, B, var_P)  # (n_tokens,)
+    return float(of_the_words.sum() + len(B) * log_normaliser(B, var_P))
+
+
+def entropy(var_Q: float, n_dims: int) -> float:
+    """H(Q) of N(mu, var_Q I): d/2 ln(2 pi e var_Q)."""
+    return 0.5 * n_dims * float(np.log(2.0 * np.pi * np.e * var_Q))
+
+
+def penalty_printed(
+    mu: ArrayLike, var_Q: float, B: ArrayLike, *, lam: float = 1.0, var_P: float = 1.0
+) -> tuple[float, float]:
+    """Second and third term of Theorem 2 (eq. general_loss) as printed, without its constant C.
+
+        n/(2 var_P lam) |mu - m|^2,    n d/(2 lam) (ln(var_P/var_Q) + var_Q/var_P)
+
+    Exactly, their sum is n/lam KL(Q || N(m, var_P I)) + n d/(2 lam): the penalty of the prior
+    N(m, var_P I), the *geometric mean* of the words' priors, at the temperature lam/n.
+    """
+    B = np.asarray(B, dtype=float)
+    n, d = B.shape
+    away = np.sum((np.asarray(mu, dtype=float) - B.mean(axis=0)) ** 2)
+    of_the_mean = n / (2.0 * var_P * lam) * away
+    of_the_variance = n * d / (2.0 * lam) * (np.log(var_P / var_Q) + var_Q / var_P)
+    return float(of_the_mean), float(of_the_variance)
+
+
+def penalty_exact(
+    mu: ArrayLike, var_Q: float, B: ArrayLike, *, lam: float = 1.0, var_P: float = 1.0
+) -> tuple[float, float]:
+    """The same two terms of KL(Q || P_S)/lam, corrected.
+
+    n/(2 var_P lam) |mu - m|^2,    d/(2 lam) (r - 1 - ln r),   r = n var_Q/var_P
+    """
+    B = np.asarray(B, dtype=float)
+    n, d = B.shape
+    of_the_mean, _ = penalty_printed(mu, var_Q, B, lam=lam, var_P=var_P)
+    ratio = n * var_Q / var_P
+    return of_the_mean, float(d / (2.0 * lam) * (ratio - 1.0 - np.log(ratio)))
+
+
+PENALTIES: dict[str, Any] = {"printed": penalty_printed, "exact": penalty_exact}

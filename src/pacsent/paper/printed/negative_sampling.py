@@ -1,0 +1,154 @@
+"""PB-neg as printed (eq. proposed-loss), for one draw and in expectation, and its optimum.
+
+    L = E_h (1/n) sum_w l_neg(h, i_w) + n/(2 var_P lam) |mu - m|^2 + V,     h ~ N(mu, var_Q I)
+
+V is n d/(2 lam) (ln(var_P/var_Q) + var_Q/var_P) as printed, and d/(2 lam) (r - 1 - ln r) with
+r = n var_Q/var_P exactly (`pacsent.paper.printed.kl`).
+"""
+
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.special import expit
+
+from pacsent.encoders.methods.pb_neg import PBNegVectorizer
+from pacsent.encoders.sentence_vectorizer import Name
+from pacsent.maths import pb_neg_objective
+from pacsent.paper.printed.kl import PENALTIES
+
+
+def negative_sampling_loss(
+    h: ArrayLike, tokens: ArrayLike, negatives: ArrayLike, A_hat: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Sum over the tokens of l_neg(h, i_w), eq. neg-loss, and its gradient in h.
+
+    l_neg(h, i_w) = -ln sigma(h.i_w) - sum over the negative samples u of w of ln sigma(-h.i_u)
+
+    Parameters
+    ----------
+    h : array, shape (n_dims,)
+    tokens : array of int, shape (n_tokens,)
+    negatives : array of int, shape (n_tokens, k)
+        The k negative samples of each token.
+    A_hat : array, shape (n_words, n_dims)
+    """
+    h = np.asarray(h, dtype=float)
+    positive_rows = A_hat[np.asarray(tokens)]  # (n_tokens, n_dims)
+    negative_rows = A_hat[np.asarray(negatives)]  # (n_tokens, k, n_dims)
+    positive_scores = positive_rows @ h
+    negative_scores = negative_rows @ h
+    loss = np.logaddexp(0.0, -positive_scores).sum() + np.logaddexp(0.0, negative_scores).sum()
+    gradient = -expit(-positive_scores) @ positive_rows
+    gradient += np.einsum("tk,tkd->d", expit(negative_scores), negative_rows)
+    return float(loss), gradient
+
+
+class SampledLoss(NamedTuple):
+    """Eq. proposed-loss for one draw of h and of the negative samples, and its gradients."""
+
+    data: float
+    mean_penalty: float
+    variance_penalty: float
+    grad_mu: np.ndarray
+    grad_rho: float  # rho = ln var_Q
+
+    @property
+    def total(self) -> float:
+        return self.data + self.mean_penalty + self.variance_penalty
+
+
+def sampled_loss(
+    mu: ArrayLike,
+    rho: float,
+    epsilon: ArrayLike,
+    tokens: ArrayLike,
+    negatives: ArrayLike,
+    A_hat: np.ndarray,
+    B_hat: np.ndarray,
+    *,
+    lam: float = 1.0,
+    var_P: float = 1.0,
+    kl: str = "printed",
+) -> SampledLoss:
+    """Eq. proposed-loss by the reparameterisation trick: h = mu + e^(rho/2) epsilon.
+
+    `kl` is "printed" or "exact".
+    """
+    mu, epsilon = np.asarray(mu, dtype=float), np.asarray(epsilon, dtype=float)
+    B = B_hat[np.asarray(tokens)].astype(float)
+    n, d = B.shape
+    deviation = np.exp(rho / 2.0)
+    var_Q = np.exp(rho)
+
+    loss, gradient = negative_sampling_loss(mu + deviation * epsilon, tokens, negatives, A_hat)
+    gradient = gradient / n
+    of_the_mean, of_the_variance = PENALTIES[kl](mu, var_Q, B, lam=lam, var_P=var_P)
+
+    log_terms = n if kl == "printed" else 1  # how often -rho occurs
+    slope = d / (2.0 * lam) * (n * var_Q / var_P - log_terms)
+    return SampledLoss(
+        data=loss / n,
+        mean_penalty=of_the_mean,
+        variance_penalty=of_the_variance,
+        grad_mu=gradient + n / (var_P * lam) * (mu - B.mean(axis=0)),
+        grad_rho=float(deviation / 2.0 * (gradient @ epsilon) + slope),
+    )
+
+
+def expected_loss(
+    mu: np.ndarray,
+    var_Q: np.ndarray,
+    counts: sparse.csr_matrix,
+    tables: tuple[np.ndarray, np.ndarray],
+    p_noise: np.ndarray,
+    *,
+    n_negatives: int = 15,
+    lam: float = 1.0,
+    var_P: float = 1.0,
+    kl: str = "printed",
+) -> np.ndarray:
+    """Eq. proposed-loss of each sentence with h and the negative samples integrated out.
+
+    `tables` are (A_hat, B_hat), `counts` word counts of the sentences, none of them empty.
+    """
+    A_hat, B_hat = tables
+    words = np.flatnonzero(p_noise)
+    kp = n_negatives * p_noise[words]
+    values = pb_neg_objective.expected_loss(mu, var_Q, counts, A_hat, words, kp)
+    for s in range(len(values)):
+        row = counts[s]
+        tokens = np.repeat(row.indices, row.data.astype(int))
+        values[s] += sum(PENALTIES[kl](mu[s], var_Q[s], B_hat[tokens], lam=lam, var_P=var_P))
+    return values
+
+
+class PrintedPBNegVectorizer(PBNegVectorizer):
+    """PB-neg under the loss as printed, by the same solver as PB-neg.
+
+    The printed penalty is that of PB-neg with lam/n in place of lam and n var_P in place of var_P,
+    so no solver of its own is needed: kappa = n/(var_P lam) stays, the constant of -rho becomes
+    n d/(2 lam), and the variance at which the penalty is smallest becomes var_P.
+
+    Parameters as those of `PBNegVectorizer`.
+
+    >>> from pacsent.paper.printed import example
+    >>> given = example()
+    >>> vectorizer = PrintedPBNegVectorizer(given.words, lam=0.1).fit(given.texts)
+    >>> vectorizer.posterior(given.texts)[1].round(2)  # near var_P = 1, not near 1/n
+    array([0.98, 0.96, 0.97])
+    """
+
+    names: ClassVar = {"PB-neg (printed)": Name()}
+
+    def _prior_terms(self, counts):
+        """The prior under which the printed penalty is n/lam KL + n d/(2 lam): N(m, var_P I)."""
+        means, _ = super()._prior_terms(counts)
+        return means, np.full(len(means), float(self.prior_variance))
+
+    def _lam(self, n_tokens):
+        return super()._lam(n_tokens) / np.maximum(n_tokens, 1.0)
+
+    def _prior_variances(self, n_tokens):
+        return self.prior_variance * np.maximum(n_tokens, 1.0)

@@ -1,0 +1,181 @@
+"""The paper's optimiser of PB-neg: 40 epochs of stochastic gradients, sentence by sentence.
+
+Every step draws h once by the reparameterisation trick and k negative samples per word, all anew.
+The learning rate falls linearly by the epoch, and a sentence is a mini-batch, so each sentence has
+40 steps in all. The start is uniform on (-0.5/300, 0.5/300) for mu and, read as ln var_Q, for the
+variance: read as var_Q it would be negative half of the time.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from pacsent.text.encoded import Encoded
+
+# Where the product of the factors 1 - x (1 - e/E) over the epochs begins to exceed 1: the root of
+# (x - 1) ln(x - 1) = x, x = learning_rate n/(var_P lam). With 0.025 this is n = 184 lam.
+_DIVERGES_AT = 4.591
+
+_MAX_ROWS = 1 << 15  # word vectors gathered at once, which bounds the memory
+
+
+def learning_rates(n_epochs: int = 40, learning_rate: float = 0.025) -> np.ndarray:
+    """The rate of each epoch: learning_rate (1 - e/n_epochs), e = 0 ... n_epochs - 1.
+
+    >>> learning_rates(4, 1.0)
+    array([1.  , 0.75, 0.5 , 0.25])
+    """
+    return learning_rate * (1.0 - np.arange(n_epochs) / n_epochs)
+
+
+def diverges(
+    n_tokens: ArrayLike, *, lam: float, var_P: float = 1.0, learning_rate: float = 0.025
+) -> np.ndarray:
+    """Sentences that the paper's own update drives away from their prior: n >= 184 lam.
+
+    Each step multiplies mu - m by 1 - x (1 - e/n_epochs), x = learning_rate n/(var_P lam); the
+    product over the epochs is below 1 only for x < 4.591.
+
+    >>> diverges([10, 183, 184], lam=1.0)
+    array([False, False,  True])
+    """
+    x = learning_rate * np.asarray(n_tokens, dtype=float) / (var_P * lam)
+    return x >= _DIVERGES_AT
+
+
+class Trained(NamedTuple):
+    """Posteriors after the last epoch."""
+
+    mu: np.ndarray  # (n_sentences, n_dims)
+    rho: np.ndarray  # (n_sentences,), ln var_Q
+
+
+def train(
+    encoded: Encoded,
+    A_hat: np.ndarray,
+    B_hat: np.ndarray,
+    p_noise: np.ndarray,
+    *,
+    lam: float = 1.0,
+    var_P: float = 1.0,
+    kl: str = "printed",
+    literal: bool = False,
+    n_negatives: int = 15,
+    n_epochs: int = 40,
+    learning_rate: float = 0.025,
+    random_state: Any = None,
+) -> Trained:
+    """Posteriors of all sentences by the paper's schedule.
+
+    Parameters
+    ----------
+    encoded : Encoded
+        Sentences; one without a word keeps its prior mean 0 and gets nan.
+    A_hat, B_hat : array, shape (n_words, n_dims)
+    p_noise : array, shape (n_words,)
+    kl : {"printed", "exact"}
+        The penalty of the variance.
+    literal : bool, default=False
+        Whether a step subtracts learning rate times gradient, as the paper does. This diverges in
+        mu for long sentences (`diverges`) and in rho for almost all of them. Otherwise the step
+        holds the sampled gradient and integrates the penalty exactly (an exponential integrator),
+        which is stable for every n and lam.
+    random_state : int, Generator or None
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> given = example()
+    >>> encoded = given.words.vocabulary.encode(given.texts)
+    >>> made = train(encoded, given.I_hat, given.O_hat, given.p_noise, random_state=0)
+    >>> made.mu.shape
+    (3, 4)
+    """
+    rng = np.random.default_rng(random_state)
+    lengths = np.diff(encoded.offsets)
+    n_dims = A_hat.shape[1]
+    mu = np.zeros((lengths.size, n_dims))
+    rho = np.full(lengths.size, np.nan)
+    cumulative = np.cumsum(p_noise)
+    cumulative /= cumulative[-1]
+    rates = learning_rates(n_epochs, learning_rate)
+    # Sentences of one length are trained side by side; none of them sees another.
+    for n in np.unique(lengths[lengths > 0]):
+        rows_of_length = np.flatnonzero(lengths == n)
+        size = max(1, _MAX_ROWS // (n * (n_negatives + 1)))
+        for start in range(0, rows_of_length.size, size):
+            rows = rows_of_length[start : start + size]
+            tokens = encoded.ids[encoded.offsets[rows][:, None] + np.arange(n)]  # (n_rows, n)
+            penalty = _Penalty(n, n_dims, lam, var_P, kl, literal)
+            mu[rows], rho[rows] = _train_group(
+                tokens, (A_hat, B_hat), cumulative, penalty, rates, n_negatives, rng
+            )
+    return Trained(mu, rho)
+
+
+def _train_group(tokens, tables, cumulative, penalty, rates, n_negatives, rng):
+    """(mu, rho) of sentences of one length, `tokens` of shape (n_rows, n)."""
+    A_hat, B_hat = tables
+    n_rows, n = tokens.shape
+    n_dims = A_hat.shape[1]
+    prior_mean = B_hat[tokens].astype(float).mean(axis=1)  # (n_rows, n_dims)
+    positive_rows = A_hat[tokens]  # (n_rows, n, n_dims)
+
+    mu = (rng.random((n_rows, n_dims)) - 0.5) / n_dims
+    rho = (rng.random(n_rows) - 0.5) / n_dims
+    for eta in rates:
+        epsilon = rng.standard_normal((n_rows, n_dims))
+        deviation = np.exp(rho / 2.0)
+        h = (mu + deviation[:, None] * epsilon).astype(A_hat.dtype)
+
+        drawn = rng.random((n_rows, n * n_negatives))
+        negatives = np.searchsorted(cumulative, drawn, side="right")
+        negative_rows = A_hat[np.minimum(negatives, len(A_hat) - 1)]
+
+        positive_scores = np.einsum("sd,std->st", h, positive_rows)
+        negative_scores = np.matmul(negative_rows, h[:, :, None])[:, :, 0]
+        gradient = np.matmul(expit(negative_scores)[:, None, :], negative_rows)[:, 0]
+        gradient = gradient - np.einsum("st,std->sd", expit(-positive_scores), positive_rows)
+        gradient = gradient.astype(float) / n  # of the data term in h, (n_rows, n_dims)
+        slope = deviation / 2.0 * np.einsum("sd,sd->s", gradient, epsilon)  # of it in rho
+        mu, rho = penalty.step(mu, rho, prior_mean, gradient, slope, eta)
+    return mu, rho
+
+
+class _Penalty:
+    """The penalty of one length, and one step of either kind.
+
+    penalty = kappa/2 |mu - m|^2 + c (e^(rho - rho_P) - rho)
+    """
+
+    def __init__(self, n, n_dims, lam, var_P, kl, literal):
+        if kl not in ("printed", "exact"):
+            raise ValueError(f"kl must be 'printed' or 'exact'. Got {kl!r} instead.")
+        self.kappa = n / (var_P * lam)
+        times = n if kl == "printed" else 1
+        self.c = times * n_dims / (2.0 * lam)
+        self.rho_P = np.log(var_P if kl == "printed" else var_P / n)
+        self.step = self._euler if literal else self._exponential
+
+    def _euler(self, mu, rho, m, gradient, slope, eta):
+        with np.errstate(over="ignore", invalid="ignore"):
+            pull = self.kappa * (mu - m)
+            push = self.c * (np.exp(rho - self.rho_P) - 1.0)
+            return mu - eta * (gradient + pull), rho - eta * (slope + push)
+
+    def _exponential(self, mu, rho, m, gradient, slope, eta):
+        decay = np.exp(-eta * self.kappa)
+        mu = m + decay * (mu - m) - (1.0 - decay) / self.kappa * gradient
+        # z = e^(rho_P - rho) obeys z' = c - (c - slope) z while slope is held
+        rate = self.c - slope
+        z = np.exp(self.rho_P - rho)
+        z = z * np.exp(-rate * eta) + self.c * _decay_integral(rate, eta)
+        return mu, self.rho_P - np.log(z)
+
+
+def _decay_integral(rate, time):
+    """(1 - e^(-rate time))/rate, `time` where the rate is 0."""
+    safe = np.where(rate == 0.0, 1.0, rate)
+    return np.where(rate == 0.0, time, -np.expm1(-safe * time) / safe)

@@ -1,0 +1,132 @@
+"""Posteriors under the squared loss: PB-L2 and PB-IDF-L2 as printed, and what minimises.
+
+The means that the paper prints are right. Its variances are not: it differentiates
+E|i_w - h|^2 / 2 by var_Q and finds 0, where E|i_w - h|^2 = |i_w - mu|^2 + d var_Q has the
+derivative d/2. Each function takes `form`:
+
+- "printed": the variance of eq. variance-avg or eq. idf-variance-avg;
+- "printed loss": the variance that minimises the loss the paper prints, with its KL;
+- "exact": the one that minimises data + KL(Q || P_S)/lam, as pacsent does elsewhere.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+FORMS = ("printed", "printed loss", "exact")
+
+
+def _variance(form: str, n: float, weight: float, precision: float, lam: float) -> float:
+    """var_Q; `weight` and `precision` are sums over words of beta_w/n and of 1/var_P of w."""
+    if form == "printed":
+        return n / precision
+    if form == "printed loss":
+        return n / (precision + lam * weight)
+    if form == "exact":
+        return 1.0 / (precision + lam * weight)
+    raise ValueError(f"form must be one of {FORMS}. Got {form!r} instead.")
+
+
+def l2_posterior(
+    A: ArrayLike, B: ArrayLike, *, lam: float = 1.0, var_P: float = 1.0, form: str = "exact"
+) -> tuple[np.ndarray, float]:
+    """PB-L2: mean (eq. avg) and variance (eq. variance-avg) of one sentence.
+
+        mu = (mean of i_w + alpha mean of o_w) / (1 + alpha),   alpha = n/(var_P lam)
+        var_Q = var_P as printed;  1/(lam + n/var_P) exactly
+
+    Parameters
+    ----------
+    A, B : array, shape (n_tokens, n_dims)
+        Rows i_w and o_w of the sentence's words, repeated as often as they occur.
+
+    Examples
+    --------
+    >>> l2_posterior([[1.0], [1.0]], [[0.0], [0.0]], lam=2.0, form="printed")
+    (array([0.5]), 1.0)
+    >>> l2_posterior([[1.0], [1.0]], [[0.0], [0.0]], lam=2.0)
+    (array([0.5]), 0.25)
+    """
+    A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
+    n = len(A)
+    alpha = n / (var_P * lam)
+    mu = (A.mean(axis=0) + alpha * B.mean(axis=0)) / (1.0 + alpha)
+    return mu, _variance(form, n, weight=1.0, precision=n / var_P, lam=lam)
+
+
+def idf_l2_posterior(
+    A: ArrayLike,
+    B: ArrayLike,
+    idf: ArrayLike,
+    *,
+    lam: float = 1.0,
+    form: str = "exact",
+    unit_prior: bool = False,
+    factor: str = "appendix",
+) -> tuple[np.ndarray, float]:
+    """PB-IDF-L2: mean (eq. idf-weighting) and variance (eq. idf-variance-avg) of one sentence.
+
+        mu = sum of (beta_w i_w + n/lam o_w/var_w) / sum of (beta_w + n/lam 1/var_w)
+        beta_w = n IDF(w),  var_w = 1/IDF(w)
+
+    Parameters
+    ----------
+    A, B : array, shape (n_tokens, n_dims)
+    idf : array, shape (n_tokens,)
+        IDF of each token.
+    unit_prior : bool, default=False
+        Whether var_w = 1, as the paper's experiments say of all methods under the squared loss.
+        Then the mean is no longer eq. idf-weighting, by which the paper defines PB-IDF-L2.
+    factor : {"appendix", "main text"}, default="appendix"
+        The appendix weights the loss by beta/2 and arrives at eq. idf-weighting. The main text
+        weights it by beta, which is the same with 2 lam in place of lam.
+
+    Examples
+    --------
+    >>> idf_l2_posterior([[1.0], [0.0]], [[0.0], [0.0]], [3.0, 1.0])[0]
+    array([0.375])
+    """
+    if factor not in ("appendix", "main text"):
+        raise ValueError(f"factor must be 'appendix' or 'main text'. Got {factor!r} instead.")
+    lam = 2.0 * lam if factor == "main text" else lam
+    A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
+    idf = np.asarray(idf, dtype=float)
+    precisions = np.ones(len(A)) if unit_prior else idf  # (n_tokens,)
+    weight, precision = float(idf.sum()), float(precisions.sum())
+    mu = (idf @ A + precisions @ B / lam) / (weight + precision / lam)
+    return mu, _variance(form, len(A), weight=weight, precision=precision, lam=lam)
+
+
+def sum_prior_posterior(
+    A: ArrayLike, B: ArrayLike, *, lam: float = 1.0, var_P: float = 1.0
+) -> tuple[np.ndarray, float]:
+    """PB-L2 with the paper's first prior, N(sum of o_w, var_P I), in place of the product.
+
+    mu = (mean of i_w + c sum of o_w) / (1 + c),   c = 1/(var_P lam),   var_Q = 1/(lam + 1/var_P)
+    """
+    A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
+    c = 1.0 / (var_P * lam)
+    mu = (A.mean(axis=0) + c * B.sum(axis=0)) / (1.0 + c)
+    return mu, 1.0 / (lam + 1.0 / var_P)
+
+
+def squared_loss(mu: ArrayLike, var_Q: float, A: ArrayLike, beta: Any = 1.0) -> float:
+    """(1/n) sum_w beta_w/2 E|i_w - h|^2, h ~ N(mu, var_Q I): the data term of appendix A.2, A.3.
+
+    The appendix omits the square and writes h_w for i_w in the definition of this loss; what it
+    then differentiates has both.
+    """
+    A, mu = np.asarray(A, dtype=float), np.asarray(mu, dtype=float)
+    expected = np.sum((A - mu) ** 2, axis=1) + A.shape[1] * var_Q  # (n_tokens,)
+    return float(np.mean(0.5 * np.asarray(beta) * expected))
+
+
+def rescaled_loss_lambda(lam: float, largest: float) -> float:
+    """The lambda that dividing the loss by its maximum amounts to: lam/largest.
+
+    The paper's footnote divides a loss that exceeds 1 by its largest value, so that Theorem 1
+    applies: R_hat/l_max + KL/lam has the minimiser of R_hat + KL/(lam/l_max). Under a Gaussian the
+    squared loss has no largest value.
+    """
+    return lam / largest

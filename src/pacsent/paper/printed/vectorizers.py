@@ -1,0 +1,222 @@
+"""Methods as printed, with `fit` and `transform`, for the rows of the table.
+
+They are scikit-learn transformers from texts to vectors and nothing more: they have no posterior
+interface, and are not among `list_encoders()`.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from pacsent.encoders.methods.pv_dbow import PVDBOWVectorizer
+from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.maths.gaussians import idf
+from pacsent.maths.noise import noise_probabilities
+from pacsent.paper.printed import sgd
+from pacsent.paper.printed.negative_sampling import PrintedPBNegVectorizer
+from pacsent.words.vectors import WordVectors
+
+
+class _Transformer(TransformerMixin, BaseEstimator):
+    """Word counts of texts, and sparse products with the tables."""
+
+    word_vectors: WordVectors
+    swap_roles: bool
+
+    def _encoded(self, X):
+        return self.word_vectors.vocabulary.encode(X)
+
+    def _counts(self, X) -> sparse.csr_matrix:
+        counts = self.word_vectors.vocabulary.count(self._encoded(X))
+        return sparse.csr_matrix(counts, dtype=np.float64)
+
+    def _tables(self):
+        tables = self.word_vectors.roles(swap=self.swap_roles)
+        return tuple(np.asarray(table, dtype=np.float32) for table in tables)
+
+
+class WeightedL2Vectorizer(_Transformer):
+    """PB-L2 and PB-IDF-L2 with other weights in the loss and in the prior; means only.
+
+        mu = (sum beta_w i_w + 1/lam sum p_w o_w) / (sum beta_w + 1/lam sum p_w)
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+    lam : float, default=1.0
+    kind : {"unit prior", "sum prior", "sub-sampled"}, default="unit prior"
+        "unit prior": PB-IDF-L2 with prior variance 1 for every word, as in the paper's
+        experiments. "sum prior": PB-L2 with the first prior N(sum of o_w, I). "sub-sampled": PB-L2
+        where each token counts with its chance to be kept by Skip-gram's sub-sampling at 1e-4,
+        in the frequencies of the source: what the paper names as future work.
+    swap_roles : bool, default=False
+    subsample : float, default=1e-4
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> given = example()
+    >>> WeightedL2Vectorizer(given.words).fit(given.texts).transform([["a", "b"]]).shape
+    (1, 4)
+    """
+
+    def __init__(
+        self,
+        word_vectors: WordVectors,
+        *,
+        lam: float = 1.0,
+        kind: str = "unit prior",
+        swap_roles: bool = False,
+        subsample: float = 1e-4,
+    ):
+        self.word_vectors = word_vectors
+        self.lam = lam
+        self.kind = kind
+        self.swap_roles = swap_roles
+        self.subsample = subsample
+
+    def fit(self, X: Any, y: Any = None) -> "WeightedL2Vectorizer":
+        """Learn the IDF of the training texts, where the kind needs it."""
+        if self.kind not in ("unit prior", "sum prior", "sub-sampled"):
+            raise ValueError(
+                "kind must be 'unit prior', 'sum prior' or 'sub-sampled'. Got "
+                f"{self.kind!r} instead."
+            )
+        if self.kind == "unit prior":
+            counts = self._counts(X)
+            n_containing = np.bincount(counts.indices, minlength=counts.shape[1])
+            self.idf_ = idf(n_containing, counts.shape[0])
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Means of the posteriors; 0 for texts without an in-vocabulary word."""
+        counts = self._counts(X)
+        A_hat, B_hat = self._tables()
+        n = np.asarray(counts.sum(axis=1)).ravel()
+        safe_n = np.maximum(n, 1.0)
+        if self.kind == "unit prior":
+            weighted = counts @ sparse.diags_array(self.idf_)
+            total = np.asarray(weighted.sum(axis=1)).ravel()
+            numerator = weighted @ A_hat + counts @ B_hat / self.lam
+            denominator = total + n / self.lam
+        elif self.kind == "sum prior":
+            numerator = (counts @ A_hat) / safe_n[:, None] + counts @ B_hat / self.lam
+            denominator = np.full(n.size, 1.0 + 1.0 / self.lam)
+        else:
+            keep = self.word_vectors.vocabulary.keep_probabilities(self.subsample)
+            kept = counts @ sparse.diags_array(keep)
+            total = np.maximum(np.asarray(kept.sum(axis=1)).ravel(), 1e-12)
+            alpha = total / self.lam  # n/(var_P lam), n the expected number of kept tokens
+            numerator = (kept @ A_hat + alpha[:, None] * (kept @ B_hat)) / total[:, None]
+            denominator = 1.0 + alpha
+        denominator = np.where(n > 0, denominator, 1.0)
+        return (numerator / denominator[:, None]).astype(np.float32)
+
+
+class SGDPBNegVectorizer(_Transformer):
+    """PB-neg by the paper's optimiser, `pacsent.paper.printed.sgd.train`.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+    lam : float, default=1.0
+    kl : {"printed", "exact"}, default="printed"
+    literal : bool, default=False
+        The steps as the paper takes them, which diverge for long sentences.
+    n_epochs : int, default=40
+    learning_rate : float, default=0.025
+    n_negatives : int, default=15
+    swap_roles : bool, default=False
+    random_state : int or None, default=None
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> given = example()
+    >>> SGDPBNegVectorizer(given.words).fit(given.texts).transform([["a", "b"]]).shape
+    (1, 4)
+    """
+
+    def __init__(
+        self,
+        word_vectors: WordVectors,
+        *,
+        lam: float = 1.0,
+        kl: str = "printed",
+        literal: bool = False,
+        n_epochs: int = 40,
+        learning_rate: float = 0.025,
+        n_negatives: int = 15,
+        swap_roles: bool = False,
+        random_state: int | None = None,
+    ):
+        self.word_vectors = word_vectors
+        self.lam = lam
+        self.kl = kl
+        self.literal = literal
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.n_negatives = n_negatives
+        self.swap_roles = swap_roles
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "SGDPBNegVectorizer":
+        """Learn the noise distribution, count^0.75 over the training texts."""
+        counts = np.bincount(self._encoded(X).ids, minlength=self.word_vectors.n_words)
+        self.p_noise_ = noise_probabilities(counts)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Means of the posteriors after the last epoch."""
+        A_hat, B_hat = self._tables()
+        trained = sgd.train(
+            self._encoded(X),
+            A_hat,
+            B_hat,
+            self.p_noise_,
+            lam=self.lam,
+            kl=self.kl,
+            literal=self.literal,
+            n_negatives=self.n_negatives,
+            n_epochs=self.n_epochs,
+            learning_rate=self.learning_rate,
+            random_state=self.random_state,
+        )
+        return trained.mu.astype(np.float32)
+
+
+def from_scratch(word_vectors: WordVectors) -> WordVectors:
+    """Word vectors of zeros for the same words: where PV-DBOW starts if it starts from scratch."""
+    shape = word_vectors.input_vectors.shape
+    return WordVectors(word_vectors.vocabulary, np.zeros(shape, dtype=np.float32))
+
+
+def make_printed(name: str, word_vectors: WordVectors, **params: Any) -> Any:
+    """Return the transformer behind a name of the paper that pacsent otherwise corrects.
+
+    >>> sorted(PRINTED)[:2]
+    ['PB-IDF-L2 (unit prior)', 'PB-L2 (sub-sampled)']
+    """
+    if name not in PRINTED:
+        raise ValueError(f"name must be one of {', '.join(PRINTED)}. Got {name!r} instead.")
+    return PRINTED[name](word_vectors, **params)
+
+
+def _pv_dbow_from_scratch(word_vectors: WordVectors, **params: Any) -> SentenceVectorizer:
+    return PVDBOWVectorizer(from_scratch(word_vectors), **params)
+
+
+def _weighted(kind: str) -> Any:
+    return lambda words, **params: WeightedL2Vectorizer(words, kind=kind, **params)
+
+
+PRINTED: dict[str, Any] = {
+    "PB-neg (printed)": PrintedPBNegVectorizer,
+    "PB-neg (SGD)": SGDPBNegVectorizer,
+    "PV-DBOW (scratch)": _pv_dbow_from_scratch,
+    "PB-IDF-L2 (unit prior)": _weighted("unit prior"),
+    "PB-L2 (sum prior)": _weighted("sum prior"),
+    "PB-L2 (sub-sampled)": _weighted("sub-sampled"),
+}

@@ -1,0 +1,262 @@
+"""w-PB-neg and PV-DBOW as the paper trains them: one sentence a step, its own negative samples.
+
+w-PB-neg has a posterior N(mu_w, e^rho_w I) for each word. A step on the sentence S draws one vector
+h_v for each *type* of S, takes the gradient of the data term in the words of S, and that of the
+penalty in all words. Most words do not occur in S; lazy stochastic gradients (Carpenter, 2008)
+leave them alone and make up for the penalty when they next occur.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from pacsent.paper.printed.negative_sampling import negative_sampling_loss
+from pacsent.paper.printed.sgd import learning_rates
+
+Draw = Callable[[int, int], tuple[np.ndarray, np.ndarray]]
+PENALTIES = ("every step", "lump", "decay")
+
+
+def word_variances(counts: ArrayLike) -> np.ndarray:
+    """Prior variance of each word, eq. word-depend-variance: T/freq(w), T the number of tokens.
+
+    inf for words that do not occur. Frequent words are held tighter. The paper argues against a
+    constant variance, under which they would move most.
+
+    >>> word_variances([2, 1, 1])
+    array([2., 4., 4.])
+    """
+    counts = np.asarray(counts, dtype=float)
+    with np.errstate(divide="ignore"):
+        return counts.sum() / counts
+
+
+def lump(away: Any, rate: float, total: float) -> Any:
+    """mu - o_w after Carpenter's lump: the penalty of all skipped steps in a single one.
+
+    away - (sum of learning rates) rate away.  First order only: past (sum) rate = 2 it grows.
+
+    >>> lump(1.0, rate=0.5, total=12.0)
+    -5.0
+    """
+    return away * (1.0 - total * rate)
+
+
+def decay(away: Any, rate: float, total: float) -> Any:
+    """mu - o_w after the same time of the penalty's exact flow: away e^(-rate total).
+
+    >>> round(float(decay(1.0, rate=0.5, total=12.0)), 6)
+    0.002479
+    """
+    return away * np.exp(-rate * total)
+
+
+class WordPosteriors(NamedTuple):
+    """Means and log variances of the words' posteriors, and the loss seen at every step."""
+
+    mu: np.ndarray  # (n_words, n_dims)
+    rho: np.ndarray  # (n_words,)
+    losses: np.ndarray  # (n_steps,), the sampled data term of each step's sentence
+
+
+def train_words(
+    sentences: list[np.ndarray],
+    A_hat: np.ndarray,
+    B_hat: np.ndarray,
+    *,
+    lam: float = 1.0,
+    var_P: np.ndarray | None = None,
+    weighting: str = "token",
+    penalty: str = "decay",
+    n_negatives: int = 15,
+    noise_power: float = 0.75,
+    n_epochs: int = 40,
+    learning_rate: float = 0.025,
+    draw: Draw | None = None,
+    random_state: Any = None,
+) -> WordPosteriors:
+    """w-PB-neg by stochastic gradients, literally: one sentence a step.
+
+    Parameters
+    ----------
+    sentences : list of arrays of word ids
+    var_P : array, shape (n_words,), or None
+        None takes `word_variances`. Words with an infinite variance are left at B_hat.
+    weighting : {"token", "sentence"}
+        Whether the data term of a sentence is weighted by its length, which is the loss as printed
+        (the mean over all pairs (S, w)), or every sentence counts the same.
+    penalty : {"every step", "lump", "decay"}
+        The gradient of the penalty in every word at every step, as eq. proposed-loss-sentence has
+        it; or only in the words of the sentence, making up for the skipped steps by Carpenter's
+        lump or by the exact flow of the penalty. "decay" equals applying that flow to all words at
+        every step.
+    draw : callable or None
+        draw(epoch, sentence) -> (epsilon (n_words, n_dims), negatives (n_tokens, k)), instead of
+        random ones; sentences then come in their order.
+
+    Examples
+    --------
+    >>> from pacsent.paper.printed import example
+    >>> given = example()
+    >>> made = train_words(given.sentences, given.I_hat, given.O_hat, n_epochs=2, random_state=0)
+    >>> made.mu.shape, made.losses.shape
+    ((7, 4), (6,))
+    """
+    if weighting not in ("token", "sentence"):
+        raise ValueError(f"weighting must be 'token' or 'sentence'. Got {weighting!r} instead.")
+    if penalty not in PENALTIES:
+        raise ValueError(f"penalty must be one of {PENALTIES}. Got {penalty!r} instead.")
+    rng = np.random.default_rng(random_state)
+    n_words, n_dims = A_hat.shape
+    counts = np.bincount(np.concatenate(sentences), minlength=n_words)
+    var_P = word_variances(counts) if var_P is None else np.asarray(var_P, dtype=float)
+    trained = np.isfinite(var_P)
+    noise = counts**noise_power
+    cumulative = np.cumsum(noise / noise.sum())
+
+    state = _Words(B_hat, var_P, lam, penalty, trained)
+    n_tokens = np.array([len(sentence) for sentence in sentences])
+    weights = np.ones(len(sentences))
+    if weighting == "token":
+        weights = n_tokens * len(sentences) / n_tokens.sum()
+
+    losses = []
+    for epoch, eta in enumerate(learning_rates(n_epochs, learning_rate)):
+        order = np.arange(len(sentences)) if draw else rng.permutation(len(sentences))
+        for s in order:
+            tokens = np.asarray(sentences[s])
+            types, times = np.unique(tokens, return_counts=True)
+            if draw:
+                epsilon, negatives = draw(epoch, int(s))
+                epsilon = epsilon[types]
+            else:
+                epsilon = rng.standard_normal((types.size, n_dims))
+                drawn = rng.random((tokens.size, n_negatives))
+                negatives = np.searchsorted(cumulative, drawn, side="right")
+                negatives = np.minimum(negatives, n_words - 1)
+            state.catch_up(types)
+
+            share = times / tokens.size  # (n_types,), c_v/n
+            deviation = np.exp(state.rho[types] / 2.0)
+            h = share @ (state.mu[types] + deviation[:, None] * epsilon)
+            loss, gradient = negative_sampling_loss(h, tokens, negatives, A_hat)
+            losses.append(loss / tokens.size)
+            gradient = weights[s] * gradient / tokens.size
+            grad_mu = share[:, None] * gradient
+            grad_rho = share * deviation / 2.0 * (epsilon @ gradient)
+            state.step(types, grad_mu, grad_rho, eta)
+    state.catch_up(np.flatnonzero(trained))
+    return WordPosteriors(state.mu, state.rho, np.array(losses))
+
+
+class _Words:
+    """The posteriors of all words, and the penalty that each has not felt yet."""
+
+    def __init__(self, B_hat, var_P, lam, penalty, trained):
+        self.B_hat = np.asarray(B_hat, dtype=float)
+        self.mu = self.B_hat.copy()
+        self.rho = np.log(np.where(trained, var_P, 1.0))
+        self.rho_P = self.rho.copy()
+        self.rate = np.where(trained, 1.0 / (var_P * lam), 0.0)  # of the penalty in mu
+        self.c = 0.5 * self.B_hat.shape[1] / lam  # and in rho
+        self.penalty = penalty
+        self.trained = trained
+        self.clock = 0.0  # sum of the learning rates so far
+        self.felt = np.zeros(len(B_hat))  # the clock up to which a word has felt the penalty
+
+    def catch_up(self, words):
+        """Apply to some words the penalty of the steps that they skipped."""
+        waited = self.clock - self.felt[words]
+        self.felt[words] = self.clock
+        if self.penalty == "every step" or not np.any(waited):
+            return
+        away = self.mu[words] - self.B_hat[words]
+        u = self.rho[words] - self.rho_P[words]
+        if self.penalty == "lump":
+            away = away * (1.0 - waited * self.rate[words])[:, None]
+            u = u - waited * self.c * np.expm1(u)
+        else:
+            away = away * np.exp(-waited * self.rate[words])[:, None]
+            # the precision var_P/var_Q relaxes to 1 at the rate c
+            u = -np.log1p(np.expm1(-u) * np.exp(-waited * self.c))
+        self.mu[words] = self.B_hat[words] + away
+        self.rho[words] = self.rho_P[words] + u
+
+    def step(self, words, grad_mu, grad_rho, eta):
+        """One step of the data term in `words`, and of the penalty."""
+        if self.penalty == "every step":
+            pull = self.rate[:, None] * (self.mu - self.B_hat)
+            push = self.c * np.expm1(self.rho - self.rho_P)
+            self.mu[self.trained] -= eta * pull[self.trained]
+            self.rho[self.trained] -= eta * push[self.trained]
+        self.mu[words] -= eta * grad_mu
+        self.rho[words] -= eta * grad_rho
+        self.clock += eta
+
+
+class Paragraphs(NamedTuple):
+    """PV-DBOW: vectors of the training sentences and of the words."""
+
+    h: np.ndarray  # (n_sentences, n_dims)
+    A: np.ndarray  # (n_words, n_dims)
+
+
+def pv_dbow_loss(
+    h: ArrayLike, sentences: list[np.ndarray], negatives: list[np.ndarray], A: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """(loss, gradient in h, gradient in A) of PV-DBOW with negative sampling.
+
+    loss = sum over sentences and their tokens of l_neg(h_S, A_w)
+
+    The paper's corollary calls this eq. proposed-loss with lam -> inf, A trained from scratch and
+    no expectation. With A shared that holds only if each sentence's loss, a mean over its tokens,
+    is weighted by its length |S|.
+    """
+    h = np.asarray(h, dtype=float)
+    loss, grad_h, grad_A = 0.0, np.zeros_like(h), np.zeros(A.shape)
+    for s, (tokens, drawn) in enumerate(zip(sentences, negatives)):
+        of_sentence, grad_h[s] = negative_sampling_loss(h[s], tokens, drawn, A)
+        loss += of_sentence
+        np.add.at(grad_A, tokens, -expit(-(A[tokens] @ h[s]))[:, None] * h[s])
+        np.add.at(grad_A, drawn, expit(A[drawn] @ h[s])[..., None] * h[s])
+    return loss, grad_h, grad_A
+
+
+def train_pv_dbow(
+    sentences: list[np.ndarray],
+    n_words: int,
+    n_dims: int,
+    *,
+    n_negatives: int = 15,
+    noise_power: float = 0.75,
+    n_epochs: int = 40,
+    learning_rate: float = 0.025,
+    random_state: Any = None,
+) -> Paragraphs:
+    """PV-DBOW with word vectors from scratch: A starts at 0, sentences near it, as in word2vec.
+
+    >>> from pacsent.paper.printed import example
+    >>> train_pv_dbow(example().sentences, 7, 4, n_epochs=2, random_state=0).h.shape
+    (3, 4)
+    """
+    rng = np.random.default_rng(random_state)
+    counts = np.bincount(np.concatenate(sentences), minlength=n_words)
+    noise = counts**noise_power
+    cumulative = np.cumsum(noise / noise.sum())
+    h = (rng.random((len(sentences), n_dims)) - 0.5) / n_dims
+    A = np.zeros((n_words, n_dims))
+    for eta in learning_rates(n_epochs, learning_rate):
+        for s in rng.permutation(len(sentences)):
+            for token in sentences[s]:
+                drawn = np.searchsorted(cumulative, rng.random(n_negatives), side="right")
+                targets = np.append(token, np.minimum(drawn, n_words - 1))
+                labels = np.zeros(targets.size)
+                labels[0] = 1.0
+                error = expit(A[targets] @ h[s]) - labels  # (1 + n_negatives,)
+                step = error @ A[targets]
+                np.add.at(A, targets, -eta * error[:, None] * h[s])
+                h[s] -= eta * step
+    return Paragraphs(h, A)

@@ -1,0 +1,598 @@
+"""The paper as printed and as corrected, each by two routes; golden numbers have forty digits."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import optimize, sparse, stats
+
+from pacsent.encoders import AverageVectorizer
+from pacsent.maths import bounds
+from pacsent.paper import printed
+from pacsent.paper.printed import sgd, word_training
+from pacsent.paper.printed.bound_over_posteriors import terms
+from pacsent.text.encoded import Encoded
+
+
+@pytest.fixture(scope="module")
+def numbers(golden):
+    return golden("methods")
+
+
+@pytest.fixture(scope="module")
+def given():
+    return printed.example()
+
+
+@pytest.fixture(scope="module")
+def encoded(given):
+    return given.words.vocabulary.encode(given.texts)
+
+
+@pytest.fixture(scope="module")
+def counts(given, encoded):
+    return sparse.csr_matrix(given.words.vocabulary.count(encoded), dtype=float)
+
+
+def tables_of(name, given):
+    tables = given.I_hat, given.O_hat
+    return tables[::-1] if name.startswith("i-") else tables
+
+
+def test_the_example_is_the_golden_one(numbers, given):
+    facts = numbers["example"]
+    assert_array_equal(given.I_hat, facts["I"])
+    assert_array_equal(given.O_hat, facts["O"])
+    assert_allclose(given.p_noise, facts["p_n"], rtol=1e-15)
+    assert_allclose(given.idf, facts["idf"], rtol=1e-15)
+    assert [list(s) for s in given.sentences] == facts["sentences"]
+
+
+# ---- the KL ----------------------------------------------------------------------------------
+
+
+def test_kl_as_printed_and_exact_are_golden(numbers, given):
+    for row in numbers["kl"]:
+        B, var_P, mu = given.O_hat[given.sentences[row["sentence"]]], row["sigma_P2"], row["mu"]
+        var_Q = np.exp(row["rho"])
+        arguments = mu, var_Q, B, var_P
+        assert_allclose(printed.kl_exact(*arguments), row["KL_exact_poe"], rtol=1e-13)
+        expected = row["paper_eq_explicit_kl_poe_WRONG"]
+        assert_allclose(printed.kl_printed(*arguments), expected, rtol=1e-13)
+        assert_allclose(printed.log_normaliser(B, var_P), row["logZ"], rtol=1e-13)
+        assert_allclose(printed.entropy(var_Q, 4), row["entropy_Q"], rtol=1e-13)
+        penalty = sum(printed.penalty_printed(mu, var_Q, B, lam=1.0, var_P=var_P))
+        assert_allclose(penalty, row["paper_penalty_times_lambda"], rtol=1e-13)
+
+
+def test_kl_exact_is_the_mean_log_ratio_of_densities_and_kl_printed_is_not(given, rng):
+    B = given.O_hat[given.sentences[0]]
+    mu, var_Q = np.array([0.2, -0.1, 0.3, 0.0]), 0.4
+    h = mu + np.sqrt(var_Q) * rng.standard_normal((400_000, 4))
+    log_Q = stats.multivariate_normal(mu, var_Q * np.eye(4)).logpdf(h)
+    log_experts = sum(stats.multivariate_normal(o, np.eye(4)).logpdf(h) for o in B)
+    ratio = log_Q - log_experts + printed.log_normaliser(B)
+    assert abs(ratio.mean() - printed.kl_exact(mu, var_Q, B)) < 4 * ratio.std() / 400_000**0.5
+    assert printed.kl_printed(mu, var_Q, B) < 0 < printed.kl_exact(mu, var_Q, B)
+
+
+def test_printed_penalty_is_exact_for_the_geometric_mean_of_the_priors(given):
+    B = given.O_hat[given.sentences[0]]
+    n, d, lam, var_P = 5, 4, 2.0, 0.7
+    mu, var_Q = np.array([0.2, -0.1, 0.3, 0.0]), 0.4
+    penalty = sum(printed.penalty_printed(mu, var_Q, B, lam=lam, var_P=var_P))
+    mean = B.mean(axis=0)
+    ratio = var_Q / var_P
+    kl = np.sum((mu - mean) ** 2) / (2 * var_P) + d / 2 * (ratio - 1 - np.log(ratio))
+    assert_allclose(penalty, n / lam * kl + n * d / (2 * lam), rtol=1e-14)
+
+
+# ---- squared loss ----------------------------------------------------------------------------
+
+
+def test_closed_forms_are_golden_in_all_three_forms(numbers, given):
+    keys = {"printed": "var_printed", "printed loss": "var_paper_loss", "exact": "var_exact_kl"}
+    n_tested = 0
+    for row in numbers["closed_form"]:
+        if "PB" not in row["method"]:
+            continue
+        name, _, variant = row["method"].partition("/")
+        A_hat, B_hat = tables_of(name, given)
+        tokens = given.sentences[row["sentence"]]
+        for form, key in keys.items():
+            if "IDF" in name:
+                settings = {"unit_prior": variant == "unit-prior", "form": form}
+                mu, var_Q = printed.idf_l2_posterior(
+                    A_hat[tokens], B_hat[tokens], given.idf[tokens], lam=row["lam"], **settings
+                )
+            else:
+                settings = {"var_P": row["sigma_P2"], "form": form}
+                mu, var_Q = printed.l2_posterior(
+                    A_hat[tokens], B_hat[tokens], lam=row["lam"], **settings
+                )
+            assert_allclose(mu, row["mu"], rtol=1e-12, atol=1e-15)
+            if key in row:
+                assert_allclose(var_Q, row[key], rtol=1e-13)
+                n_tested += 1
+    assert n_tested > 200
+
+
+@pytest.mark.parametrize("idf", [False, True])
+@pytest.mark.parametrize("form", ["printed", "printed loss", "exact"])
+def test_a_blind_minimiser_ends_at_the_corrected_forms_and_not_at_the_printed_variance(
+    given, idf, form
+):
+    tokens = given.sentences[0]
+    A, B, n, lam = given.I_hat[tokens], given.O_hat[tokens], 5, 2.0
+    weights = given.idf[tokens] if idf else np.ones(n)
+    var_P = 1.0 / weights
+    beta = n * weights if idf else 1.0
+
+    def loss(x):
+        mu, var_Q = x[:-1], np.exp(x[-1])
+        data = printed.squared_loss(mu, var_Q, A, beta)
+        if form == "exact":
+            return data + printed.kl_exact(mu, var_Q, B, var_P) / lam
+        apart = np.sum((mu - B) ** 2, axis=1) / var_P
+        return data + 0.5 / lam * np.sum(apart + 4 * (np.log(var_P / var_Q) + var_Q / var_P))
+
+    options = {"ftol": 1e-16, "gtol": 1e-9}
+    x = optimize.minimize(loss, np.zeros(5), method="L-BFGS-B", options=options).x
+    if idf:
+        mu, var_Q = printed.idf_l2_posterior(A, B, weights, lam=lam, form=form)
+    else:
+        mu, var_Q = printed.l2_posterior(A, B, lam=lam, form=form)
+    assert_allclose(x[:-1], mu, atol=1e-5)
+    if form == "printed":
+        assert abs(np.exp(x[-1]) / var_Q - 1.0) > 0.2
+    else:
+        assert_allclose(np.exp(x[-1]), var_Q, rtol=1e-5)
+
+
+def test_factor_of_the_main_text_doubles_lambda(given):
+    tokens = given.sentences[0]
+    arguments = given.I_hat[tokens], given.O_hat[tokens], given.idf[tokens]
+    main = printed.idf_l2_posterior(*arguments, lam=2.0, factor="main text")
+    appendix = printed.idf_l2_posterior(*arguments, lam=4.0)
+    assert_allclose(main[0], appendix[0], rtol=1e-15)
+    only = printed.idf_l2_posterior(*arguments, lam=2.0)
+    assert np.abs(main[0] - only[0]).max() > 0.01
+
+
+def test_first_prior_has_n_times_the_mean_of_the_product_and_minimises_its_own_objective(given):
+    tokens = given.sentences[0]
+    A, B = given.I_hat[tokens], given.O_hat[tokens]
+    mean, variance = printed.sum_prior(B)
+    assert_allclose(mean, 5 * printed.product_prior(B)[0])
+    assert variance == 1.0
+
+    def loss(x):
+        ratio = np.exp(x[-1])
+        kl = np.sum((x[:-1] - mean) ** 2) / 2 + 2 * (ratio - 1 - x[-1])
+        return printed.squared_loss(x[:-1], ratio, A) + kl / 3.0
+
+    x = optimize.minimize(loss, np.zeros(5), method="L-BFGS-B", options={"ftol": 1e-16}).x
+    mu, var_Q = printed.sum_prior_posterior(A, B, lam=3.0)
+    assert_allclose(x[:-1], mu, atol=1e-4)
+    assert_allclose(np.exp(x[-1]), var_Q, rtol=1e-4)
+    assert np.linalg.norm(mu - printed.l2_posterior(A, B, lam=3.0)[0]) > 0.05
+
+
+def test_dividing_the_loss_by_its_largest_value_is_a_smaller_lambda(given):
+    tokens = given.sentences[1]
+    A, B = given.I_hat[tokens], given.O_hat[tokens]
+
+    def loss(x):
+        data = printed.squared_loss(x[:-1], np.exp(x[-1]), A) / 25.0
+        return data + printed.kl_exact(x[:-1], np.exp(x[-1]), B) / 8.0
+
+    x = optimize.minimize(loss, np.zeros(5), method="L-BFGS-B", options={"ftol": 1e-16}).x
+    lam = printed.rescaled_loss_lambda(8.0, largest=25.0)
+    assert_allclose(x[:-1], printed.l2_posterior(A, B, lam=lam)[0], atol=1e-4)
+
+
+def test_unit_and_sum_prior_of_the_rows_are_the_formulas(given, counts):
+    fitted = {
+        name: printed.make_printed(name, given.words, lam=2.0).fit(given.texts)
+        for name in ("PB-IDF-L2 (unit prior)", "PB-L2 (sum prior)")
+    }
+    for s, tokens in enumerate(given.sentences):
+        A, B = given.I_hat[tokens], given.O_hat[tokens]
+        unit = printed.idf_l2_posterior(A, B, given.idf[tokens], lam=2.0, unit_prior=True)[0]
+        made = fitted["PB-IDF-L2 (unit prior)"].transform(given.texts)[s]
+        assert_allclose(made, unit, atol=1e-6)
+        made = fitted["PB-L2 (sum prior)"].transform(given.texts)[s]
+        assert_allclose(made, printed.sum_prior_posterior(A, B, lam=2.0)[0], atol=1e-6)
+
+
+def test_sub_sampling_weighs_each_token_by_its_chance_to_be_kept(given):
+    vectorizer = printed.make_printed(
+        "PB-L2 (sub-sampled)", given.words, lam=2.0, subsample=0.05
+    ).fit(given.texts)
+    keep = given.words.vocabulary.keep_probabilities(0.05)
+    assert keep[2] < keep[0] < 1.0  # the frequent word is kept less often
+    tokens = given.sentences[0]
+    weights, n = keep[tokens], keep[tokens].sum()
+    alpha = n / 2.0
+    A, B = weights @ given.I_hat[tokens] / n, weights @ given.O_hat[tokens] / n
+    made = vectorizer.transform(given.texts)[0]
+    assert_allclose(made, (A + alpha * B) / (1 + alpha), atol=1e-6)
+    assert_array_equal(vectorizer.transform([["unknown"]]), np.zeros((1, 4)))
+
+
+# ---- negative sampling -----------------------------------------------------------------------
+
+
+def test_sampled_loss_and_gradients_are_golden_for_both_penalties(numbers, given):
+    sampled = numbers["pb_neg_sampled"]
+    for row in sampled["rows"]:
+        s = row["sentence"]
+        A_hat, B_hat = tables_of(row["method"], given)
+        kl = "printed" if row["kl"] == "paper" else "exact"
+        found = printed.sampled_loss(
+            sampled["mu"][s],
+            sampled["rho"][s],
+            sampled["eps"][s],
+            given.sentences[s],
+            sampled["negatives"][s],
+            A_hat,
+            B_hat,
+            lam=row["lam"],
+            var_P=row["sigma_P2"],
+            kl=kl,
+        )
+        assert_allclose(found.data, row["data"], rtol=1e-12)
+        assert_allclose(found.mean_penalty, row["mean_penalty"], rtol=1e-12)
+        assert_allclose(found.variance_penalty, row["var_penalty"], rtol=1e-12)
+        assert_allclose(found.total, row["total"], rtol=1e-12)
+        assert_allclose(found.grad_mu, row["grad_mu"], rtol=1e-11, atol=1e-13)
+        assert_allclose(found.grad_rho, row["grad_rho"], rtol=1e-11)
+
+
+def test_expected_loss_is_golden_for_both_penalties(numbers, given, counts):
+    at = numbers["pb_neg_expected"]
+    mu, var_Q = np.array(at["mu"]), np.exp(at["rho"])
+    for row in at["rows"]:
+        settings = {"lam": row["lam"], "var_P": row["sigma_P2"], "n_negatives": at["k"]}
+        kl = "printed" if row["kl"] == "paper" else "exact"
+        tables = tables_of(row["method"], given)
+        found = printed.expected_loss(mu, var_Q, counts, tables, given.p_noise, kl=kl, **settings)
+        assert_allclose(found[row["sentence"]], row["total"], rtol=1e-9)
+
+
+def test_the_solver_of_pb_neg_ends_at_the_golden_optima_of_the_printed_loss(numbers, given, counts):
+    n_tested = 0
+    for row in numbers["optima"]["pb_neg"]:
+        if row["kl"] == "exact":
+            continue
+        settings = {"lam": row["lam"], "prior_variance": row["sigma_P2"], "tol": 1e-9}
+        made = printed.PrintedPBNegVectorizer(given.words, **settings).fit(given.texts)
+        means, variances = made.posterior(given.texts)
+        s = row["sentence"]
+        assert_allclose(means[s], row["mu"], atol=1e-7)
+        assert_allclose(np.log(variances[s]), row["rho"], atol=1e-7)
+        tables = given.I_hat, given.O_hat
+        loss = {"lam": row["lam"], "var_P": row["sigma_P2"], "kl": "printed"}
+        value = printed.expected_loss(means, variances, counts, tables, given.p_noise, **loss)
+        assert_allclose(value[s], row["value"], rtol=1e-9)
+        n_tested += 1
+    assert n_tested > 3
+
+
+def test_printed_loss_has_another_optimum_than_pb_neg(given):
+    from pacsent.encoders import PBNegVectorizer
+
+    made = [
+        cls(given.words, lam=8.0, tol=1e-9).fit(given.texts).posterior(given.texts)
+        for cls in (printed.PrintedPBNegVectorizer, PBNegVectorizer)
+    ]
+    assert np.all(np.linalg.norm(made[0][0] - made[1][0], axis=1) > 0.01)
+    assert np.all(made[0][1] > 2 * made[1][1])  # the variance stays near var_P, not var_P/n
+
+
+# ---- the paper's optimiser -------------------------------------------------------------------
+
+
+def test_one_literal_step_is_the_gradient_of_the_printed_loss(given, encoded):
+    """The same random numbers by hand: start, epsilon and negative samples."""
+    tokens = np.array([4, 5, 0])
+    one = Encoded.from_lengths(tokens, np.array([3]))
+    for literal in (True, False):
+        settings = {"lam": 2.0, "n_epochs": 1, "n_negatives": 2, "literal": literal}
+        made = sgd.train(one, given.I_hat, given.O_hat, given.p_noise, random_state=5, **settings)
+        rng = np.random.default_rng(5)
+        mu, rho = (rng.random((1, 4))[0] - 0.5) / 4, (rng.random(1)[0] - 0.5) / 4
+        epsilon = rng.standard_normal((1, 4))[0]
+        cumulative = np.cumsum(given.p_noise)
+        negatives = np.searchsorted(cumulative / cumulative[-1], rng.random((1, 6))[0], "right")
+        loss = printed.sampled_loss(
+            mu, rho, epsilon, tokens, negatives.reshape(3, 2), given.I_hat, given.O_hat, lam=2.0
+        )
+        step = mu - 0.025 * loss.grad_mu, rho - 0.025 * loss.grad_rho
+        # the stable step differs in second order of the learning rate only
+        assert_allclose(made.mu[0], step[0], atol=1e-14 if literal else 1e-3)
+        assert_allclose(made.rho[0], step[1], atol=1e-14 if literal else 3e-3)
+        if not literal:
+            assert np.abs(made.mu[0] - step[0]).max() > 1e-6
+
+
+def test_stable_steps_end_near_the_optimum_where_literal_ones_run_away(given, rng):
+    """n = 203 at lam = 1: beyond 184."""
+    n = 203
+    tokens = rng.choice(7, n, p=given.p_noise)
+    one = Encoded.from_lengths(tokens, np.array([n]))
+    arguments = one, given.I_hat, given.O_hat, given.p_noise
+    with np.errstate(all="ignore"):
+        literal = sgd.train(*arguments, literal=True, random_state=0)
+    stable = sgd.train(*arguments, random_state=0)
+    words = [given.words.vocabulary.words[w] for w in tokens]
+    solved = printed.PrintedPBNegVectorizer(given.words, tol=1e-9).fit(given.texts)
+    solved.noise_counts_ = given.words.vocabulary.counts
+    best = solved.posterior([words])[0][0]
+    assert np.linalg.norm(stable.mu[0] - best) < 0.05 * np.linalg.norm(best)
+    assert np.linalg.norm(literal.mu[0] - best) > np.linalg.norm(best)
+
+
+def test_divergence_begins_where_the_product_over_the_epochs_exceeds_one():
+    for lam in (0.25, 1.0, 8.0):
+        n = np.arange(1, int(400 * lam))
+        factors = 1.0 - sgd.learning_rates() * n[:, None] / lam
+        grows = np.abs(factors).prod(axis=1) > 1.0
+        first = n[grows][0]
+        assert abs(first / lam - 184) < 20
+        assert_array_equal(printed.diverges([183 * lam, 185 * lam], lam=lam), [False, True])
+
+
+def test_sentences_of_any_length_and_order_are_trained_alone(given):
+    mixed = Encoded.from_lengths(np.array([0, 1, 2, 3, 4, 5]), np.array([3, 0, 2, 1]))
+    made = sgd.train(mixed, given.I_hat, given.O_hat, given.p_noise, random_state=0)
+    assert np.isfinite(made.mu).all()
+    assert_array_equal(np.isnan(made.rho), [False, True, False, False])
+    assert_array_equal(made.mu[1], 0.0)
+
+
+# ---- training of words -----------------------------------------------------------------------
+
+
+def golden_draw(numbers):
+    at = numbers["w_pb_neg_sampled"]
+
+    def draw(epoch, s):
+        return np.array(at["eps"][s]) * (1 + epoch / 4), np.array(at["negatives"][s])
+
+    return draw
+
+
+def test_word_training_follows_the_golden_trajectories(numbers, given):
+    penalties = {"euler": "every step", "flow": "decay"}
+    n_tested = 0
+    for run in numbers["w_pb_neg_sgd"]["runs"]:
+        if run["scheme"] not in penalties:
+            continue
+        made = printed.train_words(
+            given.sentences,
+            given.I_hat,
+            given.O_hat,
+            lam=run["lam"],
+            weighting="sentence",
+            penalty=penalties[run["scheme"]],
+            n_epochs=3,
+            draw=golden_draw(numbers),
+        )
+        assert_allclose(made.losses, run["step_losses"], rtol=1e-11)
+        assert_allclose(made.mu, run["mu_w"], atol=1e-12)
+        assert_allclose(made.rho, run["rho_w"], atol=1e-12)
+        n_tested += 1
+    assert n_tested == 4
+
+
+def test_weighting_by_token_multiplies_the_data_term_by_the_length(numbers, given):
+    settings = {"n_epochs": 1, "draw": golden_draw(numbers), "penalty": "every step"}
+    arguments = given.sentences[:1], given.I_hat, given.O_hat
+    one = [printed.train_words(*arguments, weighting=w, **settings) for w in ("token", "sentence")]
+    assert_array_equal(one[0].mu, one[1].mu)  # a single sentence has the mean length
+    arguments = given.sentences, given.I_hat, given.O_hat
+    two = [printed.train_words(*arguments, weighting=w, **settings) for w in ("token", "sentence")]
+    moved = [run.mu[4] - given.O_hat[4] for run in two]  # a word of the second sentence only
+    assert_allclose(moved[0], moved[1] * 3 / 4, rtol=0.02)  # 3 tokens, 4 on average
+    assert np.abs(moved[0] - moved[1]).max() > 1e-4
+
+
+def test_the_lump_is_first_order_and_runs_away_where_the_decay_does_not(numbers):
+    for row in numbers["lazy"]:
+        if row["kind"] == "mean_euler":
+            flow = printed.decay(1.0, row["r"], row["eta"] * row["m"])
+            assert_allclose(flow, row["factor_flow"], rtol=1e-13)
+    assert_allclose(printed.lump(1.0, 0.01, 1.0), printed.decay(1.0, 0.01, 1.0), atol=1e-4)
+    assert abs(printed.lump(1.0, 1.0, 12.0)) > 10
+    assert printed.decay(1.0, 1.0, 12.0) < 1e-5
+
+
+def test_the_lump_in_training_departs_from_the_decay(given):
+    settings = {"n_epochs": 30, "lam": 0.01, "random_state": 1}
+    arguments = given.sentences, given.I_hat, given.O_hat
+    with np.errstate(all="ignore"):
+        made = {
+            p: printed.train_words(*arguments, penalty=p, **settings) for p in ("lump", "decay")
+        }
+    assert np.isfinite(made["decay"].mu).all()
+    assert not np.allclose(made["lump"].rho, made["decay"].rho, atol=0.1)
+
+
+def test_constant_variance_moves_frequent_words_most_and_the_printed_one_holds_them(given, rng):
+    p = np.array([0.5, 0.2, 0.1, 0.08, 0.06, 0.04, 0.02])
+    sentences = [rng.choice(7, 8, p=p) for _ in range(60)]
+    counts = np.bincount(np.concatenate(sentences), minlength=7)
+    shares = {}
+    for name, var_P in (("printed", None), ("constant", np.full(7, 7.0))):
+        settings = {"var_P": var_P, "n_epochs": 10, "lam": 0.02, "random_state": 0}
+        made = printed.train_words(sentences, given.I_hat, given.O_hat, **settings)
+        moved = np.linalg.norm(made.mu - given.O_hat, axis=1)
+        shares[name] = moved[0] / moved[-3:].mean()  # most frequent against rare
+    assert_array_equal(printed.word_variances(counts), counts.sum() / counts)
+    assert shares["printed"] < 0.5 * shares["constant"]
+
+
+def test_pv_dbow_loss_and_gradients_are_golden(numbers, given):
+    at = numbers["pv_dbow"]
+    negatives = [np.array(x) for x in at["negatives"]]
+    loss, grad_h, grad_A = printed.pv_dbow_loss(at["h"], given.sentences, negatives, given.I_hat)
+    assert_allclose(loss, at["loss_sum"], rtol=1e-13)
+    assert_allclose(grad_h, at["grad_h"], rtol=1e-12, atol=1e-14)
+    assert_allclose(grad_A, at["grad_I"], rtol=1e-12, atol=1e-14)
+
+
+def test_pv_dbow_is_pb_neg_only_with_weights_of_the_length(numbers, given):
+    at = numbers["pv_dbow"]
+    total = weighted = 0.0
+    for s, tokens in enumerate(given.sentences):
+        loss = printed.sampled_loss(
+            at["h"][s], -80.0, np.zeros(4), tokens, at["negatives"][s], given.I_hat, given.O_hat
+        )
+        total += loss.data
+        weighted += len(tokens) * loss.data
+    assert_allclose(weighted, at["loss_sum"], rtol=1e-13)
+    assert abs(total / at["loss_sum"] * 4 - 1) > 0.01
+
+
+def test_pv_dbow_from_scratch_learns_what_belongs_together(rng):
+    """Two topics of words that never meet: sentences of one topic lie together."""
+    topics = [np.arange(6), np.arange(6, 12)]
+    sentences = [rng.choice(topics[s % 2], 10) for s in range(20)]
+    made = printed.train_pv_dbow(sentences, 12, 8, n_negatives=5, learning_rate=0.1, random_state=0)
+    unit = made.h / np.linalg.norm(made.h, axis=1, keepdims=True)
+    cosines = unit @ unit.T
+    same = np.equal.outer(np.arange(20) % 2, np.arange(20) % 2)
+    assert cosines[same].mean() > cosines[~same].mean() + 0.5
+
+
+def test_the_row_of_pv_dbow_starts_from_zeros(given):
+    made = printed.make_printed("PV-DBOW (scratch)", given.words, n_epochs=1, n_jobs=1)
+    assert not made.word_vectors.input_vectors.any()
+    assert np.isfinite(made.fit_transform(given.texts)).all()
+
+
+# ---- D, D_S and the hypothesis ---------------------------------------------------------------
+
+
+def test_labelled_words_have_the_share_and_the_distributions_of_d(rng):
+    phi, p_noise = rng.dirichlet(np.ones(6)), rng.dirichlet(np.ones(6))
+    drawn = printed.draw_labelled_words(phi, p_noise, 40_000, pi=0.25, random_state=0)
+    positive = drawn.words[drawn.labels == 1]
+    assert stats.binomtest(positive.size, 40_000, 0.25).pvalue > 1e-3
+    for words, p in ((positive, phi), (drawn.words[drawn.labels == -1], p_noise)):
+        observed = np.bincount(words, minlength=6)
+        assert stats.chisquare(observed, p * words.size).pvalue > 1e-3
+
+
+def test_dataset_of_a_sentence_has_k_negative_samples_per_word_and_the_share_pi(given):
+    D_S = printed.labelled_words_of(given.sentences[0], given.p_noise, random_state=0)
+    assert D_S.words.size == 5 * 16
+    assert_array_equal(D_S.words[D_S.labels == 1], given.sentences[0])
+    assert (D_S.labels == 1).mean() == 1 / 16
+    observed = np.bincount(D_S.words[D_S.labels == -1], minlength=7)
+    assert stats.chisquare(observed, given.p_noise * 75).pvalue > 1e-3
+
+
+@pytest.mark.slow
+def test_risk_of_many_draws_is_the_golden_gibbs_risk_weighted_by_pi(numbers, given, rng):
+    at = numbers["gibbs01"]
+    for row in at["rows"]:
+        if (
+            row["bias"] != 0.0
+            or row["weighting"] != "paper"
+            or row.get("method", "").startswith("i")
+        ):
+            continue
+        s = row["sentence"]
+        tokens = given.sentences[s]
+        phi = np.bincount(tokens, minlength=7) / tokens.size
+        data = printed.draw_labelled_words(phi, given.p_noise, 20_000, random_state=rng)
+        deviation = np.exp(at["rho"][s] / 2)
+        risks = [
+            printed.zero_one_risk(
+                at["mu"][s] + deviation * rng.standard_normal(4), given.I_hat, data
+            )
+            for _ in range(400)
+        ]
+        assert abs(np.mean(risks) - row["risk"]) < 4 * np.std(risks) / 20 + 0.01
+
+
+@pytest.mark.slow
+def test_words_of_the_paris_example_are_in_order_and_every_sign_says_noise():
+    found = printed.generalisation_example()
+    scores = {row.word: row.score for row in found}
+    assert scores["paris"] > scores["france"] > scores["tax"]
+    means = {
+        kind: np.mean([row.score for row in found if row.kind == kind])
+        for kind in ("own", "unseen", "noise")
+    }
+    assert means["own"] > means["unseen"] > means["noise"]
+    assert all(row.sign == -1 for row in found)
+    assert sum(row.sign_with_bias == 1 for row in found if row.kind == "own") >= 3
+
+
+# ---- minimising the bound --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def problem(given):
+    tokens = np.tile(given.sentences[0], 8)
+    return printed.problem_of(tokens, given.I_hat, given.O_hat, given.p_noise, n_negatives=3)
+
+
+def test_terms_have_the_slopes_of_finite_differences(problem):
+    mu, rho, step = problem.prior_mean + 0.1, -2.0, 1e-6
+    risk, _, gradient, slope = terms(mu, rho, problem)
+    for j in range(4):
+        moved = mu + step * np.eye(4)[j]
+        assert_allclose((terms(moved, rho, problem)[0] - risk) / step, gradient[j], atol=1e-5)
+    up, down = terms(mu, rho + step, problem), terms(mu, rho - step, problem)
+    assert_allclose((up[0] - down[0]) / (2 * step), gradient[-1], atol=1e-6)
+    assert_allclose((up[1] - down[1]) / (2 * step), slope, atol=1e-5)
+
+
+@pytest.mark.parametrize("lam", [8.0, 160.0, 2000.0])
+def test_minimising_theorem_1_at_a_fixed_lambda_is_minimising_risk_plus_kl(problem, lam):
+    by_sum = printed.minimise_at_fixed_lambda(problem, lam)
+    by_bound = printed.minimise_theorem_1(problem, lam)
+    assert_allclose(by_bound.mu, by_sum.mu, atol=2e-4)
+    assert_allclose(by_bound.var_Q, by_sum.var_Q, rtol=2e-3)
+    numbers = by_bound.risk, by_bound.kl, problem.n, 0.05
+    assert_allclose(by_bound.value, bounds.catoni(*numbers, lam=lam, clip=False), rtol=1e-9)
+
+
+def test_minimising_the_kl_inverse_is_another_posterior_with_a_smaller_value_of_it(problem):
+    best = printed.minimise_kl_inverse(problem)
+    assert_allclose(best.value, bounds.maurer(best.risk, best.kl, problem.n, 0.05), rtol=1e-9)
+    others = [printed.minimise_at_fixed_lambda(problem, lam) for lam in (8.0, 160.0, 2000.0)]
+    values = [bounds.maurer(m.risk, m.kl, problem.n, 0.05) for m in others]
+    assert best.value < min(values) + 1e-9
+    assert max(np.abs(m.mu - best.mu).max() for m in others) > 1e-3
+
+
+def test_certificate_a_searches_between_prior_and_posterior(language, documents):
+    from pacsent.paper import certify_words
+
+    found = certify_words(AverageVectorizer(language.words), documents, random_state=0)
+    assert 0.0 < found.error_upper < 1.0
+
+
+# ---- remarks ---------------------------------------------------------------------------------
+
+
+def test_bound_tends_to_one_and_its_minimiser_to_the_empirical_one_as_lambda_grows(problem):
+    values = bounds.catoni(0.1, 5.0, 200, 0.05, lam=np.array([1.0, 8.0, 200.0, 1e6]))
+    assert values[0] == 1.0
+    assert values[2] < values[1]
+    assert values[3] > 0.9999
+    risks = [printed.minimise_at_fixed_lambda(problem, lam).risk for lam in (1.0, 100.0, 1e5)]
+    assert risks[0] > risks[1] > risks[2]
+
+
+def test_alpha_of_one_needs_a_lambda_of_the_length(given):
+    tokens = given.sentences[0]
+    A, B = given.I_hat[tokens], given.O_hat[tokens]
+    assert_allclose(printed.l2_posterior(A, B, lam=5.0)[0], (A.mean(0) + B.mean(0)) / 2)
+    mu = printed.l2_posterior(A, B, lam=1.0)[0]
+    assert np.abs(mu - (A.mean(0) + B.mean(0)) / 2).max() > 0.01
+    assert word_training.PENALTIES[1] == "lump"
