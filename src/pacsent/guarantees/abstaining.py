@@ -5,8 +5,8 @@ on them) and tested on the calibration texts: Theorem 14 of docs/theory.md.
 """
 
 import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from scipy import stats
 from pacsent.classify.inputs import positions
 from pacsent.guarantees.delta import confidence, divide_delta
 from pacsent.guarantees.drift_monitor import TextCheck
+from pacsent.guarantees.repeats import NEW_TEXTS, SAME
 from pacsent.maths.binomial import chance_to_pass, n_needed, passes, rank_for_sets
 from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import format_count
@@ -29,11 +30,18 @@ ROUND_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 
 @dataclass(frozen=True)
 class Calibration:
-    """Log-probabilities and labels of rows that nothing was fitted or chosen on."""
+    """Log-probabilities and labels of rows that nothing was fitted or chosen on.
+
+    Where texts repeat, there are two samples, by the names of `repeats`: one of rows and one of
+    clusters, of which each has one row. A row may be in both.
+    """
 
     log_proba: Any  # (n, n_classes), or None for a classifier that gives labels alone
     labels: np.ndarray  # (n,); multi-label (n, n_labels) of bool
-    planned: np.ndarray | None = None  # (n,) of bool: rows that plan abstention
+    # Whether a row is in each sample, (n,) of bool; empty if all are in the only one.
+    members: dict[str, np.ndarray] = field(default_factory=dict)
+    # The same for the rows that abstention is tested on; None if they are all of the samples.
+    tested_members: dict[str, np.ndarray] | None = None
     monitors: np.ndarray | None = None  # (n, 3) of `drift_monitor.MONITORS`, where these are texts
     # Randomises the tests of thresholds; with 1 they are not randomised. It is drawn once for a
     # calibration set: whoever draws again has tried several.
@@ -44,13 +52,24 @@ class Calibration:
         """Which rows' likeliest class is not their label, (n,)."""
         return self.log_proba.argmax(axis=1) != self.labels
 
-    @property
-    def tested(self) -> "Calibration":
-        """The rows that abstention is tested on: those that did not plan it."""
-        if self.planned is None:
-            return self
-        log_proba = self.log_proba[~self.planned]
-        return Calibration(log_proba, self.labels[~self.planned], uniform=self.uniform)
+    def select(self, rows: np.ndarray) -> "Calibration":
+        """The calibration set of some rows, in their order, which are one sample."""
+        arrays = {
+            item.name: getattr(self, item.name)[rows]
+            for item in fields(self)
+            if isinstance(getattr(self, item.name), np.ndarray)
+        }
+        return replace(self, **arrays, members={}, tested_members=None)
+
+    def samples(self, *, tested: bool = False) -> dict[str, "Calibration"]:
+        """The calibration set of each sample, by its name; "" where there is only one.
+
+        With `tested`, the rows that abstention is tested on: those that did not plan it.
+        """
+        members = self.members or {SAME: np.ones(len(self.labels), bool)}
+        if tested and self.tested_members is not None:
+            members = self.tested_members
+        return {name: self.select(np.flatnonzero(rows)) for name, rows in members.items()}
 
 
 def confidences(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
@@ -92,6 +111,17 @@ def prediction_set_thresholds(
             )
         thresholds.append(-scores[k - 1])
     return np.broadcast_to(thresholds, n_classes).copy()
+
+
+def cautious_set_thresholds(
+    samples: Mapping[str, Calibration], error: float, delta: float, per_class: bool
+) -> np.ndarray:
+    """The lower of the thresholds of all samples: its sets contain those of each."""
+    thresholds = [
+        prediction_set_thresholds(calibration, error, delta, per_class)
+        for calibration in samples.values()
+    ]
+    return np.min(thresholds, axis=0)
 
 
 def accepted(
@@ -159,6 +189,27 @@ def describe_randomization(uniform: float) -> str:
     )
 
 
+def lowest_common_threshold(
+    thresholds: np.ndarray,
+    samples: Iterable[tuple[np.ndarray, np.ndarray]],
+    error: float,
+    delta: float,
+    uniform: float,
+) -> int | None:
+    """Position of the lowest threshold up to which all pass on every sample; None if there is none.
+
+    Each sample is (confidences, whether they are wrong), and has the same thresholds in the same
+    order. The lower of two thresholds that pass on one sample each is not valid: precision may fall
+    where the threshold rises.
+    """
+    places = [
+        lowest_valid_threshold(thresholds, confidence, wrong, error, delta, uniform)
+        for confidence, wrong in samples
+    ]
+    passed = [place for place in places if place is not None]
+    return min(passed) if len(passed) == len(places) else None
+
+
 @dataclass(frozen=True)
 class Abstaining:
     """A classifier that answers only where at most `error` of its answers are wrong.
@@ -171,7 +222,7 @@ class Abstaining:
     threshold : float
         Smallest probability of the answer with which it answers; above 1 where it never does.
     coverage, n : float, int
-        Fraction of the calibration texts it answers, and their number.
+        Fraction of the calibration texts it answers, and their number; of two samples the smaller.
     n_choices : int
         Errors and candidates that this one was chosen from, which share `delta`.
     no_answers : str or None
@@ -212,10 +263,11 @@ class Abstaining:
     def __str__(self) -> str:
         if self.no_answers:
             return self.no_answers
+        new_texts = NEW_TEXTS[getattr(self.classifier, "repeats", None)]
         text = (
             f"With {confidence(self.delta)} confidence, at most {100 * self.error:g}% of the "
-            f"answers to new texts from the same distribution are wrong. Answered are texts whose "
-            f"predicted class has a probability of at least {self.threshold:.4f}: "
+            f"answers to {new_texts} from the same distribution are wrong. Answered are texts "
+            f"whose predicted class has a probability of at least {self.threshold:.4f}: "
             f"{100 * self.coverage:.1f}% of the calibration texts."
         )
         if self.n_choices > 1:
@@ -225,12 +277,12 @@ class Abstaining:
 
 def abstain(
     classifier: Any,
-    calibration: Calibration,
+    samples: Mapping[str, Calibration],
     error: float | None,
     delta: float,
     n_candidates: int = 1,
 ) -> Abstaining:
-    """The lowest threshold that passes the test of `lowest_valid_threshold`.
+    """The lowest threshold that passes the test of `lowest_valid_threshold` on all samples.
 
     With error=None the error is the smallest of `ROUND_ERRORS` with which at least half of the
     calibration texts are answered, or the one that answers most; each gets its part of delta.
@@ -241,16 +293,21 @@ def abstain(
     planning = classifier.out_of_fold_
     is_wrong = planning.log_proba.argmax(axis=1) != planning.labels
     planned = np.exp(planning.log_proba.max(axis=1)), is_wrong
-    sure = confidences(classifier, calibration.log_proba)
+    tested = [
+        (confidences(classifier, calibration.log_proba), calibration.wrong)
+        for calibration in samples.values()
+    ]
+    n = min(sure.size for sure, _ in tested)
+    uniform = next(iter(samples.values())).uniform
 
     def lowest(error, delta, least=0.0):
         """(coverage, error, threshold); no coverage and a threshold above 1 where none passes."""
-        thresholds = plan(*planned, sure.size, error, delta, least)
-        tested = sure, calibration.wrong, error, delta, calibration.uniform
-        place = lowest_valid_threshold(thresholds, *tested)
+        thresholds = plan(*planned, n, error, delta, least)
+        place = lowest_common_threshold(thresholds, tested, error, delta, uniform)
         if place is None:
             return 0.0, error, 2.0
-        return float(np.mean(sure >= thresholds[place])), error, float(thresholds[place])
+        coverage = min(float(np.mean(sure >= thresholds[place])) for sure, _ in tested)
+        return coverage, error, float(thresholds[place])
 
     n_choices = n_candidates * (len(ROUND_ERRORS) if error is None else 1)
     level = divide_delta(delta, n_choices)
@@ -265,7 +322,7 @@ def abstain(
     no_answers = None
     if not coverage:
         no_answers = (
-            f"It abstains from every text: on the {format_count(sure.size, 'calibration text')}, "
+            f"It abstains from every text: on the {format_count(n, 'calibration text')}, "
             f"no threshold has an error rate of at most {error:g} with {confidence(delta)} "
             f"confidence. The {n_needed(error, level):,} most confident answers would have to "
             "be right, or a few errors among more of them."
@@ -283,10 +340,10 @@ def abstain(
         delta=delta,
         threshold=threshold,
         coverage=coverage,
-        n=sure.size,
+        n=n,
         n_choices=n_choices,
         no_answers=no_answers,
-        uniform=calibration.uniform,
+        uniform=uniform,
     )
 
 
@@ -335,7 +392,8 @@ class AnswerRule:
         self.error, self.threshold = rule.error, rule.threshold
         self.no_answers, self.statement = rule.no_answers, "" if rule.no_answers else str(rule)
         if error is None:
-            n, errors = classifier.calibration_.labels.size, ROUND_ERRORS[2:]
+            samples, errors = classifier.calibration_.samples().values(), ROUND_ERRORS[2:]
+            n = min(sample.labels.size for sample in samples)
             level = divide_delta(rule.delta, classifier.n_candidates)
             error = next((e for e in errors if n >= n_needed(e, level)), errors[-1])
         try:
@@ -344,9 +402,10 @@ class AnswerRule:
             self.no_sets = str(missing)
             return
         self.set_error = error
+        new_texts = NEW_TEXTS[getattr(classifier, "repeats", None)].rstrip(",")
         self.statement += (
-            f" Separately, with {confidence(rule.delta)} confidence, the prediction set of a new "
-            f"text omits its true class for at most {100 * error:g}% of texts."
+            f" Separately, with {confidence(rule.delta)} confidence, the prediction sets of "
+            f"{new_texts} omit the true class for at most {100 * error:g}% of them."
         )
 
     def of_log_proba(self, log_proba: np.ndarray, texts: list[str] | None = None) -> Answered:

@@ -8,17 +8,19 @@ these with words of its own. Its class registers itself under its kind.
 import json
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import pacsent
 from pacsent import guarantees
 from pacsent.guarantees.delta import confidence, divide_delta
+from pacsent.guarantees.repeats import COPIES, SAME, TRAFFIC, cautious
 from pacsent.maths import bounds
 from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import is_count
 from pacsent.maths.means import betting
-from pacsent.maths.rounding import rounded_up
+from pacsent.maths.rounding import format_count, rounded_up
 from pacsent.storage.checksums import checksum, read_certificate_json
 from pacsent.storage.tensor_files import unpack_losses
 from pacsent.text.pages import render
@@ -104,6 +106,7 @@ class Certificate(ABC):
     unit: ClassVar[str] = "texts"  # what n counts
     unbounded: ClassVar[tuple[str, ...]] = ()  # fields that may exceed 1, unlike most risks
     needs_texts: ClassVar[tuple[str, ...]] = ()  # fields that cannot be checked without the texts
+    repeats_title: ClassVar[str] = "Duplicates"
 
     error_upper: float
     delta: float
@@ -153,12 +156,7 @@ class Certificate(ABC):
         Returns what was checked, or raises a ValueError that names the field.
         """
         self._check_types()
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name in RANGES and value is not None:
-                right, rule = RANGES["kl" if item.name in self.unbounded else item.name]
-                if not right(value):
-                    self._refuse(item.name, rule)
+        self._check_ranges()
         counts = self.corrections.values()
         if not all(is_count(count, least=1) and count <= _MAX_CHOICES for count in counts):
             self._refuse("corrections", f"integers from 1 to {_MAX_CHOICES:,}, by what was chosen")
@@ -167,6 +165,14 @@ class Certificate(ABC):
             self._must_equal(name, value)
         unchecked = (*self.needs_texts, "choices beyond corrections")
         return Verified("the bound follows from its parts", ", ".join(unchecked))
+
+    def _check_ranges(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name in RANGES and value is not None:
+                right, rule = RANGES["kl" if item.name in self.unbounded else item.name]
+                if not right(value):
+                    self._refuse(item.name, rule)
 
     def _check(self) -> None:  # noqa: B027 - not every kind has more to refuse
         """Refuse what is impossible for this kind."""
@@ -210,8 +216,8 @@ class Certificate(ABC):
         no_fields = ("format_version", "kind", "assumption")
         try:
             certificate = cls(**{k: v for k, v in values.items() if k not in no_fields})
-            if values.get("assumption", cls.assumption) != cls.assumption:
-                raise TypeError(f"assumption must be {cls.assumption!r}")
+            if values.get("assumption", certificate.assumption) != certificate.assumption:
+                raise TypeError(f"assumption must be {certificate.assumption!r}")
         except TypeError as error:
             raise ValueError(
                 f"The certificate is incomplete or was changed ({error}). Give the file as it was "
@@ -234,7 +240,7 @@ class Certificate(ABC):
 
     def rows(self) -> list[tuple[str, str]]:
         """What the guarantee rests on: (title, text)."""
-        repeated = [("Duplicates", self.repeated())] if self.repeated() else []
+        repeated = [(self.repeats_title, self.repeated())] if self.repeated() else []
         return [
             *(self.statements() + self.measurements() + repeated),
             ("Assumption", self.assumption),
@@ -258,7 +264,7 @@ class Certificate(ABC):
         return f"a union bound over {self.n_candidates:,} alternatives ({chosen})."
 
     def __str__(self) -> str:
-        shown = {"Duplicates": self.repeated(), "Provenance": f"{self.provenance}."}
+        shown = {self.repeats_title: self.repeated(), "Provenance": f"{self.provenance}."}
         if self.provenance.startswith(("checked", "held out")) and ";" not in self.provenance:
             del shown["Provenance"]
         if self.n_candidates > 1:
@@ -354,6 +360,152 @@ def theorem_1(
         f"certificate, because this lambda depends on the sample; over a grid of lambdas "
         f"{over_grid}; {replacement}"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatsCertificate(Certificate):
+    """A certificate from texts that may repeat: of one sample, or the larger bound of two.
+
+    Attributes
+    ----------
+    repeats : {"traffic", "copies"} or None
+        Why texts repeat, as was stated: rows are drawn from traffic, or copies were made of
+        distinct texts. None: it is not known, and the bound holds for both.
+    sample : {"traffic", "copies", ""}
+        What `n` and the other counts are of: rows, or one text of each near-duplicate cluster; ""
+        where no text repeats. With repeats=None the one whose bound is larger.
+    other : dict
+        The same counts of the other sample; empty where there is none.
+    """
+
+    repeats_title = "Repeats"
+    counted: ClassVar[tuple[str, ...]] = ()  # fields that each sample has of its own
+    condition: ClassVar[str] = ""  # what is assumed beside the draws
+
+    repeats: str | None = None
+    sample: str = SAME
+    other: dict = field(default_factory=dict)
+
+    @property
+    def assumption(self) -> str:  # type: ignore[override]
+        """When the bound is valid."""
+        draws = {
+            SAME: f"these {self.unit} and new {self.unit} are drawn",
+            TRAFFIC: "these rows and new rows, repeats included, are drawn",
+            COPIES: (
+                f"these distinct {self.unit} and new distinct {self.unit}, of which any number of "
+                "copies may have been made, are drawn"
+            ),
+        }[self.sample]
+        if self.other:
+            draws = (
+                f"either rows, repeats included, or distinct {self.unit}, of which any number of "
+                "copies may have been made, these and new ones, are drawn"
+            )
+        return f"{draws} independently from one distribution, and {self.condition}"
+
+    @abstractmethod
+    def _bounds(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        """The bounds that follow from the counts of one sample."""
+
+    @property
+    def samples(self) -> dict[str, dict[str, Any]]:
+        """All fields with the counts of each sample, by its name."""
+        own = {item.name: getattr(self, item.name) for item in fields(self)}
+        if not self.other:
+            return {self.sample: own}
+        other_name = COPIES if self.sample == TRAFFIC else TRAFFIC
+        return {self.sample: own, other_name: own | self.other}
+
+    def bounds_of_samples(self) -> dict[str, dict[str, Any]]:
+        """The bounds of each sample by itself: valid if texts repeat for this reason."""
+        return {name: self._bounds(parts) for name, parts in self.samples.items()}
+
+    def recompute(self) -> dict[str, Any]:
+        bounds, *others = self.bounds_of_samples().values()
+        for other in others:
+            bounds = cautious(bounds, other)
+        return bounds
+
+    @classmethod
+    def from_samples(cls, parts: Mapping[str, dict[str, Any]], **fields: Any) -> Self:
+        """The certificate of one sample, or of two, of which the larger bound counts."""
+        if len(parts) == 1:
+            ((name, own),) = parts.items()
+            return cls.from_parts(**{**own, **fields}, sample=name)
+        counts = {name: {key: own[key] for key in cls.counted} for name, own in parts.items()}
+        certificate = cls.from_parts(
+            **{**parts[TRAFFIC], **fields}, sample=TRAFFIC, other=counts[COPIES]
+        )
+        if certificate._is_larger():
+            return certificate
+        return cls.from_parts(**{**parts[COPIES], **fields}, sample=COPIES, other=counts[TRAFFIC])
+
+    def _is_larger(self) -> bool:
+        own, other = (bounds["error_upper"] for bounds in self.bounds_of_samples().values())
+        return own >= other
+
+    def _check(self) -> None:
+        if self.repeats not in (None, TRAFFIC, COPIES):
+            self._refuse("repeats", f"{TRAFFIC!r}, {COPIES!r} or None")
+        samples = (SAME, TRAFFIC, COPIES) if self.repeats is None else (self.repeats,)
+        if self.sample not in samples:
+            self._refuse("sample", f"one of {samples}")
+        if not self.other:
+            if self.sample != (self.repeats or SAME):
+                self._refuse("other", "the counts of the other sample")
+            return
+        if self.repeats is not None or self.sample == SAME or set(self.other) != set(self.counted):
+            self._refuse("other", f"{', '.join(self.counted)} of the other sample, with no repeats")
+        (_, other_name) = self.samples
+        twin = replace(self, **self.other, sample=other_name, repeats=other_name, other={})
+        twin._check_types()
+        twin._check_ranges()
+        twin._check()
+        if not self._is_larger():
+            self._refuse("sample", "the one whose bound is larger")
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        if "repeats" not in values:  # written before there were two samples: one text per cluster
+            has_texts = values.get("scope", "texts") != "groups" and not values.get("batch_size")
+            repeats = COPIES if has_texts else None
+            values = {**values, "repeats": repeats, "sample": repeats or SAME}
+            values.pop("assumption", None)
+        return super().from_dict(values)
+
+    def describe_repeats(self) -> str:
+        """Both bounds, where there are two; empty elsewhere."""
+        if not self.other:
+            return ""
+        bounds = {
+            name: rounded_up(bounds["error_upper"])
+            for name, bounds in self.bounds_of_samples().items()
+        }
+        return (
+            f" This is the larger of two bounds, {bounds[TRAFFIC]} for new "
+            f"rows, repeats included, and {bounds[COPIES]} for new distinct {self.unit}."
+        )
+
+    def repeated(self) -> str:
+        if not self.n_duplicates and not self.other:
+            return ""
+        if self.other:
+            return (
+                "nobody can tell from these texts why they repeat, so the larger of two bounds "
+                "counts. If it is known how they were collected, state it: repeats='traffic' where "
+                "frequent texts are drawn again, repeats='copies' where copies of texts were made. "
+                "Do not choose by which number is smaller."
+            )
+        if self.sample == TRAFFIC:
+            return (
+                f"{self.n_duplicates:,} of the {self.n:,} rows repeat others, and count: valid if "
+                "frequent texts are drawn again, as in traffic, and no copies were made."
+            )
+        return (
+            f"{format_count(self.n_duplicates, 'near-duplicate')} not counted: valid if copies of "
+            "texts were made, and not if frequent texts are drawn again, as in traffic."
+        )
 
 
 def _same(stated, value, tolerance) -> bool:

@@ -19,11 +19,19 @@ from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation
 from pacsent.classify.fitting import OutOfFold
 from pacsent.guarantees import abstaining, error_bounds, independence, samples, thresholds
-from pacsent.guarantees.abstaining import Calibration, prediction_set_thresholds
+from pacsent.guarantees.abstaining import Calibration, cautious_set_thresholds
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.drift_monitor import MONITORS, TextCheck, TextComparison, monitors_of
 from pacsent.guarantees.error_certificate import ErrorCertificate, HeldOutCertificate
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
+from pacsent.guarantees.repeats import (
+    COPIES,
+    SAME,
+    TRAFFIC,
+    divide_rows,
+    draw_samples,
+    one_row_per_cluster,
+)
 from pacsent.maths.checks import check_count, check_probability
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, checked_tensor
@@ -63,7 +71,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         `FrozenEstimator`) are not fitted: all labels are then held-out ones. None takes
         `TextClassifier("english")`.
     calibration_size : float or "auto", default="auto"
-        Share of the labels to hold out. "auto" takes 0.4 up to 300 labels, less with more.
+        Share of the labels to hold out. "auto" takes 0.4 up to 300 labels, less with more. Where
+        texts repeat, and it is not stated why, each row is held out with this probability, and each
+        cluster of near-duplicates as a whole: fewer texts are trained on, and above 0.5 fewer
+        clusters are held out.
     delta : float, default=0.05
         Chance that a guarantee is wrong: each by itself, or all together with `simultaneous`.
     classes : sequence or None, default=None
@@ -80,6 +91,12 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         probability 0.576 instead of 0.436 (of 200: 0.850 instead of 0.796). The random number is
         drawn by the system at each `fit` or `calibrate`, whatever `random_state` is, and is saved
         with the model. Fitting again to draw another is a selection: see `n_candidates`.
+    repeats : {"traffic", "copies"} or None, default=None
+        Why texts repeat. "traffic": rows are drawn independently, and frequent texts are drawn
+        again; guarantees are for new rows, repeats included. "copies": collecting the texts made
+        copies; guarantees are for new distinct texts, and near-duplicates count once. None: it is
+        not known, and what is guaranteed holds in both cases. Choose by how the texts were
+        collected, never by which number is smaller.
     random_state : int, RandomState, Generator or None, default=None
         Decides what is held out. None, or a generator, draws a seed: the certificate records it.
 
@@ -121,6 +138,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     n_candidates: int = 1
     simultaneous: bool = False
     randomized_tests: bool = False
+    repeats: str | None = None
     random_state: Any = None
 
     kind = "CertifiedClassifier"
@@ -133,6 +151,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         "n_candidates": [Interval(Integral, 1, None, closed="left")],
         "simultaneous": ["boolean"],
         "randomized_tests": ["boolean"],
+        "repeats": [StrOptions({TRAFFIC, COPIES}), None],
         "random_state": [
             Interval(Integral, 0, None, closed="left"),
             *independence.GENERATORS,
@@ -154,7 +173,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : texts, or any array or table that the estimator takes
-            Copies and near-duplicates stay on one side and count once.
+            Where texts repeat, `repeats` decides which rows are held out and count.
         y : one label, or set of labels, for each row
         sample_weight : array, optional
             How much each row counts in fitting. The guarantee counts every row once.
@@ -163,8 +182,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             guarantee is for new groups, unless the certificate states that there are too few.
         judge : (texts, labels), optional
             More texts, with labels that a machine gave, to fit on beside those of y. The guarantee
-            rests on y alone, however wrong they are: near-duplicates of held-out texts are left
-            out, and calibration_size="auto" holds out four fifths of y.
+            rests on y alone, however wrong they are. These texts must be other rows than X;
+            near-duplicates of held-out texts are left out. calibration_size="auto" holds out four
+            fifths of y, and half of it where texts repeat and it is not stated why.
         """
         fitted = copy.copy(self)
         for name in [name for name in vars(self) if name.endswith("_")]:
@@ -174,19 +194,20 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError(
                     "sample_weight and judge must be None for an estimator that is fitted already."
                 )
-            fitted._calibrate(X, y, groups, "refuse")
+            fitted._calibrate(X, y, groups, None)
         else:
             fitted._fit(X, y, sample_weight, groups, judge)
         self.__dict__ = fitted.__dict__  # at the end, so that a failed fit changes nothing
         return self
 
     def calibrate(
-        self, X: Any, y: Any, *, groups: Sequence | None = None, overlap: str = "refuse"
+        self, X: Any, y: Any, *, groups: Sequence | None = None, overlap: str | None = None
     ) -> Self:
         """Certify the fitted estimator by labelled texts that nothing was fitted on.
 
         They replace the calibration set. Texts that were fitted, where this is known, are rejected,
-        or left out with overlap="drop"; near-duplicates of them are left out.
+        or left out with overlap="drop"; near-duplicates of them are left out. With
+        repeats="traffic" rows that repeat a fitted text count, as new rows.
         """
         self._validate_params()
         calibrated = copy.copy(self)
@@ -213,8 +234,6 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         n_certifiable, calibration_size = samples.n_samples(X), self.calibration_size
         if judge is not None:
             X, y = _with_machine_labels(X, y, groups, judge)
-            if calibration_size == "auto":
-                calibration_size = _FRACTION_WITH_JUDGE
         n = samples.n_samples(X)
         sets = multilabel.label_matrix(y, n)
         if sets is None:
@@ -225,13 +244,20 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             classes, positions = multilabel.encoded_sets(sets)
         group_of = inputs.as_groups(groups, n)
         clusters = independence.dependent_clusters(X)
+        if judge is not None and calibration_size == "auto":
+            is_divided = self.repeats is None and np.unique(clusters).size < n
+            calibration_size = 0.5 if is_divided else _FRACTION_WITH_JUDGE
         parts = independence.hold_out(
-            clusters[:n_certifiable], calibration_size, self.random_state, group_of
+            clusters,
+            calibration_size,
+            self.random_state,
+            group_of,
+            repeats=self.repeats,
+            n_labelled=n_certifiable,
+            cluster_rows=independence.cluster_rows_of(X),
         )
         training, held_out = parts.training_rows, parts.held_out_rows
         by_machine = np.arange(n_certifiable, n)
-        is_copy = np.isin(clusters[by_machine], clusters[held_out])
-        training = np.concatenate([training, by_machine[~is_copy]])
         if sets is None:  # held-out texts of a class that is left out count as errors
             training = training[inputs.learnable_rows(classes, positions[training])]
             if np.unique(positions[training]).size < 2:
@@ -283,7 +309,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             fields |= {"scope": parts.scope, "n_groups": np.unique(group_of).size}
         new_groups = group_of[held_out] if parts.scope == "groups" else None
         self.seed_ = parts.seed
-        self._certify(samples.select_rows(X, held_out), positions[held_out], new_groups, fields)
+        drawn = parts.positions() if len(parts.samples) > 1 else None
+        X_held_out = samples.select_rows(X, held_out)
+        self._certify(X_held_out, positions[held_out], new_groups, fields, drawn)
 
     def _calibrate(self, X, y, groups, overlap):
         if not hasattr(self, "estimator_"):
@@ -301,13 +329,13 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             names = inputs.as_labels(names, None if sets else samples.n_samples(X), "y")
             self.classes_ = samples.classes_of(self.estimator_, self.classes, names)
             self.fitted_classes_ = self.classes_
-        rows = error_bounds.unseen(self, X, y, overlap, groups)
+        rows = error_bounds.unseen(self, X, y, overlap, groups, repeats=self.repeats)
         self.classes_ = rows.classes  # with those that were not fitted: their texts are errors
         self.seed_ = getattr(self, "seed_", self.random_state)
         self._certify(rows.X, rows.y, rows.groups, {"provenance": rows.provenance})
 
-    def _certify(self, X, y, group_of, fields):
-        """Certify by these rows, and calibrate on one of each cluster, or of each group."""
+    def _certify(self, X, y, group_of, fields, drawn=None):
+        """Certify by these rows, and calibrate; `drawn` are the rows of two samples of them."""
         predictions = self.predict_with_scores(X)
         rows = error_bounds.LabelledRows(X, y, self.classes_, group_of, "", np.arange(len(y)))
         self.certificate_ = error_bounds.certify_rows(
@@ -318,33 +346,77 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             delta=self._delta(None),
             n_candidates=self.n_candidates,
             random_state=self.seed_,
+            repeats=self.repeats,
+            drawn=drawn,
         )
         self.seed_ = self.certificate_.random_state
         self.out_of_fold_ = self._out_of_fold()
-        self.calibration_ = self._calibration_of(X, y, predictions.log_proba, group_of)
-        log_proba, labels = self.calibration_.log_proba, self.calibration_.labels
-        if log_proba is not None and self.out_of_fold_ is None:
-            # a part plans abstention, which is tested on the others
-            uniform = np.random.default_rng([self.seed_, 2]).random(len(labels))
-            planned = uniform < _PLANNING_FRACTION
-            self.calibration_ = replace(self.calibration_, planned=planned)
-            self.out_of_fold_ = OutOfFold(log_proba[planned], labels[planned])
+        how = group_of, drawn, self.out_of_fold_ is None
+        self.calibration_, planning = self._calibration_of(X, y, predictions.log_proba, *how)
+        if planning is not None:
+            self.out_of_fold_ = OutOfFold(planning.log_proba, planning.labels)
         if self.randomized_tests:
             self.calibration_ = replace(self.calibration_, uniform=abstaining.draw_uniform())
 
-    def _calibration_of(self, X, y, log_proba, group_of):
-        """The calibration set: one row of each cluster, or of each group."""
+    def _calibration_of(self, X, y, log_proba, group_of, drawn, is_planned):
+        """The calibration set, and rows of it that plan abstention if nothing else does.
+
+        It has one row of each cluster, or of each group, or the rows of both samples.
+        """
         grouped = self.certificate_.scope == "groups"
         clusters = group_of if grouped else independence.dependent_clusters(X)
-        kept = independence.one_row_per_cluster(clusters, self.seed_)
+        if grouped:
+            drawn = {SAME: one_row_per_cluster(clusters, self.seed_)}
+        elif drawn is None:
+            drawn = draw_samples(clusters, self.repeats, self.seed_)
+        if len(drawn) == 1:
+            (kept,) = drawn.values()
+            members = {}
+        else:
+            kept = np.unique(np.concatenate(list(drawn.values())))
+            members = {name: np.isin(kept, rows) for name, rows in drawn.items()}
+
         monitors = monitors_of(self, X)[kept] if samples.is_texts(X) else None
         log_proba = None if log_proba is None else log_proba[kept]
-        return Calibration(log_proba, y[kept], monitors=monitors)
+        calibration = Calibration(log_proba, y[kept], members=members, monitors=monitors)
+        if log_proba is None or not is_planned:
+            return calibration, None
 
-    def _check_calibration(self, X: Any, y: Any, group_of: np.ndarray | None) -> None:
+        rng = np.random.default_rng([self.seed_, 2])
+        if not members:
+            is_planning = rng.random(kept.size) < _PLANNING_FRACTION
+            tested = {SAME: ~is_planning}
+        else:  # none of a cluster that is tested may plan
+            division = divide_rows(
+                clusters[kept],
+                0.5,
+                rng,
+                cluster_rows=independence.cluster_rows_of(samples.select_rows(X, kept)),
+            )
+            is_planning = division.is_free
+            in_traffic = np.isin(np.arange(kept.size), division.samples[TRAFFIC])
+            has_planning = np.isin(clusters[kept], clusters[kept][is_planning])
+            tested = {
+                TRAFFIC: members[TRAFFIC] & in_traffic,
+                COPIES: members[COPIES] & ~has_planning,
+            }
+        calibration = replace(calibration, tested_members=tested)
+        return calibration, calibration.select(np.flatnonzero(is_planning))
+
+    def _check_calibration(
+        self, X: Any, y: Any, group_of: np.ndarray | None, drawn: dict[str, np.ndarray] | None
+    ) -> None:
         """Refuse a calibration set that does not follow from the rows that were certified."""
         y = y if samples.is_multilabel(self) else inputs.positions(self.classes_, y)
-        right = self._calibration_of(X, y, self.predict_with_scores(X).log_proba, group_of)
+        log_proba = self.predict_with_scores(X).log_proba
+        right, _ = self._calibration_of(X, y, log_proba, group_of, drawn, False)
+        if {k: v.tolist() for k, v in right.members.items()} != {
+            k: v.tolist() for k, v in self.calibration_.members.items()
+        }:
+            raise ValueError(
+                "The calibration set must be that of the certified texts. Got other samples "
+                "instead: it was changed. Calibrate again."
+            )
         for name in ("labels", "log_proba", "monitors"):
             stated, value = getattr(self.calibration_, name), getattr(right, name)
             # machines round sums differently; equality comes first for None
@@ -436,7 +508,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         """Log-probability from which on each class is in the sets of `predict_set`."""
         calibration = self._scored_calibration("predict_set")
         level = divide_delta(self._delta(delta), self.n_candidates)
-        return prediction_set_thresholds(calibration, error, level, per_class)
+        return cautious_set_thresholds(calibration.samples(), error, level, per_class)
 
     def abstain(
         self, *, error: float | None = 0.05, delta: float | None = None
@@ -446,7 +518,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         None takes the smallest of ten from 0.01 to 0.5 with which at least half of the calibration
         texts are answered, and corrects delta for this choice.
         """
-        tested = self._scored_calibration("abstain").tested
+        tested = self._scored_calibration("abstain").samples(tested=True)
         return abstaining.abstain(self, tested, error, self._delta(delta), self.n_candidates)
 
     def tune_thresholds(
@@ -464,7 +536,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         """
         return thresholds.class_thresholds(
             self,
-            self._scored_calibration("tune_thresholds", any_labels=True).tested,
+            self._scored_calibration("tune_thresholds", any_labels=True).samples(tested=True),
             precision=precision,
             recall=recall,
             classes=classes,
@@ -485,10 +557,12 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
                 "control_risk is for several labels per text. Got one class a text instead. Use "
                 "tune_thresholds(precision=, recall=)."
             )
-        tested = self._scored_calibration("control_risk", any_labels=True).tested
-        return thresholds.control_risk(
-            tested.labels,
-            np.exp(tested.log_proba),
+        calibration = self._scored_calibration("control_risk", any_labels=True)
+        return thresholds.control_risk_on_samples(
+            [
+                (tested.labels, np.exp(tested.log_proba))
+                for tested in calibration.samples(tested=True).values()
+            ],
             false_negatives=false_negatives,
             false_discoveries=false_discoveries,
             delta=self._delta(delta),
@@ -550,8 +624,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             "calibration.monitors": self.calibration_.monitors,
             "description": np.frombuffer(described.encode(), np.uint8),
         }
+        for name, rows in self.calibration_.members.items():
+            arrays[f"calibration.in_{name}"] = rows.astype(np.uint8)
         if self.randomized_tests:
-            arrays["calibration.uniform"] = np.array(self.calibration_.uniform)
+            self.calibration_ = replace(self.calibration_, uniform=abstaining.draw_uniform())
         return State({"parameters": parameters}, arrays, {"estimator": self.estimator_})
 
     @classmethod
@@ -576,14 +652,26 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         kind: type[HeldOutCertificate] = MultilabelCertificate if of_sets else ErrorCertificate
         made.certificate_ = kind.from_dict(described["certificate"])
         made.certificate_.verify()
+        made.repeats = made.certificate_.repeats
         made.seed_ = check_count("random_state", made.certificate_.random_state, least=0)
         n = made.certificate_.n
+        members = {}
+        if made.certificate_.other:
+            for name, parts in made.certificate_.samples.items():
+                rows = checked_tensor(
+                    tensors, f"calibration.in_{name}", np.uint8, (None,), low=0, below=2
+                )
+                if int(rows.sum()) != parts["n"]:
+                    raise ValueError(f"its calibration set must have {parts['n']} rows of {name}")
+                members[name] = rows.astype(bool)
+            n = next(iter(members.values())).size
         shape, below = ((n, n_classes), 2) if of_sets else ((n,), n_classes)
         name = "calibration.labels"
         labels = checked_tensor(tensors, name, np.int64, shape, low=0, below=below)
         made.calibration_ = Calibration(
             checked_tensor(tensors, "calibration.log_proba", np.float64, (n, n_classes)),
             labels.astype(bool) if of_sets else labels,
+            members=members,
             monitors=checked_tensor(
                 tensors, "calibration.monitors", np.float64, (n, len(MONITORS)), low=-1
             ),

@@ -14,6 +14,7 @@ from pacsent.guarantees import independence, samples
 from pacsent.guarantees.error_certificate import ErrorCertificate, error_certificate
 from pacsent.guarantees.judges import as_judged, count_judged
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate, count_matches
+from pacsent.guarantees.repeats import COPIES, TRAFFIC, check_repeats
 from pacsent.maths.checks import check_count, is_number
 from pacsent.maths.rounding import format_count
 from pacsent.text.texts import as_texts
@@ -27,7 +28,8 @@ def certify(
     delta: float = 0.05,
     per_class: bool = False,
     groups: Sequence | None = None,
-    overlap: str = "refuse",
+    overlap: str | None = None,
+    repeats: str | None = None,
     n_candidates: int = 1,
     random_state: Any = None,
 ) -> ErrorCertificate | MultilabelCertificate:
@@ -37,13 +39,15 @@ def certify(
     ----------
     classifier : TextClassifier, CertifiedClassifier, or any fitted classifier or function
     X, y : held-out texts, or rows of an array or table, and their classes (or sets of labels)
-        Near-duplicates of texts that were fitted are left out, and the certificate names them.
+        Near-duplicates of texts that were fitted are left out, and the guarantee is about texts
+        that are none; only repeats="traffic" counts them too.
     per_class : bool
         Whether to bound each class and their mean as well; all bounds then hold together.
-    overlap : {"refuse", "drop"}
-        What to do with texts that were fitted: stop, or leave them out (the guarantee is then
-        about texts that were not among those fitted).
-    delta, groups, n_candidates, random_state : see `certify_predictions`
+    overlap : {"refuse", "drop"}, optional
+        What to do with texts that were fitted: stop, or leave them and their near-duplicates out.
+        The default is to stop. With repeats="traffic" it is to count them as new rows that repeat
+        an old one; rows that the classifier was fitted on themselves must not be given.
+    repeats, delta, groups, n_candidates, random_state : see `certify_predictions`
 
     Examples
     --------
@@ -54,7 +58,7 @@ def certify(
     >>> round(certify(last_digit, texts, odd).error_upper, 3)
     0.03
     """
-    rows = unseen(classifier, X, y, overlap, groups)
+    rows = unseen(classifier, X, y, overlap, groups, repeats=repeats)
     own_classes = getattr(classifier, "classes_", rows.classes)
     predictions = samples.predict_any(classifier, own_classes, rows.X).labels
     return certify_rows(
@@ -63,6 +67,7 @@ def certify(
         predictions,
         recall=rows.classes.tolist() if per_class else (),
         delta=delta,
+        repeats=repeats,
         n_candidates=n_candidates,
         random_state=random_state,
         fields={"provenance": rows.provenance},
@@ -104,7 +109,13 @@ def certify_rows(
 
 
 def unseen(
-    classifier: Any, X: Any, y: Any, overlap: str = "refuse", groups: Any = None
+    classifier: Any,
+    X: Any,
+    y: Any,
+    overlap: str | None = None,
+    groups: Any = None,
+    *,
+    repeats: str | None = None,
 ) -> LabelledRows:
     """Leave out near-duplicates of rows that were fitted; refuse those rows, or leave them out."""
     if hasattr(classifier, "fit") and hasattr(classifier, "__sklearn_tags__"):
@@ -123,7 +134,7 @@ def unseen(
         classes, y = inputs.with_other_labels(classes, y, n)
         not_fitted = ~np.isin(classes, fitted)
     group_of = inputs.as_groups(groups, n)
-    rows, provenance = unseen_rows(classifier, X, overlap)
+    rows, provenance = unseen_rows(classifier, X, overlap, repeats)
     if rows.size < n:
         X, y = samples.select_rows(X, rows), y[rows]
         group_of = None if group_of is None else group_of[rows]
@@ -133,19 +144,28 @@ def unseen(
     return LabelledRows(X, y, classes, group_of, provenance, rows)
 
 
-def unseen_rows(classifier: Any, X: Any, overlap: str = "refuse") -> tuple[np.ndarray, str]:
+def unseen_rows(
+    classifier: Any, X: Any, overlap: str | None = None, repeats: str | None = None
+) -> tuple[np.ndarray, str]:
     """Rows that were not fitted and are no near-duplicates of such, and how this is known."""
-    if overlap not in ("refuse", "drop"):
+    if overlap not in (None, "refuse", "drop"):
         raise ValueError(f"overlap must be 'refuse' or 'drop'. Got {overlap!r} instead.")
     n = samples.n_samples(X)
     if samples.recorded(classifier, "fingerprints") is None:
         return np.arange(n), "not checked: the classifier does not record what it was fitted on"
     exact, near = samples.seen_before(classifier, X)
-    if exact.any() and overlap == "refuse":
+    if repeats == TRAFFIC and overlap is None and not exact.all():
+        n_repeats = int((exact | near).sum())
+        return np.arange(n), (
+            f"checked, {format_count(n_repeats, 'row repeats', 'rows repeat')} a text that was "
+            "fitted: they count, as new rows, and no row was fitted itself"
+        )
+    if exact.any() and overlap != "drop":
         raise ValueError(
             f"A guarantee needs texts the classifier has not seen. {int(exact.sum()):,} of these "
             f"{n:,} were among the texts it was fitted on (first: X[{int(np.argmax(exact))}]). "
-            "Give other texts, or leave those out: overlap='drop'."
+            "Give other texts, or leave those out: overlap='drop'. If they are new rows that "
+            "repeat old ones, they count with repeats='traffic'."
         )
     rows = np.flatnonzero(~(exact | near))
     if rows.size == 0:
@@ -171,6 +191,7 @@ def certify_predictions(
     precision: Any = (),
     judge: Any = None,
     unlabelled: Any = None,
+    repeats: str | None = None,
     delta: float = 0.05,
     n_candidates: int = 1,
     random_state: Any = None,
@@ -187,8 +208,7 @@ def certify_predictions(
         The right class and the predicted class of each text; multi-label: sets of labels, or
         indicator matrices.
     texts : list of str, or rows of an array or a table, optional
-        Near-duplicates, which are not independent examples, count once. Without texts they are not
-        searched for.
+        Near-duplicates are searched for among them. Without texts they are not.
     groups : list, optional
         The author, the book, the day of each text. The guarantee is then for new groups, each of
         which counts as one example; with fewer than 8 groups it is not, and says so.
@@ -204,7 +224,14 @@ def certify_predictions(
     unlabelled : int, or (y_pred, judge), optional
         The other texts of a batch from which these were drawn at random: their number, or, with a
         judge, their predictions and its labels. The bound is then on the error rate of the batch,
-        which is smaller than that for new texts. Repeated texts count as often as they occur.
+        which is smaller than that for new texts. Repeated texts count as often as they occur,
+        whatever the reason: `repeats` must be None.
+    repeats : {"traffic", "copies"} or None, default=None
+        Why texts repeat. "traffic": rows are drawn independently, and frequent texts are drawn
+        again; the bound is for a new row, repeats included. "copies": collecting the texts made
+        copies; the bound is for a new distinct text, and near-duplicates count once. None: it is
+        not known, and the larger of the two bounds is given, which holds in both cases. Choose by
+        how the texts were collected, never by which number is smaller.
     delta : float, default=0.05
         Probability that some bound of the certificate is false.
     n_candidates : int, default=1
@@ -233,15 +260,19 @@ def certify_predictions(
     n = samples.n_samples(y_true)
     if not n:
         raise ValueError("labels must have at least one label. Got none instead.")
+    check_repeats(repeats)
     judged = batch_size = None
     if judge is not None or not (unlabelled is None or is_number(unlabelled)):
         judged = as_judged(judge, unlabelled, n)
         unlabelled = len(judged[1])
     if unlabelled is not None:
         batch_size = n + check_count("unlabelled", unlabelled, least=0)
-        if groups is not None or len(recall) or len(precision):
-            raise ValueError("unlabelled must be None with groups, recall or precision.")
+        if groups is not None or len(recall) or len(precision) or repeats is not None:
+            raise ValueError("unlabelled must be None with groups, recall, precision or repeats.")
+    if repeats == COPIES and texts is None:
+        raise ValueError("repeats='copies' needs texts, to find the copies. Got None instead.")
     options: dict[str, Any] = {"group_of": inputs.as_groups(groups, n), "delta": delta}
+    options["repeats"] = repeats
     options |= {"n_candidates": n_candidates, "random_state": random_state}
     unknown = "; near-duplicates were not searched for, because no texts were given"
     if texts is not None:

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -10,13 +10,19 @@ import numpy as np
 
 from pacsent.classify.inputs import as_groups, as_labels
 from pacsent.guarantees import independence, samples
-from pacsent.guarantees.certificate import Certificate, CountCertificate, Verified, theorem_1
+from pacsent.guarantees.certificate import (
+    CountCertificate,
+    RepeatsCertificate,
+    Verified,
+    theorem_1,
+)
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.judges import as_judged, count_judged, judge_bounds, judge_warnings
+from pacsent.guarantees.repeats import COPIES, NEW_TEXTS, SAME, TRAFFIC, check_repeats
 from pacsent.maths.binomial import batch_limit, upper_limit
 from pacsent.maths.checks import are_counts, check_count, check_probability, is_count
 from pacsent.maths.means import betting
-from pacsent.maths.rounding import format_count, interval, rounded_down, rounded_up
+from pacsent.maths.rounding import interval, rounded_down, rounded_up
 from pacsent.storage.tensor_files import pack_losses, unpack_losses
 
 SCOPES = ("texts", "groups", "same groups")
@@ -24,7 +30,7 @@ _MAX_BATCH_SIZE = 10**9  # of more texts the bound is that for new ones, to nine
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldOutCertificate(Certificate):
+class HeldOutCertificate(RepeatsCertificate):
     """A guarantee about one model, or one set of predictions, from rows that were held out.
 
     Attributes
@@ -39,9 +45,8 @@ class HeldOutCertificate(Certificate):
         SHA-256 of the model, texts, labels and predictions, as far as they are known.
     """
 
-    assumption: ClassVar[str] = (
-        "these texts and new texts are drawn independently from one distribution, and the model "
-        "was neither fitted nor selected on these texts (corrections cover a selection)."
+    condition: ClassVar[str] = (
+        "the model was neither fitted nor selected on these texts (corrections cover a selection)."
     )
     needs_texts: ClassVar[tuple[str, ...]] = (
         *("n_duplicates", "random_state", "calibration_size", "digests", "provenance"),
@@ -79,10 +84,19 @@ class HeldOutCertificate(Certificate):
         n = samples.n_samples(X)
         labels, group_of = self._labels(model, y, n), as_groups(groups, n)
         rows, certified_X, texts_digest = np.arange(n), X, self.digests.get("texts")
+        drawn: dict[str, np.ndarray] | None = None
         if texts_digest is not None and samples.digest(X) != texts_digest:
             if self.calibration_size is not None and self.random_state is not None:
-                how = self.calibration_size, self.random_state, group_of
-                rows = independence.hold_out(independence.dependent_clusters(X), *how).held_out_rows
+                split = independence.hold_out(
+                    independence.dependent_clusters(X),
+                    self.calibration_size,
+                    self.random_state,
+                    group_of,
+                    repeats=self.repeats,
+                    cluster_rows=independence.cluster_rows_of(X),
+                )
+                rows = split.held_out_rows
+                drawn = split.positions() if self.other else None
             else:
                 rows = np.flatnonzero(~np.logical_or(*samples.seen_before(model, X)))
             certified_X = samples.select_rows(X, rows)
@@ -91,6 +105,11 @@ class HeldOutCertificate(Certificate):
                     "X must be the texts that were certified, or those that were given to fit, "
                     "with their groups. Got others instead, or another order."
                 )
+        elif self.other and self.calibration_size is not None:
+            raise ValueError(
+                "X must be all texts that were given to fit, in their order, where texts repeat: "
+                "which of the held-out ones count follows from them. Got the held-out ones instead."
+            )
         labels = samples.select_rows(labels, rows)
         predictions = self._predictions(model, certified_X, labels)
         own = None if samples.are_predictions(model) else model
@@ -105,7 +124,17 @@ class HeldOutCertificate(Certificate):
         if "texts" in self.digests:
             clusters = independence.dependent_clusters(certified_X)
         new_groups = None if group_of is None or self.scope != "groups" else group_of[rows]
-        parts = self._measure(labels, predictions, clusters, new_groups)
+        if getattr(self, "batch_size", None):
+            clusters = np.arange(len(rows))
+        seed = self.random_state or 0
+        how = clusters, new_groups, seed, self.repeats, drawn
+        draws = independence.independent_draws(len(rows), *how)
+        measured = {name: self._measure(labels, predictions, draws, name) for name in draws.samples}
+        if set(measured) != set(self.samples):
+            self._refuse("sample", f"that of these texts: {' and '.join(map(repr, measured))}")
+        parts = measured.pop(self.sample)
+        for other in measured.values():
+            parts["other"] = {name: other[name] for name in self.counted}
         if self.scope == "same groups" and group_of is not None:
             parts |= {"scope": self.scope, "n_groups": np.unique(group_of).size}
         if judge:
@@ -113,7 +142,7 @@ class HeldOutCertificate(Certificate):
         for name, value in parts.items():
             self._must_equal(name, value)
         if is_own := getattr(model, "certificate_", None) == self:
-            model._check_calibration(certified_X, labels, new_groups)
+            model._check_calibration(certified_X, labels, new_groups, drawn)
         unchecked = {
             "provenance, labels corrected after predictions, choices beyond corrections": True,
             "calibration_size": self.calibration_size is not None and len(rows) == n,
@@ -135,10 +164,13 @@ class HeldOutCertificate(Certificate):
         """What the model predicts for these rows; `model` may be the predictions themselves."""
 
     @abstractmethod
-    def _measure(self, labels: Any, predictions: Any, clusters: Any, group_of: Any) -> dict:
-        """The fields that the bounds are computed from."""
+    def _measure(
+        self, labels: Any, predictions: Any, draws: independence.Draws, sample: str
+    ) -> dict[str, Any]:
+        """The fields that the bounds of one sample are computed from."""
 
     def _check(self) -> None:
+        super()._check()
         if self.scope not in SCOPES:
             self._refuse("scope", f"one of {SCOPES}")
         if (self.scope == "same groups") != (self.n_groups > 0):
@@ -148,6 +180,12 @@ class HeldOutCertificate(Certificate):
 
     def repeated(self) -> str:
         return "" if self.scope == "groups" else super().repeated()
+
+    def describe_search(self) -> str:
+        """A sentence where only equal rows are known to repeat; empty elsewhere."""
+        if independence.NOT_SEARCHED not in self.provenance:
+            return ""
+        return " Near-copies of rows were not looked for."
 
     def origin(self) -> str:
         seed = "" if self.random_state is None else f" The seed is {self.random_state}."
@@ -197,6 +235,10 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     """
 
     kind: ClassVar[str] = "error"
+    counted: ClassVar[tuple[str, ...]] = (
+        *("n", "n_errors", "n_duplicates"),
+        *("class_counts", "prediction_counts", "guess_counts"),
+    )
     needs_texts = (*HeldOutCertificate.needs_texts, "guess_counts", "batch_size")
 
     class_counts: dict = field(default_factory=dict)
@@ -223,8 +265,11 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     observed = error
 
     def recompute(self) -> dict[str, Any]:
-        parts = vars(self)
-        return joint_bounds(parts, self.delta_each) | judge_bounds(parts, self.delta_each)
+        bounds = RepeatsCertificate.recompute(self)
+        return bounds | judge_bounds(vars(self), self.delta_each)
+
+    def _bounds(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        return joint_bounds(parts, self.delta_each)
 
     def _labels(self, model, y, n):
         return as_labels(y, n, "y")
@@ -237,14 +282,14 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             classes = samples.classes_of(model, None, labels)
         return samples.predict_any(model, classes, X).labels.tolist()
 
-    def _measure(self, labels, predictions, clusters, group_of):
+    def _measure(self, labels, predictions, draws, sample):
         names = {str(name): name for name in [*labels, *predictions]}
         return count_errors(
             labels,
             predictions,
+            draws,
+            sample,
             seed=self.random_state or 0,
-            clusters=None if self.batch_size else clusters,
-            group_of=group_of,
             recall=[names.get(name, name) for name in self.class_counts],
             precision=[names.get(name, name) for name in self.prediction_counts],
         )
@@ -285,13 +330,16 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
 
     def summary(self) -> str:
         where = {
-            "texts": "new texts",
+            "texts": NEW_TEXTS[self.repeats],
             "groups": "texts of new groups, as a mean over groups,",
             "same groups": f"new texts of the same {self.n_groups:,} groups",
         }[self.scope]
+        if self.provenance.startswith("omitted"):
+            where += " that are not near-duplicates of texts it was fitted on"
         note, is_checked = "", not self.provenance.startswith(("not checked", "given"))
         kind = "held-out" if is_checked else "given"
-        counts = f"{self.n_errors:,} of {self.n:,} {kind} texts were wrong: {self.error:.4f}"
+        unit = {SAME: "texts", TRAFFIC: "rows", COPIES: "distinct texts"}[self.sample]
+        counts = f"{self.n_errors:,} of {self.n:,} {kind} {unit} were wrong: {self.error:.4f}"
         if self.scope == "groups":
             counts = (
                 f"the mean over {self.n:,} {kind} groups is {self.error:.4f}; {self.n_errors:,} of "
@@ -305,6 +353,8 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             if self.judge_counts:
                 note = f"{note[:-1]} and the judge, however bad it is, has not seen their labels."
                 note += judge_warnings(self.judge_counts, self.judge_class_counts)
+        note += self.describe_repeats()
+        note += self.describe_search()
         for name, (n, n_errors) in self.guess_counts.items():
             counts += f"; always answering {name}: {n_errors / n:.4f}"
         return (
@@ -312,16 +362,14 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             f"{rounded_up(self.error_upper)} ({counts}).{note}"
         )
 
-    def repeated(self) -> str:
-        copies = format_count(self.n_duplicates, "near-duplicate")
-        return super().repeated() and f"{copies} not counted: the bound is for distinct new texts."
-
     def statements(self) -> list[tuple[str, str]]:
         classes, answers = [], []
-        for name, (n, n_wrong) in self.class_counts.items():
+        for name in self.class_counts:
+            n, n_wrong = self._counts_of("class", name)
             bound = f"at most {rounded_up(self.class_error_upper[name])} ({n_wrong:,} of {n:,})"
             classes.append(f"{name} {bound if n else 'has no text here'}")
-        for name, (n, n_wrong) in self.prediction_counts.items():
+        for name in self.prediction_counts:
+            n, n_wrong = self._counts_of("prediction", name)
             bound = rounded_down(1 - self.prediction_error_upper[name])
             answers.append(f"{name} is right for at least {bound} ({n - n_wrong:,} of {n:,})")
         if self.balanced_error_upper is not None:
@@ -340,6 +388,14 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             lists["New texts"] = [f"at most {new} are wrong if the batch is a sample of them"]
         return [(title, f"{'; '.join(texts)}.") for title, texts in lists.items() if texts]
 
+    def _counts_of(self, kind: str, name: str) -> list[int]:
+        """[texts, errors] of a class or a prediction, in the sample with the larger bound."""
+        bounds = {
+            sample: bounds[f"{kind}_error_upper"][name]
+            for sample, bounds in self.bounds_of_samples().items()
+        }
+        return self.samples[max(bounds, key=bounds.__getitem__)][f"{kind}_counts"][name]
+
     def measurements(self) -> list[tuple[str, str]]:
         rows = []
         for name, limits in self.judge_rates.items():
@@ -356,7 +412,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         return rows
 
 
-def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
+def joint_bounds(parts: Mapping[str, Any], delta: float) -> dict[str, Any]:
     """All bounds of an `ErrorCertificate`, from what `count_errors` returns."""
     class_counts, prediction_counts = parts["class_counts"], parts["prediction_counts"]
     losses = parts["losses"]
@@ -390,18 +446,18 @@ def joint_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
 def count_errors(
     labels: list,
     predictions: list,
+    draws: independence.Draws,
+    sample: str,
     *,
     seed: int,
-    clusters: np.ndarray | None = None,
-    group_of: np.ndarray | None = None,
     recall: Sequence = (),
     precision: Sequence = (),
 ) -> dict[str, Any]:
-    """The fields of `ErrorCertificate` that its bounds are computed from: counts and losses.
+    """The fields of `ErrorCertificate` that the bounds of one sample are computed from.
 
     Texts of the classes in `recall`, and predictions of those in `precision`, are counted apart.
     """
-    rows, parts = independence.independent_rows(len(labels), clusters, group_of, seed)
+    rows, parts, group_of = draws.samples[sample], draws.parts(sample), draws.group_of
     losses, grouped = {}, parts["scope"] == "groups"
     if grouped:  # all texts are counted: the bounds are from the losses of groups
         rows = np.arange(len(labels))
@@ -442,17 +498,31 @@ def error_certificate(
     *,
     kind: type[HeldOutCertificate] = ErrorCertificate,
     count: Callable[..., dict[str, Any]] = count_errors,
+    clusters: np.ndarray | None = None,
+    group_of: np.ndarray | None = None,
+    repeats: str | None = None,
+    drawn: dict[str, np.ndarray] | None = None,
     delta: float = 0.05,
     n_candidates: int = 1,
     random_state: Any = None,
     fields: dict[str, Any] | None = None,
     **counted: Any,
 ) -> Any:
-    """The certificate of predictions; `counted` are further arguments of `count`."""
+    """The certificate of predictions; `counted` are further arguments of `count`.
+
+    `drawn` are the rows of each sample, where not all rows may be in them.
+    """
     seed = independence.as_seed(random_state)
-    parts = count(labels, predictions, seed=seed, **counted)
-    return kind.from_parts(
-        **{**parts, **(fields or {})},
+    how = clusters, group_of, seed, check_repeats(repeats), drawn
+    draws = independence.independent_draws(len(labels), *how)
+    parts = {
+        name: count(labels, predictions, draws, name, seed=seed, **counted)
+        for name in draws.samples
+    }
+    return kind.from_samples(
+        parts,
+        **(fields or {}),
+        repeats=repeats,
         delta=check_probability("delta", delta),
         random_state=seed,
         corrections=candidates(n_candidates),

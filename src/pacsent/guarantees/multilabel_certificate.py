@@ -1,5 +1,6 @@
 """The certificate of multi-label predictions: errors and F1, all together."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -8,7 +9,8 @@ import numpy as np
 from pacsent.classify.multilabel import known_sets
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.error_certificate import HeldOutCertificate
-from pacsent.guarantees.independence import independent_rows
+from pacsent.guarantees.independence import Draws
+from pacsent.guarantees.repeats import NEW_TEXTS
 from pacsent.guarantees.samples import are_predictions, predict_any
 from pacsent.maths.binomial import lower_limit, upper_limit
 from pacsent.maths.checks import are_counts
@@ -50,6 +52,7 @@ class MultilabelCertificate(HeldOutCertificate):
     """
 
     kind: ClassVar[str] = "multilabel"
+    counted: ClassVar[tuple[str, ...]] = ("n", "n_duplicates", "label_counts", "matches")
 
     label_counts: dict
     matches: list
@@ -67,20 +70,22 @@ class MultilabelCertificate(HeldOutCertificate):
     def observed(self) -> float:
         return self.n_errors / self.n
 
-    def recompute(self) -> dict[str, Any]:
+    def _bounds(self, parts: Mapping[str, Any]) -> dict[str, Any]:
         delta = divide_delta(self.delta_each, 4)
-        each = divide_delta(delta, len(self.label_counts))
+        label_counts, n = parts["label_counts"], parts["n"]
+        each = divide_delta(delta, len(label_counts))
         errors, jaccard = {}, {}
-        for name, (right, false, missed) in self.label_counts.items():
-            errors[name] = upper_limit(false + missed, self.n, each)
+        for name, (right, false, missed) in label_counts.items():
+            errors[name] = upper_limit(false + missed, n, each)
             union = right + false + missed
             jaccard[name] = max(lower_limit(right, union, each), 0.0) if union else 0.0
         f1 = {name: 2 * j / (1 + j) for name, j in jaccard.items()}
-        right, union = np.array(self.matches).T
+        right, union = np.array(parts["matches"]).T
+        n_errors = int((right != union).sum())
         observed = right.sum() / max(1, union.sum())
-        micro = min(ratio_at_least(right, union, len(self.label_counts), delta), float(observed))
+        micro = min(ratio_at_least(right, union, len(label_counts), delta), float(observed))
         return {
-            "error_upper": upper_limit(self.n_errors, self.n, delta),
+            "error_upper": upper_limit(n_errors, n, delta),
             "label_error_upper": errors,
             "label_f1_lower": f1,
             "micro_f1_lower": 2 * micro / (1 + micro),
@@ -97,9 +102,8 @@ class MultilabelCertificate(HeldOutCertificate):
             return self._labels(None, model, len(labels))
         return predict_any(model, model.classes_, X).labels
 
-    def _measure(self, labels, predictions, clusters, group_of):
-        how = {"names": self.label_counts, "clusters": clusters, "group_of": group_of}
-        return count_matches(labels, predictions, seed=self.random_state or 0, **how)
+    def _measure(self, labels, predictions, draws, sample):
+        return count_matches(labels, predictions, draws, sample, names=self.label_counts)
 
     def _check(self) -> None:
         super()._check()
@@ -119,7 +123,7 @@ class MultilabelCertificate(HeldOutCertificate):
 
     def summary(self) -> str:
         new_texts = {
-            "texts": "new texts",
+            "texts": NEW_TEXTS[self.repeats].rstrip(","),
             "groups": "texts of new groups, one from each,",
             "same groups": f"new texts of the same {self.n_groups:,} groups (NOT of new groups: "
             "there are too few to hold any out)",
@@ -129,6 +133,7 @@ class MultilabelCertificate(HeldOutCertificate):
             f"with a rate of at most {rounded_up(self.error_upper)}, the micro F1 is at least "
             f"{rounded_down(self.micro_f1_lower)} and the macro F1 at least "
             f"{rounded_down(self.macro_f1_lower)}, all together."
+            f"{self.describe_repeats()}{self.describe_search()}"
         )
 
     def measurements(self) -> list[tuple[str, str]]:
@@ -148,10 +153,10 @@ class MultilabelCertificate(HeldOutCertificate):
 
 
 def count_matches(
-    has: Any, assigned: Any, *, names: Any, seed: Any, clusters: Any = None, group_of: Any = None
+    has: Any, assigned: Any, draws: Draws, sample: str, *, names: Any, seed: Any = None
 ) -> dict[str, Any]:
     """[right, given wrongly, missed] of each label; [right, given or right] of each text."""
-    rows, parts = independent_rows(len(has), clusters, group_of, seed)
+    rows, parts = draws.samples[sample], draws.parts(sample)
     has, assigned = has[rows], assigned[rows]
     errors = (has & assigned, ~has & assigned, has & ~assigned)
     counts = np.stack([mask.sum(axis=0) for mask in errors], axis=1)

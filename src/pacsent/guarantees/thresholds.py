@@ -4,7 +4,7 @@ A class is named for a text if its probability reaches the threshold of the clas
 docs/theory.md. Conformal risk control of labels in its high-probability form is Theorem 22.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +16,13 @@ from pacsent.classify.multilabel import known_sets
 from pacsent.guarantees.abstaining import (
     Calibration,
     describe_randomization,
-    lowest_valid_threshold,
+    lowest_common_threshold,
     plan,
 )
 from pacsent.guarantees.delta import confidence, divide_delta
-from pacsent.guarantees.independence import as_seed
+from pacsent.guarantees.independence import as_seed, dependent_clusters
+from pacsent.guarantees.repeats import COPIES, check_repeats, draw_samples
+from pacsent.guarantees.samples import select_rows
 from pacsent.maths.binomial import rank_for_sets
 from pacsent.maths.checks import check_probability
 from pacsent.maths.means import mean_is_below
@@ -90,7 +92,7 @@ named at least 80% are of it.
 
 def class_thresholds(
     classifier: Any,
-    calibration: Calibration,
+    samples: Mapping[str, Calibration],
     *,
     precision: float | None,
     recall: float | None,
@@ -98,7 +100,10 @@ def class_thresholds(
     delta: float,
     n_candidates: int = 1,
 ) -> ClassThresholds:
-    """The lowest threshold of each class that guarantees its precision; for recall the highest."""
+    """The lowest threshold of each class that guarantees its precision; for recall the highest.
+
+    What is guaranteed is so on all samples.
+    """
     if precision is None and recall is None:
         raise ValueError("tune_thresholds needs precision or recall. Got neither instead.")
     for name, value in (("precision", precision), ("recall", recall), ("delta", delta)):
@@ -113,22 +118,29 @@ def class_thresholds(
     columns = [position(classifier.classes_, name) for name in chosen]
     n_statements = 1 if precision is None or recall is None else 2
     level = divide_delta(delta, n_candidates, len(columns), n_statements)
+    uniform = 1.0 if precision is None else next(iter(samples.values())).uniform
     thresholds = {}
     for c in columns:
-        proba, is_c = np.exp(calibration.log_proba[:, c]), is_of_class(calibration.labels, c)
+        of_samples = [
+            (np.exp(calibration.log_proba[:, c]), is_of_class(calibration.labels, c))
+            for calibration in samples.values()
+        ]
         highest = lowest = np.inf  # the thresholds that recall and precision allow
         if recall is not None:
-            k = rank_for_sets(int(is_c.sum()), 1.0 - recall, level)
-            highest = lowest = -np.inf if k is None else np.sort(proba[is_c])[-k]
+            for proba, is_c in of_samples:
+                k = rank_for_sets(int(is_c.sum()), 1.0 - recall, level)
+                highest = min(highest, -np.inf if k is None else np.sort(proba[is_c])[-k])
+            lowest = highest
         if precision is not None:
             planning, error = classifier.out_of_fold_, 1.0 - precision
             planned = np.exp(planning.log_proba[:, c]), ~is_of_class(planning.labels, c)
-            steps = plan(*planned, proba.size, error, level)
-            passed = lowest_valid_threshold(steps, proba, ~is_c, error, level, calibration.uniform)
+            n = min(proba.size for proba, _ in of_samples)
+            steps = plan(*planned, n, error, level)
+            tested = [(proba, ~is_c) for proba, is_c in of_samples]
+            passed = lowest_common_threshold(steps, tested, error, level, uniform)
             lowest = np.inf if passed is None else steps[passed]
         usable = np.isfinite(lowest) and lowest <= highest
         thresholds[names[c]] = float(lowest) if usable else None
-    uniform = 1.0 if precision is None else calibration.uniform
     return ClassThresholds(classifier, thresholds, precision, recall, float(delta), uniform)
 
 
@@ -195,6 +207,8 @@ def control_risk(
     n_candidates: int = 1,
     random_state: Any = None,
     planning: tuple[Any, np.ndarray] | None = None,
+    texts: Any = None,
+    repeats: str | None = None,
 ) -> LabelThreshold:
     """The threshold on label probabilities that misses few labels, or gives few wrong ones.
 
@@ -220,6 +234,10 @@ def control_risk(
     planning : (y_true, y_proba), optional
         Of texts other than the calibration texts, such as out-of-fold predictions of training
         texts: they decide where tests of false discoveries begin.
+    texts : list of str, optional
+        The calibration texts. Without them, near-duplicates are not searched for.
+    repeats : see `certify_predictions`
+        Why texts repeat; if it is not known, a threshold passes for both reasons or fails.
 
     Examples
     --------
@@ -230,48 +248,97 @@ def control_risk(
     >>> 0.2 < control_risk(y_true, proba, classes=classes, false_discoveries=0.2).threshold < 0.3
     True
     """
+    check_repeats(repeats)
+    samples = [(y_true, y_proba)]
+    if texts is not None:
+        random_state = as_seed(random_state)
+        clusters = dependent_clusters(texts, n_rows=len(y_proba))
+        rows_of_samples = draw_samples(clusters, repeats, random_state).values()
+        labels = y_true if hasattr(y_true, "shape") else list(y_true)
+        samples = [
+            (select_rows(labels, rows), np.asarray(y_proba)[rows]) for rows in rows_of_samples
+        ]
+    elif repeats == COPIES:
+        raise ValueError("repeats='copies' needs texts, to find the copies. Got None instead.")
+    return control_risk_on_samples(
+        samples,
+        false_negatives=false_negatives,
+        false_discoveries=false_discoveries,
+        classes=classes,
+        delta=delta,
+        n_candidates=n_candidates,
+        random_state=random_state,
+        planning=planning,
+    )
+
+
+def control_risk_on_samples(
+    samples: Sequence[tuple[Any, np.ndarray]],
+    *,
+    false_negatives: float | None = None,
+    false_discoveries: float | None = None,
+    classes: Any = None,
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    random_state: Any = None,
+    planning: tuple[Any, np.ndarray] | None = None,
+) -> LabelThreshold:
+    """`control_risk` for (y_true, y_proba) of each sample: a threshold passes on all, or fails."""
     if (false_negatives is None) == (false_discoveries is None):
         raise ValueError("Give false_negatives or false_discoveries, not both.")
     about = "false negatives" if false_discoveries is None else "false discoveries"
     error = false_negatives if false_discoveries is None else false_discoveries
     error, delta = check_probability("error", error), check_probability("delta", delta)
     seed = as_seed(random_state)
-    has, proba = _shuffled_rows(y_true, y_proba, classes, seed)
-    result = LabelThreshold(None, about, error, delta, len(proba), seed)
+    shuffled = [_shuffled_rows(y_true, proba, classes, seed) for y_true, proba in samples]
+    n = min(len(proba) for _, proba in shuffled)
+    result = LabelThreshold(None, about, error, delta, n, seed)
     level = divide_delta(delta, n_candidates)
+
     if false_discoveries is None:
-        n_labels = np.maximum(has.sum(axis=1), 1)
         for threshold in GRID:
-            losses = (has & (proba < threshold)).sum(axis=1) / n_labels
-            if not mean_is_below(losses, error, level):
+            losses = [_missed_fractions(has, proba, threshold) for has, proba in shuffled]
+            if not all(mean_is_below(of_sample, error, level) for of_sample in losses):
                 break
             result = replace(result, threshold=float(threshold))
         return result
 
-    def discoveries(has, proba, threshold):
-        assigned = proba >= threshold
-        n_assigned = assigned.sum(axis=1)
-        rows = n_assigned > 0
-        return (assigned & ~has).sum(axis=1)[rows] / n_assigned[rows]
-
     starts = np.searchsorted(GRID, STARTS)
     if planning is not None:
         planned = _shuffled_rows(*planning, classes, seed)
-        losses = [discoveries(planned[0], planned[1], threshold) for threshold in GRID]
+        losses = [_wrong_fractions(*planned, threshold) for threshold in GRID]
         means = np.array([x.mean() if x.size >= _MIN_PLANNING_TEXTS else 0.0 for x in losses])
         # the lowest threshold from which on all are below the fraction
         worst = np.maximum.accumulate(means[::-1])[::-1]
         starts = np.array([np.argmax(worst <= s * error) for s in _PLANNED_FRACTIONS])
+    each = divide_delta(level, len(starts))
+
+    def passes(at):
+        losses = [_wrong_fractions(has, proba, GRID[at]) for has, proba in shuffled]
+        return all(mean_is_below(of_sample, error, each) for of_sample in losses)
+
     lowest = GRID.size
     for start in set(starts.tolist()):
         at = start
-        while at >= 0 and mean_is_below(
-            discoveries(has, proba, GRID[at]), error, divide_delta(level, len(starts))
-        ):
+        while at >= 0 and passes(at):
             at -= 1
         if at < start:
             lowest = min(lowest, at + 1)
     return result if lowest == GRID.size else replace(result, threshold=float(GRID[lowest]))
+
+
+def _missed_fractions(has, proba, threshold):
+    """The fraction of each text's labels that are missed, (n,)."""
+    n_labels = np.maximum(has.sum(axis=1), 1)
+    return (has & (proba < threshold)).sum(axis=1) / n_labels
+
+
+def _wrong_fractions(has, proba, threshold):
+    """The fraction of the labels given to each text that gets any which are wrong."""
+    assigned = proba >= threshold
+    n_assigned = assigned.sum(axis=1)
+    rows = n_assigned > 0
+    return (assigned & ~has).sum(axis=1)[rows] / n_assigned[rows]
 
 
 def _shuffled_rows(labels, probabilities, classes, seed):
