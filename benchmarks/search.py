@@ -181,8 +181,9 @@ def guarantee(options, encoder):
         index = Index(encoder, "exact")
         index.add(texts)
         index.certify(texts_of_queries, [[i] for i in right], k=K)
-        finite = np.isfinite(index.calibration_.right)
-        best, answer = index.calibration_.best[finite], index.calibration_.right[finite]
+        queries_of_samples = next(iter(index.calibration_.values()))
+        finite = np.isfinite(queries_of_samples.right)
+        best, answer = queries_of_samples.best[finite], queries_of_samples.right[finite]
         hits = index.search(texts_of_queries, K)
         missed = np.array([i not in {hit.id for hit in some} for some, i in zip(hits, right)])
         index.certify(texts_of_queries[:n_calibration], [[i] for i in right[:n_calibration]], k=K)
@@ -195,7 +196,7 @@ def guarantee(options, encoder):
                 old, new = order[:n_calibration], order[n_calibration:]
                 calibration = CalibrationQueries(best[old], answer[old])
                 others = CalibrationQueries(best[new], answer[new])
-                rule = ThresholdRule.of(calibration, level, DELTA)
+                rule = ThresholdRule.of([calibration], level, DELTA)
                 shares.append(contains_answer(rule, others).mean())
                 broken += shares[-1] < level
                 alarms += (others.best < rule.floor).mean() > FLOOR_ERROR * (1 - level)

@@ -139,12 +139,12 @@ def test_a_fitted_model_is_certified_on_all_labels_and_a_part_of_them_plans():
         assert certified.certificate_.n == 200
         assert "not checked" in certified.certificate_.provenance
         assert np.array_equal(certified.estimator_.coef_, weights)
-        calibration = certified.calibration_
-        n_planned = calibration.planned.sum()
-        assert 20 < n_planned < 80 and calibration.tested.labels.size == 200 - n_planned
-        assert certified.out_of_fold_.labels.size == n_planned
+        tested = certified.calibration_.samples(tested=True)[""]
+        n_planning = certified.out_of_fold_.labels.size
+        assert 20 < n_planning < 80 and tested.labels.size == 200 - n_planning
     one.calibrate(X, y)  # again: what plans is drawn again, never tested on
-    assert one.out_of_fold_.labels.size + one.calibration_.tested.labels.size == 200
+    tested = one.calibration_.samples(tested=True)[""]
+    assert one.out_of_fold_.labels.size + tested.labels.size == 200
 
 
 def test_the_certificate_is_about_predict_where_it_is_not_the_likeliest_class():
@@ -190,7 +190,11 @@ def test_labels_of_a_machine_are_fitted_and_the_guarantee_rests_on_those_of_peop
     guesses = np.random.default_rng(1).permutation(labels[:60])
     certified.fit(texts[:60], guesses, judge=(texts[:60], guesses))
     assert certified.certificate_.error_upper > 0.5
+    assert certified.certificate_.sample == "copies"  # its texts are those of X, not new rows
+    certified.set_params(repeats="copies").fit(texts[:60], guesses, judge=(texts[:60], guesses))
+    assert certified.certificate_.error_upper > 0.5
     assert certified.estimator_[-1].n_samples_fit_ == 24  # the 12 that were fitted, twice
+    certified.set_params(repeats=None)
     for judge, groups in [((texts,), None), ((texts[:5], machine[:5]), range(60))]:
         with pytest.raises(ValueError, match=r"judge must be \(texts, labels\)"):
             certified.fit(texts[:60], labels[:60], groups=groups, judge=judge)
@@ -316,7 +320,7 @@ def test_texts_that_were_fitted_cannot_calibrate(on_texts, on_rows):
         again.calibrate(texts[:100], labels[:100])
     again.calibrate(texts[100:], labels[100:])
     assert again.certificate_.provenance.startswith("checked, ")
-    assert again.calibration_.planned is None  # the classifier's own folds plan
+    assert again.calibration_.tested_members is None  # the classifier's own folds plan
 
 
 def test_the_best_of_many_candidates_is_corrected_for_by_sets_and_abstention():
@@ -403,7 +407,8 @@ def test_the_random_number_of_abstention_is_drawn_by_the_system_and_not_by_the_s
     drawn = [certified.fit(X, y).calibration_.uniform for _ in range(200)]
 
     assert stats.kstest(drawn, "uniform").pvalue > 0.01
-    assert certified.calibration_.tested.uniform == drawn[-1]
+    tested = certified.calibration_.samples(tested=True)[""]
+    assert tested.uniform == drawn[-1]
     assert certified.abstain(error=0.3).uniform == drawn[-1]
 
 

@@ -51,7 +51,7 @@ def test_copies_do_not_make_equal_classifiers_differ():
     for _ in range(60):
         texts = copies(sentences(rng, 60), 5)
         a, b = (errs_on(set(rng.choice(WORDS, 25, replace=False))) for _ in range(2))
-        comparison = compare(a, b, texts, right(texts), random_state=0)
+        comparison = compare(a, b, texts, right(texts), repeats="copies", random_state=0)
         assert (comparison.n, comparison.n_duplicates) == (60, 240)
         found.append(comparison.p_value <= 0.05)
         is_right = [np.equal(model(texts), right(texts)) for model in (a, b)]
@@ -59,7 +59,7 @@ def test_copies_do_not_make_equal_classifiers_differ():
         counted_all.append(Comparison(300, *only, 0.05).p_value <= 0.05)
     assert sum(found) <= 9  # of 60 at 5%: more with probability below .3%
     assert sum(counted_all) > 15  # the simulation can tell
-    assert "Duplicates: 240 not counted" in str(comparison)
+    assert "Repeats: 240 near-duplicates not counted" in str(comparison)
     assert "not checked: the classifier does not record" in str(comparison)
 
 
@@ -69,11 +69,13 @@ def test_agreement_and_search_count_a_cluster_once_and_refuse_fitted_texts():
     with pytest.raises(ValueError, match="40 of these 40 were among the texts it was fitted on"):
         certify(fitted, texts, fitted.predict(texts))
     new = [*copies(others, 3), *copies(texts[:5], 2)]
-    certificate = certify(fitted, new, fitted.predict(new), overlap="drop", random_state=0)
+    how = {"repeats": "copies", "random_state": 0}
+    certificate = certify(fitted, new, fitted.predict(new), overlap="drop", **how)
     assert (certificate.n, certificate.n_errors, certificate.n_duplicates) == (30, 0, 60)
     index = Index(lambda rows: np.ones((len(rows), 2)), lexical=True)
     index.add(others)
-    certificate = index.certify(copies(others, 4), np.repeat(np.arange(30), 4).tolist(), k=3)
+    answers = np.repeat(np.arange(30), 4).tolist()
+    certificate = index.certify(copies(others, 4), answers, k=3, repeats="copies")
     assert (certificate.n, certificate.n_duplicates) == (30, 90)
 
 
@@ -82,9 +84,9 @@ def test_rows_of_numbers_are_not_searched_and_the_certificate_says_so():
     X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
     model = CertifiedClassifier(LogisticRegression(), random_state=0).fit(X[:100], y[:100])
     new, labels = np.vstack([X[100:], X[100:] + 1e-6]), np.tile(y[100:], 2)
-    note = "near-duplicates are searched for among texts only"
-    made = model.certificate_, certify(model, new, labels), compare(model, model, new, labels)
-    assert all(note in str(each) for each in made)
+    note = "Near-copies of rows were not looked for."
+    assert all(note in made.summary() for made in (model.certificate_, certify(model, new, labels)))
+    assert "near-copies were not looked for" in str(compare(model, model, new, labels))
     texts = sentences(rng, 80)
     assert note not in str(certify(errs_on(()), texts, right(texts)))
 
@@ -127,7 +129,7 @@ def test_the_bound_for_traffic_counts_texts_as_often_as_they_occur():
         options = {"max_repeats": 5, "random_state": 0}
         broken.append(traffic_error_upper(y_true, y_pred, texts, **options) < 0.625)
         distinct = certify_predictions(
-            y_true, y_pred, texts=texts, classes=[False, True], random_state=0
+            y_true, y_pred, texts=texts, classes=[False, True], repeats="copies", random_state=0
         )
         broken_for_distinct.append(distinct.error_upper < 0.625)
     assert np.mean(broken) <= 0.1 and np.mean(broken_for_distinct) == 1.0

@@ -3,11 +3,15 @@
 A section for each of them; those that repeat draws are marked slow.
 """
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
 
-from pacsent import CertifiedClassifier
+from pacsent import CertifiedClassifier, certify_predictions
 from pacsent.maths import binomial
 
 # ---- 1. Predictions that are taken for labels ----
@@ -17,6 +21,163 @@ from pacsent.maths import binomial
 
 
 # ---- 3. Texts that repeat ----
+
+LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+
+
+def unique_texts(rng, n):
+    """Texts of six words of seven random letters: none is near another."""
+    letters = rng.choice(LETTERS, (n, 6, 7))
+    return [" ".join("".join(word) for word in text) for text in letters]
+
+
+def traffic(rng, n, n_templates, fraction, wrong_templates, wrong_others):
+    """Rows drawn independently, whether a rule is wrong on each, and its error on new rows."""
+    templates = unique_texts(rng, n_templates)
+    texts = unique_texts(rng, n)
+    is_template = rng.random(n) < fraction
+    for row in np.flatnonzero(is_template):
+        texts[row] = templates[rng.integers(n_templates)]
+    is_wrong = rng.random(n) < np.where(is_template, wrong_templates, wrong_others)
+    return texts, is_wrong, fraction * wrong_templates + (1 - fraction) * wrong_others
+
+
+def collected(rng, n, largest, wrong_copied, wrong_others):
+    """Distinct texts drawn independently, a fifth of them copied up to `largest` times."""
+    is_copied = rng.random(n) < 0.2
+    is_wrong = rng.random(n) < np.where(is_copied, wrong_copied, wrong_others)
+    sizes = np.where(is_copied, rng.integers(2, largest + 1, n), 1)
+    texts = [text for text, size in zip(unique_texts(rng, n), sizes) for _ in range(size)]
+    return texts, np.repeat(is_wrong, sizes), 0.2 * wrong_copied + 0.8 * wrong_others
+
+
+@pytest.mark.slow
+def test_the_bound_holds_for_rows_of_traffic_in_which_templates_repeat():
+    """One text per template counted: the bound for half of the traffic, which errs on 5%."""
+    rng = np.random.default_rng(0)
+    n_broken = 0
+    for _ in range(30):
+        texts, is_wrong, error = traffic(rng, 300, 20, 0.5, 0.4, 0.05)
+        certificate = certify_predictions(
+            [0] * 300, is_wrong.astype(int), texts=texts, classes=[0, 1]
+        )
+        n_broken += certificate.error_upper < error
+    assert n_broken <= 5  # of 30 at 5%: more with probability .003
+
+
+@pytest.mark.slow
+def test_the_bound_holds_for_distinct_texts_of_which_copies_were_made():
+    rng = np.random.default_rng(1)
+    n_broken = n_broken_by_rows = 0
+    for _ in range(30):
+        texts, is_wrong, error = collected(rng, 150, 8, 0.02, 0.3)
+        how = {"texts": texts, "classes": [0, 1]}
+        labels, answers = [0] * len(texts), is_wrong.astype(int)
+        n_broken += certify_predictions(labels, answers, **how).error_upper < error
+        of_rows = certify_predictions(labels, answers, **how, repeats="traffic")
+        n_broken_by_rows += of_rows.error_upper < error
+    assert n_broken <= 5
+    assert n_broken_by_rows > 15  # the negative control: the bound of the other reason
+
+
+def test_nothing_is_claimed_about_texts_not_seen_before_in_traffic():
+    texts = ["a template that is sent again"] * 20 + [f"text {n} of {n}" for n in range(80)]
+    certificate = certify_predictions(
+        ["a"] * 100, ["b"] * 9 + ["a"] * 91, texts=texts, classes=["a", "b"]
+    )
+    assert "distinct new texts" not in str(certificate)
+    assert "Of two bounds the larger counts" in certificate.summary()
+    assert "either rows, repeats included, or distinct texts" in str(certificate)
+    assert (certificate.n, certificate.other["n"]) == (100, 81)
+
+
+class Rule(ClassifierMixin, BaseEstimator):
+    """Says whether a text begins with "good"; nothing is learned, or whole texts are by heart."""
+
+    def __init__(self, by_heart=False):
+        self.by_heart = by_heart
+
+    def fit(self, X, y):
+        self.classes_ = np.array(["down", "up"])
+        self.known_ = dict(zip(X, y)) if self.by_heart else {}
+        return self
+
+    def predict(self, X):
+        return np.array([self.known_.get(x, "up" if x[:4] == "good" else "down") for x in X])
+
+
+def labelled(texts, is_wrong):
+    """Texts that begin with "good" or "poor" by their length, and labels that the rule misses."""
+    texts = [("good " if text[0] < "n" else "poor ") + text for text in texts]
+    is_good = [text[:4] == "good" for text in texts]
+    labels = ["up" if good != wrong else "down" for good, wrong in zip(is_good, is_wrong)]
+    return texts, labels
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by_heart", [False, True])
+def test_what_fit_holds_out_is_a_sample_of_the_rows_of_traffic(by_heart):
+    """With whole clusters held out, a template of 30% is counted once or not at all: 34 of 60."""
+    rng = np.random.default_rng(2)
+    n_broken = 0
+    for seed in range(60):
+        texts, is_wrong, error = traffic(rng, 500, 1, 0.3, 0.5, 0.05)
+        X, y = labelled(texts, is_wrong)
+        certified = CertifiedClassifier(Rule(by_heart), random_state=seed).fit(X, y)
+        # whatever is known about the template by heart, it is wrong on half of its rows
+        n_broken += certified.certificate_.error_upper < error
+    assert n_broken <= 8  # of 60 at 5%: more with probability .003
+
+
+levels = 0.6 + 0.35 * np.arange(97) / 97  # of confidence, equally frequent
+
+
+def confidence_of(texts):
+    """A confidence that is a function of the text, as a model's is."""
+    return levels[[sum(map(ord, text)) % 97 for text in texts]]
+
+
+@pytest.mark.slow
+def test_sets_and_abstention_hold_for_rows_of_traffic():
+    """Eight templates are 40% of the rows, and wrong half of the time, whatever the confidence."""
+    rng = np.random.default_rng(3)
+    fraction, wrong_templates, wrong_others = 0.4, 0.5, 0.05
+
+    def mean_over_rows(of_templates, of_others):
+        return fraction * np.mean(of_templates) + (1 - fraction) * np.mean(of_others)
+
+    def predict_proba(X):
+        return np.column_stack([confidence_of(X), 1 - confidence_of(X)])
+
+    n_broken = {"sets": 0, "abstention": 0}
+    for seed in range(60):
+        texts, is_wrong, _ = traffic(rng, 400, 8, fraction, wrong_templates, wrong_others)
+        certified = CertifiedClassifier(predict_proba, classes=[0, 1], random_state=seed)
+        certified.fit(texts, is_wrong.astype(int))
+        # templates are the texts that occur more than once
+        templates = [text for text, count in Counter(texts).items() if count > 1]
+        sure = confidence_of(templates)
+
+        lowest = np.exp(certified.prediction_set_thresholds(error=0.2)[0])
+        missed = mean_over_rows(
+            wrong_templates * (1 - sure < lowest), wrong_others * (1 - levels < lowest)
+        )
+        n_broken["sets"] += missed > 0.2
+
+        threshold = certified.abstain(error=0.2).threshold
+        answered = mean_over_rows(sure >= threshold, levels >= threshold)
+        wrong = mean_over_rows(
+            wrong_templates * (sure >= threshold), wrong_others * (levels >= threshold)
+        )
+        n_broken["abstention"] += wrong > 0.2 * answered
+    assert max(n_broken.values()) <= 8  # of 60 at 5%: more with probability .003
+
+
+def test_a_matrix_is_certified_with_a_note_that_copies_were_not_looked_for():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
+    certified = CertifiedClassifier(LogisticRegression(), random_state=0).fit(X, y)
+    assert "Near-copies of rows were not looked for." in certified.certificate_.summary()
 
 
 # ---- 4. The random number of abstention ----
@@ -35,7 +196,7 @@ def test_abstention_with_a_usual_seed_answers_wrongly_no_more_often_than_allowed
         y = (rng.random(92) < rng.uniform(0.0, 0.2)).astype(int)
         certified = CertifiedClassifier(constant, classes=[0, 1], random_state=0)
         certified.fit(np.arange(92.0)[:, None], y)
-        tested = certified.calibration_.tested
+        tested = certified.calibration_.samples(tested=True)[""]
         assert tested.labels.size == 65
         answers[int(tested.wrong.sum())] = certified.abstain(error=error).coverage > 0
     assert set(range(8)) <= set(answers)

@@ -107,7 +107,7 @@ def record_of(drawn):
 
 
 def _by_plan(classifier, drawn, error=0.15):
-    rule = abstain(classifier, drawn, error, DELTA)
+    rule = abstain(classifier, {"": drawn}, error, DELTA)
     return rule.error, rule.threshold
 
 
@@ -290,7 +290,9 @@ def test_it_abstains_where_it_can_read_nothing(words):
 def test_calibration_texts_with_nothing_to_read_count_for_no_answer():
     drawn = population(np.random.default_rng(0), 100)
     drawn.log_proba[:30] = -np.log(3)  # the intercept alone
-    found = abstain(answering_from(population(np.random.default_rng(1), 100)), drawn, 0.9, 0.05)
+    found = abstain(
+        answering_from(population(np.random.default_rng(1), 100)), {"": drawn}, 0.9, 0.05
+    )
     assert found.coverage == 0.7
 
 
@@ -310,7 +312,7 @@ def test_rules_of_answers_state_what_they_guarantee(fitted):
     rule = AnswerRule(fitted)
     assert rule.error == fitted.abstain(error=None).error
     assert rule.set_error == 0.05
-    assert "omits its true class for at most 5%" in rule.statement
+    assert "omit the true class for at most 5%" in rule.statement
     answers = rule.of_log_proba(fitted.predict_log_proba(texts))
     expected = fitted.abstain(error=None).predict(texts)
     assert [one is None for one in expected] == answers.abstained.tolist()

@@ -131,12 +131,12 @@ def test_duplicates_do_not_make_a_bound_smaller():
     changed = [text.replace(text.split()[3], "other", 1) for text in texts]
     both = named(labels) * 2, named(answers) * 2
     for given in (texts + changed, np.array(texts + changed)[:, None]):
-        twice = certify_predictions(*both, texts=given)
+        twice = certify_predictions(*both, texts=given, repeats="copies")
         assert (once.n, twice.n, twice.n_duplicates) == (80, 80, 80)
         assert twice.error_upper == once.error_upper
         assert "80 near-duplicates not counted" in str(twice)
     columns = certify_predictions(*both, texts=np.array([texts + changed, texts + changed]).T)
-    assert columns.n == 160 and "searched for among texts only" in str(columns)
+    assert columns.n == 160 and "Near-copies of rows were not looked for" in columns.summary()
     blind = certify_predictions(*both)
     assert blind.error_upper < once.error_upper and "duplicates were not searched" in str(blind)
 
@@ -145,14 +145,14 @@ def test_one_of_the_texts_that_repeat_each_other_is_counted_drawn_by_the_seed():
     """Wrong clusters of three texts, of which one in three is wrong: an error of 1/3, not of 1."""
     texts = [f"w{i} x{i} y{i} z{i} v{i} u{i} number{k}" for i in range(150) for k in range(3)]
     answers = ["no", "yes", "yes"] * 150
-    given = {"texts": texts, "classes": ["no", "yes"]}
+    given = {"texts": texts, "classes": ["no", "yes"], "repeats": "copies"}
     errors = [
         certify_predictions(["yes"] * 450, answers, **given, random_state=seed).n_errors
         for seed in range(20)
     ]
     assert abs(np.mean(errors) / 150 - 1 / 3) < 0.05 and len(set(errors)) > 5
     found = certify_predictions(["yes"] * 450, answers, **given, random_state=3)
-    assert found.n == 150 and found.n_errors == errors[3] and "distinct new texts" in str(found)
+    assert found.n == 150 and found.n_errors == errors[3] and "new distinct texts" in str(found)
     assert found.verify(answers, texts, ["yes"] * 450)
 
 

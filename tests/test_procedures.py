@@ -76,7 +76,7 @@ def class_violations(seed, after=False):
         low, high = (
             class_thresholds(
                 classifier,
-                calibration(drawn, is_class),
+                {"": calibration(drawn, is_class)},
                 precision=precision,
                 recall=recall,
                 classes=[1],

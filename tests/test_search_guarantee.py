@@ -87,7 +87,9 @@ def test_what_cannot_be_guaranteed_is_refused(books):
     index.certify([*queries[:200], *unknown], answers[:200] + [0] * 100)
     with pytest.raises(ValueError, match="100 of 300 queries cannot find"):
         index.search("cat", guarantee=0.9)
-    assert index.certify(queries[:5] * 3, answers[:5] * 3).n == 5  # copies count once
+    assert (
+        index.certify(queries[:5] * 3, answers[:5] * 3, repeats="copies").n == 5
+    )  # copies count once
 
 
 def coverage(rule):
@@ -105,7 +107,7 @@ def test_simulation_the_guarantee_fails_no_more_often_than_delta():
     ours, control, alarms = 0, 0, 0
     for _ in range(n_draws):
         asked = drawn(rng, 200)
-        rule = ThresholdRule.of(asked, 0.8, delta)
+        rule = ThresholdRule.of([asked], 0.8, delta)
         ours += coverage(rule) < 0.8
         alarms += stats.norm.cdf(rule.floor) > 0.03
         width, floor = np.quantile(asked.best - asked.right, 0.9), np.quantile(asked.best, 0.1)
@@ -118,8 +120,8 @@ def test_simulation_the_guarantee_fails_no_more_often_than_delta():
 def test_the_floor_has_a_small_part_of_the_error_so_that_hits_are_few():
     rng = np.random.default_rng(0)
     queries = drawn(rng, 500)
-    rule, halves = ThresholdRule.of(queries, 0.8, 0.05), ThresholdRule.of(queries, 0.9, 0.025)
+    rule, halves = ThresholdRule.of([queries], 0.8, 0.05), ThresholdRule.of([queries], 0.9, 0.025)
     assert rule.width < halves.width  # half of the error and of delta need a wider rule
     assert "at most 3% of them are answered with nothing" in rule.statement
-    few = ThresholdRule.of(drawn(rng, 60), 0.8, 0.05)
+    few = ThresholdRule.of([drawn(rng, 60)], 0.8, 0.05)
     assert few.floor == -np.inf and few.statement.endswith("80% of new queries that have one.")

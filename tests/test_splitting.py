@@ -115,10 +115,10 @@ def test_copies_with_invisible_characters_or_full_width_letters_are_copies():
 
 def test_splits_keep_units_together_and_do_not_depend_on_their_names():
     units = np.repeat(np.arange(60), 3)
-    found = hold_out(units, 0.25, seed=4)
+    found = hold_out(units, 0.25, seed=4, repeats="copies")
     assert not set(units[found.held_out_rows]) & set(units[found.training_rows])
     assert np.unique(units[found.held_out_rows]).size == 15
-    again = hold_out(1000 - 7 * units, 0.25, seed=4)
+    again = hold_out(1000 - 7 * units, 0.25, seed=4, repeats="copies")
     assert (again.held_out_rows == found.held_out_rows).all()
     assert hold_out(units, 0.25).seed != hold_out(units, 0.25).seed
     rows = one_row_per_cluster(units, seed=1)

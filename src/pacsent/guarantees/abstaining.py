@@ -71,6 +71,11 @@ class Calibration:
             members = self.tested_members
         return {name: self.select(np.flatnonzero(rows)) for name, rows in members.items()}
 
+    def sample(self, name: str) -> "Calibration":
+        """The calibration set of one sample, "traffic" or "copies", or the only one."""
+        samples = self.samples()
+        return samples.get(name, next(iter(samples.values())))
+
 
 def confidences(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
     """The probability of each likeliest class, (n,); -1, never answered, without known features."""

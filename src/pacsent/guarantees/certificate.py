@@ -381,6 +381,7 @@ class RepeatsCertificate(Certificate):
     repeats_title = "Repeats"
     counted: ClassVar[tuple[str, ...]] = ()  # fields that each sample has of its own
     condition: ClassVar[str] = ""  # what is assumed beside the draws
+    bounded: ClassVar[str] = ""  # what the bounds are on, where this must be said
 
     repeats: str | None = None
     sample: str = SAME
@@ -483,8 +484,8 @@ class RepeatsCertificate(Certificate):
             for name, bounds in self.bounds_of_samples().items()
         }
         return (
-            f" This is the larger of two bounds, {bounds[TRAFFIC]} for new "
-            f"rows, repeats included, and {bounds[COPIES]} for new distinct {self.unit}."
+            f" Of two bounds{self.bounded} the larger counts: {bounds[TRAFFIC]} for new rows, "
+            f"repeats included, and {bounds[COPIES]} for new distinct {self.unit}."
         )
 
     def repeated(self) -> str:

@@ -383,23 +383,22 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             return calibration, None
 
         rng = np.random.default_rng([self.seed_, 2])
-        if not members:
+        clusters_kept = clusters[kept]
+        if np.unique(clusters_kept).size == kept.size:
             is_planning = rng.random(kept.size) < _PLANNING_FRACTION
-            tested = {SAME: ~is_planning}
-        else:  # none of a cluster that is tested may plan
-            division = divide_rows(
-                clusters[kept],
-                0.5,
-                rng,
-                cluster_rows=independence.cluster_rows_of(samples.select_rows(X, kept)),
-            )
+            all_members = members or {SAME: np.ones(kept.size, bool)}
+            tested = {name: rows & ~is_planning for name, rows in all_members.items()}
+        else:  # no row of a cluster that is tested may plan, and the rows tested are a sample
+            find_clusters = independence.cluster_rows_of(samples.select_rows(X, kept))
+            division = divide_rows(clusters_kept, 0.5, rng, cluster_rows=find_clusters)
             is_planning = division.is_free
-            in_traffic = np.isin(np.arange(kept.size), division.samples[TRAFFIC])
-            has_planning = np.isin(clusters[kept], clusters[kept][is_planning])
-            tested = {
-                TRAFFIC: members[TRAFFIC] & in_traffic,
-                COPIES: members[COPIES] & ~has_planning,
-            }
+            rows_of_traffic = division.samples.get(TRAFFIC, division.samples.get(SAME))
+            in_traffic = np.isin(np.arange(kept.size), rows_of_traffic)
+            has_planning = np.isin(clusters_kept, clusters_kept[is_planning])
+            all_members = members or {TRAFFIC: np.ones(kept.size, bool)}
+            tested = {}
+            for name, rows in all_members.items():
+                tested[name] = rows & (~has_planning if name == COPIES else in_traffic)
         calibration = replace(calibration, tested_members=tested)
         return calibration, calibration.select(np.flatnonzero(is_planning))
 
@@ -627,7 +626,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         for name, rows in self.calibration_.members.items():
             arrays[f"calibration.in_{name}"] = rows.astype(np.uint8)
         if self.randomized_tests:
-            self.calibration_ = replace(self.calibration_, uniform=abstaining.draw_uniform())
+            arrays["calibration.uniform"] = np.array(self.calibration_.uniform)
         return State({"parameters": parameters}, arrays, {"estimator": self.estimator_})
 
     @classmethod

@@ -1,6 +1,6 @@
 """Counts of errors: of two classifiers, of searches, and of models that are still trained."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -9,13 +9,15 @@ from numpy.typing import ArrayLike
 
 from pacsent.classify.inputs import counted
 from pacsent.guarantees import independence
-from pacsent.guarantees.certificate import CountCertificate
+from pacsent.guarantees.certificate import CountCertificate, RepeatsCertificate
 from pacsent.guarantees.delta import confidence
 from pacsent.guarantees.error_bounds import unseen
+from pacsent.guarantees.repeats import COPIES, SAME, TRAFFIC, check_repeats, draw_samples
 from pacsent.guarantees.samples import is_texts, predict_any, samples_for, select_rows, text_column
+from pacsent.maths.binomial import upper_limit
 from pacsent.maths.checks import check_probability
 from pacsent.maths.paired_difference import difference_limits, difference_p_value
-from pacsent.maths.rounding import rounded_down, rounded_up
+from pacsent.maths.rounding import format_count, rounded_down, rounded_up
 
 # Models that the same texts may evaluate while labels are given, and numbers of these texts at
 # which each is evaluated, as multiples of how many there are when it is fitted.
@@ -24,7 +26,7 @@ LOOKS = (1.0, 1.4, 2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchCertificate(CountCertificate):
+class SearchCertificate(RepeatsCertificate, CountCertificate):
     """Upper bound on how often the right text is not among the first hits.
 
     It was not for `n_errors` of n queries among the first `n_hits` of `n_texts` texts.
@@ -35,9 +37,10 @@ class SearchCertificate(CountCertificate):
 
     kind: ClassVar[str] = "search"
     unit: ClassVar[str] = "queries"
-    assumption: ClassVar[str] = (
-        "these queries and new queries are drawn independently from one distribution, and neither "
-        "the index, its encoder nor the number of hits was selected on them."
+    counted: ClassVar[tuple[str, ...]] = ("n", "n_errors", "n_duplicates")
+    bounded: ClassVar[str] = " on the misses"
+    condition: ClassVar[str] = (
+        "neither the index, its encoder nor the number of hits was selected on them."
     )
     needs_texts = (*CountCertificate.needs_texts, "n_hits", "n_texts", "random_state")
 
@@ -45,13 +48,27 @@ class SearchCertificate(CountCertificate):
     n_texts: int = 0
     random_state: int | None = None  # draws one query of each near-duplicate cluster
 
+    def _bounds(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        return {"error_upper": upper_limit(parts["n_errors"], parts["n"], self.delta_each)}
+
+    def _check(self) -> None:
+        CountCertificate._check(self)
+        RepeatsCertificate._check(self)
+
     def summary(self) -> str:
-        return (
+        new_queries = {
+            None: "new queries like these",
+            TRAFFIC: "new queries like these, repeats included,",
+            COPIES: "new distinct queries like these",
+        }[self.repeats]
+        unit = {SAME: "queries", TRAFFIC: "queries", COPIES: "distinct queries"}[self.sample]
+        text = (
             f"With {self.confidence} confidence, for at least "
-            f"{rounded_down(100 * (1 - self.error_upper), 3)}% of new queries like these the "
+            f"{rounded_down(100 * (1 - self.error_upper), 3)}% of {new_queries} the "
             f"right text is among the first {self.n_hits:,} ({self.n - self.n_errors:,} of "
-            f"{self.n:,} queries found it: {100 * (1 - self.n_errors / self.n):.2f}%)."
+            f"{self.n:,} {unit} found it: {100 * (1 - self.n_errors / self.n):.2f}%)."
         )
+        return text + self.describe_repeats()
 
     def measurements(self) -> list[tuple[str, str]]:
         return [
@@ -147,9 +164,22 @@ class Comparison:
     only_a_right: int
     only_b_right: int
     delta: float
-    n_duplicates: int = 0  # near-duplicates of the n texts, which were not counted
+    n_duplicates: int = 0  # of rows that repeat others
     random_state: int | None = None  # draws one text of each near-duplicate cluster
     provenance: str = ""  # what is not checked
+    repeats: str | None = None  # why texts repeat, as was stated
+    sample: str = SAME  # what is counted: "traffic", "copies", or "" where no text repeats
+    # n, only_a_right and only_b_right of the other sample, where it is not known why texts repeat
+    other: dict = field(default_factory=dict)
+
+    @property
+    def _counts(self) -> list[tuple[int, int, int]]:
+        """(only_a_right, only_b_right, n) of each sample."""
+        counts = [(self.only_a_right, self.only_b_right, self.n)]
+        if self.other:
+            names = ("only_a_right", "only_b_right", "n")
+            counts.append(tuple(self.other[name] for name in names))
+        return counts
 
     @property
     def difference(self) -> float:
@@ -160,15 +190,16 @@ class Comparison:
     def p_value(self) -> float:
         """Of the exact test that both err equally often, two-sided: Theorem 15 of docs/theory.md.
 
-        It is at most `delta` where the limits exclude 0.
+        It is at most `delta` where the limits exclude 0; of two samples it is the larger one.
         """
-        return difference_p_value(self.only_a_right, self.only_b_right, self.n)
+        return max(difference_p_value(*counts) for counts in self._counts)
 
     @property
     def difference_lower(self) -> float:
         """Error of b minus error of a is at least this and at most `difference_upper`.
 
-        Both hold together with probability 1 - delta, by Theorem 15 of docs/theory.md.
+        Both hold together with probability 1 - delta, by Theorem 15 of docs/theory.md. Of two
+        samples they are the smaller and the larger limit.
         """
         return self._limits()[0]
 
@@ -178,11 +209,13 @@ class Comparison:
         return self._limits()[1]
 
     def _limits(self) -> tuple[float, float]:
-        return difference_limits(self.only_a_right, self.only_b_right, self.n, self.delta)
+        lowers, uppers = zip(*(difference_limits(*counts, self.delta) for counts in self._counts))
+        return min(lowers), max(uppers)
 
     def __str__(self) -> str:
         low, high = self.difference_lower, self.difference_upper
-        observed = f"(observed {self.difference:+.4f} on {self.n:,} texts; p = {self.p_value:.2g})"
+        unit = {SAME: "texts", TRAFFIC: "rows", COPIES: "distinct texts"}[self.sample]
+        observed = f"(observed {self.difference:+.4f} on {self.n:,} {unit}; p = {self.p_value:.2g})"
         verdict = f"{'a' if self.difference > 0 else 'b'} errs less than "
         verdict += "b" if self.difference > 0 else "a"
         if (least := max(low, -high)) > 0:
@@ -195,8 +228,18 @@ class Comparison:
                 f"{observed}: these texts are too few to say which is better."
             )
         text = f"With {confidence(self.delta)} confidence, {verdict}"
-        if self.n_duplicates:
-            text += f"\nDuplicates: {self.n_duplicates:,} not counted."
+        repeats = format_count(self.n_duplicates, "row repeats", "rows repeat")
+        if self.other:
+            text += (
+                f"\nRepeats: {repeats} others. The interval covers both the difference for new "
+                f"rows, repeats included, and that for new distinct texts ({self.other['n']:,} "
+                "here)."
+            )
+        elif self.sample == TRAFFIC and self.n_duplicates:
+            text += f"\nRepeats: {repeats} others, and count: valid for rows drawn from traffic."
+        elif self.n_duplicates:
+            near_duplicates = format_count(self.n_duplicates, "near-duplicate")
+            text += f"\nRepeats: {near_duplicates} not counted: valid if copies of texts were made."
         return f"{text}\nNote: {self.provenance}." if self.provenance else text
 
 
@@ -207,14 +250,19 @@ def compare(
     y: Sequence,
     *,
     delta: float = 0.05,
-    overlap: str = "refuse",
+    overlap: str | None = None,
+    repeats: str | None = None,
     random_state: Any = None,
 ) -> Comparison:
     """Bound the difference between the error rates of two classifiers.
 
     Neither may have been fitted on the texts. A set of labels must be exactly right. Anything that
-    has `predict`, or is a function from rows to labels, can be compared. One of each cluster of
-    near-duplicates counts; `random_state` draws it, and is recorded.
+    has `predict`, or is a function from rows to labels, can be compared. `overlap` is that of
+    `certify`.
+
+    Where texts repeat, `repeats` states why, as for `certify_predictions`; if it is not known, the
+    interval covers the difference for rows and that for distinct texts. `random_state` draws one
+    text of each cluster of near-duplicates, and is recorded.
 
     Examples
     --------
@@ -229,13 +277,12 @@ def compare(
     """
     delta, seed = check_probability("delta", delta), independence.as_seed(random_state)
     X, y = samples_for(a, X), counted(y)
-    labelled = [unseen(classifier, X, y, overlap) for classifier in (a, b)]
+    check_repeats(repeats)
+    labelled = [unseen(classifier, X, y, overlap, repeats=repeats) for classifier in (a, b)]
     rows = np.intersect1d(labelled[0].rows, labelled[1].rows)
     if not rows.size:
         raise ValueError("X must have texts that neither classifier was fitted on. Got none.")
-    clusters = independence.dependent_clusters(select_rows(X, rows))
-    n_duplicates = rows.size - np.unique(clusters).size
-    rows = np.sort(rows[independence.one_row_per_cluster(clusters, seed)])
+
     X, right = select_rows(X, rows), []
     for classifier, known in zip((a, b), labelled):
         labels = known.y[np.isin(known.rows, rows)]
@@ -245,14 +292,26 @@ def compare(
             right.append((predictions == labels).all(axis=1))
         else:
             right.append(predictions == known.classes[labels])
+
+    clusters = independence.dependent_clusters(X)
+    counts = {
+        name: {
+            "n": sampled.size,
+            "only_a_right": int((right[0] & ~right[1])[sampled].sum()),
+            "only_b_right": int((right[1] & ~right[0])[sampled].sum()),
+        }
+        for name, sampled in draw_samples(clusters, repeats, seed).items()
+    }
+    (sample, own), *others = counts.items()
     notes = sorted({rows.provenance for rows in labelled if rows.provenance.startswith("not")})
     notes += [] if is_texts(text_column(X)) else [independence.NOT_SEARCHED]
     return Comparison(
-        n=rows.size,
-        only_a_right=int((right[0] & ~right[1]).sum()),
-        only_b_right=int((right[1] & ~right[0]).sum()),
+        **own,
         delta=float(delta),
-        n_duplicates=n_duplicates,
+        n_duplicates=rows.size - np.unique(clusters).size,
         random_state=seed,
         provenance="; ".join(notes),
+        repeats=repeats,
+        sample=sample,
+        other=others[0][1] if others else {},
     )

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify.inputs import positions
 from pacsent.guarantees.independence import as_seed, dependent_clusters, one_row_per_cluster
+from pacsent.guarantees.repeats import COPIES
 from pacsent.guarantees.samples import n_samples, recorded, row_fingerprints, select_rows
 from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import format_count
@@ -120,7 +121,7 @@ class DriftMonitor:
         self.n_seen = self.n_repeated = 0
         self.alarm_at: int | None = None
         self.changes: list[Change] = []
-        self._calibration = classifier.calibration_
+        self._calibration = classifier.calibration_.sample(COPIES)
         self._rng = np.random.default_rng(as_seed(random_state))
         self._kind: tuple[bool, bool] | None = None  # with labels, with monitors
         self._capitals = np.empty((0, 0))  # (n_quantities, n_bets); each starts with 1 in all
@@ -316,7 +317,7 @@ class TextCheck:
             return TextComparison(True, message, n)
         # The rank of the t-th shifted text among N calibration texts and those before it is uniform
         # above shift N / (N + t). The best bet must gain what an alarm on one quantity needs.
-        n_calibration = len(self.classifier.calibration_.labels)
+        n_calibration = len(self.classifier.calibration_.sample(COPIES).labels)
         ranks = _SHIFTS[:, None] * n_calibration / (n_calibration + np.arange(n))
         p, floors = (np.arange(100) + 0.5) / 100, np.linspace(0, 1, 51)
         gains = np.array([np.log(growth(low + (1 - low) * p)).mean(axis=0) for low in floors]).T

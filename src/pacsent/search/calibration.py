@@ -5,6 +5,7 @@ rule says how many hits a query needs, and when no text answers it, from the ord
 calibration scores; docs/theory.md has the proof.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,21 +38,35 @@ class ThresholdRule(NamedTuple):
     statement: str
 
     @classmethod
-    def of(cls, queries: CalibrationQueries, guarantee: float, delta: float) -> "ThresholdRule":
+    def of(
+        cls,
+        samples: Sequence[CalibrationQueries],
+        guarantee: float,
+        delta: float,
+        new_queries: str = "new queries",
+    ) -> "ThresholdRule":
         """The narrowest rule that finds the right text for this fraction of queries.
 
         Of the queries that it may miss, 15% may be taken for ones without an answer, with 20% of
         delta, the others for hits that are too few. If there are too few queries for such a floor,
-        it is -inf, and every query is for hits.
+        it is -inf, and every query is for hits. Of several samples, the widest width and the lowest
+        floor: these find what the rule of each would find.
 
         >>> rng = np.random.default_rng(0)
         >>> best = rng.normal(3, 1, 500)
-        >>> rule = ThresholdRule.of(CalibrationQueries(best, best - 1), 0.9, 0.05)
+        >>> rule = ThresholdRule.of([CalibrationQueries(best, best - 1)], 0.9, 0.05)
         >>> print(rule.statement)
         With 95% confidence, the right text is among the hits for at least 90% of new queries ...
         """
         check_probability("guarantee", guarantee)
         check_probability("delta", delta)
+        rules = [cls._of_sample(queries, guarantee, delta, new_queries) for queries in samples]
+        # the shortest statement is about the sample that is too small for a floor
+        floor, statement = min((rule.floor, rule.statement) for rule in rules)
+        return cls(max(rule.width for rule in rules), floor, statement)
+
+    @classmethod
+    def _of_sample(cls, queries, guarantee, delta, new_queries):
         n, sure = queries.best.size, confidence(delta)
         finite = np.isfinite(queries.right)
         gaps = np.full(n, np.inf)
@@ -70,7 +85,7 @@ class ThresholdRule(NamedTuple):
         width = float(np.sort(gaps)[width_rank - 1])
         statement = (
             f"With {sure} confidence, the right text is among the hits for at least "
-            f"{100 * guarantee:g}% of new queries that have one"
+            f"{100 * guarantee:g}% of {new_queries} that have one"
         )
         if floor_rank is None:
             floor, statement = -np.inf, f"{statement}."

@@ -13,7 +13,8 @@ from pacsent import registry
 from pacsent.encoders import SentenceVectorizer
 from pacsent.encoders.external_encoders import as_search_encoder
 from pacsent.guarantees import SearchCertificate, read_certificate
-from pacsent.guarantees.independence import as_seed, dependent_clusters, one_row_per_cluster
+from pacsent.guarantees.independence import as_seed, dependent_clusters
+from pacsent.guarantees.repeats import COPIES, SAME, TRAFFIC, check_repeats, draw_samples
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import check_count, check_probability, is_count
 from pacsent.search import faiss_index, lexical
@@ -29,6 +30,12 @@ from pacsent.text.texts import as_texts
 ENGINES = ("auto", "exact", "faiss")
 _MAX_EXACT_TEXTS = 1_000_000  # above which "auto" uses FAISS
 _MAX_GROWTH = 4  # rows now over rows when FAISS learned its lists, beyond which it learns again
+# Names of the arrays with the calibration queries of each sample.
+_CALIBRATION = {
+    SAME: "calibration",
+    TRAFFIC: "calibration_traffic",
+    COPIES: "calibration_copies",
+}
 _MIN_KEPT_FRACTION = 1 / 16  # of the rows; a filter that keeps fewer is searched exactly
 
 
@@ -121,7 +128,8 @@ class Index:
         self.lexical = DEFAULT_LEXICAL_WEIGHT if lexical is True else float(lexical)
         self.chunk = chunk
         # Both are of the texts as they were at `certify`, and dropped when a text changes.
-        self.calibration_: CalibrationQueries | None = None
+        # by the name of the sample, where queries repeat
+        self.calibration_: dict[str, CalibrationQueries] | None = None
         self.certificate_: SearchCertificate | None = None
         self._snapshot = Snapshot()
         self._next_number = 0
@@ -330,6 +338,8 @@ class Index:
         k: int = 10,
         delta: float = 0.05,
         random_state: int | None = None,
+        *,
+        repeats: str | None = None,
     ) -> SearchCertificate:
         """Bound how often the right text is not among the first k.
 
@@ -344,6 +354,11 @@ class Index:
             Probability that the guarantee fails.
         random_state : int, RandomState, Generator or None, default=None
             Draws one of near-duplicate queries. The seed, drawn unless it is an int, is recorded.
+        repeats : {"traffic", "copies"} or None, default=None
+            Why queries repeat: frequent ones are asked again, and all count; or copies were made of
+            distinct queries, and each of these counts once. None: it is not known, and what is
+            guaranteed holds in both cases. Choose by how the queries were collected, never by which
+            number is smaller.
 
         Returns
         -------
@@ -376,31 +391,50 @@ class Index:
                     "answers must be numbers of texts in the index. Got "
                     f"{missing[0] if missing else 'none'} instead."
                 )
-        # Near-duplicates are not independent: one of each cluster counts.
+        check_repeats(repeats)
         seed = as_seed(random_state)
-        rows = one_row_per_cluster(dependent_clusters(queries), seed)
+        clusters = dependent_clusters(queries)
+        samples = draw_samples(clusters, repeats, seed)
+        # all rows of the samples are searched once, each at its place among these
+        rows = np.unique(np.concatenate(list(samples.values())))
+        places = {name: np.searchsorted(rows, sampled) for name, sampled in samples.items()}
+
         texts = [queries[i] for i in rows]
         right = [np.array([position_of[number] for number in numbers[i]]) for i in rows]
         Q, excluded, owners = self._encode(texts, True), snapshot.excluded(), snapshot.owners
         ranking = self._ranking(snapshot, excluded)
-        missed = [
-            not bool(np.isin(rows if owners is None else owners[rows], positions).any())
-            for positions, (rows, _) in zip(right, ranking.best(texts, Q, k, excluded))
-        ]
-        certificate = SearchCertificate.from_parts(
+        missed = np.array(
+            [
+                not np.isin(hits if owners is None else owners[hits], positions).any()
+                for positions, (hits, _) in zip(right, ranking.best(texts, Q, k, excluded))
+            ],
+            bool,
+        )
+        n_repeats = len(queries) - np.unique(clusters).size
+        certificate = SearchCertificate.from_samples(
+            {
+                name: {
+                    "n": place.size,
+                    "n_errors": int(missed[place].sum()),
+                    "n_duplicates": n_repeats,
+                }
+                for name, place in places.items()
+            },
             delta=check_probability("delta", delta),
-            n=len(missed),
-            n_errors=sum(missed),
+            repeats=repeats,
             n_hits=k,
             n_texts=len(self),
-            n_duplicates=len(queries) - len(texts),
             random_state=seed,
         )
-        pairs = []
+        best, of_right = [], []
         for text, q, positions in zip(texts, Q, right):
             scores, _ = ranking.best_of_texts(text, q, excluded)
-            pairs.append((scores.max(initial=-np.inf), scores[positions].max()))
-        self.calibration_ = CalibrationQueries(*np.array(pairs, dtype=float).reshape(-1, 2).T)
+            best.append(scores.max(initial=-np.inf))
+            of_right.append(scores[positions].max())
+        scores = np.array([best, of_right], float)  # (2, n)
+        self.calibration_ = {
+            name: CalibrationQueries(*scores[:, place]) for name, place in places.items()
+        }
         self.certificate_ = certificate
         return certificate
 
@@ -410,7 +444,13 @@ class Index:
                 "guarantee needs an index that was certified since its texts last changed. Call "
                 "index.certify(queries, answers), or pacsent certify INDEX QUERIES --overwrite."
             )
-        rule = ThresholdRule.of(self.calibration_, guarantee, delta)
+        new_queries = {
+            None: "new queries",
+            TRAFFIC: "new queries, repeats included,",
+            COPIES: "new distinct queries",
+        }[None if self.certificate_ is None else self.certificate_.repeats]
+        queries_of_samples = list(self.calibration_.values())
+        rule = ThresholdRule.of(queries_of_samples, guarantee, delta, new_queries)
         ranking, excluded = self._ranking(snapshot), snapshot.excluded()
         results = []
         for query, q in zip(queries, self._encode(queries, True)):
@@ -439,8 +479,8 @@ class Index:
         if self.certificate_ is not None:
             config["certificate"] = self.certificate_.to_json()
         tensors = block.to_tensors() | {"next_id": np.array(next_number, dtype=np.int64)}
-        if self.calibration_ is not None:
-            tensors["calibration"] = np.array(self.calibration_)
+        for name, queries in (self.calibration_ or {}).items():
+            tensors[_CALIBRATION[name]] = np.array(queries)
         unchanged = not snapshot.deleted.size and np.array_equal(snapshot.ids, block.ids)
         if lists is not None and unchanged and len(lists) == len(snapshot):
             tensors["faiss"] = lists.to_array()
@@ -465,9 +505,11 @@ class Index:
         low = int(block.ids[-1]) + 1 if n else 0
         index._next_number = int(checked_tensor(tensors, "next_id", np.int64, (), low=low))
         index._snapshot = Snapshot((block,) if n else ())
-        if "calibration" in tensors:
-            scores = checked_tensor(tensors, "calibration", np.float64, (2, None), finite=False)
-            index.calibration_ = CalibrationQueries(*scores)
+        for sample, name in _CALIBRATION.items():
+            if name in tensors:
+                scores = checked_tensor(tensors, name, np.float64, (2, None), finite=False)
+                index.calibration_ = index.calibration_ or {}
+                index.calibration_[sample] = CalibrationQueries(*scores)
         if config.get("certificate") is not None:
             index.certificate_ = read_certificate(config["certificate"])
             if not isinstance(index.certificate_, SearchCertificate):

@@ -332,34 +332,50 @@ function upperLimit(nErrors, n, delta) {
   return high;
 }
 
-// Recomputes everything that is guaranteed from its parts: [{ text, verdict }, ...].
+// Recomputes everything that is guaranteed from its parts: [{ text, verdict }, ...]. Where texts repeat, there
+// are two samples of the calibration texts, and what holds is what each of them permits.
 function verify() {
-  const { certificate, calibration, rule } = model, checks = [], n = calibration.labels.length, k = model.classes.length;
+  const { certificate, calibration, rule } = model, checks = [], k = model.classes.length;
   const check = (text, isRight) => checks.push({ text, verdict: isRight ? "right" : "wrong" });
   const isSame = (a, b) => Math.abs(a - b) <= 1e-8 * Math.max(Math.abs(b), 1e-12);
-  const rows = Array.from(calibration.labels, (_, i) => calibration.logProba.subarray(i * k, (i + 1) * k));
-  const wrong = rows.map((row, i) => argmax(row) !== calibration.labels[i]), nWrong = sum(wrong.map(Number));
-  const { n_errors: nErrors, error_upper: stated } = certificate;
+  const isOther = (name) => name !== certificate.sample;
+  const samples = Object.entries(calibration.rows).map(([name, rows]) => {
+    const { n, n_errors: nErrors } = isOther(name) ? certificate.other : certificate;
+    const logProba = Array.from(rows, (i) => calibration.logProba.subarray(i * k, (i + 1) * k));
+    const labels = Array.from(rows, (i) => calibration.labels[i]);
+    const wrong = logProba.map((row, i) => argmax(row) !== labels[i]);
+    const unit = { "": "texts", traffic: "rows", copies: "distinct texts" }[name];
+    return { unit, n, nErrors, logProba, labels, wrong };
+  });
   if (Object.keys(certificate.losses).length) checks.push({ text: "The bound for groups is not recomputed here. Use `pacsent verify`.", verdict: "quiet" });
   else {
-    check(`${nWrong} of the ${n} calibration texts are wrong. The certificate states ${nErrors} of ${certificate.n}.`, nWrong === nErrors && n === certificate.n);
+    for (const { unit, n, nErrors, labels, wrong } of samples) {
+      const nWrong = sum(wrong.map(Number));
+      check(`${nWrong} of the ${labels.length} calibration ${unit} are wrong. The certificate states ${nErrors} of ${n}.`, nWrong === nErrors && n === labels.length);
+    }
     const delta = Object.values(certificate.corrections).reduce((d, alternatives) => d / alternatives, certificate.delta);
-    const bound = upperLimit(nErrors, certificate.n, delta);
+    const bound = Math.max(...samples.map(({ nErrors, n }) => upperLimit(nErrors, n, delta))), stated = certificate.error_upper;
     check(`Clopper-Pearson: the error rate is at most ${bound.toFixed(6)}. The certificate states ${stated.toFixed(6)}.`, isSame(bound, stated));
   }
   if (rule.setThresholds) {
-    const scores = rows.map((row, i) => -row[calibration.labels[i]]).sort((a, b) => a - b);
-    let rank = n + 1;
-    while (binomialCdf(n + 1 - rank, n, rule.setError) <= rule.setDelta) rank--;
-    check(`Prediction sets: the threshold is the score of rank ${rank} among ${n}.`, isSame(-scores[rank - 1], rule.setThresholds[0]));
+    const thresholds = samples.map(({ logProba, labels }) => {
+      const scores = logProba.map((row, i) => -row[labels[i]]).sort((a, b) => a - b), n = scores.length;
+      let rank = n + 1;
+      while (binomialCdf(n + 1 - rank, n, rule.setError) <= rule.setDelta) rank--;
+      return { threshold: -scores[rank - 1], text: `of rank ${rank} among ${n}` };
+    });
+    const lowest = thresholds.reduce((a, b) => (b.threshold < a.threshold ? b : a));
+    check(`Prediction sets: the threshold is the score ${lowest.text}.`, isSame(lowest.threshold, rule.setThresholds[0]));
   }
   if (rule.threshold <= 1) {
-    const confidences = rows.map((row) => (hasNoFeatures(model.fitted.map((c) => row[c])) ? -1 : Math.exp(Math.max(...row))));
-    const nAnswered = confidences.filter((x) => x >= rule.threshold).length;
-    const nMissed = confidences.filter((x, i) => x >= rule.threshold && wrong[i]).length;
-    const [fewer, p] = [nMissed - 1, nMissed].map((k) => binomialCdf(k, nAnswered, rule.error));
-    const isPassed = (1 - rule.uniform) * fewer + rule.uniform * p <= rule.delta && p <= 2 * rule.delta;
-    check(`Answers: ${nMissed} of ${nAnswered} calibration texts above the threshold are wrong, p = ${p.toPrecision(3)} for an error rate of ${rule.error}.`, isPassed);
+    for (const { unit, logProba, wrong } of samples) {
+      const confidences = logProba.map((row) => (hasNoFeatures(model.fitted.map((c) => row[c])) ? -1 : Math.exp(Math.max(...row))));
+      const nAnswered = confidences.filter((x) => x >= rule.threshold).length;
+      const nMissed = confidences.filter((x, i) => x >= rule.threshold && wrong[i]).length;
+      const [fewer, p] = [nMissed - 1, nMissed].map((k) => binomialCdf(k, nAnswered, rule.error));
+      const isPassed = (1 - rule.uniform) * fewer + rule.uniform * p <= rule.delta && p <= 2 * rule.delta;
+      check(`Answers: ${nMissed} of ${nAnswered} calibration ${unit} above the threshold are wrong, p = ${p.toPrecision(3)} for an error rate of ${rule.error}.`, isPassed);
+    }
   }
   return checks;
 }
@@ -432,7 +448,8 @@ class TextCheck { // compares texts with the calibration set, in a random order
     const watched = [0, 1, 2].filter((m) => calibration.monitors.some((x, i) => i % 3 === m && x >= 0));
     const names = ["confidence", ...classes.map((name) => `probability of class '${name}'`), ...watched.map((m) => MONITORS[m])];
     const quantities = (logProba, monitors) => [Math.exp(Math.max(...logProba)), ...Array.from(logProba, Math.exp), ...watched.map((m) => monitors[m])];
-    const known = Array.from(calibration.labels, (_, i) => quantities(calibration.logProba.subarray(i * k, (i + 1) * k), calibration.monitors.subarray(3 * i, 3 * i + 3)));
+    const distinct = calibration.rows.copies || Object.values(calibration.rows)[0];
+    const known = Array.from(distinct, (i) => quantities(calibration.logProba.subarray(i * k, (i + 1) * k), calibration.monitors.subarray(3 * i, 3 * i + 3)));
     const before = names.map((_, q) => Float64Array.from({ length: known.length + N_COMPARED }, (_, i) => (known[i] ? known[i][q] : NaN)));
     const capitals = names.map(() => BETS.map(() => 1 / BETS.length)), changes = new Set();
     let n = 0;

@@ -18,6 +18,7 @@ from pacsent.files import check_output, replacing
 from pacsent.guarantees.abstaining import AnswerRule
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.drift_monitor import growth
+from pacsent.guarantees.repeats import COPIES
 from pacsent.guarantees.samples import MIN_PROBABILITY, name_of
 from pacsent.text.pages import as_characters, render
 
@@ -107,6 +108,9 @@ def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
     rule = AnswerRule(classifier, error=error)
     certificate, calibration = classifier.certificate_, classifier.calibration_
     abstaining = classifier.abstain(error=error, delta=rule.delta)
+    rows_of_samples = {
+        name: np.flatnonzero(is_member) for name, is_member in calibration.members.items()
+    } or {certificate.sample: np.arange(len(calibration.labels))}
     shown = {"summary": certificate.summary(), "rows": certificate.rows()}
     return {
         "certificate": certificate.to_dict() | shown,
@@ -124,6 +128,7 @@ def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
             "logProba": calibration.log_proba,
             "labels": calibration.labels.astype(np.uint32),
             "monitors": calibration.monitors,
+            "rows": {name: rows.astype(np.uint32) for name, rows in rows_of_samples.items()},
         },
         "sketches": classifier.estimator_.training_sketches_,
         "shiftSizes": _sizes_for_shifts(classifier),
@@ -133,7 +138,7 @@ def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
 
 def _sizes_for_shifts(classifier: Any) -> list[int]:
     """Numbers of texts from which on `TextCheck` probably notices shifts of 0.1, 0.2, ... 0.9."""
-    n = len(classifier.calibration_.labels)
+    n = len(classifier.calibration_.sample(COPIES).labels)
     ranks = np.arange(1, 10)[:, None] / 10 * n / (n + np.arange(2000))
     p, floors = (np.arange(100) + 0.5) / 100, np.linspace(0, 1, 51)
     gains = np.array([np.log(growth(low + (1 - low) * p)).mean(axis=0) for low in floors]).T
