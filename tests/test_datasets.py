@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from helpers import invoke
 from pacsent.paper import benchmark_datasets as datasets
+from pacsent.paper import books, reproduction
 from pacsent.text.tables import TextTable, read_labelled_texts, stream_texts
 
 
@@ -365,3 +367,46 @@ def test_a_key_that_only_a_later_object_has_is_not_dropped(tmp_path):
         list(table.batches(("*",)))
     with TextTable(path) as table:
         assert [rows.texts for rows in table.batches()] == [["one", "two"]]
+
+
+class TestThePassagesThatShip:
+    def test_no_passage_is_in_two_parts_and_every_book_is_in_each(self):
+        parts = {part: books.passages(part) for part in ("source", "train", "test")}
+        assert [len(parts[part]) for part in parts] == [1800, 600, 600]
+        assert len({passage for part in parts.values() for passage in part}) == 3000
+        for part in parts.values():
+            assert len({passage.book for passage in part}) == 30
+
+    def test_they_are_a_dataset_without_a_folder(self, monkeypatch):
+        monkeypatch.delenv("PACSENT_DATA", raising=False)
+        loaded = datasets.load("books")
+        assert len(loaded.classes) == 10 and loaded.has_fixed_split
+        assert np.bincount(loaded.test_labels).tolist() == [60] * 10
+
+    def test_a_run_on_them_has_the_rows_of_the_paper_and_certificates(self):
+        cells = reproduction.book_tasks()
+        in_paper = {cell.row for cell in cells if reproduction.ROWS[cell.row].in_paper}
+        assert len(in_paper) == 14
+        assert {cell.kind for cell in cells} == {"classification", "certificate"}
+        assert {cell.dataset for cell in cells} == {"books"}
+
+    def test_other_data_needs_word_vectors(self, tmp_path):
+        result = invoke("paper", "reproduce", "--data", tmp_path, "-o", tmp_path / "out")
+        assert result.exit_code == 2 and "Missing option '--encoder'" in result.output
+
+    @pytest.mark.slow
+    def test_the_table_is_made_from_a_checkout(self, tmp_path):
+        command = ("paper", "reproduce", "--data", "books", "-o", tmp_path / "out", "--quick")
+        first = invoke(*command, "--only", "Average-0,certificate")
+        assert first.exit_code == 0, first.output
+        results = reproduction.read_results(tmp_path / "out" / "results")
+        assert {(r["kind"], r["row"]) for r in results} == {
+            ("classification", "Average-0"),
+            ("certificate", "PB-L2"),
+            ("certificate", "PB-neg"),
+        }
+        accuracy = next(r["accuracy"] for r in results if r["kind"] == "classification")
+        assert accuracy > 0.5  # guessing: 0.1
+
+        again = invoke(*command, "--only", "Average-0")  # the vectors are read, nothing is redone
+        assert again.exit_code == 0 and "Skip-gram on" not in again.output

@@ -269,3 +269,25 @@ def test_the_command_scores_ones_own_file(corpus, words, tmp_path):
     missing = invoke("paper", "evaluate", "Average-0", tmp_path / "none.tsv", *words_of)
     assert missing.exit_code == 1
     assert "20news" in missing.output
+
+
+def test_one_split_serves_all_seeds_if_asked_for(corpus, words):
+    whole = corpus.dataset()
+    pooled = replace(
+        whole,
+        train_texts=[*whole.train_texts, *whole.test_texts],
+        train_labels=np.concatenate([whole.train_labels, whole.test_labels]),
+        test_texts=[],
+        test_labels=np.zeros(0, dtype=np.int64),
+    )
+    prepared = evaluation.Prepared(pooled, words)
+    protocol = evaluation.Protocol(seeds=(0, 1, 2), Cs=(10.0,))
+    row = replace(ROWS["Average-0"], lams=())
+
+    splits = evaluation.run_row(row, prepared, protocol)
+    one = evaluation.run_row(row, prepared, replace(protocol, one_split=True))
+
+    # one value of C, so that the folds of a seed decide nothing but the normalisation
+    assert len({score["accuracy"] for score in splits.scores}) > 1
+    assert one.scores[0]["accuracy"] == splits.scores[0]["accuracy"]
+    assert len({(s["accuracy"], s["normalize"]) for s in one.scores}) <= 2

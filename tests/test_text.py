@@ -13,13 +13,14 @@ import subprocess
 import sys
 import tarfile
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers import invoke, run_python
-from pacsent import SkipGram, Vocabulary, load, make_encoder
+from pacsent import SkipGram, Vocabulary, WordVectors, load, make_encoder, save
 from pacsent.encoders import EmptySentenceWarning
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.text import cleaning, normalize, reading
@@ -520,3 +521,30 @@ def test_zero_vectors_of_another_script_name_the_cause(toy_word_vectors):
     vectorizer = make_encoder("Average", toy_word_vectors).fit(["good film"])
     with pytest.warns(EmptySentenceWarning, match="1 of 2 .* reads letters a-z and digits only"):
         vectorizer.transform(["good film", CHINESE])
+
+
+class TestTheWholeFilterOnSingleTexts:
+    def test_markup_is_removed_that_the_last_stage_reads_as_words(self):
+        review = "Great.<br /><br />See [[Berlin|the city]], {{stub}} &quot;now&quot; in 2019"
+        assert "br" in normalize.tokenise_paper(review)
+        assert normalize.TOKENISERS["wikifil"](review) == (
+            ["great", "see", "the", "city", "now", "in", "two", "zero", "one", "nine"]
+        )
+
+    def test_a_text_without_markup_is_as_before(self):
+        text = "Route 66, café: isn't it 3 < 5?"
+        assert normalize.tokenise_wikifil(text) == normalize.tokenise_paper(text)
+
+    def test_a_text_in_a_dump_gives_what_the_filter_prints_for_the_dump(self, tmp_path):
+        text = "One [[Paris|city]] of <b>many</b> and [http://x.org a link] <ref>no</ref> in 1999"
+        (tmp_path / "dump.xml").write_text(f'<page><text xml:space="preserve">{text}</text></page>')
+        clean_files([tmp_path / "dump.xml"], tmp_path / "clean.txt", wiki=True)
+        printed = (tmp_path / "clean.txt").read_text().split()
+        assert normalize.tokenise_wikifil(text) == printed
+
+    def test_a_model_keeps_it(self, tmp_path):
+        words = WordVectors(
+            Vocabulary(["film", "br"], [2, 1], normalize="wikifil"), np.eye(2, dtype=np.float32)
+        )
+        save(words, tmp_path / "words")
+        assert load(tmp_path / "words").vocabulary.encode(["film<br />"]).ids.tolist() == [0]

@@ -25,17 +25,27 @@ _kind_option = params.option(
 )
 
 
+_normalize_option = params.option(
+    "--normalize",
+    "How texts become words. paper: the last stage of the paper's filter. wikifil: the whole "
+    "filter, which also removes markup such as <br />.",
+    click.Choice(["paper", "wikifil"]),
+    "paper",
+)
+
+
 @paper.command()
 @click.argument("method", metavar="METHOD|ENCODER")
 @click.argument("dataset")
 @params.option("--encoder", "The word vectors of METHOD.", params.ModelPath())
 @_data_option
+@_normalize_option
 @params.text_columns
 @params.column("label", "Column of the label.  [default: label]")
 @params.seeds
 @params.n_jobs
 @params.reports
-def evaluate(method, dataset, encoder, data, seeds, n_jobs, as_json, quiet, **options):
+def evaluate(method, dataset, encoder, data, normalize, seeds, n_jobs, as_json, quiet, **options):
     """Score vectors on DATASET by the paper's protocol.
 
     METHOD is a row of the paper's table or a method, and needs --encoder; ENCODER is a folder or
@@ -56,7 +66,7 @@ def evaluate(method, dataset, encoder, data, seeds, n_jobs, as_json, quiet, **op
     result = evaluation.evaluate(
         as_encoder(method) if encoder is None else method,
         loaded,
-        None if encoder is None else datasets.load_word_vectors(encoder),
+        None if encoder is None else datasets.load_word_vectors(encoder, normalize),
         seeds=range(seeds),
         n_jobs=n_jobs,
         verbose=not quiet,
@@ -65,33 +75,52 @@ def evaluate(method, dataset, encoder, data, seeds, n_jobs, as_json, quiet, **op
 
 
 @paper.command()
-@_data_option
-@params.option("--encoder", "The word vectors.", params.ModelPath(), required=True)
+@params.option(
+    "--data",
+    "Folder of datasets, or 'books': passages that ship with pacsent.  [default: $PACSENT_DATA]",
+    params.PATH,
+)
+@params.option(
+    "--encoder", "The word vectors. Of 'books' they are trained if left out.", params.ModelPath()
+)
 @params.output("Folder to write.")
 @params.option("--only", "Rows, datasets or kinds, separated by commas: PB-L2,imdb.")
 @params.seeds
+@params.flag("--one-split", "Use one split of SUBJ and MR for all seeds.")
+@_normalize_option
 @params.flag("--quick", "Use a small grid and one seed, to try the whole run.")
 @params.n_jobs
 @params.reports
-def reproduce(data, encoder, output, only, seeds, as_json, quiet, **options):
+def reproduce(data, encoder, output, only, seeds, normalize, as_json, quiet, **options):
     """Run the paper's experiments again.
 
     Prints the paper's table next to ours. OUT/index.html is the report, OUT/results has each
-    result; a run that was interrupted continues. Example: pacsent paper reproduce --encoder words
-    -o out
+    result; a run that was interrupted continues. Nothing has to be downloaded for --data books: who
+    wrote a passage? Word vectors are trained on other passages first. Examples: pacsent paper
+    reproduce --data books -o out; pacsent paper reproduce --encoder words -o out
     """
     from pacsent.paper import benchmark_datasets as datasets
     from pacsent.paper import figures, report, reproduction
 
-    folder = datasets.data_folder(data)
+    say = None if quiet else inputs.say(quiet)
     figures.require_altair()
+    if encoder is not None:
+        words = datasets.load_word_vectors(encoder, normalize)
+    elif data == datasets.BOOKS:
+        from pacsent.paper import books
+
+        words = books.train_words(
+            Path(output) / "words", n_jobs=options["n_jobs"], report=inputs.say(quiet)
+        )
+    else:
+        raise click.UsageError("Missing option '--encoder'. Only --data books trains its own.")
     run = reproduction.reproduce(
-        folder,
-        datasets.load_word_vectors(encoder),
+        data if data == datasets.BOOKS else datasets.data_folder(data),
+        words,
         output,
         only=only.split(",") if only else None,
         seeds=range(seeds),
-        report=None if quiet else inputs.say(quiet),
+        report=say,
         **options,
     )
     results = reproduction.read_results(Path(output) / "results")

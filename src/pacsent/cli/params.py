@@ -12,7 +12,7 @@ FILE = click.Path(exists=True, dir_okay=False)
 TEXTS = click.Path(exists=True, allow_dash=True, dir_okay=False)  # - for stdin
 FOLDER = click.Path(file_okay=False)
 VECTOR_FORMATS = click.Choice(["word2vec-text", "word2vec-binary", "pacsent"])
-TOKENISERS = ["paper", "unicode", "jieba", "janome", "pythainlp"]
+TOKENISERS = ["paper", "unicode", "wikifil", "jieba", "janome", "pythainlp"]
 PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
 _FORMATS = {"lines": "text", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "parquet": "parquet"}
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pacsent.paper import books
 from pacsent.paper.generative import GenerativeCorpus, generate
 from pacsent.paper.labelled import Dataset, read_labelled
 from pacsent.text.reading import Source
@@ -29,6 +30,7 @@ __all__ = [
     "load", "load_word_vectors", "read_labelled",
 ]  # fmt: skip
 
+BOOKS = "books"  # in place of a folder: the passages that ship with the package
 SUFFIXES = (".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".tar.zst", ".tar")
 
 
@@ -247,9 +249,13 @@ def find(name: str, data: str | Path | None = None, entry: Entry | None = None) 
 def load(name: str, data: str | Path | None = None, *, verify: bool = True) -> Dataset | Pairs:
     """Read a dataset, a key of `DATASETS`, from its archive or unpacked folder; "stsb" gives Pairs.
 
+    "books" is the author of a passage, from data that ships with the package.
+
     `data` is the folder with the archives; None takes PACSENT_DATA. Counts, classes and encoding
     are checked; `verify` also compares the content with the known digest, and refuses another.
     """
+    if name == BOOKS:
+        return books.dataset()
     entry = _entry(name)
     path, loaded, digest = read_entry(name, entry, data)
     if len(loaded) == 3:  # sentence pairs
@@ -341,8 +347,10 @@ def _digest(members: list[Member], pattern: str) -> str:
     return total.hexdigest()
 
 
-def load_word_vectors(path: str | os.PathLike) -> WordVectors:
+def load_word_vectors(path: str | os.PathLike, normalize: str = "paper") -> WordVectors:
     """Word vectors of the reproduction: input*.npy, output*.npy and vocab.tsv in a folder.
+
+    `normalize` says how texts become words: "wikifil" also removes markup, as Nozawa and Sato do.
 
     Any other word vectors that `pacsent.words.formats.read` reads are accepted as well. The tables
     of a folder are memory-mapped. A line of vocab.tsv is a word, a tab and its count.
@@ -350,8 +358,18 @@ def load_word_vectors(path: str | os.PathLike) -> WordVectors:
     folder = Path(path)
     files = {name: sorted(folder.glob(f"{name}*.npy")) for name in ("input", "output")}
     if not files["input"]:
-        return read(path)
+        words = read(path)
+        if normalize == words.vocabulary.normalize or normalize == "paper":
+            return words
+        if words.vocabulary.normalize != "paper":
+            raise ValueError(
+                f"normalize={normalize!r} needs word vectors of normalize='paper'. Got "
+                f"{words.vocabulary.normalize!r} in {os.fspath(path)!r} instead."
+            )
+        vocabulary = Vocabulary(words.words, words.vocabulary.counts, normalize=normalize)
+        return words.replace(vocabulary=vocabulary)
     tables = [np.load(paths[0], mmap_mode="r") for paths in files.values() if paths]
     lines = (folder / "vocab.tsv").read_text(encoding="utf-8").strip("\n").split("\n")
     words, counts = zip(*(line.split("\t") for line in lines))
-    return WordVectors(Vocabulary(words, np.array(counts, dtype=np.int64)), *tables)
+    vocabulary = Vocabulary(words, np.array(counts, dtype=np.int64), normalize=normalize)
+    return WordVectors(vocabulary, *tables)

@@ -70,6 +70,7 @@ class Protocol:
     Cs: tuple[float, ...] = regressions.CS
     n_jobs: int | None = None
     quick: bool = False  # only recorded
+    one_split: bool = False  # one random split for all seeds, of datasets without a fixed one
 
 
 def _score_split(feature_sets, labels: tuple, protocol: Protocol, random: bool):
@@ -333,7 +334,8 @@ def run_row(
     details: dict = {}
     seconds = dict.fromkeys(("fit", "encode", "search", "final"), 0.0)
     # Seeds that share a split are solved together.
-    for group in [tuple(seeds)] if dataset.has_fixed_split else [(seed,) for seed in seeds]:
+    has_one_split = dataset.has_fixed_split or protocol.one_split
+    for group in [tuple(seeds)] if has_one_split else [(seed,) for seed in seeds]:
         source, y_train, y_test = prepared.part(group[0])
 
         def feature_sets(number, seed, source=source):

@@ -33,7 +33,7 @@ _DOCUMENTS_PER_BLOCK = 32
 
 @dataclass(frozen=True)
 class Heuristics:
-    """All hypotheses over one table of word vectors, in the order of `hypothesis_names`."""
+    """All hypotheses over one set of word vectors, in the order of `hypothesis_names`."""
 
     words: WordVectors
     thresholds: np.ndarray  # (n_rules, n_thresholds), one rule for each role, alpha and weight
@@ -185,7 +185,7 @@ def _score_words(
 ) -> _Scored:
     """Scores of the words `ids`, of which each document has `lengths`, by every rule."""
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    # products[a, b]: mean of table a times vector of table b, (n_weights, n_scored)
+    # products[a, b]: mean in matrix a times vector in matrix b, (n_weights, n_scored)
     products = np.empty((2, 2, means.shape[2], ids.size), dtype=np.float32)
     for b, table in enumerate((words.input_vectors, words.output_vectors)):
         vectors = np.asarray(table[ids], dtype=np.float32)
@@ -194,7 +194,7 @@ def _score_words(
             products[0, b, :, part] = means[0, document] @ vectors[part].T
             products[1, b, :, part] = means[1, document] @ vectors[part].T
 
-    both = 0.5 * (products[:, 0] + products[:, 1])  # scored by the mean of the two tables
+    both = 0.5 * (products[:, 0] + products[:, 1])  # scored by the mean of the two matrices
     of_role = {
         "input": (products[0, 0], products[1, 0]),
         "output": (products[1, 1], products[0, 1]),

@@ -22,6 +22,7 @@ TITLES = {
     "mr": "MR",
     "trec": "TREC",
     "stsb": "STS-B",
+    "books": "books",
     "generated": "generated text",
 }
 _FILE_WIDTH = 480  # of a chart in a file of its own, in points

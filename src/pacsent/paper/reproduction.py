@@ -21,6 +21,8 @@ from pacsent.paper.method_rows import PAPER_DATASETS, ROWS, Row
 from pacsent.threads import n_cores
 
 _CERTIFIED = ("PB-L2", "PB-neg")
+# What results are made with that do not say so.
+_EARLIER = {"one_split": False, "normalize": "paper"}
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,19 @@ def _is_slow(row: Row) -> bool:
     return "neg" in row.method or row.method in ("PV-DBOW", "PB-01")
 
 
-def tasks(only: Iterable[str] | None = None) -> list[Cell]:
+def book_tasks() -> list[Cell]:
+    """The results of a run on the passages that ship: the paper's rows, tf-idf, certificates."""
+    rows = [name for name, row in ROWS.items() if row.in_paper or name == "tf-idf"]
+    cells = [Cell("classification", name, datasets.BOOKS) for name in rows]
+    return cells + [Cell("certificate", name, datasets.BOOKS) for name in _CERTIFIED]
+
+
+def tasks(only: Iterable[str] | None = None, every: list[Cell] | None = None) -> list[Cell]:
     """All results of a full run, in order; `only` keeps the named rows, datasets or kinds."""
+    return _select(_all_tasks() if every is None else every, only)
+
+
+def _all_tasks() -> list[Cell]:
     quick_rows = [name for name, row in ROWS.items() if not _is_slow(row)]
     slow_rows = [name for name, row in ROWS.items() if _is_slow(row)]
     every = []
@@ -59,6 +72,10 @@ def tasks(only: Iterable[str] | None = None) -> list[Cell]:
         for dataset in ("mr", "trec"):
             every += [Cell("classification", name, dataset) for name in extra_rows]
         every += [Cell("similarity", name, "stsb") for name in extra_rows]
+    return every
+
+
+def _select(every: list[Cell], only: Iterable[str] | None) -> list[Cell]:
     wanted = [name.strip() for name in only or () if name.strip()]
     choices = {
         "row": set(ROWS),
@@ -90,6 +107,7 @@ def reproduce(
     only: Iterable[str] | None = None,
     seeds: Sequence[int] = SEEDS,
     quick: bool = False,
+    one_split: bool = False,
     n_jobs: int | None = None,
     verify: bool = True,
     time_limit: float | None = None,
@@ -103,15 +121,19 @@ def reproduce(
 
     `only` names rows, datasets or kinds ("classification", "few-labels", "similarity",
     "certificate"; "paper" for the rows of the paper's table). `quick` takes one seed, three values
-    of C, two of lam: to see that everything works. After `time_limit` seconds no further result is
-    begun; run again to go on. `report` is called with one line for each result, and for each row
-    that was left out and why; a progress bar is shown as well.
+    of C, two of lam: to see that everything works. `one_split` divides SUBJ and MR once for all
+    seeds, as the standard deviations of the paper suggest; by default each seed has its own split.
+    `data` "books" is the author of a passage, with data that ships with the package. After
+    `time_limit` seconds no further result is begun; run again to go on. `report` is called with one
+    line for each result, and for each row that was left out and why; a progress bar is shown as
+    well.
     """
     folder = Path(out)
     seeds = tuple(seeds)[:1] if quick else tuple(seeds)
     Cs = (1.0, 10.0, 100.0) if quick else regressions.CS
-    protocol = Protocol(seeds=seeds, Cs=Cs, n_jobs=n_jobs, quick=quick)
-    run = _Run(folder, words, protocol, tasks(only), verify)
+    protocol = Protocol(seeds=seeds, Cs=Cs, n_jobs=n_jobs, quick=quick, one_split=one_split)
+    every = book_tasks() if data == datasets.BOOKS else None
+    run = _Run(folder, words, protocol, tasks(only, every), verify)
     run.say = report or run.say
     shown: dict[str, Any] = {"unit": "results", "enabled": report is not None}
     try:
@@ -141,9 +163,11 @@ class _Run:
         _check_same(self.results, "words_digest", digest)
         key = {"protocol": PROTOCOL, "words_digest": digest, "quick": protocol.quick}
         key |= {"seeds": list(protocol.seeds), "Cs": list(protocol.Cs)}
+        key |= {"one_split": protocol.one_split, "normalize": words.vocabulary.normalize}
         self.keys: dict[Cell, dict[str, Any]] = {}
         for task in listed:
-            known = datasets.DATASETS[task.dataset].digest if verify else None
+            entry = datasets.DATASETS.get(task.dataset)  # None: from the package
+            known = entry.digest if verify and entry is not None else None
             self.keys[task] = {**key, "dataset_digest": known}
             if known is not None:
                 _check_same(self.results, "dataset_digest", known, task.dataset)
@@ -159,6 +183,7 @@ class _Run:
             made = json.loads((self.results / task.file).read_text())["provenance"]
         except (OSError, ValueError, KeyError):
             return False
+        made = {**_EARLIER, **made}
         key = self.keys[task]
         return all(made.get(name) == value for name, value in key.items() if value is not None)
 

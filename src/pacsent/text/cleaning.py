@@ -11,34 +11,9 @@ from joblib import Parallel, delayed
 from pacsent import files, progress
 from pacsent.text import reading
 from pacsent.text.normalize import DIGIT_NAMES, unicode_words
+from pacsent.text.wikifil import RECORD, remove_markup
 from pacsent.threads import n_threads
 
-# The rules of wikifil.pl, in its order; each is applied to a whole record.
-_WIKI_RULES = [
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (rb"&amp;", b"&"),
-        (rb"&lt;", b"<"),
-        (rb"&gt;", b">"),
-        (rb"<ref[^<]*</ref>", b""),
-        (rb"<[^>]*>", b""),
-        (rb"\[http:[^\] ]*", b"["),
-        (rb"(?i)\|thumb", b""),
-        (rb"(?i)\|left", b""),
-        (rb"(?i)\|right", b""),
-        (rb"(?i)\|[0-9]+px", b""),
-        (rb"(?i)\[\[image:[^\[\]]*\|", b""),
-        (rb"(?i)\[\[category:([^|\]]*)[^\]]*\]\]", rb"[[\1]]"),
-        (rb"\[\[[a-z-]*:[^\]]*\]\]", b""),
-        (rb"\[\[[^|\]]*\|", b"[["),
-        (rb"\{\{[^}]*\}\}", b""),
-        (rb"\{[^}]*\}", b""),
-        (rb"[\[\]]", b""),
-        (rb"&[^;]*;", b" "),
-    )
-]
-_TAG = re.compile(rb"<.*>")  # replaced once, before the rules
-_RECORD = re.compile(rb"[^>]*>|[^>]+\Z")
 _REDIRECT = re.compile(rb"(?i)#redirect")
 _NOT_LETTERS = re.compile(rb"[^a-z]+")
 _NOT_LETTERS_OF_LINE = re.compile(rb"[^a-z\n]+")
@@ -157,7 +132,7 @@ def _clean_dumps(sources: Iterable[reading.Source], n_jobs: int) -> Iterator[byt
         for source in sources:
             for _, chunk in reading.iter_chunks(source, lambda block: block.rfind(b">") + 1):
                 records = []
-                for record in _RECORD.findall(chunk):
+                for record in RECORD.findall(chunk):
                     is_article |= b"<text " in record
                     if _REDIRECT.search(record):
                         is_article = False
@@ -172,8 +147,6 @@ def _clean_dumps(sources: Iterable[reading.Source], n_jobs: int) -> Iterator[byt
 def _filter_wiki(records: list[bytes]) -> bytes:
     texts = []
     for record in records:
-        text = _TAG.sub(b"", record, count=1)
-        for pattern, replacement in _WIKI_RULES:
-            text = pattern.sub(replacement, text)
+        text = remove_markup(record)
         texts.append(_NOT_LETTERS.sub(b" ", b" " + _spell_digits(text.lower()) + b" ")[:-1])
     return b"".join(texts)

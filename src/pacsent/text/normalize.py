@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pacsent.optional import import_optional
+from pacsent.text.wikifil import remove_markup_of_text
 from pacsent.text.word_breaks import characters_of, is_spaceless, words_of
 
 DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -55,6 +56,18 @@ def tokenise_paper(text: str) -> list[str]:
     ['route', 'six', 'six', 'caf']
     """
     return clean(text).split()
+
+
+def tokenise_wikifil(text: str) -> list[str]:
+    """Tokens of the paper's whole filter: markup is removed before the last stage.
+
+    Nozawa and Sato clean the texts that they classify as they clean Wikipedia. `tokenise_paper` is
+    the last stage alone, which reads "<br />" as the word br.
+
+    >>> tokenise_wikifil("A film.<br /><br />Good &quot;fun&quot;")
+    ['a', 'film', 'good', 'fun']
+    """
+    return tokenise_paper(remove_markup_of_text(text))
 
 
 def unicode_words(text: str) -> list[str]:
@@ -107,6 +120,7 @@ _ASCII_TOKEN = re.compile(r"(?:[a-z](?:[.':](?=[a-z]))?|[0-9](?:[.',;](?=[0-9]))
 TOKENISERS: dict[str, Callable[[str], list[str]]] = {
     "paper": tokenise_paper,
     "unicode": tokenise_unicode,
+    "wikifil": tokenise_wikifil,
     # unicode with the words of a segmenter that is installed; by name, because a file may name it
     "jieba": _segmented("jieba", lambda library: library.lcut),
     "janome": _segmented(

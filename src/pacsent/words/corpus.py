@@ -37,6 +37,7 @@ _CHUNK_BYTES = 1 << 18  # of a file that one thread takes at a time
 _CUTS: dict[str | None, Callable[[bytes], int]] = {
     "paper": reading.cut_after_letters,
     **dict.fromkeys(TOKENISERS.keys() - {"paper"}, reading.cut_at_space),
+    "wikifil": reading.cut_at_newline,  # markup may contain spaces
     TOKENIZER: reading.cut_at_newline,
     None: reading.cut_at_newline,  # a function may look at its whole document
 }
