@@ -148,7 +148,7 @@ def test_near_duplicates_are_listed(here):
 def test_what_is_streamed_is_json_lines(here):
     for line, keys in (
         ("embed model t.txt", {"mean", "variance"}),
-        ("predict classifier t.txt", {"label", "probability", "set", "abstained"}),
+        ("predict classifier t.txt", {"prediction", "probability", "set", "abstained"}),
         ("embed model - --keep-columns text", {"text", "mean", "variance"}),
     ):
         done = invoke(f"{line} --quiet --json", input="w1 wac\nzzz\n")

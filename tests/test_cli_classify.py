@@ -102,7 +102,7 @@ def test_predictions_are_a_table_with_sets_and_abstentions(folder, tmp_path):
     texts, output = "".join(f"{text}\n" for _, text in rows(100, seed=3)), tmp_path / "out.tsv"
     run("predict", folder / "model", "-", "-o", output, "--error", "0.2", input=texts)
     lines = output.read_text().splitlines()
-    assert lines[0].split("\t") == ["text", "label", "probability", "set", "abstained"]
+    assert lines[0].split("\t") == ["text", "prediction", "probability", "set", "abstained"]
     lines = [line.partition("\t")[2] for line in lines]
     assert len(lines) == 101 and not list(tmp_path.glob("*.part-*"))
     label, probability, labels, abstained = lines[1].split("\t")
@@ -155,10 +155,15 @@ def test_explanations(folder, tmp_path):
 def test_labels_that_differ_in_case_only_are_asked_about(tmp_path, monkeypatch):
     rows = [(("pos", "POS", "neg")[i % 3], f"{['good', 'bad'][i % 3 == 2]} {i}") for i in range(90)]
     train = "train", write(tmp_path / "mixed.tsv", rows), "-o", tmp_path / "m", "--encoder", "none"
-    assert "'pos' and 'POS'. Write them alike" in messages(*train, status=2)
+    message = messages(*train, status=2)
+    assert (
+        "case or spaces only: 'POS' (30) for 'pos'. Give --merge-labels, or --keep-case." in message
+    )
+    assert message.count("'POS'") == 1
     assert run_json(*train, "--keep-case")["classes"] == ["POS", "neg", "pos"]
     monkeypatch.setattr("pacsent.cli.classifier_commands.sys", MagicMock())  # at a terminal
     assert run_json(*train, "--overwrite", input="y\n")["classes"] == ["neg", "pos"]
+    assert run_json(*train, "--overwrite", "--merge-labels")["classes"] == ["neg", "pos"]
 
 
 def test_watching_raises_the_alarm_only_where_the_stream_changes(folder, tmp_path):
@@ -284,21 +289,28 @@ READERS = {
 
 def test_one_table_gives_one_table_with_every_column(folder, tmp_path):
     frame = pandas.DataFrame(
-        {"id": [7, 8], "text": ["good, nice film1", "bad\tfilm2"], "label": ["TRUE-0", "TRUE-1"]}
+        {
+            "id": [7, 8],
+            "text": ["good, nice film1", "bad\tfilm2"],
+            "label": ["yes", "no"],
+            "prediction": ["TRUE-0", "TRUE-1"],
+        }
     )
     frame.to_csv(tmp_path / "in.csv", index=False)
-    columns = ["id", "text", "input_label", "label", "probability", "set", "abstained"]
+    columns = ["id", "text", "label", "input_prediction"]
+    columns += ["prediction", "probability", "set", "abstained"]
     for kind, read in READERS.items():
         output = tmp_path / f"out.{kind}"
         how = ("predict", folder / "model", tmp_path / "in.csv", "-o", output, "--error", "0.2")
         message = invoke(*how).stderr
-        assert "The column label of in.csv is named input_label in the output" in message
+        renamed = "The column prediction of in.csv is named input_prediction in the output"
+        assert message.startswith(f"Warning: {renamed}") and message.count(renamed) == 1
         assert "Read 2 rows of in.csv, column text." in message
         table = read(output)
         assert list(table.columns) == columns
         assert table["text"].tolist() == frame["text"].tolist()
-        assert table["input_label"].tolist() == ["TRUE-0", "TRUE-1"]
-        assert table["label"].tolist() == ["yes", "no"]
+        assert table["input_prediction"].tolist() == ["TRUE-0", "TRUE-1"]
+        assert table["prediction"].tolist() == table["label"].tolist() == ["yes", "no"]
     # many tables, whose types stay
     (tmp_path / "in").mkdir()
     kept = {"n": pyarrow.array([1, None], pyarrow.int16()), "text": ["good", "bad"]}
@@ -374,6 +386,6 @@ def test_bad_rows_have_no_answer(folder, tmp_path):
         pandas.read_parquet(tmp_path / "out/a.parquet"),
         pandas.read_csv(tmp_path / "a.csv"),
     ):
-        answers = table[["label", "probability", "set", "abstained"]]
+        answers = table[["prediction", "probability", "set", "abstained"]]
         assert answers.iloc[[1, 3]].isna().all(axis=None)
         assert answers.iloc[[0, 2]].notna().all(axis=None)

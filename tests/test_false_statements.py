@@ -3,18 +3,187 @@
 A section for each of them; those that repeat draws are marked slow.
 """
 
+import csv
+import json
 from collections import Counter
 
 import numpy as np
+import pandas
 import pytest
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
-from pacsent import CertifiedClassifier, certify_predictions
+import pacsent
+from helpers import invoke
+from pacsent import CertifiedClassifier
+from pacsent.guarantees import certify_predictions, check_labels
+from pacsent.guarantees.label_checking import LabelCheckCertificate, planned_sizes
+from pacsent.guarantees.samples import seen_before
 from pacsent.maths import binomial
 
+WORDS = [a + b + c for a in "bdfgklmnprst" for b in "aeiou" for c in "knst"]
+
+
+def make_texts(n, seed=0):
+    """Texts of six random words, in two classes that differ in one word of each text."""
+    rng = np.random.default_rng(seed)
+    labels = np.where(rng.random(n) < 0.5, "up", "down")
+    mood = {"up": "lovely", "down": "awful"}
+    texts = [" ".join([*rng.choice(WORDS, 6), mood[label]]) for label in labels]
+    return texts, labels.tolist()
+
+
+def write_csv(path, **columns):
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([columns, *zip(*columns.values())])
+    return path
+
+
 # ---- 1. Predictions that are taken for labels ----
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The folder of a certified model."""
+    folder = tmp_path_factory.mktemp("model")
+    texts, labels = make_texts(300)
+    table = write_csv(folder / "train.csv", text=texts, label=labels)
+    how = ("--encoder", "none", "--random-state", 0, "--quiet")
+    invoke("train", table, "-o", folder / "model", *how, status=0)
+    return folder / "model"
+
+
+def write_checked(path, n=2000):
+    """A table as `check` writes it: 400 sampled rows, 200 more by a person, the others unread."""
+    texts, right = make_texts(n, seed=1)
+    rng = np.random.default_rng(2)
+    is_wrong = rng.random(n) < 0.1
+    machine = [
+        "down" if (label == "up") == wrong else "up" for label, wrong in zip(right, is_wrong)
+    ]
+    order = rng.permutation(n)
+    read, sampled = set(order[:600].tolist()), set(order[:400].tolist())
+    return write_csv(
+        path,
+        text=texts,
+        llm=machine,
+        final_label=[right[row] if row in read else machine[row] for row in range(n)],
+        labelled_by=["person" if row in read else "machine" for row in range(n)],
+        sampled=["yes" if row in sampled else "no" for row in range(n)],
+    )
+
+
+def test_answers_of_predict_are_not_taken_for_labels(model, tmp_path):
+    texts, _ = make_texts(50, seed=3)
+    new = write_csv(tmp_path / "new.csv", text=texts)
+    answers = tmp_path / "answers.csv"
+    invoke("predict", model, new, "-o", answers, status=0)
+    for command in ("certify", "evaluate"):
+        message = invoke(command, model, answers, status=1).stderr
+        assert "prediction has the answers of a model, which are no labels" in message
+
+
+def test_predictions_beside_labels_are_certified_and_evaluated_without_an_option(model, tmp_path):
+    texts, labels = make_texts(50, seed=3)
+    new = write_csv(tmp_path / "new.csv", text=texts, label=labels)
+    answers = tmp_path / "answers.csv"
+    invoke("predict", model, new, "-o", answers, status=0)
+    assert "(0 of 50 given texts" in invoke("certify", answers, status=0).stdout
+    assert "accuracy 1.0000" in invoke("evaluate", answers, status=0).stdout
+
+
+def test_a_column_of_predictions_is_ignored_with_a_message_where_a_model_is_given(model, tmp_path):
+    texts, labels = make_texts(50, seed=3)
+    table = write_csv(tmp_path / "t.csv", text=texts, label=labels, prediction=["up"] * 50)
+    for command in ("certify", "evaluate"):
+        done = invoke(command, model, table, status=0)
+        assert "The column prediction of t.csv is not read: MODEL predicts." in done.stderr
+        assert "0 of 50" in done.stdout or "accuracy 1.0000" in done.stdout
+
+
+def test_rows_that_nobody_read_are_no_labels_of_a_checked_table(tmp_path):
+    table = write_checked(tmp_path / "labels.csv")
+    done = invoke("certify", table, "--prediction-column", "llm", "--json", status=0)
+    certificate = json.loads(done.stdout)
+    assert certificate["n"] == 400 and 25 < certificate["n_errors"] < 55
+    assert certificate["corrections"] == {"candidates": len(planned_sizes(2000))}
+    assert "1,400 rows labelled by a machine, 200 rows that a person read, not at" in done.stderr
+    done = invoke("evaluate", table, "--prediction-column", "llm", "--json", status=0)
+    assert json.loads(done.stdout)["n"] == 400
+
+
+def test_a_model_is_certified_on_sampled_rows_only(model, tmp_path):
+    table = write_checked(tmp_path / "labels.csv")
+    certificate = json.loads(invoke("certify", model, table, "--json", status=0).stdout)
+    assert certificate["n"] + certificate["n_duplicates"] <= 400
+
+
+def test_training_holds_out_sampled_rows_only(tmp_path):
+    table = write_checked(tmp_path / "labels.csv")
+    frame = pandas.read_csv(table)
+    how = ("--encoder", "none", "--random-state", 0, "--quiet", "-o", tmp_path / "m")
+    invoke("train", table, *how, status=0)
+    classifier = pacsent.load(tmp_path / "m")
+    sampled = frame[frame.sampled == "yes"]
+    is_known, _ = seen_before(classifier, sampled.text.tolist())
+    assert classifier.certificate_.n == (~is_known).sum() > 250
+    assert classifier.estimator_.selection_["n_texts"] == 2000 - classifier.certificate_.n
+
+
+@pytest.mark.slow
+def test_bounds_of_the_machine_hold_at_whichever_planned_size_checking_stops():
+    n_rows, n_wrong, n_draws = 10_000, 600, 4000
+    sizes = planned_sizes(n_rows)
+    rng = np.random.default_rng(0)
+    n_found = np.zeros(n_draws, int)
+    is_false = {len(sizes): np.zeros(n_draws, bool), 1: np.zeros(n_draws, bool)}
+    n_drawn = 0
+    for size in sizes:
+        n_left = n_wrong - n_found
+        n_found = n_found + rng.hypergeometric(n_left, n_rows - n_drawn - n_left, size - n_drawn)
+        n_drawn = size
+        for n_sizes, false in is_false.items():
+            for k in np.unique(n_found):
+                limits = LabelCheckCertificate.from_parts(
+                    delta=0.05,
+                    corrections={"sizes of the sample": n_sizes},
+                    n=size,
+                    n_errors=0,
+                    n_rows=n_rows,
+                    n_read=size,
+                    n_corrected=int(k),
+                    random_state=0,
+                    machine_counts={"up": [n_rows, size, int(k), 0]},
+                ).machine_error
+                if not limits[0] <= n_wrong / n_rows <= limits[1]:
+                    false[n_found == k] = True
+    limit = stats.binom.ppf(0.999, n_draws, 0.05)
+    assert is_false[len(sizes)].sum() <= limit < is_false[1].sum()  # the second: no correction
+
+
+@pytest.mark.slow
+def test_another_model_is_certified_by_sampled_rows_and_not_by_all_that_were_read():
+    n_draws, n = 200, 2000
+    is_false = {"sampled": 0, "read": 0}
+    texts, right = [f"text {row}" for row in range(n)], ["up"] * n
+    for draw in range(n_draws):
+        rng = np.random.default_rng(draw)
+        doubt = rng.beta(0.3, 3.0, n)
+        machine = np.where(rng.random(n) < doubt, "down", "up").tolist()
+        # The other model is wrong where the machine is sure.
+        other = np.where(rng.random(n) < 0.2 * (doubt < 0.05), "down", "up")
+        checked = check_labels(
+            texts, machine, -doubt, ask=lambda row, _: "up", classes=["up"], random_state=draw
+        )
+        error = np.mean(other != "up")
+        for name, rows in (("sampled", checked.sampled_rows), ("read", checked.read_rows)):
+            labels = [right[row] for row in rows]
+            certificate = certify_predictions(
+                labels, other[rows], classes=["up", "down"], n_candidates=len(planned_sizes(n))
+            )
+            is_false[name] += error > certificate.error_upper
+    assert is_false["sampled"] <= stats.binom.ppf(0.999, n_draws, 0.05) < is_false["read"]
 
 
 # ---- 2. A machine that saw the labels ----
@@ -258,6 +427,93 @@ def test_abstention_is_exact_for_every_number_of_texts_and_a_shared_random_numbe
 
 
 # ---- 8. Answers of a person in check_labels ----
+
+
+CHECKED = [f"row {n} w{n * 7 % 101}" for n in range(1000)]
+RIGHT = ["a" if n % 3 else "b" for n in range(1000)]
+MACHINE = ["a" if n % 20 == 0 else label for n, label in enumerate(RIGHT)]
+
+
+def check(ask, **options):
+    scores = np.arange(1000)
+    return check_labels(CHECKED, MACHINE, scores, ask=ask, error=0.1, random_state=1, **options)
+
+
+@pytest.mark.parametrize("skip", [None, np.nan, pandas.NA, pandas.NaT])
+def test_a_skipped_row_has_no_label_and_counts_as_wrong(skip):
+    asked = []
+
+    def ask(row, text):
+        asked.append(row)
+        return skip if row % 50 == 0 else RIGHT[row]
+
+    checked = check(ask)
+    skipped = [row for row in asked if row % 50 == 0]
+    assert len(asked) == len(set(asked)) and skipped
+    assert [row for row in range(1000) if checked.labels[row] is None] == sorted(skipped)
+    assert checked.certificate.n_skipped == len(skipped)
+    n_wrong = sum(label != right for label, right in zip(checked.labels, RIGHT))
+    assert n_wrong / 1000 <= checked.certificate.error_upper <= 0.1
+    assert f"{len(skipped):,} were skipped, and count as wrong." in checked.certificate.summary()
+
+
+def test_a_goal_that_skipped_rows_put_out_of_reach_ends_with_the_bound_that_was_reached():
+    asked = []
+
+    def ask(row, text):
+        asked.append(row)
+        return None if row % 3 == 0 else RIGHT[row]
+
+    checked = check(ask)
+    n_skipped = checked.labels.count(None)
+    assert n_skipped == 101 and len(asked) < 400  # 100 wrong labels are allowed
+    assert checked.certificate.error_upper > 0.1
+    n_wrong = sum(label != right for label, right in zip(checked.labels, RIGHT))
+    assert n_wrong / 1000 <= checked.certificate.error_upper
+    checked.certificate.verify()
+
+
+@pytest.mark.parametrize("answer", ["l", "a ", "A", b"a", ["a"], {"a": 1}, "", 1, True])
+def test_an_answer_that_is_no_class_is_refused(answer):
+    with pytest.raises(ValueError, match=r"ask must return one of the classes \(.*or None to skip"):
+        check(lambda row, text: answer)
+
+
+def test_a_misspelled_answer_is_told_the_class():
+    with pytest.raises(ValueError, match=r"Got 'A ' .* instead\. Did you mean 'a'\?"):
+        check(lambda row, text: "A ")
+
+
+def test_a_class_that_the_machine_never_gives_needs_to_be_named():
+    with pytest.raises(ValueError, match="Pass classes= for those that the machine never gives"):
+        check(lambda row, text: "c")
+    assert "c" in check(lambda row, text: "c", classes=["c"]).labels
+
+
+@pytest.mark.slow
+def test_bounds_with_skipped_rows_hold_and_taking_a_skip_for_an_answer_is_noticed():
+    n, n_draws = 1000, 100
+    n_false = {None: 0, "unclear": 0}
+    for draw in range(n_draws):
+        rng = np.random.default_rng(draw)
+        doubt = rng.beta(0.5, 2.5, n)
+        right = np.where(rng.random(n) < doubt, "b", "a")
+        is_skipped = rng.random(n) < 0.15
+        for skip in n_false:
+            answers = np.where(is_skipped, skip, right.astype(object))
+            checked = check_labels(
+                CHECKED,
+                ["a"] * n,
+                -doubt,
+                ask=lambda row, _: answers[row],  # noqa: B023
+                classes=["b", "unclear"],
+                error=0.1,
+                delta=0.2,
+                random_state=draw,
+            )
+            error = np.mean(np.array(checked.labels, object) != right)
+            n_false[skip] += error > checked.certificate.error_upper
+    assert n_false[None] <= stats.binom.ppf(0.999, n_draws, 0.2) < n_false["unclear"]
 
 
 # ---- 9. Empty texts ----

@@ -67,23 +67,28 @@ def test_the_person_is_asked_once_for_each_row_and_unread_rows_keep_their_label(
         asked.append(row)
         return RIGHT[row]
 
-    made = final, rows, certificate = check_labels(TEXTS, machine, ORDER, ask=ask, random_state=3)
+    made = check_labels(TEXTS, machine, ORDER, ask=ask, random_state=3)
+    final, rows, certificate, sampled = made
+    assert set(sampled) < set(rows) and len(sampled) == certificate.n
     assert rows == asked and len(set(asked)) == len(asked) == certificate.n_read < 1000
     assert all(final[row] == (RIGHT if row in asked else machine)[row] for row in range(2000))
     assert certificate.n_corrected == sum(machine[row] != RIGHT[row] for row in asked)
     assert made == check_labels(TEXTS, machine, ORDER, ask=ask, random_state=3)
     for n, error, answer in ((60, 0.05, "b"), (150, 0.01, "a")):  # small tables are read completely
         with pytest.warns(UserWarning, match=f"No sample of {n} rows certifies {error}: every row"):
-            how = {"ask": lambda *_, label=answer: label, "error": error}
+            how = {"ask": lambda *_, label=answer: label, "error": error, "classes": ["b"]}
             small = check_labels(TEXTS[:n], ["a"] * n, range(n), **how)
-        assert small[0] == [answer] * n and small[2].error_upper == 0 and small[2].n_read == n
+        assert small.labels == [answer] * n
+        assert small.certificate.error_upper == 0 and small.certificate.n_read == n
 
 
 def test_the_certificate_is_read_back_and_what_was_changed_is_refused():
     certificate = check_labels(TEXTS, RIGHT, range(2000), ask=lambda row, _: RIGHT[row])[2]
     assert read_certificate(certificate.to_json()) == certificate and certificate.verify()
     for name, value, message in (
-        ("n_rows", 100_000, "error_upper must be"),
+        ("n_rows", 100_000, "machine_counts must be possible counts of 100,000 rows"),
+        ("n_skipped", 1, "error_upper must be"),
+        ("machine_error", [0.0, 0.01], "machine_error must be"),
         ("n_read", 20, "n_read must be from 100, the sampled rows"),
         ("n_corrected", 1500, "n_read must be from 100"),
     ):
@@ -122,8 +127,10 @@ def test_the_command_asks_resumes_and_writes_who_gave_each_label(tmp_path):
     assert "[down]" in run("up\n" * 70).stderr and "at most 8." in run("").stdout  # so far
     assert "of the 2,000 labels are wrong. A person read 194 rows" in run("up\n" * 94).stdout
     rows = (folder / "labels.csv").read_text().splitlines()
-    assert rows[:2] == ["text,label,trust,final_label,labelled_by", "text 0,down,0,up,person"]
-    assert rows[-1] == "text 1999,up,1999,up,machine"
+    assert rows[0] == "text,label,trust,final_label,labelled_by,sampled,annotators"
+    assert rows[1] == "text 0,down,0,up,person,no,person"
+    assert rows[-1] == "text 1999,up,1999,up,machine,no,"
+    assert sum(",yes," in row for row in rows) == 100
     assert read_certificate((folder / "certificate.json").read_text()).n_read == 194
     assert "a number in text. Got 'text 0'." in run("", "--score-column text").stderr
     assert "must be one of text, label, trust. Got no" in run("", "--score-column no").stderr
@@ -139,7 +146,10 @@ def test_the_labels_of_lines_are_not_shown_with_the_random_sample(tmp_path):
     shown = invoke("check", tmp_path / "lines.txt", "--terminal", "--random-state", 1).stderr
     assert any(text in shown.splitlines() for text in texts)
     written = (tmp_path / "lines-checked" / "labels.csv").read_text().splitlines()
-    assert written[:2] == ["text,label,final_label,labelled_by", f"{texts[0]},up,up,machine"]
+    assert written[:2] == [
+        "text,label,final_label,labelled_by,sampled",
+        f"{texts[0]},up,up,machine,no",
+    ]
 
 
 def test_nothing_is_written_without_scores_and_answers_are_read_under_the_lock(tmp_path):
@@ -155,4 +165,6 @@ def test_nothing_is_written_without_scores_and_answers_are_read_under_the_lock(t
     with LabelCheck(TEXTS, RIGHT, tmp_path, ORDER.tolist(), (), error=0.1, delta=0.1) as session:
         session._answers.by_row = Guarded({3: {"ann": "up", "ben": "down"}})
         assert session.status()["disagreements"] == {3: {"ann": "up", "ben": "down"}}
-        assert session.results()["labelled_by"][2:4] == ["machine", "ann, ben"]
+        results = session.results()
+        assert results["labelled_by"][2:4] == ["machine", "person"]
+        assert results["annotators"][2:4] == [None, "ann, ben"]

@@ -431,8 +431,8 @@ def test_classes_of_many_files_are_those_of_one(tmp_path):
     scale.predict_shards(*paths, out, keep_columns=["id"], n_jobs=1)
     table = pq.read_table(out / "a.parquet").to_pydict()
     assert table["id"] == [7, 8, 9]
-    assert table["label"] == classifier.predict(["a good one", "bad", "film"]).tolist()
-    assert set(table) == {"id", "label", "probability", "set", "abstained"}
+    assert table["prediction"] == classifier.predict(["a good one", "bad", "film"]).tolist()
+    assert set(table) == {"id", "prediction", "probability", "set", "abstained"}
     assert pq.read_table(out / "b.parquet").num_rows == 1
 
 

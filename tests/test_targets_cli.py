@@ -31,12 +31,12 @@ def tags(place):
 def test_labels_are_written_with_commas_or_as_lists(place, tags):
     done = invoke("predict", tags, place / "new.txt", "--quiet", status=0)
     head, first, second = done.stdout.strip().split("\n")
-    assert head.split("\t")[-2:] == ["labels", "probabilities"]
+    assert head.split("\t")[-2:] == ["predictions", "probabilities"]
     assert first.split("\t")[-2] == "sport"
     assert set(second.split("\t")[-2].split(",")) == {"film", "food"}
     invoke("predict", tags, place / "new.txt", "-o", place / "out.jsonl", "--quiet", status=0)
     rows = [json.loads(line) for line in (place / "out.jsonl").read_text().splitlines()]
-    assert rows[0]["labels"] == ["sport"] and len(rows[1]["probabilities"]) == 2
+    assert rows[0]["predictions"] == ["sport"] and len(rows[1]["probabilities"]) == 2
     assert rows[1]["probabilities"][0] >= rows[1]["probabilities"][1]
 
 

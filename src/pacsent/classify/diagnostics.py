@@ -36,8 +36,8 @@ class Diagnostics:
     classes : list
     confusion : array
         Texts of each class (row) that got each answer (column).
-    proba : array
-        Probabilities of all classes, (n, n_classes).
+    proba : array or None
+        Probabilities of all classes, (n, n_classes); None of predictions without a model.
     labels : array
         Positions of the right classes, (n,).
     curve, audit, certificate : LearningCurve, Audit, Certificate; or None
@@ -58,7 +58,7 @@ class Diagnostics:
 
     classes: list
     confusion: np.ndarray
-    proba: np.ndarray
+    proba: np.ndarray | None
     labels: np.ndarray
     curve: "LearningCurve | None"
     top_words: dict[str, list[tuple[str, float]]]
@@ -130,8 +130,8 @@ class Diagnostics:
             "n": self.n,
             "accuracy": self.accuracy,
             "accuracy_interval": _limits(round(self.accuracy * self.n), self.n),
-            "ece": self.ece,
-            "brier": self.brier,
+            "ece": None if self.proba is None else self.ece,
+            "brier": None if self.proba is None else self.brier,
             "classes": self.classes,
             "confusion": self.confusion.tolist(),
             "per_class": self.per_class(),
@@ -219,8 +219,10 @@ class Diagnostics:
         low, high = _limits(round(self.accuracy * self.n), self.n)
         head = (
             f"accuracy {self.accuracy:.4f} (95% interval {low:.4f} to {high:.4f}) on {self.n:,} "
-            f"texts, calibration error (ECE) {self.ece:.4f}, Brier score {self.brier:.4f}"
+            "texts"
         )
+        if self.proba is not None:
+            head += f", calibration error (ECE) {self.ece:.4f}, Brier score {self.brier:.4f}"
         lines = []
         for row in self.per_class():
             scores = (row[key] for key in ("precision", "recall", "f1"))
@@ -233,6 +235,48 @@ class Diagnostics:
 def _limits(n_right: int, n: int) -> tuple[float, float]:
     """Two-sided confidence limits of a fraction; all of [0, 1] without texts."""
     return two_sided_limits(n_right, n, _DELTA) if n else (0.0, 1.0)
+
+
+def report_predictions(
+    labels: Sequence, predictions: Sequence, texts: Sequence[str] | None = None
+) -> Diagnostics:
+    """How predictions of any model do on labelled texts.
+
+    Parameters
+    ----------
+    labels, predictions : one for each text
+    texts : list of str, optional
+        To be shown with the errors.
+
+    Returns
+    -------
+    Diagnostics
+        Without what needs probabilities.
+
+    Examples
+    --------
+    >>> report_predictions(["no", "yes", "yes"], ["no", "yes", "no"]).confusion
+    array([[1, 0],
+           [1, 1]])
+    """
+    labels = inputs.as_labels(labels)
+    predictions = inputs.as_labels(predictions, len(labels), "predictions")
+    classes = inputs.as_classes(sorted({*labels, *predictions}))
+    y = inputs.positions(classes, labels)
+    answers = inputs.positions(classes, predictions)
+    confusion = np.zeros((classes.size, classes.size), np.int64)
+    np.add.at(confusion, (y, answers), 1)
+    errors = [
+        {
+            "row": row,
+            "label": labels[row],
+            "prediction": predictions[row],
+            "probability": None,
+            "text": "" if texts is None else texts[row],
+        }
+        for row in np.flatnonzero(answers != y).tolist()
+    ]
+    return Diagnostics(classes.tolist(), confusion, None, y, None, {}, errors=errors)
 
 
 def report(

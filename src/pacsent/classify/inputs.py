@@ -76,16 +76,18 @@ def check_length(values: Any, n_texts: int, name: str) -> None:
         )
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or pandas' NA."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # comparisons of pandas' NA, or of arrays
+        return type(value).__name__ == "NAType"
+
+
 def _known_values(values, n_texts, name):
     """A column of `n_texts` values, none of which is None, NaN, NaT or pandas' NA."""
     values = as_column(values, name)
     check_length(values, len(values) if n_texts is None else n_texts, name)
-
-    def is_missing(value):
-        try:
-            return value is None or bool(value != value)
-        except (TypeError, ValueError):  # comparisons of pandas' NA
-            return True
 
     missing = [row for row, value in enumerate(values) if is_missing(value)]
     if missing:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -53,18 +54,14 @@ def certify(paths, output, as_json, overwrite, **options):
     from pacsent.storage import save
 
     check_output(output, paths, overwrite=overwrite)
-    *models, data = paths
-    if len(models) > 1 or Path(data).is_dir():
-        raise click.UsageError("Give MODEL and DATA, or a table of predictions alone.")
-    data = params.TEXTS.convert(data, None, None)
-    if not models:
+    path, data = inputs.split_model(paths)
+    if path is None:
         certificate = _certify_predictions(data, options)
     else:
         alone = ("prediction_column", "judge_column", "classes", "batch_size")
         if any(options[name] for name in alone):
             names = "--prediction-column, --judge-column, --labels and --batch-size"
             raise click.UsageError(f"{names} are for DATA without MODEL.")
-        path = params.ModelPath().convert(models[0], None, None)
         model = inputs.open_model(path)
         if hasattr(model, "search"):
             column = options["answer_column"] or "answer"
@@ -79,50 +76,77 @@ def certify(paths, output, as_json, overwrite, **options):
                 save(model, path, overwrite=True)
         else:
             classifier = inputs.open_model(path, "a classifier")
-            texts, labels, groups = inputs.read_labelled(data, options, classifier)
-            names = ("delta", "per_class", "overlap", "n_candidates", "random_state")
-            how = {name: options[name] for name in names}
-            certificate = guarantees.certify(classifier, texts, labels, groups=groups, **how)
+            labelled = inputs.read_labelled(data, options, classifier)
+            certificate = guarantees.certify(
+                classifier,
+                labelled.texts,
+                labelled.labels,
+                groups=labelled.groups,
+                n_candidates=options["n_candidates"] * labelled.n_sizes,
+                **{name: options[name] for name in ("delta", "per_class", "overlap")},
+                random_state=options["random_state"],
+            )
+            certificate = labelled.add_condition(certificate)
     show_certificate(certificate, output, as_json, options["details"])
 
 
 def _certify_predictions(data, options: dict):
+    """The certificate of a table of labels and predictions."""
     from pacsent.guarantees import certify_predictions
 
     columns = [options["label_column"] or "label", options["prediction_column"] or "prediction"]
     if len({*columns, options["judge_column"]}) < 3:
         raise click.UsageError("--label-column, --prediction-column, --judge-column must differ.")
-    rows, classes = _read_predictions(data, options), options["classes"]
+    table, selection = inputs.read_predictions(data, options)
+    rows = table.select(selection.sampled)
+    unlabelled = table.select(selection.unlabelled)
+
+    # With predictions the rows without a label are the others of a batch.
     size = options["batch_size"]
-    if size and (rows.judge or size < len(rows.labels)):
+    others: Any = None
+    if table.judge is not None:
+        others = (unlabelled.predictions, unlabelled.judge)
+    elif size is not None:
+        others = size - len(rows.labels)
+    elif unlabelled.labels and table.groups is None and not options["per_class"]:
+        others = len(unlabelled.labels)
+    if size and (table.judge is not None or size < len(rows.labels)):
         limit = f"at least {len(rows.labels):,}, the rows of {data}, without a judge"
         raise click.UsageError(f"--batch-size must be {limit}. Got {size:,} instead.")
+
+    classes = options["classes"]
     certificate = certify_predictions(
         rows.labels,
         rows.predictions,
         texts=rows.texts,
         groups=rows.groups,
         judge=rows.judge,
-        unlabelled=size - len(rows.labels) if size else rows.unlabelled,
-        classes=[name.strip() for name in classes.split(",")] if classes else None,
+        unlabelled=others,
+        classes=_split_names(classes) if classes else _classes_of(table, rows),
         recall="all" if options["per_class"] else (),
-        **{name: options[name] for name in ("delta", "n_candidates", "random_state")},
+        n_candidates=options["n_candidates"] * selection.n_sizes,
+        **{name: options[name] for name in ("delta", "random_state")},
     )
-    return replace(certificate, provenance=certificate.provenance + rows.note)
+    if not selection.condition:
+        return certificate
+    return replace(certificate, provenance=f"{certificate.provenance}; {selection.condition}")
 
 
-def _read_predictions(path, options: dict):
-    from pacsent.text.tables import read_predictions
+def _split_names(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",")]
 
-    names = ("text_column", "group_column", "judge_column")
-    return read_predictions(
-        path,
-        **{name: options.get(name) for name in names},
-        label_column=options["label_column"] or "label",
-        prediction_column=options["prediction_column"] or "prediction",
-        kind=options["input_format"],
-        report=inputs.say(options["quiet"]),
-    )
+
+def _classes_of(table, rows) -> list[str] | None:
+    """All classes of a table of which some rows are labelled; None if all of them are.
+
+    A prediction that is a class but for case or spaces is none: it is refused as misspelled.
+    """
+    if len(rows.labels) == len(table.labels) or table.judge is not None:
+        return None
+    names = {label for label in table.labels if label}
+    spellings = {name.strip().casefold() for name in names}
+    new = {name for name in table.predictions if name.strip().casefold() not in spellings}
+    return sorted(names | new)
 
 
 @cli.command()
@@ -175,11 +199,15 @@ def verify(context, certificate, texts, model, as_json, **options):
     elif of_rows:
         if model is not None:
             predictor = inputs.open_model(model)
-            X, labels, groups = inputs.read_labelled(texts, options, predictor)
+            labelled = inputs.read_labelled(texts, options, predictor)
+            X, labels, groups = labelled.texts, labelled.labels, labelled.groups
         else:
-            rows = _read_predictions(texts, options)
+            table, selection = inputs.read_predictions(texts, options)
+            rows = table.select(selection.sampled)
+            unlabelled = table.select(selection.unlabelled)
             predictor, labels, groups = rows.predictions, rows.labels, rows.groups
-            judge = (rows.judge, rows.unlabelled) if rows.judge else ()
+            if rows.judge is not None:
+                judge = (rows.judge, (unlabelled.predictions, unlabelled.judge))
             X = rows.texts if "texts" in loaded.digests else list(range(len(labels)))
         checked, names = loaded.verify(predictor, X, labels, groups=groups, judge=judge)
     else:

@@ -44,16 +44,25 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
     from pacsent.guarantees import CertifiedClassifier
     from pacsent.storage import check_place, save
 
-    is_multilabel, quiet = options["label_separator"] is not None, options["quiet"]
+    quiet = options["quiet"]
+    is_multilabel = options["label_separator"] is not None
     no_calibration = options["no_calibration"]
     if no_calibration and options["n_candidates"] > 1:
         raise click.UsageError("--n-candidates has no use with --no-calibration. Leave one out.")
+    if options["keep_case"] and options["merge_labels"]:
+        raise click.UsageError("--keep-case and --merge-labels exclude each other. Leave one out.")
     check_place(output, [data, encoder], overwrite=overwrite)
-    texts, labels, groups = inputs.read_labelled(data, options)
-    if not (is_multilabel or options["keep_case"]):
-        labels = _merge_spellings(labels)
-    n_empty = sum(not text.strip() for text in texts)
-    inputs.say(quiet)(f"{len(texts):,} texts, {n_empty:,} of them empty; fitting ...")
+    labelled = inputs.read_labelled(
+        data,
+        options,
+        sampled_only=not no_calibration,
+        on_variants=lambda message: not options["keep_case"] and _ask_to_merge(message),
+    )
+    texts, labels = labelled.texts, labelled.labels
+    if not is_multilabel:
+        _warn_of_rare_classes([*labels, *labelled.other_labels])
+    inputs.say(quiet)(f"{len(texts) + len(labelled.other_texts):,} texts; fitting ...")
+
     classifier = model = TextClassifier(
         encoder,
         method=options["method"],
@@ -61,12 +70,22 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
         class_weight="balanced" if options["balanced"] else None,
         n_jobs=options["n_jobs"],
     )
-    if not no_calibration:
-        how = {name: options[name] for name in ("delta", "n_candidates", "random_state")}
-        calibration_size = options["calibration_size"] or "auto"
-        classifier = CertifiedClassifier(model, calibration_size=calibration_size, **how)
-    classifier.fit(texts, labels, groups=groups)
+    if no_calibration:
+        classifier.fit(texts, labels, groups=labelled.groups)
+    else:
+        classifier = CertifiedClassifier(
+            model,
+            calibration_size=options["calibration_size"] or "auto",
+            delta=options["delta"],
+            n_candidates=options["n_candidates"] * labelled.n_sizes,
+            random_state=options["random_state"],
+        )
+        has_others = labelled.other_texts and labelled.groups is None
+        judge = (labelled.other_texts, labelled.other_labels) if has_others else None
+        classifier.fit(texts, labels, groups=labelled.groups, judge=judge)
+        classifier.certificate_ = labelled.add_condition(classifier.certificate_)
     save(classifier, output, overwrite=overwrite)
+
     model = getattr(classifier, "estimator_", classifier)
     chosen = {k: v for k, v in model.selection_.items() if k != "candidates"}
     result = {"model": str(output), "classes": classifier.classes_.tolist(), "chosen": chosen}
@@ -74,57 +93,68 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
     n, n_fitted = classifier.classes_.size, model.classes_.size  # rare ones are left out
     unit = f"{n} {unit}" if n_fitted == n else f"{n_fitted} of {n} {unit}"
     line = (
-        f"{output}: {len(model.ngrams_):,} n-grams, {unit} "
-        f"{chosen['accuracy']:.4f} on the training texts by cross-validation"
+        f"{output}: {len(model.ngrams_):,} n-grams, {unit} {chosen['accuracy']:.4f} by "
+        f"cross-validation on {_count_validated(model):,} training texts"
     )
     if no_calibration:
         inputs.say(quiet)("No guarantee: no labels were held out.")
     else:
         result["certificate"] = classifier.certificate_.to_dict()
         line += f"\n{classifier.certificate_.summary()}"
-        n_held_out = len(texts) - chosen["n_texts"]
+        n_held_out = len(texts) + len(labelled.other_texts) - chosen["n_texts"]
         cost = (
             f"{n_held_out:,} texts were held out. To see what that costs in accuracy, train with "
             "--no-calibration and evaluate both models on other texts."
         )
         is_long = len(texts) > _MAX_COST_TEXTS or is_multilabel or "://" in str(encoder)
-        if not quiet and not is_long:
-            curve = fit_holdout_curve(model, texts, labels, groups)
+        if not quiet and not is_long and not labelled.other_texts:
+            curve = fit_holdout_curve(model, texts, labels, labelled.groups)
             cost = curve.describe_calibration_cost(n_held_out)
         inputs.say(quiet)(cost)
     show(result, line, as_json)
 
 
-def _merge_spellings(labels: list) -> list:
-    """Labels that differ in case or spaces only as one class, if the user agrees."""
-    names = [name for name, _ in Counter(labels).most_common()]
-    spelling = {name.strip().casefold(): name for name in reversed(names)}  # the most frequent
-    merged = {name: spelling[name.strip().casefold()] for name in names}
-    alike = ", ".join(f"{to!r} and {name!r}" for name, to in merged.items() if name != to)
-    if not alike:
-        return labels
-    message = f"Labels differ in case or spaces only: {alike}."
+def _ask_to_merge(message: str) -> bool:
+    """Whether the user takes labels that differ in case or spaces only for one class."""
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{message} Write them alike, or give --keep-case.")
-    if not click.confirm(f"{message} Is each of these pairs one class?", err=True):
-        return labels
-    return [merged[label] for label in labels]
+        raise click.UsageError(f"{message} Give --merge-labels, or --keep-case.")
+    return click.confirm(f"{message} Is each of these pairs one class?", err=True)
+
+
+def _warn_of_rare_classes(labels: list) -> None:
+    """Name the classes with one or two rows, whichever side of the split these fall on."""
+    counts = Counter(labels)
+    rare = [name for name in sorted(counts) if counts[name] <= 2]
+    if rare:
+        shown = ", ".join(f"{_quote(name)} ({counts[name]})" for name in rare[:5])
+        more = f" and {len(rare) - 5:,} others" if len(rare) > 5 else ""
+        click.echo(
+            f"Warning: classes with one or two rows are hardly learned: {shown}{more}. Add texts.",
+            err=True,
+        )
+
+
+def _count_validated(model) -> int:
+    """The number of texts that the cross-validated accuracy is about."""
+    return len(model.out_of_fold_.labels)
+
+
+def _quote(name: str) -> str:
+    """A name; one with a comma or a quotation mark is quoted."""
+    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"') else name
 
 
 def _join(names) -> str:
     """Names between commas; one with a comma or a quotation mark is quoted."""
-    return ",".join(
-        '"' + name.replace('"', '""') + '"' if set(name) & set(',"') else name
-        for name in names or ()
-    )
+    return ",".join(map(_quote, names or ()))
 
 
 _CELLS = {
-    "label": lambda name: name or "",
+    "prediction": lambda name: name or "",
     "probability": lambda value: "" if value is None else f"{value:.4f}",
     "set": _join,
     "abstained": lambda value: {None: "", True: "yes", False: "no"}[value],
-    "labels": _join,
+    "predictions": _join,
     "probabilities": lambda values: ",".join(f"{value:.4f}" for value in values or ()),
 }
 
@@ -139,10 +169,10 @@ def predict(model, sources, error, delta, **options):
     """Predict the class or the labels of every text of TEXTS.
 
     TEXTS is a file with one text per line, a table, or stdin when left out; many files as in
-    `pacsent embed`. Writes label, probability, set and abstained, or labels and probabilities; an
-    output file also has the columns of the input. The texts of one file are compared with the
-    calibration set of the model: exit status 3 if they differ, without a guarantee. Example:
-    pacsent predict model new.csv -o out.csv
+    `pacsent embed`. Writes prediction, probability, set and abstained, or predictions and
+    probabilities; an output file also has the columns of the input. The texts of one file are
+    compared with the calibration set of the model: exit status 3 if they differ, without a
+    guarantee. Example: pacsent predict model new.csv -o out.csv
     """
     from pacsent.scale import Predict
 
@@ -167,9 +197,9 @@ def compare(a, b, data, as_json, **options):
     from pacsent.guarantees import compare
 
     first, second = (inputs.open_model(path, "a classifier") for path in (a, b))
-    texts, labels, _ = inputs.read_labelled(data, options, first)
+    labelled = inputs.read_labelled(data, options, first)
     del options["quiet"]
-    result = compare(first, second, texts, labels, **options)
+    result = compare(first, second, labelled.texts, labelled.labels, **options)
     names = ("n", "difference", "difference_lower", "difference_upper", "delta")
     show({name: getattr(result, name) for name in names}, str(result), as_json)
 
@@ -235,26 +265,51 @@ def monitor(model, texts, alpha, random_state, as_json, **options):
 
 
 @cli.command()
-@params.model
-@params.data
+@click.argument("paths", nargs=-1, required=True, metavar="[MODEL] DATA")
 @params.label_columns
+@params.column("prediction", "Column of the predictions, if there is no MODEL.")
 @params.option("-k", "Wrong answers to print, the most certain first.", params.NON_NEGATIVE, 5)
 @params.model_encoder
 @params.reports
-def evaluate(model, data, k, as_json, **options):
+def evaluate(paths, k, as_json, **options):
     """Print how good MODEL is on DATA, labelled texts new to it.
 
-    Accuracy with its interval, precision, recall and F1 of each class, and wrong answers. `pacsent
-    certify` gives a guarantee, `pacsent report` a page. Example: pacsent evaluate model new.csv
+    Without MODEL, DATA is a table of labels and predictions. Accuracy with its interval, precision,
+    recall and F1 of each class, and wrong answers. `pacsent certify` gives a guarantee, `pacsent
+    report` a page. Example: pacsent evaluate model new.csv
     """
-    from pacsent.classify.diagnostics import report
+    from pacsent.classify.diagnostics import report, report_predictions
 
-    classifier, texts, labels = inputs.open_labelled(model, data, options)
-    result = report(classifier, texts, labels)
-    errors = result.errors[:k]
-    form = "Row {number:,}, {label}, predicted {prediction} ({probability:.2f}): {text}"
-    lines = [form.format(number=error["row"] + 1, **error) for error in errors]
+    path, data = inputs.split_model(paths)
+    if path is None:
+        table, selection = inputs.read_predictions(data, options)
+        table = table.select(selection.sampled)
+        result = report_predictions(table.labels, table.predictions, table.texts)
+        rows, condition = selection.sampled, selection.condition
+    else:
+        if options.pop("prediction_column") is not None:
+            raise click.UsageError("--prediction-column is for DATA without MODEL.")
+        classifier, labelled = inputs.open_labelled(path, data, options)
+        result = report(classifier, labelled.texts, labelled.labels)
+        rows, condition = labelled.rows, labelled.condition
+    errors = [{**error, "row": rows[error["row"]]} for error in result.errors[:k]]
+    lines = [_describe_error(error) for error in errors]
+    if condition:
+        lines.insert(0, f"{condition[0].upper()}{condition[1:]}.")
     show({**result.to_dict(), "errors": errors}, "\n".join([str(result), *lines]), as_json)
+
+
+_MAX_SHOWN = 200  # characters of a text in a line of output
+
+
+def _describe_error(error: dict) -> str:
+    """A wrong answer in one line."""
+    probability = error["probability"]
+    shown = "" if probability is None else f" ({probability:.2f})"
+    text = " ".join(error["text"].split())
+    text = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]} ..."
+    prediction = f"{error['label']}, predicted {error['prediction']}{shown}"
+    return f"Row {error['row'] + 1:,}, {prediction}: {text}"
 
 
 @cli.command()
@@ -279,7 +334,8 @@ def report(model, data, output, curve, audit, overwrite, as_json, **options):
     from pacsent.files import check_output
 
     check_output(output, [data, model], overwrite=overwrite)
-    classifier, texts, labels = inputs.open_labelled(model, data, options)
+    classifier, labelled = inputs.open_labelled(model, data, options)
+    texts, labels = labelled.texts, labelled.labels
     fresh = clone(getattr(classifier, "estimator_", classifier))
     line = tools.fit_learning_curve(texts, labels, model=fresh, random_state=0) if curve else None
     audited = tools.audit(texts, labels, model=fresh) if audit else None

@@ -126,7 +126,7 @@ def _run_one(job, path, output, options: dict, cells):
     from pacsent.scale import Manifest
     from pacsent.scale.shard_writer import Record, result_batches
     from pacsent.text import result_files
-    from pacsent.text.tables import TextTable, as_list, describe_table
+    from pacsent.text.tables import TextTable, as_list, describe_table, output_names
 
     quiet, keep = options["quiet"], options["keep_columns"]
     suffix = ".jsonl" if options["as_json"] else "lines" if cells else "plain"
@@ -152,6 +152,10 @@ def _run_one(job, path, output, options: dict, cells):
     if not keep and cells and output is not None:
         keep = ("*",)
     record = Record(table.name, 0, "", output or "stdout")
+    kept_columns = list(dict.fromkeys(table.check_columns(keep)))
+    _, renamed = output_names(kept_columns, list(run_batch([]).columns), table.name)
+    for note in renamed:
+        click.echo(f"Warning: {note}", err=True)
     with table, bar(job.command, unit="texts", enabled=not quiet) as shown:
         batches = result_batches(
             table,
@@ -171,6 +175,7 @@ def _run_one(job, path, output, options: dict, cells):
                 for batch in batches
             )
         result_files.write(batches, output, overwrite=options["overwrite"], suffix=suffix)
+    record.warnings = [warning for warning in record.warnings if warning not in renamed]
     say(quiet)(describe_table(table, record.rows))
     warn_of_fitted(sum(n_fitted), record.rows)
     comparison = None

@@ -11,7 +11,7 @@ import click
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.printing import show, write_text
-from pacsent.maths.rounding import format_count
+from pacsent.maths.rounding import format_count, percent
 from pacsent.optional import import_optional
 
 
@@ -61,7 +61,7 @@ def _serve_page(session, options: dict, write_results, *, stops: bool = False) -
     from pacsent.web.label_server import label_app
 
     def write() -> list[str]:
-        server.should_exit = stops and session.status()["reached"]
+        server.should_exit = stops and session.status()["ended"]
         return write_results()
 
     host, port = options["host"], options["port"]
@@ -129,6 +129,13 @@ def label(texts, labels, output, as_json, **options):
 @click.argument("data", metavar="TABLE", type=params.FILE)
 @params.column("label", "Column of the machine's labels.  [default: label]")
 @params.column("score", "Column of their confidence.  [default: estimated by a classifier]")
+@params.column("human", "Column of labels that people gave before; may be empty in most rows.")
+@params.option(
+    "--human-rows",
+    "How the rows of --human-column were chosen. random: they are the sample to begin with.",
+    click.Choice(["chosen", "random"]),
+    "chosen",
+)
 @params.probability("--error", "Fraction of wrong labels that may remain.", default=0.05)
 @params.delta
 @params.option("--labels", "Classes that the machine never gives, with commas.", metavar="A,B,...")
@@ -138,47 +145,126 @@ def check(data, label_column, score_column, labels, terminal, output, as_json, *
     """Ask for labels until few of a machine's in TABLE are wrong.
 
     Opens a page that shows a random sample without the machine's labels, then the rows that are
-    trusted least; it stops by itself, and the same command resumes. Writes the table with the
-    columns final_label and labelled_by, and the certificate. Example: pacsent check labelled.csv
+    trusted least; it stops by itself, and the same command resumes. A skipped row has no label, and
+    counts as wrong. Writes the table with the columns final_label, labelled_by (person or machine)
+    and sampled, and the certificate. The page needs pacsent[serve]; --terminal does not.
+
+    Example: pacsent check labelled.csv --label-column llm
     """
+    from pacsent.text.ngrams import is_empty
     from pacsent.text.result_files import write
+    from pacsent.text.tables import kind_of, read_labelled_table
     from pacsent.web.labelling import LabelCheck
 
+    human_column = options["human_column"]
+    if human_column is None and options["human_rows"] == "random":
+        raise click.UsageError("--human-rows is about --human-column. Name the column.")
     place = output or f"{Path(data).with_suffix('')}-checked"
-    columns = options | {"label_column": label_column, "quiet": True}
-    texts, machine, _ = inputs.read_labelled(data, columns)
-    machine = [label.strip() for label in machine]
-    _, kept, path = _open_table(data, place, ["final_label", "labelled_by"], options)
+    kind = options["input_format"] or kind_of(Path(data).name)[0] or "text"
+    table = read_labelled_table(
+        data,
+        text_column=options["text_column"],
+        label_column=label_column or (None if kind == "text" else "label"),
+        kind=kind,
+        allow_blank=False,
+    )
+    texts = table.texts
+    machine = [label.strip() for label in table.labels]
+    added = ["final_label", "labelled_by", "sampled", "annotators"]
+    _, kept, path = _open_table(data, place, added, options)
     if len(kept) == 1:  # of lines of label<TAB>text
         kept = {"text": texts, "label": machine}
     scores = None if score_column is None else _numbers(kept, score_column)
+    classes = [name.strip() for name in labels.split(",")] if labels else []
+    known = _known_labels(kept, human_column, {*machine, *classes})
     options["annotators"] = options["annotators"] or ("person",)
     how = {name: options[name] for name in ("error", "delta", "random_state")}
-    classes = [name.strip() for name in labels.split(",")] if labels else ()
+    how |= {"known": known, "known_are_random": options["human_rows"] == "random"}
     with LabelCheck(texts, machine, place, scores, classes, **how) as session:
 
         def write_results() -> list[str]:
-            unread, certificate = session.progress()
-            write([kept | session.results()], path, overwrite=True)
-            lines = [f"{path}: {format_count(len(unread), 'row')} still to be read."]
-            if certificate is not None:
-                write_text(f"{place}/certificate.json", certificate.to_json())
-                lines = [f"{path}: {certificate.summary()} The others are the machine's."]
-            for row, answers in session.status()["disagreements"].items():
-                lines.append(f"Row {row + 1:,}: the annotators disagree, {answers}")
-            return lines
+            return _write_check(session, kept, path, place, write)
 
+        n_omitted = session.status()["n_omitted"]
+        if n_omitted:
+            empty = [row for row in range(len(texts)) if is_empty(texts[row])]
+            message = f"{format_count(n_omitted, 'empty text')} ({inputs.name_rows(empty)})"
+            inputs.say(options["quiet"])(f"Left out: {message}.")
         if not terminal and session.progress()[0]:
             _serve_page(session, options, write_results, stops=True)
-        who, choice = options["annotators"][0], click.Choice(session.classes)
         with contextlib.suppress(click.Abort):
-            while terminal and (task := session.next(who)):
-                click.echo(f"\n{task.text}", err=True)
-                prompt = f"Label ({len(session.progress()[0]):,} to read)"
-                few = len(session.classes) <= 12  # all are listed after an answer that is none
-                answer = click.prompt(prompt, task.guess, type=choice, show_choices=few, err=True)
-                session.answer(task.row, answer, who)
+            while terminal and _ask_in_terminal(session, options["annotators"][0]):
+                pass
         show({"folder": place, **session.status()}, "\n".join(write_results()), as_json)
+
+
+_SKIP = "?"  # what is typed to skip a row
+
+
+def _ask_in_terminal(session, who: str) -> bool:
+    """Ask for one label; False if there is nothing to ask."""
+    task = session.next(who)
+    if task is None:
+        return False
+    click.echo(f"\n{task.text}", err=True)
+    status = session.status()
+    n_rows = f"{status['n_unread']:,} to read"
+    if status["error_upper"] is None:
+        least, most = status["n_sample_least"], status["n_sample_most"]
+        n_rows = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+        n_rows += " of the random sample to read, then others"
+    few = len(session.classes) <= 12  # all are listed after an answer that is none
+    choice = click.Choice([*session.classes, *([] if _SKIP in session.classes else [_SKIP])])
+    answer = click.prompt(
+        f"Label, or {_SKIP} to skip ({n_rows})", task.guess, type=choice, show_choices=few, err=True
+    )
+    is_skipped = answer == _SKIP and _SKIP not in session.classes
+    session.answer(task.row, None if is_skipped else answer, who)
+    return True
+
+
+def _known_labels(columns: dict[str, list], name: str | None, classes: set) -> dict[int, str]:
+    """The labels that people gave before, by row."""
+    if name is None:
+        return {}
+    from pacsent.classify.inputs import is_missing
+
+    if name not in columns:
+        raise ValueError(f"human_column must be one of {', '.join(columns)}. Got {name} instead.")
+    cells = ["" if is_missing(value) else str(value).strip() for value in columns[name]]
+    known = {row: cell for row, cell in enumerate(cells) if cell}
+    for row, label in known.items():
+        if label not in classes:
+            raise ValueError(
+                f"Row {row + 1:,} must have a label of the machine in {name}. Got {label!r} "
+                "instead. Correct it, or name the classes that the machine never gives with "
+                "--labels."
+            )
+    if not known:
+        raise ValueError(f"{name} must have a label in some row. Got none instead.")
+    return known
+
+
+def _write_check(session, kept: dict[str, list], path, place, write) -> list[str]:
+    """Write the table and the certificate of a check; what was written, in words."""
+    unread, certificate = session.progress()
+    status = session.status()
+    write([kept | session.results()], path, overwrite=True)
+    lines = [f"{path}: {format_count(len(unread), 'row')} still to be read."]
+    if certificate is not None:
+        write_text(f"{place}/certificate.json", certificate.to_json())
+        lines = [f"{path}: {certificate.summary()} The others are the machine's."]
+        if status["ended"] and not status["reached"]:
+            lines.append(
+                f"The goal of {percent(status['goal'])} cannot be reached: too many rows were "
+                "skipped."
+            )
+        lines += [f"{title}: {text}" for title, text in certificate.statements()]
+        if ";" in certificate.provenance:
+            lines.append(f"Provenance: {certificate.provenance}.")
+    for row, answers in status["disagreements"].items():
+        lines.append(f"Row {row + 1:,}: the annotators disagree, {answers}")
+    return lines
 
 
 @cli.command()
@@ -193,7 +279,8 @@ def audit(data, encoder, as_json, **options):
     """
     from pacsent.classify import TextClassifier, audit
 
-    texts, labels, _ = inputs.read_labelled(data, options)
+    labelled = inputs.read_labelled(data, options, sampled_only=False)
+    texts, labels = labelled.texts, labelled.labels
     result = audit(texts, labels, model=TextClassifier(encoder))
     lines = [
         f"Row {row + 1:,}: {label}, suggested {suggested}; {reason}: {texts[row]}"

@@ -157,10 +157,11 @@ def text_columns(command):
 
 def label_columns(command):
     """The options of labelled texts: those of texts, --label-column and --label-separator."""
-    label = column("label", "Column of the label.  [default: label]")
+    label = column("label", "Column of the label.  [default: label; of `check`: final_label]")
     separator = option(
         "--label-separator",
         "Text between the labels of a cell, such as ',': every text may have several labels.",
         metavar="TEXT",
     )
-    return text_columns(label(separator(command)))
+    merge = flag("--merge-labels", "Labels that differ in case or spaces only are one class.")
+    return text_columns(label(separator(merge(command))))

@@ -217,7 +217,8 @@ def map_(model, texts, output, method, k, overwrite, as_json, **options):
     check_output(output, [texts], overwrite=overwrite)
     labels = None
     if options["label_column"] is not None:
-        rows, labels, _ = inputs.read_labelled(texts, options)
+        labelled = inputs.read_labelled(texts, options, sampled_only=False)
+        rows, labels = labelled.texts, labelled.labels
     else:
         rows = list(inputs.read_texts(texts, options))
     encoder = inputs.open_encoder(model, method)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pacsent import storage
 from pacsent.storage.checksums import checksum_of_json
 from pacsent.text.encoded import Encoded
+from pacsent.text.ngrams import is_empty
 from pacsent.words.text_encoding import encode_bytes
 
 _ONE_WORD = Encoded(np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int64))
@@ -173,7 +174,7 @@ class Predict(_Job):
             ]
             values = [p[row] for p, row in zip(proba, rows)]
             return {
-                "labels": pa.array([names[row] for row in rows], pa.list_(pa.string())),
+                "predictions": pa.array([names[row] for row in rows], pa.list_(pa.string())),
                 "probabilities": pa.array(values, pa.list_(pa.float64())),
             }
 
@@ -183,7 +184,7 @@ class Predict(_Job):
             sets = missing if answers.inside is None else [names[row] for row in answers.inside]
             abstained = missing if answers.abstained is None else answers.abstained
             return {
-                "label": pa.array(names[answers.best], pa.string()),
+                "prediction": pa.array(names[answers.best], pa.string()),
                 "probability": pa.array(answers.probability),
                 "set": pa.array(sets, pa.list_(pa.string())),
                 "abstained": pa.array(abstained, pa.bool_()),
@@ -192,10 +193,10 @@ class Predict(_Job):
         def predict(texts, is_bad=None) -> Batch:
             strings = texts if isinstance(texts, list) else texts.to_pylist()
             columns = (assign_labels if rule is None else answer)(strings)
-            is_empty = np.array([not text.strip() for text in strings], bool)  # bad rows too
-            rows = pa.array(np.arange(is_empty.size), mask=is_empty)  # null for these
+            is_empty_row = np.array([is_empty(text) for text in strings], bool)  # bad rows too
+            rows = pa.array(np.arange(is_empty_row.size), mask=is_empty_row)  # null for these
             columns = {name: column.take(rows) for name, column in columns.items()}
-            return Batch(columns, n_empty=int(is_empty.sum()))
+            return Batch(columns, n_empty=int(is_empty_row.sum()))
 
         return predict
 

@@ -506,10 +506,14 @@ async function open(text) {
   model.known = new HashTable(Uint32Array.from(high), Uint32Array.from(low));
 }
 
+// A text without a token, as in pacsent.text.ngrams.is_empty: it has no class.
+const TOKEN = /[\p{L}\p{N}_!?,.\-:;()"\u00a2-\u00a5\u20a0-\u20cf\u2190-\u2bff\u{1f000}-\u{1faff}]/u;
+
 const ACTIONS = {
   open: ({ data }) => open(data).then(() => ({ classes: model.classes, rule: model.rule, certificate: model.certificate })),
   start: () => { check = model.rule && new TextCheck(); },
   classify: ({ texts }) => texts.map((text) => {
+    if (!TOKEN.test(text)) return null;
     const { logProba, best, probability, inside, abstained } = answer(text);
     if (check) check.add(text, logProba);
     return [best, probability, abstained, inside && inside.flatMap((is, c) => (is ? [c] : []))];

@@ -106,10 +106,11 @@ async function classify(next) {
   }
   byId("progress").removeAttribute("value");
   setTexts({ step: "Comparing the texts with the calibration set …" });
-  const drift = await call("finish"), nAnswered = answers.filter((row) => !row[2]).length, nAbstained = rows.length - nAnswered;
+  const drift = await call("finish"), nEmpty = answers.filter((row) => row === null).length;
+  const nAnswered = answers.filter((row) => row && !row[2]).length, nAbstained = rows.length - nEmpty - nAnswered;
   if (current !== run) return;
   byId("working").hidden = true;
-  const counts = [next.name, numberOf(rows.length, "text"), about.rule && `${nAnswered.toLocaleString("en")} answered`, about.rule && `${nAbstained.toLocaleString("en")} abstained`];
+  const counts = [next.name, numberOf(rows.length, "text"), about.rule && `${nAnswered.toLocaleString("en")} answered`, about.rule && `${nAbstained.toLocaleString("en")} abstained`, nEmpty && `${nEmpty.toLocaleString("en")} empty`];
   setTexts({ drift: drift ? drift.message : "", counts: counts.filter(Boolean).join(", ") });
   document.body.classList.toggle("drifted", Boolean(drift && drift.differs));
   byId("results").hidden = false;
@@ -118,10 +119,17 @@ async function classify(next) {
 
 function show() {
   byId("rows").replaceChildren(...answers.slice(first, first + PAGE_ROWS).map((row, i) => {
-    const text = table.rows[first + i][table.column], label = about.classes[row[0]], line = element("tr", ""), last = element("td", "");
+    const text = table.rows[first + i][table.column], line = element("tr", "");
     const shown = text.length > MAX_SHOWN_CHARACTERS ? `${text.slice(0, MAX_SHOWN_CHARACTERS)} …` : text;
     line.append(element("td", shown, { class: "text", dir: "auto", lang: "" }));
-    line.append(element("td", row[2] ? `abstains (${label})` : label, { "data-name": "label", class: row[2] ? "abstained" : "", dir: "auto" }));
+    if (row === null) {
+      line.append(element("td", "empty: no class", { "data-name": "prediction", class: "abstained" }), element("td", "", { "data-name": "probability" }));
+      if (about.rule) line.append(element("td", "", { "data-name": "set" }));
+      line.append(element("td", ""));
+      return line;
+    }
+    const label = about.classes[row[0]], last = element("td", "");
+    line.append(element("td", row[2] ? `abstains (${label})` : label, { "data-name": "prediction", class: row[2] ? "abstained" : "", dir: "auto" }));
     line.append(element("td", row[1].toFixed(3), { "data-name": "probability", class: "number" }));
     if (about.rule) line.append(element("td", row[3] ? setOf(row).join(", ") || "empty" : "not known", { "data-name": "set", dir: "auto" }));
     line.append(last);
@@ -152,10 +160,11 @@ async function explain(line, text, label) {
 
 function download() {
   const quoted = (cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
-  const own = ["label", "probability", ...(about.rule ? ["set", "abstained"] : [])];
+  const own = ["prediction", "probability", ...(about.rule ? ["set", "abstained"] : [])];
   const header = [...table.header.map((name) => (own.includes(name) ? `input_${name}` : name)), ...own];
   const guaranteed = (row) => (about.rule ? [setOf(row).map(quoted).join(","), row[2] ? "yes" : "no"] : []);
-  const rows = answers.map((row, i) => [...table.rows[i], about.classes[row[0]], row[1].toFixed(6), ...guaranteed(row)]);
+  const predicted = (row) => (row ? [about.classes[row[0]], row[1].toFixed(6), ...guaranteed(row)] : own.map(() => ""));
+  const rows = answers.map((row, i) => [...table.rows[i], ...predicted(row)]);
   const content = [header, ...rows].map((cells) => `${cells.map(quoted).join(",")}\r\n`).join("");
   const link = element("a", "", { download: "predictions.csv", href: URL.createObjectURL(new Blob(["\ufeff", content], { type: "text/csv" })) });
   link.click();
@@ -167,7 +176,7 @@ async function start() {
   byId("data").remove();
   const { classes } = about, names = classes.slice(0, 12).join(", ");
   setTexts({ about: `${classes.length} classes: ${names}${classes.length > 12 ? ` and ${classes.length - 12} more` : ""}.` });
-  byId("head").replaceChildren(...["text", "label", "probability", ...(about.rule ? ["set"] : []), ""].map((name) => element("th", name)));
+  byId("head").replaceChildren(...["text", "prediction", "probability", ...(about.rule ? ["set"] : []), ""].map((name) => element("th", name)));
   for (const id of ["classify", "file"]) byId(id).disabled = false;
   if (!about.rule) return;
   setTexts({ summary: about.certificate.summary, statement: about.rule.statement });

@@ -77,6 +77,25 @@ def continues(character: str) -> bool:
     return unicodedata.category(character)[0] == "M" or character in _JOINING
 
 
+_TOKEN = re.compile(rf"[\w{re.escape(MARKS)}{SYMBOLS}]")
+
+
+def is_empty(text: str) -> bool:
+    """Whether a text has no token: no letter, digit, symbol or common punctuation mark.
+
+    Such texts have no label, are no duplicates of each other, and are counted and named once.
+
+    >>> is_empty(" \u200b"), is_empty("---"), is_empty("?")
+    (True, False, False)
+    """
+    return _TOKEN.search(text) is None
+
+
+def nonempty_rows(texts: Sequence[str]) -> np.ndarray:
+    """The rows of the texts that are not empty, (n_rows,)."""
+    return np.flatnonzero([not is_empty(text) for text in texts])
+
+
 def fingerprints(texts: Sequence[str]) -> np.ndarray:
     """A 64-bit hash of each text's words in order, the same for other spacing and capitals."""
     tokens = _tokens(texts)

@@ -19,6 +19,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -182,8 +183,12 @@ class TextTable(AbstractContextManager):
         chosen = list(self.names) if tuple(columns) == ("*",) else list(columns)
         if missing := [name for name in dict.fromkeys(chosen) if name not in self.names]:
             names = {" ".join(str(name).split()).casefold(): name for name in self.names}
-            alike = [get_close_matches(name.casefold(), names, 1) for name in missing]
             options = dict(zip(chosen, itertools.cycle(parameters)))
+            alike = []
+            for name in missing:
+                # The text is never the label.
+                others = [n for n in names if n != "text" or options[name] == "text_column"]
+                alike.append(get_close_matches(name.casefold(), others, 1))
             raise ValueError(
                 f"The columns of {self.name} must include {' and '.join(missing)}. Got "
                 f"{', '.join(' '.join(str(name).split()) for name in self.names)} instead. "
@@ -454,109 +459,182 @@ def read_labelled_texts(
     other file has lines of label<TAB>text. `group_column` is that of the group (the book, the
     author, the day) that a text is from. `report` is called with a sentence about what was read.
     """
+    table = read_labelled_table(
+        path,
+        text_column=text_column,
+        label_column=label_column,
+        group_column=group_column,
+        kind=kind,
+        report=report,
+        allow_blank=False,
+    )
+    return table.texts, table.labels, table.groups
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledTable:
+    """The rows of a table with labels, in their order.
+
+    Attributes
+    ----------
+    labels : list of str
+        "" for a row without a label.
+    texts, predictions, groups, judge : list of str or None
+        The other columns; None for those that were not read.
+    labelled_by : list of str or None
+        "person" or "machine" for each row, as `pacsent check` writes it; None if the table does not
+        say.
+    sampled : list of bool or None
+        Whether a row was drawn at random by `pacsent check`.
+    name, label_column : str
+        The file, and the column of the labels.
+    ignored : list of str
+        Columns of predictions that were not read, because a model predicts.
+    """
+
+    labels: list[str]
+    texts: list[str] | None = None
+    predictions: list[str] | None = None
+    groups: list[str] | None = None
+    judge: list[str] | None = None
+    labelled_by: list[str] | None = None
+    sampled: list[bool] | None = None
+    name: str = ""
+    label_column: str = "label"
+    ignored: tuple[str, ...] = ()
+
+    def select(self, rows: Sequence[int]) -> "LabelledTable":
+        """These rows of all columns."""
+        parts = {}
+        for item in fields(self):
+            values = getattr(self, item.name)
+            if isinstance(values, list):
+                parts[item.name] = [values[row] for row in rows]
+        return replace(self, **parts)
+
+
+# The columns that `pacsent check` writes.
+FINAL_LABEL, LABELLED_BY, SAMPLED = "final_label", "labelled_by", "sampled"
+_LABELLERS = ("person", "machine")
+PREDICTION = "prediction"
+
+
+def read_labelled_table(
+    path: str | os.PathLike,
+    *,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    group_column: str | None = None,
+    prediction_column: str | None = None,
+    judge_column: str | None = None,
+    kind: str | None = None,
+    report: Report | None = None,
+    allow_blank: bool = True,
+    needs_text: bool = True,
+) -> LabelledTable:
+    """Return a table with labels, and what it says about who gave them.
+
+    Without `label_column` the labels are in `final_label` if the table is one that `pacsent check`
+    wrote, otherwise in `label`. With `allow_blank` rows may have no label. Unless `needs_text`, the
+    texts are read if the table has a column `text`.
+    """
     with TextTable(path, kind=kind, text_column=False) as table:
         has_lines = table.kind == "text"
         if has_lines:
+            if prediction_column is not None:
+                raise ValueError(
+                    f"{table.name} must be a table: .csv, .tsv, .jsonl or .parquet. Got lines of "
+                    "text instead. Name the format with input_format."
+                )
             if any((text_column, label_column, group_column)):
                 raise ValueError(
                     f"{table.name} must be a table to have named columns. Got lines of text "
                     "instead. Name the format of the file, such as csv, or leave the columns out."
                 )
             table._rows, table.names = table._label_rows(), ["text", "label"]
-        label_column = label_column or "label"
-        columns = {"text": text_column or "text", "label": label_column, "group": group_column}
+        is_checked = {FINAL_LABEL, LABELLED_BY, SAMPLED} <= set(table.names)
+        label_column = label_column or (FINAL_LABEL if is_checked else "label")
+        if needs_text:
+            text_column = text_column or "text"
+        else:
+            text_column = text_column or ("text" if "text" in table.names else None)
+        columns = {
+            "text": text_column,
+            "label": label_column,
+            "prediction": prediction_column,
+            "group": group_column,
+            "judge": judge_column,
+        }
+        by_whom = {"labeller": LABELLED_BY, "sampled": SAMPLED}
+        by_whom = {role: name for role, name in by_whom.items() if name in table.names}
+        if prediction_column is None and label_column not in table.names:
+            _refuse_predictions_as_labels(table)
         missing = f"labelled text. Got {'blank lines' if has_lines else 'no row'}"
-        texts, (labels, groups) = _read_columns(table, columns, missing)
+        if prediction_column is not None:
+            missing = "predictions. Got no row"
+        texts, values = _read_columns(table, columns | by_whom, missing, allow_blank)
     if report is not None:
         lines = f"Read {len(texts):,} lines of label<TAB>text of {table.name}."
         report(lines if has_lines else describe_table(table, len(texts)))
-        seen: dict[str, str] = {}
-        for name in sorted(set(labels)):
-            if (other := seen.setdefault(name.strip(), name)) != name:
-                report(
-                    f"The labels {other!r} and {name!r} differ only in spaces and are two classes. "
-                    "Remove the spaces from the file if they are one."
-                )
-    return texts, labels, groups
-
-
-class PredictionTable(NamedTuple):
-    """The columns of a table of predictions; None for those that were not named."""
-
-    labels: list[str]
-    predictions: list[str]
-    groups: list[str] | None
-    texts: list[str] | None
-    judge: list[str] | None = None
-    unlabelled: tuple[list[str], list[str]] | None = None  # predictions and judge without a label
-    note: str = ""  # what speaks against a random sample of labelled rows
-
-
-def read_predictions(
-    path: str | os.PathLike,
-    *,
-    label_column: str = "label",
-    prediction_column: str = "prediction",
-    group_column: str | None = None,
-    judge_column: str | None = None,
-    text_column: str | None = None,
-    kind: str | None = None,
-    report: Report | None = None,
-) -> PredictionTable:
-    """Return the labels and predictions of a table, and further columns that are named.
-
-    Texts are read if `text_column` is named or the table has a column `text`. With a judge, rows
-    may have no label.
-    """
-    columns = {"label": label_column, "prediction": prediction_column, "group": group_column}
-    with TextTable(path, kind=kind, text_column=False) as table:
-        if table.kind == "text":
-            raise ValueError(
-                f"{table.name} must be a table: .csv, .tsv, .jsonl or .parquet. Got lines of text "
-                "instead. Name the format with input_format."
-            )
-        text_column = text_column or ("text" if "text" in table.names else None)
-        columns |= {"judge": judge_column, "text": text_column}
-        texts, values = _read_columns(table, columns, "predictions. Got no row", bool(judge_column))
-    if report is not None:
-        report(describe_table(table, len(texts)))
-    labels, predictions, groups, judge = values
-    read = [labels, predictions, groups, texts if table.text_column is not False else None, judge]
-    if judge_column is None:
-        return PredictionTable(*read)
-    rows, note = [row for row, label in enumerate(labels) if label], ""
-    if 1 < len(rows) < len(labels) and rows[-1] - rows[0] < len(rows):
-        note = f"; only rows {rows[0] + 1:,} to {rows[-1] + 1:,} have a label, which are NO random "
-        note += "sample unless the table was shuffled"
-    predictions, judge = (
-        [x for x, label in zip(column, labels) if not label] for column in (predictions, judge)
+    labellers = values.get("labeller")
+    is_known = labellers is not None and {*labellers} <= {*_LABELLERS, ""}
+    sampled = values.get("sampled") if is_known else None
+    other_columns = {column for column in columns.values() if column is not None}
+    is_ignored = (
+        prediction_column is None and PREDICTION in table.names and PREDICTION not in other_columns
     )
-    read = [column and [column[row] for row in rows] for column in read]
-    return PredictionTable(*read)._replace(unlabelled=(predictions, judge), note=note)
+    return LabelledTable(
+        texts=texts if text_column is not None else None,
+        labels=values["label"],
+        predictions=values.get("prediction"),
+        groups=values.get("group"),
+        judge=values.get("judge"),
+        labelled_by=labellers if is_known else None,
+        sampled=None if sampled is None else [value.casefold() in _YES for value in sampled],
+        name=table.name,
+        label_column=label_column,
+        ignored=(PREDICTION,) if is_ignored else (),
+    )
+
+
+_YES = ("yes", "true", "1")
+
+
+def _refuse_predictions_as_labels(table: TextTable) -> None:
+    """Refuse a table without labels that has predictions: these are no labels."""
+    if PREDICTION in table.names and "label" not in table.names:
+        raise ValueError(
+            f"{table.name} must have a column of labels. Got {', '.join(table.names)} instead. Its "
+            f"column {PREDICTION} has the answers of a model, which are no labels. Name the column "
+            "with label_column."
+        )
 
 
 def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str, blank=False):
-    """Return the texts and the other columns by role, None without a name; the note names them.
+    """Return the texts, and the other columns by role; the note of the table names them.
 
-    Labels may be blank, "" then, if `blank` allows it.
+    Labels may be blank, "" then, if `blank` allows it; who gave them may always be.
     """
     names = {role: name for role, name in columns.items() if name is not None}
-    table.check_columns(list(names.values()), [f"{role}_column" for role in names])
-    if text_column := names.pop("text", None):
+    shown = {role: name for role, name in names.items() if role not in ("labeller", "sampled")}
+    table.check_columns(list(shown.values()), [f"{role}_column" for role in shown])
+    text_column = names.pop("text", None)
+    if text_column:
         table.choose_text(text_column)
     texts: list[str] = []
     values: dict[str, list] = {role: [] for role in names}
     notes = dict.fromkeys(names, "")
+    may_be_blank = {"labeller", "sampled"} | ({"label"} if blank else set())
     for rows in table.batches(list(names.values())):
         texts += as_list(rows.texts)
         for role, name in names.items():
             for number, value in zip(rows.numbers, as_list(rows.columns[name])):
                 cell, problem = str(value), None
-                if not isinstance(value, str) and not notes[role]:
+                if not isinstance(value, str) and value is not None and not notes[role]:
                     notes[role] = f" (kept as strings: {cell!r})"
                 if value is None or value != value or not cell.strip():
-                    cell, problem = "", f"a {role}. Got none"
-                    problem = None if blank and role == "label" else problem
+                    cell = ""
+                    problem = None if role in may_be_blank else f"a {role}. Got none"
                 elif isinstance(value, (list, dict, bytes)):
                     problem = f"one {role}: a string or a number. Got {cell[:40]}"
                 elif not _is_encodable(cell):
@@ -566,6 +644,6 @@ def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str
                 values[role].append(cell)
     if not texts:
         raise ValueError(f"{table.name} must have {missing} instead.")
-    named = [f"{role} column {name}{notes[role]}" for role, name in names.items()]
+    named = [f"{role} column {name}{notes[role]}" for role, name in names.items() if role in shown]
     table.note = ", ".join([*([table.note] if table.note else []), *named])
-    return texts, [values.get(role) for role in columns if role != "text"]
+    return texts, values

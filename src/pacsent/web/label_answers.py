@@ -9,6 +9,7 @@ import numpy as np
 
 from pacsent.guarantees.count_certificates import N_MODELS
 from pacsent.text.near_duplicates import text_units
+from pacsent.text.ngrams import nonempty_rows
 
 # Numbers of training labels at which a model is fitted that the bound is about. They are fixed
 # beforehand: the bound is valid for all of these models at once.
@@ -24,11 +25,12 @@ class Streams(NamedTuple):
 
 
 def text_clusters(texts: Sequence[str]) -> np.ndarray:
-    """The near-duplicate cluster of each text, -1 for texts without a word."""
-    has_word = np.array([any(map(str.isalnum, text)) for text in texts], bool)
+    """The near-duplicate cluster of each text, -1 for empty texts."""
+    kept = nonempty_rows(texts)
     clusters = np.full(len(texts), -1)
-    clusters[has_word] = text_units([text for text, kept in zip(texts, has_word) if kept])
-    if (n := np.unique(clusters[has_word]).size) < 4:
+    clusters[kept] = text_units([texts[row] for row in kept.tolist()])
+    n = np.unique(clusters[kept]).size
+    if n < 4:
         raise ValueError(
             f"texts must contain at least four different texts with words. Got {n} instead."
         )

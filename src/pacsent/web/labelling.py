@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -25,6 +25,7 @@ from pacsent.guarantees.label_checking import LabelCheckCertificate, LabelChecke
 from pacsent.guarantees.samples import digest, digests
 from pacsent.maths.checks import check_probability, is_count
 from pacsent.storage import save
+from pacsent.text.ngrams import nonempty_rows
 from pacsent.text.texts import as_texts
 from pacsent.web.label_answers import SIZES, LabelAnswers, agreement, draw_streams, text_clusters
 from pacsent.web.label_journal import Journal
@@ -330,32 +331,90 @@ class LabelCheck(LabelSession):
     """Labels of a machine that people check until few wrong ones remain, as in `check_labels`.
 
     The rows of the random sample are shown without the machine's label, as people agree too often
-    with one that they see; all other rows with it. `classes` are those that it never gives.
+    with one that they see; all other rows with it.
+
+    Parameters
+    ----------
+    texts, labels : one label of the machine for each text
+    folder : path
+        Contains the journal; checking continues where it ended.
+    scores : list of float, or None
+        Larger for labels that can be trusted more; None: by a classifier, as in `check_labels`.
+    classes : iterable of str
+        Classes that the machine never gives.
+    known : dict, optional
+        Labels that people gave before, by row: these rows are not shown.
+    known_are_random : bool
+        Whether the known rows were drawn at random from the table: the sample begins with them.
+    error, delta, random_state : see `check_labels`
     """
 
-    def __init__(self, texts: Any, labels: Any, folder: Any, scores: Any, classes: Any, **how: Any):
-        seed = how.pop("random_state", None)
-        self.machine, self._how = list(labels), how
-        head = {"labels": digest(self.machine), "scores": digest(scores or []), **how}
+    def __init__(
+        self,
+        texts: Any,
+        labels: Any,
+        folder: Any,
+        scores: Any,
+        classes: Any,
+        *,
+        error: float,
+        delta: float,
+        random_state: int | None = None,
+        known: Mapping[int, Any] | None = None,
+        known_are_random: bool = False,
+    ):
+        texts = as_texts(texts)
+        self.machine = list(labels)
+        self.known = dict(known or {})
+        self._how = {"error": error, "delta": delta}
+        # Empty texts are not shown and not counted: position in the checker -> row of the table.
+        self._rows = nonempty_rows(texts).tolist()
+        self._position = {row: position for position, row in enumerate(self._rows)}
+        self.known = {row: label for row, label in self.known.items() if row in self._position}
+        kept_labels = [self.machine[row] for row in self._rows]
+        classes = sorted({*kept_labels, *classes})
+
+        head = {"labels": digest(self.machine), "scores": digest(scores or []), **self._how}
+        if self.known:
+            names = [self.known.get(row, "") for row in range(len(texts))]
+            head["known"] = digest([*names, str(known_are_random)])
         path = Path(folder) / "scores.npy"
-        if scores is None:
-            is_resumed = path.exists() and path.with_name("journal.jsonl").exists()
-            scores = np.load(path) if is_resumed else label_scores(texts, self.machine)
-        LabelChecker(scores, random_state=0, **how)  # raises before a journal begins
-        super().__init__(texts, sorted({*self.machine, *classes}), folder, seed, head)
+        if scores is not None:
+            kept_scores = np.array([scores[row] for row in self._rows])
+        elif path.exists() and path.with_name("journal.jsonl").exists():
+            kept_scores = np.load(path)
+        else:
+            kept_scores = label_scores([texts[row] for row in self._rows], kept_labels)
+        random_rows = [self._position[row] for row in self.known] if known_are_random else []
+        how = {"labels": kept_labels, "random_rows": random_rows, **self._how}
+        LabelChecker(kept_scores, random_state=0, **how)  # raises before a journal begins
+        super().__init__(texts, classes, folder, random_state, head)
         with files.replacing(path) as file:
-            np.save(file, scores)
-        self._checker = LabelChecker(scores, random_state=self.seed, **how)
+            np.save(file, kept_scores)
+        self._checker = LabelChecker(kept_scores, random_state=self.seed, **how)
         self._replay()
 
+    def labels(self) -> dict[int, Any]:
+        """The label of each row that has one by a person."""
+        return self.known | super().labels()
+
     def _check_answer(self, row: int, label: str | None) -> None:
-        super()._check_answer(row, label or "")  # a row that is skipped would be unread
+        super()._check_answer(row, label)
+        if row not in self._position:
+            raise ValueError(f"row must have a text. Row {row:,} is empty.")
+
+    def _read_answers(self) -> dict[int, bool | None]:
+        """For each position that was shown whether the machine is wrong; None: skipped."""
+        labels = self.known | self._answers.labels()
+        is_wrong = {row: label != self.machine[row] for row, label in labels.items()}
+        skipped = {row: None for row in self._answers.by_row if row not in labels}
+        return {self._position[row]: wrong for row, wrong in (is_wrong | skipped).items()}
 
     def progress(self) -> tuple[list[int], LabelCheckCertificate | None]:
         """The rows still to be read, which the bound so far counts as wrong."""
         with self._lock:
-            labels = self._answers.labels().items()
-            return self._checker.next({row: label != self.machine[row] for row, label in labels})
+            positions, certificate = self._checker.next(self._read_answers())
+            return [self._rows[position] for position in positions], certificate
 
     def _candidates(self, shown: set[int]) -> Iterable[int]:
         rows = self.progress()[0]
@@ -375,25 +434,54 @@ class LabelCheck(LabelSession):
             return Task(row, self.texts[row], *guess)
 
     def results(self) -> dict[str, list]:
-        """The final label of each row, and who gave it."""
+        """The columns to write: the final label of each row, and who gave it.
+
+        `labelled_by` is "person" or "machine", and `sampled` is "yes" for the rows that were drawn
+        at random and that a person labelled: these alone tell how good a classifier is. Empty texts
+        and skipped rows have no label.
+        """
         with self._lock:
             labels, by_row = self.labels(), self._answers.by_row
-            who = [", ".join(by_row.get(row, ["machine"])) for row in range(len(self.machine))]
-        final = [labels.get(row, label) for row, label in enumerate(self.machine)]
-        return {"final_label": final, "labelled_by": who}
+            sampled = self._checker.sampled_rows(self._read_answers())
+            sampled_rows = {self._rows[position] for position in sampled} & labels.keys()
+            annotators = {row: ", ".join(answers) for row, answers in by_row.items()}
+        final: list = []
+        labelled_by: list = []
+        for row, label in enumerate(self.machine):
+            is_read = row in labels or row in annotators
+            is_text = row in self._position
+            final.append(labels.get(row) if is_read or not is_text else label)
+            labelled_by.append(("person" if is_read else "machine") if is_text else None)
+        rows = range(len(self.machine))
+        columns = {
+            "final_label": final,
+            "labelled_by": labelled_by,
+            "sampled": ["yes" if row in sampled_rows else "no" for row in rows],
+        }
+        if any(who != "person" for who in annotators.values()):
+            columns["annotators"] = [annotators.get(row) for row in rows]
+        return columns
 
     def status(self) -> dict[str, Any]:
         """Counts, the bound so far, and the agreement of annotators."""
         with self._lock:
             status, (rows, certificate) = super().status() | self._how, self.progress()
-            by_row, n = self._answers.by_row.items(), status["n_labels"]
+            by_row = self._answers.by_row.items()
+            n_read = len(self._read_answers())
+            sample_least, sample_most = self._checker.sample_forecast(self._read_answers())
             apart = {row: dict(who) for row, who in by_row if len(set(who.values())) > 1}
+        bound = None if certificate is None else certificate.error_upper
         return status | {
             "n_unread": len(rows),
-            "n_texts": len(self.texts),
+            "n_sample_least": sample_least,
+            "n_sample_most": sample_most,
+            "n_texts": len(self._rows),
+            "n_omitted": len(self.texts) - len(self._rows),
+            "n_read": n_read,
             "goal": status["error"],
-            "error_upper": None if certificate is None else certificate.error_upper,
-            "progress": n / max(n + len(rows), 1),
-            "reached": not rows,
+            "error_upper": bound,
+            "progress": n_read / max(n_read + len(rows), 1),
+            "reached": not rows and bound is not None and bound <= status["error"] + 1e-12,
+            "ended": not rows,
             "disagreements": apart,
         }

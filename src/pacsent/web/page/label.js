@@ -52,7 +52,7 @@ function show(next) {
   $("answers").hidden = !task;
   $("find").hidden = !task || classes.length <= MANY;
   find("");
-  $("skip").hidden = !task || checking;
+  $("skip").hidden = !task;
   if (!task) { $("stream").textContent = ""; $("guess").textContent = ""; $("text").textContent = "There are no more texts."; return; }
   $("stream").textContent = {evaluate: "Evaluation text, drawn at random.", train: "Training text, on which the classifier is least sure.", read: "One of the labels that are trusted least.", agreement: "Also labelled by another person, to measure agreement."}[task.stream];
   if (checking && task.stream === "evaluate") $("stream").textContent = "Drawn at random; the machine's label is hidden, so that it does not influence you.";
@@ -68,13 +68,15 @@ function show(next) {
 // Checking the labels of a machine: progress and the bound so far.
 function standOfCheck(status, sure) {
   const count = n => n.toLocaleString("en");
-  $("about").textContent = `${count(status.n_labels)} of ${count(status.n_texts)} rows read` + (who ? ` · ${who}` : "");
-  $("goal").textContent = status.reached ? `Done: at most ${percent(status.goal)} of the labels are wrong, with ${sure}% confidence.` : `Goal: at most ${percent(status.goal)} wrong labels.`;
-  $("certified").textContent = status.error_upper === null ? `${count(status.n_unread)} more rows of the random sample; then the bound is known.` : `So far: at most ${percent(status.error_upper)} of the labels are wrong, with ${sure}% confidence.`;
-  $("accuracy").textContent = status.reached || status.error_upper === null ? "" : `${count(status.n_unread)} more rows to read. All others are accepted as they are.`;
-  if (!task) $("text").textContent = status.reached ? "No more rows need to be read." : "Other tabs show the last rows.";
-  $("undo").hidden = status.reached;  // the command ends
-  if (status.reached && !rung) $("results").click();
+  $("about").textContent = `${count(status.n_read)} of ${count(status.n_texts)} rows read` + (who ? ` · ${who}` : "") + (status.n_skipped ? ` · ${count(status.n_skipped)} skipped` : "") + (status.n_omitted ? ` · ${count(status.n_omitted)} empty` : "");
+  const bound = status.error_upper === null ? "" : `at most ${percent(status.error_upper)} of the labels are wrong, with ${sure}% confidence.`;
+  $("goal").textContent = status.reached ? `Done: ${bound}` : status.ended ? `The goal of ${percent(status.goal)} cannot be reached: ${count(status.n_skipped)} rows were skipped, and count as wrong.` : `Goal: at most ${percent(status.goal)} wrong labels.`;
+  const least = status.n_sample_least, most = status.n_sample_most;
+  $("certified").textContent = status.error_upper === null ? `${least === most ? count(least) : `${count(least)} to ${count(most)}`} more rows of the random sample. How many others must be read is known after it.` : status.ended ? (status.reached ? "" : `In the end ${bound}`) : `So far: ${bound}`;
+  $("accuracy").textContent = status.ended || status.error_upper === null ? "" : `${count(status.n_unread)} more rows to read${status.n_skipped ? ", or more where rows are skipped" : ""}. All others are accepted as they are.`;
+  if (!task) $("text").textContent = status.ended ? "No more rows need to be read." : "Other tabs show the last rows.";
+  $("undo").hidden = status.ended;  // the command ends
+  if (status.ended && !rung) $("results").click();
 }
 
 // Show the buttons of the classes whose names contain a text, _ as a space; return the only one, or the one of this name.
@@ -112,7 +114,7 @@ function stand(status) {
   const found = status.agreement, apart = Object.keys(status.disagreements || {}).map(row => Number(row) + 1);
   $("agreement").textContent = (found ? `Agreement on ${found.texts} text${found.texts === 1 ? "" : "s"}: ${found.measure} ${found.value === null ? "not defined" : found.value.toFixed(2)} (${found.same} the same).` : "") + (apart.length ? ` Annotators disagree on row${apart.length === 1 ? "" : "s"} ${apart.slice(0, 20).join(", ")}${apart.length > 20 ? " and others" : ""}.` : "");
   if (status.reached && !rung) ring();
-  rung = status.reached;
+  rung = status.reached || Boolean(status.ended);
 }
 
 function standOfLabelling(status, bound, sure) {
@@ -146,7 +148,7 @@ document.addEventListener("keydown", event => {
   if (event.key >= "1" && event.key <= "9" && classes[event.key - 1] !== undefined) { event.preventDefault(); answer(classes[event.key - 1]); }
   else if (event.key === "Enter" && task && checking && task.guess !== null) { event.preventDefault(); answer(task.guess); }
   else if (event.key === "/" && !$("find").hidden) { event.preventDefault(); $("find").focus(); }
-  else if (event.key === "s" && !checking) answer(null);
+  else if (event.key === "s") answer(null);
   else if (event.key === "u") go("/undo");
 });
 $("find").addEventListener("input", () => find($("find").value));
