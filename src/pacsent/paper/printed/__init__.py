@@ -50,6 +50,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "squared_loss",
             "sum_prior_posterior",
         ],
+        "stability": ["family_spreads"],
         "vectorizers": [
             "PRINTED",
             "SGDPBNegVectorizer",
