@@ -6,6 +6,7 @@ A section for each of them; those that repeat draws are marked slow.
 import csv
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pandas
@@ -17,10 +18,12 @@ from sklearn.linear_model import LogisticRegression
 import pacsent
 from helpers import invoke
 from pacsent import CertifiedClassifier
-from pacsent.guarantees import certify_predictions, check_labels
+from pacsent.guarantees import certify_predictions, check_labels, compare
+from pacsent.guarantees.count_certificates import Comparison
 from pacsent.guarantees.label_checking import LabelCheckCertificate, planned_sizes
 from pacsent.guarantees.samples import seen_before
 from pacsent.maths import binomial
+from pacsent.scale import Predict
 
 WORDS = [a + b + c for a in "bdfgklmnprst" for b in "aeiou" for c in "knst"]
 
@@ -421,6 +424,172 @@ def test_abstention_is_exact_for_every_number_of_texts_and_a_shared_random_numbe
 
 
 # ---- 6. Bounds that hold each by itself, or together ----
+
+
+def judged_batch(rng, n_classes, n_rows=1000):
+    """Labels, predictions and a judge's labels of a batch."""
+    labels = rng.integers(n_classes, size=n_rows)
+
+    def copy_with_errors(rate):
+        is_wrong = rng.random(n_rows) < rate
+        return np.where(is_wrong, rng.integers(n_classes, size=n_rows), labels)
+
+    return labels, copy_with_errors(0.2), copy_with_errors(0.3)
+
+
+def certify_judged_batch(batch, rows, **options):
+    labels, predictions, judge = batch
+    others = np.setdiff1d(np.arange(labels.size), rows)
+    return certify_predictions(
+        labels[rows],
+        predictions[rows],
+        judge=judge[rows],
+        unlabelled=(predictions[others], judge[others]),
+        random_state=0,
+        **options,
+    )
+
+
+def test_what_a_judge_adds_says_that_it_holds_by_itself():
+    batch = judged_batch(np.random.default_rng(0), 3)
+    rows = np.arange(100)
+
+    separate = certify_judged_batch(batch, rows)
+    joint = certify_judged_batch(batch, rows, simultaneous=True)
+
+    titles = dict(separate.rows())
+    for name in ("Judge", "New texts"):
+        assert "(by itself, with 95% confidence)" in titles[name]
+    for name in ("Sensitivity", "Specificity", "Frequency"):
+        assert "(each by itself, with 95% confidence)" in titles[name]
+    assert "Joint" not in titles
+    titles = dict(joint.rows())
+    assert "all of this holds together" in titles["Joint"]
+    assert "by itself" not in "".join(titles.values())
+    assert joint.corrections == {"statements": 12}
+    assert joint.verify()
+    assert joint.error_upper > separate.error_upper
+    with pytest.raises(ValueError, match="for 12 statements, as many as there are"):
+        replace(joint, corrections={"statements": 2}).verify()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("simultaneous", [True, False])
+def test_everything_stated_with_a_judge_holds_together_only_if_delta_is_divided(simultaneous):
+    """The negative control is the default, whose statements hold each by itself."""
+    rng, n_draws = np.random.default_rng(0), 200
+    n_broken = 0
+    for _ in range(n_draws):
+        batch = labels, predictions, _ = judged_batch(rng, 4)
+        rows = rng.permutation(labels.size)[:100]
+        certificate = certify_judged_batch(batch, rows, simultaneous=simultaneous)
+        is_false = [
+            certificate.error_upper < np.mean(labels != predictions),
+            certificate.new_error_upper < 0.2 * 3 / 4,
+        ]
+        rates = certificate.judge_rates
+        right = 1 - 0.3 * 3 / 4
+        intervals = [(rates["accuracy"], right)]
+        for c in range(4):
+            intervals += [
+                (rates["sensitivity"][str(c)], right),
+                (rates["specificity"][str(c)], 1 - 0.3 / 4),
+                (rates["frequency"][str(c)], np.mean(labels == c)),
+            ]
+        is_false += [not low <= rate <= high for (low, high), rate in intervals]
+        n_broken += any(is_false)
+
+    allowed = stats.binom.isf(1e-4, n_draws, 0.05)
+    assert n_broken <= allowed if simultaneous else n_broken > allowed
+
+
+def texts_with_labels(n, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(["no", "yes"], n)
+    words = {"no": "bad", "yes": "good"}
+    return [f"{words[y]} film w{rng.integers(50)} number {i}" for i, y in enumerate(labels)], labels
+
+
+def test_the_delta_of_training_reaches_answers_and_the_page(tmp_path):
+    texts, labels = texts_with_labels(400)
+    table = tmp_path / "labelled.csv"
+    rows = [f"{text},{label}" for text, label in zip(texts, labels)]
+    table.write_text("\n".join(["text,label", *rows]))
+    model, page = tmp_path / "model", tmp_path / "page.html"
+
+    invoke("train", table, "-o", model, "--encoder", "none", "--delta", 0.01, status=0)
+    made = invoke("model", "export", model, "--to", "html", "-o", page, status=0)
+    classifier = pacsent.load(model)
+    answers = Predict(str(model)).open()[1]
+
+    assert made.exit_code == 0
+    assert answers.delta == classifier.delta == 0.01
+    assert answers.statement.startswith("With 99% confidence")
+    assert "Separately, with 99% confidence" in answers.statement
+    expected = classifier.prediction_set_thresholds(error=answers.set_error, delta=0.01)
+    assert np.array_equal(answers.set_levels, expected)
+
+
+def test_a_comparison_that_is_one_of_several_has_its_part_of_delta():
+    counts = {"n": 200, "only_a_right": 30, "only_b_right": 10}
+    alone, one_of_five = (
+        Comparison(delta=0.01, **counts),
+        Comparison(delta=0.05, n_candidates=5, **counts),
+    )
+
+    assert one_of_five.difference_lower == alone.difference_lower
+    assert one_of_five.difference_upper == alone.difference_upper
+    assert "union bound over 5 comparisons" in str(one_of_five)
+
+
+def test_compare_records_how_many_comparisons_there_are():
+    texts, labels = texts_with_labels(120)
+    is_good = [text.startswith("good") for text in texts]
+
+    def first(rows):
+        return ["yes" if text.startswith("good") else "no" for text in rows]
+
+    result = compare(first, lambda rows: ["yes"] * len(rows), texts, labels, n_candidates=3)
+
+    assert sum(is_good) and result.n_candidates == 3
+    with pytest.raises(ValueError, match="n_candidates"):
+        compare(first, first, texts, labels, n_candidates=0)
+
+
+def test_a_search_among_several_indexes_is_corrected_for_in_its_guarantee_too(tmp_path):
+    texts = [f"entry {chr(97 + n % 26)}{n} about w{n * 7 % 31}" for n in range(150)]
+    index = pacsent.Index("english", lexical=1.0)
+    ids = index.add(texts)
+    queries = [f"a{n} {text}" for n, text in enumerate(texts)]
+
+    alone = index.certify(queries, ids, delta=0.01, random_state=0)
+    expected = [len(hits) for hits in index.search(queries[:20], guarantee=0.9)]
+    chosen = index.certify(queries, ids, delta=0.05, random_state=0, n_candidates=5)
+    pacsent.save(index, tmp_path / "index")
+    loaded = pacsent.load(tmp_path / "index")
+
+    assert chosen.error_upper == alone.error_upper
+    assert chosen.verify()
+    hits = loaded.search(queries[:20], guarantee=0.9)
+    assert [len(found) for found in hits] == expected
+    assert hits[0].summary().startswith("With 95% confidence")
+
+
+def test_labels_of_the_best_of_several_machines_are_checked_with_a_part_of_delta():
+    right = ["even", "odd"] * 1000
+    machine = ["odd"] * 100 + right[100:]
+    texts = [f"text {n}" for n in range(2000)]
+
+    def check(**options):
+        return check_labels(
+            texts, machine, range(2000), ask=lambda row, _: right[row], random_state=0, **options
+        ).certificate
+
+    chosen, alone = check(delta=0.05, n_candidates=5), check(delta=0.01)
+
+    assert chosen.corrections["candidates"] == 5
+    assert chosen.error_upper == alone.error_upper and chosen.n_read == alone.n_read
+    assert chosen.verify()
 
 
 # ---- 7. Drift ----

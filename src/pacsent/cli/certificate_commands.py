@@ -30,6 +30,7 @@ _FIELDS = {
 @params.column("answer", "MODEL is an index: column with the number of the right text.")
 @params.option("-k", "MODEL is an index: hits among which the answer is.", params.POSITIVE, 10)
 @params.flag("--per-class", "Also bound every class, and the mean over classes.")
+@params.flag("--simultaneous", "All that is stated with a judge holds together.")
 @params.flag("--details", "Also print the provenance, and which corrections were made.")
 @params.delta
 @params.n_candidates
@@ -71,7 +72,14 @@ def certify(paths, output, as_json, overwrite, **options):
             except (TypeError, ValueError) as error:
                 message = f"must have the number of a text in the index in every row ({error})."
                 raise ValueError(f"--answer-column {message}") from None
-            certificate = model.certify(texts, answers, options["k"], options["delta"])
+            certificate = model.certify(
+                texts,
+                answers,
+                options["k"],
+                options["delta"],
+                options["random_state"],
+                n_candidates=options["n_candidates"],
+            )
             if overwrite:
                 save(model, path, overwrite=True)
         else:
@@ -125,7 +133,7 @@ def _certify_predictions(data, options: dict):
         classes=_split_names(classes) if classes else _classes_of(table, rows),
         recall="all" if options["per_class"] else (),
         n_candidates=options["n_candidates"] * selection.n_sizes,
-        **{name: options[name] for name in ("delta", "random_state")},
+        **{name: options[name] for name in ("delta", "simultaneous", "random_state")},
     )
     if not selection.condition:
         return certificate

@@ -163,7 +163,7 @@ _CELLS = {
 @click.argument("model", type=params.ModelPath(file_okay=False))
 @params.probability("--error", "Error rate to guarantee for answers and sets.  [default: chosen]")
 @click.argument("sources", nargs=-1, metavar="[TEXTS]...")
-@params.delta
+@params.model_delta
 @job_options
 def predict(model, sources, error, delta, **options):
     """Predict the class or the labels of every text of TEXTS.
@@ -185,6 +185,7 @@ def predict(model, sources, error, delta, **options):
 @params.data
 @params.label_columns
 @params.delta
+@params.n_candidates
 @params.overlap
 @params.model_encoder
 @params.reports
@@ -200,7 +201,7 @@ def compare(a, b, data, as_json, **options):
     labelled = inputs.read_labelled(data, options, first)
     del options["quiet"]
     result = compare(first, second, labelled.texts, labelled.labels, **options)
-    names = ("n", "difference", "difference_lower", "difference_upper", "delta")
+    names = ("n", "difference", "difference_lower", "difference_upper", "delta", "n_candidates")
     show({name: getattr(result, name) for name in names}, str(result), as_json)
 
 

@@ -138,6 +138,7 @@ def label(texts, labels, output, as_json, **options):
 )
 @params.probability("--error", "Fraction of wrong labels that may remain.", default=0.05)
 @params.delta
+@params.n_candidates
 @params.option("--labels", "Classes that the machine never gives, with commas.", metavar="A,B,...")
 @params.flag("--terminal", "Ask here, and open no page.")
 @_page_options
@@ -180,6 +181,7 @@ def check(data, label_column, score_column, labels, terminal, output, as_json, *
     options["annotators"] = options["annotators"] or ("person",)
     how = {name: options[name] for name in ("error", "delta", "random_state")}
     how |= {"known": known, "known_are_random": options["human_rows"] == "random"}
+    how["n_candidates"] = options["n_candidates"]
     with LabelCheck(texts, machine, place, scores, classes, **how) as session:
 
         def write_results() -> list[str]:

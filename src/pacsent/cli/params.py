@@ -98,6 +98,9 @@ random_state = option("--random-state", "Seed.  [default: drawn]", NON_NEGATIVE)
 fixed_random_state = option("--random-state", "Seed.", NON_NEGATIVE, 0)
 seeds = option("--seeds", "Number of random seeds.", POSITIVE, 3)
 delta = probability("--delta", "Probability that the guarantee fails.", default=0.05)
+model_delta = probability(
+    "--delta", "Probability that the guarantee fails.  [default: that of MODEL]"
+)
 n_candidates = option("--n-candidates", "Models that were compared on these texts.", POSITIVE, 1)
 _overlaps = click.Choice(["refuse", "drop"])
 overlap = option("--overlap", "What to do with texts that were trained on.", _overlaps, "refuse")

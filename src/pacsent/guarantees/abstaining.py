@@ -365,7 +365,8 @@ class AnswerRule:
     """The prediction sets and answers of a classifier in the command line and the server.
 
     With error=None the error of answers is that of `abstain`; that of prediction sets is 0.05, or
-    the smallest round one above that the calibration texts allow, which needs no correction.
+    the smallest round one above that the calibration texts allow, which needs no correction. With
+    delta=None it is that of the classifier.
     """
 
     error: float | None = None
@@ -377,8 +378,8 @@ class AnswerRule:
     statement: str | None = None
     check: TextCheck | None = None
 
-    def __init__(self, classifier: Any, *, error: float | None = None, delta: float = 0.05):
-        self.delta = delta
+    def __init__(self, classifier: Any, *, error: float | None = None, delta: float | None = None):
+        self.delta = getattr(classifier, "delta", 0.05) if delta is None else delta
         self._classifier = classifier
         if getattr(classifier, "target_type_", "classes") != "classes":
             raise ValueError(
@@ -393,7 +394,7 @@ class AnswerRule:
                 )
             return
         self.check = TextCheck(classifier)
-        rule = classifier.abstain(error=error, delta=delta)
+        rule = classifier.abstain(error=error, delta=self.delta)
         self.error, self.threshold = rule.error, rule.threshold
         self.no_answers, self.statement = rule.no_answers, "" if rule.no_answers else str(rule)
         if error is None:
@@ -402,14 +403,15 @@ class AnswerRule:
             level = divide_delta(rule.delta, classifier.n_candidates)
             error = next((e for e in errors if n >= n_needed(e, level)), errors[-1])
         try:
-            self.set_levels = classifier.prediction_set_thresholds(error=error, delta=delta)
+            self.set_levels = classifier.prediction_set_thresholds(error=error, delta=self.delta)
         except ValueError as missing:
             self.no_sets = str(missing)
             return
         self.set_error = error
         new_texts = NEW_TEXTS[getattr(classifier, "repeats", None)].rstrip(",")
-        self.statement += (
-            f" Separately, with {confidence(rule.delta)} confidence, the prediction sets of "
+        start = f"{self.statement} Separately, with" if self.statement else "With"
+        self.statement = (
+            f"{start} {confidence(rule.delta)} confidence, the prediction sets of "
             f"{new_texts} omit the true class for at most {100 * error:g}% of them."
         )
 

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from pacsent.classify.inputs import counted
 from pacsent.guarantees import independence
 from pacsent.guarantees.certificate import CountCertificate, RepeatsCertificate
-from pacsent.guarantees.delta import confidence
+from pacsent.guarantees.delta import confidence, divide_delta
 from pacsent.guarantees.error_bounds import unseen
 from pacsent.guarantees.repeats import COPIES, SAME, TRAFFIC, check_repeats, draw_samples
 from pacsent.guarantees.samples import is_texts, predict_any, samples_for, select_rows, text_column
 from pacsent.maths.binomial import upper_limit
-from pacsent.maths.checks import check_probability
+from pacsent.maths.checks import check_count, check_probability
 from pacsent.maths.paired_difference import difference_limits, difference_p_value
 from pacsent.maths.rounding import format_count, rounded_down, rounded_up
 
@@ -171,6 +171,7 @@ class Comparison:
     sample: str = SAME  # what is counted: "traffic", "copies", or "" where no text repeats
     # n, only_a_right and only_b_right of the other sample, where it is not known why texts repeat
     other: dict = field(default_factory=dict)
+    n_candidates: int = 1  # comparisons of which this one was kept: each has its part of delta
 
     @property
     def _counts(self) -> list[tuple[int, int, int]]:
@@ -190,7 +191,8 @@ class Comparison:
     def p_value(self) -> float:
         """Of the exact test that both err equally often, two-sided: Theorem 15 of docs/theory.md.
 
-        It is at most `delta` where the limits exclude 0; of two samples it is the larger one.
+        It is at most `delta` / `n_candidates` where the limits exclude 0; of two samples it is the
+        larger one.
         """
         return max(difference_p_value(*counts) for counts in self._counts)
 
@@ -209,7 +211,8 @@ class Comparison:
         return self._limits()[1]
 
     def _limits(self) -> tuple[float, float]:
-        lowers, uppers = zip(*(difference_limits(*counts, self.delta) for counts in self._counts))
+        delta = divide_delta(self.delta, self.n_candidates)
+        lowers, uppers = zip(*(difference_limits(*counts, delta) for counts in self._counts))
         return min(lowers), max(uppers)
 
     def __str__(self) -> str:
@@ -220,7 +223,7 @@ class Comparison:
         verdict += "b" if self.difference > 0 else "a"
         if (least := max(low, -high)) > 0:
             verdict += f", by at least {rounded_down(least)} {observed}."
-        elif self.p_value <= self.delta:
+        elif self.p_value <= divide_delta(self.delta, self.n_candidates):
             verdict += f" {observed}; by how much is not certain."
         else:
             verdict = (
@@ -228,6 +231,8 @@ class Comparison:
                 f"{observed}: these texts are too few to say which is better."
             )
         text = f"With {confidence(self.delta)} confidence, {verdict}"
+        if self.n_candidates > 1:
+            text += f"\nCorrections: a union bound over {self.n_candidates:,} comparisons."
         repeats = format_count(self.n_duplicates, "row repeats", "rows repeat")
         if self.other:
             text += (
@@ -252,6 +257,7 @@ def compare(
     delta: float = 0.05,
     overlap: str | None = None,
     repeats: str | None = None,
+    n_candidates: int = 1,
     random_state: Any = None,
 ) -> Comparison:
     """Bound the difference between the error rates of two classifiers.
@@ -262,7 +268,9 @@ def compare(
 
     Where texts repeat, `repeats` states why, as for `certify_predictions`; if it is not known, the
     interval covers the difference for rows and that for distinct texts. `random_state` draws one
-    text of each cluster of near-duplicates, and is recorded.
+    text of each cluster of near-duplicates, and is recorded. If this is one of `n_candidates`
+    comparisons on these texts, such as of one classifier with each of several, all of them hold
+    together.
 
     Examples
     --------
@@ -276,6 +284,7 @@ def compare(
     True
     """
     delta, seed = check_probability("delta", delta), independence.as_seed(random_state)
+    check_count("n_candidates", n_candidates)
     X, y = samples_for(a, X), counted(y)
     check_repeats(repeats)
     labelled = [unseen(classifier, X, y, overlap, repeats=repeats) for classifier in (a, b)]
@@ -314,4 +323,5 @@ def compare(
         repeats=repeats,
         sample=sample,
         other=others[0][1] if others else {},
+        n_candidates=int(n_candidates),
     )

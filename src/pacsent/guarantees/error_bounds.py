@@ -12,7 +12,7 @@ from pacsent.classify.inputs import as_labels, counted, few
 from pacsent.classify.multilabel import known_sets, label_matrix
 from pacsent.guarantees import independence, samples
 from pacsent.guarantees.error_certificate import ErrorCertificate, error_certificate
-from pacsent.guarantees.judges import as_judged, count_judged
+from pacsent.guarantees.judges import as_judged, count_judged, n_judge_statements
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate, count_matches
 from pacsent.guarantees.repeats import COPIES, TRAFFIC, check_repeats
 from pacsent.maths.checks import check_count, is_number
@@ -193,14 +193,16 @@ def certify_predictions(
     unlabelled: Any = None,
     repeats: str | None = None,
     delta: float = 0.05,
+    simultaneous: bool = False,
     n_candidates: int = 1,
     random_state: Any = None,
 ) -> ErrorCertificate | MultilabelCertificate:
-    """Bound how often predictions are wrong on new texts; all bounds hold together.
+    """Bound how often predictions are wrong on new texts.
 
     The predictions may come from any model, from a language model or from people. The texts must be
     drawn as the new ones will be, and the model must neither have been fitted nor selected on
-    their labels.
+    their labels. All bounds hold together; what a judge adds holds each by itself, unless
+    `simultaneous` is true.
 
     Parameters
     ----------
@@ -233,7 +235,11 @@ def certify_predictions(
         not known, and the larger of the two bounds is given, which holds in both cases. Choose by
         how the texts were collected, never by which number is smaller.
     delta : float, default=0.05
-        Probability that some bound of the certificate is false.
+        Probability that some bound of the certificate is false; with a judge, that each is.
+    simultaneous : bool, default=False
+        Whether everything that a certificate with a judge states holds together: the error, that of
+        new texts, the judge's rates and the frequency of each class. Each of these 3 K + 3
+        statements about K classes then has its part of delta, and the bound on the error is larger.
     n_candidates : int, default=1
         How many models, prompts or settings were compared on these labels before this one was kept.
     random_state : int, RandomState, Generator or None, default=None
@@ -323,4 +329,6 @@ def certify_predictions(
     fields |= {"digests": samples.digests(None, texts, true, predicted), "batch_size": batch_size}
     if judged is not None:
         fields |= count_judged(true, predicted, judged)
+        if simultaneous:
+            options["n_statements"] = n_judge_statements(fields["judge_class_counts"])
     return error_certificate(true, predicted, **chosen, fields=fields, **options)

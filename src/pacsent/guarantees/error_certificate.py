@@ -17,7 +17,13 @@ from pacsent.guarantees.certificate import (
     theorem_1,
 )
 from pacsent.guarantees.delta import divide_delta
-from pacsent.guarantees.judges import as_judged, count_judged, judge_bounds, judge_warnings
+from pacsent.guarantees.judges import (
+    as_judged,
+    count_judged,
+    judge_bounds,
+    judge_warnings,
+    n_judge_statements,
+)
 from pacsent.guarantees.repeats import COPIES, NEW_TEXTS, SAME, TRAFFIC, check_repeats
 from pacsent.maths.binomial import batch_limit, upper_limit
 from pacsent.maths.checks import are_counts, check_count, check_probability, is_count
@@ -26,6 +32,7 @@ from pacsent.maths.rounding import interval, rounded_down, rounded_up
 from pacsent.storage.tensor_files import pack_losses, unpack_losses
 
 SCOPES = ("texts", "groups", "same groups")
+_STATEMENTS = "statements"  # in `corrections`: all that a certificate with a judge states
 _MAX_BATCH_SIZE = 10**9  # of more texts the bound is that for new ones, to nine digits
 
 
@@ -203,7 +210,8 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
 
     `n` counts independent examples: near-duplicate clusters, of each of which one text is drawn by
     the seed, or groups. All bounds hold together with probability 1 - delta: where there is more
-    than `error_upper`, it has half of delta, and all others share the other half.
+    than `error_upper`, it has half of delta, and all others share the other half. Only what a judge
+    adds holds each by itself, unless `corrections` names the number of statements.
 
     Attributes
     ----------
@@ -311,6 +319,9 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
                 self._refuse(name, f"possible counts of rows, {totals} in all")
         if set(self.judge_counts) not in (set(), {"agree", "disagree"}):
             self._refuse("judge_counts", "those of rows that agree and disagree")
+        n_statements = n_judge_statements(self.judge_class_counts)
+        if self.corrections.get(_STATEMENTS, n_statements) != n_statements:
+            self._refuse("corrections", f"for {n_statements} statements, as many as there are")
         if (self.scope == "groups") != ("error" in self.losses):
             self._refuse("losses", "those of each group exactly where scope is 'groups'")
         if self.losses and unpack_losses(self.losses["error"]).size != self.n:
@@ -376,16 +387,20 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             bound = rounded_up(self.balanced_error_upper)
             classes.append(f"the mean over classes with texts at most {bound}")
         together = [f"all of this holds together with {self.confidence} confidence"]
+        are_joint = bool(classes or answers or _STATEMENTS in self.corrections)
         lists = {"Classes": classes, "Precision": answers}
-        lists["Joint"] = together if classes or answers else []
+        lists["Joint"] = together if are_joint else []
         if self.judge_counts:
+            by_itself = "" if are_joint else f" (by itself, with {self.confidence} confidence)"
             rows, n, n_wrong = self.judge_counts["disagree"]
             lists["Judge"] = [
                 f"disagrees with {rows:,} predictions, {n_wrong:,} of {n:,} labelled ones wrong",
-                f"right for {interval(self.judge_rates['accuracy'])} of texts",
+                f"right for {interval(self.judge_rates['accuracy'])} of texts{by_itself}",
             ]
             new = rounded_up(self.new_error_upper or 1.0)
-            lists["New texts"] = [f"at most {new} are wrong if the batch is a sample of them"]
+            lists["New texts"] = [
+                f"at most {new} are wrong if the batch is a sample of them{by_itself}"
+            ]
         return [(title, f"{'; '.join(texts)}.") for title, texts in lists.items() if texts]
 
     def _counts_of(self, kind: str, name: str) -> list[int]:
@@ -397,11 +412,13 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         return self.samples[max(bounds, key=bounds.__getitem__)][f"{kind}_counts"][name]
 
     def measurements(self) -> list[tuple[str, str]]:
+        are_joint = _STATEMENTS in self.corrections
+        by_itself = "" if are_joint else f" (each by itself, with {self.confidence} confidence)"
         rows = []
         for name, limits in self.judge_rates.items():
             if name != "accuracy":
                 texts = [f"{label} {interval(pair)}" for label, pair in limits.items()]
-                rows.append((name.capitalize(), f"{'; '.join(texts)}."))
+                rows.append((name.capitalize(), f"{'; '.join(texts)}{by_itself}."))
         if self.batch_size is None:
             # where there are further bounds, the error has half of delta
             has_others = bool(self.class_counts or self.prediction_counts)
@@ -504,13 +521,15 @@ def error_certificate(
     drawn: dict[str, np.ndarray] | None = None,
     delta: float = 0.05,
     n_candidates: int = 1,
+    n_statements: int = 1,
     random_state: Any = None,
     fields: dict[str, Any] | None = None,
     **counted: Any,
 ) -> Any:
     """The certificate of predictions; `counted` are further arguments of `count`.
 
-    `drawn` are the rows of each sample, where not all rows may be in them.
+    `drawn` are the rows of each sample, where not all rows may be in them. Among `n_statements`
+    delta is divided, so that they hold together.
     """
     seed = independence.as_seed(random_state)
     how = clusters, group_of, seed, check_repeats(repeats), drawn
@@ -519,13 +538,16 @@ def error_certificate(
         name: count(labels, predictions, draws, name, seed=seed, **counted)
         for name in draws.samples
     }
+    corrections = candidates(n_candidates)
+    if n_statements > 1:
+        corrections[_STATEMENTS] = n_statements
     return kind.from_samples(
         parts,
         **(fields or {}),
         repeats=repeats,
         delta=check_probability("delta", delta),
         random_state=seed,
-        corrections=candidates(n_candidates),
+        corrections=corrections,
     )
 
 

@@ -69,8 +69,18 @@ def judge_warnings(counts: dict[str, list], classes: dict[str, list]) -> str:
     return warnings
 
 
+def n_judge_statements(classes: dict[str, list]) -> int:
+    """How many bounds and intervals `judge_bounds` states about these classes."""
+    # the error of the batch, that of new texts and the judge's accuracy; and of each class
+    # sensitivity, specificity and frequency
+    return 3 + 3 * len(classes)
+
+
 def judge_bounds(parts: dict[str, Any], delta: float) -> dict[str, Any]:
-    """The bounds of an `ErrorCertificate` that has a judge; each holds by itself."""
+    """The bounds of an `ErrorCertificate` that has a judge; each holds by itself.
+
+    With delta divided by `n_judge_statements` they hold together.
+    """
     if not parts["judge_counts"]:
         return {"new_error_upper": None, "judge_rates": {}}
     rows, n, n_errors = zip(*(parts["judge_counts"][name] for name in ("disagree", "agree")))

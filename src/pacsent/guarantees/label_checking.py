@@ -14,6 +14,7 @@ from pacsent.classify.inputs import as_labels, encoded_labels, few, is_missing
 from pacsent.classify.label_quality import out_of_fold_log_proba
 from pacsent.guarantees.certificate import CountCertificate
 from pacsent.guarantees.delta import divide_delta
+from pacsent.guarantees.error_certificate import candidates
 from pacsent.guarantees.independence import as_seed
 from pacsent.maths.binomial import batch_limit
 from pacsent.maths.checks import are_counts, check_probability
@@ -207,6 +208,7 @@ class LabelChecker:
         random_state: int,
         labels: Sequence | None = None,
         random_rows: Sequence[int] = (),
+        n_candidates: int = 1,
     ):
         scores = np.asarray(scores, np.float64)
         if scores.ndim != 1 or not scores.size:
@@ -234,7 +236,8 @@ class LabelChecker:
         self._place = np.argsort(self.order)  # of each row in the order
 
         self.sizes = planned_sizes(self.n_rows)
-        self._delta_each = divide_delta(self.delta, len(self.sizes))
+        self._corrections = candidates(n_candidates) | {"sizes of the sample": len(self.sizes)}
+        self._delta_each = divide_delta(self.delta, *self._corrections.values())
         self.n_wrong_allowed = int(error * self.n_rows + 1e-9)
         self.n_allowed = []  # sampled errors that may be accepted; -1: no row may
         for size in self.sizes:
@@ -328,7 +331,7 @@ class LabelChecker:
         )
         return LabelCheckCertificate.from_parts(
             delta=self.delta,
-            corrections={"sizes of the sample": len(self.sizes)},
+            corrections=dict(self._corrections),
             n=size,
             n_errors=int(sum(self._place[row] < n_accepted for row in is_bad)),
             n_rows=self.n_rows,
@@ -389,6 +392,7 @@ def check_labels(
     random_rows: Sequence[int] = (),
     error: float = 0.05,
     delta: float = 0.05,
+    n_candidates: int = 1,
     random_state: Any = None,
 ) -> CheckedLabels:
     """Ask a person for labels until few are wrong.
@@ -413,6 +417,8 @@ def check_labels(
     error, delta : float, default=0.05
         With probability 1 - delta, at most the fraction `error` of the labels is wrong in the end,
         unless more rows are skipped: the certificate has the bound that was reached.
+    n_candidates : int, default=1
+        How many machines or scores are checked like this, before the labels of one are kept.
     random_state : draws the sample; see `certify_predictions`
 
     Returns
@@ -447,6 +453,7 @@ def check_labels(
         random_state=seed,
         labels=kept_labels,
         random_rows=np.flatnonzero(np.isin(kept, random_rows)).tolist(),
+        n_candidates=n_candidates,
     )
 
     final: list = [None] * len(texts)

@@ -123,12 +123,13 @@ class Predict(_Job):
 
     `model` is the folder of a classifier. `error` is how often prediction sets may miss the true
     class and answers may be wrong; by default as `AnswerRule` chooses. `delta` is the
-    probability that this guarantee fails. `encoder` is as of `Embed`.
+    probability that this guarantee fails, by default that of the classifier. `encoder` is as of
+    `Embed`.
     """
 
     model: str
     error: float | None = None
-    delta: float = 0.05
+    delta: float | None = None
     encoder: str | None = None
 
     command = "predict"

@@ -74,7 +74,7 @@ def predict_shards(
     target: Any,
     *,
     error: float | None = None,
-    delta: float = 0.05,
+    delta: float | None = None,
     encoder: str | None = None,
     **options: Any,
 ) -> Manifest:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pacsent.guarantees.delta import confidence
+from pacsent.guarantees.delta import confidence, divide_delta
 from pacsent.maths.binomial import n_needed, rank_for_sets
 from pacsent.maths.checks import check_probability
 
@@ -44,13 +44,15 @@ class ThresholdRule(NamedTuple):
         guarantee: float,
         delta: float,
         new_queries: str = "new queries",
+        n_candidates: int = 1,
     ) -> "ThresholdRule":
         """The narrowest rule that finds the right text for this fraction of queries.
 
         Of the queries that it may miss, 15% may be taken for ones without an answer, with 20% of
         delta, the others for hits that are too few. If there are too few queries for such a floor,
         it is -inf, and every query is for hits. Of several samples, the widest width and the lowest
-        floor: these find what the rule of each would find.
+        floor: these find what the rule of each would find. Each of `n_candidates` indexes has its
+        part of delta.
 
         >>> rng = np.random.default_rng(0)
         >>> best = rng.normal(3, 1, 500)
@@ -60,14 +62,16 @@ class ThresholdRule(NamedTuple):
         """
         check_probability("guarantee", guarantee)
         check_probability("delta", delta)
-        rules = [cls._of_sample(queries, guarantee, delta, new_queries) for queries in samples]
+        how = guarantee, delta, new_queries, n_candidates
+        rules = [cls._of_sample(queries, *how) for queries in samples]
         # the shortest statement is about the sample that is too small for a floor
         floor, statement = min((rule.floor, rule.statement) for rule in rules)
         return cls(max(rule.width for rule in rules), floor, statement)
 
     @classmethod
-    def _of_sample(cls, queries, guarantee, delta, new_queries):
+    def _of_sample(cls, queries, guarantee, delta, new_queries, n_candidates):
         n, sure = queries.best.size, confidence(delta)
+        delta = divide_delta(delta, n_candidates)
         finite = np.isfinite(queries.right)
         gaps = np.full(n, np.inf)
         gaps[finite] = queries.best[finite] - queries.right[finite]

@@ -13,6 +13,7 @@ from pacsent import registry
 from pacsent.encoders import SentenceVectorizer
 from pacsent.encoders.external_encoders import as_search_encoder
 from pacsent.guarantees import SearchCertificate, read_certificate
+from pacsent.guarantees.error_certificate import candidates
 from pacsent.guarantees.independence import as_seed, dependent_clusters
 from pacsent.guarantees.repeats import COPIES, SAME, TRAFFIC, check_repeats, draw_samples
 from pacsent.maths.arrays import unit_rows
@@ -261,7 +262,7 @@ class Index:
         *,
         where: Mapping[str, Any] | None = None,
         guarantee: float | None = None,
-        delta: float = 0.05,
+        delta: float | None = None,
     ) -> list:
         """Find the k best texts.
 
@@ -276,8 +277,9 @@ class Index:
             Return as many hits as are needed so that the right text is among them for at least
             this fraction of queries, with probability 1 - delta, instead of k; none if no text
             answers the query. Needs `certify` before. Every text is compared.
-        delta : float, default=0.05
-            Probability that the guarantee fails.
+        delta : float, optional
+            Probability that the guarantee fails; by default that of `certify`. It is divided by the
+            `n_candidates` of `certify`.
 
         Returns
         -------
@@ -340,6 +342,7 @@ class Index:
         random_state: int | None = None,
         *,
         repeats: str | None = None,
+        n_candidates: int = 1,
     ) -> SearchCertificate:
         """Bound how often the right text is not among the first k.
 
@@ -359,6 +362,9 @@ class Index:
             distinct queries, and each of these counts once. None: it is not known, and what is
             guaranteed holds in both cases. Choose by how the queries were collected, never by which
             number is smaller.
+        n_candidates : int, default=1
+            Indexes, encoders or settings that are compared on these queries before this one is
+            kept. `search(guarantee=)` corrects for them as well.
 
         Returns
         -------
@@ -425,6 +431,7 @@ class Index:
             n_hits=k,
             n_texts=len(self),
             random_state=seed,
+            corrections=candidates(n_candidates),
         )
         best, of_right = [], []
         for text, q, positions in zip(texts, Q, right):
@@ -449,8 +456,18 @@ class Index:
             TRAFFIC: "new queries, repeats included,",
             COPIES: "new distinct queries",
         }[None if self.certificate_ is None else self.certificate_.repeats]
+        n_candidates = 1
+        if self.certificate_ is not None:
+            delta = self.certificate_.delta if delta is None else delta
+            n_candidates = self.certificate_.n_candidates
         queries_of_samples = list(self.calibration_.values())
-        rule = ThresholdRule.of(queries_of_samples, guarantee, delta, new_queries)
+        rule = ThresholdRule.of(
+            queries_of_samples,
+            guarantee,
+            0.05 if delta is None else delta,
+            new_queries,
+            n_candidates,
+        )
         ranking, excluded = self._ranking(snapshot), snapshot.excluded()
         results = []
         for query, q in zip(queries, self._encode(queries, True)):

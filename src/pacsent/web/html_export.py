@@ -107,7 +107,7 @@ def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
 def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
     rule = AnswerRule(classifier, error=error)
     certificate, calibration = classifier.certificate_, classifier.calibration_
-    abstaining = classifier.abstain(error=error, delta=rule.delta)
+    abstaining = classifier.abstain(error=error)
     rows_of_samples = {
         name: np.flatnonzero(is_member) for name, is_member in calibration.members.items()
     } or {certificate.sample: np.arange(len(calibration.labels))}

@@ -346,7 +346,7 @@ class LabelCheck(LabelSession):
         Labels that people gave before, by row: these rows are not shown.
     known_are_random : bool
         Whether the known rows were drawn at random from the table: the sample begins with them.
-    error, delta, random_state : see `check_labels`
+    error, delta, n_candidates, random_state : see `check_labels`
     """
 
     def __init__(
@@ -359,6 +359,7 @@ class LabelCheck(LabelSession):
         *,
         error: float,
         delta: float,
+        n_candidates: int = 1,
         random_state: int | None = None,
         known: Mapping[int, Any] | None = None,
         known_are_random: bool = False,
@@ -367,6 +368,8 @@ class LabelCheck(LabelSession):
         self.machine = list(labels)
         self.known = dict(known or {})
         self._how = {"error": error, "delta": delta}
+        if n_candidates > 1:  # journals that began without it do not name it
+            self._how["n_candidates"] = n_candidates
         # Empty texts are not shown and not counted: position in the checker -> row of the table.
         self._rows = nonempty_rows(texts).tolist()
         self._position = {row: position for position, row in enumerate(self._rows)}

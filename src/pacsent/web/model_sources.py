@@ -37,7 +37,7 @@ class ModelSource:
 
 
 def open_models(
-    sources: Sequence[ModelSource], error: float | None = None, delta: float = 0.05
+    sources: Sequence[ModelSource], error: float | None = None, delta: float | None = None
 ) -> list[ServedModel]:
     """Open the models of a server; raise `ValueError` if no classifier can guarantee `error`."""
     models = [source.open() for source in sources]

@@ -46,7 +46,9 @@ class _OpenVocabulary:
         return Encoded(np.zeros(offsets[-1], np.int32), offsets, np.zeros(len(n), np.int64))
 
 
-def _answer_rule(classifier: Any, error: float | None, delta: float) -> abstaining.AnswerRule:
+def _answer_rule(
+    classifier: Any, error: float | None, delta: float | None
+) -> abstaining.AnswerRule:
     return abstaining.AnswerRule(classifier, error=error, delta=delta)
 
 

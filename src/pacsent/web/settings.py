@@ -26,7 +26,7 @@ class ServerSettings:
     timeout: float = 30.0  # seconds from the start of a request to its response
     origins: tuple[str, ...] = ()  # web origins whose pages may call the server; "*" for all
     error: float | None = None  # maximum error rate of answers; None: chosen by `AnswerRule`
-    delta: float = 0.05  # probability that this guarantee fails
+    delta: float | None = None  # probability that this guarantee fails; None: that of the model
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
