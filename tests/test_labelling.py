@@ -166,6 +166,18 @@ def test_an_unfinished_line_is_dropped_and_a_damaged_one_is_refused(tmp_path):
             opened(tmp_path)
 
 
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("content", [b"", b"{", b'{"pacsent_labels": 1, "cla'])
+def test_half_a_first_line_and_nothing_else_is_a_new_journal(tmp_path, content, seed):
+    (tmp_path / "journal.jsonl").write_bytes(content)
+    with opened(tmp_path, random_state=seed) as labelling:
+        label(labelling, 3)
+        drawn = labelling.seed
+    with opened(tmp_path, random_state=seed) as labelling:
+        assert len(labelling.labels()) == 3
+        assert labelling.seed == drawn and drawn == (drawn if seed is None else seed)
+
+
 def test_a_full_disk_loses_the_last_answer_alone(tmp_path, monkeypatch):
     with closing(Journal(tmp_path / "j.jsonl", {"seed": 1})) as journal:
         journal.append({"row": 1})

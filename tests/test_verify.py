@@ -1,5 +1,6 @@
 """`verify` of a certificate: every number is changed, one at a time, for every kind."""
 
+import copy
 import dataclasses
 import html
 import json
@@ -15,6 +16,7 @@ from pacsent.guarantees import (
     SearchCertificate,
     certify_predictions,
     certify_stream,
+    check_labels,
     read_certificate,
 )
 from pacsent.guarantees.certificate import FORMAT, RANGES, checksum
@@ -180,3 +182,99 @@ def test_losses_are_packed_upwards_to_the_last_bit():
     assert (kept >= losses).all()
     assert (kept - losses).max() <= 1.0000001 / 65_535
     np.testing.assert_array_equal(unpack_losses(pack_losses(kept)), kept)
+
+
+# What a field of a certificate, or a part of it, may be changed into.
+EDITS = [None, 0, -1, 2, 0.5, 1.5, 1e308, 5e-324, 10**9, 10**12, 10**40, 10**400]
+EDITS += ["", "x", True, [], [None], [1, 2], {}, {"zzz": 1}, {"error": None}, {"a": [1, 2]}]
+DELETED = object()
+
+
+def edit_everywhere(values, path=()):
+    """Yield the path of every field, of every item of it, and so on."""
+    items = values.items() if isinstance(values, dict) else enumerate(values)
+    for key, value in items:
+        yield (*path, key)
+        if isinstance(value, dict | list):
+            yield from edit_everywhere(value, (*path, key))
+
+
+def edited_text(values, path, new):
+    """The certificate as JSON with a right checksum, after one edit."""
+    values = copy.deepcopy(values)
+    place = values
+    for key in path[:-1]:
+        place = place[key]
+    if new is DELETED:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = new
+    return json.dumps({**values, "checksum": checksum(values)})
+
+
+@pytest.fixture(scope="module")
+def everything(made):
+    """A certificate of each kind and scope, as JSON values."""
+    certificates = dict(made[2])
+    rng = np.random.default_rng(0)
+    right = rng.integers(0, 3, 300).astype(str)
+    given = np.where(rng.random(300) < 0.1, "0", right)
+    groups = rng.integers(0, 60, 300)
+    certificates["groups"] = certify_predictions(right, given, groups=groups, recall="all")
+    labels = right.tolist()
+    texts = [f"row {row} w{row * row}" for row in range(300)]
+    certificates["label check"] = check_labels(
+        texts, labels, rng.random(300), ask=lambda row, text: labels[row], error=0.1, random_state=1
+    )[-1]
+    values = {kind: json.loads(made.to_json()) for kind, made in certificates.items()}
+    for fields in values.values():
+        del fields["checksum"]
+    return values
+
+
+def read_edits(values, edits):
+    """Read the certificate after each edit; those that are accepted can be printed."""
+    n_refused = 0
+    for path, new in edits:
+        text = edited_text(values, path, new)
+        try:
+            certificate = read_certificate(text, "c.json")
+        except ValueError as error:
+            assert str(error).startswith("c.json")
+            n_refused += 1
+            continue
+        assert certificate.summary() and certificate.details() and certificate._repr_html_()
+        assert json.loads(certificate.to_json())
+    return n_refused
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "groups", "label check"])
+def test_an_edit_of_any_field_is_refused_or_harmless(everything, kind):
+    values = everything[kind]
+    edits = [(path, new) for path in edit_everywhere(values) for new in [*EDITS, DELETED]]
+    chosen = np.random.default_rng(0).choice(len(edits), 100, replace=False)
+
+    assert read_edits(values, [edits[number] for number in chosen]) > 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [*KINDS, "groups", "label check"])
+def test_every_edit_of_every_field_is_refused_or_harmless(everything, kind):
+    values = everything[kind]
+    edits = [(path, new) for path in edit_everywhere(values) for new in [*EDITS, DELETED]]
+
+    assert read_edits(values, edits) > len(edits) / 2
+
+
+def test_a_digest_that_was_deleted_is_listed_as_unchecked():
+    texts = [f"row {row} w{row * row}" for row in range(60)]
+    labels = ["a", "b"] * 30
+    predictions = ["a", "b", "a", "a"] * 15
+    certificate = certify_predictions(labels, predictions, texts=texts)
+    without = dataclasses.replace(certificate, digests={"texts": certificate.digests["texts"]})
+
+    unchecked = without.verify(predictions, texts, labels).unchecked
+
+    assert "the labels beyond their counts" in unchecked
+    assert "the predictions beyond their counts" in unchecked
+    assert "beyond their counts" not in certificate.verify(predictions, texts, labels).unchecked

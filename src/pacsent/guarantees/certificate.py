@@ -27,10 +27,19 @@ from pacsent.text.pages import render
 
 FORMAT = 5
 _MAX_CHOICES = 10**12  # of each kind; far more, and delta is no longer a number
+_MAX_COUNT = 2**53  # above it a float is no longer exact
+_MAX_ROWS = 10**9  # of a table whose labels were checked: the bound looks at each number of errors
+# What computing with the fields of a changed certificate may raise.
+_BAD_FIELDS = (LookupError, TypeError, ArithmeticError, AttributeError, MemoryError)
 # What a number of a certificate may be, by the name of its field.
 _PROBABILITY = (lambda x: 0 < x < 1, "strictly between 0 and 1")
-_POSITIVE_COUNT = (lambda x: is_count(x, least=1), "an integer of at least 1")
-_COUNT = (is_count, "an integer of at least 0")
+_POSITIVE_COUNT = (
+    lambda x: is_count(x, least=1) and x <= _MAX_COUNT,
+    f"an integer from 1 to {_MAX_COUNT:,}",
+)
+_COUNT = (lambda x: is_count(x) and x <= _MAX_COUNT, f"an integer from 0 to {_MAX_COUNT:,}")
+_ROWS = (lambda x: is_count(x, least=1) and x <= _MAX_ROWS, f"an integer from 1 to {_MAX_ROWS:,}")
+_SEED = (is_count, "an integer of at least 0")
 _FRACTION = (lambda x: 0 <= x <= 1, "in [0, 1]")
 _NONNEGATIVE = (lambda x: 0 <= x < math.inf, "a finite number >= 0")
 _POSITIVE = (lambda x: 0 < x < math.inf, "a finite number > 0")
@@ -38,9 +47,11 @@ RANGES: dict[str, tuple[Any, str]] = {
     name: rule
     for names, rule in (
         ("delta", _PROBABILITY),
-        ("n n_documents n_dims n_neighbours n_hits n_rows", _POSITIVE_COUNT),
+        ("n n_documents n_dims n_neighbours n_hits", _POSITIVE_COUNT),
+        ("n_rows", _ROWS),
         ("n_left_out n_overlapping n_duplicates n_held_out n_errors n_repeated_errors", _COUNT),
-        ("random_state n_groups n_collection n_texts n_training", _COUNT),
+        ("n_groups n_collection n_texts n_training", _COUNT),
+        ("random_state", _SEED),
         ("n_read n_corrected n_unread", _COUNT),
         ("error_upper positive_error_upper balanced_error_upper new_error_upper", _FRACTION),
         ("empirical_risk shuffled_risk noise_risk step", _FRACTION),
@@ -156,6 +167,17 @@ class Certificate(ABC):
         Returns what was checked, or raises a ValueError that names the field.
         """
         self._check_types()
+        try:
+            self._check_fields()
+        except _BAD_FIELDS as error:
+            raise ValueError(
+                f"The fields must fit each other. They do not ({type(error).__name__}: {error}). "
+                "This certificate was changed."
+            ) from None
+        unchecked = (*self.needs_texts, "choices beyond corrections")
+        return Verified("the bound follows from its parts", ", ".join(unchecked))
+
+    def _check_fields(self) -> None:
         self._check_ranges()
         counts = self.corrections.values()
         if not all(is_count(count, least=1) and count <= _MAX_CHOICES for count in counts):
@@ -163,8 +185,6 @@ class Certificate(ABC):
         self._check()
         for name, value in self.recompute().items():
             self._must_equal(name, value)
-        unchecked = (*self.needs_texts, "choices beyond corrections")
-        return Verified("the bound follows from its parts", ", ".join(unchecked))
 
     def _check_ranges(self) -> None:
         for item in fields(self):
@@ -191,6 +211,8 @@ class Certificate(ABC):
                 continue
             if not isinstance(value, plain) or isinstance(value, bool):
                 self._refuse(item.name, f"of type {rule}")
+            if isinstance(value, int) and rule.startswith("float") and abs(value) > _MAX_COUNT:
+                self._refuse(item.name, f"at most {_MAX_COUNT:,}")
 
     def _must_equal(self, name: str, value: Any, tolerance: float = 1e-9) -> None:
         """Refuse a field that is not what its parts give; numbers within a relative tolerance."""

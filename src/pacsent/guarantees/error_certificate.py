@@ -157,6 +157,8 @@ class HeldOutCertificate(RepeatsCertificate):
             "whether these texts were certified": texts_digest is None,
             "the calibration set": hasattr(model, "calibration_") and not is_own,
             "the model beyond its predictions": "model" not in self.digests,
+            "the labels beyond their counts": "labels" not in self.digests,
+            "the predictions beyond their counts": "predictions" not in self.digests,
             "the random number of abstention": getattr(model, "randomized_tests", False) is True,
         }
         checked = "the counts follow from the texts and the model, and the bounds from the counts"

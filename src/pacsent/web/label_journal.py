@@ -1,7 +1,8 @@
 """The journal of labelling: one JSON object per line, append-only, on disk at once.
 
 The first line describes what is labelled; every other line is an answer, a skip or an undo. A line
-that a killed process did not finish was never acknowledged, and is dropped.
+that a killed process did not finish was never acknowledged, and is dropped; a file with half a
+first line and nothing else is a new journal.
 """
 
 import fcntl
@@ -18,11 +19,14 @@ FORMAT = 1
 class Journal:
     """An append-only file of records, open in one process at a time.
 
-    A new file begins with `head`. The head of an existing one must equal `head`, except for keys
-    that are None: they take the integer of the file. `records` are those that the file contained.
+    A file without a complete line is new, and begins with `head`; keys that are None take their
+    value from `defaults`. The head of an existing file must equal `head`, except for keys that are
+    None: they take the integer of the file. `records` are those that the file contained.
     """
 
-    def __init__(self, path: str | os.PathLike, head: dict[str, Any]):
+    def __init__(
+        self, path: str | os.PathLike, head: dict[str, Any], defaults: dict[str, int] | None = None
+    ):
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -34,6 +38,9 @@ class Journal:
                 self._check_head(head)
             else:
                 self.head = {"pacsent_labels": FORMAT, **head}
+                for name, value in (defaults or {}).items():
+                    if head.get(name) is None:
+                        self.head[name] = value
                 self.append(self.head)
                 folder = os.open(self.path.parent, os.O_RDONLY)
                 os.fsync(folder)

@@ -67,10 +67,10 @@ class LabelSession:
             )
         self.folder = Path(folder)
         path = self.folder / "journal.jsonl"
-        if random_state is not None or not (path.exists() and path.stat().st_size):
-            random_state = as_seed(random_state)
-        head = {"texts": digest(self.texts), "classes": self.classes, **head, "seed": random_state}
-        self._journal = Journal(path, head)
+        seed = as_seed(random_state)
+        known_seed = None if random_state is None else seed
+        head = {"texts": digest(self.texts), "classes": self.classes, **head, "seed": known_seed}
+        self._journal = Journal(path, head, {"seed": seed})
         self.seed = self._journal.head["seed"]
         self._lock = threading.RLock()
         self._reserved: dict[str, tuple[int, float]] = {}  # tab -> row that it shows, since when
