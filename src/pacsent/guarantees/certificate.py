@@ -238,14 +238,14 @@ class Certificate(ABC):
         no_fields = ("format_version", "kind", "assumption")
         try:
             certificate = cls(**{k: v for k, v in values.items() if k not in no_fields})
+            certificate._check_types()
             if values.get("assumption", certificate.assumption) != certificate.assumption:
                 raise TypeError(f"assumption must be {certificate.assumption!r}")
-        except TypeError as error:
+        except _BAD_FIELDS as error:
             raise ValueError(
                 f"The certificate is incomplete or was changed ({error}). Give the file as it was "
                 "written."
             ) from None
-        certificate._check_types()
         return certificate
 
     @abstractmethod
