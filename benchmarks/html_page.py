@@ -100,7 +100,7 @@ def measure(name, words, data, folder):
     model = CertifiedClassifier(TextClassifier(encoder), random_state=0).fit(texts, labels)
     rule = AnswerRule(model)
     log_proba = model.predict_log_proba(new)
-    python, seconds = best_of(lambda: rule.of_log_proba(model.predict_log_proba(new)), 3)
+    python, seconds = best_of(lambda: rule.answer(new), 3)
     path = folder / f"{name}-{words}.html"
     export_html(model, path, title=name)
     answers, opened, page_seconds = in_browser(path, new)

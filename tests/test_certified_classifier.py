@@ -27,7 +27,12 @@ from helpers import invoke
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.guarantees import certify, certify_predictions, control_risk
 from pacsent.guarantees.abstaining import AnswerRule, Calibration
-from pacsent.guarantees.drift_monitor import TextCheck
+from pacsent.guarantees.drift_check import (
+    OTHER_FRACTIONS,
+    OTHER_KIND,
+    DriftCheck,
+    detection_times,
+)
 from pacsent.guarantees.samples import digest, row_fingerprints, select_rows
 from pacsent.maths.means import mean_is_below
 
@@ -504,34 +509,37 @@ def on_reviews():
 def test_texts_are_compared_with_the_calibration_set_in_any_order(on_reviews):
     same = [on_reviews.compare_with_calibration(reviews(200, seed)[0]) for seed in range(1, 21)]
     assert sum(comparison.differs for comparison in same) <= 2  # although they are sorted
-    assert " texts, no drift detected (shifts of" in next(c for c in same if not c.differs)[1]
-    other = market(60)
-    differs, message, n = on_reviews.compare_with_calibration(other)
-    assert differs and 30 < n <= 60
-    assert "differ from the calibration texts in" in message and "OOV rate" in message
-    few = on_reviews.compare_with_calibration(other[:4])
+    unchanged = next(comparison for comparison in same if not comparison.differs)
+    assert " distinct texts, no drift detected. It would find about" in unchanged.message
+    found = on_reviews.compare_with_calibration(market(60))
+    assert found.differs and 30 < found.n <= 60
+    assert "differ from the calibration texts: no guarantee" in found.message
+    assert "OOV rate" in found.message
+    few = on_reviews.compare_with_calibration(market(60)[:4])
     assert few.differs is None and "too few" in few.message
 
 
-def test_a_shift_that_would_be_found_is_found():
+@pytest.mark.slow
+@pytest.mark.parametrize("fraction", [0.3, 0.5])
+def test_the_power_that_is_printed_is_the_fraction_of_files_that_are_found(fraction):
+    n_calibration, n_texts, n_files = 200, 150, 200
     rng = np.random.default_rng(0)
-
-    def check(values, calibration, seed):
+    n_found = 0
+    for seed in range(n_files):
+        known = 0.5 + 0.5 * rng.random(n_calibration)
+        is_other = rng.random(n_texts) < fraction
+        new = 0.5 + 0.5 * np.where(is_other, OTHER_KIND, 1.0) * rng.random(n_texts)
         classifier = TextClassifier(None)
         classifier.classes_, classifier.seed_ = np.arange(2), seed
-        known = np.log(np.column_stack([calibration, 1 - calibration]))
-        classifier.calibration_ = Calibration(known, np.zeros(len(known), int))
-        compared = TextCheck(classifier)
-        compared.add(list(range(values.size)), np.log(np.column_stack([values, 1 - values])))
-        return compared.result()
+        log_proba = np.log(np.column_stack([known, 1 - known]))
+        classifier.calibration_ = Calibration(log_proba, np.zeros(n_calibration, int))
+        check = DriftCheck(classifier)
+        check.add(list(range(n_texts)), np.log(np.column_stack([new, 1 - new])))
+        n_found += check.result().differs is True
 
-    n_found = 0
-    for seed in range(20):
-        calibration = rng.random(120)
-        message = check(rng.random(150), calibration, seed).message
-        shift = int(re.search(r"of (\d+) percentiles", message)[1]) / 100
-        n_found += check(shift + (1 - shift) * rng.random(150), calibration, seed).differs
-    assert n_found > 12 and 0.1 <= shift <= 0.4
+    # Three quantities: the confidence and two probabilities, which are functions of it.
+    stated = detection_times(n_calibration, 3)[OTHER_FRACTIONS.index(fraction)] <= n_texts
+    assert abs(n_found / n_files - stated.mean()) < 0.15
 
 
 def test_predict_in_the_shell_states_the_comparison(on_reviews, tmp_path):

@@ -102,10 +102,17 @@ def test_predictions_are_a_table_with_sets_and_abstentions(folder, tmp_path):
     texts, output = "".join(f"{text}\n" for _, text in rows(100, seed=3)), tmp_path / "out.tsv"
     run("predict", folder / "model", "-", "-o", output, "--error", "0.2", input=texts)
     lines = output.read_text().splitlines()
-    assert lines[0].split("\t") == ["text", "prediction", "probability", "set", "abstained"]
+    assert lines[0].split("\t") == [
+        "text",
+        "prediction",
+        "probability",
+        "set",
+        "abstained",
+        "reason",
+    ]
     lines = [line.partition("\t")[2] for line in lines]
     assert len(lines) == 101 and not list(tmp_path.glob("*.part-*"))
-    label, probability, labels, abstained = lines[1].split("\t")
+    label, probability, labels, abstained, _ = lines[1].split("\t")
     assert label in ("yes", "no") and 0.5 <= float(probability) <= 1
     assert abstained in ("yes", "no") and set(labels.split(",")) <= {"yes", "no", ""}
     assert (
@@ -258,10 +265,10 @@ def test_predictions_say_why_every_row_abstains_and_what_is_reachable(tmp_path):
     how = ("predict", tmp_path / "m", "-")
     chosen = invoke(*how, input="good nice\n")
     assert "With 95% confidence, at most" in chosen.stderr and "Warning" not in chosen.stderr
-    assert chosen.stdout.splitlines()[1].endswith("\tno")
+    assert chosen.stdout.splitlines()[1].endswith("\tno\t")
     message = "on the 50 calibration texts, no threshold has an error rate of at most 0.05"
     result = invoke(*how, "--error", "0.05", input="good nice\n")
-    assert message in result.stderr and result.stdout.splitlines()[1].endswith("\tyes")
+    assert message in result.stderr and result.stdout.splitlines()[1].endswith("\tyes\t")
     (tmp_path / "t.txt").write_text("good nice\n")
     with pytest.warns(UserWarning, match=message):
         source, target = str(tmp_path / "t.txt"), str(tmp_path / "out")
@@ -298,7 +305,7 @@ def test_one_table_gives_one_table_with_every_column(folder, tmp_path):
     )
     frame.to_csv(tmp_path / "in.csv", index=False)
     columns = ["id", "text", "label", "input_prediction"]
-    columns += ["prediction", "probability", "set", "abstained"]
+    columns += ["prediction", "probability", "set", "abstained", "reason"]
     for kind, read in READERS.items():
         output = tmp_path / f"out.{kind}"
         how = ("predict", folder / "model", tmp_path / "in.csv", "-o", output, "--error", "0.2")
@@ -387,5 +394,6 @@ def test_bad_rows_have_no_answer(folder, tmp_path):
         pandas.read_csv(tmp_path / "a.csv"),
     ):
         answers = table[["prediction", "probability", "set", "abstained"]]
+        assert table["reason"][[1, 3]].tolist() == ["no text"] * 2
         assert answers.iloc[[1, 3]].isna().all(axis=None)
         assert answers.iloc[[0, 2]].notna().all(axis=None)

@@ -106,11 +106,11 @@ def test_a_stream_in_which_texts_repeat_raises_few_alarms():
         model.fit(texts, labels[rows])
         for _ in range(10):
             stream = [pool[row] for row in rng.choice(500, 300, p=weights / weights.sum())]
-            watcher = DriftMonitor(model, random_state=seed)
-            alarms += watcher.update(stream)
-            assert watcher.n_seen == 300 and watcher.n_repeated > 100
-            watcher = DriftMonitor(model, random_state=seed)
-            all_compared += watcher.see(
+            monitor = DriftMonitor(model, random_state=seed)
+            alarms += monitor.update(stream)
+            assert monitor.n_seen == 300 and monitor.n_compared < 200
+            monitor = DriftMonitor(model, random_state=seed)
+            all_compared += monitor.update_arrays(
                 model.predict_log_proba(stream), None, monitors_of(model, stream)
             )
     assert alarms <= 5 and all_compared > 9  # of 30 at 5%: more than 5 have probability .3%

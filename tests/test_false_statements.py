@@ -17,8 +17,9 @@ from sklearn.linear_model import LogisticRegression
 
 import pacsent
 from helpers import invoke
-from pacsent import CertifiedClassifier
+from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.guarantees import certify_predictions, check_labels, compare
+from pacsent.guarantees.abstaining import AnswerRule, confidences
 from pacsent.guarantees.count_certificates import Comparison
 from pacsent.guarantees.label_checking import LabelCheckCertificate, planned_sizes
 from pacsent.guarantees.samples import seen_before
@@ -595,6 +596,33 @@ def test_labels_of_the_best_of_several_machines_are_checked_with_a_part_of_delta
 # ---- 7. Drift ----
 
 
+def films(rng, n):
+    """Texts of a good or a bad word and words of their own, and labels of which 5% are wrong."""
+    is_good = rng.random(n) < 0.5
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words = ["".join(row) for row in rng.choice(letters, (6 * n, 6))]
+    texts = [
+        " ".join(["good" if good else "poor", "film", *words[6 * row : 6 * row + 6]])
+        for row, good in enumerate(is_good.tolist())
+    ]
+    return texts, np.where(is_good ^ (rng.random(n) < 0.05), "yes", "no").tolist()
+
+
+@pytest.fixture(scope="module")
+def of_films():
+    certified = CertifiedClassifier(TextClassifier(None), calibration_size=0.4, random_state=0)
+    return certified.fit(*films(np.random.default_rng(0), 400))
+
+
+def test_no_drift_detected_says_that_a_difference_is_not_excluded(of_films):
+    """A file with 10% of other texts breaks the bound and passes: the sentence must not deny it."""
+    comparison = of_films.compare_with_calibration(films(np.random.default_rng(1), 200)[0])
+    assert comparison.differs is False
+    assert "% of the texts are of another kind" in comparison.message
+    assert "cannot exclude a difference" in comparison.message
+    assert "can detect a difference, not exclude one" in of_films.certificate_.origin()
+
+
 # ---- 8. Answers of a person in check_labels ----
 
 
@@ -691,10 +719,48 @@ def test_bounds_with_skipped_rows_hold_and_taking_a_skip_for_an_answer_is_notice
 # ---- 10. A language that the model does not know ----
 
 
+@pytest.mark.parametrize("text", ["你好,世界", "Это, очень: хорошо!", "真好吃。(好)"])
+def test_a_text_in_an_unknown_script_has_the_set_of_all_classes(of_films, text):
+    rule = AnswerRule(of_films, error=0.2)
+    answers = rule.answer([text, "a good film"])
+    assert of_films.predict_set([text], error=0.2) == [["no", "yes"]]
+    assert of_films.abstain(error=0.2).predict([text]) == [None]
+    assert answers.covered.tolist() == [False, True]
+    assert answers.abstained[0] and answers.inside[0].all()
+    assert of_films.predict([text]).shape == (1,)
+
+
+def test_calibration_texts_in_an_unknown_language_count_for_no_answer():
+    """Refusing at prediction alone breaks abstention: the rule applies to calibration as well."""
+    rng = np.random.default_rng(0)
+    texts, labels = films(rng, 300)
+    foreign = [f"你好,{chr(0x4E00 + n)}世{chr(0x5000 + n)}界{chr(0x6000 + n)}" for n in range(60)]
+    model = CertifiedClassifier(TextClassifier(None), random_state=0).fit(texts, labels)
+    others, right = films(rng, 60)
+    model.calibrate([*others, *foreign], [*right, *["yes"] * 60])
+    assert model.calibration_.covered.sum() == 60
+    assert (
+        confidences(model, model.calibration_.log_proba, model.calibration_.covered) < 0
+    ).sum() == 60
+    assert model.abstain(error=0.2).coverage <= 0.55
+
+
 # ---- 11. Texts dropped by audit before training ----
 
 
 # ---- 12. A flood of one new text ----
+
+
+def test_a_flood_of_one_new_text_is_reported(of_films):
+    """60% of 2,000 rows are one text: the distinct texts are as before, the rows are not."""
+    rng = np.random.default_rng(2)
+    rows = [*films(rng, 800)[0], *["the shop is good and its film is poor today"] * 1200]
+    rows = [rows[row] for row in rng.permutation(2000)]
+    comparison = of_films.compare_with_calibration(rows)
+    assert comparison.differs or comparison.holds_only_if == "copies"
+    assert "60.0% of the rows are repeats" in comparison.message.replace("59.9", "60.0")
+    assert comparison.counts.n_repeated == 1199
+    assert len(comparison.left_out) == 1199
 
 
 # ---- 13. Edges and rounding ----

@@ -158,14 +158,16 @@ def stream_alarms(rng, labelled, n, twice):
     alarms = 0
     for _ in range(n):
         drawn = population(rng, 250)
-        monitors = np.column_stack([rng.poisson(20, 250), rng.random(250), np.full(250, -1.0)])
+        monitors = np.column_stack(
+            [rng.poisson(20, 250), rng.random(250), np.full(250, -1.0), np.zeros(250)]
+        )
         first = Calibration(drawn.log_proba[:100], drawn.labels[:100])
         if twice:
             first = _flattered(_flattered(_flattered(first)))
         known = dataclasses.replace(first, monitors=monitors[:100])
-        watcher = DriftMonitor(fixed(known), alpha=DELTA, random_state=int(rng.integers(2**32)))
+        monitor = DriftMonitor(fixed(known), alpha=DELTA, random_state=int(rng.integers(2**32)))
         labels = drawn.labels[100:] if labelled else None
-        alarms += watcher.see(drawn.log_proba[100:], labels, monitors[100:])
+        alarms += monitor.update_arrays(drawn.log_proba[100:], labels, monitors[100:])
     return alarms
 
 
@@ -186,35 +188,35 @@ def test_a_class_that_is_removed_is_found_and_named(labelled, name):
     rng = np.random.default_rng(9)
     found = named = 0
     for seed in range(20):
-        watcher = DriftMonitor(fixed(population(rng, 300, sharp=1.5)), random_state=seed)
+        monitor = DriftMonitor(fixed(population(rng, 300, sharp=1.5)), random_state=seed)
         later = population(rng, 450, sharp=1.5)
         left = later.labels != 1
-        watcher.see(later.log_proba[left], later.labels[left] if labelled else None)
-        found += watcher.alarm
-        named += name in [change.name for change in watcher.changes]
+        monitor.update_arrays(later.log_proba[left], later.labels[left] if labelled else None)
+        found += monitor.alarm
+        named += name in [change.name for change in monitor.changes]
     assert found >= 18 and named >= 14
 
 
 def test_a_change_of_length_alone_is_named():
     rng = np.random.default_rng(10)
-    lengths = np.column_stack([rng.poisson(20, 600), *np.full((2, 600), -1.0)])
+    lengths = np.column_stack([rng.poisson(20, 600), *np.full((2, 600), -1.0), np.zeros(600)])
     drawn = population(rng, 600)
     kept = Calibration(drawn.log_proba[:300], drawn.labels[:300], monitors=lengths[:300])
-    watcher = DriftMonitor(fixed(kept), random_state=0)
-    longer = lengths[300:] * [1.5, 1, 1]
-    assert watcher.see(drawn.log_proba[300:], None, longer)
-    assert [change.name for change in watcher.changes] == ["length in words"]
-    assert "Changed: length in words (mean" in str(watcher)
+    monitor = DriftMonitor(fixed(kept), random_state=0)
+    longer = lengths[300:] * [1.5, 1, 1, 1]
+    assert monitor.update_arrays(drawn.log_proba[300:], None, longer)
+    assert [change.name for change in monitor.changes] == ["length in words"]
+    assert "Changed most: length in words (mean" in str(monitor)
 
 
 def test_a_stream_that_changes_raises_the_alarm_soon():
     rng = np.random.default_rng(8)
-    watcher = DriftMonitor(fixed(population(rng, 300)), random_state=0)
-    assert not watcher.see(population(rng, 100).log_proba)
+    monitor = DriftMonitor(fixed(population(rng, 300)), random_state=0)
+    assert not monitor.update_arrays(population(rng, 100).log_proba)
     later = population(rng, 300, sharp=0.5)
-    assert watcher.see(later.log_proba)
-    assert 100 < watcher.alarm_at < 350
-    assert "ALARM" in str(watcher)
+    assert monitor.update_arrays(later.log_proba)
+    assert 100 < monitor.alarm_at < 350
+    assert "ALARM" in str(monitor)
 
 
 def texts_of(n, seed):
@@ -281,8 +283,8 @@ def test_it_abstains_where_it_can_read_nothing(words):
     assert answering.predict([*unreadable, "a good film"]) == [None, None, None, "up"]
     rule = AnswerRule(classifier, error=0.4)
     rule.threshold = 0.0
-    values = classifier.predict_log_proba([*unreadable, "a good film"])
-    assert rule.of_log_proba(values).abstained.tolist() == [True, True, True, False]
+    answers = rule.answer([*unreadable, "a good film"])
+    assert answers.abstained.tolist() == [True, True, True, False]
     proba = classifier.predict_proba(unreadable)
     assert np.allclose(proba, proba[0]) and np.allclose(proba.sum(axis=1), 1)
 
@@ -313,17 +315,17 @@ def test_rules_of_answers_state_what_they_guarantee(fitted):
     assert rule.error == fitted.abstain(error=None).error
     assert rule.set_error == 0.05
     assert "omit the true class for at most 5%" in rule.statement
-    answers = rule.of_log_proba(fitted.predict_log_proba(texts))
+    answers = rule.answer(texts)
     expected = fitted.abstain(error=None).predict(texts)
     assert [one is None for one in expected] == answers.abstained.tolist()
     named = [fitted.classes_[row].tolist() for row in answers.inside]
     assert named == fitted.predict_set(texts, error=0.05)
     strict = AnswerRule(fitted, error=0.01)
     assert strict.no_answers and "179 are missing" in strict.no_sets and strict.statement == ""
-    assert strict.of_log_proba(fitted.predict_log_proba(texts)).abstained.all()
+    assert strict.answer(texts).abstained.all()
     plain = AnswerRule(TextClassifier(None).fit(*texts_of(40, 0)))
     assert plain.statement is plain.no_sets is plain.no_answers is None
-    assert plain.of_log_proba(np.array([[0.5, 0.5]])).abstained is None
+    assert plain.answer(["good"]).abstained is None
 
 
 def test_comparisons_that_cannot_be_made_are_refused(fitted):

@@ -54,7 +54,7 @@ def classify(page, path, texts):
     page.wait_for_selector("#results:visible", timeout=180_000)
 
 
-def test_the_file_is_one_page_with_a_strict_policy_and_little_script(case):
+def test_the_file_is_one_page_with_a_strict_policy(case):
     html = case[-1].read_text(encoding="utf-8")
     policy = re.search('Content-Security-Policy" content="([^"]*)"', html)[1]
     assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
@@ -92,14 +92,16 @@ def test_the_page_answers_as_python_does_and_sends_nothing(chromium, case, tmp_p
     own = ("prediction", "probability", "set", "abstained")
     empty = [row for row, text in zip(rows, texts) if is_empty(text)]
     assert empty and all(row[name] == "" for row in empty for name in own)
+    assert {row["reason"] for row in empty} == {"no text"}
     rows = [row for row, text in zip(rows, texts) if not is_empty(text)]
     texts = [text for text in texts if not is_empty(text)]
-    answers = AnswerRule(model, error=0.2).of_log_proba(model.predict_log_proba(texts))
+    answers = AnswerRule(model, error=0.2).answer(texts)
     sets = [",".join(model.classes_[inside]) for inside in answers.inside]
     assert [row["prediction"] for row in rows] == model.classes_[answers.best].tolist()
     assert np.abs([float(row["probability"]) for row in rows] - answers.probability).max() < 1e-5
     assert [row["set"] for row in rows] == sets and len(set(sets)) > 5
     assert [row["abstained"] == "yes" for row in rows] == answers.abstained.tolist()
+    assert [row["reason"] == "" for row in rows] == answers.covered.tolist()
     page.click(f"#rows tr:nth-child({HOSTILE.index(MARKUP) + 1}) button")
     until(page, f"document.querySelector('#words')?.innerText === {MARKUP!r}")
     assert abs(float(page.inner_text("#decision")) - model.explain(MARKUP).decision) < 2e-3

@@ -41,7 +41,8 @@ def address(tmp_path_factory, encoder):
     folder = tmp_path_factory.mktemp("page")
     index = Index(encoder)
     index.add(TEXTS + [f"{word} number {i}" for i in range(60) for word in ("ship", "tea")])
-    index.add(["a good lovely film", "a lovely ship", *HOSTILE[:5]])
+    long_word = "y" * 300 + "@example.org"  # of an e-mail address
+    index.add(["a good lovely film", f"a good film of {long_word}", "a lovely ship", *HOSTILE[:5]])
     save(index, folder / "index")
     plain = TextClassifier(None, ngrams=(1, 1))
     classifier = CertifiedClassifier(plain, calibration_size=0.4, random_state=0)
@@ -170,16 +171,33 @@ def test_the_guarantee_is_shown_with_its_comparison_and_not_for_other_topics(chr
     page = opened(chromium, address)
     likely = "of the answers to new texts from the same distribution are wrong"
     foreign = [f"refund order{i} of card{i} at shop{i}, bank{i} or till{i}" for i in range(128)]
-    for texts, comparison, is_guaranteed in (
-        (FILMS[:1], "Not checked: fewer than 64 texts have been compared.", True),
-        (FILMS[300:], "No alarm in", True),
-        (foreign, "Guarantees do not apply", False),
+    for texts, part, comparison in (
+        (FILMS[:1], "#statement", "Not checked: fewer than 64 texts have been compared."),
+        (FILMS[300:], "#statement", "No alarm in"),
+        (foreign, "#drift", "Guarantees do not apply"),
     ):
         page.evaluate("texts => ask('/classify', {texts})", texts)
         page.fill("#text", f"a good lovely film {len(texts)}")
-        until(page, f"document.querySelector('#statement').innerText.includes({comparison!r})")
-        assert (likely in page.inner_text("#statement")) == is_guaranteed
-    assert page.problems == []
+        until(page, f"document.querySelector('{part}').innerText.includes({comparison!r})")
+        assert (likely in page.inner_text("#statement")) == (part == "#statement")
+    assert page.inner_text("#drift h3") == "No guarantee: the texts differ"
+    red = "getComputedStyle(document.querySelector('#drift h3')).color"
+    assert page.evaluate(red) == page.evaluate(red.replace("#drift h3", "#problem"))
+    page.click("#reset")
+    until(page, f"document.querySelector('#statement').innerText.includes({likely!r})")
+    assert not page.is_visible("#drift") and page.problems == []
+
+
+def test_a_long_word_does_not_widen_the_page_on_a_phone(chromium, address):
+    page = opened(chromium, address, width=390)
+    page.fill("#text", f"a good lovely film by {'x' * 400}@example.org")
+    until(
+        page,
+        "document.querySelector('#words').innerText.includes('@') || "
+        "document.querySelector('#words').innerText.includes('xxxx')",
+    )
+    until(page, "document.querySelector('#hits').innerText.includes('film')")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_a_hostile_text_is_only_text_on_the_page(chromium, address):

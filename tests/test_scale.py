@@ -432,7 +432,7 @@ def test_classes_of_many_files_are_those_of_one(tmp_path):
     table = pq.read_table(out / "a.parquet").to_pydict()
     assert table["id"] == [7, 8, 9]
     assert table["prediction"] == classifier.predict(["a good one", "bad", "film"]).tolist()
-    assert set(table) == {"id", "prediction", "probability", "set", "abstained"}
+    assert set(table) == {"id", "prediction", "probability", "set", "abstained", "reason"}
     assert pq.read_table(out / "b.parquet").num_rows == 1
 
 

@@ -26,8 +26,9 @@ from fastapi.testclient import TestClient
 from helpers import KEY, all_commands, invoke, serve
 from pacsent import CertifiedClassifier, Index, TextClassifier, make_encoder, save
 from pacsent.paper import certify_words
-from pacsent.web import ServedModel, ServerSettings, create_app, metrics, read_keys
+from pacsent.web import ServedModel, ServerSettings, create_app, drift, metrics, read_keys
 from pacsent.web import server as server_module
+from pacsent.web.drift import ClientMonitors
 from pacsent.web.logs import LOGGER, JsonFormatter
 
 ROOT = Path(__file__).parents[1]
@@ -190,7 +191,7 @@ def test_serving_does_not_change_the_models(classifier):
 def test_openapi_lists_every_endpoint_and_docs_show_it(client):
     schema = client.get("/openapi.json").json()
     paths = {"/v1/embeddings", "/v1/models", "/v1/rerank", "/embed", "/similarity", "/classify"}
-    assert paths | {"/search", "/certificates", "/metrics"} <= set(schema["paths"])
+    assert paths | {"/search", "/certificates", "/metrics", "/drift/reset"} <= set(schema["paths"])
     content = schema["paths"]["/classify"]["post"]["requestBody"]["content"]
     fields = content["application/json"]["schema"]["properties"]
     assert set(fields) == {"texts", "explain", "error", "model"} and fields["texts"]["anyOf"]
@@ -441,14 +442,80 @@ def test_requests_texts_and_words_are_counted(client):
     assert [counted(n) - b for n, b in zip(names, before)] == [2, 1, 3, 4, 1, 1, 3]
 
 
-def test_alarms_are_counted_when_texts_change(client):
+def foreign_texts(number):
+    """Texts of another kind, none near another."""
+    return [f"qa{60 * number + j}x zb{7 * j + number}y wc{number * j}z" for j in range(60)]
+
+
+def send_foreign(client, **headers):
+    for number in range(8):
+        _, content = post(client, "/classify", {"texts": foreign_texts(number)}, **headers)
+    return content["guarantee"]
+
+
+def test_alarms_are_counted_and_withdraw_the_statement(vectorizer, classifier):
+    client = client_of(ServedModel("mine", vectorizer, classifier))
     before = counted("alarms_total")
-    for i in range(8):  # all different: a text that repeats is compared once
-        texts = [f"qa{60 * i + j}x zb{7 * j + i}y wc{i * j}z" for j in range(60)]
-        _, content = post(client, "/classify", {"texts": texts})
-    assert counted("alarms_total") > before
-    comparison = content["guarantee"]["comparison"]
-    assert comparison["differs"] is True and "Guarantees do not apply" in comparison["message"]
+    guarantee = send_foreign(client)
+    assert counted("alarms_total") == before + 1
+    assert guarantee["comparison"]["differs"] is True
+    assert "Guarantees do not apply" in guarantee["comparison"]["message"]
+    assert guarantee["statement"] is None
+
+
+def test_a_client_withdraws_nobody_elses_guarantee_and_can_reset_its_own(
+    vectorizer, classifier, tmp_path
+):
+    keys = [KEY, KEY[::-1]]
+    (tmp_path / "keys").write_text("\n".join(keys))
+    model = ServedModel("mine", vectorizer, classifier)
+    client = client_of(model, keys=read_keys(tmp_path / "keys"))
+    first, second = ({"authorization": f"Bearer {key}"} for key in keys)
+    send_foreign(client, **first)
+
+    def statement(headers):
+        return post(client, "/classify", {"texts": "a good film"}, **headers)[1]["guarantee"]
+
+    assert statement(first)["statement"] is None
+    assert statement(second)["statement"].startswith("With 95% confidence")
+    status, content = post(client, "/drift/reset", {}, **first)
+    assert status == 200 and content["comparison"]["differs"] is None
+    assert statement(first)["statement"].startswith("With 95% confidence")
+
+
+def test_workers_share_alarms_and_resets(classifier, tmp_path, monkeypatch):
+    monkeypatch.setenv(metrics.FOLDER_VARIABLE, str(tmp_path))
+    workers = [ClientMonitors(classifier, n_workers=2) for _ in range(2)]
+    for number in range(12):
+        texts = foreign_texts(number)
+        workers[0].observe("me", texts, classifier.predict_log_proba(texts))
+    assert workers[1].comparison("me")["differs"] is True
+    assert workers[1].comparison("you")["differs"] is None
+    workers[1].reset("me")
+    assert workers[0].comparison("me")["differs"] is None
+
+
+def test_the_monitors_of_a_client_have_one_level_together():
+    levels = [drift.alpha_of(number, n_workers=4) for number in range(1, 200_000)]
+    assert 4 * sum(levels) == pytest.approx(drift.ALPHA, rel=1e-5)
+    assert levels[0] > levels[1] > 0
+
+
+def test_another_monitor_follows_after_so_many_texts(classifier, monkeypatch):
+    monkeypatch.setattr(drift, "MONITORED_AT_ONCE", 1)
+    monkeypatch.setattr(drift, "MAX_MONITORED", 1)
+    monitors = ClientMonitors(classifier)
+    for text in ("a good film", "a bad film", "a lovely film", "a boring film"):
+        monitors.observe("me", [text], classifier.predict_log_proba([text]))
+    assert monitors._clients["me"].number == 3
+
+
+def test_a_text_in_an_unknown_language_is_not_answered_and_says_why(client):
+    texts = ["你好,世界", "a good and lovely film"]
+    foreign, known = post(client, "/classify", {"texts": texts})[1]["results"]
+    assert foreign["abstained"] is True and foreign["set"] == ["no", "yes"]
+    assert "too few of its words are known" in foreign["note"]
+    assert "note" not in known
 
 
 def test_settings_without_a_meaning_are_rejected():

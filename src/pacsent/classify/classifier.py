@@ -38,6 +38,13 @@ _BATCH_TEXTS = 1000  # few enough that encoders start no threads inside those of
 _MIN_TEXTS_FOR_PRUNING = 5_000  # from this number of texts on, an n-gram must occur in two of them
 # From this number of texts, and characters per text, on, trigrams of words are features.
 _MIN_TEXTS_FOR_TRIGRAMS, _MIN_LENGTH_FOR_TRIGRAMS = 5_000, 600
+# A text is answered if at least this fraction of its words are known, by the training texts or as
+# one of the most frequent words of the encoder (benchmarks/drift.py, "coverage": at most 0.1% of
+# the texts of four sets have less; most texts of other languages do).
+_MIN_COVERAGE = 0.4
+N_COMMON_WORDS = 20_000
+# The threshold is at most half of this quantile of the training texts' coverage by other texts.
+_USUAL_COVERAGE_QUANTILE = 0.1
 
 
 @dataclass(eq=False, repr=False)
@@ -98,6 +105,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         with its best F1 and one for all labels, chosen by F1 on texts left out.
     out_of_fold_ : OutOfFold
         `log_proba` and `labels` of training texts, predicted by models not fitted on them.
+    min_coverage_ : float
+        Fraction of its words that must be known for `CertifiedClassifier` to answer a text: see
+        `are_covered`.
 
     Examples
     --------
@@ -228,6 +238,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         E = np.ascontiguousarray(E * np.float32(1.0 / scale))
 
         rows = fitting.Labelled(X, E, y, self.classes_.size, weights)
+        self.min_coverage_ = self._choose_min_coverage(texts, X, together)
         linear = self._solve(rows, candidates, *together)
         self.characters_ = NGrams((1, 1), np.zeros(0), np.zeros(0), characters=True)
         if self.characters is not None and sets is None:
@@ -297,19 +308,36 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         # copy, and no encoder contains; None if the encoder does not list its words.
         oov_rates, of_encoder = None, self._encoder_words()
         if of_encoder is not None and self.ngrams_.sizes[0] == 1:
-            groups, copies = together
-            clusters = copies if groups is None else groups
-            columns, n_columns = rows.X.indices, rows.X.shape[1]
-            if np.unique(clusters).size < clusters.size:
-                cells = np.repeat(clusters.astype(np.int64), np.diff(rows.X.indptr)) * n_columns
-                columns = np.unique(cells + columns) % n_columns
-            n_clusters = np.bincount(columns, minlength=n_columns)
-            known = word_keys(self.ngrams_.hashes[n_clusters > 1])
+            known = self._words_of_several(rows.X, together)
             oov_rates = unknown_shares(texts, (known, of_encoder))
         combined = fitting.with_characters(linear, of_characters, rows, oov_rates)
         if combined.characters is not None:
             self.characters_ = ngrams
         return combined
+
+    def _words_of_several(self, X, together):
+        """Keys of the n-grams that occur in several groups, or in texts that are no copies."""
+        groups, copies = together
+        clusters = copies if groups is None else groups
+        columns, n_columns = X.indices, X.shape[1]
+        if np.unique(clusters).size < clusters.size:
+            cells = np.repeat(clusters.astype(np.int64), np.diff(X.indptr)) * n_columns
+            columns = np.unique(cells + columns) % n_columns
+        n_clusters = np.bincount(columns, minlength=n_columns)
+        return word_keys(self.ngrams_.hashes[n_clusters > 1])
+
+    def _choose_min_coverage(self, texts, X, together):
+        """The least coverage with which a text is answered; 0 where one known word is enough.
+
+        It is smaller than `_MIN_COVERAGE` for training texts in a language, or of a kind, of which
+        the encoder knows few words.
+        """
+        common = self._encoder_words(N_COMMON_WORDS)
+        if self.encoder_ is None or common is None or self.ngrams_.sizes[0] > 1:
+            return 0.0
+        of_others = 1.0 - unknown_shares(texts, (self._words_of_several(X, together), common))
+        usual = float(np.quantile(of_others, _USUAL_COVERAGE_QUANTILE))
+        return min(_MIN_COVERAGE, usual / 2)
 
     def _keep(self, linear, mean, scale):
         """The weights of the model, for vectors that are neither centred nor scaled."""
@@ -376,13 +404,17 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             shares[rows[~values[rows].any(axis=1)]] = share.least
         return shares, of_words, values + self.intercept_characters_
 
-    def _encoder_words(self) -> np.ndarray | None:
-        """The words that the encoder knows, for `unknown_shares`; None where they are not known."""
+    def _encoder_words(self, n_words: int | None = None) -> np.ndarray | None:
+        """The words that the encoder knows, for `unknown_shares`; None where they are not known.
+
+        With `n_words` only so many of each vocabulary: the first ones, which are the most frequent.
+        """
         encoders = [] if self.encoder_ is None else [self.encoder_]
         encoders = getattr(self.encoder_, "encoders_", encoders)
         if not all(isinstance(encoder, SentenceVectorizer) for encoder in encoders):
             return None
-        return _known_words(*(encoder.word_vectors.vocabulary for encoder in encoders))
+        vocabularies = (encoder.word_vectors.vocabulary for encoder in encoders)
+        return _known_words(*vocabularies, n_words=n_words)
 
     def decision_function(self, X: Iterable[str]) -> np.ndarray:
         """Log-odds of the second of two classes, (n,); one value for each of many, (n, k)."""
@@ -423,6 +455,43 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         intercept = self.intercept_ + self.character_weight_.least * more
         alone = log_probabilities(intercept[None, :], self.inverse_temperature_)
         return np.isclose(log_proba, alone, rtol=1e-12, atol=1e-12).all(axis=1)
+
+    @property
+    def lists_words(self) -> bool:
+        """Whether it can say which words it knows: those of n-grams, and of the encoder if any."""
+        return self.ngrams_.sizes[0] == 1 and self._encoder_words() is not None
+
+    def coverage(self, X: Iterable[str]) -> np.ndarray:
+        """The fraction of each text's words that the classifier knows, (n,).
+
+        Known are the words of training texts, and the most frequent 20,000 words of the encoder:
+        its rarer ones include words of other languages. 1 for a text without words.
+        """
+        check_is_fitted(self)
+        common = self._encoder_words(N_COMMON_WORDS)
+        known = [self.ngrams_.keys] if common is None else [self.ngrams_.keys, common]
+        return 1.0 - unknown_shares(as_texts(X), known)
+
+    def are_covered(self, X: Iterable[str]) -> np.ndarray:
+        """Whether the classifier knows enough words of each text to answer it, (n,) of bool.
+
+        At least `min_coverage_` of them if there is an encoder that lists its words: 0.4, or less
+        if it knows few words of the training texts. Without an encoder, one word or one n-gram of
+        characters. All texts are covered if the encoder does not list its words, or if the n-grams
+        have no single words.
+        """
+        texts = as_texts(X)
+        if not self.lists_words:
+            return np.ones(len(texts), bool)
+        fractions = self.coverage(texts)
+        if self.encoder_ is not None:
+            return fractions >= self.min_coverage_
+        is_covered = fractions > 0
+        rows = np.flatnonzero(~is_covered)
+        if rows.size and len(self.characters_):
+            values = self.characters_.scores([texts[i] for i in rows], self.coef_characters_)
+            is_covered[rows] = values.any(axis=1)
+        return is_covered
 
     def predict_log_proba(self, X: Iterable[str]) -> np.ndarray:
         """Logarithms of `predict_proba`."""
@@ -521,9 +590,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 _english = cache(partial(load, "english"))
 
 
-@lru_cache(maxsize=4)
-def _known_words(*vocabularies: Any) -> np.ndarray:
-    words = [w for v in vocabularies for w in v.words if not w.startswith("##")]  # no subwords
+@lru_cache(maxsize=8)
+def _known_words(*vocabularies: Any, n_words: int | None = None) -> np.ndarray:
+    # Words that begin with ## are subwords.
+    words = [w for v in vocabularies for w in v.words[:n_words] if not w.startswith("##")]
     hashes = np.unique(word_hashes(words))
     return word_keys(hashes[hashes > 0])
 

@@ -27,6 +27,7 @@ def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
         "targets": classifier.target_type_,
         "selection": classifier.selection_,
         "names": names,
+        "min_coverage": classifier.min_coverage_,
         "sizes": list(classifier.ngrams_.sizes),
         "character_sizes": list(classifier.characters_.sizes),
     }
@@ -81,6 +82,9 @@ def from_arrays(state: Any, encoder: Any = None) -> dict[str, Any]:
         raise ValueError("names must be a list of strings")
     if not isinstance(description["selection"], dict):
         raise ValueError("selection must be an object")
+    min_coverage = description["min_coverage"]
+    if type(min_coverage) not in (int, float) or not 0 <= min_coverage <= 1:
+        raise ValueError(f"min_coverage must be from 0 to 1. Got {min_coverage!r} instead")
     share = checked_tensor(state, "characters.share", np.float64, (2,), low=0)
     if (share > 1).any():
         raise ValueError(f"characters.share must be at most 1. Got {share.max()} instead")
@@ -102,6 +106,7 @@ def from_arrays(state: Any, encoder: Any = None) -> dict[str, Any]:
         "target_type_": targets,
         "inverse_temperature_": np.array(scales),
         "selection_": description["selection"],
+        "min_coverage_": float(min_coverage),
         "ngrams_": ngrams,
         "coef_ngrams_": weights("coef_ngrams", len(ngrams)),
         "characters_": characters,

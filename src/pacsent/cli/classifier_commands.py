@@ -154,6 +154,7 @@ _CELLS = {
     "probability": lambda value: "" if value is None else f"{value:.4f}",
     "set": _join,
     "abstained": lambda value: {None: "", True: "yes", False: "no"}[value],
+    "reason": lambda text: text or "",
     "predictions": _join,
     "probabilities": lambda values: ",".join(f"{value:.4f}" for value in values or ()),
 }
@@ -164,19 +165,22 @@ _CELLS = {
 @params.probability("--error", "Error rate to guarantee for answers and sets.  [default: chosen]")
 @click.argument("sources", nargs=-1, metavar="[TEXTS]...")
 @params.model_delta
+@params.left_out
 @job_options
-def predict(model, sources, error, delta, **options):
+def predict(model, sources, error, delta, left_out, **options):
     """Predict the class or the labels of every text of TEXTS.
 
     TEXTS is a file with one text per line, a table, or stdin when left out; many files as in
-    `pacsent embed`. Writes prediction, probability, set and abstained, or predictions and
-    probabilities; an output file also has the columns of the input. The texts of one file are
-    compared with the calibration set of the model: exit status 3 if they differ, without a
-    guarantee. Example: pacsent predict model new.csv -o out.csv
+    `pacsent embed`. Writes prediction, probability, set, abstained and the reason why a text is not
+    answered whatever its probability, or predictions and probabilities; an output file also has the
+    columns of the input. The texts of one file are compared with the calibration set of the model,
+    which can detect a difference, not exclude one: exit status 3 if guarantees are withdrawn.
+    Example: pacsent predict model new.csv -o out.csv
     """
     from pacsent.scale import Predict
 
-    run_job(Predict(model, error, delta, inputs.given_encoder()), sources, options, _CELLS)
+    job = Predict(model, error, delta, inputs.given_encoder(), keep_rows=left_out is not None)
+    run_job(job, sources, options, _CELLS, left_out)
 
 
 @cli.command()
@@ -249,7 +253,8 @@ def explain(model, text, label, k, page, overwrite, as_json):
 def monitor(model, texts, alpha, random_state, as_json, **options):
     """Read TEXTS and stop once they differ from the calibration set.
 
-    The calibration set is the part that `pacsent train` held out. Exit status 3 on an alarm.
+    The calibration set is the part that `pacsent train` held out. Rows are counted from 1. Exit
+    status 3 on an alarm; no alarm does not say that the texts are alike.
     Example: tail -f log | pacsent monitor model -
     """
     from pacsent.guarantees import DriftMonitor
@@ -259,8 +264,10 @@ def monitor(model, texts, alpha, random_state, as_json, **options):
     stream = inputs.read_texts(texts, options, progress=True)
     while (batch := list(islice(stream, 64))) and not drift.update(batch):
         pass
-    names = ("alarm", "alarm_at", "n_seen", "evidence")
-    show({name: getattr(drift, name) for name in names}, str(drift), as_json)
+    names = ("alarm", "alarm_at", "holds_only_if", "n_seen", "n_compared", "evidence")
+    result = {name: getattr(drift, name) for name in names}
+    result["counts"] = drift.counts._asdict()
+    show(result, str(drift), as_json)
     if drift.alarm:
         click.get_current_context().exit(3)
 

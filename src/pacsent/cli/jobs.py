@@ -23,6 +23,7 @@ def job_options(command):
             click.Choice(["report", "stop"]),
         ),
         params.repeated("--keep-columns", "Input column to keep; '*' keeps all.", "COLUMN"),
+        params.id_column,
         params.text_columns,
         params.n_jobs,
         params.model_encoder,
@@ -37,17 +38,23 @@ def job_options(command):
     return command
 
 
-def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
+def run_job(job, sources, options: dict, cells: dict | None = None, left_out=None) -> None:
     """Compute and write the results, and report on stderr; exit status 1 for bad rows and files.
 
-    `cells` format the columns of predictions as text; without it the results are vectors.
+    `cells` format the columns of predictions as text; without it the results are vectors. Which
+    rows of one file are left out of the comparison is written to the file `left_out`.
     """
     from pacsent.storage import public_url
 
     output, quiet, comparison = options["output"], options["quiet"], None
+    id_column = options["id_column"]
+    if id_column is not None and "*" not in options["keep_columns"]:
+        options["keep_columns"] = tuple(dict.fromkeys([id_column, *options["keep_columns"]]))
     if output == "-":
         output = None
     if _is_many(sources, output):
+        if left_out is not None:
+            raise click.UsageError("--left-out is for one file. Leave it out.")
         from pacsent.scale.shard_runner import run
 
         manifest = run(
@@ -55,7 +62,7 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
             sources,
             output,
             text_column=options["text_column"],
-            keep_columns=options["keep_columns"] or (("*",) if cells else ()),
+            keep_columns=_kept_columns(options, cells),
             on_error=options["on_error"] or "report",
             n_jobs=options["n_jobs"],
             overwrite=options["overwrite"],
@@ -63,14 +70,14 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
         )
     else:
         path = sources[0] if sources else "-"
-        manifest, comparison = _run_one(job, path, output, options, cells)
+        manifest, comparison = _run_one(job, path, output, options, cells, left_out)
     totals = manifest.totals()
     manifest_path = manifest.path and public_url(manifest.path)
     if options["as_json"] and output is not None:
         about = {"model": public_url(job.model), "output": public_url(output)}
         about["manifest"] = manifest_path
         if comparison is not None:
-            about["comparison"] = comparison._asdict()
+            about["comparison"] = comparison.to_dict()
         echo_json({**about, **totals, "failed": manifest.failed})
     coverage = totals["coverage"]
     files = f" of {format_count(totals['files'], 'file')}" if manifest_path else ""
@@ -96,6 +103,17 @@ def run_job(job, sources, options: dict, cells: dict | None = None) -> None:
         click.get_current_context().exit(3)
 
 
+def _kept_columns(options: dict, cells) -> tuple[str, ...]:
+    """The columns of the input that an output file has: of predictions all, unless some are named.
+
+    The id column alone does not change this.
+    """
+    named = [name for name in options["keep_columns"] if name != options["id_column"]]
+    if cells and not named:
+        return ("*",)
+    return tuple(options["keep_columns"])
+
+
 def _is_many(sources, output) -> bool:
     """Whether to go file by file: many or remote sources, or a folder as output."""
     from pacsent.scale import is_url
@@ -115,7 +133,7 @@ def _is_many(sources, output) -> bool:
     return True
 
 
-def _run_one(job, path, output, options: dict, cells):
+def _run_one(job, path, output, options: dict, cells, left_out):
     """One file or stdin to one file or stdout; a manifest that has one record."""
     import numpy as np
 
@@ -137,20 +155,24 @@ def _run_one(job, path, output, options: dict, cells):
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="-o") from None
     check_output(output, [job.model, path], overwrite=options["overwrite"])
+    if left_out is not None:
+        result_files.check_suffix(left_out, result_files.TABLES)
+        check_output(left_out, [job.model, path, output], overwrite=options["overwrite"])
     opened = job.open()
     for reason in job.caveats(opened):
         click.echo(f"Warning: {reason}", err=True)
     run_batch, n_fitted = job.load(opened), [0]  # texts of each batch that the model was fitted on
     known = recorded(opened[0], "fingerprints") if cells else None
 
-    def compute(texts, is_bad=None):
+    def compute(texts, is_bad=None, first=None):
         if known is not None:
             n_fitted.append(int(np.isin(row_fingerprints(as_list(texts)), known).sum()))
-        return run_batch(texts, is_bad)
+        return run_batch(texts, is_bad, first)
 
     table = TextTable(path, kind=options["input_format"], text_column=options["text_column"])
-    if not keep and cells and output is not None:
-        keep = ("*",)
+    if output is not None:
+        keep = _kept_columns(options, cells)
+    ids: list = []  # of all rows, if they have names
     record = Record(table.name, 0, "", output or "stdout")
     kept_columns = list(dict.fromkeys(table.check_columns(keep)))
     _, renamed = output_names(kept_columns, list(run_batch([]).columns), table.name)
@@ -167,6 +189,8 @@ def _run_one(job, path, output, options: dict, cells):
             n_threads=threads.n_threads(options["n_jobs"]),
             advance=shown.advance,
         )
+        if left_out is not None and options["id_column"] is not None:
+            batches = _collect(batches, options["id_column"], ids)
         if suffix == "plain":
             batches = ({k: v for k, v in batch.items() if k != "variance"} for batch in batches)
         elif cells and suffix not in (".jsonl", ".parquet"):
@@ -182,12 +206,42 @@ def _run_one(job, path, output, options: dict, cells):
     if cells and opened[1] is not None and opened[1].check is not None:
         rule = opened[1]
         comparison = rule.check.result()
+        n_texts = record.rows - record.empty
+        part = f"{rule.check.n_answered:,} of {format_count(n_texts, 'text')}"
         if comparison.differs:
             click.echo(f"Warning: {comparison.message}", err=True)
+        elif comparison.holds_only_if:
+            click.echo(f"Warning: {comparison.message}", err=True)
+            if not rule.no_answers:
+                say(quiet)(f"{rule.statement} Answered: {part}.")
         elif not rule.no_answers:
-            part = f"{rule.check.n_answered:,} of {format_count(rule.check.n_rows, 'text')}"
             say(quiet)(f"{rule.statement} Answered: {part}. {comparison.message}")
+        if left_out is not None:
+            _write_left_out(left_out, comparison.left_out, ids, options)
     manifest = Manifest(output, {})
     manifest.path = None
     manifest.files[table.name] = record
     return manifest, comparison
+
+
+def _collect(batches, name, values: list):
+    """The batches, while a column of them is collected."""
+    from pacsent.text.tables import as_list
+
+    for batch in batches:
+        # A column with the name of a result is renamed in the output.
+        column = batch[name if name in batch else f"input_{name}"]
+        values += as_list(column)
+        yield batch
+
+
+def _write_left_out(path, left_out, ids: list, options: dict) -> None:
+    """Write which rows were left out, and why: rows are counted from 1."""
+    from pacsent.text import result_files
+
+    columns = {"row": [row + 1 for row, _ in left_out]}
+    if ids:
+        columns[options["id_column"]] = [ids[row] for row, _ in left_out]
+    columns["reason"] = [reason for _, reason in left_out]
+    result_files.write([columns], path, overwrite=options["overwrite"])
+    say(options["quiet"])(f"wrote {path}: {format_count(len(left_out), 'row')} left out")

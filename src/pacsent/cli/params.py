@@ -131,6 +131,15 @@ normalize = option(
 )
 
 
+id_column = column("id", "Column that names the rows: it is part of every output.")
+left_out = option(
+    "--left-out",
+    "Also write which rows are left out of the comparison, and why (.csv, .tsv, .jsonl, .parquet).",
+    PATH,
+    metavar="FILE",
+)
+
+
 def as_json(command, help="Print one JSON object, for scripts."):
     """--json, with another `help` where results are streamed."""
     return flag("--json as_json", help)(command)

@@ -13,12 +13,15 @@ import numpy as np
 from scipy import stats
 
 from pacsent.classify.inputs import positions
+from pacsent.guarantees import coverage
 from pacsent.guarantees.delta import confidence, divide_delta
-from pacsent.guarantees.drift_monitor import TextCheck
+from pacsent.guarantees.drift_check import DriftCheck
 from pacsent.guarantees.repeats import NEW_TEXTS, SAME
+from pacsent.guarantees.samples import samples_for
 from pacsent.maths.binomial import chance_to_pass, n_needed, passes, rank_for_sets
 from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import format_count
+from pacsent.text.ngrams import nonempty_rows
 
 _N_THRESHOLDS = 30  # more of them fail by chance, fewer lie too far apart
 # Quantiles of the posterior of an error rate over which the chance to pass is averaged.
@@ -42,7 +45,8 @@ class Calibration:
     members: dict[str, np.ndarray] = field(default_factory=dict)
     # The same for the rows that abstention is tested on; None if they are all of the samples.
     tested_members: dict[str, np.ndarray] | None = None
-    monitors: np.ndarray | None = None  # (n, 3) of `drift_monitor.MONITORS`, where these are texts
+    monitors: np.ndarray | None = None  # (n, 4) of `drift_monitor.MONITORS`, where these are texts
+    covered: np.ndarray | None = None  # (n,) of bool: whether the classifier knows enough words
     # Randomises the tests of thresholds; with 1 they are not randomised. It is drawn once for a
     # calibration set: whoever draws again has tried several.
     uniform: float = 1.0
@@ -77,9 +81,17 @@ class Calibration:
         return samples.get(name, next(iter(samples.values())))
 
 
-def confidences(classifier: Any, log_proba: np.ndarray) -> np.ndarray:
-    """The probability of each likeliest class, (n,); -1, never answered, without known features."""
+def confidences(
+    classifier: Any, log_proba: np.ndarray, covered: np.ndarray | None = None
+) -> np.ndarray:
+    """The probability of each likeliest class, (n,); -1, never answered, where it means nothing.
+
+    That is a text without known features, or one with too few known words: not `covered`. The same
+    rule applies to calibration texts, so that abstention keeps its guarantee.
+    """
     confidence = np.exp(log_proba.max(axis=1))
+    if covered is not None:
+        confidence[~covered] = -1.0
     model = getattr(classifier, "estimator_", classifier)
     if hasattr(model, "has_no_features"):
         if log_proba.shape[1] != len(model.classes_):  # some classes had too few texts to be fitted
@@ -99,6 +111,9 @@ def prediction_set_thresholds(
     check_probability("error", error)
     n_classes = calibration.log_proba.shape[1]
     log_proba = calibration.log_proba[np.arange(calibration.labels.size), calibration.labels]
+    if calibration.covered is not None:
+        # The set of a text with too few known words has all classes: it omits none.
+        log_proba = np.where(calibration.covered, log_proba, np.inf)
     parts = {"": np.ones(log_proba.size, bool)}
     if per_class:
         delta = divide_delta(delta, n_classes)
@@ -260,9 +275,11 @@ class Abstaining:
 
     def predict(self, X: Iterable[str]) -> list:
         """The likeliest class of each text, None where it abstains or can read nothing."""
+        X = samples_for(self.classifier, X)
         log_proba = self.classifier.predict_log_proba(X)
         labels = self.classifier.classes_[log_proba.argmax(axis=1)].tolist()
-        is_answered = confidences(self.classifier, log_proba) >= self.threshold
+        covered = coverage.are_covered(self.classifier, X)
+        is_answered = confidences(self.classifier, log_proba, covered) >= self.threshold
         return [label if answer else None for label, answer in zip(labels, is_answered)]
 
     def __str__(self) -> str:
@@ -299,7 +316,10 @@ def abstain(
     is_wrong = planning.log_proba.argmax(axis=1) != planning.labels
     planned = np.exp(planning.log_proba.max(axis=1)), is_wrong
     tested = [
-        (confidences(classifier, calibration.log_proba), calibration.wrong)
+        (
+            confidences(classifier, calibration.log_proba, calibration.covered),
+            calibration.wrong,
+        )
         for calibration in samples.values()
     ]
     n = min(sure.size for sure, _ in tested)
@@ -359,6 +379,7 @@ class Answered(NamedTuple):
     probability: np.ndarray  # (n,)
     inside: np.ndarray | None  # (n, n_classes), whether a class is in the prediction set
     abstained: np.ndarray | None  # (n,)
+    covered: np.ndarray  # (n,), whether the classifier knows enough words of the text
 
 
 class AnswerRule:
@@ -376,7 +397,7 @@ class AnswerRule:
     no_sets: str | None = None
     no_answers: str | None = None
     statement: str | None = None
-    check: TextCheck | None = None
+    check: DriftCheck | None = None
 
     def __init__(self, classifier: Any, *, error: float | None = None, delta: float | None = None):
         self.delta = getattr(classifier, "delta", 0.05) if delta is None else delta
@@ -393,7 +414,7 @@ class AnswerRule:
                     f"{error:g} instead. Fit a CertifiedClassifier, as `pacsent train` does."
                 )
             return
-        self.check = TextCheck(classifier)
+        self.check = DriftCheck(classifier)
         rule = classifier.abstain(error=error, delta=self.delta)
         self.error, self.threshold = rule.error, rule.threshold
         self.no_answers, self.statement = rule.no_answers, "" if rule.no_answers else str(rule)
@@ -415,16 +436,29 @@ class AnswerRule:
             f"{new_texts} omit the true class for at most {100 * error:g}% of them."
         )
 
-    def of_log_proba(self, log_proba: np.ndarray, texts: list[str] | None = None) -> Answered:
-        """Answers from logarithms of class probabilities; `check` compares texts that are given."""
+    def answer(
+        self,
+        texts: list[str],
+        log_proba: np.ndarray | None = None,
+        *,
+        compare: bool = False,
+        first: int | None = None,
+    ) -> Answered:
+        """Answer texts, of which the logarithms of class probabilities may be known already.
+
+        With `compare` they are taken into account by `check`; `first` is the number of the first
+        row, from 0.
+        """
+        if log_proba is None:
+            log_proba = self._classifier.predict_log_proba(texts)
+        covered = coverage.are_covered(self._classifier, texts)
         inside = abstained = None
         if self.threshold is not None:
-            abstained = ~(confidences(self._classifier, log_proba) >= self.threshold)
-            if texts is not None and self.check is not None:
-                rows = [row for row, text in enumerate(texts) if text.strip()]
-                kept = [texts[row] for row in rows]
-                self.check.add(kept, log_proba[rows], int((~abstained[rows]).sum()))
+            abstained = ~(confidences(self._classifier, log_proba, covered) >= self.threshold)
+            if compare and self.check is not None:
+                n_answered = int((~abstained[nonempty_rows(texts)]).sum())
+                self.check.add(texts, log_proba, n_answered, first)
         if self.set_levels is not None:
-            inside = log_proba >= self.set_levels
+            inside = (log_proba >= self.set_levels) | ~covered[:, None]
         best = log_proba.argmax(axis=1)
-        return Answered(best, np.exp(log_proba.max(axis=1)), inside, abstained)
+        return Answered(best, np.exp(log_proba.max(axis=1)), inside, abstained, covered)

@@ -18,10 +18,11 @@ from pacsent.classify import TextClassifier, inputs, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation
 from pacsent.classify.fitting import OutOfFold
-from pacsent.guarantees import abstaining, error_bounds, independence, samples, thresholds
+from pacsent.guarantees import abstaining, coverage, error_bounds, independence, samples, thresholds
 from pacsent.guarantees.abstaining import Calibration, cautious_set_thresholds
 from pacsent.guarantees.delta import divide_delta
-from pacsent.guarantees.drift_monitor import MONITORS, TextCheck, TextComparison, monitors_of
+from pacsent.guarantees.drift_check import DriftCheck, TextComparison
+from pacsent.guarantees.drift_monitor import MONITORS, monitors_of
 from pacsent.guarantees.error_certificate import ErrorCertificate, HeldOutCertificate
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate
 from pacsent.guarantees.repeats import (
@@ -378,7 +379,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
         monitors = monitors_of(self, X)[kept] if samples.is_texts(X) else None
         log_proba = None if log_proba is None else log_proba[kept]
-        calibration = Calibration(log_proba, y[kept], members=members, monitors=monitors)
+        covered = coverage.are_covered(self, X)[kept]
+        calibration = Calibration(
+            log_proba, y[kept], members=members, monitors=monitors, covered=covered
+        )
         if log_proba is None or not is_planned:
             return calibration, None
 
@@ -416,7 +420,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
                 "The calibration set must be that of the certified texts. Got other samples "
                 "instead: it was changed. Calibrate again."
             )
-        for name in ("labels", "log_proba", "monitors"):
+        for name in ("labels", "log_proba", "monitors", "covered"):
             stated, value = getattr(self.calibration_, name), getattr(right, name)
             # machines round sums differently; equality comes first for None
             if stated is not value and not np.allclose(stated, value, rtol=1e-4, atol=1e-6):
@@ -477,7 +481,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     def compare_with_calibration(self, X: Any) -> TextComparison:
         """Whether new rows are like the calibration set, as every guarantee about them assumes."""
-        check = TextCheck(self)
+        check = DriftCheck(self)
         X = samples.samples_for(self, X)
         check.add(X, self.predict_log_proba(X))
         return check.result()
@@ -498,7 +502,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         array of bool, (n, n_classes).
         """
         thresholds = self.prediction_set_thresholds(error=error, delta=delta, per_class=per_class)
+        X = samples.samples_for(self, X)
         mask = self.predict_log_proba(X) >= thresholds
+        mask |= ~coverage.are_covered(self, X)[:, None]
         return mask if as_mask else [self.classes_[row].tolist() for row in mask]
 
     def prediction_set_thresholds(
@@ -621,6 +627,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             "calibration.log_proba": self.calibration_.log_proba,
             "calibration.labels": self.calibration_.labels.astype(np.int64),
             "calibration.monitors": self.calibration_.monitors,
+            "calibration.covered": self.calibration_.covered.astype(np.uint8),
             "description": np.frombuffer(described.encode(), np.uint8),
         }
         for name, rows in self.calibration_.members.items():
@@ -674,6 +681,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             monitors=checked_tensor(
                 tensors, "calibration.monitors", np.float64, (n, len(MONITORS)), low=-1
             ),
+            covered=checked_tensor(
+                tensors, "calibration.covered", np.uint8, (n,), low=0, below=2
+            ).astype(bool),
         )
         if made.randomized_tests:
             uniform = checked_tensor(tensors, "calibration.uniform", np.float64, (), low=0, below=1)

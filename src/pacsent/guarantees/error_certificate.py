@@ -202,7 +202,7 @@ class HeldOutCertificate(RepeatsCertificate):
             seed = f" A fraction of {self.calibration_size:g} was held out.{seed}"
         return (
             f"{self.provenance}.{seed} Not checked: whether new texts come from the same "
-            "distribution (DriftMonitor does)."
+            "distribution (DriftMonitor can detect a difference, not exclude one)."
         )
 
 

@@ -1,7 +1,8 @@
 """What is computed from the texts of a shard: `Embed` and `Predict`.
 
 A job is a few settings that are sent to other processes and machines. `load` opens the model there,
-memory-mapped, and returns a function of texts and a mask of bad rows (empty texts) to a `Batch`.
+memory-mapped, and returns a function of texts, a mask of bad rows (empty texts) and the number of
+the first row to a `Batch`.
 """
 
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pacsent import storage
 from pacsent.storage.checksums import checksum_of_json
@@ -38,7 +40,8 @@ class _Job:
 
     def settings(self) -> dict:
         """Return what the results depend on; an encoder with other vectors is rejected anyway."""
-        fields = {name: value for name, value in vars(self).items() if name != "encoder"}
+        no_settings = ("encoder", "keep_rows")
+        fields = {name: value for name, value in vars(self).items() if name not in no_settings}
         fields["model"] = storage.public_url(self.model)
         about = {"encoder": fields["model"]}
         if storage.is_model_name(self.model):
@@ -89,7 +92,7 @@ class Embed(_Job):
         encoder = encoder or self.open()
         if not hasattr(encoder, "word_vectors"):
 
-            def embed_externally(texts, is_bad=None) -> Batch:
+            def embed_externally(texts, is_bad=None, first=None) -> Batch:
                 strings = texts if isinstance(texts, list) else texts.to_pylist()
                 means, variances = encoder.posterior(strings)
                 n_empty = int((~means.any(axis=1)).sum())
@@ -105,7 +108,9 @@ class Embed(_Job):
         if "n_negatives" not in encoder.get_params() and encoder.on_empty != "error":
             posterior = encoder.prepared()
 
-        def embed(texts, is_bad=None) -> Batch:  # an empty text has mean 0 and variance nan
+        def embed(
+            texts, is_bad=None, first=None
+        ) -> Batch:  # an empty text has mean 0 and variance nan
             encoded = encode_bytes(vocabulary, *text_bytes(texts))
             means, variances = posterior(encoded)
             if not np.isfinite(means.sum()):
@@ -131,6 +136,7 @@ class Predict(_Job):
     error: float | None = None
     delta: float | None = None
     encoder: str | None = None
+    keep_rows: bool = False
 
     command = "predict"
     batch_size = 1 << 12  # texts
@@ -147,7 +153,10 @@ class Predict(_Job):
             )
         getattr(classifier, "estimator_", classifier).set_params(n_jobs=1)
         if getattr(classifier, "target_type_", "classes") == "classes":
-            return classifier, AnswerRule(classifier, error=self.error, delta=self.delta)
+            rule = AnswerRule(classifier, error=self.error, delta=self.delta)
+            if rule.check is not None:
+                rule.check.keep_all = self.keep_rows
+            return classifier, rule
         if self.error is not None:
             raise ValueError("error is for models that give one class to each text. Leave it out.")
         return classifier, None
@@ -162,6 +171,9 @@ class Predict(_Job):
 
         `opened` is what `open` returned, if that was called before.
         """
+        from pacsent.guarantees.coverage import REASON
+        from pacsent.guarantees.row_status import EMPTY, REASONS
+
         classifier, rule = opened or self.open()
         names = np.array([str(name) for name in classifier.classes_], dtype=object)
 
@@ -179,8 +191,8 @@ class Predict(_Job):
                 "probabilities": pa.array(values, pa.list_(pa.float64())),
             }
 
-        def answer(strings: list[str]) -> dict[str, pa.Array]:
-            answers = rule.of_log_proba(classifier.predict_log_proba(strings), strings)
+        def answer(strings: list[str], first: int | None = None) -> dict[str, pa.Array]:
+            answers = rule.answer(strings, compare=True, first=first)
             missing = [None] * len(strings)
             sets = missing if answers.inside is None else [names[row] for row in answers.inside]
             abstained = missing if answers.abstained is None else answers.abstained
@@ -189,14 +201,19 @@ class Predict(_Job):
                 "probability": pa.array(answers.probability),
                 "set": pa.array(sets, pa.list_(pa.string())),
                 "abstained": pa.array(abstained, pa.bool_()),
+                "reason": pa.array(
+                    [None if is_covered else REASON for is_covered in answers.covered], pa.string()
+                ),
             }
 
-        def predict(texts, is_bad=None) -> Batch:
+        def predict(texts, is_bad=None, first: int | None = None) -> Batch:
             strings = texts if isinstance(texts, list) else texts.to_pylist()
-            columns = (assign_labels if rule is None else answer)(strings)
+            columns = assign_labels(strings) if rule is None else answer(strings, first)
             is_empty_row = np.array([is_empty(text) for text in strings], bool)  # bad rows too
             rows = pa.array(np.arange(is_empty_row.size), mask=is_empty_row)  # null for these
             columns = {name: column.take(rows) for name, column in columns.items()}
+            if "reason" in columns:
+                columns["reason"] = pc.if_else(is_empty_row, REASONS[EMPTY], columns["reason"])
             return Batch(columns, n_empty=int(is_empty_row.sum()))
 
         return predict

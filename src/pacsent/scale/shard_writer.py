@@ -123,6 +123,7 @@ def result_batches(
     record.warnings += notes
 
     def parts():
+        n_read = 0
         for rows in table.batches(keep_columns, on_bad="raise" if on_error == "stop" else "report"):
             record.bad_rows += len(rows.bad)
             described = rows.bad[: _MAX_DESCRIBED - len(record.bad)]
@@ -132,11 +133,12 @@ def result_batches(
             for start in range(0, max(1, len(rows.texts)), batch_size):
                 part = slice(start, start + batch_size)
                 extra = {names[name]: column[part] for name, column in rows.columns.items()}
-                yield rows.texts[part], extra, is_bad[part]
+                yield rows.texts[part], extra, is_bad[part], n_read + start
+            n_read += len(rows.texts)
 
     def compute_part(part):
-        texts, extra, is_bad = part
-        return len(texts), extra, compute(texts, is_bad)
+        texts, extra, is_bad, first = part
+        return len(texts), extra, compute(texts, is_bad, first)
 
     for n, extra, batch in threads.in_order(compute_part, parts(), n_threads, ahead=n_threads + 1):
         record.rows += n

@@ -1,5 +1,5 @@
 "use strict";
-// The classifier in a worker: `predict_log_proba`, `AnswerRule`, `explain`, `TextCheck`, `verify`.
+// The classifier in a worker: `predict_log_proba`, `AnswerRule`, `explain`, `DriftCheck`, `verify`.
 let model = null, check = null;
 const countsOf = (items) => items.reduce((counts, item) => counts.set(item, (counts.get(item) || 0) + 1), new Map());
 const sum = (values) => values.reduce((total, x) => total + x, 0);
@@ -226,12 +226,30 @@ function logProbabilities(values) {
   });
 }
 
-// The part of the words of the text that `tokenise` read that are unknown.
-function unknownShare(text) {
-  const { n, hi, lo, start } = tokens, words = [];
-  for (let i = 1; i < n; i++) if (!NO_WORD.test(text.slice(start[i], start[i] + 2))) words.push(i);
-  const isUnknown = (table) => (i) => table.find(hi[i], lo[i]) < 0;
-  return words.filter(isUnknown(model.ngrams.table)).filter(isUnknown(model.known)).length / Math.max(words.length, 1);
+// Indexes of the tokens that are words, of the text that `tokenise` read.
+function wordTokens(text) {
+  const words = [];
+  for (let i = 1; i < tokens.n; i++) if (!NO_WORD.test(text.slice(tokens.start[i], tokens.start[i] + 2))) words.push(i);
+  return words;
+}
+
+// The part of the words of this text that neither a training text nor a table of words holds.
+function unknownShare(text, table) {
+  const words = wordTokens(text), isUnknown = (known) => (i) => known.find(tokens.hi[i], tokens.lo[i]) < 0;
+  return words.filter(isUnknown(model.ngrams.table)).filter(isUnknown(table)).length / Math.max(words.length, 1);
+}
+
+// Whether enough words of a text are known to answer it, as `TextClassifier.are_covered`.
+function isCovered(text) {
+  if (!model.listsWords) return true;
+  const read = lowered(text);
+  tokenise(read, false);
+  const coverage = 1 - unknownShare(read, model.common);
+  if (model.encoders.length) return coverage >= model.minCoverage;
+  if (coverage > 0) return true;
+  const scores = new Float64Array(model.intercept.length);
+  model.characters.addScores(read, scores);
+  return scores.some((x) => x !== 0);
 }
 
 // Decision values, and the share of the n-grams of characters in them.
@@ -239,7 +257,7 @@ function decide(text) {
   const { ngrams, characters, intercept, interceptCharacters, share, coefDense } = model;
   const read = lowered(text), k = intercept.length, values = new Float64Array(k), others = new Float64Array(k);
   ngrams.addScores(read, values);
-  const more = Math.min(Math.max((unknownShare(read) - share.usual) / share.ramp, 0), 1);
+  const more = Math.min(Math.max((unknownShare(read, model.known) - share.usual) / share.ramp, 0), 1);
   const vector = vectorOf(text);
   for (let d = 0, at = 0; d < vector.length; d++) for (let c = 0; c < k; c++, at++) values[c] += vector[d] * coefDense[at];
   let part = share.least + (1 - share.least) * more;
@@ -256,15 +274,16 @@ function decide(text) {
 
 const hasNoFeatures = (fitted) => fitted.every((x, c) => Math.abs(x - model.alone[c]) <= 1e-12 + 1e-12 * Math.abs(model.alone[c]));
 
-// The answer to one text: { logProba, best, probability, inside, abstained }.
+// The answer to one text: { logProba, best, probability, inside, abstained, covered }.
 function answer(text) {
   const { rule, classes } = model, fitted = logProbabilities(decide(text).values);
   const logProba = new Array(classes.length).fill(model.minLogProba); // of classes that were not fitted
   model.fitted.forEach((position, c) => { logProba[position] = fitted[c]; });
   const best = argmax(logProba), probability = Math.exp(logProba[best]);
-  const inside = rule && rule.setThresholds && logProba.map((x, c) => x >= rule.setThresholds[c]);
-  const abstained = rule && !((hasNoFeatures(fitted) ? -1 : probability) >= rule.threshold);
-  return { logProba, best, probability, inside, abstained };
+  const covered = isCovered(text), means = covered && !hasNoFeatures(fitted);
+  const inside = rule && rule.setThresholds && logProba.map((x, c) => !covered || x >= rule.setThresholds[c]);
+  const abstained = rule && !((means ? probability : -1) >= rule.threshold);
+  return { logProba, best, probability, inside, abstained, covered };
 }
 
 // ---- explanations -------------------------------------------------------------------------------
@@ -343,9 +362,9 @@ function verify() {
     const { n, n_errors: nErrors } = isOther(name) ? certificate.other : certificate;
     const logProba = Array.from(rows, (i) => calibration.logProba.subarray(i * k, (i + 1) * k));
     const labels = Array.from(rows, (i) => calibration.labels[i]);
-    const wrong = logProba.map((row, i) => argmax(row) !== labels[i]);
+    const wrong = logProba.map((row, i) => argmax(row) !== labels[i]), covered = Array.from(rows, (i) => calibration.covered[i]);
     const unit = { "": "texts", traffic: "rows", copies: "distinct texts" }[name];
-    return { unit, n, nErrors, logProba, labels, wrong };
+    return { unit, n, nErrors, logProba, labels, wrong, covered };
   });
   if (Object.keys(certificate.losses).length) checks.push({ text: "The bound for groups is not recomputed here. Use `pacsent verify`.", verdict: "quiet" });
   else {
@@ -358,8 +377,8 @@ function verify() {
     check(`Clopper-Pearson: the error rate is at most ${bound.toFixed(6)}. The certificate states ${stated.toFixed(6)}.`, isSame(bound, stated));
   }
   if (rule.setThresholds) {
-    const thresholds = samples.map(({ logProba, labels }) => {
-      const scores = logProba.map((row, i) => -row[labels[i]]).sort((a, b) => a - b), n = scores.length;
+    const thresholds = samples.map(({ logProba, labels, covered }) => {
+      const scores = logProba.map((row, i) => (covered[i] ? -row[labels[i]] : -Infinity)).sort((a, b) => a - b), n = scores.length;
       let rank = n + 1;
       while (binomialCdf(n + 1 - rank, n, rule.setError) <= rule.setDelta) rank--;
       return { threshold: -scores[rank - 1], text: `of rank ${rank} among ${n}` };
@@ -368,8 +387,9 @@ function verify() {
     check(`Prediction sets: the threshold is the score ${lowest.text}.`, isSame(lowest.threshold, rule.setThresholds[0]));
   }
   if (rule.threshold <= 1) {
-    for (const { unit, logProba, wrong } of samples) {
-      const confidences = logProba.map((row) => (hasNoFeatures(model.fitted.map((c) => row[c])) ? -1 : Math.exp(Math.max(...row))));
+    for (const { unit, logProba, wrong, covered } of samples) {
+      const isNever = (row, i) => !covered[i] || hasNoFeatures(model.fitted.map((c) => row[c]));
+      const confidences = logProba.map((row, i) => (isNever(row, i) ? -1 : Math.exp(Math.max(...row))));
       const nAnswered = confidences.filter((x) => x >= rule.threshold).length;
       const nMissed = confidences.filter((x, i) => x >= rule.threshold && wrong[i]).length;
       const [fewer, p] = [nMissed - 1, nMissed].map((k) => binomialCdf(k, nAnswered, rule.error));
@@ -380,96 +400,254 @@ function verify() {
   return checks;
 }
 
-// ---- drift --------------------------------------------------------------------------------------
-const N_COMPARED = 2000, ALPHA = 0.01; // texts, drawn at random; the chance of a false alarm
-const MONITORS = ["length in words", "OOV rate", "distance of vectors"];
+// ---- rows that are left out ---------------------------------------------------------------------
+const NEW = 0, EMPTY = 1, FITTED = 2, REPEATED = 3, SKETCH = 64, NEAR = 0.5;
 const INVISIBLE = /[\u00ad\u200b\u200c\u200d\u2060\ufeff]/g;
+const visible = (text) => (isAscii(text) ? text : text.replace(INVISIBLE, "").normalize("NFKC"));
+const hashAt = (i) => (tokens.hi[i] >>> 0) * 4294967296 + (tokens.lo[i] >>> 0);
+
+// Near-duplicates of training texts, by the 64 smallest hashes of their words and pairs of words.
+class TrainingTexts {
+  constructor(sketches) {
+    this.n = sketches.length / SKETCH, this.postings = new Map(), this.counts = countsOf(sketches);
+    this.cosines = new Float64Array(this.n);
+    for (let row = 0; row < this.n; row++) {
+      const ids = sketches.subarray(SKETCH * row, SKETCH * (row + 1)).filter(Boolean);
+      this.weights(ids).forEach((weight, i) => {
+        if (!this.postings.has(ids[i])) this.postings.set(ids[i], []);
+        this.postings.get(ids[i]).push(row, weight);
+      });
+    }
+  }
+  weights(ids) {
+    const idf = Array.from(ids, (id) => Math.log((1 + this.n) / (1 + (this.counts.get(id) || 0))) + 1);
+    const length = Math.sqrt(sum(idf.map((x) => x * x)));
+    return idf.map((x) => x / length);
+  }
+  isNear(text) {
+    const hashes = new Map(), { cosines } = this;
+    tokenise(lowered(visible(text)), false);
+    eachGram(1, 2, (h, l) => hashes.set((h >>> 0) * 4294967296 + (l >>> 0), h >>> 0));
+    const ids = [...hashes].sort((a, b) => a[0] - b[0]).slice(0, SKETCH).map((pair) => pair[1]);
+    cosines.fill(0);
+    this.weights(ids).forEach((weight, i) => {
+      const rows = this.postings.get(ids[i]) || [];
+      for (let at = 0; at < rows.length; at += 2) cosines[rows[at]] += rows[at + 1] * weight;
+    });
+    return cosines.some((cosine) => cosine >= NEAR - 1e-6);
+  }
+}
+
+// Insertions, deletions and replacements of words between a and b; limit + 1 if more.
+function editDistance(a, b, limit) {
+  if (Math.abs(a.length - b.length) > limit) return limit + 1;
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) next[j] = Math.min(row[j - 1] + (a[i - 1] !== b[j - 1]), row[j] + 1, next[j - 1] + 1);
+    if (Math.min(...next) > limit) return limit + 1;
+    row = next;
+  }
+  return Math.min(row[b.length], limit + 1);
+}
+
+// The index of the text that each text repeats; its own if it repeats none: `text_units` in Python.
+function repeatedTexts(texts) {
+  const firstOf = new Map(), firstText = [], distinct = []; // distinct: { at, words }
+  texts.forEach((text, at) => {
+    const read = lowered(visible(text)), all = [];
+    tokenise(read, false);
+    for (let i = 1; i < tokens.n; i++) all.push(hashAt(i));
+    const key = all.join();
+    if (!firstOf.has(key)) {
+      firstOf.set(key, distinct.length);
+      distinct.push({ at, words: wordTokens(read).map((i) => all[i - 1]) });
+    }
+    firstText.push(firstOf.get(key));
+  });
+  // Words are numbered by rarity; the second use in a text is another word, to count common ones.
+  const uses = countsOf(distinct.flatMap(({ words }) => words));
+  const order = [...uses.keys()].sort((a, b) => uses.get(a) - uses.get(b) || a - b);
+  const rank = new Map(order.map((word, i) => [word, i])), listed = new Map(), representative = [];
+  distinct.forEach((text, i) => {
+    text.ranks = text.words.map((word) => rank.get(word));
+    const a = text.ranks, n = a.length, nRare = Math.min(n, Math.floor(n / 4) + 1 + Math.floor(n / 6)), common = new Map();
+    const sorted = [...a].sort((x, y) => x - y), rare = [];
+    for (let k = 0, use = 0; k < nRare; k++) {
+      use = k > 0 && sorted[k] === sorted[k - 1] ? use + 1 : 0;
+      rare.push(sorted[k] + use * order.length);
+    }
+    for (const word of rare) for (const other of listed.get(word) || []) common.set(other, (common.get(other) || 0) + 1);
+    let best = n, joinsDirectly = true;
+    representative[i] = i;
+    for (const [other, nCommon] of common) {
+      const b = distinct[other].ranks;
+      if (nCommon <= Math.floor(Math.min(n, b.length) / 6)) continue;
+      const isFirst = representative[other] === other;
+      let limit = Math.floor(Math.max(n, b.length) / 4);
+      if (!isFirst) limit = representative[i] === i ? Math.min(limit, 1) : -1;
+      else if (joinsDirectly) limit = Math.min(limit, best - 1);
+      const distance = editDistance(a, b, limit);
+      if (distance > limit) continue;
+      best = distance, joinsDirectly = isFirst, representative[i] = representative[other];
+    }
+    if (!joinsDirectly) return;
+    for (const word of rare) {
+      if (!listed.has(word)) listed.set(word, []);
+      listed.get(word).push(i);
+    }
+  });
+  return firstText.map((i) => distinct[representative[i]].at);
+}
+
+// Of each text, in the order of the file, whether it is new or why it is left out.
+function rowStatus(texts) {
+  const training = new TrainingTexts(model.sketches);
+  const status = texts.map((text) => (isEmpty(text) ? EMPTY : training.isNear(text) ? FITTED : NEW));
+  const rows = status.flatMap((of, row) => (of === NEW ? [row] : []));
+  repeatedTexts(rows.map((row) => texts[row])).forEach((first, i) => { if (first !== i) status[rows[i]] = REPEATED; });
+  return status;
+}
+
+// A text without a token, as `is_empty` in Python: it has no class.
+const HAS_TOKEN = /[\p{L}\p{N}_!?,.\-:;()"\u00a2-\u00a5\u20a0-\u20cf\u2190-\u2bff\u{1f000}-\u{1faff}]/u;
+const isEmpty = (text) => !HAS_TOKEN.test(text);
+
+const countOf = (n, noun, plural = `${noun}s`) => `${n.toLocaleString("en")} ${n === 1 ? noun : plural}`;
+
+// The sentence about rows that are left out; "" where there are none.
+function describeCounts(status) {
+  const n = status.length, of = (kind) => status.filter((x) => x === kind).length, parts = [];
+  const add = (k, one, many) => { if (k) parts.push(`${k.toLocaleString("en")} ${k === 1 ? one : many}`); };
+  add(of(FITTED), "repeats a training text", "repeat a training text");
+  add(of(REPEATED), "repeats an earlier row", "repeat an earlier row");
+  add(of(EMPTY), "has no text", "have no text");
+  const repeats = of(REPEATED) ? `; ${(100 * of(REPEATED) / n).toFixed(1)}% of the rows are repeats` : "";
+  return parts.length ? ` Left out of ${countOf(n, "row")}: ${parts.join(", ")}${repeats}.` : "";
+}
+
+// ---- drift --------------------------------------------------------------------------------------
+const N_COMPARED = 3000, N_KEPT = 20000, ALPHA = 0.01; // rows, drawn at random; the chance of a false alarm
+const MONITORS = ["length in words", "OOV rate", "distance of vectors", "copies of training texts"], COPIES = 3;
 const tailBet = (end) => (p) => (p < end ? 0.1 : (1 - 0.1 * end) / (1 - end));
 const BETS = [-0.9, -0.45, 0, 0.45, 0.9].map((slope) => (p) => 1 + slope * (2 * p - 1));
 BETS.push(...[0.25, 0.1].flatMap((end) => [tailBet(end), (p) => tailBet(end)(1 - p)]));
 
-function monitorsOf(text) {
+function monitorsOf(text, isFitted) {
   const words = text.toLowerCase().match(MONITORED_WORD) || [];
   let nUnknown = 0;
   for (const [word, uses] of countsOf(words)) {
     tokenise(lowered(word), false);
     if (tokens.n !== 2 || model.ngrams.table.find(tokens.hi[1], tokens.lo[1]) < 0) nUnknown += uses;
   }
-  return [words.length, nUnknown / Math.max(1, words.length), Math.hypot(...vectorOf(text).map((x, d) => x - model.mean[d]))];
+  const distance = Math.hypot(...vectorOf(text).map((x, d) => x - model.mean[d]));
+  return [words.length, nUnknown / Math.max(1, words.length), distance, Number(isFitted)];
 }
 
-// Near-duplicates of fitted and of earlier texts, by the 64 smallest hashes of words and pairs.
-class KnownTexts {
-  constructor(sketches) {
-    this.n = this.nFitted = sketches.length / 64, this.postings = new Map(), this.counts = countsOf(sketches);
-    this.cosines = new Float64Array(this.n + N_COMPARED);
-    for (let row = 0; row < this.n; row++) this.add(sketches.subarray(64 * row, 64 * row + 64).filter(Boolean), row);
+// Test martingales of several quantities against one sample of calibration rows.
+class ConformalTest {
+  constructor(columns, names, known) {
+    this.columns = columns, this.names = columns.map((c) => names[c]), this.n = 0;
+    this.sorted = columns.map((c) => known.map((row) => row[c]).sort((a, b) => a - b));
+    this.before = this.sorted.map((values) => sum(values) / values.length);
+    this.spread = this.sorted.map((values, q) => Math.sqrt(sum(values.map((x) => (x - this.before[q]) ** 2)) / values.length));
+    this.sums = columns.map(() => 0), this.changed = columns.map(() => false);
+    this.capitals = columns.map(() => BETS.map(() => 1 / BETS.length));
   }
-  weights(ids) {
-    const idf = Array.from(ids, (id) => Math.log((1 + this.nFitted) / (1 + (this.counts.get(id) || 0))) + 1);
-    const length = Math.sqrt(sum(idf.map((x) => x * x)));
-    return idf.map((x) => x / length);
-  }
-  add(ids, row) {
-    this.weights(ids).forEach((weight, i) => {
-      if (!this.postings.has(ids[i])) this.postings.set(ids[i], []);
-      this.postings.get(ids[i]).push(row, weight);
+  get alarm() { return this.changed.includes(true); }
+  add(values, ties) {
+    this.n++;
+    this.columns.forEach((c, q) => {
+      const scores = this.sorted[q], value = values[c], smaller = bisect(scores, (x) => x < value), stop = bisect(scores, (x) => x <= value);
+      const p = (smaller + ties[c] * (stop - smaller + 1)) / (scores.length + 1), mean = sum(this.capitals[q]) / BETS.length;
+      scores.splice(stop, 0, value);
+      this.sums[q] += value;
+      this.capitals[q] = this.capitals[q].map((capital, b) => (0.995 * capital + 0.005 * mean) * BETS[b](p));
+      if (sum(this.capitals[q]) >= this.columns.length / ALPHA) this.changed[q] = true;
     });
   }
-  isNear(text) {
-    const hashes = new Map(), { cosines } = this;
-    tokenise(lowered(isAscii(text) ? text : text.replace(INVISIBLE, "").normalize("NFKC")), false);
-    eachGram(1, 2, (h, l) => hashes.set((h >>> 0) * 4294967296 + (l >>> 0), h >>> 0));
-    const ids = [...hashes].sort((a, b) => a[0] - b[0]).slice(0, 64).map((pair) => pair[1]);
-    cosines.fill(0);
-    this.weights(ids).forEach((weight, i) => {
-      const rows = this.postings.get(ids[i]) || [];
-      for (let at = 0; at < rows.length; at += 2) cosines[rows[at]] += rows[at + 1] * weight;
-    });
-    this.add(ids, this.n++);
-    return cosines.some((cosine) => cosine >= 0.5 - 1e-6);
+  // The two quantities that moved most, in standard deviations, and the number of the others.
+  describe() {
+    const after = this.sums.map((total) => total / Math.max(this.n, 1)), move = (q) => Math.abs(after[q] - this.before[q]) / Math.max(this.spread[q], 1e-12);
+    const order = this.names.map((_, q) => q).filter((q) => this.changed[q]).sort((a, b) => move(b) - move(a));
+    const shown = order.slice(0, 2).map((q) => `${this.names[q]} (mean ${short(this.before[q])}, now ${short(after[q])})`);
+    if (order.length > 2) shown.push(countOf(order.length - 2, "other quantity", "other quantities"));
+    return shown.length < 3 ? shown.join(" and ") : `${shown[0]}, ${shown[1]} and ${shown[2]}`;
   }
 }
 
-class TextCheck { // compares texts with the calibration set, in a random order
-  constructor() { this.sample = [], this.nDrawn = 0; }
+const short = (x) => String(Number(x.toPrecision(3)));
+
+// The number of values, sorted, before the first for which isBefore is false.
+function bisect(values, isBefore) {
+  let low = 0, high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (isBefore(values[middle])) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+const IF_TRAFFIC = "The distinct texts differ from the calibration texts, the rows do not: guarantees hold only if repeats are traffic, that is, if rows are drawn one by one as they come.";
+const IF_COPIES = "The rows differ from the calibration rows, the distinct texts do not: guarantees hold only if repeats are copies that were made by collecting.";
+
+class DriftCheck { // compares rows with the calibration set, in a random order
+  constructor() { this.sample = [], this.nRows = 0, this.nDrawn = 0, this.ties = model.seed; }
   random() {
-    mix(model.seed, ++this.nDrawn);
+    mix(this.ties, ++this.nDrawn);
     return (HI >>> 0) / 4294967296;
   }
   add(text, logProba) {
-    if (text.trim()) this.sample.push({ key: this.random(), text, logProba });
-    if (this.sample.length >= 2 * N_COMPARED) this.cut();
+    mix(model.seed, ++this.nRows);
+    this.sample.push({ key: (HI >>> 0) / 4294967296, row: this.nRows, text, logProba });
+    if (this.sample.length >= 2 * N_KEPT) this.cut();
   }
-  cut() { this.sample = this.sample.sort((a, b) => a.key - b.key).slice(0, N_COMPARED); }
+  cut() { this.sample = this.sample.sort((a, b) => a.key - b.key || a.row - b.row).slice(0, N_KEPT); }
   result() {
     this.cut();
-    const { calibration, classes, shiftSizes } = model, k = classes.length, texts = new KnownTexts(model.sketches);
-    const watched = [0, 1, 2].filter((m) => calibration.monitors.some((x, i) => i % 3 === m && x >= 0));
-    const names = ["confidence", ...classes.map((name) => `probability of class '${name}'`), ...watched.map((m) => MONITORS[m])];
-    const quantities = (logProba, monitors) => [Math.exp(Math.max(...logProba)), ...Array.from(logProba, Math.exp), ...watched.map((m) => monitors[m])];
-    const distinct = calibration.rows.copies || Object.values(calibration.rows)[0];
-    const known = Array.from(distinct, (i) => quantities(calibration.logProba.subarray(i * k, (i + 1) * k), calibration.monitors.subarray(3 * i, 3 * i + 3)));
-    const before = names.map((_, q) => Float64Array.from({ length: known.length + N_COMPARED }, (_, i) => (known[i] ? known[i][q] : NaN)));
-    const capitals = names.map(() => BETS.map(() => 1 / BETS.length)), changes = new Set();
-    let n = 0;
-    for (const { text, logProba } of this.sample) {
-      if (texts.isNear(text)) continue;
-      n++;
-      quantities(logProba, monitorsOf(text)).forEach((value, q) => {
-        let smaller = 0, equal = 0;
-        for (let i = 0; i < known.length + n; i++) smaller += before[q][i] < value, equal += before[q][i] === value;
-        const p = (smaller + this.random() * (equal + 1)) / (known.length + n), mean = sum(capitals[q]) / BETS.length;
-        before[q][known.length + n - 1] = value;
-        capitals[q] = capitals[q].map((capital, b) => (0.995 * capital + 0.005 * mean) * BETS[b](p));
-        if (sum(capitals[q]) / names.length >= 1 / ALPHA) changes.add(names[q]);
-      });
+    const { calibration, classes } = model, inFile = [...this.sample].sort((a, b) => a.row - b.row);
+    const status = rowStatus(inFile.map(({ text }) => text)), note = describeCounts(status);
+    inFile.forEach((item, i) => { item.status = status[i]; });
+    // Ties depend on the texts, so that users with as many texts do not share them.
+    for (const { text } of this.sample) hashCharacters(text, 0, text.length), this.ties = (this.ties ^ HI) | 0;
+    const names = ["confidence", ...classes.map((name) => `probability of class '${name}'`), ...MONITORS], first = classes.length + 1;
+    const quantities = (logProba, monitors) => [Math.exp(Math.max(...logProba)), ...Array.from(logProba, Math.exp), ...monitors];
+    const { logProba, monitors, rows: samples, rowsHaveCopies } = calibration, k = classes.length;
+    const read = (at) => Array.from(at, (i) => quantities(logProba.subarray(i * k, (i + 1) * k), monitors.subarray(4 * i, 4 * i + 4)));
+    const isNew = (row) => row[first + COPIES] <= 0, only = Object.values(samples)[0];
+    let ofRows = read(samples.traffic || only);
+    const ofTexts = read(samples.copies || only).filter(isNew);
+    if (!rowsHaveCopies) ofRows = ofRows.filter(isNew);
+    const all = names.map((_, c) => c).filter((c) => c < first || ofRows.some((row) => row[c] >= (c === first + COPIES ? 1 : 0)));
+    const rows = new ConformalTest(all, names, ofRows), texts = new ConformalTest(all.filter((c) => c !== first + COPIES), names, ofTexts);
+    let isWithdrawn = false;
+    const compared = this.sample.slice(0, N_COMPARED);
+    for (const { text, logProba, status } of compared) {
+      if (status === EMPTY) continue;
+      const values = quantities(logProba, monitorsOf(text, status === FITTED)), ties = names.map(() => this.random());
+      if (status !== FITTED || rowsHaveCopies) rows.add(values, ties);
+      if (status === NEW) texts.add(values, ties);
+      isWithdrawn = isWithdrawn || (rows.alarm && texts.alarm);
     }
-    if (changes.size) return { differs: true, message: `These texts differ from the calibration texts in ${[...changes].slice(0, 5).join(", ")}${changes.size > 5 ? ` and ${changes.size - 5} more` : ""}: no guarantee.` };
-    const shift = shiftSizes.findIndex((needed) => needed <= n);
-    if (shift < 0) return { differs: null, message: `Not checked: ${n} ${n === 1 ? "text is" : "texts are"} too few to compare with the calibration set.` };
-    return { differs: false, message: `Compared with the calibration set: ${n} texts without near-duplicates, no drift detected (shifts of ${10 * shift + 10} percentiles or more would probably be detected).` };
+    const n = texts.n, howMany = countOf(n, "distinct text") + (compared.length < this.nRows ? ` of ${countOf(compared.length, "row")} drawn at random` : "");
+    const changed = (test) => `Changed most in ${howMany}: ${test.describe()}.${note}`;
+    if (isWithdrawn) return { differs: true, message: `These texts differ from the calibration texts: no guarantee. ${changed(texts)}` };
+    if (rows.alarm) return { differs: false, isConditional: true, message: `${IF_COPIES} ${changed(rows)}` };
+    if (texts.alarm) return { differs: false, isConditional: true, message: `${IF_TRAFFIC} ${changed(texts)}` };
+    const power = describePower(n);
+    if (!power) return { differs: null, message: `Not checked: ${countOf(n, "distinct text is", "distinct texts are")} too few to compare with the calibration set.${note}` };
+    return { differs: false, message: `Compared with the calibration set: ${howMany}, no drift detected. ${power}${note}` };
   }
+}
+
+// The power of a comparison of n texts; "" where it is too small.
+function describePower(n) {
+  const { fractions, times, kind } = model.power, nFiles = times.length / fractions.length;
+  const found = fractions.map((_, f) => times.subarray(f * nFiles, (f + 1) * nFiles).filter((time) => time <= n).length / nFiles);
+  if (found.at(-1) < 0.5) return "";
+  const good = found.findIndex((part) => part >= 0.8), f = good < 0 ? fractions.length - 1 : good;
+  return `It would find about ${Math.min(100 * found[f], 99).toFixed(0)}% of files in which ${(100 * fractions[f]).toFixed(0)}% of the texts are of another kind, all of them with a confidence as low as that of the least confident ${(100 * kind).toFixed(0)}% of the calibration texts; it finds milder kinds less often and cannot exclude a difference.`;
 }
 
 // ---- messages from the page ---------------------------------------------------------------------
@@ -498,25 +676,28 @@ async function open(text) {
   model.characters = new NGrams(model.characters, true);
   model.encoders = model.encoders.map((part) => new WordVectors(part));
   model.alone = logProbabilities(model.intercept.map((x, c) => x + model.share.least * (model.interceptCharacters[c] - x)));
+  model.known = tableOf(model.encoders.flatMap((part) => part.words));
+  model.common = tableOf(model.encoders.flatMap((part) => part.words.slice(0, model.nCommonWords)));
+}
+
+// A table of the hashes of words; those that begin with ## are subwords.
+function tableOf(words) {
   const high = [], low = [];
-  for (const word of model.encoders.flatMap((part) => part.words).filter((name) => !name.startsWith("##"))) {
+  for (const word of words.filter((name) => !name.startsWith("##"))) {
     tokenise(lowered(word), false);
     if (tokens.n === 2) high.push(tokens.hi[1]), low.push(tokens.lo[1]);
   }
-  model.known = new HashTable(Uint32Array.from(high), Uint32Array.from(low));
+  return new HashTable(Uint32Array.from(high), Uint32Array.from(low));
 }
-
-// A text without a token, as in pacsent.text.ngrams.is_empty: it has no class.
-const TOKEN = /[\p{L}\p{N}_!?,.\-:;()"\u00a2-\u00a5\u20a0-\u20cf\u2190-\u2bff\u{1f000}-\u{1faff}]/u;
 
 const ACTIONS = {
   open: ({ data }) => open(data).then(() => ({ classes: model.classes, rule: model.rule, certificate: model.certificate })),
-  start: () => { check = model.rule && new TextCheck(); },
+  start: () => { check = model.rule && new DriftCheck(); },
   classify: ({ texts }) => texts.map((text) => {
-    if (!TOKEN.test(text)) return null;
-    const { logProba, best, probability, inside, abstained } = answer(text);
+    const { logProba, best, probability, inside, abstained, covered } = answer(text);
     if (check) check.add(text, logProba);
-    return [best, probability, abstained, inside && inside.flatMap((is, c) => (is ? [c] : []))];
+    if (isEmpty(text)) return null;
+    return [best, probability, abstained, inside && inside.flatMap((is, c) => (is ? [c] : [])), covered ? "" : model.coverageReason];
   }),
   finish: () => check && check.result(),
   verify, explain: ({ text, label, nShown }) => explain(text, label, nShown),

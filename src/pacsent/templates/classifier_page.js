@@ -113,6 +113,7 @@ async function classify(next) {
   const counts = [next.name, numberOf(rows.length, "text"), about.rule && `${nAnswered.toLocaleString("en")} answered`, about.rule && `${nAbstained.toLocaleString("en")} abstained`, nEmpty && `${nEmpty.toLocaleString("en")} empty`];
   setTexts({ drift: drift ? drift.message : "", counts: counts.filter(Boolean).join(", ") });
   document.body.classList.toggle("drifted", Boolean(drift && drift.differs));
+  document.body.classList.toggle("conditional", Boolean(drift && drift.isConditional));
   byId("results").hidden = false;
   show();
 }
@@ -129,7 +130,7 @@ function show() {
       return line;
     }
     const label = about.classes[row[0]], last = element("td", "");
-    line.append(element("td", row[2] ? `abstains (${label})` : label, { "data-name": "prediction", class: row[2] ? "abstained" : "", dir: "auto" }));
+    line.append(element("td", row[2] ? `abstains (${row[4] || label})` : label, { "data-name": "prediction", class: row[2] ? "abstained" : "", dir: "auto" }));
     line.append(element("td", row[1].toFixed(3), { "data-name": "probability", class: "number" }));
     if (about.rule) line.append(element("td", row[3] ? setOf(row).join(", ") || "empty" : "not known", { "data-name": "set", dir: "auto" }));
     line.append(last);
@@ -160,10 +161,10 @@ async function explain(line, text, label) {
 
 function download() {
   const quoted = (cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
-  const own = ["prediction", "probability", ...(about.rule ? ["set", "abstained"] : [])];
+  const own = ["prediction", "probability", ...(about.rule ? ["set", "abstained", "reason"] : [])];
   const header = [...table.header.map((name) => (own.includes(name) ? `input_${name}` : name)), ...own];
-  const guaranteed = (row) => (about.rule ? [setOf(row).map(quoted).join(","), row[2] ? "yes" : "no"] : []);
-  const predicted = (row) => (row ? [about.classes[row[0]], row[1].toFixed(6), ...guaranteed(row)] : own.map(() => ""));
+  const guaranteed = (row) => (about.rule ? [setOf(row).map(quoted).join(","), row[2] ? "yes" : "no", row[4]] : []);
+  const predicted = (row) => (row ? [about.classes[row[0]], row[1].toFixed(6), ...guaranteed(row)] : own.map((name) => (name === "reason" ? "no text" : "")));
   const rows = answers.map((row, i) => [...table.rows[i], ...predicted(row)]);
   const content = [header, ...rows].map((cells) => `${cells.map(quoted).join(",")}\r\n`).join("");
   const link = element("a", "", { download: "predictions.csv", href: URL.createObjectURL(new Blob(["\ufeff", content], { type: "text/csv" })) });

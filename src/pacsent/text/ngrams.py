@@ -296,8 +296,8 @@ def _places(text, spans):
     return list(zip(owner[first].tolist(), (owner[last - 1] + 1).tolist()))
 
 
-def unknown_shares(texts: Sequence[str], known: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """The part of each text's words that neither of two tables of `word_keys` holds, (n_texts,)."""
+def unknown_shares(texts: Sequence[str], known: Sequence[np.ndarray]) -> np.ndarray:
+    """The part of each text's words that none of the tables of `word_keys` holds, (n_texts,)."""
     hashes, bounds = word_sequences(texts)
     is_unknown = np.ones(hashes.size, bool)
     for keys in known:

@@ -31,6 +31,7 @@ _POSTS: dict[str, tuple[type[ModelRequest], Callable[..., Any], str]] = {
     "/embed": (schemas.EmbedRequest, handlers.embed, "encoder"),
     "/similarity": (schemas.SimilarityRequest, handlers.similarity, "encoder"),
     "/classify": (schemas.ClassifyRequest, handlers.classify, "classifier"),
+    "/drift/reset": (schemas.ResetRequest, handlers.reset_drift, "classifier"),
     "/search": (schemas.SearchRequest, handlers.search, "index"),
 }
 Models = dict[str, ServedModel]  # by name
@@ -108,7 +109,8 @@ def _post_endpoint(
             raise schemas.validation_error(error) from None
         model, texts = select_model(models, body.model, part), body.all_texts()
         n_characters = sum(map(len, texts))
-        context = handlers.Context(settings)
+        client = settings.client_of(request.headers.get("authorization"))
+        context = handlers.Context(settings, client)
         if len(texts) > settings.max_texts:
             limit = f"A request must have at most {settings.max_texts:,} texts."
             raise RequestError(422, f"{limit} Got {len(texts):,}. Send several requests.")

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.guarantees import coverage
+from pacsent.guarantees.drift_monitor import describe_condition
 from pacsent.maths.arrays import unit_rows
 from pacsent.search import rerank as rerank_documents
+from pacsent.text.ngrams import is_empty
 from pacsent.web import metrics, schemas
 from pacsent.web.schemas import RequestError
 from pacsent.web.served_model import Posteriors, ServedModel
@@ -22,10 +25,11 @@ Content = dict[str, Any]
 
 
 class Context:
-    """The settings of the server, and the time at which the client stops waiting."""
+    """The settings of the server, the client, and the time at which it stops waiting."""
 
-    def __init__(self, settings: ServerSettings):
+    def __init__(self, settings: ServerSettings, client: str = ""):
         self.settings = settings
+        self.client = client  # the digest of its API key; "" where the server has no keys
         self._deadline = time.monotonic() + settings.timeout
 
     def check_time(self) -> None:
@@ -121,11 +125,11 @@ def classify(model: ServedModel, body: schemas.ClassifyRequest, context: Context
         context.check_time()
         texts = body.texts[start : start + _CHUNK]
         log_proba = model.classifier.predict_log_proba(texts)
-        if model.observe(texts, log_proba):
+        if model.drift is not None and model.drift.observe(context.client, texts, log_proba):
             metrics.DRIFT_ALARMS.inc()
-        best, probability, inside, abstained = rule.of_log_proba(log_proba)
+        best, probability, inside, abstained, covered = rule.answer(texts, log_proba)
         for row, text in enumerate(texts):
-            if not text.strip():
+            if is_empty(text):
                 empty = ("label", "probability", "set", "abstained", "explanation")
                 results.append(dict.fromkeys(empty) | {"note": "The text is empty: no class."})
                 continue
@@ -135,6 +139,8 @@ def classify(model: ServedModel, body: schemas.ClassifyRequest, context: Context
                 "set": None,
                 "abstained": None if abstained is None else bool(abstained[row]),
             }
+            if abstained is not None and not covered[row]:
+                result["note"] = f"Not answered: {coverage.REASON}."
             if inside is not None:
                 result["set"] = [label for label, is_in in zip(labels, inside[row]) if is_in]
             if body.explain:
@@ -143,8 +149,20 @@ def classify(model: ServedModel, body: schemas.ClassifyRequest, context: Context
                 result |= _explanation(model, text, settings.max_explained_tokens)
             results.append(result)
     names = ("error", "set_error", "delta", "statement", "no_sets", "no_answers")
-    guarantee = {name: getattr(rule, name) for name in names} | {"comparison": model.comparison}
+    comparison = {} if model.drift is None else model.drift.comparison(context.client)
+    guarantee = {name: getattr(rule, name) for name in names} | {"comparison": comparison}
+    if comparison.get("differs"):
+        guarantee["statement"] = None
+    elif comparison.get("holds_only_if") and guarantee["statement"]:
+        guarantee["statement"] += f" {describe_condition(comparison['holds_only_if'])}"
     return {"model": model.name, "guarantee": guarantee, "results": results}
+
+
+def reset_drift(model: ServedModel, body: schemas.ResetRequest, context: Context) -> Content:
+    """Forget the texts that this client has sent, and a drift alarm about them."""
+    if model.drift is None:
+        raise RequestError(422, "The classifier has no calibration set to compare with.", "model")
+    return {"model": model.name, "comparison": model.drift.reset(context.client)}
 
 
 def search(model: ServedModel, body: schemas.SearchRequest, context: Context) -> Content:

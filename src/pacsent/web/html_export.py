@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from pacsent.classify import TextClassifier
+from pacsent.classify.classifier import N_COMMON_WORDS
 from pacsent.classify.fitting import UNKNOWN_RAMP
 from pacsent.classify.inputs import positions
 from pacsent.encoders.export import summed_parts
 from pacsent.files import check_output, replacing
+from pacsent.guarantees import coverage, drift_check
 from pacsent.guarantees.abstaining import AnswerRule
 from pacsent.guarantees.delta import divide_delta
-from pacsent.guarantees.drift_monitor import growth
-from pacsent.guarantees.repeats import COPIES
+from pacsent.guarantees.drift_monitor import is_split_by_rows
 from pacsent.guarantees.samples import MIN_PROBABILITY, name_of
 from pacsent.text.pages import as_characters, render
 
@@ -90,6 +91,10 @@ def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
     return {
         "classes": [str(name) for name in classifier.classes_.tolist()],
         "fitted": positions(classifier.classes_, model.classes_).tolist(),
+        "listsWords": model.lists_words,
+        "minCoverage": model.min_coverage_,
+        "nCommonWords": N_COMMON_WORDS,
+        "coverageReason": coverage.REASON,
         "minLogProba": float(np.log(MIN_PROBABILITY)),
         "ngrams": ngrams(model.ngrams_, model.coef_ngrams_),
         "characters": ngrams(model.characters_, model.coef_characters_),
@@ -111,6 +116,7 @@ def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
     rows_of_samples = {
         name: np.flatnonzero(is_member) for name, is_member in calibration.members.items()
     } or {certificate.sample: np.arange(len(calibration.labels))}
+    times = drift_check.detection_times(*drift_check.DriftCheck(classifier).size())
     shown = {"summary": certificate.summary(), "rows": certificate.rows()}
     return {
         "certificate": certificate.to_dict() | shown,
@@ -129,19 +135,14 @@ def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
             "labels": calibration.labels.astype(np.uint32),
             "monitors": calibration.monitors,
             "rows": {name: rows.astype(np.uint32) for name, rows in rows_of_samples.items()},
+            "covered": calibration.covered.astype(np.uint8),
+            "rowsHaveCopies": is_split_by_rows(classifier),
         },
         "sketches": classifier.estimator_.training_sketches_,
-        "shiftSizes": _sizes_for_shifts(classifier),
+        "power": {
+            "fractions": list(drift_check.OTHER_FRACTIONS),
+            "times": times.astype(np.uint32),
+            "kind": drift_check.OTHER_KIND,
+        },
         "seed": classifier.seed_ % 2**32,
     }
-
-
-def _sizes_for_shifts(classifier: Any) -> list[int]:
-    """Numbers of texts from which on `TextCheck` probably notices shifts of 0.1, 0.2, ... 0.9."""
-    n = len(classifier.calibration_.sample(COPIES).labels)
-    ranks = np.arange(1, 10)[:, None] / 10 * n / (n + np.arange(2000))
-    p, floors = (np.arange(100) + 0.5) / 100, np.linspace(0, 1, 51)
-    gains = np.array([np.log(growth(low + (1 - low) * p)).mean(axis=0) for low in floors]).T
-    best = np.max([np.interp(ranks, floors, gain).cumsum(axis=1) for gain in gains], axis=0)
-    noticed = best >= np.log((4 + classifier.classes_.size) * len(gains) / 0.01)
-    return np.where(noticed.any(axis=1), noticed.argmax(axis=1) + 1, 2001).tolist()

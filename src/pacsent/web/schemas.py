@@ -182,6 +182,12 @@ class SearchRequest(ModelRequest):
     )
 
 
+class ResetRequest(ModelRequest):
+    """The model whose drift monitor is reset, for the client that asks."""
+
+    model_config = _example()
+
+
 def _document_texts(value: Any) -> Any:
     if isinstance(value, list):
         return [item.get("text", item) if isinstance(item, dict) else item for item in value]

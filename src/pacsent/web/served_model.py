@@ -2,7 +2,6 @@
 
 import json
 import re
-import threading
 import warnings
 from collections.abc import Sequence
 from functools import lru_cache, partial
@@ -14,15 +13,13 @@ from sklearn.base import clone
 from pacsent.classify import TextClassifier
 from pacsent.encoders import SentenceVectorizer
 from pacsent.guarantees import Certificate, CertifiedClassifier, SearchCertificate, abstaining
-from pacsent.guarantees.drift_monitor import DriftMonitor
 from pacsent.search import Index
 from pacsent.text.encoded import Encoded
+from pacsent.web.drift import ClientMonitors
 
 _WORD = re.compile(r"\w+")
 _SCRIPT_RUNS = re.compile(r"[\x00-\x7f]+|[^\x00-\x7f]+")  # ASCII, and everything else
 _MAX_RULES = 64  # error rates whose thresholds are cached
-_MAX_MONITORED = 20_000  # texts that one drift monitor keeps; then a new one begins
-_MONITORED_AT_ONCE = 64  # texts; near-duplicates are found in blocks
 
 
 class Posteriors(NamedTuple):
@@ -78,12 +75,10 @@ class ServedModel:
         self.explainer: Any = getattr(classifier, "estimator_", classifier)
         # when the classifier answers, and its prediction sets, for error and delta
         self.answer_rule = lru_cache(_MAX_RULES)(partial(_answer_rule, classifier))
-        self._drift_lock = threading.Lock()
-        self._drift_monitor = self._new_drift_monitor()
-        self._unobserved: list[tuple[str, np.ndarray]] = []
-        few = f"Not checked: fewer than {_MONITORED_AT_ONCE} texts have been compared."
-        unknown: dict[str, Any] = {"differs": None, "message": few}
-        self.comparison = unknown if self._drift_monitor else {}
+        # drift monitors; None for a classifier without a calibration set
+        self.drift: ClientMonitors | None = None
+        if hasattr(classifier, "calibration_"):
+            self.drift = ClientMonitors(classifier)
         self._solve: Any = None
         if encoder is not None:
             if isinstance(encoder, SentenceVectorizer):
@@ -139,26 +134,6 @@ class ServedModel:
     def is_known(self, words: list[str]) -> list[bool]:
         """Which words the model knows, by themselves or by their subwords."""
         return (np.diff(self._encode([[word] for word in words]).offsets) > 0).tolist()
-
-    def _new_drift_monitor(self) -> DriftMonitor | None:
-        calibrated = hasattr(self.classifier, "calibration_")
-        return DriftMonitor(self.classifier, alpha=0.01) if calibrated else None
-
-    def observe(self, texts: list[str], log_proba: np.ndarray) -> bool:
-        """Show classified texts to the drift monitor; whether this raised an alarm."""
-        if self._drift_monitor is None:
-            return False
-        with self._drift_lock:  # several threads classify at the same time
-            self._unobserved += zip(texts, log_proba)
-            if len(self._unobserved) < _MONITORED_AT_ONCE:
-                return False
-            (seen, rows), self._unobserved = zip(*self._unobserved), []
-            alarm = self._drift_monitor.update(seen, log_proba=np.array(rows))
-            if not self.comparison.get("differs"):  # an alarm is stated until the next load
-                self.comparison = {"differs": alarm, "message": str(self._drift_monitor)}
-            if alarm or self._drift_monitor.n_seen > _MAX_MONITORED:
-                self._drift_monitor = self._new_drift_monitor()
-        return alarm
 
     def description(self) -> dict[str, Any]:
         """The model's properties, for /v1/models."""

@@ -83,7 +83,7 @@ def serve(
             f"The address {host}:{port} cannot be used ({error.strerror}). Choose another --port."
         ) from None
     config = uvicorn.Config(
-        partial(_create_worker_app, tuple(sources), settings),
+        partial(_create_worker_app, tuple(sources), settings, n_workers),
         factory=True,
         http=HeaderTimeoutProtocol,
         workers=n_workers,
@@ -119,11 +119,16 @@ def serve(
     LOGGER.info("stopped")
 
 
-def _create_worker_app(sources: tuple[ModelSource, ...], settings: ServerSettings) -> Any:
+def _create_worker_app(
+    sources: tuple[ModelSource, ...], settings: ServerSettings, n_workers: int
+) -> Any:
     warnings.simplefilter("ignore")  # a worker is a process of the server
     try:
         models = open_models(sources, settings.error, settings.delta)
     except (ValueError, OSError, ImportError) as error:
         LOGGER.error("models cannot be opened", extra={"fields": {"reason": str(error)}})
         sys.exit(_STARTUP_FAILURE)
+    for model in models:
+        if model.drift is not None:
+            model.drift.n_workers = n_workers
     return create_app([model.warm_up() for model in models], settings)

@@ -57,6 +57,13 @@ class ServerSettings:
         digest = hashlib.sha256(key.strip()).digest()
         return sum(hmac.compare_digest(digest, expected) for expected in self.keys) > 0
 
+    def client_of(self, authorization: str | None) -> str:
+        """The digest of the API key in an Authorization header; "" where no key is required."""
+        if not self.keys:
+            return ""
+        key = (authorization or "").partition(" ")[2].strip()
+        return hashlib.sha256(key.encode("latin-1", "replace")).hexdigest()
+
 
 def read_keys(path: str | Path) -> tuple[bytes, ...]:
     """The digests of the API keys in a file, one per line; lines that begin with # are comments."""

@@ -51,10 +51,14 @@ async function showClass(text) {
   const {no_answers, no_sets, statement, comparison} = found.guarantee;
   $("label").textContent = label === null ? "No class" : `${label}, with probability ${percent(probability)}`;
   $("abstained").textContent = label === null ? note
-    : !abstained ? "" : "The classifier abstains. " + (no_answers || "This probability is too small for its guarantee.");
-  // no guarantee is stated about texts that differ from the calibration set
+    : !abstained ? "" : "The classifier abstains. " + (no_answers || note || "This probability is too small for its guarantee.");
+  // The statement is null where guarantees are withdrawn: the texts of this client differ.
+  const {differs, holds_only_if, message} = comparison;
+  $("drift").hidden = !(differs || holds_only_if);
+  $("drift-title").textContent = differs ? "No guarantee: the texts differ" : `Guarantees hold only if repeats are ${holds_only_if}`;
+  $("drift-message").textContent = message || "";
   $("statement").textContent = label === null ? ""
-    : [comparison.differs ? "" : statement, comparison.message].filter(Boolean).join(" ");
+    : [statement, differs || holds_only_if ? "" : message].filter(Boolean).join(" ");
   $("set").textContent = label === null ? "" : set === null ? no_sets || ""
     : set.length ? `Prediction set: ${set.join(", ")}.` : "The prediction set is empty: the text differs from all classes.";
   const rows = explanation ? explanation.words.filter(([, v]) => Math.abs(v) >= 5e-4) : [];
@@ -120,7 +124,9 @@ async function start() {
   try {
     const {data} = await ask("/v1/models");
     about = Object.assign({}, ...data.map(model => model.pacsent).reverse()); // the first that has a part answers
-    const parts = [`model ${data.map(model => model.id).join(", ")}`, about.method && `method ${about.method}`, about.dimensions && `${about.dimensions} dimensions`, about.words && `${about.words.toLocaleString("en")} words`, about.classes && `${about.classes.length} classes`, about.texts !== undefined && `${about.texts.toLocaleString("en")} texts`];
+    const names = data.map(model => model.id).join(", ");
+    document.title = `${names} – pacsent`;
+    const parts = [`${data.length === 1 ? "Model" : "Models"}: ${names}`, about.method && `method ${about.method}`, about.dimensions && `${about.dimensions} dimensions`, about.words && `${about.words.toLocaleString("en")} words`, about.classes && `${about.classes.length} classes`, about.texts !== undefined && `${about.texts.toLocaleString("en")} texts`];
     $("about").textContent = parts.filter(Boolean).join(" · ");
     $("key-form").hidden = true;
     $("classes").hidden = !about.classes;
@@ -132,6 +138,9 @@ async function start() {
 }
 
 onKey(start);
+$("reset").addEventListener("click", async () => {
+  if (await latest("reset", () => ask("/drift/reset", {}))) showClass($("text").value);
+});
 $("text").addEventListener("input", later(showText));
 $("other").addEventListener("input", later(() => showCompared($("text").value, $("other").value)));
 start();
