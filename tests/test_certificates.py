@@ -129,6 +129,36 @@ class TestTheLinkToTheorem1:
             certify_encoder(vectorizer, documents, posterior="prior")
 
 
+class TestPosteriorsOfWPBNeg:
+    """Kind B with the posteriors of the method itself."""
+
+    @pytest.mark.parametrize("lam", [0.1, 1.0])
+    def test_prior_and_posterior_have_one_scale(self, language, documents, lam):
+        encoder = make_encoder("w-PB-neg", language.words, lam=lam, n_epochs=5, n_jobs=1)
+        own = certify(encoder, documents, "B", posterior="vectorizer")
+        assert 0 < own.kl < own.n
+        assert own.error_upper < 0.6
+
+    def test_a_prior_of_another_scale_costs_much_more(self, language, documents):
+        encoder = make_encoder("w-PB-neg", language.words, n_epochs=5, n_jobs=1, random_state=0)
+        own = certify(encoder, documents, "B", posterior="vectorizer")
+
+        learned = encoder.fit(documents)  # with variances from the counts of these documents
+        variances = np.ones(language.words.n_words)
+        variances[learned.words_] = learned.word_variances_
+        means = language.words.output_vectors.copy()
+        means[learned.words_] = learned.word_means_
+        other = certify(encoder, documents, "B", posterior=(means, variances))
+        assert other.kl > 100 * own.kl
+
+    def test_the_posterior_is_trained_under_the_prior_that_was_given(self, language, documents):
+        encoder = make_encoder("w-PB-neg", language.words, n_epochs=5, n_jobs=1, random_state=0)
+        variances = np.full(language.words.n_words, 1e-8)
+        words, means, trained = encoder.word_posteriors(documents, variances, 1.0)
+        assert_allclose(means, language.words.output_vectors[words], atol=1e-4)
+        assert_allclose(trained, 1e-8, rtol=1e-3)
+
+
 class TestWords:
     def test_ingredients_are_the_exact_ones(self, vectorizer, documents, language):
         certificate, gibbs = certify(

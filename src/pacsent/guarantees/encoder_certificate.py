@@ -237,13 +237,17 @@ class Sample:
     def delta_each(self) -> float:
         return divide_delta(self.options.delta, *self.corrections.values())
 
-    def fitted(self, encoded: Encoded) -> Any:
-        """A clone of the encoder, fitted on text that is not certified."""
+    def unfitted(self) -> Any:
+        """A clone of the encoder, whose random numbers depend on the seed of the certificate."""
         encoder = clone(self.encoder)
         if encoder.get_params(deep=False).get("random_state", 0) is None:
             encoder.set_params(random_state=self.options.random_state % 2**32)
+        return encoder
+
+    def fitted(self, encoded: Encoded) -> Any:
+        """A clone of the encoder, fitted on text that is not certified."""
         with _quiet_about_parts():
-            return encoder.fit(encoded)
+            return self.unfitted().fit(encoded)
 
     def certificate(self, kind: type[EncoderCertificate], **parts: Any) -> Any:
         """A certificate of these parts, with the bound that follows from them."""

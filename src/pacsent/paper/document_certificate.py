@@ -228,11 +228,17 @@ def _word_posteriors(sample: Sample, documents: Encoded, scale, shift) -> _Words
         return _Words(means.astype(float), variances, B_hat, prior_var)
     if posterior == "prior":
         return _Words(B_hat, prior_var, B_hat, prior_var)
-    learned = sample.fitted(documents)
+    # w-PB-neg under this very prior: under one of its own, with variances from the counts of these
+    # documents, it would have spreads that have nothing to do with those of P, and an absurd KL.
+    # The loss is a mean over documents, so that the data weigh as much as there are documents.
+    learner = sample.unfitted()
+    words, means, variances = learner.word_posteriors(
+        documents, prior_var, learner.lam * documents.n_sentences
+    )
     mu_w, var_w = B_hat.copy(), prior_var.copy()
-    mu_w[learned.words_] = learned.word_means_
+    mu_w[words] = means
     if posterior == "vectorizer":
-        var_w[learned.words_] = learned.word_variances_
+        var_w[words] = variances
         return _Words(mu_w, var_w, B_hat, prior_var)
 
     # How far from the prior's to the learned means; variances stay the prior's. An estimate.

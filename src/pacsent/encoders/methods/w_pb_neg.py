@@ -21,6 +21,7 @@ from pacsent.maths import w_pb_neg_objective as w_pb_neg
 from pacsent.maths.gaussians import kl_gaussians
 from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
+from pacsent.text.encoded import Encoded
 from pacsent.threads import n_threads, one_blas_thread
 
 
@@ -108,22 +109,54 @@ class WordPBNegVectorizer(NegativeSampling):
 
     def _fit(self, encoded):
         super()._fit(encoded)
-        A_hat, B_hat = self._float_tables()
-        words, p = self._noise_probabilities()
-        counts = self.word_vectors.vocabulary.count(encoded).tocsc()[:, words].tocsr()
-        counts = counts[np.diff(counts.indptr) > 0]
+        words, _ = self._noise_probabilities()
+        counts = self._trained_counts(encoded, words)
         self.prior_scale_ = 1.0
         if self.prior_variance == "matched":
             self.prior_scale_ = w_pb_neg.matched_scale(counts)
         scale = None if isinstance(self.prior_variance, str) else self.prior_variance
         var_P = w_pb_neg.prior_variances(self.noise_counts_, scale)[words]
         var_P = self.prior_scale_ * var_P
+
+        mu, var_Q = self._train(counts, words, var_P, self.lam / self.prior_scale_)
+        self.words_, self.prior_variances_ = words, var_P
+        self.word_means_, self.word_variances_ = mu.astype(self._dtype), var_Q
+
+    def word_posteriors(
+        self, encoded: Encoded, prior_variances: np.ndarray, lam: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Posteriors of words under a prior that was fixed elsewhere, such as a certificate's.
+
+        `prior_variances` are (n_words,), one for each word of the vectors, and `lam` is the weight
+        of the data against this prior; `prior_variance` and the attribute `lam` are not used.
+
+        Returns
+        -------
+        words : array of int, shape (n_trained,)
+        means : array, shape (n_trained, n_dims)
+        variances : array, shape (n_trained,)
+        """
+        super()._fit(encoded)
+        words, _ = self._noise_probabilities()
+        counts = self._trained_counts(encoded, words)
+        mu, var_Q = self._train(counts, words, prior_variances[words], lam)
+        return words, mu, var_Q
+
+    def _trained_counts(self, encoded, words):
+        """Counts of the trained words in each sentence that has any, (n_sentences, n_trained)."""
+        counts = self.word_vectors.vocabulary.count(encoded).tocsc()[:, words].tocsr()
+        return counts[np.diff(counts.indptr) > 0]
+
+    def _train(self, counts, words, var_P, lam):
+        """Means and variances of the posteriors of `words`."""
+        A_hat, B_hat = self._float_tables()
+        _, p = self._noise_probabilities()
         tables = np.float32(A_hat[words]), np.float32(B_hat[words])
         with (
             one_blas_thread(),
             bar("w-PB-neg", total=self.n_epochs, unit="epochs", enabled=self.verbose) as progress,
         ):
-            settings = {"n_negatives": self.n_negatives, "lam": self.lam / self.prior_scale_}
+            settings = {"n_negatives": self.n_negatives, "lam": lam}
             settings |= {"weighting": self.weighting, "n_threads": n_threads(self.n_jobs)}
             steps = learning_rates(self.n_epochs, self.learning_rate)
             rng, shown = np.random.default_rng(self.seed_), lambda epoch: progress.advance()
@@ -136,8 +169,7 @@ class WordPBNegVectorizer(NegativeSampling):
                 f"{self.learning_rate} instead, and posteriors that are not finite. Lower it, and "
                 "check the word vectors for numbers that are not finite."
             )
-        self.words_, self.prior_variances_ = words, var_P
-        self.word_means_, self.word_variances_ = mu.astype(self._dtype), np.exp(rho)
+        return mu, np.exp(rho)
 
     def _reason_without_posterior(self):
         return ""
