@@ -173,7 +173,9 @@ def test_a_class_with_one_text_is_left_out_and_labels_of_another_case_are_named(
     assert warned.classes_.tolist() == ["bad", "good"]
     assert np.array_equal(warned.decision_function(texts), alone.decision_function(texts))
     mixed = [label.upper() if i < 10 else label for i, label in enumerate(labels)]
-    with pytest.warns(UserWarning, match="'BAD' and 'bad' differ in case or spaces only"):
+    with pytest.warns(
+        UserWarning, match="in case or spaces only are different classes: 'bad' and 'BAD'"
+    ):
         TextClassifier(None, characters=None).fit(texts, mixed)
 
 

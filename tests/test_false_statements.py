@@ -17,7 +17,8 @@ from sklearn.linear_model import LogisticRegression
 
 import pacsent
 from helpers import invoke
-from pacsent import CertifiedClassifier, TextClassifier
+from pacsent import CertifiedClassifier, Index, TextClassifier
+from pacsent.classify import audit
 from pacsent.guarantees import certify_predictions, check_labels, compare
 from pacsent.guarantees.abstaining import AnswerRule, confidences
 from pacsent.guarantees.count_certificates import Comparison
@@ -714,6 +715,101 @@ def test_bounds_with_skipped_rows_hold_and_taking_a_skip_for_an_answer_is_notice
 
 
 # ---- 9. Empty texts ----
+
+
+EMPTY = ["", " ", "\u200b", "…"]
+
+
+def with_empty(n, seed):
+    """Texts and labels with four empty texts among them."""
+    texts, labels = make_texts(n, seed)
+    for place, text in enumerate(EMPTY):
+        texts.insert(5 * place, text)
+        labels.insert(5 * place, "up")
+    return texts, labels
+
+
+@pytest.fixture(scope="module")
+def model_of_a_table_with_empty_texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("empty")
+    texts, labels = with_empty(300, seed=0)
+    table = write_csv(folder / "train.csv", text=texts, label=labels)
+    how = ("--encoder", "none", "--random-state", 0, "-o", folder / "model")
+    done = invoke("train", table, *how, status=0)
+    assert done.stderr.count("empty") == 1 and "4 empty texts (rows 1, 6, 11, 16)" in done.stderr
+    return folder / "model"
+
+
+@pytest.mark.parametrize("command", ["certify", "evaluate"])
+def test_empty_texts_are_neither_overlap_nor_counted(
+    model_of_a_table_with_empty_texts, tmp_path, command
+):
+    texts, labels = with_empty(60, seed=5)
+    table = write_csv(tmp_path / "new.csv", text=texts, label=labels)
+    done = invoke(command, model_of_a_table_with_empty_texts, table, status=0)
+    assert "4 empty texts (rows 1, 6, 11, 16)" in done.stderr and "Warning" not in done.stderr
+    assert "0 of 60" in done.stdout or "on 60 texts" in done.stdout
+
+
+def test_empty_texts_have_no_prediction_and_no_warning(model_of_a_table_with_empty_texts, tmp_path):
+    texts, _ = with_empty(30, seed=5)
+    table = write_csv(tmp_path / "new.csv", text=texts, id=range(len(texts)))
+    answers = tmp_path / "answers.csv"
+    done = invoke("predict", model_of_a_table_with_empty_texts, table, "-o", answers, status=0)
+    assert "among those that the model was fitted on" not in done.stderr
+    assert "34 rows, 4 empty" in done.stderr
+    frame = pandas.read_csv(answers)
+    assert frame.id[frame.prediction.isna()].tolist() == [0, 5, 10, 15]
+
+
+def test_a_classifier_holds_out_and_fits_no_empty_text():
+    texts, labels = with_empty(300, seed=0)
+    classifier = CertifiedClassifier(TextClassifier(None), random_state=0).fit(texts, labels)
+    without = CertifiedClassifier(TextClassifier(None), random_state=0).fit(*make_texts(300))
+    assert classifier.certificate_.n == without.certificate_.n
+    assert "4 empty texts left out" in classifier.certificate_.provenance
+    assert classifier.certificate_.verify(classifier, texts, labels)
+
+
+def test_predictions_of_empty_texts_are_not_counted():
+    texts, labels = with_empty(100, seed=0)
+    predictions = ["down" if text in EMPTY else label for text, label in zip(texts, labels)]
+    certificate = certify_predictions(labels, predictions, texts=texts)
+    assert (certificate.n, certificate.n_errors) == (100, 0)
+    assert certificate.provenance.endswith("4 empty texts left out")
+    assert certificate.verify(predictions, texts, labels)
+
+
+def test_empty_texts_are_no_suspicious_labels_and_no_duplicates():
+    texts, labels = with_empty(100, seed=0)
+    labels[5] = "down"
+    result = audit(texts, labels, model=TextClassifier(None))
+    rows = [0, 5, 10, 15]
+    assert result.empty == rows
+    assert not {suspicion.row for suspicion in result.suspicious} & set(rows)
+    assert not any(set(group) & set(rows) for group in result.duplicates + result.near_duplicates)
+
+
+def test_empty_texts_are_not_asked_for():
+    texts = CHECKED.copy()
+    texts[::100] = ["", " ", "\t", "…", "\u200b"] * 2
+    asked = []
+
+    def ask(row, text):
+        asked.append(row)
+        return RIGHT[row]
+
+    checked = check_labels(texts, MACHINE, np.arange(1000), ask=ask, error=0.1, random_state=1)
+    assert checked.certificate.n_rows == 990 and not any(row % 100 == 0 for row in asked)
+    assert all(checked.labels[row] is None for row in range(0, 1000, 100))
+
+
+def test_empty_texts_are_no_hits():
+    index = Index("english", lexical=1.0)
+    with pytest.warns(UserWarning, match=r"2 empty texts left out \(first: row 1"):
+        ids = index.add(["red wine", "", "white wine", "…"])
+    assert ids.tolist() == [0, 1, 2, 3]
+    assert {hit.id for hit in index.search("wine", k=10)} == {0, 2}
 
 
 # ---- 10. A language that the model does not know ----

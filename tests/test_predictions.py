@@ -279,8 +279,16 @@ def test_a_table_is_certified_in_the_shell(table, tmp_path):
     [
         ("label,prediction\n", [], "must have predictions. Got no row"),
         ("label,prediction\na,\n", [], "Line 2 of t.csv must have a prediction. Got none"),
-        ("label,prediction\n,a\n", [], "Line 2 of t.csv must have a label. Got none"),
-        ("label,answer\na,a\n", [], "must include prediction.*with --prediction-column"),
+        (
+            "label,prediction\n,a\n",
+            [],
+            "must have labels in the column label. Got 1 row",
+        ),
+        (
+            "label,answer\na,a\n",
+            [],
+            "in a column prediction.*with --prediction-column",
+        ),
         ("label,prediction\na,b\n", [], "among the classes .a.. Got .b. in row 1 .*--labels A,B"),
         ("label,prediction\na,a\n", ["--text-column", "t"], "must include t.*--text-column"),
     ],

@@ -23,11 +23,19 @@ from pacsent.classify.explanation import Explanation, explain, named_features
 from pacsent.encoders import SentenceVectorizer, make_encoder
 from pacsent.encoders.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
 from pacsent.maths.checks import check_count
+from pacsent.maths.rounding import format_count
 from pacsent.maths.temperature import log_probabilities
 from pacsent.parameter_checks import StrOptions, fit_context
 from pacsent.storage import State, is_model_name, load
 from pacsent.text.near_duplicates import sketches, text_units
-from pacsent.text.ngrams import NGrams, fingerprints, unknown_shares, word_hashes, word_keys
+from pacsent.text.ngrams import (
+    NGrams,
+    fingerprints,
+    nonempty_rows,
+    unknown_shares,
+    word_hashes,
+    word_keys,
+)
 from pacsent.text.pages import render
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.threads import in_order, n_threads
@@ -210,6 +218,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             self.classes_, y = multilabel.encoded_sets(sets)
         weights = inputs.sample_weights(sample_weight, len(texts))
         groups = inputs.as_groups(groups, len(texts))
+        rows = nonempty_rows(texts)
+        if 0 < rows.size < len(texts):
+            inputs.warn_caller(f"{format_count(len(texts) - rows.size, 'empty text')} left out.")
+            texts, y, weights = [texts[row] for row in rows], y[rows], weights[rows]
+            groups = None if groups is None else groups[rows]
         if sets is None:
             self.target_type_ = "classes"
             rows = inputs.learnable_rows(classes, y)

@@ -125,14 +125,17 @@ def encoded_labels(labels: Any, texts: Sequence) -> tuple[np.ndarray, np.ndarray
             "Two classes must have at least two texts each. Got one text of "
             f"{few(classes[np.bincount(y) < 2])} instead. Add texts."
         )
-    alike: dict = {}
+    spellings: dict[str, Any] = {}
+    variants = []
     for name in names:
-        other = alike.setdefault(str(name).strip().casefold(), name)
+        other = spellings.setdefault(str(name).strip().casefold(), name)
         if other is not name:
-            _warn_caller(
-                f"labels {other!r} and {name!r} differ in case or spaces only and are two classes. "
-                "Write them alike if they are one."
-            )
+            variants.append(f"{name!r} and {other!r}")
+    if variants:
+        warn_caller(
+            f"Labels that differ in case or spaces only are different classes: {few(variants)}. "
+            "Write them alike if they are one."
+        )
     return classes, y
 
 
@@ -140,14 +143,14 @@ def learnable_rows(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Rows of classes with at least two texts: no other one can be learnt and checked."""
     counts = np.bincount(y, minlength=classes.size)
     if (counts < 2).any():
-        _warn_caller(
+        warn_caller(
             f"Classes with fewer than two training texts are never predicted: "
             f"{few(classes[counts < 2])} ({(counts < 2).sum():,} of {classes.size:,}). Add texts."
         )
     return np.flatnonzero(counts[y] >= 2)
 
 
-def _warn_caller(message):
+def warn_caller(message: str) -> None:
     """Warn at the line outside this package and scikit-learn that the call came from."""
     frame, level = sys._getframe(), 1
     while frame.f_back and frame.f_globals["__name__"].startswith(("pacsent.", "sklearn.")):

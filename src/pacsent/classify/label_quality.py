@@ -19,7 +19,7 @@ from pacsent.maths.checks import check_count, check_probability
 from pacsent.maths.rounding import percent
 from pacsent.storage import load
 from pacsent.text.near_duplicates import text_units
-from pacsent.text.ngrams import fingerprints
+from pacsent.text.ngrams import fingerprints, nonempty_rows
 from pacsent.text.texts import as_texts
 
 _FOLDS = 5
@@ -71,6 +71,7 @@ def suspicious_labels(X: Iterable[str], y: Any, *, model: Any = None) -> list[Su
     Parameters
     ----------
     X : iterable of str
+        Empty texts are left out.
     y : array of str or int, one for each text
     model : unfitted classifier with `predict_proba`, optional
         `TextClassifier("english")` by default.
@@ -86,8 +87,11 @@ def suspicious_labels(X: Iterable[str], y: Any, *, model: Any = None) -> list[Su
     >>> first.row, first.suggested
     (7, 'down')
     """
-    texts = as_texts(X)
-    classes, y = inputs.encoded_labels(y, texts)
+    all_texts = as_texts(X)
+    kept = nonempty_rows(all_texts).tolist()
+    names_of_rows = inputs.as_labels(y, len(all_texts))
+    texts = [all_texts[row] for row in kept]
+    classes, y = inputs.encoded_labels([names_of_rows[row] for row in kept], texts)
     clusters = text_units(texts)
     log_p = out_of_fold_log_proba(texts, y, clusters, model)
 
@@ -120,7 +124,9 @@ def suspicious_labels(X: Iterable[str], y: Any, *, model: Any = None) -> list[Su
             f"{duplicates}without this text, {names[other]} has probability "
             f"{np.exp(log_p[i, other]):.2f} and {names[label]} {np.exp(log_p[i, label]):.2f}"
         )
-        suspicious.append(SuspiciousLabel(i, names[label], names[other], float(score[i]), reason))
+        suspicious.append(
+            SuspiciousLabel(kept[i], names[label], names[other], float(score[i]), reason)
+        )
     return suspicious
 
 
@@ -157,15 +163,17 @@ class Audit:
     ----------
     texts, labels : lists
     counts : dict
-        Texts of each class.
+        Texts of each class, without empty ones.
     suspicious : list of SuspiciousLabel
     duplicates, near_duplicates : list of lists of int
         Rows that have the same words, and those that almost have.
     empty : list of int
-        Rows without a letter or digit.
+        Rows of empty texts, which are listed nowhere else.
     unknown : list of (int, float)
         Rows of which less than half of the words are in the vocabulary, and that fraction; empty
         without word vectors.
+    rows : sequence of int
+        The position in the file of each text, from 0; empty if these are all of it.
     """
 
     texts: list[str]
@@ -176,17 +184,25 @@ class Audit:
     near_duplicates: list[list[int]]
     empty: list[int]
     unknown: list[tuple[int, float]]
+    rows: Sequence[int] = ()
+
+    def position(self, row: int) -> int:
+        """The position in the file of a text, from 0."""
+        return self.rows[row] if len(self.rows) else row
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers, and the suspicious rows; rows are counted from 0."""
         return {
             "n": len(self.texts),
             "classes": {str(k): n for k, n in self.counts.items()},
-            "suspicious": [suspicion._asdict() for suspicion in self.suspicious],
-            "duplicates": self.duplicates,
-            "near_duplicates": self.near_duplicates,
-            "empty": self.empty,
-            "unknown": [row for row, _ in self.unknown],
+            "suspicious": [
+                {**suspicion._asdict(), "row": self.position(suspicion.row)}
+                for suspicion in self.suspicious
+            ],
+            "duplicates": [list(map(self.position, group)) for group in self.duplicates],
+            "near_duplicates": [list(map(self.position, group)) for group in self.near_duplicates],
+            "empty": list(map(self.position, self.empty)),
+            "unknown": [self.position(row) for row, _ in self.unknown],
         }
 
     def __str__(self) -> str:
@@ -195,7 +211,7 @@ class Audit:
         return (
             f"{len(self.texts):,} texts, {len(self.counts)} classes. Suspicious labels: "
             f"{len(self.suspicious):,}; duplicates: {n_copies:,}; near-duplicates: {n_near:,}; "
-            f"without a word: {len(self.empty):,}; mostly OOV words: {len(self.unknown):,}"
+            f"empty: {len(self.empty):,}; mostly OOV words: {len(self.unknown):,}"
         )
 
 
@@ -218,16 +234,19 @@ def audit(X: Iterable[str], y: Sequence, *, model: Any = None) -> Audit:
     names = inputs.as_labels(y, len(texts))
     suspicious = suspicious_labels(texts, names, model=model)
     groups: list[list[list[int]]] = []
-    for ids in (fingerprints(texts), text_units(texts)):
+    kept = nonempty_rows(texts).tolist()
+    kept_texts = [texts[row] for row in kept]
+    for ids in (fingerprints(kept_texts), text_units(kept_texts)):
         rows_of = defaultdict(list)
-        for row, value in enumerate(ids.tolist()):
+        for row, value in zip(kept, ids.tolist()):
             rows_of[value].append(row)
         groups.append([rows for rows in rows_of.values() if len(rows) > 1])
     duplicates, near = groups
     exact = set(map(tuple, duplicates))
     near = [rows for rows in near if tuple(rows) not in exact]
-    empty = [row for row, text in enumerate(texts) if not any(c.isalnum() for c in text)]
-    counts = dict(sorted(Counter(names).items(), key=lambda item: str(item[0])))
+    empty = sorted(set(range(len(texts))).difference(kept))
+    totals = Counter(names[row] for row in kept)
+    counts = {name: totals[name] for name in sorted(totals, key=str)}
     unknown = []
     encoder = "english" if model is None else getattr(model, "encoder", None)
     if isinstance(encoder, str):
@@ -412,7 +431,10 @@ def fit_learning_curve(
     True
     """
     texts = as_texts(X)
-    _, y = inputs.encoded_labels(y, texts)
+    names = inputs.as_labels(y, len(texts))
+    kept = nonempty_rows(texts).tolist()
+    texts = [texts[row] for row in kept]
+    _, y = inputs.encoded_labels([names[row] for row in kept], texts)
     model = TextClassifier("english") if model is None else model
     rng = check_random_state(random_state)
     clusters = text_units(texts)

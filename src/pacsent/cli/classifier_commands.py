@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -346,8 +347,12 @@ def report(model, data, output, curve, audit, overwrite, as_json, **options):
     texts, labels = labelled.texts, labelled.labels
     fresh = clone(getattr(classifier, "estimator_", classifier))
     line = tools.fit_learning_curve(texts, labels, model=fresh, random_state=0) if curve else None
-    audited = tools.audit(texts, labels, model=fresh) if audit else None
+    audited = None
+    if audit:
+        audited = replace(tools.audit(texts, labels, model=fresh), rows=labelled.rows)
     result = report(classifier, texts, labels, curve=line, audit=audited)
+    errors = [{**error, "row": labelled.rows[error["row"]]} for error in result.errors]
+    result = replace(result, errors=errors)
     write_text(output, result.to_html(f"Report of {Path(model).name}"))
     sections = [str(result).partition("\n")[0], *(str(part) for part in (line, audited) if part)]
     show({"page": output, **result.to_dict()}, "\n".join(sections), as_json)

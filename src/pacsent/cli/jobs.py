@@ -144,6 +144,7 @@ def _run_one(job, path, output, options: dict, cells, left_out):
     from pacsent.scale import Manifest
     from pacsent.scale.shard_writer import Record, result_batches
     from pacsent.text import result_files
+    from pacsent.text.ngrams import is_empty
     from pacsent.text.tables import TextTable, as_list, describe_table, output_names
 
     quiet, keep = options["quiet"], options["keep_columns"]
@@ -166,7 +167,8 @@ def _run_one(job, path, output, options: dict, cells, left_out):
 
     def compute(texts, is_bad=None, first=None):
         if known is not None:
-            n_fitted.append(int(np.isin(row_fingerprints(as_list(texts)), known).sum()))
+            kept = [text for text in as_list(texts) if not is_empty(text)]
+            n_fitted.append(int(np.isin(row_fingerprints(kept), known).sum()))
         return run_batch(texts, is_bad, first)
 
     table = TextTable(path, kind=options["input_format"], text_column=options["text_column"])

@@ -37,6 +37,7 @@ from pacsent.maths.checks import check_count, check_probability
 from pacsent.parameter_checks import Interval, StrOptions, fit_context
 from pacsent.storage import State, checked_tensor
 from pacsent.text.near_duplicates import sketches
+from pacsent.text.rows import describe_empty, rows_with_text, select_values
 from pacsent.text.texts import as_texts
 
 # Of the calibration set of a fitted model: plans which thresholds of abstention are tested.
@@ -53,7 +54,10 @@ def _with_machine_labels(X, y, groups, judge):
             "judge must be (texts, labels), beside texts with one label each, without groups."
         )
     texts = as_texts(texts, "judge[0]")
-    return [*X, *texts], [*inputs.as_labels(y, len(X), "y"), *inputs.as_labels(labels, len(texts))]
+    labels = inputs.as_labels(labels, len(texts))
+    with_text = rows_with_text(texts)
+    texts, labels = select_values(texts, with_text), select_values(labels, with_text)
+    return [*X, *texts], [*inputs.as_labels(y, len(X), "y"), *labels]
 
 
 @dataclass(eq=False, repr=False)
@@ -232,6 +236,13 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         estimator = TextClassifier("english") if self.estimator is None else self.estimator
         only_texts = getattr(estimator, "only_texts", False)
         X, y = samples.as_samples(X, only_texts=only_texts), inputs.counted(y)
+        n_given = samples.n_samples(X)
+        with_text = rows_with_text(X)
+        if with_text is not None:
+            inputs.check_length(y, n_given, "y")
+            X, y = samples.select_rows(X, with_text), select_values(y, with_text)
+            groups = select_values(groups, with_text)
+            sample_weight = select_values(sample_weight, with_text)
         n_certifiable, calibration_size = samples.n_samples(X), self.calibration_size
         if judge is not None:
             X, y = _with_machine_labels(X, y, groups, judge)
@@ -305,7 +316,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         self.training_fingerprints_ = np.unique(samples.row_fingerprints(training_X))
         texts = samples.text_column(training_X)
         self.training_sketches_ = sketches(texts) if samples.is_texts(texts) else None
-        fields = {"provenance": "held out by fit", "calibration_size": parts.fraction}
+        fields = {
+            "provenance": f"held out by fit{describe_empty(n_given, with_text)}",
+            "calibration_size": parts.fraction,
+        }
         if parts.scope == "same groups":
             fields |= {"scope": parts.scope, "n_groups": np.unique(group_of).size}
         new_groups = group_of[held_out] if parts.scope == "groups" else None

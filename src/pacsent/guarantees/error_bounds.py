@@ -1,6 +1,7 @@
 """Exact bounds on the error rate of a classifier, from labelled texts that it was not fitted on."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.classify import inputs
-from pacsent.classify.inputs import as_labels, counted, few
+from pacsent.classify.inputs import as_labels, check_length, counted, few
 from pacsent.classify.multilabel import known_sets, label_matrix
 from pacsent.guarantees import independence, samples
 from pacsent.guarantees.error_certificate import ErrorCertificate, error_certificate
@@ -17,6 +18,7 @@ from pacsent.guarantees.multilabel_certificate import MultilabelCertificate, cou
 from pacsent.guarantees.repeats import COPIES, TRAFFIC, check_repeats
 from pacsent.maths.checks import check_count, is_number
 from pacsent.maths.rounding import format_count
+from pacsent.text.rows import describe_empty, rows_with_text, select_values
 from pacsent.text.texts import as_texts
 
 
@@ -121,9 +123,15 @@ def unseen(
     if hasattr(classifier, "fit") and hasattr(classifier, "__sklearn_tags__"):
         check_is_fitted(classifier)
     X, y = samples.samples_for(classifier, X), counted(y)
-    n = samples.n_samples(X)
-    if not n:
+    n_given = samples.n_samples(X)
+    if not n_given:
         raise ValueError("X must have at least one text. Got none instead.")
+    with_text = rows_with_text(X)
+    if with_text is not None:
+        check_length(y, n_given, "labels")
+        X, y = samples.select_rows(X, with_text), select_values(y, with_text)
+        groups = select_values(groups, with_text)
+    n = samples.n_samples(X)
     classes = getattr(classifier, "classes_", None)
     if classes is None:
         classes = samples.classes_of(classifier, None, as_labels(y, n))
@@ -141,6 +149,9 @@ def unseen(
     if y.ndim == 1 and (n_unknown := int(not_fitted[y].sum())):
         names = few(classes[not_fitted])
         provenance += f"; {n_unknown:,} of classes that were not fitted ({names}) count as errors"
+    provenance += describe_empty(n_given, with_text)
+    if with_text is not None:
+        rows = with_text[rows]
     return LabelledRows(X, y, classes, group_of, provenance, rows)
 
 
@@ -267,6 +278,28 @@ def certify_predictions(
     if not n:
         raise ValueError("labels must have at least one label. Got none instead.")
     check_repeats(repeats)
+    if texts is not None:
+        texts = samples.as_samples(texts)
+        with_text = rows_with_text(texts)
+        if with_text is not None:
+            check_length(texts, n, "labels")
+            certificate = certify_predictions(
+                select_values(y_true, with_text),
+                select_values(counted(y_pred), with_text),
+                texts=samples.select_rows(texts, with_text),
+                groups=select_values(groups, with_text),
+                classes=classes,
+                recall=recall,
+                precision=precision,
+                judge=select_values(judge, with_text),
+                unlabelled=unlabelled,
+                repeats=repeats,
+                delta=delta,
+                n_candidates=n_candidates,
+                random_state=random_state,
+            )
+            provenance = certificate.provenance + describe_empty(n, with_text)
+            return replace(certificate, provenance=provenance)
     judged = batch_size = None
     if judge is not None or not (unlabelled is None or is_number(unlabelled)):
         judged = as_judged(judge, unlabelled, n)
@@ -282,7 +315,7 @@ def certify_predictions(
     options |= {"n_candidates": n_candidates, "random_state": random_state}
     unknown = "; near-duplicates were not searched for, because no texts were given"
     if texts is not None:
-        texts, unknown = samples.text_column(samples.as_samples(texts)), ""
+        texts, unknown = samples.text_column(texts), ""
         if isinstance(texts, list):
             texts = as_texts(texts)
         elif batch_size is None:

@@ -30,6 +30,7 @@ from pacsent.maths.checks import are_counts, check_count, check_probability, is_
 from pacsent.maths.means import betting
 from pacsent.maths.rounding import interval, rounded_down, rounded_up
 from pacsent.storage.tensor_files import pack_losses, unpack_losses
+from pacsent.text.rows import rows_with_text, select_values
 
 SCOPES = ("texts", "groups", "same groups")
 _STATEMENTS = "statements"  # in `corrections`: all that a certificate with a judge states
@@ -90,6 +91,13 @@ class HeldOutCertificate(RepeatsCertificate):
         X = samples.samples_for(model, X)
         n = samples.n_samples(X)
         labels, group_of = self._labels(model, y, n), as_groups(groups, n)
+        with_text = rows_with_text(X)
+        if with_text is not None:
+            X, labels = samples.select_rows(X, with_text), select_values(labels, with_text)
+            group_of, n = select_values(group_of, with_text), with_text.size
+            judge = (select_values(judge[0], with_text), judge[1]) if judge else judge
+            if samples.are_predictions(model):
+                model = select_values(model, with_text)
         rows, certified_X, texts_digest = np.arange(n), X, self.digests.get("texts")
         drawn: dict[str, np.ndarray] | None = None
         if texts_digest is not None and samples.digest(X) != texts_digest:

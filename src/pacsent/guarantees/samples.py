@@ -18,7 +18,7 @@ from pacsent.maths.temperature import log_probabilities
 from pacsent.storage import row_bytes
 from pacsent.text.near_duplicates import KnownTexts
 from pacsent.text.ngrams import fingerprints
-from pacsent.text.rows import as_samples, is_texts, n_samples, text_column
+from pacsent.text.rows import as_samples, is_texts, n_samples, rows_with_text, text_column
 from pacsent.text.rows import select_rows as select_rows
 
 MIN_PROBABILITY = 1e-300  # a probability of 0 has a logarithm that can be compared and stored
@@ -28,10 +28,15 @@ def seen_before(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     """Which rows a model is known to be fitted on, and which texts are near-duplicates of these."""
     exact = near = np.zeros(n_samples(X), bool)
     known, known_sketches = recorded(model, "fingerprints"), recorded(model, "sketches")
+    kept = rows_with_text(X)
     if known is not None:
         exact = np.isin(row_fingerprints(X), known)
     if known_sketches is not None and is_texts(text_column(X)):
         near = KnownTexts(known_sketches).are_near(text_column(X)) & ~exact
+    if kept is not None:
+        is_text = np.zeros(n_samples(X), bool)
+        is_text[kept] = True
+        return exact & is_text, near & is_text
     return exact, near
 
 

@@ -1,6 +1,7 @@
 """Index: search texts by meaning and by words, with guarantees from queries with known answers."""
 
 import threading
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,6 +19,7 @@ from pacsent.guarantees.independence import as_seed, dependent_clusters
 from pacsent.guarantees.repeats import COPIES, SAME, TRAFFIC, check_repeats, draw_samples
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import check_count, check_probability, is_count
+from pacsent.maths.rounding import format_count
 from pacsent.search import faiss_index, lexical
 from pacsent.search.calibration import CalibrationQueries, ThresholdRule
 from pacsent.search.chunking import split_passages
@@ -26,6 +28,7 @@ from pacsent.search.metadata import Columns
 from pacsent.search.ranking import DEFAULT_LEXICAL_WEIGHT, Ranking, top
 from pacsent.search.snapshot import Block, Hit, Snapshot
 from pacsent.storage import State, checked_tensor
+from pacsent.text.ngrams import is_empty
 from pacsent.text.texts import as_texts
 
 ENGINES = ("auto", "exact", "faiss")
@@ -167,6 +170,7 @@ class Index:
         Parameters
         ----------
         texts : iterable of str
+            Empty texts get a number, and are left out.
         metadata : list of mappings, or mapping of columns, optional
             Texts, numbers, true or false, for filters: `search(query, where={"year": 2024})`.
 
@@ -183,6 +187,15 @@ class Index:
             ids = np.arange(self._next_number, self._next_number + len(texts))
             self._replace(self._snapshot.with_block(replace(block, ids=ids)))
             self._next_number += len(texts)
+            empty = ids[[is_empty(text) for text in texts]]
+            if empty.size:
+                self._replace(self._snapshot.without(set(empty.tolist())))
+        if empty.size:
+            warnings.warn(
+                f"{format_count(empty.size, 'empty text')} left out (first: row "
+                f"{empty[0] - ids[0]:,}, counted from 0): no query finds them.",
+                stacklevel=2,
+            )
         return ids
 
     def delete(self, ids: Iterable[int]) -> None:

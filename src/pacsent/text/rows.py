@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.maths.rounding import format_count
+from pacsent.text.ngrams import nonempty_rows
 from pacsent.text.texts import as_sentences, as_texts
 
 
@@ -50,3 +52,35 @@ def select_rows(X: Any, rows: Sequence[int] | np.ndarray) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     return X.take(rows) if hasattr(X, "column_names") else X[np.asarray(rows)]
+
+
+def rows_with_text(X: Any) -> np.ndarray | None:
+    """The rows that are not empty texts; None if no row is an empty text.
+
+    Empty texts have no label, are no duplicates, and are counted nowhere.
+    """
+    texts = text_column(X)
+    if not is_texts(texts):
+        return None
+    rows = nonempty_rows(texts)
+    if rows.size == len(texts):
+        return None
+    if not rows.size:
+        raise ValueError(
+            f"X must have at least one text with words. Got {len(texts):,} empty ones instead."
+        )
+    return rows
+
+
+def select_values(values: Any, rows: np.ndarray | None) -> Any:
+    """These rows of a column that may be of any kind; all of it if `rows` is None."""
+    if rows is None or values is None:
+        return values
+    return select_rows(values if hasattr(values, "shape") else list(values), rows)
+
+
+def describe_empty(n: int, rows: np.ndarray | None) -> str:
+    """What a certificate says about empty texts among n rows; "" if there were none."""
+    if rows is None:
+        return ""
+    return f"; {format_count(n - rows.size, 'empty text')} left out"

@@ -87,7 +87,7 @@ def embed(model: ServedModel, body: schemas.EmbedRequest, context: Context) -> C
             context.check_time()
             result["words"] = _word_weights(model, text, settings.max_explained_tokens)
         if not n_known:
-            reason = "No word of the text is known." if text.strip() else "The text is empty."
+            reason = "The text is empty." if is_empty(text) else "No word of the text is known."
             result["note"] = f"{reason} Its vector is all zeros."
         results.append(result)
     return {"model": model.name, "results": results}

@@ -173,7 +173,7 @@ class Labelling(LabelSession):
     Parameters
     ----------
     texts, classes : iterable of str
-        One text of each near-duplicate cluster is offered; texts without a word never are.
+        One text of each near-duplicate cluster is offered; empty texts never are.
     folder : path
         Contains the journal; labelling continues where it ended.
     delta : float, default=0.05
@@ -286,7 +286,7 @@ class Labelling(LabelSession):
         return super().status() | {
             "n_evaluation": n_evaluation,
             "n_texts": n_texts,
-            "n_omitted": len(self.texts) - n_texts,  # copies, and texts without a word
+            "n_omitted": len(self.texts) - n_texts,  # copies, and empty texts
             "goal": self.goal,
             "delta": self.delta,
             "first_model": SIZES[0] - (len(labels) - n_evaluation),

@@ -118,7 +118,7 @@ function stand(status) {
 }
 
 function standOfLabelling(status, bound, sure) {
-  $("about").textContent = `${status.n_labels.toLocaleString("en")} of ${status.n_texts.toLocaleString("en")} texts labelled` + (who ? ` · ${who}` : "") + (status.n_skipped ? ` · ${status.n_skipped} skipped` : "") + (status.n_omitted ? ` · ${status.n_omitted.toLocaleString("en")} not shown: near-duplicates, or without a word` : "");
+  $("about").textContent = `${status.n_labels.toLocaleString("en")} of ${status.n_texts.toLocaleString("en")} texts labelled` + (who ? ` · ${who}` : "") + (status.n_skipped ? ` · ${status.n_skipped} skipped` : "") + (status.n_omitted ? ` · ${status.n_omitted.toLocaleString("en")} not shown: near-duplicates, or empty` : "");
   $("goal").textContent = status.reached ? `Goal reached: at most ${percent(status.goal)} with ${sure}% confidence.` : status.goal === null ? "" : `Goal: at most ${percent(status.goal)}.`;
   $("certified").textContent = bound === null ? (status.first_model > 0 ? `The first classifier is fitted after ${status.first_model} more training text${status.first_model === 1 ? "" : "s"}.` : "The first classifier is being fitted.") : `Certified: the error rate is at most ${percent(bound)} with ${sure}% confidence.`;
   $("accuracy").textContent = status.accuracy === null ? "" : `Estimate: ${(100 * status.accuracy).toFixed(1)}% of ${status.n_evaluated} evaluation texts are predicted correctly.` + (status.n_waiting > 0 ? ` ${status.n_waiting} more count once the evaluation text in another tab is answered.` : "");
