@@ -19,6 +19,7 @@ from pacsent.guarantees.independence import (
     holdout_fraction,
     one_row_per_cluster,
 )
+from pacsent.guarantees.repeats import divide_rows
 from pacsent.maths.binomial import upper_limit
 from pacsent.text.near_duplicates import KnownTexts, sketches, text_units
 
@@ -131,6 +132,42 @@ def test_splits_keep_units_together_and_do_not_depend_on_their_names():
     assert not set(groups[found.held_out_rows]) & set(groups[found.training_rows])
     few = hold_out(np.arange(200), 0.5, seed=0, groups=groups // 4)
     assert few.scope == "same groups" and MIN_HELD_OUT_GROUPS > 5
+
+
+@pytest.mark.parametrize(("fraction", "n_machine"), [(0.2, 0), (0.4, 0), (0.5, 2), (0.8, 0)])
+def test_a_cluster_is_held_out_with_one_probability_however_often_it_repeats(fraction, n_machine):
+    sizes = np.tile([1, 2, 3, 7], 100)
+    clusters = np.repeat(np.arange(400), sizes)
+    n_labelled = clusters.size
+    clusters = np.concatenate([clusters, np.repeat(np.arange(400), n_machine)])
+    rng = np.random.default_rng(0)
+    is_held_out = np.zeros((150, 400), bool)
+    in_traffic = np.zeros(150)
+    naive = np.zeros((150, 400), bool)
+    for draw in range(150):
+        is_free, samples = divide_rows(clusters, fraction, rng, n_labelled=n_labelled)
+        held_out = clusters[samples["copies"]]
+        assert not np.isin(clusters[is_free], held_out).any()
+        assert np.unique(held_out).size == held_out.size
+        is_held_out[draw, held_out] = True
+        in_traffic[draw] = samples["traffic"].size / n_labelled
+        # the negative control: only clusters all of whose rows a coin holds out
+        coins = rng.random(n_labelled) < fraction
+        naive[draw] = np.bincount(clusters[:n_labelled], ~coins, minlength=400) == 0
+
+    assert abs(in_traffic.mean() - fraction) < 0.01
+    of_sizes = [is_held_out[:, sizes == size].mean() for size in (1, 2, 3, 7)]
+    assert np.ptp(of_sizes) < 0.03  # six standard errors of a difference
+    if fraction <= 0.5:
+        assert abs(np.mean(of_sizes) - fraction) < 0.01
+    assert naive[:, sizes == 7].mean() < naive[:, sizes == 1].mean() - 0.1
+
+
+def test_without_repeats_both_samples_are_one_of_a_fixed_size():
+    split = hold_out(np.arange(200), 0.25, seed=0)
+    assert list(split.samples) == [""] and split.held_out_rows.size == 50
+    repeated = hold_out(np.append(np.arange(199), 0), 0.25, seed=0)
+    assert list(repeated.samples) == ["traffic", "copies"]
 
 
 def test_the_share_follows_the_number_of_units():

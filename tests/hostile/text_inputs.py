@@ -240,6 +240,7 @@ NOT_TEXTS = {
         f"web.ServedModel.{name}": "texts of a request, which its schema has checked"
         for name in ("n_tokens", "observe", "posteriors")
     },
+    "guarantees.control_risk": "as certify_predictions, whose clusters it uses",
     "guarantees.traffic_error_upper": "as certify_predictions, whose clusters it uses",
     "encoders.ExternalEncoder.fit": "learns nothing and looks at nothing",
     "encoders.RemoteEncoder.encode": "needs a server; EncoderMixin.encode calls it",

@@ -34,7 +34,8 @@ _FIELDS = {
 @params.flag("--details", "Also print the provenance, and which corrections were made.")
 @params.delta
 @params.n_candidates
-@params.overlap
+@params.repeats
+@params.known_rows
 @params.random_state
 @params.model_encoder
 @params.outputs
@@ -79,6 +80,7 @@ def certify(paths, output, as_json, overwrite, **options):
                 options["delta"],
                 options["random_state"],
                 n_candidates=options["n_candidates"],
+                repeats=options["repeats"],
             )
             if overwrite:
                 save(model, path, overwrite=True)
@@ -91,7 +93,7 @@ def certify(paths, output, as_json, overwrite, **options):
                 labelled.labels,
                 groups=labelled.groups,
                 n_candidates=options["n_candidates"] * labelled.n_sizes,
-                **{name: options[name] for name in ("delta", "per_class", "overlap")},
+                **{name: options[name] for name in ("delta", "per_class", "overlap", "repeats")},
                 random_state=options["random_state"],
             )
             certificate = labelled.add_condition(certificate)
@@ -133,7 +135,7 @@ def _certify_predictions(data, options: dict):
         classes=_split_names(classes) if classes else _classes_of(table, rows),
         recall="all" if options["per_class"] else (),
         n_candidates=options["n_candidates"] * selection.n_sizes,
-        **{name: options[name] for name in ("delta", "simultaneous", "random_state")},
+        **{name: options[name] for name in ("delta", "simultaneous", "repeats", "random_state")},
     )
     if not selection.condition:
         return certificate

@@ -28,6 +28,7 @@ _MAX_COST_TEXTS = 1_000  # with more texts a second fit takes long, and holding 
 @params.flag("--no-calibration", "Train on all labels; the model has no guarantee.")
 @params.delta
 @params.n_candidates
+@params.repeats
 @params.flag("--balanced", "Give every class the same weight.")
 @params.flag("--keep-case", "Labels that differ in case or spaces only are different classes.")
 @params.random_state
@@ -52,6 +53,8 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
         raise click.UsageError("--n-candidates has no use with --no-calibration. Leave one out.")
     if options["keep_case"] and options["merge_labels"]:
         raise click.UsageError("--keep-case and --merge-labels exclude each other. Leave one out.")
+    if no_calibration and options["repeats"]:
+        raise click.UsageError("--repeats has no use with --no-calibration. Leave one out.")
     check_place(output, [data, encoder], overwrite=overwrite)
     labelled = inputs.read_labelled(
         data,
@@ -79,6 +82,7 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
             calibration_size=options["calibration_size"] or "auto",
             delta=options["delta"],
             n_candidates=options["n_candidates"] * labelled.n_sizes,
+            repeats=options["repeats"],
             random_state=options["random_state"],
         )
         has_others = labelled.other_texts and labelled.groups is None
@@ -191,7 +195,8 @@ def predict(model, sources, error, delta, left_out, **options):
 @params.label_columns
 @params.delta
 @params.n_candidates
-@params.overlap
+@params.repeats
+@params.known_rows
 @params.model_encoder
 @params.reports
 def compare(a, b, data, as_json, **options):

@@ -104,6 +104,18 @@ model_delta = probability(
 n_candidates = option("--n-candidates", "Models that were compared on these texts.", POSITIVE, 1)
 _overlaps = click.Choice(["refuse", "drop"])
 overlap = option("--overlap", "What to do with texts that were trained on.", _overlaps, "refuse")
+known_rows = option(
+    "--overlap",
+    "What to do with texts that were trained on.  [default: refuse; with --repeats traffic they "
+    "count as new rows]",
+    _overlaps,
+)
+repeats = option(
+    "--repeats",
+    "Why texts repeat: frequent ones are drawn again (traffic), or copies of texts were made "
+    "(copies). By how they were collected, never by the result.  [default: what holds for both]",
+    click.Choice(["traffic", "copies"]),
+)
 method = option(
     "--method",
     "Sentence method, if MODEL is word vectors.  [default: its sentence encoder, or SIF-sum]",

@@ -84,7 +84,7 @@ def divide_rows(
     Each row is in the sample of rows with probability `fraction`, by a coin of its own. A cluster
     is in the sample of clusters if none of its rows is free, which has one probability for all
     clusters, however many rows they have. Which rows are free depends on rows outside the sample of
-    rows, and on coins. Theorem 23 of docs/theory.md.
+    rows, and on coins. Theorem 30 of docs/theory.md.
 
     Parameters
     ----------
