@@ -118,7 +118,8 @@ def search(index, query, k, conditions, guarantee, as_json):
         filters[column] = [value]
         with contextlib.suppress(ValueError):  # a number also matches its text
             filters[column].append(json.loads(value))
-    opened.engine = "exact"  # a few queries do not repay the preparation of a faster engine
+    if guarantee is None:  # with one every text is compared by any engine
+        opened.engine = "exact"  # a few queries do not repay the preparation of a faster one
     n_hits = min(k, max(len(opened), 1))
     answers = opened.search(list(query), n_hits, where=filters or None, guarantee=guarantee)
     show_lines(

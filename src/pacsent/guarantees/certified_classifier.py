@@ -603,6 +603,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
                 "tune_thresholds(precision=, recall=) or control_risk(false_negatives=)."
             )
         self._check_scores(what, self.calibration_.log_proba)
+        samples.check_unchanged(self.estimator_, self.certificate_.digests)
         return self.calibration_
 
     def _check_scores(self, what, log_proba):
@@ -629,6 +630,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
                 "way and certificate_.to_json() beside it; after loading, "
                 "CertifiedClassifier(estimator, prefit=True).calibrate(X, y)."
             )
+        samples.check_unchanged(self.estimator_, self.certificate_.digests)
         parameters = self.get_params(deep=False)
         for name in ("estimator", "classes", "prefit"):
             del parameters[name]
@@ -672,6 +674,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         kind: type[HeldOutCertificate] = MultilabelCertificate if of_sets else ErrorCertificate
         made.certificate_ = kind.from_dict(described["certificate"])
         made.certificate_.verify()
+        samples.check_unchanged(estimator, made.certificate_.digests)
         made.repeats = made.certificate_.repeats
         made.seed_ = check_count("random_state", made.certificate_.random_state, least=0)
         n = made.certificate_.n

@@ -107,6 +107,8 @@ def certify_rows(
         labels, predictions = [names[position] for position in labels], predictions.tolist()
         options["recall"] = recall
     fields["digests"] = samples.digests(classifier, rows.X, labels, predictions)
+    if "model" not in fields["digests"]:
+        fields["provenance"] += "; the model is not recorded: nothing tells whether it was changed"
     return error_certificate(labels, predictions, fields=fields, **options)
 
 

@@ -62,8 +62,29 @@ def digests(model: Any, X: Any, labels: Any, predictions: Any) -> dict[str, str]
         values["texts"] = digest(X)
     model = getattr(model, "estimator_", model)
     if hasattr(model, "state"):
-        values["model"] = model.state().digest()
+        state = model.state()
+        values["model"] = state.digest()
+        values["weights"] = state.digest(with_word_vectors=False)
     return values
+
+
+def check_unchanged(model: Any, digests: dict[str, str]) -> None:
+    """Refuse a model whose weights are not those that a certificate recorded.
+
+    Word vectors are not read: this takes milliseconds. Where nothing is recorded, as for models of
+    other libraries, the certificate says so.
+    """
+    stated = digests.get("weights")
+    if stated is None:
+        return
+    own = model.state().digest(with_word_vectors=False) if hasattr(model, "state") else "none"
+    if own != stated:
+        raise ValueError(
+            "The model must be the one that was certified (SHA-256 of its weights "
+            f"{stated[:12]}...). Got another ({own[:12]}...): it was fitted or changed since, so "
+            "that neither its certificate nor its calibration set is about it. Calibrate it again, "
+            "on labelled texts that it was not fitted on."
+        )
 
 
 def digest(values: Any) -> str:

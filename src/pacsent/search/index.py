@@ -31,6 +31,7 @@ from pacsent.storage import State, checked_tensor
 from pacsent.text.ngrams import is_empty
 from pacsent.text.texts import as_texts
 
+_SETTINGS = ("encoder", "query_encoder", "lexical", "chunk")  # cannot be set after construction
 ENGINES = ("auto", "exact", "faiss")
 _MAX_EXACT_TEXTS = 1_000_000  # above which "auto" uses FAISS
 _MAX_GROWTH = 4  # rows now over rows when FAISS learned its lists, beyond which it learns again
@@ -161,6 +162,18 @@ class Index:
 
     def __setstate__(self, state):
         vars(self).update(state, _lists=None, _lock=threading.RLock())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        is_new = name not in vars(self)
+        if name in _SETTINGS and not is_new:
+            raise AttributeError(
+                f"{name} must stay as it is: the texts of an index and its certificate depend on "
+                f"it. Got {value!r} instead of {getattr(self, name)!r}. Make a new Index with it, "
+                "and add the texts."
+            )
+        super().__setattr__(name, value)
+        if name == "engine" and not is_new:  # another one may find other hits
+            self.calibration_, self.certificate_ = None, None
 
     # ---- texts ---------------------------------------------------------------------------------
 
@@ -522,8 +535,13 @@ class Index:
     def from_state(cls, state: State) -> "Index":
         """The inverse of `state`; raises ImportError if it was saved with FAISS, not installed."""
         config, tensors, encoder = state.config, state.tensors, state.parts["encoder"]
-        index = cls(encoder, config["engine"], lexical=config["lexical"], chunk=config["chunk"])
-        index.query_encoder = state.parts.get("query_encoder")
+        index = cls(
+            encoder,
+            config["engine"],
+            query_encoder=state.parts.get("query_encoder"),
+            lexical=config["lexical"],
+            chunk=config["chunk"],
+        )
         block = Block.from_tensors(
             tensors,
             encoder._n_features_out,
