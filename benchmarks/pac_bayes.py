@@ -14,35 +14,52 @@ from multiprocessing import get_context
 import numpy as np
 
 from harness import finish, parser_for
+from pacsent import load
+from pacsent.datasets import load_books
 from pacsent.maths import bounds
 from pacsent.maths.gibbs_betting import best_of_bets, bound_of_bet, log_products
 from pacsent.maths.means import betting, differing_means
+from pacsent.paper import benchmark_datasets as datasets
+from pacsent.paper.heuristics import make_heuristics
 
 DELTA = 0.05
 FRACTIONS = (0.05, 0.1, 0.3, 0.5)  # of the sample that choose a hypothesis, or a prior
 LOOKS = (0.05, 0.1, 0.2, 0.3, 0.5)  # when the leader may be frozen
 BET = 0.4  # of the posteriors that are learned one document at a time
 N_DOCUMENTS = {"imdb": 16_000}  # of the pool; the others use all
+N_PARTS = 60  # of a pool, with random words of their own
+
+_shared: dict = {}  # what the processes read
 
 
-def pool(name, data):
+def pool(name, data, n_processes):
     """Losses of every hypothesis on every document of a data set, (n_documents, n_hypotheses)."""
-    from pacsent import load
-    from pacsent.datasets import load_books
-    from pacsent.paper import benchmark_datasets as datasets
-    from pacsent.paper.heuristics import make_heuristics
-
     words = load("english")
     dataset = datasets.load(name, data)
     texts = [*dataset.train_texts, *dataset.test_texts]
     encoded = words.vocabulary.encode(texts)
     long_enough = np.flatnonzero(np.diff(encoded.offsets) >= 2)
+    chosen = np.random.default_rng(0).permutation(long_enough)[: N_DOCUMENTS.get(name)]
 
-    rng = np.random.default_rng(0)
-    rows = rng.permutation(long_enough)[: N_DOCUMENTS.get(name)]
     passages = words.vocabulary.encode([passage.text for passage in load_books()[::6]])
-    heuristics = make_heuristics(words, passages, rng)
-    return heuristics.losses(encoded.take(np.sort(rows)), rng)
+    heuristics = make_heuristics(words, passages, np.random.default_rng(0))
+    _shared.update(heuristics=heuristics, documents=encoded.take(np.sort(chosen)))
+    return np.concatenate(run(_losses_of_part, range(N_PARTS), n_processes))
+
+
+def _losses_of_part(part):
+    documents = _shared["documents"]
+    rows = np.array_split(np.arange(documents.n_sentences), N_PARTS)[part]
+    rng = np.random.default_rng([9, part])
+    return _shared["heuristics"].losses(documents.take(rows), rng)
+
+
+def run(work, jobs, n_processes):
+    """Results of all jobs, in their order."""
+    if n_processes == 1:
+        return [work(job) for job in jobs]
+    with get_context("fork").Pool(n_processes) as workers:
+        return workers.map(work, jobs, chunksize=1)
 
 
 def uniform(n_hypotheses):
@@ -182,21 +199,14 @@ def one_draw(seed, losses, n):
     return found
 
 
-_shared = {}
-
-
 def _draw_shared(seed):
-    return one_draw(seed, **_shared)
+    return one_draw(seed, _shared["losses"], _shared["n"])
 
 
 def measure(name, losses, n, n_draws, n_processes):
     """Rows of one data set: the best setting of every method."""
     _shared.update(losses=losses, n=n)
-    if n_processes == 1:
-        draws = [_draw_shared(seed) for seed in range(n_draws)]
-    else:
-        with get_context("fork").Pool(n_processes) as workers:
-            draws = workers.map(_draw_shared, range(n_draws), chunksize=1)
+    draws = run(_draw_shared, range(n_draws), n_processes)
 
     rows = []
     for method, settings in METHODS.items():
@@ -230,7 +240,7 @@ if __name__ == "__main__":
 
     rows = []
     for name in given.datasets:
-        losses = pool(name, given.data)
+        losses = pool(name, given.data, given.n_processes)
         print(f"{name}: {len(losses):,} documents", flush=True)
         rows += measure(name, losses, given.n, given.n_draws, given.n_processes)
 
