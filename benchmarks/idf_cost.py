@@ -1,6 +1,6 @@
 """Does IDF weighting cost less with a larger source corpus? Accuracy with and without it.
 
-    python benchmarks/idf_cost.py --vectors 3M 6M 12M [--datasets subj 20news] [--save]
+    python benchmarks/idf_cost.py [--vectors 3M 6M 12M 477M] [--datasets subj 20news] [--save]
 
 Each folder has word vectors of the reproduction (input*.npy, output*.npy, vocab.tsv), named by the
 number of tokens they were trained on. Those of the stored result are Skip-gram with the settings of
@@ -68,7 +68,7 @@ def main():
     for name in given.datasets:
         dataset = datasets.load(name, given.data)
         seeds = range(3 if dataset.has_fixed_split else given.n_seeds)
-        for folder in given.vectors:
+        for folder in given.vectors or [given.data / "vectors"]:
             rows += measure(dataset, folder, tuple(seeds), (1.0, 10.0, 100.0))
 
     finish("idf_cost", rows, summary={"n_rows": len(rows)}, save=given.save, name=given.name)
