@@ -14,6 +14,7 @@ from pacsent.classify.inputs import position
 from pacsent.encoders import SentenceVectorizer
 from pacsent.text.ngrams import JOINED, NGrams, continues, names, word_hashes
 from pacsent.text.pages import render
+from pacsent.text.printable import escape_controls
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -118,7 +119,7 @@ class Explanation:
         out = Text()
         for piece, value, share in self.pieces():
             style = ("green" if value > 0 else "red") if share > 0.05 else ""
-            out.append(piece, style=f"bold {style}" if share > 0.5 else style)
+            out.append(escape_controls(piece), style=f"bold {style}" if share > 0.5 else style)
         return out
 
     def to_html(self, top: int = 20) -> str:

@@ -11,7 +11,7 @@ import click
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.jobs import job_options, run_job
-from pacsent.cli.printing import echo_json, show, write_text
+from pacsent.cli.printing import echo, echo_json, show, write_text
 
 _MAX_COST_TEXTS = 1_000  # with more texts a second fit takes long, and holding out costs little
 
@@ -133,7 +133,7 @@ def _warn_of_rare_classes(labels: list) -> None:
     if rare:
         shown = ", ".join(f"{_quote(name)} ({counts[name]})" for name in rare[:5])
         more = f" and {len(rare) - 5:,} others" if len(rare) > 5 else ""
-        click.echo(
+        echo(
             f"Warning: classes with one or two rows are hardly learned: {shown}{more}. Add texts.",
             err=True,
         )
@@ -245,7 +245,7 @@ def explain(model, text, label, k, page, overwrite, as_json):
         echo_json({name: getattr(result, name) for name in names})
         return
     Console(soft_wrap=True, highlight=False).print(result.to_terminal())
-    click.echo(result.describe(k))
+    echo(result.describe(k))
 
 
 @cli.command()

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import click
 
 import pacsent
+from pacsent.cli.printing import echo
+from pacsent.text.printable import escape_controls
 
 MISTAKES = (ValueError, OSError, ImportError, MemoryError)  # of a user; anything else is a bug
 
@@ -106,7 +108,7 @@ class Mistake(click.ClickException):
         message = str(error) or "Out of memory. Use fewer --n-jobs or less text at once."
         if isinstance(error, OSError) and error.filename is not None and error.strerror:
             message = f"{error.filename}: {error.strerror}."
-        super().__init__(options_in(message))
+        super().__init__(escape_controls(options_in(message)))
         # scikit-learn's check of parameters refused the value of an option
         is_parameter = type(error).__name__ == "InvalidParameterError"
         self.exit_code = 2 if is_parameter else 1  # type: ignore[misc]
@@ -132,9 +134,12 @@ class Command(click.Command):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always", UserWarning)
-                show = cache(lambda text: click.echo(f"Warning: {options_in(text)}", err=True))
+                show = cache(lambda text: echo(f"Warning: {options_in(text)}", err=True))
                 warnings.showwarning = lambda message, *_, **__: show(str(message))
                 return super().invoke(context)
+        except click.ClickException as error:
+            error.message = escape_controls(error.message)
+            raise
         except BrokenPipeError:  # the reader of our output went away (| head): no mistake
             raise click.exceptions.Exit(0) from None
         except MISTAKES as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from pacsent.cli import params
+from pacsent.cli.printing import echo
 from pacsent.maths.rounding import format_count
 
 
@@ -46,7 +47,7 @@ def open_encoder(model, method=None, *, default=None, fitted=True):
 
 def say(quiet: bool):
     """Return a function that prints a line on stderr, unless `quiet`."""
-    return (lambda line: None) if quiet else lambda line: click.echo(line, err=True)
+    return (lambda line: None) if quiet else lambda line: echo(line, err=True)
 
 
 def read_texts(path, options: dict, *, progress: bool = False) -> Iterator[str]:
@@ -324,7 +325,7 @@ def read_predictions(path, options: dict):
 def warn_of_fitted(n_fitted: int, n_texts: int) -> None:
     """Warn of texts that a classifier was fitted on, which it classifies better than new ones."""
     if n_fitted:
-        click.echo(
+        echo(
             f"Warning: {n_fitted:,} of the {n_texts:,} texts are among those that the model was "
             "fitted on: results on new texts are worse, and guarantees are about new texts.",
             err=True,

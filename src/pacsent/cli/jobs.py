@@ -7,7 +7,7 @@ import click
 
 from pacsent.cli import params
 from pacsent.cli.inputs import say, warn_of_fitted
-from pacsent.cli.printing import echo_json
+from pacsent.cli.printing import echo, echo_json
 from pacsent.maths.rounding import format_count
 
 
@@ -87,16 +87,16 @@ def run_job(job, sources, options: dict, cells: dict | None = None, left_out=Non
     say(quiet)(f"{format_count(totals['rows'], 'row')}{files}{known}, {empty}{see}")
     if coverage is not None and coverage < 0.5:
         known = f"Only {100 * coverage:.0f}% of the words are in the vocabulary"
-        click.echo(f"Warning: {known}: likely another language or kind of text.", err=True)
+        echo(f"Warning: {known}: likely another language or kind of text.", err=True)
     for record in manifest.files.values():
         for text in record.warnings:
-            click.echo(f"Warning: {record.source}: {text}", err=True)
+            echo(f"Warning: {record.source}: {text}", err=True)
         for bad in record.bad:
-            click.echo(f"Bad row: {record.source}, {bad['place']}: {bad['error']}", err=True)
+            echo(f"Bad row: {record.source}, {bad['place']}: {bad['error']}", err=True)
         if record.bad_rows > len(record.bad):
-            click.echo(f"Bad row: {record.source}: {record.bad_rows:,} in all", err=True)
+            echo(f"Bad row: {record.source}: {record.bad_rows:,} in all", err=True)
     for source, error in manifest.failed.items():
-        click.echo(f"Failed: {'' if error.startswith(source) else f'{source}: '}{error}", err=True)
+        echo(f"Failed: {'' if error.startswith(source) else f'{source}: '}{error}", err=True)
     if manifest.failed or totals["bad_rows"]:
         click.get_current_context().exit(1)
     if comparison is not None and comparison.differs:
@@ -161,7 +161,7 @@ def _run_one(job, path, output, options: dict, cells, left_out):
         check_output(left_out, [job.model, path, output], overwrite=options["overwrite"])
     opened = job.open()
     for reason in job.caveats(opened):
-        click.echo(f"Warning: {reason}", err=True)
+        echo(f"Warning: {reason}", err=True)
     run_batch, n_fitted = job.load(opened), [0]  # texts of each batch that the model was fitted on
     known = recorded(opened[0], "fingerprints") if cells else None
 
@@ -179,7 +179,7 @@ def _run_one(job, path, output, options: dict, cells, left_out):
     kept_columns = list(dict.fromkeys(table.check_columns(keep)))
     _, renamed = output_names(kept_columns, list(run_batch([]).columns), table.name)
     for note in renamed:
-        click.echo(f"Warning: {note}", err=True)
+        echo(f"Warning: {note}", err=True)
     with table, bar(job.command, unit="texts", enabled=not quiet) as shown:
         batches = result_batches(
             table,
@@ -211,9 +211,9 @@ def _run_one(job, path, output, options: dict, cells, left_out):
         n_texts = record.rows - record.empty
         part = f"{rule.check.n_answered:,} of {format_count(n_texts, 'text')}"
         if comparison.differs:
-            click.echo(f"Warning: {comparison.message}", err=True)
+            echo(f"Warning: {comparison.message}", err=True)
         elif comparison.holds_only_if:
-            click.echo(f"Warning: {comparison.message}", err=True)
+            echo(f"Warning: {comparison.message}", err=True)
             if not rule.no_answers:
                 say(quiet)(f"{rule.statement} Answered: {part}.")
         elif not rule.no_answers:

@@ -10,9 +10,10 @@ import click
 
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
-from pacsent.cli.printing import show, write_text
+from pacsent.cli.printing import echo, show, write_text
 from pacsent.maths.rounding import format_count, percent
 from pacsent.optional import import_optional
+from pacsent.text.printable import escape_line
 
 
 def _page_options(command):
@@ -36,7 +37,7 @@ def _open_table(path, output, added: list[str], options: dict):
     table, rows, columns = inputs.read_columns(path, options)
     names, messages = output_names(list(columns), added, table.name)
     for message in messages:
-        click.echo(f"Warning: {message}", err=True)
+        echo(f"Warning: {message}", err=True)
     kept = {names[name]: values for name, values in columns.items()} or {"text": rows}
     file = Path(output) / f"labels.{'csv' if table.kind == 'text' else table.kind}"
     check_output(file, [path], overwrite=True)
@@ -75,7 +76,7 @@ def _serve_page(session, options: dict, write_results, *, stops: bool = False) -
     host, port = listening.getsockname()[:2]
     urls = {f"http://{host}:{port}/?key={key}": name for key, name in keys.items()}
     for url, name in urls.items():
-        click.echo(f"Label at {url}" + (f" ({name})" if name else ""), err=True)
+        echo(f"Label at {url}" + (f" ({name})" if name else ""), err=True)
     if not options["no_browser"]:
         webbrowser.open(next(iter(urls)))
     inputs.say(options["quiet"])("Ctrl-C ends, and writes the results; the same command resumes.")
@@ -208,7 +209,7 @@ def _ask_in_terminal(session, who: str) -> bool:
     task = session.next(who)
     if task is None:
         return False
-    click.echo(f"\n{task.text}", err=True)
+    echo(f"\n{task.text}", err=True)
     status = session.status()
     n_rows = f"{status['n_unread']:,} to read"
     if status["error_upper"] is None:
@@ -285,7 +286,7 @@ def audit(data, encoder, as_json, **options):
     texts, labels = labelled.texts, labelled.labels
     result = audit(texts, labels, model=TextClassifier(encoder))
     lines = [
-        f"Row {row + 1:,}: {label}, suggested {suggested}; {reason}: {texts[row]}"
+        f"Row {row + 1:,}: {label}, suggested {suggested}; {reason}: {escape_line(texts[row])}"
         for row, label, suggested, _, reason in result.suspicious[:20]
     ]
     if len(result.suspicious) > 20:

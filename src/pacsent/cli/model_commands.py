@@ -8,7 +8,7 @@ import click
 
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
-from pacsent.cli.printing import echo_json, show
+from pacsent.cli.printing import echo, echo_json, show
 from pacsent.maths.rounding import format_count
 from pacsent.optional import import_optional
 
@@ -54,9 +54,9 @@ def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
     save(student, output, overwrite=overwrite)
     words = student.word_vectors
     if note := words.training.get("normalize"):
-        click.echo(note, err=True)
+        echo(note, err=True)
     n_words = format_count(words.n_words, "word")
-    click.echo(f"wrote {output}: {n_words}, {words.n_dims} dimensions", err=True)
+    echo(f"wrote {output}: {n_words}, {words.n_dims} dimensions", err=True)
     certificate = read_certificate(student.certificate_)
     show({"model": output, "certificate": certificate.to_dict()}, str(certificate), as_json)
 

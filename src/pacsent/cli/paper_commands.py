@@ -6,7 +6,7 @@ import click
 
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
-from pacsent.cli.printing import show, show_certificate
+from pacsent.cli.printing import echo, show, show_certificate
 
 
 @cli.group()
@@ -71,7 +71,7 @@ def evaluate(method, dataset, encoder, data, normalize, seeds, n_jobs, as_json, 
         n_jobs=n_jobs,
         verbose=not quiet,
     )
-    click.echo(result.to_json().rstrip("\n") if as_json else str(result))
+    echo(result.to_json().rstrip("\n") if as_json else str(result))
 
 
 @paper.command()
@@ -128,7 +128,7 @@ def reproduce(data, encoder, output, only, seeds, normalize, as_json, quiet, **o
         raise ValueError(f"No result could be made. {' '.join(run['skipped'].values())}")
     report.write(results, output, reproduction.last_run(output) or run)
     data = {"output": output, "report": Path(output) / "index.html", "run": run, "results": results}
-    click.echo(f"Report: {data['report']}", err=True)
+    echo(f"Report: {data['report']}", err=True)
     show(data, report.format_table(report.accuracy_table(results), "md"), as_json)
 
 

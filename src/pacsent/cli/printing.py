@@ -6,12 +6,19 @@ from typing import Any
 
 import click
 
+from pacsent.text.printable import escape_controls, escape_line
+
+
+def echo(text: Any, *, err: bool = False) -> None:
+    """Print a line on stdout or stderr; a terminal obeys nothing that is in it."""
+    click.echo(escape_controls(str(text)), err=err)
+
 
 def echo_json(data: Any) -> None:
     """One JSON document on stdout; nan and inf, which JSON does not know, are null."""
     from pacsent.storage.checksums import as_plain
 
-    click.echo(json.dumps(as_plain(data), allow_nan=False, ensure_ascii=False))
+    echo(json.dumps(as_plain(data), allow_nan=False, ensure_ascii=False))
 
 
 def show(data: Any, text: Any, as_json: bool) -> None:
@@ -19,17 +26,16 @@ def show(data: Any, text: Any, as_json: bool) -> None:
     if as_json:
         echo_json(data)
     else:
-        click.echo(text)
+        echo(text)
 
 
 def show_lines(data: Any, lines: Iterable[Sequence[Any]], as_json: bool) -> None:
-    """Print the data as JSON, or lines of values between tabs, with control characters escaped."""
+    """Print the data as JSON, or lines of values between tabs, each as `escape_line` writes it."""
     if as_json:
         echo_json(data)
         return
-    escapes = {92: "\\\\", 9: "\\t", 10: "\\n", 13: "\\r"}
     for values in lines:
-        click.echo("\t".join(str(value).translate(escapes) for value in values))
+        echo("\t".join(escape_line(str(value)) for value in values))
 
 
 def show_certificate(certificate: Any, output: str | None, as_json: bool, details=False) -> None:
@@ -37,7 +43,7 @@ def show_certificate(certificate: Any, output: str | None, as_json: bool, detail
     if output:
         write_text(output, certificate.to_json() + "\n")
     in_words = certificate.details() if details else str(certificate)
-    click.echo(certificate.to_json() if as_json else in_words)
+    echo(certificate.to_json() if as_json else in_words)
 
 
 def write_text(path: str, text: str) -> None:

@@ -9,7 +9,7 @@ import click
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.jobs import job_options, run_job
-from pacsent.cli.printing import echo_json, show_lines
+from pacsent.cli.printing import echo, echo_json, show_lines
 from pacsent.maths.rounding import format_count
 
 
@@ -87,7 +87,7 @@ def index(model, texts, output, method, overwrite, as_json, columns, **options):
     else:
         made.add(inputs.read_texts(texts, options, progress=True))
     save(made, output, overwrite=overwrite)
-    click.echo(f"wrote {output}: {format_count(len(made), 'text')}", err=True)
+    echo(f"wrote {output}: {format_count(len(made), 'text')}", err=True)
     if as_json:
         echo_json({"index": output, "texts": len(made)})
 
@@ -130,8 +130,8 @@ def search(index, query, k, conditions, guarantee, as_json):
     if guarantee is not None and not as_json:
         for text, hits in zip(query, answers):
             if not hits:
-                click.echo(f"Nothing here answers {text!r}.", err=True)
-        click.echo(answers[0].summary(), err=True)
+                echo(f"Nothing here answers {text!r}.", err=True)
+        echo(answers[0].summary(), err=True)
 
 
 @cli.command()

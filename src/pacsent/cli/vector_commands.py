@@ -10,7 +10,7 @@ import click
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.estimator_options import EstimatorCommand
-from pacsent.cli.printing import echo_json, show, show_lines
+from pacsent.cli.printing import echo, echo_json, show, show_lines
 from pacsent.maths.rounding import format_count
 
 
@@ -120,12 +120,12 @@ def train(context, texts, output, subwords, overwrite, as_json, quiet, **options
             with contextlib.suppress(OSError):
                 work.rmdir()  # there is nothing to resume
         elif isinstance(error, KeyboardInterrupt):
-            click.echo("The same command resumes.", err=True)
+            echo("The same command resumes.", err=True)
         raise
     forget(work)
     words = model.word_vectors_
     if note := words.training.get("normalize"):
-        click.echo(note, err=True)
+        echo(note, err=True)
     losses = ", ".join(f"{loss:.4f}" for loss in model.loss_)
     show(
         {

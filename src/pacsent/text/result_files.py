@@ -26,6 +26,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from pacsent import files
+from pacsent.text.printable import escape_controls
 from pacsent.text.tables import as_list
 
 Batch = Mapping[str, Any]
@@ -44,7 +45,7 @@ def write(
 
     A `path` of None or '-' is stdout. `suffix`, one of `WRITERS`, is the format in place of that of
     the path: "lines" are values between tabs below a header, without quotes; "plain" is that
-    without the header.
+    without the header. Both are for a terminal: control characters are escaped.
 
     >>> path = Path(tempfile.mkdtemp()) / "answers.csv"
     >>> write([{"text": ["well, well"], "label": ["yes"]}], path)
@@ -128,6 +129,7 @@ def _write_separated(
         else:
             if header:
                 rows = ([re.sub(r"[\t\r\n]", " ", cell) for cell in row] for row in rows)
+            rows = ([escape_controls(cell) for cell in row] for row in rows)
             file.write(_encode("".join(separator.join(row) + "\n" for row in rows)))
         yield _n_rows(batch)
 
@@ -154,7 +156,7 @@ def _write_jsonl(batches, file: IO[bytes]) -> Iterator[int]:
         ]
         for row in zip(*columns):
             pairs = ", ".join(f"{name}: {value}" for name, value in zip(names, row))
-            file.write(_encode(f"{{{pairs}}}\n"))
+            file.write(_encode(escape_controls(f"{{{pairs}}}\n")))
         yield _n_rows(batch)
 
 

@@ -1,0 +1,31 @@
+"""Texts of other people without what a terminal would obey."""
+
+# Control characters, marks that turn the direction of writing, and separators of lines.
+_CONTROLS = [
+    *(code for code in range(0x20) if chr(code) not in "\t\n"),
+    *range(0x7F, 0xA0),
+    *(0x061C, 0x200E, 0x200F),
+    *range(0x2028, 0x202F),
+    *range(0x2066, 0x206A),
+]
+# As JSON writes them, so that an escaped JSON document remains the same document.
+_ESCAPES = {code: f"\\u{code:04x}" for code in _CONTROLS} | {ord("\r"): "\\r"}
+_LINE_ESCAPES = _ESCAPES | {ord("\\"): "\\\\", ord("\t"): "\\t", ord("\n"): "\\n"}
+
+
+def escape_controls(text: str) -> str:
+    r"""Escape control characters and bidi overrides, but not tabs and line breaks.
+
+    >>> escape_controls("\x1b[2J wine\n")
+    '\\u001b[2J wine\n'
+    """
+    return text if text.isascii() and text.isprintable() else text.translate(_ESCAPES)
+
+
+def escape_line(text: str) -> str:
+    r"""Escape tabs, line breaks and backslashes as well: a text as one value of a line.
+
+    >>> escape_line("red\twine\n")
+    'red\\twine\\n'
+    """
+    return text.translate(_LINE_ESCAPES)
