@@ -4,12 +4,14 @@ import html
 import json
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from helpers import invoke, run_python
 from pacsent import load
 from pacsent.datasets import load_banking, load_books
+from pacsent.demo import write_tables
 
 
 def test_there_are_a_hundred_passages_of_each_of_thirty_books():
@@ -33,23 +35,78 @@ def test_banking77_has_the_published_sizes():
         load_banking("dev")
 
 
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The folder of the demo and the numbers on its pages."""
+    folder = tmp_path_factory.mktemp("demo") / "pages"
+    done = invoke("demo", "-o", folder, "--json", status=0)
+    return folder, json.loads(done.stdout)
+
+
+def _markup(page):
+    return re.sub(r"<script>.*?</script>", "", page.read_text(), flags=re.S)
+
+
+def _blocks(page, wanted):
+    blocks = re.findall(r'<pre class="(python|output)">(.*?)</pre>', _markup(page), flags=re.S)
+    return "\n".join(html.unescape(text) for kind, text in blocks if kind == wanted)
+
+
 @pytest.mark.slow
-def test_the_demo_certifies_an_error_that_holds_and_notices_other_intents(tmp_path):
-    done = invoke("demo", "-o", tmp_path / "d", "--json", status=0)
-    numbers = json.loads(done.stdout)
+@pytest.mark.parametrize("name", ["index.html", "bank.html"])
+def test_the_python_of_a_page_of_the_demo_prints_what_the_page_shows(demo, name):
+    page = demo[0] / name
+    assert run_python(_blocks(page, "python")).split() == _blocks(page, "output").split()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "targets"), [("index.html", {"bank.html"}), ("bank.html", {"classifier.html"})]
+)
+def test_a_page_of_the_demo_needs_nothing_but_its_folder(demo, name, targets):
+    links = re.findall(r'(?:src|href)\s*=\s*"([^"#][^"]*)"', _markup(demo[0] / name))
+    assert set(links) == targets
+    assert all((demo[0] / link).exists() for link in links)
+
+
+@pytest.mark.slow
+def test_the_first_page_has_its_sections_and_a_figure_in_each(demo):
+    markup = _markup(demo[0] / "index.html")
+    assert re.findall(r"<h2[^>]*><span>(\d)</span>", markup) == list("123456789")
+    assert markup.count("data-chart=") == 8
+
+
+@pytest.mark.slow
+def test_the_bounds_of_the_first_page_hold(demo):
+    numbers = demo[1]["books"]
+    assert numbers["word_measured"] <= numbers["word_bound"] < 0.5
+    assert numbers["test_error"] <= numbers["error_upper"] < numbers["theorem_1"] < 0.4
+
+
+@pytest.mark.slow
+def test_scores_of_unseen_words_are_between_those_of_own_words_and_negative_samples(demo):
+    own, unseen, noise = demo[1]["books"]["recognised"].values()
+    assert own > unseen > noise
+
+
+@pytest.mark.slow
+def test_the_classifier_of_messages_keeps_its_guarantees_and_notices_other_intents(demo):
+    numbers = demo[1]["bank"]
     assert numbers["test_error"] <= numbers["error_upper"] < 0.35
     assert numbers["answered_error"] <= numbers["error"] and numbers["answered"] > 0.5
     assert numbers["missed"] <= numbers["error"] and numbers["mean_set_size"] < 3
     assert list(numbers["alarms"]) == ["messages about other intents"]
-    page = (tmp_path / "d" / "index.html").read_text()
-    markup = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
-    assert "ABOVE" not in page + done.stderr  # every guarantee on it holds
-    assert re.findall(r"(?:src|href)\s*=[^>]*", markup) == ['href="classifier.html"']
-    assert markup.count("<h2>") == 9 and (tmp_path / "d" / "classifier.html").exists()
-    # The Python on the page prints what the page shows.
-    blocks = re.findall(r'<pre class="(python|output)">(.*?)</pre>', markup, flags=re.S)
-    code, shown = (
-        "\n".join(html.unescape(text) for kind, text in blocks if kind == wanted)
-        for wanted in ("python", "output")
-    )
-    assert run_python(code).split() == shown.split()
+
+
+@pytest.mark.slow
+def test_the_readme_states_the_error_rate_that_the_demo_measures(demo):
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    assert f"{demo[1]['bank']['test_error']:.1%} of the predictions are wrong" in readme
+
+
+def test_the_tables_of_the_demo_are_for_the_shell(tmp_path):
+    write_tables(tmp_path)
+    mine = (tmp_path / "mine.csv").read_text().splitlines()
+    new = (tmp_path / "new.csv").read_text().splitlines()
+    assert (mine[0], len(mine)) == ("text,label", 501)
+    assert (new[0], len(new)) == ("text", 1607)

@@ -99,9 +99,11 @@ def serve(models, host, port, method, workers, api_key_file, as_json, **options)
 @params.n_jobs
 @params.outputs
 def demo(output, overwrite, as_json, quiet, **options):
-    """Write a tutorial: a support team's job on 500 labelled texts.
+    """Write two pages: the paper on books, then 500 labelled messages.
 
-    Trains, certifies, abstains, explains, searches and detects drift. Example: pacsent demo -o demo
+    index.html goes from word vectors to a posterior, its bound and a certified classifier;
+    bank.html certifies, abstains, explains, searches and detects drift. mine.csv and new.csv are
+    its messages, for the other commands. Example: pacsent demo -o demo
     """
     from pacsent.demo import run
     from pacsent.files import check_output
@@ -109,7 +111,7 @@ def demo(output, overwrite, as_json, quiet, **options):
     check_output(output, overwrite=overwrite, folder=True)
     numbers = run(output, say=inputs.say(quiet), **options)
     page = Path(output) / "index.html"
-    show({"page": page, **numbers}, f"Tutorial with these results: {page}", as_json)
+    show({"page": page, **numbers}, f"The demo, with the results of this run: {page}", as_json)
 
 
 @cli.group("model")

@@ -35,7 +35,7 @@ def run(
 ) -> dict[str, Any]:
     """Take the steps of the tutorial on Banking77, and write it with their results.
 
-    The page, `out`/index.html, shows the Python of each step (templates/demo_bank.html), which is
+    The page, `out`/bank.html, shows the Python of each step (templates/demo_bank.html), which is
     what this function calls. Returns the numbers on the page. `random_state` draws the labelled
     messages; `say` is called with each line of progress.
     """
@@ -94,7 +94,7 @@ def run(
     }
     shown = int(np.argmax(sizes > 1))  # the first message with several possible intents
     _write_page(
-        Path(out) / "index.html",
+        Path(out) / "bank.html",
         numbers,
         (sizes, evidence),
         random_state=random_state,

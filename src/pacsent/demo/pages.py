@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from pacsent.demo import bank
+from pacsent.demo import bank, books
 from pacsent.demo.tables import write_tables
 
 
@@ -28,6 +28,8 @@ def run(
     say : callable
         Called with each line of progress.
     """
-    numbers = bank.run(out, random_state=random_state, n_jobs=n_jobs, say=say)
+    settings: dict[str, Any] = {"random_state": random_state, "n_jobs": n_jobs, "say": say}
+    of_books = books.run(out, **settings)
+    of_bank = bank.run(out, **settings)
     write_tables(out, random_state=random_state)
-    return numbers
+    return {"books": of_books, "bank": of_bank}

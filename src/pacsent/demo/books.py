@@ -1,0 +1,455 @@
+"""The first page of the demo: from a corpus to a certified sentence and a certified classifier.
+
+Every number on the page is computed here, on the books that ship with the package.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pacsent.classify import TextClassifier
+from pacsent.datasets import load_books
+from pacsent.demo import charts
+from pacsent.encoders import make_encoder
+from pacsent.files import replacing
+from pacsent.guarantees import CertifiedClassifier
+from pacsent.maths.bounds import catoni, kl_inverse
+from pacsent.maths.gaussians import kl_gaussians
+from pacsent.maths.risks import gibbs_error
+from pacsent.maths.rounding import rounded_up
+from pacsent.paper.evaluation import evaluate
+from pacsent.paper.figures import altair_found, chart_runtime
+from pacsent.paper.labelled import Dataset
+from pacsent.paper.method_rows import ROWS
+from pacsent.paper.token_parts import split_tokens
+from pacsent.text.encoded import Encoded
+from pacsent.text.pages import render
+from pacsent.words import SkipGram, WordVectors
+
+N_CORPUS = 1800  # passages that train the word vectors
+N_LABELLED = 600
+N_DIMS = 100
+N_NEGATIVES = 15
+BIASES = np.linspace(0.0, 8.0, 41)  # added to scores before their sign is taken
+N_FOR_BIAS = 200  # labelled passages that choose among them
+DELTA = 0.05
+LAM = 8.0
+PATH_LAMS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+BOUND_LAMS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # 0: the prior; the others are the paper's
+LENGTHS = (2, 4, 8, 16, 32, 64)
+SHOWN_WORDS = ("whale", "mast", "captain", "voyage", "letter", "write", "lady", "gentleman")
+NEIGHBOURS_OF = ("whale", "captain", "letter")
+ERROR = 0.1  # error rate that abstention and prediction sets must not exceed
+
+
+class Books(NamedTuple):
+    """The passages in the order of the demo, and their division."""
+
+    texts: list[str]
+    authors: np.ndarray
+
+    @property
+    def corpus(self) -> list[str]:
+        return self.texts[:N_CORPUS]
+
+    @property
+    def labelled(self) -> list[str]:
+        return self.texts[N_CORPUS : N_CORPUS + N_LABELLED]
+
+    @property
+    def new(self) -> list[str]:
+        return self.texts[N_CORPUS + N_LABELLED :]
+
+    @property
+    def labels(self) -> np.ndarray:
+        return self.authors[N_CORPUS : N_CORPUS + N_LABELLED]
+
+    @property
+    def new_labels(self) -> np.ndarray:
+        return self.authors[N_CORPUS + N_LABELLED :]
+
+
+def run(
+    out: str | os.PathLike,
+    *,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    say: Callable[[str], object] = lambda line: None,
+) -> dict[str, Any]:
+    """Take the steps of the first page and write it as `out`/index.html.
+
+    The page shows the Python of each step (templates/demo_books.html). Returns its numbers.
+    """
+    started = time.perf_counter()
+    books = _shuffled_books(random_state)
+
+    skipgram = SkipGram(n_dims=N_DIMS, n_negatives=N_NEGATIVES, random_state=random_state, n_jobs=1)
+    words = skipgram.fit(books.corpus).word_vectors_
+    say(f"Skip-gram: input and output vectors of {words.n_words:,} words")
+
+    sentence = _short_sentence(books.new, words)
+    path = posterior_path(words, books.corpus, sentence)
+    encoder = make_encoder("PB-neg", words, lam=LAM).fit(books.corpus)
+    mean, variance = encoder.posterior([sentence])
+    kl = encoder.kl([sentence])
+    say(f"One sentence: a Gaussian in {N_DIMS} dimensions, {kl[0]:.2f} nats from its prior")
+
+    bias = choose_bias(SplitTexts(words, books.labelled[:N_FOR_BIAS], random_state))
+    scores = word_scores(words, books.corpus, books.new, random_state)
+    scores = {group: values + bias for group, values in scores.items()}
+    recognised = {group: float(np.mean(values > 0)) for group, values in scores.items()}
+    say("Called words of the text: " + ", ".join(f"{k} {v:.0%}" for k, v in recognised.items()))
+
+    split = SplitTexts(words, books.new, random_state)
+    bound_rows = bound_against_lam(split, bias)
+    best = min(bound_rows, key=lambda row: row["bound"])
+    say(
+        f"Theorem 1 for the words of {len(books.new)} new passages: at most "
+        f"{rounded_up(best['bound'], 3)}, measured {best['measured']:.3f}"
+    )
+
+    variances = variance_against_length(words, books)
+    table = score_methods(words, books, n_jobs)
+    accuracies = [row["accuracy"] for row in table]
+    say(f"The 14 rows of the paper: accuracies {min(accuracies):.3f} to {max(accuracies):.3f}")
+
+    average = make_encoder("Average", words, alpha=1.0).fit(books.corpus)
+    classifier = CertifiedClassifier(
+        TextClassifier(average, n_jobs=n_jobs), random_state=random_state
+    )
+    certificate = classifier.fit(books.labelled, books.labels).certificate_
+    outcomes = measure_guarantees(classifier, books)
+    say(certificate.summary())
+
+    theorem_1 = kl_inverse(  # Theorem 1 at its best lambda
+        certificate.n_errors / certificate.n, np.log(1.0 / DELTA) / certificate.n
+    )
+    numbers = {
+        "n_words": words.n_words,
+        "kl": float(kl[0]),
+        "variance": float(variance[0]),
+        "recognised": recognised,
+        "bias": bias,
+        "n_tokens": split.n_tokens,
+        "word_lam": best["lam"],
+        "word_bound": best["bound"],
+        "word_measured": best["measured"],
+        "word_kl": 2 * best["kl_term"] * split.n_tokens,
+        "prior_bound": bound_rows[0]["bound"],
+        "prior_measured": bound_rows[0]["measured"],
+        "lowest_accuracy": min(accuracies),
+        "highest_accuracy": max(accuracies),
+        "n_labelled": N_LABELLED,
+        "n_calibration": int(certificate.n),
+        "n_errors": int(certificate.n_errors),
+        "error_upper": float(certificate.error_upper),
+        "theorem_1": float(theorem_1),
+        "n_new": len(books.new),
+        "test_error": outcomes["test_error"],
+        "answered": outcomes["answered"],
+        "answered_error": outcomes["answered_error"],
+        "mean_set_size": outcomes["mean_set_size"],
+        "missed": outcomes["missed"],
+        "seconds": time.perf_counter() - started,
+    }
+    page = render(
+        "demo_books.html",
+        title="pacsent: the paper, and what it promises",
+        charts=_charts(words, path, scores, bound_rows, variances, table, numbers),
+        runtime=chart_runtime() if altair_found() else "",
+        random_state=random_state,
+        summary=certificate.summary(),
+        sentence=sentence,
+        shape=mean.shape,
+        neighbours=_neighbours(words),
+        careful=outcomes["careful"],
+        error=ERROR,
+        word_bound_text=rounded_up(best["bound"], 3),
+        prior_bound_text=rounded_up(bound_rows[0]["bound"], 3),
+        error_upper_text=rounded_up(certificate.error_upper, 3),
+        error_upper_percent=rounded_up(100 * certificate.error_upper, 1),
+        theorem_1_text=rounded_up(numbers["theorem_1"], 3),
+        **numbers,
+    )
+    with replacing(Path(out) / "index.html", parents=True) as file:
+        file.write(page.encode())
+    return numbers
+
+
+def _shuffled_books(random_state: int) -> Books:
+    passages = load_books()
+    order = np.random.default_rng(random_state).permutation(len(passages))
+    texts = [passages[i].text for i in order]
+    return Books(texts, np.array([passages[i].author for i in order]))
+
+
+def _short_sentence(texts: Sequence[str], words: WordVectors) -> str:
+    """The first sentence of 14 to 18 words that are all in the vocabulary."""
+    for text in texts:
+        for sentence in re.findall(r"(?<=[.!?] )[A-Z][A-Za-z, ]+\.", text):
+            encoded = words.vocabulary.encode([sentence])
+            if 14 <= len(sentence.split()) <= 18 and encoded.coverage == 1.0:
+                return sentence
+    raise ValueError("No passage has a sentence of 14 to 18 known words.")
+
+
+def _neighbours(words: WordVectors) -> list[tuple[str, list[str], list[str]]]:
+    rows = []
+    for word in NEIGHBOURS_OF:
+        alike = [other for other, _ in words.most_similar(word, 5)]
+        together = [other for other, _ in words.most_similar(word, 5, among="output")]
+        rows.append((word, alike, together))
+    return rows
+
+
+class Path2D(NamedTuple):
+    """Posterior means in the plane of a sentence, and spreads: what the third figure shows."""
+
+    points: list[dict]  # method, lam, x, y
+    prior_sd: float
+    posterior_sd: float  # of PB-neg at LAM
+
+
+def posterior_path(words: WordVectors, corpus: list[str], sentence: str) -> Path2D:
+    """Where the posterior mean of a sentence goes as lambda grows, seen in a plane.
+
+    The plane is spanned by the way from the prior mean to the mean of the input vectors, and by
+    the way of PB-neg.
+    """
+    means: dict[tuple[str, float], np.ndarray] = {}
+    sds: dict[tuple[str, float], float] = {}
+    for method in ("PB-L2", "PB-neg"):
+        for lam in PATH_LAMS:
+            encoder = make_encoder(method, words, lam=lam).fit(corpus)
+            mean, variance = encoder.posterior([sentence])
+            means[method, lam] = mean[0].astype(float)
+            sds[method, lam] = float(np.sqrt(variance[0]))
+    prior_mean, prior_variance = encoder.prior([sentence])
+    ids = words.vocabulary.encode([sentence]).ids
+    data_mean = np.asarray(words.input_vectors, float)[ids].mean(axis=0)
+
+    first = data_mean - prior_mean[0]
+    first = first / np.linalg.norm(first)
+    way = means["PB-neg", PATH_LAMS[-1]] - prior_mean[0]
+    second = way - (way @ first) * first
+    second = second / np.linalg.norm(second)
+
+    points = []
+    for (method, lam), mean in means.items():
+        away = mean - prior_mean[0]
+        point = {"x": float(away @ first), "y": float(away @ second)}
+        points.append({"method": method, "lam": lam, **point})
+    end = data_mean - prior_mean[0]
+    points.append({"method": "data", "lam": None, "x": float(end @ first), "y": 0.0})
+    return Path2D(points, float(np.sqrt(prior_variance[0])), sds["PB-neg", LAM])
+
+
+def word_scores(
+    words: WordVectors, corpus: list[str], texts: list[str], random_state: int
+) -> dict[str, np.ndarray]:
+    """Scores of three groups of words by posteriors of the first half of each text.
+
+    Its own words, those of the second half that the first does not contain, and negative samples.
+    """
+    rng = np.random.default_rng(random_state)
+    encoded = words.vocabulary.encode(texts)
+    documents = [part for part in np.split(encoded.ids, encoded.offsets[1:-1]) if part.size >= 20]
+    heads = [ids[: ids.size // 2] for ids in documents]
+    tails = [ids[ids.size // 2 :] for ids in documents]
+    encoder = make_encoder("PB-neg", words, lam=LAM).fit(corpus)
+    first_halves = Encoded.from_lengths(
+        np.concatenate(heads), np.array([head.size for head in heads])
+    )
+    means, _ = encoder.posterior(first_halves)
+
+    input_vectors = np.asarray(words.input_vectors, float)
+    noise = _noise_distribution(words)
+    groups: dict[str, list[np.ndarray]] = {"its own": [], "unseen": [], "negative samples": []}
+    for mean, head, tail in zip(means.astype(float), heads, tails):
+        unseen = tail[~np.isin(tail, head)]
+        drawn = rng.choice(noise.size, size=head.size, p=noise)
+        for group, ids in zip(groups, (head, unseen, drawn)):
+            groups[group].append(input_vectors[ids] @ mean)
+    return {group: np.concatenate(values) for group, values in groups.items()}
+
+
+def _noise_distribution(words: WordVectors) -> np.ndarray:
+    weights = np.asarray(words.counts, float) ** 0.75
+    return weights / weights.sum()
+
+
+class SplitTexts:
+    """The tokens of texts in three parts: for the prior, for the sample, and to measure.
+
+    The prior of a text is N(m, I/n), with m the mean of the output vectors of the n tokens of its
+    first part. What Theorem 1 bounds is the balanced risk of vectors drawn from the posteriors:
+    half the fraction of the text's words that they call negative samples, plus half the fraction of
+    negative samples that they call words of the text, which is known exactly.
+    """
+
+    def __init__(self, words: WordVectors, texts: list[str], random_state: int):
+        rng = np.random.default_rng(random_state)
+        parts = split_tokens(words.vocabulary.encode(texts), 1 / 3, 1 / 3, rng)
+        self.sample = parts.sample
+        self.held_out = parts.held_out
+        self.n_prior = np.diff(parts.prior.offsets)  # (n_texts,)
+        self.n_tokens = int(parts.n_sample.sum())
+        self.input_vectors = np.asarray(words.input_vectors, float)
+        self.noise = _noise_distribution(words)
+        output_vectors = np.asarray(words.output_vectors, float)
+        self.prior_mean = _means(output_vectors, parts.prior)  # (n_texts, n_dims)
+        self.data_mean = _means(self.input_vectors, parts.sample)
+
+    def posterior(self, lam: float) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of PB-L2; those of the prior for lam = 0."""
+        weight = lam / (lam + self.n_prior)  # of the data; alpha = n_prior/lam
+        mean = self.prior_mean + weight[:, None] * (self.data_mean - self.prior_mean)
+        return mean, 1.0 / (lam + self.n_prior)
+
+    def token_risk(
+        self, mean: np.ndarray, variance: np.ndarray, tokens: Encoded, bias: float
+    ) -> float:
+        """The fraction of tokens that vectors drawn from the posteriors call negative samples."""
+        text = np.repeat(np.arange(len(mean)), np.diff(tokens.offsets))  # (n_tokens,)
+        vectors = self.input_vectors[tokens.ids]  # (n_tokens, n_dims)
+        scores = np.sum(mean[text] * vectors, axis=1) + bias
+        spreads = np.sqrt(variance[text]) * np.linalg.norm(vectors, axis=1)
+        return float(gibbs_error(scores, spreads).mean())
+
+    def noise_risk(self, mean: np.ndarray, variance: np.ndarray, bias: float) -> float:
+        """The fraction of negative samples that they call words of the text."""
+        scores = mean @ self.input_vectors.T + bias  # (n_texts, n_words)
+        spreads = np.sqrt(variance)[:, None] * np.linalg.norm(self.input_vectors, axis=1)
+        errors = gibbs_error(scores, spreads, y=-1) @ self.noise
+        return float(np.average(errors, weights=np.diff(self.sample.offsets)))
+
+
+def _means(vectors: np.ndarray, tokens: Encoded) -> np.ndarray:
+    """The mean vector of the tokens of each text, (n_texts, n_dims)."""
+    sums = np.add.reduceat(vectors[tokens.ids], tokens.offsets[:-1], axis=0)
+    return sums / np.diff(tokens.offsets)[:, None]
+
+
+def choose_bias(split: SplitTexts) -> float:
+    """The bias with the smallest balanced risk of the priors of these texts."""
+    mean, variance = split.posterior(0.0)
+    risks = [
+        split.token_risk(mean, variance, split.sample, bias)
+        + split.noise_risk(mean, variance, bias)
+        for bias in BIASES
+    ]
+    return float(BIASES[int(np.argmin(risks))])
+
+
+def bound_against_lam(split: SplitTexts, bias: float) -> list[dict]:
+    """Theorem 1 in its parts for each lambda of the posterior, and the risk on held-out words.
+
+    Its own lambda is the number of tokens, so that it holds for all these posteriors at once.
+    """
+    n = split.n_tokens
+    rows = []
+    for lam in BOUND_LAMS:
+        mean, variance = split.posterior(lam)
+        kl = float(np.sum(kl_gaussians(mean, variance, split.prior_mean, 1.0 / split.n_prior)))
+        risk = split.token_risk(mean, variance, split.sample, bias)
+        noise_risk = split.noise_risk(mean, variance, bias)
+        measured = split.token_risk(mean, variance, split.held_out, bias)
+        bound = float(catoni(risk, kl, n, DELTA, lam=n))
+        rows.append(
+            {
+                "lam": lam,
+                "noise_term": noise_risk / 2,
+                "risk_term": risk / 2,
+                "kl_term": kl / n / 2,
+                "delta_term": float(np.log(1.0 / DELTA)) / n / 2,
+                "bound": (bound + noise_risk) / 2,
+                "measured": (measured + noise_risk) / 2,
+            }
+        )
+    return rows
+
+
+def variance_against_length(words: WordVectors, books: Books) -> list[dict]:
+    """Variances of one passage cut to several lengths: printed, corrected, and of PB-neg."""
+    closed_form = make_encoder("PB-L2", words, lam=LAM).fit(books.corpus)
+    solved = make_encoder("PB-neg", words, lam=LAM).fit(books.corpus)
+    encoded = words.vocabulary.encode(books.new)
+    lengths = np.diff(encoded.offsets)
+    longest = int(np.argmax(lengths))
+    ids = encoded.ids[encoded.offsets[longest] : encoded.offsets[longest + 1]]
+    rows = []
+    for n in LENGTHS:
+        cut = Encoded.from_lengths(ids[:n], np.array([n]))
+        rows.append(
+            {
+                "n": n,
+                "printed": float(closed_form.prior_variance),
+                "corrected": float(closed_form.posterior(cut)[1][0]),
+                "PB-neg": float(solved.posterior(cut)[1][0]),
+            }
+        )
+    return rows
+
+
+def score_methods(words: WordVectors, books: Books, n_jobs: int | None) -> list[dict]:
+    """The fourteen rows of the paper's table, for the question who wrote a passage."""
+    classes, codes = np.unique(books.authors, return_inverse=True)
+    labels = codes[N_CORPUS : N_CORPUS + N_LABELLED]
+    dataset = Dataset(
+        name="books",
+        train_texts=books.labelled,
+        train_labels=labels,
+        test_texts=books.new,
+        test_labels=codes[N_CORPUS + N_LABELLED :],
+        classes=tuple(classes),
+        digest="",
+    )
+    table = []
+    for name, row in ROWS.items():
+        if not row.in_paper:
+            continue
+        lams = (0.5, LAM) if row.lams else None
+        result = evaluate(
+            name, dataset, words, lams=lams, seeds=(0,), Cs=(1.0, 10.0, 100.0), n_jobs=n_jobs
+        )
+        table.append({"label": row.label, "accuracy": result.accuracy, "paper": row.paper[0]})
+    return table
+
+
+def measure_guarantees(classifier: CertifiedClassifier, books: Books) -> dict[str, Any]:
+    """What the classifier's guarantees are worth on the new passages."""
+    truth = books.new_labels
+    test_error = float(np.mean(classifier.predict(books.new) != truth))
+    careful = classifier.abstain(error=ERROR)
+    answers = np.array(careful.predict(books.new), dtype=object)
+    answered = np.array([answer is not None for answer in answers])
+    sets = classifier.predict_set(books.new, error=ERROR)
+    missed = [author not in labels for author, labels in zip(truth, sets)]
+    return {
+        "careful": careful,
+        "test_error": test_error,
+        "answered": float(answered.mean()),
+        "answered_error": float(np.mean(answers[answered] != truth[answered])),
+        "mean_set_size": float(np.mean([len(labels) for labels in sets])),
+        "missed": float(np.mean(missed)),
+    }
+
+
+def _charts(words, path, scores, bound_rows, variances, table, numbers) -> list[dict]:
+    if not altair_found():
+        return []
+    return [
+        charts.cosines(words, SHOWN_WORDS, "input"),
+        charts.cosines(words, SHOWN_WORDS, "output"),
+        charts.posterior_path(path, LAM),
+        charts.score_histograms(scores),
+        charts.stacked_bound(bound_rows),
+        charts.variances(variances),
+        charts.accuracies(table),
+        charts.guarantees(numbers, ERROR),
+    ]
