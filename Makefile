@@ -85,6 +85,7 @@ check-results: ## list the result files of benchmarks that describe an older ver
 pages: $(DEV)  ## regenerate the pages that are made from result files
 	$(BIN)/python docs/make_card.py
 	$(BIN)/python docs/make_overview.py
+	$(BIN)/python docs/make_items.py
 	$(BIN)/python docs/make_numbers.py
 	$(BIN)/python docs/make_outputs.py
 

@@ -9,6 +9,7 @@ import re
 import runpy
 import subprocess
 import sys
+from importlib import import_module
 from inspect import Parameter, isfunction, ismodule, signature
 from pathlib import Path
 from unittest.mock import MagicMock
@@ -90,7 +91,8 @@ def test_every_command_and_option_has_help_and_is_in_the_reference(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["card", "numbers", "overview", pytest.param("outputs", marks=pytest.mark.slow)]
+    "name",
+    ["card", "numbers", "overview", "items", pytest.param("outputs", marks=pytest.mark.slow)],
 )
 def test_a_generated_page_is_up_to_date(name):
     command = [sys.executable, ROOT / "docs" / f"make_{name}.py", "--check"]
@@ -210,6 +212,7 @@ def test_a_program_of_the_gallery_runs(script, monkeypatch, tmp_path):
     runpy.run_path(str(script))
 
 
+NOTATION_MODULES = ("pacsent.encoders", "pacsent.guarantees")
 COMPUTED = re.compile(r"`(pacsent\.[\w.]+)`")
 CHECKED = re.compile(r"`(tests/test_\w+\.py)::(\w+)`")
 
@@ -284,6 +287,38 @@ def test_every_public_name_is_on_the_api_page_with_an_example_related_names_and_
         for function in filter(isfunction, [value, *getattr(value, "__dict__", {}).values()]):
             seed = signature(function).parameters.get("random_state")
             assert seed is None or seed.default in (None, Parameter.empty), name
+
+
+def _notation_rows():
+    text = (ROOT / "docs" / "notation.md").read_text(encoding="utf-8")
+    return [
+        line.replace(r"\|", "").strip("| ").split(" | ")
+        for line in text.splitlines()
+        if "| `" in line
+    ]
+
+
+@pytest.mark.parametrize("row", _notation_rows(), ids=lambda row: row[0])
+def test_a_name_of_the_notation_exists(row):
+    places = [pacsent, *map(import_module, NOTATION_MODULES)]
+
+    def find(name):
+        [value] = {
+            id(v): v for v in (getattr(m, name, None) for m in places) if v is not None
+        }.values()
+        return value
+
+    for name in re.findall(r"`([A-Z]\w+)`", row[-1]):
+        assert find(name)
+    for module, name in re.findall(r"`(bounds|gaussians)\.(\w+)`", row[-1]):
+        assert hasattr(import_module(f"pacsent.maths.{module}"), name)
+    for name, parameter in re.findall(r"`(\w+)\((\w+)\)`", row[1]):
+        assert parameter in signature(find(name)).parameters
+    for name, attribute in re.findall(r"`(\w+)\.(\w+)`", row[1]):
+        documented = f"\n    {attribute}" in find(name).__doc__
+        assert (
+            hasattr(find(name), attribute) or documented or attribute in find(name).__annotations__
+        )
 
 
 def test_every_method_has_its_equation_its_picture_when_to_use_it_and_its_cost():
