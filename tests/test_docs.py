@@ -2,6 +2,7 @@
 
 import ast
 import json
+import math
 import os
 import pkgutil
 import platform
@@ -19,6 +20,8 @@ import pytest
 import pacsent
 from helpers import all_commands, run_python
 from pacsent.cli import cli
+from pacsent.maths.bounds import kl_inverse
+from pacsent.maths.rounding import rounded_up
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -156,6 +159,15 @@ def test_the_readme_shows_the_paper_in_a_few_lines():
     statements = [line for line in code.splitlines() if line and "import" not in line]
     assert len(statements) <= 6
     assert "posterior(" in code and ".kl(" in code
+
+
+def test_the_readme_compares_theorem_1_with_the_bound_of_its_example():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    n_errors, n = map(int, re.search(r"\((\d+) of\s+(\d+) held-out", text).groups())
+    error_upper = float(re.search(r"is at most (0\.\d+)", text)[1])
+    theorem_1 = kl_inverse(n_errors / n, math.log(1 / 0.05) / n)  # at its best lambda
+    numbers = rounded_up(theorem_1, 3), rounded_up(error_upper, 3)
+    assert "at most {}, and {} by the exact".format(*numbers) in text
 
 
 def test_the_readme_lists_the_tools_that_are_better():
