@@ -63,7 +63,7 @@ def test_every_file_is_on_the_disk_before_it_is_moved(tmp_path, monkeypatch):
 
     record(os, "fsync", lambda fd: Path(os.readlink(f"/proc/self/fd/{fd}")).name)
     record(os, "replace", lambda source, target: "move")
-    record(files, "_move_folder", lambda source, target: "move")
+    record(files, "_move_folder", lambda source, target, kept: "move")
     with files.replacing(tmp_path / "a") as file:
         file.write(b"x")
     assert done[1:] == ["move", tmp_path.name]  # the file, and the folder that names it

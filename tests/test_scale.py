@@ -203,6 +203,33 @@ def test_a_folder_gives_a_folder_and_is_not_worked_on_twice(folder, tmp_path, mo
     assert again.totals()["rows"] == 6 + 1 + 18 + 24
 
 
+def test_outputs_of_removed_inputs_are_named_until_they_are_deleted(tmp_path, model):
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    for name in ("1.txt", "2.txt"):
+        (inputs / name).write_text("a good film\n")
+    scale.embed_shards(model, [inputs], tmp_path / "out")
+    (inputs / "2.txt").unlink()
+
+    for _ in range(2):  # in a second run, too
+        with pytest.warns(UserWarning, match=r"1 output in .*no longer given: 2\.parquet"):
+            manifest = scale.embed_shards(model, [inputs], tmp_path / "out")
+        assert manifest.outdated == ["2.parquet"] and manifest.totals()["rows"] == 1
+        assert (tmp_path / "out" / "2.parquet").exists()
+
+    (tmp_path / "out" / "2.parquet").unlink()
+    assert scale.embed_shards(model, [inputs], tmp_path / "out").outdated == []
+
+
+def test_outputs_in_another_format_are_named_when_they_are_replaced(tmp_path, model):
+    (tmp_path / "1.txt").write_text("a good film\n")
+    scale.embed_shards(model, [tmp_path / "1.txt"], tmp_path / "out")
+    with pytest.warns(UserWarning, match=r"1\.parquet"):
+        scale.embed_shards(
+            model, [tmp_path / "1.txt"], tmp_path / "out", format="jsonl", overwrite=True
+        )
+
+
 def test_a_source_that_changed_behind_the_same_size_and_time_is_read_again(tmp_path, words, model):
     source, out = tmp_path / "a.txt", tmp_path / "out"
     source.write_text("good\n")

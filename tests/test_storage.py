@@ -580,3 +580,103 @@ def test_check_names_every_part_that_is_no_folder(tmp_path, fitted, place):
     assert done.exit_code == 1 and isinstance(done.exception, SystemExit)
     named = "DAMAGED  words: " in done.output and "must name the folder" in done.output
     assert named == (place != "no parts")
+
+
+def folder_of(tmp_path, *parts):
+    """A saved word vector model with files of the user in it."""
+    folder = tmp_path / "model"
+    save(made(), folder)
+    for part in parts:
+        path = folder / part
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    return folder
+
+
+def test_saving_over_a_model_keeps_what_the_user_put_into_its_folder(tmp_path):
+    parts = [".git/HEAD", ".git/objects/ab/cd", "eval.csv", "notes/today.md"]
+    folder = folder_of(tmp_path, *parts)
+
+    save(made(n_words=7), folder, overwrite=True)
+
+    assert [(folder / part).read_text() for part in parts] == ["mine"] * 4
+    assert load(folder).n_words == 7
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+
+
+def test_files_of_the_replaced_model_that_the_new_one_does_not_have_are_deleted(tmp_path):
+    words = made()
+    folder = tmp_path / "model"
+    save(make_encoder("Average", words).fit([]), folder)  # has the word vectors as a part
+    (folder / "words" / "mine.txt").write_text("mine")
+
+    save(words, folder, overwrite=True)
+
+    left = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert left == {"config.json", "model.safetensors", "vocabulary.tsv", "words/mine.txt"}
+
+
+def test_a_file_of_the_user_with_the_name_of_a_new_one_is_never_replaced(tmp_path):
+    classifier = pacsent.TextClassifier(None).fit(["good film", "bad film"] * 9, ["a", "b"] * 9)
+    folder = save(classifier, tmp_path / "model")
+    (folder / "vocabulary.tsv").write_text("mine")
+
+    with pytest.raises(ValueError, match=r"vocabulary\.tsv must be a file that pacsent wrote"):
+        save(made(), folder, overwrite=True)
+
+    assert (folder / "vocabulary.tsv").read_text() == "mine"
+    assert load(folder).predict(["good film"]).tolist() == ["a"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+
+
+def test_a_model_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monkeypatch):
+    folder = folder_of(tmp_path)
+    read_tensors, n_reads = saving.read_tensors, []
+
+    def read_while_another_saves(path):
+        n_reads.append(path)
+        if len(n_reads) == 1:
+            save(made(n_words=7), folder, overwrite=True)
+        return read_tensors(path)
+
+    monkeypatch.setattr(saving, "read_tensors", read_while_another_saves)
+    assert load(folder).n_words == 7
+    assert len(n_reads) == 2
+
+
+def test_a_model_that_is_missing_for_an_instant_is_waited_for(tmp_path, monkeypatch):
+    folder = folder_of(tmp_path)
+    away = tmp_path / ".model.old-12345678"
+    folder.rename(away)
+    monkeypatch.setattr(saving.time, "sleep", lambda seconds: away.rename(folder))
+    assert load(folder).n_words == 5
+
+
+def test_a_damaged_model_that_nobody_replaces_is_read_once(tmp_path, monkeypatch):
+    folder = folder_of(tmp_path)
+    (folder / "model.safetensors").write_bytes(b"")
+    monkeypatch.setattr(saving.time, "sleep", lambda seconds: pytest.fail("it waited"))
+    with pytest.raises(ValueError, match="safetensors"):
+        load(folder)
+
+
+@pytest.mark.slow
+def test_no_load_fails_while_another_process_saves(tmp_path):
+    script = (
+        "import sys, warnings; warnings.simplefilter('ignore')\n"
+        "from pacsent import TextClassifier, save\n"
+        "a = TextClassifier(None).fit(['good film', 'bad film'] * 9, ['a', 'b'] * 9)\n"
+        "b = TextClassifier(None).fit(['wine', 'beer', 'tea'] * 9, ['a', 'b', 'c'] * 9)\n"
+        "for _ in range(150):\n"
+        "    save(a, sys.argv[1], overwrite=True); save(b, sys.argv[1], overwrite=True)\n"
+        "    print('saved', flush=True)\n"
+    )
+    saver = subprocess.Popen(
+        [sys.executable, "-c", script, tmp_path / "model"], stdout=subprocess.PIPE, text=True
+    )
+    saver.stdout.readline()
+    n_loads = 0
+    while saver.poll() is None:
+        assert len(load(tmp_path / "model").classes_) in (2, 3)
+        n_loads += 1
+    assert saver.returncode == 0 and n_loads > 100

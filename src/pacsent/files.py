@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -100,11 +100,15 @@ def replacing(path: str | os.PathLike | None, *, parents: bool = False) -> Itera
 
 
 @contextlib.contextmanager
-def replacing_folder(path: str | os.PathLike) -> Iterator[Path]:
+def replacing_folder(
+    path: str | os.PathLike, ours: Collection[str] | None = None
+) -> Iterator[Path]:
     """A new folder to write into; moved into place when the block ends without an error.
 
-    As `replacing`. The caller has checked that a folder which is there may go: it is renamed to
-    `.NAME.old-*` while the new one is moved into its place.
+    As `replacing`. The caller has checked that a folder which is there may be replaced: it is
+    renamed to `.NAME.old-*` while the new one is moved into its place. `ours` are the files in it
+    that may be deleted, by default those that the new folder has as well. All others stay: they
+    are moved into the new folder.
     """
     place = Path(os.path.realpath(path))
     with _hidden_name(place, path) as hidden:
@@ -113,7 +117,8 @@ def replacing_folder(path: str | os.PathLike) -> Iterator[Path]:
         for directory, _, names in os.walk(hidden):
             for name in (*names, "."):
                 _sync(Path(directory) / name)
-        _move_folder(hidden, place)
+        kept = _foreign_files(place, hidden, ours) if place.is_dir() else []
+        _move_folder(hidden, place, kept)
         _sync(place.parent)
 
 
@@ -149,7 +154,27 @@ def _hidden_name(place: Path, path: str | os.PathLike) -> Iterator[Path]:
             hidden.unlink()
 
 
-def _move_folder(hidden: Path, place: Path) -> None:
+def _foreign_files(old: Path, new: Path, ours: Collection[str] | None, inside="") -> list[str]:
+    """Files and folders in `old` that are not ours, by their paths below the outermost folder."""
+    foreign = []
+    for name in sorted(os.listdir(old)):
+        path = f"{inside}{name}"
+        is_folder = (old / name).is_dir() and not (old / name).is_symlink()
+        has_ours = any(own.startswith(f"{path}/") for own in ours or ())
+        if is_folder and (has_ours or (new / name).is_dir()):
+            foreign += _foreign_files(old / name, new / name, ours, f"{path}/")
+        elif not os.path.lexists(new / name):
+            if path not in (ours or ()):
+                foreign.append(path)
+        elif ours is not None and path not in ours:
+            raise ValueError(
+                f"{old / name} must be a file that pacsent wrote, to be replaced. It is another. "
+                "Move it away, or choose another name for the output."
+            )
+    return foreign
+
+
+def _move_folder(hidden: Path, place: Path, kept: Iterable[str] = ()) -> None:
     old = place.parent / f".{place.name}.old-{secrets.token_hex(4)}"
     if place.exists():
         os.rename(place, old)
@@ -159,6 +184,9 @@ def _move_folder(hidden: Path, place: Path) -> None:
         if old.exists():
             os.rename(old, place)
         raise
+    for path in kept:
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        os.rename(old / path, place / path)
     shutil.rmtree(old, ignore_errors=True)
 
 

@@ -78,7 +78,7 @@ def run_job(job, sources, options: dict, cells: dict | None = None, left_out=Non
         about["manifest"] = manifest_path
         if comparison is not None:
             about["comparison"] = comparison.to_dict()
-        echo_json({**about, **totals, "failed": manifest.failed})
+        echo_json({**about, **totals, "failed": manifest.failed, "outdated": manifest.outdated})
     coverage = totals["coverage"]
     files = f" of {format_count(totals['files'], 'file')}" if manifest_path else ""
     known = "" if coverage is None else f", {100 * coverage:.1f}% of words in vocabulary"

@@ -17,7 +17,9 @@ class Manifest:
 
     `path` is manifest.json in the target, None if the target is a file; `settings` are the model
     and everything else that the outputs depend on; `files` are the finished ones by their name,
-    `failed` is source to error, and `ignored` are sources whose format is not supported.
+    `failed` is source to error, and `ignored` are sources whose format is not supported. `outdated`
+    are outputs of earlier runs whose input is no longer among the sources, or that were made in
+    another format: nothing deletes them, and whoever reads the folder reads them too.
     """
 
     def __init__(self, target: Any, settings: dict):
@@ -26,6 +28,7 @@ class Manifest:
         self.files: dict[str, Record] = {}
         self.failed: dict[str, str] = {}
         self.ignored: list[str] = []
+        self.outdated: list[str] = []
         self._saved_at = 0.0
 
     @classmethod
@@ -38,7 +41,8 @@ class Manifest:
             with stores.open_file(manifest.path) as file:
                 content = json.loads(file.read())
             files = {name: Record(**record) for name, record in content["files"].items()}
-            settings_before = content["settings"]
+            settings_before = dict(content["settings"])
+            known_outdated = list(content.get("outdated", ()))
         except (FileNotFoundError, NotADirectoryError):
             if not overwrite:
                 stores.check_target(target)
@@ -58,7 +62,19 @@ class Manifest:
                 f"{target} was made with another {', '.join(changed)}. Choose another target, or "
                 "pass overwrite=True to replace it."
             )
+        manifest._find_outdated(known_outdated, files, settings_before.get("format"), shards)
         return manifest
+
+    def _find_outdated(
+        self, known: list[str], files: dict[str, Record], format: str, shards: list[stores.Shard]
+    ) -> None:
+        """Set `outdated`, of what an earlier run left."""
+        current = {self.output_of(shard) for shard in shards}
+        earlier = [f"{name}.{format}" for name in files]
+        for name in dict.fromkeys([*known, *earlier]):
+            location = f"{self.target}/{name}"
+            if location not in current and stores.file_size(location) is not None:
+                self.outdated.append(name)
 
     def output_of(self, shard: stores.Shard) -> str:
         """Return the location of a shard's output."""
@@ -106,6 +122,7 @@ class Manifest:
             "totals": self.totals(),
             "failed": self.failed,
             "ignored": self.ignored,
+            "outdated": self.outdated,
             "files": {name: asdict(record) for name, record in sorted(self.files.items())},
         }
         with stores.write_complete(self.path) as file:

@@ -18,10 +18,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from pacsent import progress, threads
+from pacsent.classify.inputs import few
+from pacsent.maths.rounding import format_count
 from pacsent.scale import stores
 from pacsent.scale.jobs import Embed, Predict
 from pacsent.scale.manifest import Manifest
 from pacsent.scale.shard_writer import FORMATS, ShardTask, work_on
+from pacsent.storage import public_url
 
 
 def embed_shards(
@@ -134,6 +137,14 @@ def run(
     settings = {**job.settings(), "columns": [text_column, *keep_columns], "format": format}
     manifest = Manifest.of_folder(target, settings, all_shards, overwrite=overwrite)
     manifest.ignored = ignored
+    if manifest.outdated:
+        warnings.warn(
+            f"{format_count(len(manifest.outdated), 'output')} in {public_url(target)} of inputs "
+            f"that are no longer given: {few(manifest.outdated)}. Whoever reads the folder reads "
+            "them too. Delete them, or give their inputs again.",
+            UserWarning,
+            stacklevel=3,
+        )
     shards = [shard for shard in all_shards if not manifest.is_finished(shard)]
     shards.sort(key=lambda shard: -shard.size)  # a large file that starts last is waited for
     if shards:

@@ -1,6 +1,7 @@
 """The folder of a saved model and its description, `config.json`."""
 
 import contextlib
+import glob
 import json
 import math
 import os
@@ -108,6 +109,21 @@ def is_model(folder: Path) -> bool:
     return isinstance(config, dict) and "format_version" in config and "pacsent_version" in config
 
 
+def own_files(folder: Path) -> set[str]:
+    """The files of a saved model and of its parts, by their paths below the folder."""
+    try:
+        config = json.loads((folder / CONFIG).read_bytes())
+        names = {CONFIG, *config["files"]}
+        parts = [record["path"] for record in config.get("parts", {}).values()]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {CONFIG}
+    for part in parts:
+        is_inside = isinstance(part, str) and part.isidentifier()
+        if is_inside and (folder / part).is_dir() and not (folder / part).is_symlink():
+            names |= {f"{part}/{name}" for name in own_files(folder / part)}
+    return names
+
+
 def check_place(path: str | os.PathLike, inputs: Iterable = (), *, overwrite: bool = False) -> None:
     """Refuse a target that is not ours, or is an input, or exists and may not be replaced."""
     target = Path(os.path.realpath(path))
@@ -138,9 +154,14 @@ def write_config(folder: Path, config: dict) -> str:
 def read_config(path: Path) -> dict:
     """What the config.json of a saved folder says, checked."""
     if not path.exists():
-        left = sorted(path.parent.glob(f".{path.name}.old-*")) if path.parent.is_dir() else []
+        left = (
+            sorted(path.parent.glob(f".{glob.escape(path.name)}.old-*"))
+            if path.parent.is_dir()
+            else []
+        )
         advice = (
-            f" A save was interrupted and left the model in {left[-1]}: rename it back."
+            f" A save was interrupted and left the model in {left[-1]}: rename it back, unless "
+            "another process is saving it now."
             if left
             else " Check the spelling; the model of the package is called english."
         )

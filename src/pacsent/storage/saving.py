@@ -1,8 +1,10 @@
 """`save`, `load` and `check` for everything that implements `Saveable`."""
 
+import glob
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +22,7 @@ from pacsent.storage.model_folder import (
     check_place,
     from_json,
     is_model,
+    own_files,
     place,
     read_config,
     to_json,
@@ -31,6 +34,10 @@ from pacsent.storage.tensor_files import TENSORS, read_tensors, write_tensors
 _MAX_DEPTH = 5
 # Where word vectors were saved to or loaded from, for save(..., words="reference").
 _PLACES: WeakKeyDictionary[Any, Path] = WeakKeyDictionary()
+# While another process saves a model, its folder is missing for an instant, and a reader may have
+# opened files of two versions.
+_MAX_READS = 4
+_SECONDS_BETWEEN_READS = 0.05
 _NO_EFFECT = ("n_jobs", "batch_size", "verbose")  # parameters that decide nothing
 # What a factory may raise for a state that another program made up.
 _BAD_STATE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
@@ -95,7 +102,8 @@ def save(
     obj : WordVectors, a fitted estimator of pacsent, or an Index
     path : str or path
         The folder. A model of pacsent that is already there is replaced, in one step, where
-        `overwrite` allows it; anything else that is there is left alone and the call refused.
+        `overwrite` allows it. Other files in the folder of a model stay. Anything else that is
+        there is left alone and the call refused.
     words : {"copy", "reference"}, default="copy"
         For an estimator: keep a copy of its word vectors in the folder, or only the path of the
         folder they were loaded from and their digest, which `load` checks.
@@ -125,7 +133,7 @@ def save(
     sources = [_PLACES[part.obj] for part in plan.all_parts() if part.obj in _PLACES]
     kept = [source for source in sources if words == "reference" or source == target]
     check_place(path, kept, overwrite=overwrite)
-    with files.replacing_folder(path) as folder:
+    with files.replacing_folder(path, own_files(target)) as folder:
         _write(plan, folder, target, words)
     if plan.is_shared:
         _PLACES[obj] = target
@@ -231,19 +239,49 @@ def load(
     True
     """
     path = place(path)
-    if path.exists() and not is_model(path):
-        read = registry.find("reader", "word vectors")
-        assert read is not None
-        loaded = read(path, normalize=normalize)
-    else:
-        options = _Options(normalize, word_vectors, encoder)
-        loaded = _open(path, read_config(path), options)
+    options = _Options(normalize, word_vectors, encoder)
+    loaded = _read_again_if_replaced(path, partial(_load_once, path, options))
     if word_vectors is not None and isinstance(loaded, type(word_vectors)):
         raise ValueError(
             f"word_vectors is for loading an estimator. {path} holds word vectors itself: "
             "leave it out."
         )
     return loaded
+
+
+def _load_once(path: Path, options: _Options) -> Any:
+    if path.exists() and not is_model(path):
+        read = registry.find("reader", "word vectors")
+        assert read is not None
+        return read(path, normalize=options.normalize)
+    return _open(path, read_config(path), options)
+
+
+def _read_again_if_replaced(path: Path, read: Callable[[], Any]) -> Any:
+    """What `read` returns, from one version of a folder that another process may be saving."""
+    for _ in range(_MAX_READS - 1):
+        version = _version_of(path)
+        try:
+            loaded = read()
+        except (ValueError, OSError):
+            is_unchanged = _version_of(path) == version
+            is_being_saved = any(path.parent.glob(f".{glob.escape(path.name)}.old-*"))
+            if is_unchanged and not (version is None and is_being_saved):
+                raise
+            time.sleep(_SECONDS_BETWEEN_READS)
+            continue
+        if _version_of(path) == version:
+            return loaded
+    return read()
+
+
+def _version_of(path: Path) -> tuple[int, ...] | None:
+    """What changes if a folder is replaced; None if there is none."""
+    try:
+        stat = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return stat.st_dev, stat.st_ino, stat.st_mtime_ns
 
 
 def _open(folder: Path, config: dict, options: _Options, depth: int = 1) -> Any:
