@@ -55,6 +55,7 @@ RUNS = {
     "classify_bounds --sets subj --labels 50": (),
     "certify": (),
     "comparison --texts 10": (),
+    "drift --parts repeats abstention --draws 1 --processes 1": (),
     "guarantees --sets subj --draws 10": (),
     "encoders": (),
     "html_page": ("playwright",),

@@ -145,8 +145,9 @@ class DriftMonitor:
     rows compares all rows, repeats included, with the held-out rows: it is valid if rows are drawn
     from traffic. The test of texts compares each distinct text once, without those that repeat a
     training text, with one row of each held-out cluster: it is valid if repeats are copies that
-    were made by collecting. If both give an alarm, guarantees are withdrawn. If one does, they hold
-    only if repeats are of the other kind: `holds_only_if`.
+    were made by collecting, and texts come in an order that does not depend on how often they were
+    copied (for shuffled rows use `compare_with_calibration`). If both give an alarm, guarantees are
+    withdrawn. If one does, they hold only if repeats are of the other kind: `holds_only_if`.
 
     An alarm says that the texts differ. No alarm does not say that they are alike.
 
@@ -219,7 +220,7 @@ class DriftMonitor:
         self._kind: tuple[bool, bool] | None = None  # with labels, with monitors
         self._of_rows: ConformalTest | None = None
         self._of_texts: ConformalTest | None = None
-        self._earlier: list[str] = []  # distinct texts that came last
+        self._earlier: list[str] = []  # different texts that came last, none of them fitted
 
     # ---- what was found ------------------------------------------------------------------------
 
@@ -286,8 +287,10 @@ class DriftMonitor:
         if self.classifier.calibration_.monitors is not None:
             monitors = monitors_of(self.classifier, X)
         status = row_status(self.classifier, X, self._earlier).status
-        distinct = [text for text, of_row in zip(X, status) if of_row == NEW]
-        self._earlier = [*self._earlier, *distinct][-self.n_remembered :]
+        # Texts that repeat others almost stay too: a later text may be near them alone.
+        remembered = [text for text, of_row in zip(X, status) if of_row in (NEW, REPEATED)]
+        different = list(dict.fromkeys([*self._earlier, *remembered]))
+        self._earlier = different[-self.n_remembered :]
         return self.update_arrays(log_proba, right, monitors, status)
 
     def update_arrays(

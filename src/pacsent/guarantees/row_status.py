@@ -62,8 +62,8 @@ class RowCounts(NamedTuple):
 def row_status(model: Any, texts: Sequence[str], earlier: Sequence[str] = ()) -> RowStatus:
     """Say of each text whether it is new, empty, or repeats a training text or an earlier text.
 
-    `earlier` are texts that came before and were new; `first` counts them as rows before the
-    others, so that row `len(earlier)` is the first of `texts`.
+    `earlier` are texts that came before and are none of the training texts; `first` counts them as
+    rows before the others, so that row `len(earlier)` is the first of `texts`.
 
     >>> row_status(None, ["a dull film with no plot", " ", "a dull film with a plot"]).status
     array([0, 1, 3])
