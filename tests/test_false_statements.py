@@ -13,12 +13,14 @@ import pandas
 import pytest
 from scipy import stats
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 import pacsent
 from helpers import invoke
 from pacsent import CertifiedClassifier, Index, TextClassifier
-from pacsent.classify import audit
+from pacsent.classify import audit, suspicious_labels
 from pacsent.guarantees import certify_predictions, check_labels, compare
 from pacsent.guarantees.abstaining import AnswerRule, confidences
 from pacsent.guarantees.count_certificates import Comparison
@@ -942,6 +944,95 @@ def test_calibration_texts_in_an_unknown_language_count_for_no_answer():
 
 
 # ---- 11. Texts dropped by audit before training ----
+
+
+def noisy_table(path, n=400, seed=0):
+    """A table of which a tenth of the labels is wrong."""
+    texts, labels = make_texts(n, seed)
+    rng = np.random.default_rng(seed + 1)
+    other = {"up": "down", "down": "up"}
+    given = [other[label] if rng.random() < 0.1 else label for label in labels]
+    return write_csv(path, id=range(n), text=texts, label=given)
+
+
+def test_audit_reviews_training_rows_only_and_train_holds_out_the_others(tmp_path):
+    table, suspicious = noisy_table(tmp_path / "t.csv"), tmp_path / "suspicious.csv"
+    how = ("--encoder", "none", "--random-state", 0)
+    shown = invoke("audit", table, "-o", suspicious, *how, status=0).stdout
+    found = pandas.read_csv(suspicious)
+    assert found.id.tolist() == list(range(400))
+    is_reviewed = found.reviewed == "yes"
+    assert 100 < (~is_reviewed).sum() < 160 and found.suggested_label[~is_reviewed].isna().all()
+    assert found.suggested_label.notna().sum() > 15
+    assert f"{(~is_reviewed).sum()} rows held out and not reviewed" in shown
+    # The suspicious rows are deleted, as people do.
+    cleaned = tmp_path / "cleaned.csv"
+    found[found.suggested_label.isna()].to_csv(cleaned, index=False)
+    done = invoke("train", cleaned, "-o", tmp_path / "m", *how, status=0)
+    assert "rows whose label was reviewed" in done.stderr
+    classifier = pacsent.load(tmp_path / "m")
+    certificate = classifier.certificate_
+    assert certificate.n == (~is_reviewed).sum()
+    assert certificate.n_errors >= 5  # the wrong labels of the held-out part are still there
+
+
+def test_a_model_is_not_certified_on_reviewed_rows(model, tmp_path):
+    table, suspicious = noisy_table(tmp_path / "t.csv", seed=9), tmp_path / "suspicious.csv"
+    how = ("--encoder", "none", "--random-state", 0, "--json")
+    n_reviewed = json.loads(invoke("audit", table, "-o", suspicious, *how, status=0).stdout)["n"]
+    certificate = json.loads(invoke("certify", model, suspicious, "--json", status=0).stdout)
+    assert certificate["n"] == 400 - n_reviewed
+
+
+def test_audit_prints_twenty_lines_of_long_texts(tmp_path):
+    texts, labels = make_texts(400)
+    other = {"up": "down", "down": "up"}
+    labels = [label if row % 7 else other[label] for row, label in enumerate(labels)]
+    texts = [f"{text}\n{'x' * 900}{row}" for row, text in enumerate(texts)]
+    table = write_csv(tmp_path / "t.csv", text=texts, label=labels)
+    shown = invoke("audit", table, "--encoder", "none", "--random-state", 0, status=0).stdout
+    lines = shown.splitlines()
+    assert sum(line.startswith("Row ") for line in lines) == 20
+    assert max(map(len, lines)) < 500
+
+
+@pytest.mark.slow
+def test_training_after_an_audit_holds_its_bound_and_auditing_the_held_out_part_does_not():
+    n, n_draws, n_new = 300, 60, 4000
+    n_false = {"held out first": 0, "all rows": 0}
+    other = {"up": "down", "down": "up"}
+
+    def fresh():
+        return make_pipeline(CountVectorizer(), LogisticRegression(C=3.0))
+
+    def draw_rows(size, rng):
+        """A tenth of the labels is wrong, in new texts as well: that is what is predicted."""
+        texts, labels = make_texts(size, int(rng.integers(2**31)))
+        return texts, [other[label] if rng.random() < 0.1 else label for label in labels]
+
+    def without_suspicious(texts, labels):
+        dropped = {s.row for s in suspicious_labels(texts, labels, model=fresh())}
+        kept = [row for row in range(len(texts)) if row not in dropped]
+        return [texts[row] for row in kept], [labels[row] for row in kept]
+
+    for draw in range(n_draws):
+        rng = np.random.default_rng(draw)
+        texts, labels = draw_rows(n, rng)
+        new_texts, new_labels = draw_rows(n_new, rng)
+        n_held_out = 90
+
+        model = fresh().fit(*without_suspicious(texts[n_held_out:], labels[n_held_out:]))
+        classifier = CertifiedClassifier(model, prefit=True, random_state=draw)
+        classifier.fit(texts[:n_held_out], labels[:n_held_out])
+        certified = {"held out first": classifier}
+
+        classifier = CertifiedClassifier(fresh(), random_state=draw)
+        certified["all rows"] = classifier.fit(*without_suspicious(texts, labels))
+        for name, classifier in certified.items():
+            error = np.mean(classifier.predict(new_texts) != np.array(new_labels))
+            n_false[name] += error > classifier.certificate_.error_upper
+    limit = stats.binom.ppf(0.999, n_draws, 0.05)
+    assert n_false["held out first"] <= limit < n_false["all rows"]
 
 
 # ---- 12. A flood of one new text ----

@@ -11,7 +11,7 @@ import click
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.jobs import job_options, run_job
-from pacsent.cli.printing import echo, echo_json, show, write_text
+from pacsent.cli.printing import echo, echo_json, shorten, show, write_text
 
 _MAX_COST_TEXTS = 1_000  # with more texts a second fit takes long, and holding out costs little
 
@@ -84,10 +84,21 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
             n_candidates=options["n_candidates"] * labelled.n_sizes,
             repeats=options["repeats"],
             random_state=options["random_state"],
+            prefit=labelled.was_reviewed,
         )
-        has_others = labelled.other_texts and labelled.groups is None
-        judge = (labelled.other_texts, labelled.other_labels) if has_others else None
-        classifier.fit(texts, labels, groups=labelled.groups, judge=judge)
+        if labelled.was_reviewed:
+            # `audit` has held out the other rows, before anybody corrected labels.
+            if labelled.groups is not None or options["calibration_size"] is not None:
+                raise click.UsageError(
+                    "--group-column and --calibration-size have no use with a table that `pacsent "
+                    "audit` wrote: the rows to hold out are recorded in it. Leave them out."
+                )
+            model.fit(labelled.other_texts, labelled.other_labels)
+            classifier.calibrate(texts, labels, overlap="drop")
+        else:
+            has_others = labelled.other_texts and labelled.groups is None
+            judge = (labelled.other_texts, labelled.other_labels) if has_others else None
+            classifier.fit(texts, labels, groups=labelled.groups, judge=judge)
         classifier.certificate_ = labelled.add_condition(classifier.certificate_)
     save(classifier, output, overwrite=overwrite)
 
@@ -313,17 +324,12 @@ def evaluate(paths, k, as_json, **options):
     show({**result.to_dict(), "errors": errors}, "\n".join([str(result), *lines]), as_json)
 
 
-_MAX_SHOWN = 200  # characters of a text in a line of output
-
-
 def _describe_error(error: dict) -> str:
     """A wrong answer in one line."""
     probability = error["probability"]
     shown = "" if probability is None else f" ({probability:.2f})"
-    text = " ".join(error["text"].split())
-    text = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]} ..."
     prediction = f"{error['label']}, predicted {error['prediction']}{shown}"
-    return f"Row {error['row'] + 1:,}, {prediction}: {text}"
+    return f"Row {error['row'] + 1:,}, {prediction}: {shorten(error['text'])}"
 
 
 @cli.command()

@@ -96,12 +96,14 @@ class LabelledInput:
     rows : list of int
         The position in the file of each of them, from 0.
     other_texts, other_labels : list
-        Rows with labels that are no random sample: given by a machine, or read because they were
-        doubtful. A classifier may be fitted on them.
+        Rows with labels that are no random sample: given by a machine, read because they were
+        doubtful, or reviewed. A classifier may be fitted on them.
     n_sizes : int
         Sizes at which the random sample could have ended; they count as candidates.
     condition : str
         What a guarantee assumes about the rows that were left out; empty if nothing.
+    was_reviewed : bool
+        Whether `pacsent audit` held out the rows of `texts`.
     """
 
     texts: list
@@ -112,6 +114,7 @@ class LabelledInput:
     other_labels: list
     n_sizes: int = 1
     condition: str = ""
+    was_reviewed: bool = False
 
     def add_condition(self, certificate):
         """The certificate, with the condition in its provenance."""
@@ -135,8 +138,11 @@ class LabelledSelection:
     n_sizes: int
 
 
-def select_labelled(table, quiet: bool) -> LabelledSelection:
-    """Tell apart rows of a `LabelledTable`, and say which ones are left out."""
+def select_labelled(table, quiet: bool, *, fits: bool = False) -> LabelledSelection:
+    """Tell apart rows of a `LabelledTable`, and say which ones are left out.
+
+    With `fits`, rows that are no random sample are fitted on, and never held out.
+    """
     from pacsent.guarantees.label_checking import MAX_SIZES, planned_sizes
     from pacsent.text.ngrams import is_empty
 
@@ -148,6 +154,7 @@ def select_labelled(table, quiet: bool) -> LabelledSelection:
     sampled, others = labelled, []
     n_sizes = 1
     left_out = []
+    not_sampled = []
     if empty:
         left_out.append(f"{format_count(len(empty), 'empty text')} ({name_rows(empty)})")
     if unlabelled:
@@ -162,18 +169,29 @@ def select_labelled(table, quiet: bool) -> LabelledSelection:
             # A file of which only the sample is left does not tell how many sizes were planned.
             n_sizes = len(planned_sizes(len(is_text))) if others else MAX_SIZES
         if n_machine:
-            left_out.append(f"{format_count(n_machine, 'row')} labelled by a machine")
+            not_sampled.append(f"{format_count(n_machine, 'row')} labelled by a machine")
         if len(others) > n_machine:
             n_chosen = len(others) - n_machine
-            left_out.append(f"{format_count(n_chosen, 'row')} that a person read, not at random")
+            not_sampled.append(f"{format_count(n_chosen, 'row')} that a person read, not at random")
+    if table.reviewed is not None:
+        reviewed = [row for row in sampled if table.reviewed[row]]
+        sampled = [row for row in sampled if not table.reviewed[row]]
+        others = sorted([*others, *reviewed])
+        if reviewed:
+            not_sampled.append(f"{format_count(len(reviewed), 'row')} whose label was reviewed")
     for column in table.ignored:
         say(quiet)(f"The column {column} of {table.name} is not read: MODEL predicts.")
+    if not fits:
+        left_out += not_sampled
+    elif not_sampled:
+        say(quiet)(f"Fitted on, and never held out: {', '.join(not_sampled)}.")
     if left_out:
         say(quiet)(f"Left out: {', '.join(left_out)}.")
     if not sampled:
         raise ValueError(
             f"{table.name} must have labels in the column {table.label_column}. Got "
-            f"{', '.join(left_out) or 'none'} instead. Label a random part of the rows."
+            f"{', '.join(left_out + not_sampled * fits) or 'none'} instead. Label a random part "
+            "of the rows."
         )
     if n_sizes > 1:
         say(quiet)(
@@ -219,10 +237,10 @@ def read_labelled(
         raise click.UsageError(f"The model is {remedy} --label-separator.")
     table = read_labelled_table(path, **columns, kind=kind, report=say(quiet))
     if not sampled_only:
-        table = replace(table, labelled_by=None, sampled=None)
+        table = replace(table, labelled_by=None, sampled=None, reviewed=None)
     if classifier is None:
         table = replace(table, ignored=())
-    selection = select_labelled(table, quiet)
+    selection = select_labelled(table, quiet, fits=classifier is None)
 
     if separator is None:
         known = [] if classifier is None else classifier.classes_.tolist()
@@ -248,6 +266,7 @@ def read_labelled(
         other_labels=[labels[row] for row in selection.others],
         n_sizes=selection.n_sizes,
         condition=selection.condition,
+        was_reviewed=table.reviewed is not None and any(table.reviewed),
     )
 
 

@@ -4,16 +4,16 @@ import contextlib
 import secrets
 import socket
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
-from pacsent.cli.printing import echo, show, write_text
+from pacsent.cli.printing import echo, shorten, show, write_text
 from pacsent.maths.rounding import format_count, percent
 from pacsent.optional import import_optional
-from pacsent.text.printable import escape_line
 
 
 def _page_options(command):
@@ -272,23 +272,113 @@ def _write_check(session, kept: dict[str, list], path, place, write) -> list[str
 
 @cli.command()
 @params.data
+@params.output("Also write the table with what was found, to be corrected.", required=False)
 @params.label_columns
 @params.encoder
-@params.reports
-def audit(data, encoder, as_json, **options):
+@params.flag("--all every_row", "Review all rows: a guarantee then needs other labelled texts.")
+@params.random_state
+@params.outputs
+def audit(data, output, encoder, every_row, overwrite, as_json, random_state, **options):
     """List labels of DATA that are probably wrong, and duplicates.
 
-    DATA is as in `pacsent train`. Example: pacsent audit labelled.csv
+    DATA is as in `pacsent train`. Labels that are corrected are no sample of labels any more, so
+    that a random part of the rows is held out first and not reviewed. The table of -o has the
+    columns of DATA, and reviewed, suggested_label and reason: correct its labels, or delete rows,
+    where reviewed is yes. `pacsent train` then fits on these rows and holds out the others.
+
+    Example: pacsent audit labelled.csv -o suspicious.csv
     """
     from pacsent.classify import TextClassifier, audit
+    from pacsent.files import check_output
+    from pacsent.text.result_files import TABLES, check_suffix
 
+    check_output(output, [data], overwrite=overwrite)
+    if output is not None:
+        check_suffix(output, TABLES, texts=True)
+        if data == "-":
+            raise click.UsageError("-o needs DATA as a file. Got stdin.")
+    columns = {name: options[name] for name in ("text_column", "input_format", "quiet")}
     labelled = inputs.read_labelled(data, options, sampled_only=False)
-    texts, labels = labelled.texts, labelled.labels
-    result = audit(texts, labels, model=TextClassifier(encoder))
+    rows = _draw_reviewed(labelled.texts, every_row, random_state)
+    texts = [labelled.texts[row] for row in rows]
+    labels = [labelled.labels[row] for row in rows]
+    positions = [labelled.rows[row] for row in rows]
+    result = replace(audit(texts, labels, model=TextClassifier(encoder)), rows=positions)
+
+    if output is not None:
+        kept = _columns_of(data, columns, ["reviewed", "suggested_label", "reason"])
+        _write_audit(result, kept, output, overwrite)
     lines = [
-        f"Row {row + 1:,}: {label}, suggested {suggested}; {reason}: {escape_line(texts[row])}"
-        for row, label, suggested, _, reason in result.suspicious[:20]
+        f"Row {result.position(row) + 1:,}: {label}, suggested {suggested}; {reason}: "
+        f"{shorten(texts[row])}"
+        for row, label, suggested, _, reason in result.suspicious[:_MAX_PRINTED]
     ]
-    if len(result.suspicious) > 20:
-        lines.append("These are the most suspicious 20; --json has all, with rows from 0.")
+    n_more = len(result.suspicious) - len(lines)
+    if n_more > 0:
+        lines.append(
+            f"These are the most suspicious {len(lines)}; -o writes all {n_more:,} others."
+        )
+    n_held_out = len(labelled.texts) - len(rows)
+    if every_row:
+        lines.append("No row was held out: to certify a classifier, take other labelled texts.")
+    elif output is None:
+        lines.append(
+            f"{format_count(n_held_out, 'row')} held out and not reviewed. -o records which: a "
+            "classifier that is trained on corrected labels is certified on these rows."
+        )
+    else:
+        lines.append(
+            f"{output}: {format_count(n_held_out, 'row')} held out and not reviewed. Correct "
+            f"labels or delete rows where reviewed is yes, then: pacsent train {output} -o MODEL"
+        )
     show(result.to_dict(), "\n".join([f"{result}.", *lines]), as_json)
+
+
+_MAX_PRINTED = 20  # suspicious labels
+
+
+def _draw_reviewed(texts: list[str], every_row: bool, random_state: int | None) -> list[int]:
+    """Rows to look at: those that are not held out."""
+    import numpy as np
+
+    from pacsent.guarantees.independence import as_seed, holdout_fraction
+    from pacsent.text.near_duplicates import text_units
+
+    if every_row:
+        return list(range(len(texts)))
+    fraction = holdout_fraction("auto", np.unique(text_units(texts)).size)
+    uniform = np.random.default_rng(as_seed(random_state)).random(len(texts))
+    return np.flatnonzero(uniform >= fraction).tolist()
+
+
+def _columns_of(data, options: dict, added: list[str]) -> dict[str, list]:
+    """The columns of DATA, renamed where a command adds one of the same name."""
+    from pacsent.text.tables import kind_of, output_names, read_labelled_table
+
+    kind = options["input_format"] or kind_of(Path(data).name)[0] or "text"
+    if kind == "text":
+        table = read_labelled_table(data, kind=kind)
+        return {"text": table.texts, "label": table.labels}
+    table, _, columns = inputs.read_columns(data, options | {"quiet": True})
+    names, messages = output_names(list(columns), added, table.name)
+    for message in messages:
+        click.echo(f"Warning: {message}", err=True)
+    return {names[name]: values for name, values in columns.items()}
+
+
+def _write_audit(result, kept: dict[str, list], output, overwrite: bool) -> None:
+    """The table with which rows were reviewed, and what is suggested for suspicious ones."""
+    from pacsent.text.result_files import write
+
+    n_rows = len(next(iter(kept.values())))
+    reviewed = ["no"] * n_rows
+    suggested: list = [None] * n_rows
+    reasons: list = [None] * n_rows
+    for position in result.rows:
+        reviewed[position] = "yes"
+    for suspicion in result.suspicious:
+        position = result.position(suspicion.row)
+        suggested[position] = suspicion.suggested
+        reasons[position] = suspicion.reason
+    new = {"reviewed": reviewed, "suggested_label": suggested, "reason": reasons}
+    write([kept | new], output, overwrite=overwrite)

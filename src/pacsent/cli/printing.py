@@ -52,3 +52,12 @@ def write_text(path: str, text: str) -> None:
 
     with replacing(path) as file:
         file.write(text.encode())
+
+
+_MAX_SHOWN = 200  # characters of a text in a line of output
+
+
+def shorten(text: str) -> str:
+    """The beginning of a text in one line."""
+    line = escape_line(" ".join(text.split()))
+    return line if len(line) <= _MAX_SHOWN else f"{line[:_MAX_SHOWN]} ..."

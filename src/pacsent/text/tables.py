@@ -486,6 +486,8 @@ class LabelledTable:
         say.
     sampled : list of bool or None
         Whether a row was drawn at random by `pacsent check`.
+    reviewed : list of bool or None
+        Whether `pacsent audit` looked for wrong labels in a row; None if the table does not say.
     name, label_column : str
         The file, and the column of the labels.
     ignored : list of str
@@ -499,6 +501,7 @@ class LabelledTable:
     judge: list[str] | None = None
     labelled_by: list[str] | None = None
     sampled: list[bool] | None = None
+    reviewed: list[bool] | None = None
     name: str = ""
     label_column: str = "label"
     ignored: tuple[str, ...] = ()
@@ -516,6 +519,7 @@ class LabelledTable:
 # The columns that `pacsent check` writes.
 FINAL_LABEL, LABELLED_BY, SAMPLED = "final_label", "labelled_by", "sampled"
 _LABELLERS = ("person", "machine")
+REVIEWED = "reviewed"  # which `pacsent audit` writes
 PREDICTION = "prediction"
 
 
@@ -565,7 +569,7 @@ def read_labelled_table(
             "group": group_column,
             "judge": judge_column,
         }
-        by_whom = {"labeller": LABELLED_BY, "sampled": SAMPLED}
+        by_whom = {"labeller": LABELLED_BY, "sampled": SAMPLED, "reviewed": REVIEWED}
         by_whom = {role: name for role, name in by_whom.items() if name in table.names}
         if prediction_column is None and label_column not in table.names:
             _refuse_predictions_as_labels(table)
@@ -579,6 +583,9 @@ def read_labelled_table(
     labellers = values.get("labeller")
     is_known = labellers is not None and {*labellers} <= {*_LABELLERS, ""}
     sampled = values.get("sampled") if is_known else None
+    reviewed = values.get("reviewed")
+    if reviewed is not None and not {value.casefold() for value in reviewed} <= {"yes", "no", ""}:
+        reviewed = None  # a column of somebody else
     other_columns = {column for column in columns.values() if column is not None}
     is_ignored = (
         prediction_column is None and PREDICTION in table.names and PREDICTION not in other_columns
@@ -591,6 +598,7 @@ def read_labelled_table(
         judge=values.get("judge"),
         labelled_by=labellers if is_known else None,
         sampled=None if sampled is None else [value.casefold() in _YES for value in sampled],
+        reviewed=None if reviewed is None else [value.casefold() in _YES for value in reviewed],
         name=table.name,
         label_column=label_column,
         ignored=(PREDICTION,) if is_ignored else (),
@@ -598,6 +606,7 @@ def read_labelled_table(
 
 
 _YES = ("yes", "true", "1")
+_ABOUT_LABELS = frozenset({"labeller", "sampled", "reviewed"})  # roles of columns about the labels
 
 
 def _refuse_predictions_as_labels(table: TextTable) -> None:
@@ -616,7 +625,7 @@ def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str
     Labels may be blank, "" then, if `blank` allows it; who gave them may always be.
     """
     names = {role: name for role, name in columns.items() if name is not None}
-    shown = {role: name for role, name in names.items() if role not in ("labeller", "sampled")}
+    shown = {role: name for role, name in names.items() if role not in _ABOUT_LABELS}
     table.check_columns(list(shown.values()), [f"{role}_column" for role in shown])
     text_column = names.pop("text", None)
     if text_column:
@@ -624,7 +633,7 @@ def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str
     texts: list[str] = []
     values: dict[str, list] = {role: [] for role in names}
     notes = dict.fromkeys(names, "")
-    may_be_blank = {"labeller", "sampled"} | ({"label"} if blank else set())
+    may_be_blank = _ABOUT_LABELS | ({"label"} if blank else set())
     for rows in table.batches(list(names.values())):
         texts += as_list(rows.texts)
         for role, name in names.items():
