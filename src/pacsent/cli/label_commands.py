@@ -362,7 +362,7 @@ def _columns_of(data, options: dict, added: list[str]) -> dict[str, list]:
     table, _, columns = inputs.read_columns(data, options | {"quiet": True})
     names, messages = output_names(list(columns), added, table.name)
     for message in messages:
-        click.echo(f"Warning: {message}", err=True)
+        echo(f"Warning: {message}", err=True)
     return {names[name]: values for name, values in columns.items()}
 
 
