@@ -509,3 +509,9 @@ def test_convert_has_one_line_for_a_bad_file_and_refuses_bad_options(tmp_path, c
         assert "Traceback" not in shown.err and shown.out == ""
         assert re.search(message, shown.err)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["v", "v.txt"]
+
+
+@pytest.mark.parametrize("lines", [b"2 2\nwi\0ne 1 0\ntea 0 1\n", b"wi\0ne 1 0\ntea 0 1\n"])
+def test_a_zero_byte_in_the_first_word_does_not_make_text_binary(tmp_path, lines):
+    (tmp_path / "words.txt").write_bytes(lines)
+    assert list(formats.read(tmp_path / "words.txt").words) == ["wi\0ne", "tea"]

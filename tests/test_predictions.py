@@ -9,9 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
+from scipy.sparse import csr_matrix
 
 from helpers import invoke
-from pacsent.guarantees import ErrorCertificate, certify_predictions, read_certificate
+from pacsent import CertifiedClassifier, TextClassifier
+from pacsent.guarantees import ErrorCertificate, certify, certify_predictions, read_certificate
 from pacsent.guarantees.error_certificate import joint_bounds
 from pacsent.maths import binomial
 from pacsent.maths.bounds import kl_inverse
@@ -329,3 +331,38 @@ def test_theorem_1_has_the_part_of_delta_that_the_error_has():
     certificate = ErrorCertificate.from_parts(**parts)
     half = kl_inverse(17 / 146, np.log(2 / 0.05) / 146)
     assert f"gives {rounded_up(float(half))}" in certificate.details()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda label: label.encode(), r"Got bytes .* \[y\.decode\(\) for y in predictions\]"),
+        (lambda label: None, "predictions must all be known. Got 40 missing ones"),
+        (lambda label: float("nan"), "predictions must all be known"),
+        (float, r"must be of the type of the classes \(str: 1, 2\). Got 1.0 \(float\)"),
+        (int, r"must be spelled as the classes. Got . \(int\) for '.' \(str\)"),
+    ],
+)
+def test_predictions_of_another_type_than_the_classes_are_not_counted_as_errors(wrong, message):
+    texts = [f"row {row} w{row * row}" for row in range(40)]
+    labels = ["1", "2"] * 20
+
+    def model(X):
+        return [wrong(label) for label in labels[: len(X)]]
+
+    with pytest.raises(ValueError, match=message):
+        certify(model, texts, labels)
+
+
+def test_labels_may_be_a_sparse_column():
+    labels = np.array([1, 2] * 20)
+    certificate = certify_predictions(csr_matrix(labels[:, None]), labels)
+    assert certificate.n_errors == 0
+
+
+def test_thresholds_of_no_class_are_refused():
+    texts = [f"row {row} w{row * row} {'good' if row % 2 else 'bad'}" for row in range(100)]
+    classifier = CertifiedClassifier(TextClassifier(None), random_state=0)
+    classifier.fit(texts, ["a", "b"] * 50)
+    with pytest.raises(ValueError, match="classes must have at least one class"):
+        classifier.tune_thresholds(precision=0.8, classes=[])

@@ -36,7 +36,7 @@ def as_column(values: Any, name: str) -> list:
     if getattr(values, "ndim", 1) != 1:
         if values.ndim != 2 or values.shape[1] != 1:
             raise ValueError(f"{name} must be one column. Got shape {values.shape} instead.")
-        values = np.asarray(values)[:, 0]
+        values = np.asarray(values.toarray() if hasattr(values, "toarray") else values)[:, 0]
     if isinstance(values, np.ndarray):  # tolist would turn dates into numbers
         return values.tolist() if values.dtype.kind in "biufUO" else list(values)
     for to_list in ("to_pylist", "tolist", "to_list"):  # Arrow, pandas, polars
@@ -103,10 +103,11 @@ def _plain(value, row, name):
     for kinds, make in _PLAIN:
         if isinstance(value, kinds) and make(value) == value:
             return make(value)
+    as_string = "y.decode()" if isinstance(value, bytes) else "str(y)"
     raise ValueError(
         f"{name} must be strings, integers, booleans or finite floats, all of one kind. Got "
         f"{type(value).__name__} {str(value)[:40]!r} in row {row:,} instead. Turn them into "
-        f"strings: [str(y) for y in {name}]"
+        f"strings: [{as_string} for y in {name}]"
     )
 
 

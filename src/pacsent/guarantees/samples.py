@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_expit
 
-from pacsent.classify.inputs import as_column, few
+from pacsent.classify.inputs import as_column, as_labels, few
 from pacsent.classify.multilabel import known_sets
 from pacsent.maths.temperature import log_probabilities
 from pacsent.storage import row_bytes
@@ -128,6 +128,7 @@ def predict_any(
             f"The estimator must predict one label for each of the {n:,} rows. "
             f"{name_of(classifier)} gave {len(column):,} instead."
         )
+    column = as_labels(column, n, "predictions")
     # A prediction that is a class but for its type, case or padding would count as wrong.
     names = [] if classes is None else classes.tolist()
     spelling = {str(name).strip().casefold(): name for name in names}
@@ -138,6 +139,11 @@ def predict_any(
                 f"Predictions must be spelled as the classes. Got {label!r} "
                 f"({type(label).__name__}) for {name!r} ({type(name).__name__})."
             )
+    if names and column and isinstance(column[0], str) != isinstance(names[0], str):
+        raise ValueError(
+            f"Predictions must be of the type of the classes ({type(names[0]).__name__}: "
+            f"{few(names)}). Got {column[0]!r} ({type(column[0]).__name__}) instead."
+        )
     return Predictions(np.asarray(column), _scores(classifier, classes, X, n))
 
 

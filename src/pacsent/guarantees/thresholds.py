@@ -115,6 +115,8 @@ def class_thresholds(
 
     names = classifier.classes_.tolist()
     chosen = names if classes is None else classes
+    if not len(chosen):
+        raise ValueError("classes must have at least one class. Got none. Leave it out for all.")
     columns = [position(classifier.classes_, name) for name in chosen]
     n_statements = 1 if precision is None or recall is None else 2
     level = divide_delta(delta, n_candidates, len(columns), n_statements)

@@ -31,6 +31,7 @@ from pacsent.words.word_table import joined, n_slots
 logger = logging.getLogger(__name__)
 
 _TOKENIZER_FILE = "tokenizer.json"  # of a corpus of pieces
+_FILES = ("corpus.json", "vocabulary.tsv", "ids.i32", "offsets.i64", _TOKENIZER_FILE)
 _CHUNK_BYTES = 1 << 18  # of a file that one thread takes at a time
 
 # Where a chunk of a file may end: between words, so that a document of any length goes through.
@@ -201,7 +202,7 @@ class Corpus:
             )
         check_output(directory, overwrite=overwrite, folder=True)
         empty = Vocabulary([], normalize=normalize)  # checks and holds the normalisation
-        with replacing_folder(directory) as folder:
+        with replacing_folder(directory, _FILES) as folder:
             builder = _CorpusBuilder(folder, empty, threads.n_threads(n_jobs), verbose)
             builder.count(source)
             about = builder.write(*builder.choose_words(int(min_count)))

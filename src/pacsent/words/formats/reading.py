@@ -52,7 +52,9 @@ def detect(path: str | os.PathLike) -> str:
         # Numbers that are written out; the bytes of float32 hardly ever look like one.
         line = start[header.end() :].partition(b"\n")[0]
         fields = line.rsplit(None, int(header[2]))[1:]
-        is_text = b"\0" not in line and 2 * sum(map(is_number, fields)) >= max(1, len(fields))
+        # A word may have a zero byte in it, and a number may not.
+        has_zeros = any(b"\0" in number for number in fields)
+        is_text = not has_zeros and 2 * sum(map(is_number, fields)) >= max(1, len(fields))
         return "word2vec-text" if is_text else "word2vec-binary"
     fields = start.split(b"\n", 1)[0].split()
     if len(fields) >= 2 and is_number(fields[-1]):
