@@ -58,6 +58,7 @@ MEASURED = {  # packages and modules of each benchmark
     "scale": ("scale", *ENCODING),
     "search": ("search",),
     "serve": ("web",),
+    "vectors_in_classifier": (*CLASSIFIER, "encoders/methods", "maths/pb_neg_objective.py"),
     "simulate": ("guarantees", "maths"),
     "solve": ("maths", "_kernels"),
     "targets": (*CLASSIFIER, "classify/multilabel.py", "guarantees"),

@@ -80,6 +80,7 @@ RUNS = {
     "solve --rounds 1 --baseline 1 --exact 4": ("torch",),
     "targets": (),
     "train --n-words 5000 --workers 1 --repeat 1": ("gensim",),
+    "vectors_in_classifier --sets banking --draws 2": (),
 }
 ELSEWHERE = {"serve", "train_gpu", "own_language", "label_checking", "judge_fit", "idf_cost"}
 

@@ -191,6 +191,38 @@ def test_links_between_pages_lead_somewhere_and_hidden_pages_are_linked():
     assert text.count(":hidden:") == text.count("{toctree}")
 
 
+def _command_lines():
+    """Lines for the shell on our pages and in our templates, with the page that shows them."""
+    for page in PAGES:
+        for block in re.findall(r"```[a-z-]*\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
+            for line in block.splitlines():
+                if re.match(r"(\$ )?pacsent [a-z]", line):
+                    yield page.name, line.removeprefix("$ ")
+    for template in sorted((ROOT / "src" / "pacsent" / "templates").glob("*.html")):
+        for block in re.findall(r"<pre>(.*?)</pre>", template.read_text(encoding="utf-8"), re.S):
+            for line in block.splitlines():
+                if line.startswith("pacsent "):
+                    yield template.name, line
+
+
+def test_commands_on_pages_and_in_templates_exist_with_their_options():
+    commands = all_commands()
+    n_lines = 0
+    for place, line in _command_lines():
+        words = line.partition("#")[0].split()[1:]
+        name = next(
+            (" ".join(words[:n]) for n in (3, 2, 1) if " ".join(words[:n]) in commands), None
+        )
+        if name is None and words[0] in cli.list_commands(None) and words[1].startswith("-"):
+            continue  # the help of a group
+        assert name is not None, f"{place}: {line}"
+        options = {option for parameter in commands[name].params for option in parameter.opts}
+        given = {word.partition("=")[0] for word in words if re.match(r"--[a-z]", word)}
+        assert given <= options | {"--help"}, f"{place}: {line}"
+        n_lines += 1
+    assert n_lines > 60
+
+
 GALLERY = sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
 # Programs that take less than about five seconds; the others have the marker `slow`.
 FAST_PROGRAMS = ("plot_02", "plot_03", "plot_08", "plot_09", "plot_10", "plot_14")

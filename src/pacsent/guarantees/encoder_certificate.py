@@ -292,7 +292,7 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     if encoder.word_vectors.output_vectors is None:
         raise ValueError(
             "The word vectors must have output vectors to be certified. Got input vectors only "
-            "instead. Train with pacsent train, or convert a model that kept both."
+            "instead. Train with pacsent vectors train, or convert a model that kept both."
         )
     seed = options.random_state
     words = encoder.word_vectors
