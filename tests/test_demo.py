@@ -61,7 +61,8 @@ def test_the_python_of_a_page_of_the_demo_prints_what_the_page_shows(demo, name)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "targets"), [("index.html", {"bank.html"}), ("bank.html", {"classifier.html"})]
+    ("name", "targets"),
+    [("index.html", {"bank.html"}), ("bank.html", {"index.html", "classifier.html"})],
 )
 def test_a_page_of_the_demo_needs_nothing_but_its_folder(demo, name, targets):
     links = re.findall(r'(?:src|href)\s*=\s*"([^"#][^"]*)"', _markup(demo[0] / name))

@@ -10,6 +10,7 @@ import numpy as np
 
 from pacsent.classify import TextClassifier
 from pacsent.datasets import load_banking
+from pacsent.demo import charts
 from pacsent.demo.tables import N_LABELLED, draw_messages
 from pacsent.files import replacing
 from pacsent.guarantees import CertifiedClassifier, DriftMonitor
@@ -117,6 +118,7 @@ def _write_page(path: Path, numbers: dict[str, Any], charted: tuple, **results: 
         "demo_bank.html",
         title="pacsent tutorial: a classifier whose error rate is certified",
         query=QUERY,
+        error_upper_percent=rounded_up(100 * numbers["error_upper"], 1),
         monitored=(N_MONITORED, MONITOR_STEP),
         alarm_places=[numbers["alarms"].get(name) for name in STREAMS],
         charts=_charts(numbers, *charted) if altair_found() else [],
@@ -155,18 +157,6 @@ def _charts(numbers: dict, sizes: np.ndarray, evidence: list[dict]) -> list[dict
     set_sizes = alt.Chart(alt.Data(values=counts)).mark_bar(color="#3b7dd8")
     set_sizes = set_sizes.encode(x=size_axis, y=count_axis)
 
-    rows = [
-        ("all messages", numbers["test_error"], numbers["error_upper"]),
-        ("with abstention", numbers["answered_error"], ERROR),
-        ("prediction sets", numbers["missed"], ERROR),
-    ]
-    data = alt.Data(values=[{"what": w, "measured": m, "guaranteed": g} for w, m, g in rows])
-    y = alt.Y("what:N", sort=None, title=None)
-    x = alt.X("measured:Q", title="error rate", axis=alt.Axis(tickCount=4, format=".0%"))
-    measured = alt.Chart(data).mark_bar(height=18, color="#3b7dd8")
-    guaranteed = alt.Chart(data).mark_tick(thickness=3, size=34, color="#d9822b")
-    errors = measured.encode(y=y, x=x) + guaranteed.encode(y=y, x="guaranteed:Q")
-
     legend = alt.Legend(orient="bottom", title=None, columns=1, labelLimit=300)
     color = alt.Color("stream:N", legend=legend, scale=alt.Scale(range=["#d9822b", "#3b7dd8"]))
     x = alt.X("messages:Q", title="messages read", axis=alt.Axis(tickCount=5))
@@ -175,6 +165,7 @@ def _charts(numbers: dict, sizes: np.ndarray, evidence: list[dict]) -> list[dict
     threshold = alt.Chart(alt.Data(values=[{"alarm": np.log10(20)}])).mark_rule(strokeDash=[4, 4])
     drift = lines + threshold.encode(y="alarm:Q")
     return [
-        chart.properties(width="container", height=height).to_dict()
-        for chart, height in ((set_sizes, 200), (errors, 130), (drift, 260))
+        set_sizes.properties(width="container", height=200).to_dict(),
+        charts.guarantees(numbers, ERROR),
+        drift.properties(width="container", height=260).to_dict(),
     ]

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.maths.rounding import rounded_up
+
 BLUE, ORANGE, GREEN, GRAY = "#3b7dd8", "#d9822b", "#2f9e6e", "#8a929c"
 
 
@@ -285,6 +287,8 @@ def guarantees(numbers: dict[str, Any], error: float) -> dict[str, Any]:
         {"what": "answers", "measured": numbers["answered_error"], "guaranteed": error},
         {"what": "prediction sets", "measured": numbers["missed"], "guaranteed": error},
     ]
+    for row in rows:
+        row["label"] = f"{rounded_up(100 * row['guaranteed'], 1)}%"
     y = alt.Y("what:N", sort=None, title=None, axis=alt.Axis(labelLimit=160))
     axis = alt.Axis(tickCount=5, format=".0%")
     base = alt.Chart(_data(rows))
@@ -293,6 +297,6 @@ def guarantees(numbers: dict[str, Any], error: float) -> dict[str, Any]:
     )
     ticks = base.mark_tick(thickness=3, size=36, color=ORANGE).encode(y=y, x="guaranteed:Q")
     said = base.mark_text(align="left", dx=7, color=ORANGE, fontSize=13).encode(
-        y=y, x="guaranteed:Q", text=alt.Text("guaranteed:Q", format=".1%")
+        y=y, x="guaranteed:Q", text="label:N"
     )
     return _specification(bars + ticks + said, 150)
