@@ -92,7 +92,25 @@ def alternatives() -> str:
     return markdown(["tool", "accuracy", "fit", "classify 1,500", "certificate"], rows)
 
 
+def dense_parts() -> str:
+    """Differences between dense parts of the classifier, a column for each set."""
+    rows = result("vectors_in_classifier/default")["rows"]
+    sets = list(dict.fromkeys((row["set"], row["labels"]) for row in rows))
+    table = []
+    for part in dict.fromkeys(row["dense part"] for row in rows):
+        cells = []
+        for name, _ in sets:
+            [row] = [row for row in rows if (row["set"], row["dense part"]) == (name, part)]
+            difference = f"{row['difference in points']:+.2f} ± {row['standard error']:.2f}"
+            is_default = row["difference in points"] == row["standard error"] == 0
+            cells.append(f"{row['accuracy']:.3f}" if is_default else difference)
+        table.append([part, *cells])
+    titles = [f"{name}, {n_labels} labels" for name, n_labels in sets]
+    return markdown(["dense part of `TextClassifier`", *titles], table)
+
+
 TABLES = {
+    "dense-parts": dense_parts,
     "paper-accuracy": paper_accuracy,
     "alternatives": alternatives,
 }

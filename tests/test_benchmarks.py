@@ -82,7 +82,15 @@ RUNS = {
     "train --n-words 5000 --workers 1 --repeat 1": ("gensim",),
     "vectors_in_classifier --sets banking --draws 2": (),
 }
-ELSEWHERE = {"serve", "train_gpu", "own_language", "label_checking", "judge_fit", "idf_cost"}
+ELSEWHERE = {
+    "repeats",
+    "serve",
+    "train_gpu",
+    "own_language",
+    "label_checking",
+    "judge_fit",
+    "idf_cost",
+}
 
 
 @pytest.fixture(scope="module")
