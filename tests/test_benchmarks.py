@@ -71,6 +71,8 @@ RUNS = {
     "labels --part wrong --sets subj --draws 1 --processes 1": ("cleanlab",),
     "multilingual": (),
     "own_posteriors --n 200": (),
+    "posterior_variance --n-draws 1": (),
+    "protocol": (),
     "pac_bayes --datasets subj --n 100 --n-draws 1 --n-processes 1": (),
     "scale --rows 500 --rounds 1": ("pyarrow",),
     "search speed --texts 200": (),
