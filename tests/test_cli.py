@@ -435,3 +435,29 @@ def test_every_command_that_takes_texts_reads_tables():
     without |= {name for name in COMMANDS if name.startswith(("model ", "vectors ", "paper "))}
     without -= {"vectors train", "vectors fit", "paper certify", "paper evaluate"}
     assert set(COMMANDS) - without == {name for name, _ in taking_texts()}
+
+
+_WORDS = r"(?<![\w/.])pacsent( [a-z][a-z-]*)+(?: [^\s`'\"<>();]+)*"
+_OPTIONS = r" -{1,2}[a-z][\w-]*[^`'\"<>();\n]*"
+PRINTED = sorted(
+    {
+        match[0]
+        for pattern in ("*.py", "*.html", "*.js")
+        for path in SOURCES.rglob(pattern)
+        for match in re.finditer(_WORDS + _OPTIONS, path.read_text())
+    }
+)
+
+
+@pytest.mark.parametrize("line", PRINTED)
+def test_a_command_that_a_template_or_message_prints_has_these_options(line):
+    words = line.split()[1:]
+    name = next(" ".join(words[:n]) for n in (2, 1) if " ".join(words[:n]) in COMMANDS)
+    known = {flag for option in COMMANDS[name].params for flag in option.opts} | {"--help"}
+    given = re.findall(r"(?<=\s)--?[a-z][\w-]*", line)
+    assert given and set(given) <= known
+
+
+def test_commands_are_found_in_templates_and_messages():
+    assert len(PRINTED) > 15
+    assert "pacsent paper reproduce --data DATA --encoder ENCODER -o OUT" in PRINTED

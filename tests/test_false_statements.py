@@ -195,6 +195,84 @@ def test_another_model_is_certified_by_sampled_rows_and_not_by_all_that_were_rea
     assert is_false["sampled"] <= stats.binom.ppf(0.999, n_draws, 0.05) < is_false["read"]
 
 
+def write_human(path, n=1000, n_human=150):
+    """Labels of a machine in every row, and labels of people in a random part."""
+    texts, right = make_texts(n, seed=4)
+    rng = np.random.default_rng(5)
+    other = {"up": "down", "down": "up"}
+    machine = [other[label] if rng.random() < 0.1 else label for label in right]
+    known = set(rng.permutation(n)[:n_human].tolist())
+    human = [label if row in known else "" for row, label in enumerate(right)]
+    return write_csv(path, text=texts, llm=machine, human=human)
+
+
+def test_labels_of_some_rows_certify_the_machine_in_the_whole_table(tmp_path):
+    table = write_human(tmp_path / "t.csv")
+    columns = ("--label-column", "human", "--prediction-column", "llm")
+    shown = invoke("certify", table, *columns, status=0).stdout
+    assert "this batch of 1,000 texts" in shown and "of 150 given texts were wrong" in shown
+    assert "valid if which rows have labels is random" in shown
+    done = invoke("evaluate", table, *columns, status=0)
+    assert "on 150 texts" in done.stdout and "850 rows without a label" in done.stderr
+    assert "Valid if which rows have labels is random." in done.stdout
+
+
+def test_training_skips_and_counts_rows_without_a_label(tmp_path):
+    table = write_human(tmp_path / "t.csv")
+    how = ("--label-column", "human", "--encoder", "none", "-o", tmp_path / "m")
+    done = invoke("train", table, *how, status=0)
+    assert "Left out: 850 rows without a label." in done.stderr and "150 texts" in done.stderr
+    provenance = pacsent.load(tmp_path / "m").certificate_.provenance
+    assert provenance.endswith("valid if which rows have labels is random")
+
+
+def check_with_answers(table, *options):
+    """Run `check` in the terminal with an answer to every question; the certificate."""
+    how = ("--label-column", "llm", "--random-state", 0, "--error", 0.15, "--terminal")
+    answers = "up\n" * 1000
+    invoke("check", table, *how, *options, input=answers, status=0)
+    folder = table.with_name("t-checked")
+    return json.loads((folder / "certificate.json").read_text()), pandas.read_csv(
+        folder / "labels.csv"
+    )
+
+
+def test_labels_that_people_gave_before_are_not_asked_for(tmp_path):
+    table = write_human(tmp_path / "t.csv")
+    certificate, found = check_with_answers(table, "--human-column", "human")
+    given = pandas.read_csv(table).human
+    is_known = given.notna()
+    assert (found.final_label[is_known] == given[is_known]).all()
+    assert (found.labelled_by[is_known] == "person").all()
+    assert 0 < (found.sampled[is_known] == "yes").sum() < 100 <= (found.sampled == "yes").sum()
+    assert ";" not in certificate["provenance"]
+
+
+def test_random_labels_that_people_gave_before_are_the_sample_under_a_condition(tmp_path):
+    table = write_human(tmp_path / "t.csv")
+    options = ("--human-column", "human", "--human-rows", "random")
+    certificate, found = check_with_answers(table, *options)
+    is_known = pandas.read_csv(table).human.notna()
+    n_known = (found.sampled[is_known] == "yes").sum()
+    assert n_known == min(certificate["n"], 150)
+    assert "valid if these were drawn at random from the table" in certificate["provenance"]
+
+
+def test_a_label_of_a_person_that_the_machine_never_gives_is_refused(tmp_path):
+    table = write_csv(tmp_path / "t.csv", text=["a b", "c d"], llm=["x", "y"], human=["", "z"])
+    how = ("--label-column", "llm", "--human-column", "human", "--terminal")
+    message = invoke("check", table, *how, status=1).stderr
+    assert "Row 2 must have a label of the machine in human. Got 'z'" in message
+
+
+def test_the_forecast_of_rows_of_the_sample_holds(tmp_path):
+    table = write_human(tmp_path / "t.csv")
+    how = ("--label-column", "llm", "--random-state", 0, "--error", 0.15, "--terminal")
+    shown = invoke("check", table, *how, input="up\n", status=0).stderr
+    assert "(100 to 200 of the random sample to read, then others)" in shown
+    assert "(99 to 199 of the random sample to read, then others)" in shown
+
+
 # ---- 2. A machine that saw the labels ----
 
 

@@ -223,8 +223,17 @@ def position(classes: np.ndarray, label: Any) -> int:
 def few(values: Iterable) -> str:
     """The first five of these, for a message."""
     values = list(values)
-    shown = ", ".join(map(str, values[:5]))
+    shown = ", ".join(quote(str(value)) for value in values[:5])
     return f"{shown}, ..." if len(values) > 5 else shown
+
+
+def quote(name: str) -> str:
+    """A name in a list with commas: quoted if it has a comma itself.
+
+    >>> quote("health, medicine"), quote("cars")
+    ('"health, medicine"', 'cars')
+    """
+    return f'"{name}"' if "," in name else name
 
 
 def as_groups(groups: Any, n_texts: int) -> np.ndarray | None:

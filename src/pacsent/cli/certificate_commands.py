@@ -226,4 +226,9 @@ def verify(context, certificate, texts, model, as_json, **options):
     alone = " without TEXTS and MODEL" if texts is None else ""
     unchecked = f"Not checked{alone}: {names}." if names else "Everything was checked."
     data = {"verified": True, "checked": checked, "unchecked": unchecked, "checks": checks}
-    show(data, f"Verified: {checked}. {unchecked}\n{loaded.details()}", as_json)
+    lines = [f"Verified: {checked}."]
+    if names:
+        lines += [f"Not checked{alone}:", *(f"- {name}" for name in names.split(", "))]
+    else:
+        lines.append(unchecked)
+    show(data, "\n".join([*lines, loaded.details()]), as_json)

@@ -166,6 +166,15 @@ class _AllCommands(Group):
         shown = [name for family in FAMILIES for name in family.commands]
         return [name for name in shown if " " not in name]
 
+    def resolve_command(self, context, args):
+        if args and args[0] == "help":  # `help` and `help COMMAND` are --help
+            args = [*args[1:], "--help"]
+        if len(args) > 1 and self.get_command(context, args[0]) is None:
+            found = self.get_command(context, args[1])
+            if found is not None:  # such as `classify train`
+                context.fail(f"No such command {args[0]!r}. Did you mean {args[1]!r}?")
+        return super().resolve_command(context, args)
+
     def get_command(self, context, name):
         is_known = name in self.list_commands(context)  # else click suggests one of all names
         for module, commands in MODULES.items():

@@ -123,7 +123,10 @@ def _is_many(sources, output) -> bool:
     )
     for path in sources:
         if path != "-" and not (is_url(path) or os.path.exists(path) or glob.glob(path)):
-            raise click.BadParameter(f"There is no file {path!r}.", param_hint="TEXTS")
+            hint = "A text is given by a pipe: echo TEXT | pacsent predict MODEL -"
+            hint = hint if " " in path else "Give a file with one text per line, or a table."
+            message = f"There is no file {path!r}. {hint}"
+            raise click.BadParameter(message, param_hint="TEXTS")
     has_many = len(sources) > 1 or any(not os.path.isfile(s) and s != "-" for s in sources)
     if not (has_many or is_folder):
         return False

@@ -23,7 +23,6 @@ class ModelPath(click.Path):
     def __init__(self, encoders: bool = False, none: bool = False, **how):
         super().__init__(exists=True, **how)
         self.encoders, self.none = encoders, none
-        self.name = "file or model" if encoders and not self.file_okay else self.name
 
     def convert(self, value, param, ctx):
         from pacsent.storage import is_model_name, place
@@ -36,7 +35,26 @@ class ModelPath(click.Path):
             path = os.fspath(place(value))
         except MISTAKES as error:  # hf://owner/name is fetched here
             raise Mistake(error) from error
+        if not os.path.exists(path):
+            self.fail(f"There is no {self._describe(value, ctx)}", param, ctx)
         return super().convert(path, param, ctx)
+
+    def _describe(self, value, ctx) -> str:
+        """What is missing, and what to do."""
+        shown = repr(str(value))
+        ctx = ctx or click.get_current_context(silent=True)
+        if ctx is not None and ctx.info_name == "search":
+            return f"index {shown}. Make one: pacsent index MODEL TEXTS -o INDEX"
+        if self.none:
+            return f"encoder {shown}. Give english, none, a folder, or the URL of an encoder."
+        if " " in str(value) and ctx is not None:
+            return (
+                f"model {shown}. A text comes after the model, or by a pipe: "
+                f"echo TEXT | pacsent {ctx.info_name} MODEL -"
+                if ctx.info_name != "explain"
+                else f"model {shown}. The model comes first: pacsent explain MODEL TEXT"
+            )
+        return f"file or folder {shown}."
 
 
 def option(names: str, help: str, type=None, default=None, **how):

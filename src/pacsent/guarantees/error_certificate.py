@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pacsent.classify.inputs import as_groups, as_labels
+from pacsent.classify.inputs import as_groups, as_labels, quote
 from pacsent.guarantees import independence, samples
 from pacsent.guarantees.certificate import (
     CountCertificate,
@@ -377,7 +377,7 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         note += self.describe_repeats()
         note += self.describe_search()
         for name, (n, n_errors) in self.guess_counts.items():
-            counts += f"; always answering {name}: {n_errors / n:.4f}"
+            counts += f"; always answering {quote(name)}: {n_errors / n:.4f}"
         return (
             f"With {self.confidence} confidence, the error rate on {where} is at most "
             f"{rounded_up(self.error_upper)} ({counts}).{note}"

@@ -67,8 +67,10 @@ def read_certificate_json(text: str, name: str, version: int) -> dict[str, Any]:
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict) or not {"kind", "format_version"} <= set(values):
+        start = text[:40]
+        start = start.decode(errors="replace") if isinstance(start, bytes) else start
         raise ValueError(
-            f"{name} must be a certificate as to_json writes it. Got something else instead. Give "
+            f"{name} must be a certificate as to_json writes it. Got {start!r} instead. Give "
             "the file that `pacsent certify -o` or to_json wrote."
         )
     if values["format_version"] != version:

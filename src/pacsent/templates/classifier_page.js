@@ -175,7 +175,7 @@ function download() {
 async function start() {
   about = await call("open", { data: byId("data").textContent });
   byId("data").remove();
-  const { classes } = about, names = classes.slice(0, 12).join(", ");
+  const { classes } = about, names = classes.slice(0, 12).map((name) => (name.includes(",") ? `"${name}"` : name)).join(", ");
   setTexts({ about: `${classes.length} classes: ${names}${classes.length > 12 ? ` and ${classes.length - 12} more` : ""}.` });
   byId("head").replaceChildren(...["text", "prediction", "probability", ...(about.rule ? ["set"] : []), ""].map((name) => element("th", name)));
   for (const id of ["classify", "file"]) byId(id).disabled = false;
