@@ -64,6 +64,7 @@ RUNS = {
     "english retrieval": (),
     "english sizes": (),
     "judges --draws 2 --processes 1": (),
+    "judge_leaks --draws 2 --processes 1": (),
     "labels --part stop --draws 1": (),
     "labels --part goal": (),
     "labels --part curve --sets subj --draws 1 --processes 1": (),

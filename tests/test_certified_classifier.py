@@ -201,7 +201,7 @@ def test_labels_of_a_machine_are_fitted_and_the_guarantee_rests_on_those_of_peop
     assert certified.estimator_[-1].n_samples_fit_ == 24  # the 12 that were fitted, twice
     certified.set_params(repeats=None)
     for judge, groups in [((texts,), None), ((texts[:5], machine[:5]), range(60))]:
-        with pytest.raises(ValueError, match=r"judge must be \(texts, labels\)"):
+        with pytest.raises(ValueError, match=r"judge must be \(texts, labels\), or"):
             certified.fit(texts[:60], labels[:60], groups=groups, judge=judge)
     with pytest.raises(ValueError, match="judge must be None for an estimator that is fitted"):
         CertifiedClassifier(on_texts.estimator_, prefit=True).fit(texts, labels, judge=judge)

@@ -21,7 +21,7 @@ import pacsent
 from helpers import invoke
 from pacsent import CertifiedClassifier, Index, TextClassifier
 from pacsent.classify import audit, suspicious_labels
-from pacsent.guarantees import certify_predictions, check_labels, compare
+from pacsent.guarantees import certify_predictions, check_labels, compare, judges
 from pacsent.guarantees.abstaining import AnswerRule, confidences
 from pacsent.guarantees.count_certificates import Comparison
 from pacsent.guarantees.label_checking import LabelCheckCertificate, planned_sizes
@@ -274,6 +274,99 @@ def test_the_forecast_of_rows_of_the_sample_holds(tmp_path):
 
 
 # ---- 2. A machine that saw the labels ----
+
+
+def test_a_machine_that_was_fitted_on_the_labels_is_refused_as_a_judge_of_fit():
+    texts, labels = make_texts(100)
+    others, _ = make_texts(300, seed=1)
+    machine = TextClassifier(None).fit(texts, labels)
+
+    with pytest.raises(ValueError, match="100 of these 100 texts, or near-duplicates"):
+        CertifiedClassifier(TextClassifier(None)).fit(texts, labels, judge=(others, machine))
+
+
+def test_a_machine_that_was_fitted_on_other_texts_labels_those_of_fit():
+    texts, labels = make_texts(100)
+    others, _ = make_texts(300, seed=1)
+    machine = TextClassifier(None).fit(*make_texts(50, seed=2))
+
+    certified, from_labels = (
+        CertifiedClassifier(TextClassifier(None), random_state=0).fit(texts, labels, judge=judge)
+        for judge in ((others, machine), (others, machine.predict(others)))
+    )
+
+    assert certified.certificate_ == from_labels.certificate_
+    assert "valid if no machine label was made with these" in certified.certificate_.summary()
+    assert certified.certificate_.verify()
+
+
+def judged_texts(n_labelled, seed=0):
+    """Texts of which the first have labels, and predictions that err on a fifth."""
+    texts, labels = make_texts(1000, seed)
+    rng = np.random.default_rng(seed)
+    is_wrong = rng.random(1000) < 0.2
+    other = np.where(np.array(labels) == "up", "down", "up")
+    predictions = np.where(is_wrong, other, labels).tolist()
+    return texts, labels[:n_labelled], predictions
+
+
+def test_a_model_is_compared_by_its_training_record_as_a_judge_of_predictions():
+    texts, labels, predictions = judged_texts(100)
+
+    def certify_with(model):
+        return certify_predictions(
+            labels,
+            predictions[:100],
+            judge=(texts[:100], model),
+            unlabelled=(predictions[100:], texts[100:]),
+            random_state=0,
+        )
+
+    honest = TextClassifier(None).fit(*make_texts(80, seed=3))
+    certificate = certify_with(honest)
+    from_labels = certify_predictions(
+        labels,
+        predictions[:100],
+        judge=honest.predict(texts[:100]),
+        unlabelled=(predictions[100:], honest.predict(texts[100:])),
+        random_state=0,
+    )
+
+    assert certificate == from_labels
+    assert "no label of the judge, however bad it is, was made with" in certificate.summary()
+    with pytest.raises(ValueError, match="100 of these 100 texts, or near-duplicates"):
+        certify_with(TextClassifier(None).fit(texts[:100], labels))
+
+
+@pytest.mark.slow
+def test_honest_judges_are_warned_of_and_refused_no_more_often_than_stated():
+    """The negative control is a judge that memorised the labels."""
+    rng, n_draws = np.random.default_rng(0), 300
+    n_warned = {0.0: 0, 1.0: 0}
+    n_refused = {0.0: 0, 1.0: 0}
+    for _ in range(n_draws):
+        labels, predictions, judge = judged_batch(rng, 4)
+        is_like_prediction = rng.random(labels.size) < 0.8
+        honest = np.where(is_like_prediction, predictions, judge)
+        rows = rng.permutation(labels.size)[:100]
+        others = np.setdiff1d(np.arange(labels.size), rows)
+        for seen in n_warned:
+            judge = honest.copy()
+            judge[rows] = labels[rows] if seen else honest[rows]
+            columns = [
+                column.tolist() for column in (judge[rows], predictions[others], judge[others])
+            ]
+            counts = judges.count_judged(labels[rows].tolist(), predictions[rows].tolist(), columns)
+            warnings = judges.judge_warnings(counts["judge_counts"], counts["judge_class_counts"])
+            n_warned[seen] += "more often" in warnings
+            try:
+                judges.check_judge(counts["judge_counts"])
+            except ValueError:
+                n_refused[seen] += 1
+
+    assert n_warned[0.0] <= stats.binom.isf(1e-4, n_draws, 0.05)
+    assert n_refused[0.0] <= stats.binom.isf(1e-4, n_draws, 0.001)
+    assert n_warned[1.0] > 0.5 * n_draws and n_refused[1.0] > 0.05 * n_draws
 
 
 # ---- 3. Texts that repeat ----
@@ -657,8 +750,11 @@ def test_what_a_judge_adds_says_that_it_holds_by_itself():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("simultaneous", [True, False])
-def test_everything_stated_with_a_judge_holds_together_only_if_delta_is_divided(simultaneous):
+def test_everything_stated_with_a_judge_holds_together_only_if_delta_is_divided(
+    simultaneous, monkeypatch
+):
     """The negative control is the default, whose statements hold each by itself."""
+    monkeypatch.setattr(judges, "_REFUSAL_LEVEL", 0.0)  # one honest draw in a thousand is refused
     rng, n_draws = np.random.default_rng(0), 200
     n_broken = 0
     for _ in range(n_draws):

@@ -75,6 +75,7 @@ def test_the_bound_holds_for_any_judge_and_a_good_one_makes_it_smaller(accuracy,
 
 @pytest.mark.slow
 def test_the_rates_and_the_bound_for_new_texts_hold_by_themselves(monkeypatch):
+    monkeypatch.setattr(judges, "_REFUSAL_LEVEL", 0.0)  # one honest draw in a thousand is refused
     rng, broken = np.random.default_rng(4), np.zeros(5)
     for replicate in range(REPLICATES):  # the last half have rows enough to use the judge
         monkeypatch.setattr(judges, "_MIN_ROWS_PER_LABEL", 300 if replicate < 60 else 25)
@@ -112,8 +113,12 @@ def test_what_ordinary_users_get_wrong():
     with pytest.raises(ValueError, match="together with unlabelled"):
         certify_predictions([1, 0], [1, 0], judge=[1, 0])
     assert "WARNING" not in summary(judge)
-    assert "NO random sample" in summary(judge, np.flatnonzero(predicted == judge)[:100])
-    assert "NOT valid if it saw" in summary(np.append(labels[:100], judge[100:]))
+    agreements = np.flatnonzero(predicted == judge)[:100]
+    assert "less often than with others: they are NO random" in summary(judge, agreements)
+    with pytest.raises(ValueError, match=r"disagrees with 100\.0% of the predictions of labelled"):
+        summary(judge, np.flatnonzero(predicted != judge)[:100])
+    copied = np.where(np.random.default_rng(0).random(N) < 0.2, ~predicted, predicted)
+    assert "NOT valid if it saw" in summary(np.append(labels[:100], copied[100:]))
 
 
 def test_a_table_with_a_judge_in_the_shell(tmp_path):

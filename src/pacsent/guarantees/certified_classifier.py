@@ -18,7 +18,15 @@ from pacsent.classify import TextClassifier, inputs, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation
 from pacsent.classify.fitting import OutOfFold
-from pacsent.guarantees import abstaining, coverage, error_bounds, independence, samples, thresholds
+from pacsent.guarantees import (
+    abstaining,
+    coverage,
+    error_bounds,
+    independence,
+    judges,
+    samples,
+    thresholds,
+)
 from pacsent.guarantees.abstaining import Calibration, cautious_set_thresholds
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.drift_check import DriftCheck, TextComparison
@@ -47,13 +55,16 @@ _FRACTION_WITH_JUDGE = 0.8  # held out where a machine's labels are there to fit
 
 
 def _with_machine_labels(X, y, groups, judge):
-    """Texts and labels, and those of a machine after them."""
+    """Texts and labels, and those of a machine after them, which may be a model."""
     texts, labels = judge if isinstance(judge, tuple | list) and len(judge) == 2 else (None, None)
     if texts is None or not samples.is_texts(X) or groups is not None:
         raise ValueError(
-            "judge must be (texts, labels), beside texts with one label each, without groups."
+            "judge must be (texts, labels), or (texts, model), beside texts with one label each, "
+            "without groups."
         )
     texts = as_texts(texts, "judge[0]")
+    if judges.is_machine(labels):
+        labels = judges.machine_labels(labels, texts, X)
     labels = inputs.as_labels(labels, len(texts))
     with_text = rows_with_text(texts)
     texts, labels = select_values(texts, with_text), select_values(labels, with_text)
@@ -171,9 +182,11 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         y: Any,
         sample_weight: ArrayLike | None = None,
         groups: Sequence | None = None,
-        judge: tuple[Sequence[str], Sequence] | None = None,
+        judge: tuple[Sequence[str], Any] | None = None,
     ) -> Self:
-        """Hold out a part of the rows, fit the estimator on the rest, and certify it.
+        """Hold out a part of the rows, fit the estimator on the rest, and certify it by them.
+
+        Nothing that is fitted on may have been made with the labels y: see `judge`.
 
         Parameters
         ----------
@@ -185,11 +198,15 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         groups : array, one for each row, optional
             The book, the author, the day a text is from. Whole groups are held out and the
             guarantee is for new groups, unless the certificate states that there are too few.
-        judge : (texts, labels), optional
-            More texts, with labels that a machine gave, to fit on beside those of y. The guarantee
-            rests on y alone, however wrong they are. These texts must be other rows than X;
-            near-duplicates of held-out texts are left out. calibration_size="auto" holds out four
-            fifths of y, and half of it where texts repeat and it is not stated why.
+        judge : (texts, labels) or (texts, model), optional
+            More texts, with labels that a machine gave, to fit on beside those of y. None of them
+            may have been made with the labels y: not by a model fitted on these, nor with these as
+            examples of a prompt. The guarantee then rests on y alone, however wrong they are. A
+            model is compared by its record of training texts if it is one of pacsent; of labels
+            alone it is not known, and the certificate states the condition. These texts must be
+            other rows than X; near-duplicates of held-out texts are left out.
+            calibration_size="auto" holds out four fifths of y, and half of it where texts repeat
+            and it is not stated why.
         """
         fitted = copy.copy(self)
         for name in [name for name in vars(self) if name.endswith("_")]:
@@ -316,8 +333,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         self.training_fingerprints_ = np.unique(samples.row_fingerprints(training_X))
         texts = samples.text_column(training_X)
         self.training_sketches_ = sketches(texts) if samples.is_texts(texts) else None
+        condition = "" if judge is None else f"; {judges.CONDITION}"
         fields = {
-            "provenance": f"held out by fit{describe_empty(n_given, with_text)}",
+            "provenance": f"held out by fit{describe_empty(n_given, with_text)}{condition}",
             "calibration_size": parts.fraction,
         }
         if parts.scope == "same groups":

@@ -13,7 +13,7 @@ from pacsent.classify.inputs import as_labels, check_length, counted, few
 from pacsent.classify.multilabel import known_sets, label_matrix
 from pacsent.guarantees import independence, samples
 from pacsent.guarantees.error_certificate import ErrorCertificate, error_certificate
-from pacsent.guarantees.judges import as_judged, count_judged, n_judge_statements
+from pacsent.guarantees.judges import as_judged, check_judge, count_judged, n_judge_statements
 from pacsent.guarantees.multilabel_certificate import MultilabelCertificate, count_matches
 from pacsent.guarantees.repeats import COPIES, TRAFFIC, check_repeats
 from pacsent.maths.checks import check_count, is_number
@@ -210,7 +210,7 @@ def certify_predictions(
     n_candidates: int = 1,
     random_state: Any = None,
 ) -> ErrorCertificate | MultilabelCertificate:
-    """Bound how often predictions are wrong on new texts.
+    """Bound how often predictions are wrong, by labels that neither model nor judge was made with.
 
     The predictions may come from any model, from a language model or from people. The texts must be
     drawn as the new ones will be, and the model must neither have been fitted nor selected on
@@ -233,9 +233,12 @@ def certify_predictions(
         Bound the error rate among the texts of these classes (1 - recall; with all classes also the
         mean of them, the balanced error), and among the texts predicted to be of these
         (1 - precision). A multi-label certificate has a bound for every label.
-    judge : list, optional
-        What another model or person says about each text, without seeing `y_true`. However bad it
-        is, the bound holds; a good judge makes it smaller. Needs `unlabelled`.
+    judge : list, or (texts, model), optional
+        What another model or person says about each text. None of its labels may have been made
+        with `y_true`: not by fitting on them, nor as examples of a prompt. However bad it is, the
+        bound then holds; a good judge makes it smaller. Needs `unlabelled`. A test that notices
+        some judges which saw the labels warns, or raises ValueError. A model is compared by its
+        record of training texts if it is one of pacsent; `unlabelled` is then (y_pred, texts).
     unlabelled : int, or (y_pred, judge), optional
         The other texts of a batch from which these were drawn at random: their number, or, with a
         judge, their predictions and its labels. The bound is then on the error rate of the batch,
@@ -364,6 +367,7 @@ def certify_predictions(
     fields |= {"digests": samples.digests(None, texts, true, predicted), "batch_size": batch_size}
     if judged is not None:
         fields |= count_judged(true, predicted, judged)
+        check_judge(fields["judge_counts"])
         if simultaneous:
             options["n_statements"] = n_judge_statements(fields["judge_class_counts"])
     return error_certificate(true, predicted, **chosen, fields=fields, **options)

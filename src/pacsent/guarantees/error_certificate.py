@@ -18,6 +18,7 @@ from pacsent.guarantees.certificate import (
 )
 from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.judges import (
+    CONDITION,
     as_judged,
     count_judged,
     judge_bounds,
@@ -372,10 +373,15 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             where = f"this batch of {self.batch_size:,} texts"
             note = " This holds if the labelled texts were drawn from the batch at random."
             if self.judge_counts:
-                note = f"{note[:-1]} and the judge, however bad it is, has not seen their labels."
+                note = (
+                    f"{note[:-1]} and no label of the judge, however bad it is, was made with "
+                    "their labels."
+                )
                 note += judge_warnings(self.judge_counts, self.judge_class_counts)
         note += self.describe_repeats()
         note += self.describe_search()
+        if CONDITION in self.provenance:
+            note += f" It is {CONDITION}."
         for name, (n, n_errors) in self.guess_counts.items():
             counts += f"; always answering {quote(name)}: {n_errors / n:.4f}"
         return (

@@ -10,18 +10,54 @@ from typing import Any
 from scipy import stats
 
 from pacsent.classify.inputs import as_labels
+from pacsent.guarantees import samples
 from pacsent.guarantees.delta import divide_delta
 from pacsent.maths.binomial import stratified_limit, two_sided_limits, upper_limit
 
 # Rows per label from which the bound for new texts uses the judge, and its part of delta for the
 # step from the batch to new texts. With 10 to 100 rows per label it would be wider than without.
 _MIN_ROWS_PER_LABEL, _NEW_FRACTION = 300, 0.2
-_UNLIKELY = 0.001  # p-value of labelled rows that are not like the others
 _MANY = 50  # labelled rows in all of which a judge is hardly ever right
+# p-values of a judge that disagrees with predictions more often on labelled rows than on others:
+# below the first there is a warning, below the second an error. A test that refused at the first
+# one would refuse one honest judge in twenty (benchmarks/judge_leaks.py).
+_WARNING_LEVEL, _REFUSAL_LEVEL = 0.05, 0.001
+CONDITION = "valid if no machine label was made with these labels"  # in certificates
+
+
+def is_machine(labels: Any) -> bool:
+    """Whether this is a model, or a function of texts, in place of labels."""
+    return hasattr(labels, "predict") or callable(labels)
+
+
+def machine_labels(model: Any, texts: Any, labelled_texts: Any) -> list:
+    """The labels that a model gives to texts, if it was fitted on none of the labelled ones.
+
+    This is known of classifiers of pacsent, which record what they were fitted on.
+    """
+    exact, near = samples.seen_before(model, labelled_texts)
+    is_seen = exact | near
+    if is_seen.any():
+        raise ValueError(
+            "judge must not have been fitted on texts whose labels are used to certify. "
+            f"{int(is_seen.sum()):,} of these {is_seen.size:,} texts, or near-duplicates of them, "
+            f"were (first: row {int(is_seen.argmax())}). Leave them out, or fit the judge on other "
+            "texts."
+        )
+    return samples.predict_any(model, getattr(model, "classes_", None), texts).labels.tolist()
 
 
 def as_judged(judge: Any, unlabelled: Any, n: int) -> list[list]:
-    """The judge's labels of n labelled rows, and predictions and judge's labels of the others."""
+    """The judge's labels of n labelled rows, and predictions and judge's labels of the others.
+
+    In place of its labels a model may be given: `judge` is then (texts, model), and `unlabelled`
+    (predictions, texts).
+    """
+    is_pair = isinstance(unlabelled, list | tuple) and len(unlabelled) == 2
+    if is_pair and isinstance(judge, tuple) and len(judge) == 2 and is_machine(judge[1]):
+        texts, model = judge
+        judge = machine_labels(model, texts, texts)
+        unlabelled = unlabelled[0], machine_labels(model, unlabelled[1], texts)
     if judge is None or not isinstance(unlabelled, list | tuple) or len(unlabelled) != 2:
         raise ValueError(
             "judge must be given together with unlabelled=(predictions, judge), those of the rows "
@@ -56,13 +92,49 @@ def count_judged(true: list, predicted: list, judged: list[list]) -> dict[str, A
     }
 
 
+def disagreement_p_value(counts: dict[str, list], alternative: str) -> float:
+    """Fisher's exact test that a judge disagrees as often on labelled rows as on the others.
+
+    A judge that knows the labels disagrees there with every wrong prediction. The bound is too
+    small if it overlooks wrong predictions elsewhere, and so disagrees with labelled rows more
+    often than with others (`alternative` "greater").
+    """
+    table = [[n, rows - n] for rows, n, _ in (counts["disagree"], counts["agree"])]
+    return float(stats.fisher_exact(table, alternative=alternative).pvalue)
+
+
+def check_judge(counts: dict[str, list]) -> None:
+    """Refuse a judge that almost certainly saw the labels, or rows that are no random sample."""
+    p = disagreement_p_value(counts, "greater")
+    if p >= _REFUSAL_LEVEL:
+        return
+    rows, n, _ = (sum(column) for column in zip(*counts.values()))
+    n_rows_apart, n_apart, _ = counts["disagree"]
+    others = (n_rows_apart - n_apart) / (rows - n)
+    raise ValueError(
+        "judge must not have seen the labels, and the labelled rows must be drawn at random. Got "
+        f"one that disagrees with {n_apart / n:.1%} of the predictions of labelled rows and with "
+        f"{others:.1%} of the others (p = {p:.1g}). Give one that was made without these labels, "
+        "or leave the judge out."
+    )
+
+
 def judge_warnings(counts: dict[str, list], classes: dict[str, list]) -> str:
     """What speaks against a random sample, or against a judge that has not seen the labels."""
     n, right = sum(n for _, n, _ in counts.values()), sum(both for *_, both in classes.values())
     warnings = ""
-    if stats.fisher_exact([[n, rows - n] for rows, n, _ in counts.values()]).pvalue < _UNLIKELY:
-        warnings = " WARNING: the judge disagrees with the predictions of labelled texts more or "
-        warnings += "less often than with others: they are NO random sample, or it saw the labels."
+    p = disagreement_p_value(counts, "greater")
+    if p < _WARNING_LEVEL:
+        warnings = (
+            " WARNING: the judge disagrees with the predictions of labelled texts more often than "
+            f"with others (p = {p:.2g}): it may have seen the labels, or the labelled texts are NO "
+            "random sample. One honest judge in twenty is warned of."
+        )
+    elif disagreement_p_value(counts, "less") < _REFUSAL_LEVEL:
+        warnings = (
+            " WARNING: the judge disagrees with the predictions of labelled texts less often than "
+            "with others: they are NO random sample, or it saw the labels."
+        )
     if n == right >= _MANY:
         warnings += f" WARNING: the judge is right for all {n:,} labelled texts: NOT valid if it "
         warnings += "saw the labels."
