@@ -75,6 +75,8 @@ RUNS = {
     "posterior_variance --n-draws 1": (),
     "protocol": (),
     "pac_bayes --datasets subj --n 100 --n-draws 1 --n-processes 1": (),
+    "printed loss": (),
+    "printed optimiser --sentences 10": (),
     "scale --rows 500 --rounds 1": ("pyarrow",),
     "search speed --texts 200": (),
     "search guarantee --draws 3": (),

@@ -9,7 +9,7 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["sgd"],
+    submodules=["figures", "sgd"],
     submod_attrs={
         "bound_over_posteriors": [
             "minimise_at_fixed_lambda",
@@ -18,7 +18,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "problem_of",
         ],
         "bound_simulation": ["BoundSimulation", "simulate_bound"],
-        "example": ["Example", "example"],
+        "worked_example": ["Example", "example"],
         "kl": [
             "entropy",
             "kl_exact",
@@ -30,6 +30,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "sum_prior",
         ],
         "labelled_words": [
+            "PARIS",
             "draw_labelled_words",
             "generalisation_example",
             "hypothesis",
@@ -43,7 +44,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "sampled_loss",
         ],
         "sgd": ["diverges", "learning_rates"],
-        "squared_loss": [
+        "closed_forms": [
             "idf_l2_posterior",
             "l2_posterior",
             "rescaled_loss_lambda",
