@@ -142,13 +142,13 @@ def test_the_model_is_english_unless_another_is_named(here, command):
 def test_near_duplicates_are_listed(here):
     texts = "a dull film with no plot", "so good", "A dull film  with no end"
     (here / "d.txt").write_text("\n".join(texts))
-    assert invoke("dedupe d.txt --quiet").stdout == f"0\t0\t{texts[0]}\n0\t2\t{texts[2]}\n"
+    assert invoke("dedupe d.txt --quiet").stdout == f"1\t1\t{texts[0]}\n1\t3\t{texts[2]}\n"
 
 
 def test_what_is_streamed_is_json_lines(here):
     for line, keys in (
         ("embed model t.txt", {"mean", "variance"}),
-        ("predict classifier t.txt", {"prediction", "probability", "set", "abstained"}),
+        ("predict classifier t.txt", {"prediction", "probability", "set", "abstained", "reason"}),
         ("embed model - --keep-columns text", {"text", "mean", "variance"}),
     ):
         done = invoke(f"{line} --quiet --json", input="w1 wac\nzzz\n")

@@ -137,7 +137,9 @@ def test_evaluate_tells_how_good_a_model_is_and_shows_its_worst_errors(folder):
     predicted = model.predict([text for _, text in labelled])
     wrong = [row for row, (label, _) in enumerate(labelled) if label != predicted[row]]
     assert result["accuracy"] == pytest.approx(1 - len(wrong) / 300)
-    assert len(result["errors"]) == 3 and {error["row"] for error in result["errors"]} <= set(wrong)
+    assert len(result["errors"]) == 3 and {error["row"] - 1 for error in result["errors"]} <= set(
+        wrong
+    )
     probabilities = [error["probability"] for error in result["errors"]]
     assert probabilities == sorted(probabilities, reverse=True)
     shown = run("evaluate", folder / "model", folder / "new.tsv")

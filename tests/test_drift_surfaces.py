@@ -76,6 +76,27 @@ def test_the_shell_writes_which_rows_are_left_out_with_their_names(model_and_row
     assert json.loads(paths[2].read_text().splitlines()[3])["name"] == "n3"
 
 
+def test_certify_and_evaluate_name_rows_as_predict_does(model_and_rows, tmp_path):
+    model, rows = model_and_rows
+    save(model, tmp_path / "model")
+    labels = model.predict(rows).tolist()
+    labels[7] = next(name for name in model.classes_.tolist() if name != labels[7])
+    with open(tmp_path / "in.jsonl", "w") as file:
+        for i, (text, label) in enumerate(zip(rows, labels)):
+            file.write(json.dumps({"name": f"n{i}", "text": text, "label": label}) + "\n")
+    paths = tmp_path / "model", tmp_path / "in.jsonl"
+    how = ["--left-out", tmp_path / "left.jsonl", "--id-column", "name", "--overlap", "drop"]
+    invoke("certify", *paths, *how, status=0)
+    left_out = [json.loads(line) for line in (tmp_path / "left.jsonl").read_text().splitlines()]
+    with_text = [
+        item for item in model.compare_with_calibration(rows).left_out if item[1] != "no text"
+    ]
+    assert [(item["row"] - 1, item["reason"]) for item in left_out] == with_text
+    evaluated = invoke("evaluate", *paths, "--id-column", "name", "--json", status=0)
+    (error,) = json.loads(evaluated.stdout)["errors"]
+    assert (error["row"], error["id"]) == (8, "n7")
+
+
 @pytest.mark.skipif(NODE is None, reason="node is not installed")
 def test_the_exported_page_counts_and_answers_as_python(model_and_rows, tmp_path):
     model, rows = model_and_rows

@@ -21,7 +21,13 @@ import pacsent
 from helpers import invoke
 from pacsent import CertifiedClassifier, Index, TextClassifier
 from pacsent.classify import audit, suspicious_labels
-from pacsent.guarantees import certify_predictions, check_labels, compare, judges
+from pacsent.guarantees import (
+    DriftMonitor,
+    certify_predictions,
+    check_labels,
+    compare,
+    judges,
+)
 from pacsent.guarantees.abstaining import AnswerRule, confidences
 from pacsent.guarantees.count_certificates import Comparison
 from pacsent.guarantees.label_checking import LabelCheckCertificate, planned_sizes
@@ -527,6 +533,72 @@ def test_a_matrix_is_certified_with_a_note_that_copies_were_not_looked_for():
     X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
     certified = CertifiedClassifier(LogisticRegression(), random_state=0).fit(X, y)
     assert "Near-copies of rows were not looked for." in certified.certificate_.summary()
+
+
+class ByLetter(ClassifierMixin, BaseEstimator):
+    """A fixed classifier that is surer of templates than of other texts."""
+
+    def fit(self, X, y):
+        self.classes_ = np.array(["no", "yes"])
+        return self
+
+    def predict_proba(self, X):
+        sure = np.array([0.05 if "template" in text else 0.4 for text in X])
+        sure = sure * np.array([1 - ord(text.split()[-1][0]) % 13 / 26 for text in X])
+        return np.column_stack([sure, 1 - sure])
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def draw_repeating_rows(rng, kind, n=300):
+    """Labelled rows and new ones: traffic with 50 templates, or texts with copies of collecting."""
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+
+    def draw(start):
+        return " ".join([start, *("".join(word) for word in rng.choice(letters, (7, 6)))])
+
+    if kind == "traffic":
+        templates = [draw("template") for _ in range(50)]
+
+        def rows_of(n):
+            is_template = rng.random(n) < 0.5
+            numbers = rng.integers(50, size=n)
+            return [templates[k] if own else draw("") for own, k in zip(is_template, numbers)]
+
+        return rows_of(n), rows_of(n)
+
+    def copies_of(n, n_copies):
+        rows = []
+        while len(rows) < n:
+            is_easy = rng.random() < 0.5
+            rows += [draw("template" if is_easy else "")] * (1 if is_easy else n_copies)
+        return rows[:n]
+
+    labelled = copies_of(n, 5)
+    return [labelled[row] for row in rng.permutation(n)], copies_of(n, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "valid", "control"), [("traffic", 0, 1), ("copies", 1, 0)])
+def test_unchanged_rows_that_repeat_raise_few_alarms_of_the_test_that_is_valid(
+    kind, valid, control
+):
+    """The alarm of texts was the only one: it went off on unchanged traffic in 40 of 40 runs."""
+    n_runs, alpha = 40, 0.05
+    n_alarms = np.zeros(2, int)  # of rows, of texts
+    n_withdrawn = 0
+    for seed in range(n_runs):
+        labelled, new = draw_repeating_rows(np.random.default_rng(seed), kind)
+        model = CertifiedClassifier(ByLetter(), random_state=seed)
+        model.fit(labelled, ["yes"] * 150 + ["no"] * 150)
+        monitor = DriftMonitor(model, alpha=alpha, random_state=seed)
+        n_withdrawn += monitor.update(new)
+        n_alarms[0] += monitor.alarm or monitor.holds_only_if == "copies"
+        n_alarms[1] += monitor.alarm or monitor.holds_only_if == "traffic"
+    most = stats.binom.isf(1e-3, n_runs, alpha)
+    assert n_alarms[valid] <= most and n_withdrawn <= most
+    assert n_alarms[control] > most
 
 
 # ---- 4. The random number of abstention ----

@@ -8,6 +8,7 @@ import click
 
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
+from pacsent.cli.jobs import write_left_out
 from pacsent.cli.printing import show, show_certificate
 
 _MAX_BYTES = 100_000_000  # of a certificate; a device may have no end
@@ -31,6 +32,8 @@ _FIELDS = {
 @params.option("-k", "MODEL is an index: hits among which the answer is.", params.POSITIVE, 10)
 @params.flag("--per-class", "Also bound every class, and the mean over classes.")
 @params.flag("--simultaneous", "All that is stated with a judge holds together.")
+@params.left_out
+@params.id_column
 @params.flag("--details", "Also print the provenance, and which corrections were made.")
 @params.delta
 @params.n_candidates
@@ -54,9 +57,18 @@ def certify(paths, output, as_json, overwrite, **options):
     from pacsent import guarantees
     from pacsent.files import check_output
     from pacsent.storage import save
+    from pacsent.text.result_files import TABLES, check_suffix
 
     check_output(output, paths, overwrite=overwrite)
     path, data = inputs.split_model(paths)
+    left_out = options.pop("left_out")
+    ids = inputs.read_ids(data, {**options, "id_column": options["id_column"]})
+    id_column = options.pop("id_column")
+    if left_out is not None:
+        check_suffix(left_out, TABLES)
+        check_output(left_out, [*paths, output], overwrite=overwrite)
+        if path is None:
+            raise click.UsageError("--left-out needs MODEL, which knows its training texts.")
     if path is None:
         certificate = _certify_predictions(data, options)
     else:
@@ -87,6 +99,9 @@ def certify(paths, output, as_json, overwrite, **options):
         else:
             classifier = inputs.open_model(path, "a classifier")
             labelled = inputs.read_labelled(data, options, classifier)
+            if left_out is not None:
+                rows = _rows_left_out(classifier, labelled)
+                write_left_out(left_out, rows, ids, id_column, overwrite=overwrite)
             certificate = guarantees.certify(
                 classifier,
                 labelled.texts,
@@ -98,6 +113,14 @@ def certify(paths, output, as_json, overwrite, **options):
             )
             certificate = labelled.add_condition(certificate)
     show_certificate(certificate, output, as_json, options["details"])
+
+
+def _rows_left_out(classifier, labelled) -> list[tuple[int, str]]:
+    """Rows of the file that are not among the distinct texts which are counted, and why."""
+    from pacsent.guarantees.row_status import REASONS, row_status
+
+    status = row_status(classifier, labelled.texts).status.tolist()
+    return [(row, REASONS[why]) for row, why in zip(labelled.rows, status) if why]
 
 
 def _certify_predictions(data, options: dict):

@@ -294,6 +294,7 @@ def monitor(model, texts, alpha, random_state, as_json, **options):
 @params.label_columns
 @params.column("prediction", "Column of the predictions, if there is no MODEL.")
 @params.option("-k", "Wrong answers to print, the most certain first.", params.NON_NEGATIVE, 5)
+@params.id_column
 @params.model_encoder
 @params.reports
 def evaluate(paths, k, as_json, **options):
@@ -306,6 +307,7 @@ def evaluate(paths, k, as_json, **options):
     from pacsent.classify.diagnostics import report, report_predictions
 
     path, data = inputs.split_model(paths)
+    ids = inputs.read_ids(data, options)
     if path is None:
         table, selection = inputs.read_predictions(data, options)
         table = table.select(selection.sampled)
@@ -318,18 +320,20 @@ def evaluate(paths, k, as_json, **options):
         result = report(classifier, labelled.texts, labelled.labels)
         rows, condition = labelled.rows, labelled.condition
     errors = [{**error, "row": rows[error["row"]]} for error in result.errors[:k]]
-    lines = [_describe_error(error) for error in errors]
+    lines = [_describe_error(error, ids) for error in errors]
     if condition:
         lines.insert(0, f"{condition[0].upper()}{condition[1:]}.")
-    show({**result.to_dict(), "errors": errors}, "\n".join([str(result), *lines]), as_json)
+    numbered = inputs.number_rows(errors, ids)
+    show({**result.to_dict(), "errors": numbered}, "\n".join([str(result), *lines]), as_json)
 
 
-def _describe_error(error: dict) -> str:
+def _describe_error(error: dict, ids: list | None) -> str:
     """A wrong answer in one line."""
     probability = error["probability"]
     shown = "" if probability is None else f" ({probability:.2f})"
     prediction = f"{error['label']}, predicted {error['prediction']}{shown}"
-    return f"Row {error['row'] + 1:,}, {prediction}: {shorten(error['text'])}"
+    row = inputs.describe_row(error["row"], ids)
+    return f"{row}, {prediction}: {shorten(error['text'])}"
 
 
 @cli.command()

@@ -209,6 +209,35 @@ def select_labelled(table, quiet: bool, *, fits: bool = False) -> LabelledSelect
     return LabelledSelection(sampled, others, unlabelled, "; ".join(notes), n_sizes)
 
 
+def read_ids(path, options: dict) -> list | None:
+    """The values of --id-column, one for each row of the file; None if no column is named."""
+    from pacsent.text.tables import TextTable, as_list
+
+    column = options.pop("id_column", None)
+    if column is None:
+        return None
+    if path == "-":
+        raise click.UsageError("--id-column is for a file, which is read twice. Got stdin instead.")
+    ids: list = []
+    with TextTable(path, kind=options.get("input_format"), text_column=False) as table:
+        for batch in table.batches([column]):
+            ids += as_list(batch.columns[column])
+    return ids
+
+
+def describe_row(row: int, ids: list | None) -> str:
+    """How a row is named in output: its number, counted from 1, and its id."""
+    return f"Row {row + 1:,}" if ids is None else f"Row {row + 1:,} ({ids[row]})"
+
+
+def number_rows(items: list[dict], ids: list | None) -> list[dict]:
+    """Items with the field `row`, from 0, as output has them: rows from 1, with their ids."""
+    return [
+        {**item, "row": item["row"] + 1} | ({} if ids is None else {"id": ids[item["row"]]})
+        for item in items
+    ]
+
+
 def name_rows(rows: list[int], limit: int = 5) -> str:
     """The numbers of rows, counted from 1, for a message."""
     shown = ", ".join(f"{row + 1:,}" for row in rows[:limit])

@@ -222,7 +222,15 @@ def _run_one(job, path, output, options: dict, cells, left_out):
         elif not rule.no_answers:
             say(quiet)(f"{rule.statement} Answered: {part}. {comparison.message}")
         if left_out is not None:
-            _write_left_out(left_out, comparison.left_out, ids, options)
+            write_left_out(
+                left_out,
+                comparison.left_out,
+                ids,
+                options["id_column"],
+                overwrite=options["overwrite"],
+            )
+            n_left_out = format_count(len(comparison.left_out), "row")
+            say(quiet)(f"wrote {left_out}: {n_left_out} left out")
     manifest = Manifest(output, {})
     manifest.path = None
     manifest.files[table.name] = record
@@ -240,13 +248,15 @@ def _collect(batches, name, values: list):
         yield batch
 
 
-def _write_left_out(path, left_out, ids: list, options: dict) -> None:
-    """Write which rows were left out, and why: rows are counted from 1."""
+def write_left_out(path, left_out, ids, id_column, *, overwrite: bool) -> None:
+    """Write which rows were left out, with their ids if there are any, and why.
+
+    Rows are counted from 0 in `left_out`, and from 1 in the file.
+    """
     from pacsent.text import result_files
 
     columns = {"row": [row + 1 for row, _ in left_out]}
     if ids:
-        columns[options["id_column"]] = [ids[row] for row, _ in left_out]
+        columns[id_column] = [ids[row] for row, _ in left_out]
     columns["reason"] = [reason for _, reason in left_out]
-    result_files.write([columns], path, overwrite=options["overwrite"])
-    say(options["quiet"])(f"wrote {path}: {format_count(len(left_out), 'row')} left out")
+    result_files.write([columns], path, overwrite=overwrite)

@@ -164,7 +164,7 @@ normalize = option(
 id_column = column("id", "Column that names the rows: it is part of every output.")
 left_out = option(
     "--left-out",
-    "Also write which rows are left out of the comparison, and why (.csv, .tsv, .jsonl, .parquet).",
+    "Also write which rows are not among the distinct new texts, and why (.csv, .jsonl, ...).",
     PATH,
     metavar="FILE",
 )

@@ -179,22 +179,32 @@ def cluster(model, texts, k, method, as_json, **options):
 @cli.command()
 @params.texts
 @params.text_columns
+@params.id_column
 @params.reports
 def dedupe(texts, as_json, **options):
     """List near-duplicates among TEXTS.
 
-    Prints the cluster, the row and the text of all texts that repeat another, word for word or with
-    at most a quarter of the words changed. Example: pacsent dedupe notes.txt
+    Prints the cluster, the row (counted from 1, with its id if --id-column names it) and the text
+    of all texts that repeat another, word for word or with at most a quarter of the words changed.
+    Example: pacsent dedupe notes.txt
     """
     from pacsent.text.near_duplicates import text_units
 
+    ids = inputs.read_ids(texts, options)
     rows = list(inputs.read_texts(texts, options, progress=True))
     members: dict[int, list[int]] = {}
     for row, number in enumerate(text_units(rows).tolist() if rows else ()):
         members.setdefault(number, []).append(row)
     clusters = [repeated for repeated in members.values() if len(repeated) > 1]
-    lines = [(number, row, rows[row]) for number, same in enumerate(clusters) for row in same]
-    show_lines({"texts": len(rows), "clusters": clusters}, lines, as_json)
+    lines = [
+        (number, row + 1, *([] if ids is None else [ids[row]]), rows[row])
+        for number, same in enumerate(clusters, 1)
+        for row in same
+    ]
+    result = {"texts": len(rows), "clusters": [[row + 1 for row in same] for same in clusters]}
+    if ids is not None:
+        result["ids"] = [[ids[row] for row in same] for same in clusters]
+    show_lines(result, lines, as_json)
 
 
 @cli.command("map")
