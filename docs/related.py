@@ -42,6 +42,17 @@ GROUPS = (
     "paper.certify_words paper.certify_documents paper.certify_squared_loss "
     "paper.certify_heuristics certify_encoder",
     "paper.generate paper.simulate paper.certify_words",
+    "paper.printed.example paper.printed.product_prior paper.printed.kl_exact "
+    "paper.printed.kl_printed paper.printed.l2_posterior paper.printed.idf_l2_posterior",
+    "paper.printed.PrintedPBNegVectorizer paper.printed.SGDPBNegVectorizer "
+    "paper.printed.WeightedL2Vectorizer paper.printed.make_printed paper.printed.diverges "
+    "encoders.PBNegVectorizer",
+    "paper.printed.train_words paper.printed.train_pv_dbow paper.printed.word_variances "
+    "paper.printed.lump paper.printed.decay encoders.WordPBNegVectorizer encoders.PVDBOWVectorizer",
+    "paper.printed.draw_labelled_words paper.printed.labelled_words_of paper.printed.hypothesis",
+    "paper.printed.minimise_at_fixed_lambda paper.printed.minimise_theorem_1 "
+    "paper.printed.minimise_kl_inverse paper.printed.simulate_bound paper.certify_words",
+    "paper.printed.family_spreads evaluate",
     "web.Labelling web.agreement guarantees.certify_stream classify.next_to_label",
     "scale.embed_shards scale.predict_shards scale.Embedder encoders.SentenceVectorizer",
 )

@@ -55,6 +55,9 @@ def kl_exact(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: ArrayLike = 1.0) 
     """KL(Q || P_S), P_S the normalised product of the words' priors.
 
     n/(2 var_P) |mu - m|^2 + d/2 (r - 1 - ln r),   m = mean of o_w,  r = n var_Q/var_P
+
+    >>> kl_exact([0.0, 0.0], 0.5, [[1.0, 0.0], [-1.0, 0.0]])  # Q = P_S
+    0.0
     """
     mean, variance = product_prior(B, var_P)
     return float(kl_gaussians(np.asarray(mu), var_Q, mean, variance))
@@ -69,6 +72,9 @@ def kl_printed(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: float = 1.0) ->
     Q ln(Q Z / N_w), which counts ln Q and ln Z once for each word. The identity is
 
         KL(Q || P_S) = sum_w KL(Q || N(o_w, var_P I)) + ln Z + (n - 1) H(Q).
+
+    >>> round(kl_printed([0.0, 0.0], 0.5, [[1.0, 0.0], [-1.0, 0.0]]), 2)  # Q = P_S: it is 0
+    -5.68
     """
     B = np.asarray(B, dtype=float)
     of_the_words = kl_gaussians(np.asarray(mu), var_Q, B, var_P)  # (n_tokens,)

@@ -75,6 +75,9 @@ def hypothesis(h: ArrayLike, A_hat: np.ndarray, words: ArrayLike, bias: float = 
 
     The paper has no bias. Skip-gram's scores lie around PMI - ln k, so that without one the
     hypothesis calls almost every word noise; pacsent's certificates use ln k.
+
+    >>> hypothesis([1.0, 0.0], np.array([[0.5, 2.0], [-0.5, 2.0]]), [0, 1])
+    array([ 1, -1])
     """
     scores = A_hat[np.asarray(words)].astype(float) @ np.asarray(h, dtype=float) + bias
     return np.where(scores > 0, 1, -1)
