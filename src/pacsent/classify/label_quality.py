@@ -68,6 +68,9 @@ def suspicious_labels(X: Iterable[str], y: Any, *, model: Any = None) -> list[Su
     at least e against the label, each class compared with the mean probability of its own texts
     (confident learning, Northcutt et al. 2021). A near-duplicate with another label counts as e.
 
+    Hold out labels for a guarantee before: a certificate is not valid on rows of which suspicious
+    ones were corrected or dropped.
+
     Parameters
     ----------
     X : iterable of str
@@ -217,6 +220,8 @@ class Audit:
 
 def audit(X: Iterable[str], y: Sequence, *, model: Any = None) -> Audit:
     """Look for wrong labels, duplicates, empty texts and OOV words.
+
+    As for `suspicious_labels`, hold out labels for a guarantee before.
 
     Parameters
     ----------
