@@ -130,3 +130,49 @@ def test_other_texts_and_a_changed_certificate_are_noticed(chromium, case, tmp_p
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.uncheck("#header")
     until(page, "counts.innerText.includes('401 texts')")
+
+
+def classified(page, path, content):
+    """Open a file on the page; the numbers and names that it shows of it."""
+    path.write_bytes(content)
+    page.set_input_files("#file", path)
+    until(page, f"document.querySelector('#counts').innerText.startsWith('{path.name}')")
+    return page.inner_text("#counts")
+
+
+@pytest.mark.extra(needs="browser")
+def test_the_first_row_of_a_file_without_a_header_is_classified(chromium, case, tmp_path):
+    page = opened(chromium, case[2])
+    rows = [f"{number},my card has not arrived yet number {number}" for number in range(3)]
+
+    without = "\n".join(rows).encode()
+    assert "it has no header, 3 texts" in classified(page, tmp_path / "a.csv", without)
+    assert not page.is_checked("#header")
+
+    named = b"id,message\n" + without
+    assert "the first row is its header, 3 texts" in classified(page, tmp_path / "b.csv", named)
+    assert page.is_checked("#header") and page.problems == []
+
+
+@pytest.mark.extra(needs="browser")
+def test_the_line_that_names_the_separator_is_no_row(chromium, case, tmp_path):
+    page = opened(chromium, case[2])
+    content = b"sep=;\r\nid;text\r\n1;where is my card, please?\r\n"
+    assert "the first row is its header, 1 text" in classified(page, tmp_path / "a.csv", content)
+    options = page.locator("#column option").all_inner_texts()
+    assert options == ["id", "text"]
+
+
+@pytest.mark.extra(needs="browser")
+@pytest.mark.parametrize("name", ["a.csv", "a.txt"])
+def test_a_chosen_file_clears_the_box(chromium, case, tmp_path, name):
+    page = opened(chromium, case[2])
+    page.fill("#texts", "an old text")
+    classified(page, tmp_path / name, b"text\nmy card has not arrived\n")
+    assert page.input_value("#texts") == ""
+
+
+def test_the_title_names_the_classes_unless_another_is_given(case, tmp_path):
+    export_html(case[0], tmp_path / "page.html", error=0.2)
+    first = case[0].classes_[0]
+    assert f"<title>Text classifier: {first}, " in (tmp_path / "page.html").read_text()

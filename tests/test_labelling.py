@@ -4,8 +4,10 @@ import dataclasses
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import urllib.parse
 from contextlib import closing
 from pathlib import Path
 
@@ -366,3 +368,13 @@ def test_kill_9_loses_no_answer_that_was_acknowledged(table):
         for _ in range(7):
             content = server.post("/answer", {"row": content["task"]["row"], "label": "up"})
         server.end(signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_half_sent_header_does_not_keep_a_connection_of_the_page_open(table):
+    server = start(table)
+    address = urllib.parse.urlsplit(server.urls[0])
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHo")
+        assert connection.recv(1) == b""
+    server.end(signal.SIGINT)

@@ -200,6 +200,15 @@ def test_a_long_word_does_not_widen_the_page_on_a_phone(chromium, address):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+def test_a_long_word_of_a_hit_does_not_widen_the_page_on_a_phone(chromium, address):
+    page = opened(chromium, address, width=390)
+    until(page, "document.querySelectorAll('#hits li').length > 0")
+    page.evaluate("hitsInto($('hits'), [{text: `${'x'.repeat(300)}@example.org`, score: 0.5}])")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    hit = "document.querySelector('.hit')"
+    assert page.evaluate(f"{hit}.scrollWidth <= {hit}.clientWidth")  # it wraps, nothing is cut
+
+
 def test_a_hostile_text_is_only_text_on_the_page(chromium, address):
     page = opened(chromium, address)
     for text in HOSTILE[:5]:

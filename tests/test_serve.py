@@ -636,6 +636,13 @@ def test_a_connection_without_the_headers_of_a_request_is_closed(client, monkeyp
                     time.sleep(1)
                 connection.sendall(beginning)
                 assert connection.recv(1) == b""  # closed by the server
+        with socket.create_connection(listener.getsockname(), timeout=30) as connection:
+            connection.sendall(request)
+            connection.recv(65536)
+            with pytest.raises(OSError):  # line breaks are no beginning of a request
+                for _ in range(100):
+                    connection.sendall(b"\r\n")
+                    time.sleep(0.1)
     finally:
         server.should_exit = True
         thread.join(30)

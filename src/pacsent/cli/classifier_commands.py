@@ -368,7 +368,8 @@ def report(model, data, output, curve, audit, overwrite, as_json, **options):
     result = report(classifier, texts, labels, curve=line, audit=audited)
     errors = [{**error, "row": labelled.rows[error["row"]]} for error in result.errors]
     result = replace(result, errors=errors)
-    write_text(output, result.to_html(f"Report of {Path(model).name}"))
+    source = "standard input" if data == "-" else Path(data).name
+    write_text(output, result.to_html(f"Report of {Path(model).name} on {source}"))
     sections = [str(result).partition("\n")[0], *(str(part) for part in (line, audited) if part)]
     show({"page": output, **result.to_dict()}, "\n".join(sections), as_json)
     inputs.say(options["quiet"])(f"wrote {output}")

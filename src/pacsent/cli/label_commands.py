@@ -60,6 +60,7 @@ def _serve_page(session, options: dict, write_results, *, stops: bool = False) -
     """Serve the page of a session until Ctrl-C; with `stops`, until its goal is reached."""
     uvicorn = import_optional("uvicorn", "The page needs uvicorn", "serve")
     from pacsent.web.label_server import label_app
+    from pacsent.web.server import HeaderTimeoutProtocol
 
     def write() -> list[str]:
         server.should_exit = stops and session.status()["ended"]
@@ -68,7 +69,10 @@ def _serve_page(session, options: dict, write_results, *, stops: bool = False) -
     host, port = options["host"], options["port"]
     keys = {secrets.token_urlsafe(18): name for name in dict.fromkeys(options["annotators"])}
     app = label_app(session, keys, write)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+    config = uvicorn.Config(
+        app, log_level="error", lifespan="off", http=HeaderTimeoutProtocol, ws="none"
+    )
+    server = uvicorn.Server(config)
     try:
         listening = socket.create_server((host, port))
     except OSError as error:

@@ -185,9 +185,10 @@ def convert(source, destination, to, counts, normalize, trained_on, overwrite, *
 @params.output("Folder or HTML file (smaller if trained after `model convert --n-words`).")
 @params.method
 @params.probability("--error", "Error rate to guarantee in the page.  [default: chosen]")
+@params.option("--title", "Title of the page.  [default: the first classes]")
 @params.overwrite
 @params.as_json
-def export(model, to, output, method, error, overwrite, as_json):
+def export(model, to, output, method, error, title, overwrite, as_json):
     """Write MODEL for sentence-transformers, or as an HTML page.
 
     Encoders (SIF-sum, SIF, uSIF, concat, Average) as a folder, also for model2vec; classifiers with
@@ -199,7 +200,7 @@ def export(model, to, output, method, error, overwrite, as_json):
 
     if to == "html":
         opened = inputs.open_model(model, "a classifier")
-        export_html(opened, output, title=Path(model).name, error=error, overwrite=overwrite)
+        export_html(opened, output, title=title, error=error, overwrite=overwrite)
     else:
         write(inputs.open_encoder(model, method, default=DEFAULT), output, overwrite=overwrite)
     show({"model": model, "to": to, "output": output}, f"wrote {output}", as_json)

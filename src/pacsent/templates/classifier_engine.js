@@ -370,7 +370,7 @@ function verify() {
   else {
     for (const { unit, n, nErrors, labels, wrong } of samples) {
       const nWrong = sum(wrong.map(Number));
-      check(`${nWrong} of the ${labels.length} calibration ${unit} are wrong. The certificate states ${nErrors} of ${n}.`, nWrong === nErrors && n === labels.length);
+      check(`${grouped(nWrong)} of the ${grouped(labels.length)} calibration ${unit} are wrong. The certificate states ${grouped(nErrors)} of ${grouped(n)}.`, nWrong === nErrors && n === labels.length);
     }
     const delta = Object.values(certificate.corrections).reduce((d, alternatives) => d / alternatives, certificate.delta);
     const bound = Math.max(...samples.map(({ nErrors, n }) => upperLimit(nErrors, n, delta))), stated = certificate.error_upper;
@@ -381,7 +381,7 @@ function verify() {
       const scores = logProba.map((row, i) => (covered[i] ? -row[labels[i]] : -Infinity)).sort((a, b) => a - b), n = scores.length;
       let rank = n + 1;
       while (binomialCdf(n + 1 - rank, n, rule.setError) <= rule.setDelta) rank--;
-      return { threshold: -scores[rank - 1], text: `of rank ${rank} among ${n}` };
+      return { threshold: -scores[rank - 1], text: `of rank ${grouped(rank)} among ${grouped(n)}` };
     });
     const lowest = thresholds.reduce((a, b) => (b.threshold < a.threshold ? b : a));
     check(`Prediction sets: the threshold is the score ${lowest.text}.`, isSame(lowest.threshold, rule.setThresholds[0]));
@@ -394,7 +394,7 @@ function verify() {
       const nMissed = confidences.filter((x, i) => x >= rule.threshold && wrong[i]).length;
       const [fewer, p] = [nMissed - 1, nMissed].map((k) => binomialCdf(k, nAnswered, rule.error));
       const isPassed = (1 - rule.uniform) * fewer + rule.uniform * p <= rule.delta && p <= 2 * rule.delta;
-      check(`Answers: ${nMissed} of ${nAnswered} calibration ${unit} above the threshold are wrong, p = ${p.toPrecision(3)} for an error rate of ${rule.error}.`, isPassed);
+      check(`Answers: ${grouped(nMissed)} of ${grouped(nAnswered)} calibration ${unit} above the threshold are wrong, p = ${p.toPrecision(3)} for an error rate of ${rule.error}.`, isPassed);
     }
   }
   return checks;
@@ -513,6 +513,7 @@ function rowStatus(texts) {
 const HAS_TOKEN = /[\p{L}\p{N}_!?,.\-:;()"\u00a2-\u00a5\u20a0-\u20cf\u2190-\u2bff\u{1f000}-\u{1faff}]/u;
 const isEmpty = (text) => !HAS_TOKEN.test(text);
 
+const grouped = (n) => n.toLocaleString("en");
 const countOf = (n, noun, plural = `${noun}s`) => `${n.toLocaleString("en")} ${n === 1 ? noun : plural}`;
 
 // The sentence about rows that are left out; "" where there are none.

@@ -35,8 +35,10 @@ const guarded = (action) => async (event) => {
 };
 
 function parseCsv(text) {
+  const stated = text.match(/^sep=([,;\t])\r?\n/i); // Excel's way to name the separator
+  if (stated) text = text.slice(stated[0].length);
   const firstLine = text.match(/^[^\r\n]*/)[0].replace(/"[^"]*"/g, "");
-  const delimiter = [",", ";", "\t"].reduce((best, d) => (firstLine.split(d).length > firstLine.split(best).length ? d : best));
+  const delimiter = stated ? stated[1] : [",", ";", "\t"].reduce((best, d) => (firstLine.split(d).length > firstLine.split(best).length ? d : best));
   const ends = new RegExp(`[${delimiter}\r\n]|$`, "g"), rows = [];
   let row = [];
   for (let i = 0, end; i < text.length; i = end + 1) {
@@ -58,8 +60,18 @@ function parseCsv(text) {
   }
   const wrong = rows.findIndex((cells) => cells.length !== rows[0].length);
   if (wrong >= 0) throw new Error(`Row ${wrong + 1} has ${numberOf(rows[wrong].length, "field")}, row 1 has ${rows[0].length}. Check its quotes and separators.`);
-  if (rows.length < 2) throw new Error("The file has no rows below its header.");
+  if (!rows.length) throw new Error("The file has no rows.");
   return rows;
+}
+
+// Whether the first row names the columns. A row that is taken for a text is seen; one that is taken for names is lost.
+function isHeader([names, ...rows], column) {
+  if (names.some((name) => name.trim().toLowerCase() === "text")) return true;
+  const nWords = (cell) => cell.trim().split(/\s+/).length, isName = (cell) => /^[\p{L}_][\p{L}\p{N}_ .-]{0,39}$/u.test(cell.trim());
+  if (!names.every(isName) || new Set(names).size < names.length) return false;
+  if (rows.some((row) => row.some((cell, c) => cell === names[c]))) return false;
+  const nTextWords = rows.slice(0, 100).reduce((sum, row) => sum + nWords(row[column]), 0) / Math.min(rows.length, 100);
+  return nWords(names[column]) <= 3 && (rows.length === 0 || nTextWords > 2 * nWords(names[column]));
 }
 
 async function openFile([file, another]) {
@@ -67,19 +79,26 @@ async function openFile([file, another]) {
   if (!file || another) throw new Error("Open one file at a time.");
   const text = await file.arrayBuffer().then((bytes) => new TextDecoder("utf-8", { fatal: true }).decode(bytes)).catch(() => "\0");
   if (text.includes("\0")) throw new Error(`${file.name} is no text in UTF-8. Save it as CSV (UTF-8).`);
-  if (/\.txt$/i.test(file.name)) return openLines(text, file.name);
+  if (/\.txt$/i.test(file.name)) {
+    byId("texts").value = "";
+    return openLines(text, file.name);
+  }
   const cells = parseCsv(text), length = (c) => cells.slice(1, 100).reduce((n, row) => n + row[c].length, 0);
   const longest = cells[0].reduce((best, _, c) => (length(c) > length(best) ? c : best), 0), named = cells[0].indexOf("text");
-  byId("header").checked = true;
+  const column = named < 0 ? longest : named;
+  byId("header").checked = isHeader(cells, column);
   byId("choice").hidden = false;
-  await openCells(cells, named < 0 ? longest : named, file.name);
+  byId("texts").value = ""; // the texts are now those of the file
+  await openCells(cells, column, file.name);
 }
 
 async function openCells(cells, column, name) {
-  const hasHeader = byId("header").checked, header = cells[0].map((cell, c) => (hasHeader && cell) || `column ${c + 1}`);
+  const hasHeader = byId("header").checked;
+  if (hasHeader && cells.length < 2) throw new Error("The file has no rows below its header.");
+  const header = cells[0].map((cell, c) => (hasHeader && cell) || `column ${c + 1}`);
   byId("column").replaceChildren(...header.map((title, c) => element("option", title, { value: c })));
   byId("column").value = column;
-  await classify({ cells, header, rows: cells.slice(hasHeader ? 1 : 0), column, name });
+  await classify({ cells, header, rows: cells.slice(hasHeader ? 1 : 0), column, name, headerNote: hasHeader ? "the first row is its header" : "it has no header" });
 }
 
 async function openLines(text, name) {
@@ -110,7 +129,7 @@ async function classify(next) {
   const nAnswered = answers.filter((row) => row && !row[2]).length, nAbstained = rows.length - nEmpty - nAnswered;
   if (current !== run) return;
   byId("working").hidden = true;
-  const counts = [next.name, numberOf(rows.length, "text"), about.rule && `${nAnswered.toLocaleString("en")} answered`, about.rule && `${nAbstained.toLocaleString("en")} abstained`, nEmpty && `${nEmpty.toLocaleString("en")} empty`];
+  const counts = [next.name && [next.name, next.headerNote].filter(Boolean).join(": "), numberOf(rows.length, "text"), about.rule && `${nAnswered.toLocaleString("en")} answered`, about.rule && `${nAbstained.toLocaleString("en")} abstained`, nEmpty && `${nEmpty.toLocaleString("en")} empty`];
   setTexts({ drift: drift ? drift.message : "", counts: counts.filter(Boolean).join(", ") });
   document.body.classList.toggle("drifted", Boolean(drift && drift.differs));
   document.body.classList.toggle("conditional", Boolean(drift && drift.isConditional));
@@ -138,7 +157,7 @@ function show() {
     last.firstChild.onclick = guarded(() => explain(line, text, row[0]));
     return line;
   }));
-  setTexts({ shown: `${first + 1} to ${Math.min(first + PAGE_ROWS, answers.length)} of ${answers.length.toLocaleString("en")}` });
+  setTexts({ shown: `${(first + 1).toLocaleString("en")} to ${Math.min(first + PAGE_ROWS, answers.length).toLocaleString("en")} of ${answers.length.toLocaleString("en")}` });
   byId("previous").disabled = first === 0;
   byId("next").disabled = first + PAGE_ROWS >= answers.length;
 }

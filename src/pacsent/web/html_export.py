@@ -13,7 +13,7 @@ import numpy as np
 from pacsent.classify import TextClassifier
 from pacsent.classify.classifier import N_COMMON_WORDS
 from pacsent.classify.fitting import UNKNOWN_RAMP
-from pacsent.classify.inputs import positions
+from pacsent.classify.inputs import few, positions
 from pacsent.encoders.export import summed_parts
 from pacsent.files import check_output, replacing
 from pacsent.guarantees import coverage, drift_check
@@ -32,13 +32,14 @@ def export_html(
     classifier: Any,
     path: str | os.PathLike,
     *,
-    title: str = "Classifier",
+    title: str | None = None,
     error: float | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write a TextClassifier, or a CertifiedClassifier of one, as an HTML file.
 
     The page computes what Python does: `AnswerRule` with this `error`, `explain`, `verify`, drift.
+    Its title names the first classes unless another one is given.
     """
     model = getattr(classifier, "estimator_", classifier)
     if not isinstance(model, TextClassifier) or model.target_type_ != "classes":
@@ -63,7 +64,7 @@ def export_html(
     scripts = [(folder / f"classifier_{name}").read_text("utf-8") for name in names]
     page = render(
         "classifier.html",
-        title=title,
+        title=title or f"Text classifier: {few(classifier.classes_.tolist())}",
         scripts=scripts,
         hashes=[base64.b64encode(sha256(text.encode()).digest()).decode() for text in scripts],
         data=as_characters(zlib.compress(data)),

@@ -32,22 +32,43 @@ _STARTUP_FAILURE = 3  # exit status after which uvicorn does not start a worker 
 
 
 class HeaderTimeoutProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP, which closes connections on which the headers of a request take too long."""
+    """uvicorn's HTTP, which closes connections on which the headers of a request take too long.
 
-    _timer: asyncio.TimerHandle
+    Line breaks before a request are no beginning of it to the parser, but begin the time.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._timer = self.loop.call_later(_HEADER_SECONDS, transport.close)
+        self._start_timer()
+
+    def data_received(self, data: bytes) -> None:
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if is_idle and self._timer is None:
+            self._start_timer()
+        super().data_received(data)
 
     def on_message_begin(self) -> None:
-        self._timer.cancel()
-        self._timer = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
+        self._stop_timer()
+        self._start_timer()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._timer.cancel()
+        self._stop_timer()
         super().on_headers_complete()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(error)
+
+    def _start_timer(self) -> None:
+        self._timer = self.loop.call_later(_HEADER_SECONDS, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class _Workers(Multiprocess):
