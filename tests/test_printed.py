@@ -5,9 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize, sparse, stats
 
+from pacsent import WordVectors, paper
 from pacsent.encoders import AverageVectorizer
 from pacsent.maths import bounds
-from pacsent.paper import printed
+from pacsent.paper import evaluation, printed, reproduction
+from pacsent.paper.method_rows import ROWS, features
 from pacsent.paper.printed import sgd, word_training
 from pacsent.paper.printed.bound_over_posteriors import terms
 from pacsent.text.encoded import Encoded
@@ -596,3 +598,45 @@ def test_alpha_of_one_needs_a_lambda_of_the_length(given):
     mu = printed.l2_posterior(A, B, lam=1.0)[0]
     assert np.abs(mu - (A.mean(0) + B.mean(0)) / 2).max() > 0.01
     assert word_training.PENALTIES[1] == "lump"
+
+
+# ---- rows of the table -----------------------------------------------------------------------
+
+PRINTED_ROWS = (
+    "PB-neg-printed",
+    "PB-neg-SGD",
+    "w-PB-neg-token",
+    "PV-DBOW-scratch",
+    "PB-IDF-L2-unit",
+    "PB-L2-sum",
+    "PB-L2-subsampled",
+)
+
+
+@pytest.fixture(scope="module")
+def small_task():
+    """Texts of the generative model, and random word vectors for their words."""
+    corpus = paper.generate(60, n_topics=2, n_words=60, n_tokens=12, random_state=0)
+    tables = np.random.default_rng(0).standard_normal((2, 60, 8)).astype(np.float32)
+    return corpus.dataset(), WordVectors(corpus.vocabulary, *tables)
+
+
+@pytest.mark.parametrize("name", PRINTED_ROWS)
+def test_a_row_as_printed_has_other_vectors_than_the_row_it_stands_beside(name, small_task):
+    dataset, words = small_task
+    source, _, _ = evaluation.Prepared(dataset, words, n_jobs=1).part(0)
+    row = ROWS[name]
+    lam = row.lams[-1] if row.lams else None
+    beside = ROWS[name.rpartition("-")[0]]
+    made = features(row, source, lam)
+    other = features(beside, source, lam)
+    assert made.test.shape == other.test.shape == (12, 8)
+    assert np.isfinite(made.train).all()
+    assert np.abs(made.test - other.test).max() > 1e-3
+
+
+def test_the_table_runs_the_paper_s_optimiser_on_short_texts_only():
+    listed = reproduction.tasks()
+    assert {task.dataset for task in listed if task.row == "PB-neg-SGD"} == {"subj"}
+    assert {task.dataset for task in listed if task.row == "PB-neg-printed"} >= {"20news", "imdb"}
+    assert not [task for task in reproduction.tasks(["paper"]) if task.row in PRINTED_ROWS]
