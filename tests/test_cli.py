@@ -23,7 +23,7 @@ import pacsent
 from helpers import all_commands, run_python
 from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make_encoder, save
 from pacsent.cli import cli, main
-from pacsent.cli.command_line import FAMILIES, MODULES
+from pacsent.cli.command_line import FAMILIES, MODULES, options_in
 from pacsent.cli.printing import echo_json
 from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
 
@@ -461,3 +461,27 @@ def test_a_command_that_a_template_or_message_prints_has_these_options(line):
 def test_commands_are_found_in_templates_and_messages():
     assert len(PRINTED) > 15
     assert "pacsent paper reproduce --data DATA --encoder ENCODER -o OUT" in PRINTED
+
+
+def test_the_options_of_a_command_are_not_put_into_python_calls():
+    command = click.Command("x", params=[click.Option(["--encoder"])])
+    with click.Context(command):
+        message = "Open it: load(path, encoder=...), or encoder=english."
+        assert options_in(message) == "Open it: load(path, encoder=...), or --encoder english."
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["help"], None),
+        (["classify", "train"], "No such command 'classify'. Did you mean 'train'?"),
+        (["explain", "a dull film"], "The model comes first: pacsent explain MODEL TEXT"),
+        (["embed", "a glass of wine"], "echo TEXT | pacsent embed MODEL -"),
+        (["search", "red wine", "x"], "Make one: pacsent index MODEL TEXTS -o INDEX"),
+        (["predict", "english", "my card"], "echo TEXT | pacsent predict MODEL -"),
+    ],
+)
+def test_a_message_says_what_to_do(line, message):
+    done = invoke(line)
+    assert done.exit_code == (2 if message else 0)
+    assert message is None or message in " ".join(done.output.split())

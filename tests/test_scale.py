@@ -258,7 +258,7 @@ def test_what_would_be_overwritten_or_mixed_is_refused(folder, tmp_path, model):
         scale.predict_shards(model, [folder], out)
     first = [deep / "p0.parquet"]
     scale.embed_shards(model, first, out)
-    with pytest.raises(ValueError, match="was made with another columns"):
+    with pytest.raises(ValueError, match=r"was made with other settings \(columns\)"):
         scale.embed_shards(model, first, out, keep_columns=["text"])
     scale.embed_shards(model, first, out, keep_columns=["text"], overwrite=True)
     assert "text" in pq.read_table(out / "p0.parquet").column_names

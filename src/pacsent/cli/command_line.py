@@ -93,12 +93,15 @@ def options_in(message: str) -> str:
     }
     # Python counts rows from 0, the shell from 1.
     message = re.sub(r"\b[Xy]\[(\d+)\]", lambda row: f"row {int(row[1]) + 1:,}", message)
-    for name, option in names.items():
-        message = re.sub(rf"\b{name}=True\b", option, message)
-        message = re.sub(rf"\b{name}=(['\"]?)([\w.]+)\1", rf"{option} \2", message)
-        if "_" in name:  # else it may be a word of the sentence
-            message = re.sub(rf"\b{name}\b", option, message)
-    return message
+    parts = re.split(r"(\b\w+\([^()]*\))", message)  # calls in Python stay as they are
+    for at in range(0, len(parts), 2):
+        for name, option in names.items():
+            part = re.sub(rf"\b{name}=True\b", option, parts[at])
+            part = re.sub(rf"\b{name}=(['\"]?)([\w.]+)\1", rf"{option} \2", part)
+            if "_" in name:  # else it may be a word of the sentence
+                part = re.sub(rf"\b{name}\b", option, part)
+            parts[at] = part
+    return "".join(parts)
 
 
 class Mistake(click.ClickException):

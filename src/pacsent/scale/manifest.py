@@ -59,7 +59,8 @@ class Manifest:
             known = settings_before.get
             changed = [name for name, value in manifest.settings.items() if known(name) != value]
             raise ValueError(
-                f"{target} was made with another {', '.join(changed)}. Choose another target, or "
+                f"{target} was made with other settings ({', '.join(changed)}). Choose another "
+                "target, or "
                 "pass overwrite=True to replace it."
             )
         manifest._find_outdated(known_outdated, files, settings_before.get("format"), shards)
