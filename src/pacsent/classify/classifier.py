@@ -340,7 +340,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return word_keys(self.ngrams_.hashes[n_clusters > 1])
 
     def _choose_min_coverage(self, texts, X, together):
-        """The least coverage with which a text is answered; 0 where one known word is enough.
+        """The least coverage with which a text is answered; 0 where one word is enough.
 
         It is smaller than `_MIN_COVERAGE` for training texts in a language, or of a kind, of which
         the encoder knows few words.
@@ -420,7 +420,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def _encoder_words(self, n_words: int | None = None) -> np.ndarray | None:
         """The words that the encoder knows, for `unknown_shares`; None where they are not known.
 
-        With `n_words` only so many of each vocabulary: the first ones, which are the most frequent.
+        With `n_words` only that number of each vocabulary: the first ones, the most frequent.
         """
         encoders = [] if self.encoder_ is None else [self.encoder_]
         encoders = getattr(self.encoder_, "encoders_", encoders)

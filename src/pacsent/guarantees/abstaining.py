@@ -86,8 +86,8 @@ def confidences(
 ) -> np.ndarray:
     """The probability of each likeliest class, (n,); -1, never answered, where it means nothing.
 
-    That is a text without known features, or one with too few known words: not `covered`. The same
-    rule applies to calibration texts, so that abstention keeps its guarantee.
+    That is a text without known features, or one of which too few words are known: not `covered`.
+    The same rule applies to calibration texts, so that abstention keeps its guarantee.
     """
     confidence = np.exp(log_proba.max(axis=1))
     if covered is not None:
@@ -112,7 +112,7 @@ def prediction_set_thresholds(
     n_classes = calibration.log_proba.shape[1]
     log_proba = calibration.log_proba[np.arange(calibration.labels.size), calibration.labels]
     if calibration.covered is not None:
-        # The set of a text with too few known words has all classes: it omits none.
+        # The set of a text of which too few words are known has all classes: it omits none.
         log_proba = np.where(calibration.covered, log_proba, np.inf)
     parts = {"": np.ones(log_proba.size, bool)}
     if per_class:
