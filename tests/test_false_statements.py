@@ -5,8 +5,10 @@ A section for each of them; those that repeat draws are marked slow.
 
 import csv
 import json
+import math
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pandas
@@ -27,6 +29,7 @@ from pacsent.guarantees import (
     check_labels,
     compare,
     judges,
+    read_certificate,
 )
 from pacsent.guarantees.abstaining import AnswerRule, confidences
 from pacsent.guarantees.count_certificates import Comparison
@@ -1297,6 +1300,44 @@ def test_a_flood_of_one_new_text_is_reported(of_films):
 
 
 # ---- 13. Edges and rounding ----
+
+
+@pytest.mark.parametrize(
+    ("n", "error", "delta"), [(5, 0.1, 0.59049), (2, 0.3, 0.49), (3, 0.2, 0.512), (1, 0.4, 0.6)]
+)
+def test_a_rank_that_only_rounding_decides_is_the_last_one_or_none(n, error, delta):
+    """delta is (1 - error)^n: rank n is right, and any lower one gives sets of almost nothing."""
+    assert binomial.rank_for_sets(n, error, delta) in (n, None)
+
+
+def exact_chance(n_errors, n, batch_size, n_wrong):
+    """P(at most n_errors of n rows drawn without replacement are wrong), a fraction."""
+    ways = sum(
+        math.comb(n_wrong, k) * math.comb(batch_size - n_wrong, n - k) for k in range(n_errors + 1)
+    )
+    return Fraction(ways, math.comb(batch_size, n))
+
+
+@pytest.mark.parametrize("batch_size", [10**8, 10**9])
+@pytest.mark.parametrize(("n_errors", "n"), [(0, 20), (1, 60), (4, 40), (10, 120)])
+@pytest.mark.parametrize("delta", [0.05, 0.01, 1e-6])
+def test_limits_of_large_batches_are_never_on_the_unsafe_side(n_errors, n, batch_size, delta):
+    most = binomial.most_errors(n_errors, n, batch_size, delta)
+
+    assert exact_chance(n_errors, n, batch_size, most + 1) <= delta
+    assert exact_chance(n_errors, n, batch_size, int(most * (1 - 1e-4))) > delta
+
+
+def test_the_certificate_of_a_batch_assumes_a_random_sample_and_no_distribution():
+    labels, predictions = ["a", "b"] * 50, ["a", "b"] * 45 + ["b"] * 10
+
+    of_batch = certify_predictions(labels, predictions, unlabelled=1000)
+    of_new_texts = certify_predictions(labels, predictions)
+
+    assert "Valid if the labelled texts were drawn from the batch at random" in str(of_batch)
+    assert "distribution" not in of_batch.assumption
+    assert "independently from one distribution" in of_new_texts.assumption
+    assert read_certificate(of_batch.to_json()) == of_batch
 
 
 # ---- Security, lost files and crashes ----

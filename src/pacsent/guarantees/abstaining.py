@@ -123,7 +123,7 @@ def prediction_set_thresholds(
         scores = np.sort(-log_proba[rows])
         k = rank_for_sets(scores.size, error, delta)
         if k is None:
-            needed = n_needed(error, delta)
+            needed = max(n_needed(error, delta), scores.size + 1)
             raise ValueError(
                 f"Prediction sets that miss at most {error:g} with confidence {1 - delta:g} need "
                 f"{needed:,} calibration texts{name}. Got {scores.size:,}, so "

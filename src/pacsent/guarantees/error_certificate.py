@@ -275,6 +275,17 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     provenance: str = "checked"
 
     @property
+    def assumption(self) -> str:  # type: ignore[override]
+        """When the bound is valid: a batch must be sampled, new texts must be like those given."""
+        if self.batch_size is None:
+            return super().assumption
+        judge = ", and no label of the judge was made with them" if self.judge_counts else ""
+        return (
+            "the labelled texts were drawn from the batch at random, and the model was neither "
+            f"fitted nor selected on their labels (corrections cover a selection){judge}."
+        )
+
+    @property
     def error(self) -> float:
         """Fraction of the texts (or mean fraction in the groups) that have a wrong prediction."""
         if self.scope == "groups":

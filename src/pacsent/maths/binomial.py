@@ -51,11 +51,20 @@ def batch_limit(n_errors: int, n: int, batch_size: int, delta: float) -> float:
 def most_errors(n_errors: int, n: int, batch_size: int, delta: float) -> int:
     """The number of errors in the batch of `batch_limit`."""
     fewest, most = n_errors, batch_size - (n - n_errors)
+    level = delta * (1.0 - _rounding(batch_size))
     while fewest < most:  # the probability falls with the number of errors
         middle = (fewest + most + 1) // 2
-        is_possible = stats.hypergeom.cdf(n_errors, batch_size, middle, n) > delta
+        is_possible = stats.hypergeom.cdf(n_errors, batch_size, middle, n) > level
         fewest, most = (middle, most) if is_possible else (fewest, middle - 1)
     return fewest
+
+
+def _rounding(batch_size: int) -> float:
+    """More than the relative error of a computed hypergeometric probability.
+
+    Levels are lowered by it, so that limits are never on the unsafe side.
+    """
+    return 1e-9 + 1e-13 * batch_size
 
 
 def hypergeometric(k: np.ndarray, n: int, n_marked: np.ndarray, n_rows: int) -> np.ndarray:
@@ -95,7 +104,7 @@ def stratified_limit(
     weight_a, weight_b = size_a * n_b, size_b * n_a
     of_b = np.arange(min(n_b, k_b + weight_a * k_a // weight_b) + 1)
     of_a = np.minimum((weight_a * k_a + weight_b * (k_b - of_b)) // weight_a, n_a)
-    level = (1.0 - _NUISANCE_FRACTION) * delta * (1.0 - 1e-9 - 1e-13 * size)  # less than rounding
+    level = (1.0 - _NUISANCE_FRACTION) * delta * (1.0 - _rounding(size))
 
     def chance(errors_a, errors_b):
         up_to = hypergeometric(np.arange(of_a[0] + 1), n_a, errors_a, size_a).cumsum(axis=0)
@@ -146,7 +155,10 @@ def rank_for_sets(n: int, error: float, delta: float) -> int | None:
     if n < n_needed(error, delta):
         return None
     k = np.arange(1, n + 1)
-    return int(k[np.argmax(stats.beta.cdf(1.0 - error, k, n + 1 - k) <= delta)])
+    is_enough = stats.beta.cdf(1.0 - error, k, n + 1 - k) <= delta
+    if not is_enough.any():  # (1 - error)^n is delta to the last digits: rounding decides
+        return None
+    return int(k[np.argmax(is_enough)])
 
 
 def passes(

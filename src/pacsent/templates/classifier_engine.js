@@ -274,6 +274,10 @@ function decide(text) {
 
 const hasNoFeatures = (fitted) => fitted.every((x, c) => Math.abs(x - model.alone[c]) <= 1e-12 + 1e-12 * Math.abs(model.alone[c]));
 
+// More than weights that are rounded move the logarithm of a probability: a text whose score is the
+// threshold keeps its class, as in Python.
+const ROUNDING = 1e-5;
+
 // The answer to one text: { logProba, best, probability, inside, abstained, covered }.
 function answer(text) {
   const { rule, classes } = model, fitted = logProbabilities(decide(text).values);
@@ -281,7 +285,7 @@ function answer(text) {
   model.fitted.forEach((position, c) => { logProba[position] = fitted[c]; });
   const best = argmax(logProba), probability = Math.exp(logProba[best]);
   const covered = isCovered(text), means = covered && !hasNoFeatures(fitted);
-  const inside = rule && rule.setThresholds && logProba.map((x, c) => !covered || x >= rule.setThresholds[c]);
+  const inside = rule && rule.setThresholds && logProba.map((x, c) => !covered || x >= rule.setThresholds[c] - ROUNDING);
   const abstained = rule && !((means ? probability : -1) >= rule.threshold);
   return { logProba, best, probability, inside, abstained, covered };
 }
