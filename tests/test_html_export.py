@@ -95,11 +95,18 @@ def test_the_page_answers_as_python_does_and_sends_nothing(chromium, case, tmp_p
     assert {row["reason"] for row in empty} == {"no text"}
     rows = [row for row, text in zip(rows, texts) if not is_empty(text)]
     texts = [text for text in texts if not is_empty(text)]
-    answers = AnswerRule(model, error=0.2).answer(texts)
-    sets = [",".join(model.classes_[inside]) for inside in answers.inside]
+    rule = AnswerRule(model, error=0.2)
+    answers = rule.answer(texts)
+    sets = [row["set"] for row in rows]
+    names = [set(row_set.split(",")) for row_set in sets]
+    inside = np.array([[name in row_names for name in model.classes_] for row_names in names])
+    # thresholds are lowered by 1e-5, as weights are rounded: only scores just below one may differ
+    is_at_threshold = np.abs(model.predict_log_proba(texts) - rule.set_levels) < 2e-5
+    assert (inside >= answers.inside).all() and is_at_threshold.sum() < 10
+    assert np.array_equal(inside[~is_at_threshold], answers.inside[~is_at_threshold])
     assert [row["prediction"] for row in rows] == model.classes_[answers.best].tolist()
     assert np.abs([float(row["probability"]) for row in rows] - answers.probability).max() < 1e-5
-    assert [row["set"] for row in rows] == sets and len(set(sets)) > 5
+    assert len(set(sets)) > 5
     assert [row["abstained"] == "yes" for row in rows] == answers.abstained.tolist()
     assert [row["reason"] == "" for row in rows] == answers.covered.tolist()
     page.click(f"#rows tr:nth-child({HOSTILE.index(MARKUP) + 1}) button")

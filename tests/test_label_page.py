@@ -39,7 +39,7 @@ def test_labels_of_a_machine_are_checked_killed_and_resumed(chromium, run, tmp_p
     command = ["check", path, *options.split(), "--no-browser"]
     server = run(*command)
     page = opened(chromium, server.urls[0])
-    assert page.title() == "Checking a machine's labels" and page.is_hidden("#skip")
+    assert page.title() == "Checking a machine's labels" and page.is_visible("#skip")
     assert page.inner_text("#guess") == "" and "sample" in page.inner_text("#certified")
     while n_labels(page) < 40:
         correct(page)
