@@ -151,7 +151,7 @@ _TEXTS_ALONE: dict[str, Callable] = {
         "classify.TextClassifier",
         _plain,
         "predict predict_proba predict_log_proba predict_with_scores decision_function "
-        "decision_values",
+        "decision_values coverage are_covered",
     ),
     "classify.TextClassifier.stream": lambda texts: list(_plain().stream(texts)),
     "classify.TextClassifier.score": lambda texts: _plain().score(texts, LABELS),
@@ -238,7 +238,7 @@ TABLE = {**_TEXTS_ALONE, **_OR_TOKENS, **_ANY_ROWS}
 NOT_TEXTS = {
     **{
         f"web.ServedModel.{name}": "texts of a request, which its schema has checked"
-        for name in ("n_tokens", "observe", "posteriors")
+        for name in ("n_tokens", "posteriors")
     },
     "guarantees.control_risk": "as certify_predictions, whose clusters it uses",
     "guarantees.traffic_error_upper": "as certify_predictions, whose clusters it uses",
