@@ -102,8 +102,17 @@ class AnytimeCertificate(CountCertificate):
 
     def summary(self) -> str:
         return (
-            f"With {self.confidence} confidence, the error rate of this classifier on new texts is "
-            f"at most {rounded_up(self.error_upper)}."
+            f"With {self.confidence} confidence, the error rate of this classifier on new "
+            f"{'distinct ' if self.n_duplicates else ''}texts is at most "
+            f"{rounded_up(self.error_upper)}."
+        )
+
+    def repeated(self) -> str:
+        if not self.n_duplicates:
+            return ""
+        return (
+            f"{format_count(self.n_duplicates, 'near-duplicate')} never shown: valid if copies of "
+            "texts were made, and not if frequent texts are drawn again, as in traffic."
         )
 
     def measurements(self) -> list[tuple[str, str]]:
@@ -113,7 +122,12 @@ class AnytimeCertificate(CountCertificate):
 
 
 def certify_stream(
-    losses: ArrayLike, delta: float = 0.05, *, n_training: int, evaluation_size: float = 0.5
+    losses: ArrayLike,
+    delta: float = 0.05,
+    *,
+    n_training: int,
+    evaluation_size: float = 0.5,
+    n_duplicates: int = 0,
 ) -> AnytimeCertificate | None:
     """Certify a classifier that was fitted on `n_training` labels by a stream of evaluation texts.
 
@@ -125,6 +139,8 @@ def certify_stream(
         Probability that the bound of any of eight classifiers is ever false.
     evaluation_size : float, default=0.5
         Fraction of all labels that are of evaluation texts.
+    n_duplicates : int, default=0
+        Texts that were left out before the draw, because they are near-duplicates of others.
 
     Returns
     -------
@@ -148,6 +164,7 @@ def certify_stream(
         n=n,
         n_errors=int(losses[:n].sum()),
         n_training=n_training,
+        n_duplicates=n_duplicates,
         corrections={"models": N_MODELS, "looks": len(LOOKS)},
     )
 

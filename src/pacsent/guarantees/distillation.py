@@ -14,7 +14,7 @@ from pacsent.guarantees.certificate import MeanCertificate
 from pacsent.guarantees.independence import as_seed
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.checks import check_count, check_probability
-from pacsent.maths.rounding import rounded_down
+from pacsent.maths.rounding import format_count, rounded_down
 from pacsent.storage.tensor_files import pack_losses
 from pacsent.text.texts import as_texts
 
@@ -57,9 +57,19 @@ class FidelityCertificate(MeanCertificate):
         return 1.0 - 2.0 * self.error_upper
 
     def summary(self) -> str:
+        distinct = "distinct " if self.n_duplicates else ""
         return (
-            f"With {self.confidence} confidence, on new texts from the same distribution the "
-            f"average cosine to the teacher is at least {rounded_down(self.cosine_lower)}."
+            f"With {self.confidence} confidence, on new {distinct}texts from the same distribution "
+            f"the average cosine to the teacher is at least {rounded_down(self.cosine_lower)}."
+        )
+
+    def repeated(self) -> str:
+        if not self.n_duplicates:
+            return ""
+        copies = format_count(self.n_duplicates, "copy", "copies")
+        return (
+            f"{copies} not counted: valid if copies of texts were made, and not if frequent texts "
+            "are drawn again, as in traffic."
         )
 
     def measurements(self) -> list[tuple[str, str]]:

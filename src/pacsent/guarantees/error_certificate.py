@@ -426,7 +426,8 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             ]
             new = rounded_up(self.new_error_upper or 1.0)
             lists["New texts"] = [
-                f"at most {new} are wrong if the batch is a sample of them{by_itself}"
+                f"at most {new} are wrong if the rows of the batch, repeats included, and new "
+                f"rows are drawn independently from one distribution{by_itself}"
             ]
         return [(title, f"{'; '.join(texts)}.") for title, texts in lists.items() if texts]
 

@@ -213,6 +213,8 @@ class Labelling(LabelSession):
         head = {"evaluation_size": evaluation_size, "delta": delta}
         super().__init__(texts, classes, folder, random_state, head)
         self.streams = draw_streams(clusters, evaluation_size, self.seed)
+        clusters_with_words = clusters[clusters >= 0]
+        self._n_duplicates = clusters_with_words.size - np.unique(clusters_with_words).size
         self._evaluation_rows = frozenset(self.streams.evaluation)
         self._replay(self._evaluation_rows)
         self._models = LabelModels(self.texts, self.streams, self._answers, self._lock, encoder)
@@ -275,7 +277,8 @@ class Labelling(LabelSession):
             certified.predictions.update(zip(new, predictions))
         losses = [certified.predictions[row] != labels[row] for row in rows]
         n, size = certified.n_training, self._evaluation_size
-        return certify_stream(losses, self.delta, n_training=n, evaluation_size=size)
+        how = {"evaluation_size": size, "n_duplicates": self._n_duplicates}
+        return certify_stream(losses, self.delta, n_training=n, **how)
 
     def status(self) -> dict[str, Any]:
         """Counts, the certified error, and the agreement of annotators."""
