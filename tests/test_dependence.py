@@ -1,5 +1,7 @@
 """Texts that repeat, almost or exactly, are one example everywhere, or the certificate says so."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -8,6 +10,7 @@ from pacsent import CertifiedClassifier, Index, TextClassifier
 from pacsent.guarantees import (
     Comparison,
     DriftMonitor,
+    ErrorCertificate,
     certify,
     certify_predictions,
     compare,
@@ -135,3 +138,38 @@ def test_the_bound_for_traffic_counts_texts_as_often_as_they_occur():
     assert np.mean(broken) <= 0.1 and np.mean(broken_for_distinct) == 1.0
     with pytest.raises(ValueError, match="max_repeats must be at least 5"):
         traffic_error_upper(y_true, y_pred, texts, max_repeats=4)
+
+
+def test_a_certificate_of_one_sample_that_was_stored_before_is_read_as_that_of_distinct_texts():
+    texts = sentences(np.random.default_rng(6), 60)
+    rows = copies(texts, 2)
+    how = {"texts": rows, "classes": ["down", "up"], "random_state": 0}
+    new = certify_predictions(right(rows), right(rows), repeats="copies", **how)
+    stored = new.to_dict()
+    for name in ("repeats", "sample", "other", "assumption"):
+        del stored[name]
+
+    old = ErrorCertificate.from_dict(stored)
+
+    assert old == new and old.repeats == "copies"
+    assert old.verify(right(rows), rows, right(rows))
+
+
+def test_a_changed_sample_or_count_of_the_other_sample_is_noticed():
+    rows = copies(sentences(np.random.default_rng(7), 60), 2)
+    certificate = certify_predictions(
+        right(rows), ["up"] * 120, texts=rows, classes=["down", "up"], random_state=0
+    )
+    assert "which sample is that of rows" in certificate.verify().unchecked
+    assert set(certificate.samples) == {"traffic", "copies"}
+    other = certificate.other
+    for change in (
+        {"sample": ""},
+        {"repeats": "traffic"},
+        {"other": {}},
+        {"other": {**other, "n_errors": other["n"] + 1}},
+        {"other": {**other, "n": "many"}},
+        {"other": {"n": 3}},
+    ):
+        with pytest.raises(ValueError, match="changed"):
+            dataclasses.replace(certificate, **change).verify()

@@ -464,6 +464,13 @@ class RepeatsCertificate(Certificate):
             return certificate
         return cls.from_parts(**{**parts[COPIES], **fields}, sample=COPIES, other=counts[TRAFFIC])
 
+    def verify(self) -> Verified:
+        """Check every field and both bounds; which sample is which cannot be told without texts."""
+        verified = super().verify()
+        if not self.other:
+            return verified
+        return verified._replace(unchecked=f"{verified.unchecked}, which sample is that of rows")
+
     def _is_larger(self) -> bool:
         own, other = (bounds["error_upper"] for bounds in self.bounds_of_samples().values())
         return own >= other

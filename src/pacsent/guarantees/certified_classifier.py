@@ -125,6 +125,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     target_type_ : {"classes", "sets", "indicator"}
     certificate_ : ErrorCertificate or MultilabelCertificate
     calibration_ : Calibration
+        `samples()` are the calibration sets of rows and of distinct texts, where texts repeat.
     out_of_fold_ : OutOfFold or None
         Plans abstention: out-of-fold probabilities of a TextClassifier, or of any other model for
         a quarter of the calibration set, which abstention is then not tested on.
