@@ -212,7 +212,7 @@ def test_a_certificate_is_checked_with_its_model_and_texts(fitted):
     model, texts, labels = fitted
     certificate = read_certificate(model.certificate_.to_json())
     assert (certificate.random_state, certificate.calibration_size) == (3, 0.4)
-    assert set(certificate.digests) == {"model", "texts", "labels", "predictions"}
+    assert set(certificate.digests) == {"model", "weights", "texts", "labels", "predictions"}
     found = certificate.verify(model, texts, labels)
     assert "the counts follow from the texts and the model" in str(found)
     assert "provenance" in found.unchecked and "digests" not in found.unchecked
