@@ -145,7 +145,8 @@ def page() -> str:
     text = HEAD.format(n_items=len(ITEMS), counts=f"**{state_counts}.**", output=output)
     for item in ITEMS:
         title = item.title.replace("|", "\\|")
-        row = [f"[{item.number}](#item-{item.number})", PLACES[item.number], title, item.state]
+        state = item.state.replace(" ", "\u00a0")  # on one line
+        row = [f"[{item.number}](#item-{item.number})", PLACES[item.number], title, state]
         text += "| " + " | ".join(row) + " |\n"
     sections = [f"(item-{item.number})=\n{block(item)}" for item in ITEMS]
     return text + "\n" + TABLE_1 + "## The items\n\n" + "\n".join(sections)

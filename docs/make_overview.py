@@ -105,7 +105,7 @@ def drawing(color: dict[str, str]) -> str:
     arrow(602, 172, 602, 202)
     box(330, 210, 380, 116)
     text(520, 238, "the bound (Theorem 1)", fill="soft")
-    text(520, 270, "risk  ≤  Φ⁻¹( errors + (KL + ln 1/δ) / λ )", size=18, style=bold)
+    text(520, 270, "risk  ≤  Φ⁻¹( errors + (KL + ln 1/δ) / λ )", size=17, style=bold)
     text(520, 302, "KL = 0 on texts that were held out", fill="soft", style=italic)
     arrow(324, 268, 294, 268)
     box(10, 210, 276, 116, fill="good", stroke="answer")
