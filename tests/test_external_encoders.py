@@ -574,7 +574,7 @@ def test_every_command_takes_the_encoder_of_a_model_or_an_encoder_as_its_model(u
     ):
         code, output = run(*line.split())
         assert code == 1 and "made with the encoder letters" in output, output
-        assert "--encoder PATH|URL" in output
+        assert "load(path, encoder=...), or --encoder PATH|URL" in output
         code, output = run(*line.split(), "--encoder", url)
         assert code == 0, output
     for line, expected, message in (

@@ -106,7 +106,7 @@ def _post_endpoint(
         try:
             body = schema.model_validate_json(await request.body())
         except ValidationError as error:
-            raise schemas.validation_error(error) from None
+            raise schemas.validation_error(error, schema.model_fields) from None
         model, texts = select_model(models, body.model, part), body.all_texts()
         n_characters = sum(map(len, texts))
         client = settings.client_of(request.headers.get("authorization"))

@@ -1,6 +1,8 @@
 """Requests as pydantic models, and errors as JSON in the form that OpenAI's clients read."""
 
+import difflib
 import json
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -53,8 +55,13 @@ class RequestError(HTTPException):
         return Response(body, self.status_code, self.headers, "application/json")
 
 
-def validation_error(error: ValidationError | RequestValidationError) -> RequestError:
-    """The first error that pydantic found, as one message that never contains a text."""
+def validation_error(
+    error: ValidationError | RequestValidationError, fields: Iterable[str] = ()
+) -> RequestError:
+    """The first error that pydantic found, as one message that never contains a text.
+
+    Of the `fields` of the request, the message names the one that a wrong name is most like.
+    """
     first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
     if first["type"] == "json_invalid":
         return RequestError(400, f"The body must be JSON. It is not: {first['ctx']['error']}.")
@@ -63,6 +70,9 @@ def validation_error(error: ValidationError | RequestValidationError) -> Request
     message = f"{name or 'The body'}: {first['msg']}"
     if first["type"] == "extra_forbidden":
         message = f"{name} is not a field of this request"
+        if alike := difflib.get_close_matches(name, list(fields), 1):
+            message += f". Did you mean {alike[0]}?"
+            return RequestError(422, message, name)
     elif first["type"] != "missing":
         kinds: dict[type, str] = {dict: "an object", list: "a list", str: "a string"}
         message += f". Got {kinds.get(type(value)) or json.dumps(value)[:40]}"
