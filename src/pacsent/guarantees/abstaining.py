@@ -18,7 +18,13 @@ from pacsent.guarantees.delta import confidence, divide_delta
 from pacsent.guarantees.drift_check import DriftCheck
 from pacsent.guarantees.repeats import NEW_TEXTS, SAME
 from pacsent.guarantees.samples import samples_for
-from pacsent.maths.binomial import chance_to_pass, n_needed, passes, rank_for_sets
+from pacsent.maths.binomial import (
+    chance_to_pass,
+    format_needed,
+    n_needed,
+    passes,
+    rank_for_sets,
+)
 from pacsent.maths.checks import check_probability
 from pacsent.maths.rounding import format_count
 from pacsent.text.ngrams import nonempty_rows
@@ -126,8 +132,9 @@ def prediction_set_thresholds(
             needed = max(n_needed(error, delta), scores.size + 1)
             raise ValueError(
                 f"Prediction sets that miss at most {error:g} with confidence {1 - delta:g} need "
-                f"{needed:,} calibration texts{name}. Got {scores.size:,}, so "
-                f"{needed - scores.size:,} are missing. Label more texts, or allow a larger error."
+                f"{format_needed(needed)} calibration texts{name}. Got {scores.size:,}, so "
+                f"{format_needed(needed - scores.size)} are missing. Label more texts, or allow a "
+                "larger error."
             )
         thresholds.append(-scores[k - 1])
     return np.broadcast_to(thresholds, n_classes).copy()
@@ -349,8 +356,8 @@ def abstain(
         no_answers = (
             f"It abstains from every text: on the {format_count(n, 'calibration text')}, "
             f"no threshold has an error rate of at most {error:g} with {confidence(delta)} "
-            f"confidence. The {n_needed(error, level):,} most confident answers would have to "
-            "be right, or a few errors among more of them."
+            f"confidence. The {format_needed(n_needed(error, level))} most confident answers "
+            "would have to be right, or a few errors among more of them."
         )
         reachable = next((rule for e in larger if (rule := lowest(e, level))[0]), None)
         if reachable is not None:

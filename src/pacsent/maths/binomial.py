@@ -8,6 +8,8 @@ from scipy.special import gammaln
 
 from pacsent.maths.bounds import binomial_tail
 
+MOST_TEXTS = 10**12  # that a message says are needed; more cannot be collected
+
 
 def upper_limit(n_errors: int, n: int, delta: float) -> float:
     """Clopper-Pearson: with probability 1 - delta the share is at most this.
@@ -141,7 +143,17 @@ def n_needed(error: float, delta: float) -> int:
     >>> n_needed(0.05, 0.05)
     59
     """
-    return math.ceil(math.log(delta) / math.log1p(-error))
+    ratio = math.log(delta) / math.log1p(-error)
+    return math.ceil(min(ratio, 2 * MOST_TEXTS))  # the ratio is infinite for the smallest floats
+
+
+def format_needed(n: int) -> str:
+    """What `n_needed` returned, in words where nobody could collect as many texts.
+
+    >>> format_needed(n_needed(0.05, 0.05)), format_needed(n_needed(5e-324, 0.05))
+    ('59', 'more than 1,000,000,000,000')
+    """
+    return f"{n:,}" if n <= MOST_TEXTS else f"more than {MOST_TEXTS:,}"
 
 
 def rank_for_sets(n: int, error: float, delta: float) -> int | None:

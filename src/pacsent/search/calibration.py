@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pacsent.guarantees.delta import confidence, divide_delta
-from pacsent.maths.binomial import n_needed, rank_for_sets
+from pacsent.maths.binomial import format_needed, n_needed, rank_for_sets
 from pacsent.maths.checks import check_probability
 
 # Fractions of the error and of delta for the floor, below which no text answers a query. The other
@@ -82,9 +82,10 @@ class ThresholdRule(NamedTuple):
         error, width_delta = 1 - guarantee - floor_error, delta - floor_delta
         width_rank = rank_for_sets(n, error, width_delta)
         if width_rank is None:
+            needed = format_needed(n_needed(error, width_delta))
             raise ValueError(
                 f"guarantee must be smaller for {n:,} queries. Got {guarantee:g} instead. With "
-                f"{sure} confidence it needs {n_needed(error, width_delta):,} queries with answers."
+                f"{sure} confidence it needs {needed} queries with answers."
             )
         width = float(np.sort(gaps)[width_rank - 1])
         statement = (

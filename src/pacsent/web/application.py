@@ -3,10 +3,11 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi import FastAPI, Path, Request
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from fastapi.staticfiles import StaticFiles
 from pydantic import ValidationError
 from starlette.middleware.cors import CORSMiddleware
@@ -33,6 +34,9 @@ _POSTS: dict[str, tuple[type[ModelRequest], Callable[..., Any], str]] = {
     "/classify": (schemas.ClassifyRequest, handlers.classify, "classifier"),
     "/drift/reset": (schemas.ResetRequest, handlers.reset_drift, "classifier"),
     "/search": (schemas.SearchRequest, handlers.search, "index"),
+}
+_ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": schemas.ErrorResponse} for status in ("4XX", "5XX")
 }
 Models = dict[str, ServedModel]  # by name
 
@@ -69,19 +73,22 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
+    post_paths = []
     for path, (schema, handler, part) in _POSTS.items():
-        if any(getattr(model, part) is not None for model in served):
-            content = {"application/json": {"schema": schema.model_json_schema()}}
+        able = [model for model in served if getattr(model, part) is not None]
+        if able:
+            content = {"application/json": {"schema": _describe_request(schema, able)}}
             app.post(
                 path,
                 summary=(handler.__doc__ or "").rstrip("."),
-                responses={"4XX": {"model": schemas.ErrorResponse}},
+                responses=_ERROR_RESPONSES,
                 openapi_extra={"requestBody": {"content": content, "required": True}},
             )(_post_endpoint(schema, handler, part, by_name, settings))
+            post_paths.append(path)
     _add_get_endpoints(app, by_name)
     app.mount("/page", StaticFiles(directory=PAGE_FOLDER))
     add_error_handlers(app)
-    app.add_middleware(RequestMiddleware, settings=settings)
+    app.add_middleware(RequestMiddleware, settings=settings, post_paths=frozenset(post_paths))
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -92,6 +99,40 @@ def create_app(
         )
     instrument_from_environment(app)
     return app
+
+
+def _describe_request(schema: type[ModelRequest], models: Sequence[ServedModel]) -> dict[str, Any]:
+    """The JSON schema of a request to these models, with the limits that follow from them."""
+    described = schema.model_json_schema()
+    fields = described["properties"]
+    if "dimensions" in fields:
+        largest = max(model.n_dims for model in models)
+        fields["dimensions"]["anyOf"][0]["maximum"] = largest
+        rules = []
+        for model in models:
+            limit = {"properties": {"dimensions": {"maximum": model.n_dims}}}
+            is_named: dict[str, Any] = {"properties": {"model": {"const": model.name}}}
+            if model is models[0]:  # it answers if no model is named
+                is_named["properties"]["model"] = {"enum": [model.name, None]}
+            else:
+                is_named["required"] = ["model"]
+            if model.n_dims < largest:
+                rules.append({"if": is_named, "then": limit})
+        if rules:
+            described["allOf"] = rules
+    if "guarantee" in fields and not any(_is_certified(model.index) for model in models):
+        fields["guarantee"] = _unavailable("no index here is certified")
+    if "error" in fields and not any(_is_certified(model.classifier) for model in models):
+        fields["error"] = _unavailable("no classifier here has a calibration set")
+    return described
+
+
+def _is_certified(model: Any) -> bool:
+    return getattr(model, "certificate_", None) is not None
+
+
+def _unavailable(reason: str) -> dict[str, Any]:
+    return {"type": "null", "default": None, "description": f"Must be null: {reason}."}
 
 
 def _post_endpoint(
@@ -137,24 +178,30 @@ def _add_get_endpoints(app: FastAPI, models: Models) -> None:
         about = {"id": model.name, "object": "model", "created": created, "owned_by": "pacsent"}
         return about | {"pacsent": model.description()}
 
-    @app.get("/v1/models", summary="The models, for OpenAI's clients")
+    get = partial(app.get, responses=_ERROR_RESPONSES)
+
+    @get("/v1/models", summary="The models, for OpenAI's clients")
     async def list_models() -> Response:
         return json_response({"object": "list", "data": list(map(describe, models.values()))})
 
-    @app.get("/v1/models/{name}", summary="One model")
-    async def model(name: str) -> Response:
+    @get("/v1/models/{name}", summary="One model")
+    async def model(name: Annotated[str, Path(examples=list(models))]) -> Response:
         return json_response(describe(select_model(models, name)))
 
-    @app.get("/certificates", summary="Verified certificates, in words and in numbers")
+    @get("/certificates", summary="Verified certificates, in words and in numbers")
     async def certificates() -> Response:
         described = [item for m in models.values() for item in m.describe_certificates()]
         return json_response({"certificates": described})
 
-    @app.get("/health", summary="Whether the server answers")
+    @get("/health", summary="Whether the server answers")
     async def health() -> Response:
         return json_response({"status": "ok"})
 
-    @app.get("/metrics", summary="Counters of all workers, for Prometheus")
+    @get(
+        "/metrics",
+        summary="Counters of all workers, for Prometheus",
+        response_class=PlainTextResponse,
+    )
     def prometheus() -> Response:
         content, media_type = metrics.exposition()
         return Response(content, media_type=media_type)

@@ -19,7 +19,6 @@ from pacsent.web.settings import ServerSettings
 
 _EMBED_CHUNK = 512  # texts between two looks at the deadline
 _CHUNK = 64  # the same for classes and search, which take longer per text
-_MAX_COMPARED = 512  # texts of /similarity that are all compared with each other
 _MAX_NGRAMS = 20  # of an explanation
 Content = dict[str, Any]
 
@@ -97,8 +96,8 @@ def similarity(model: ServedModel, body: schemas.SimilarityRequest, context: Con
     """Cosines of pairs of texts, or of all texts with each other."""
     n = len(body.a)
     if body.b is None:
-        if n > _MAX_COMPARED:
-            limit = f"a must have at most {_MAX_COMPARED} texts without b."
+        if n > schemas.MAX_COMPARED:
+            limit = f"a must have at most {schemas.MAX_COMPARED} texts without b."
             raise RequestError(422, f"{limit} Got {n:,}.", "a")
         vectors = unit_rows(_posteriors(model, body.a, context).means)
         return {"model": model.name, "matrix": np.clip(vectors @ vectors.T, -1, 1)}

@@ -37,10 +37,11 @@ class RequestMiddleware:
     """ASGI middleware: gives each request an id, checks key, type and size, and limits its time.
 
     One line per request goes to the log, with the template of its path and never with a text.
+    `post_paths` are those that take a body; the routes answer any other method and path.
     """
 
-    def __init__(self, app: Any, settings: ServerSettings):
-        self._app, self._settings = app, settings
+    def __init__(self, app: Any, settings: ServerSettings, post_paths: frozenset[str]):
+        self._app, self._settings, self._post_paths = app, settings, post_paths
         self._n_active = 0
         self._id_prefix = os.urandom(6).hex()
         self._id_numbers = itertools.count()
@@ -97,7 +98,7 @@ class RequestMiddleware:
         if not (is_open or settings.accepts_key(headers.get(b"authorization"))):
             message = "This server requires an API key. Send the header Authorization: Bearer KEY."
             raise RequestError(401, message, headers={"www-authenticate": "Bearer"})
-        if scope["method"] != "POST":
+        if scope["method"] != "POST" or path not in self._post_paths:
             return
         # Browsers let any web site send other types without asking this server first.
         media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()

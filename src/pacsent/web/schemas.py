@@ -8,7 +8,15 @@ from typing import Annotated, Any, Literal
 import orjson
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+)
 from starlette.exceptions import HTTPException
 
 _ERROR_TYPES = {
@@ -91,6 +99,7 @@ def json_response(content: Any) -> Response:
 
 
 _MAX_CONDITIONS = 1000  # values in a filter: each is compared with every text of the index
+MAX_COMPARED = 512  # texts of /similarity that are all compared with each other
 _TEXT_FIELDS = ("input", "texts", "a", "b", "query", "documents")
 
 
@@ -103,6 +112,16 @@ Texts = Annotated[
     BeforeValidator(_as_list, json_schema_input_type=str | list[str]),
     Field(min_length=1),
 ]
+
+
+def _as_integer(value: Any) -> Any:
+    """A number such as 3.0 as an integer, which it is in JSON Schema."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_READ_INTEGER = BeforeValidator(_as_integer)
+PositiveInteger = Annotated[int, Field(ge=1), _READ_INTEGER]
+HitCount = Annotated[int, Field(ge=1, le=1000), _READ_INTEGER]
 
 
 class ModelRequest(BaseModel):
@@ -129,7 +148,7 @@ class EmbeddingsRequest(ModelRequest):
 
     input: Texts = Field(description="One text or several.")
     encoding_format: Literal["float", "base64"] = "float"
-    dimensions: int | None = Field(None, ge=1, description="Keep the first dimensions only.")
+    dimensions: PositiveInteger | None = Field(None, description="Keep the first dimensions only.")
     user: str | None = Field(None, description="Ignored.")
 
 
@@ -150,7 +169,11 @@ class SimilarityRequest(ModelRequest):
     model_config = _example(a="a glass of wine", b="a cup of tea")
 
     a: Texts = Field(description="One text or several.")
-    b: Texts | None = Field(None, description="As many texts; without them, all pairs of a.")
+    b: Texts | None = Field(
+        None,
+        description="As many texts as a has: the cosine of each with that of a. Without b, the "
+        f"cosines of all pairs of a, of at most {MAX_COMPARED} texts.",
+    )
 
 
 class ClassifyRequest(ModelRequest):
@@ -183,7 +206,7 @@ class SearchRequest(ModelRequest):
     model_config = _example(query="a sleeping kitten", k=3)
 
     query: Texts = Field(description="One query or several.")
-    k: int = Field(10, ge=1, le=1000, description="The number of hits.")
+    k: HitCount = Field(10, description="The number of hits.")
     where: Annotated[dict[str, Any] | None, AfterValidator(_check_conditions)] = Field(
         None, description='Values of the metadata: {"year": 2024}, {"year": {">=": 2020}}.'
     )
@@ -196,6 +219,12 @@ class ResetRequest(ModelRequest):
     """The model whose drift monitor is reset, for the client that asks."""
 
     model_config = _example()
+
+
+_DOCUMENT_TYPES: list[dict[str, Any]] = [
+    {"type": "string"},
+    {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+]
 
 
 def _document_texts(value: Any) -> Any:
@@ -213,8 +242,11 @@ class RerankRequest(ModelRequest):
     )
 
     query: str = Field(description="The query.")
-    documents: Annotated[list[str], BeforeValidator(_document_texts), Field(min_length=1)] = Field(
-        description="Texts, or objects with `text`."
-    )
-    top_n: int | None = Field(None, ge=1, description="How many to return; all by default.")
+    documents: Annotated[
+        list[str],
+        BeforeValidator(_document_texts),
+        Field(min_length=1),
+        WithJsonSchema({"type": "array", "minItems": 1, "items": {"anyOf": _DOCUMENT_TYPES}}),
+    ] = Field(description="Texts, or objects with `text`.")
+    top_n: PositiveInteger | None = Field(None, description="How many to return; all by default.")
     return_documents: bool | None = Field(None, description="Return the documents as well.")
