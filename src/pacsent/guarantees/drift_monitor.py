@@ -142,7 +142,7 @@ class DriftMonitor:
     bet against uniform p-values. A test gives an alarm where one capital reaches r / alpha.
 
     There are two tests, because the texts do not tell why some of them repeat. The test of rows
-     compares all rows, repeats included, with the held-out rows: it is valid if rows are drawn
+    compares all rows, repeats included, with the held-out rows: it is valid if rows are drawn
     from traffic. The test of texts compares each distinct text once, without those that repeat a
     training text, with one row of each held-out cluster: it is valid if repeats are copies that
     were made by collecting, and texts come in an order that does not depend on how often they were
