@@ -37,10 +37,13 @@ class RequestMiddleware:
     """ASGI middleware: gives each request an id, checks key, type and size, and limits its time.
 
     One line per request goes to the log, with the template of its path and never with a text.
-    `post_paths` are those that take a body; the routes answer any other method and path.
+    `post_paths` are those that take a body, by default all; the routes answer any other method and
+    path.
     """
 
-    def __init__(self, app: Any, settings: ServerSettings, post_paths: frozenset[str]):
+    def __init__(
+        self, app: Any, settings: ServerSettings, post_paths: frozenset[str] | None = None
+    ):
         self._app, self._settings, self._post_paths = app, settings, post_paths
         self._n_active = 0
         self._id_prefix = os.urandom(6).hex()
@@ -98,7 +101,8 @@ class RequestMiddleware:
         if not (is_open or settings.accepts_key(headers.get(b"authorization"))):
             message = "This server requires an API key. Send the header Authorization: Bearer KEY."
             raise RequestError(401, message, headers={"www-authenticate": "Bearer"})
-        if scope["method"] != "POST" or path not in self._post_paths:
+        takes_body = self._post_paths is None or path in self._post_paths
+        if scope["method"] != "POST" or not takes_body:
             return
         # Browsers let any web site send other types without asking this server first.
         media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
