@@ -98,10 +98,16 @@ class Diagnostics:
             rows.append(row)
         return rows
 
+    def _known_proba(self) -> np.ndarray:
+        if self.proba is None:
+            raise ValueError("This needs probabilities. The predictions were given without any.")
+        return self.proba
+
     def reliability(self) -> list[tuple[float, float, int]]:
         """(mean probability of the answer, share right, texts) in ten bins of equal width."""
-        top = self.proba.max(axis=1)
-        right = self.proba.argmax(axis=1) == self.labels
+        proba = self._known_proba()
+        top = proba.max(axis=1)
+        right = proba.argmax(axis=1) == self.labels
         of = np.minimum((top * _BINS).astype(int), _BINS - 1)
         bins = [np.flatnonzero(of == b) for b in range(_BINS)]
         return [(float(top[b].mean()), float(right[b].mean()), int(b.size)) for b in bins if b.size]
@@ -115,12 +121,13 @@ class Diagnostics:
     def brier(self) -> float:
         """Mean squared distance of the probabilities from the right class, over all classes."""
         hit = np.eye(len(self.classes))[self.labels]
-        return float(np.square(self.proba - hit).sum(axis=1).mean())
+        return float(np.square(self._known_proba() - hit).sum(axis=1).mean())
 
     def risk_coverage(self) -> tuple[np.ndarray, np.ndarray]:
         """Share of the texts that are answered, the surest first, and the errors among them."""
-        order = np.argsort(-self.proba.max(axis=1), kind="stable")
-        wrong = (self.proba.argmax(axis=1) != self.labels)[order]
+        proba = self._known_proba()
+        order = np.argsort(-proba.max(axis=1), kind="stable")
+        wrong = (proba.argmax(axis=1) != self.labels)[order]
         n = np.arange(1, self.n + 1)
         return n / self.n, np.cumsum(wrong) / n
 

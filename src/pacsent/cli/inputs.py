@@ -270,6 +270,7 @@ def read_labelled(
     if classifier is None:
         table = replace(table, ignored=())
     selection = select_labelled(table, quiet, fits=classifier is None)
+    texts = table.texts or []
 
     if separator is None:
         known = [] if classifier is None else classifier.classes_.tolist()
@@ -287,11 +288,11 @@ def read_labelled(
                     "--label-separator."
                 )
     return LabelledInput(
-        texts=[table.texts[row] for row in selection.sampled],
+        texts=[texts[row] for row in selection.sampled],
         labels=[labels[row] for row in selection.sampled],
         groups=table.groups and [table.groups[row] for row in selection.sampled],
         rows=selection.sampled,
-        other_texts=[table.texts[row] for row in selection.others],
+        other_texts=[texts[row] for row in selection.others],
         other_labels=[labels[row] for row in selection.others],
         n_sizes=selection.n_sizes,
         condition=selection.condition,
@@ -358,10 +359,12 @@ def read_predictions(path, options: dict):
                     f"{', '.join(table.names)} instead. Name it with --prediction-column, or give "
                     f"a model first, such as MODEL {table.name}."
                 )
-    names = ("text_column", "label_column", "group_column", "judge_column")
     table = read_labelled_table(
         path,
-        **{name: options.get(name) for name in names},
+        text_column=options.get("text_column"),
+        label_column=options.get("label_column"),
+        group_column=options.get("group_column"),
+        judge_column=options.get("judge_column"),
         prediction_column=column,
         kind=kind,
         report=say(quiet),

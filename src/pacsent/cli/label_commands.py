@@ -362,7 +362,7 @@ def _columns_of(data, options: dict, added: list[str]) -> dict[str, list]:
     kind = options["input_format"] or kind_of(Path(data).name)[0] or "text"
     if kind == "text":
         table = read_labelled_table(data, kind=kind)
-        return {"text": table.texts, "label": table.labels}
+        return {"text": table.texts or [], "label": table.labels}
     table, _, columns = inputs.read_columns(data, options | {"quiet": True})
     names, messages = output_names(list(columns), added, table.name)
     for message in messages:

@@ -159,7 +159,7 @@ def run(
     }
     page = render(
         "demo_books.html",
-        title="pacsent: the paper, and what it promises",
+        title="pacsent: the paper, and what it proves",
         charts=_charts(words, path, scores, bound_rows, variances, table, numbers),
         runtime=chart_runtime() if altair_found() else "",
         random_state=random_state,
@@ -195,7 +195,7 @@ def _short_sentence(texts: Sequence[str], words: WordVectors) -> str:
             encoded = words.vocabulary.encode([sentence])
             if 14 <= len(sentence.split()) <= 18 and encoded.coverage == 1.0:
                 return sentence
-    raise ValueError("No passage has a sentence of 14 to 18 known words.")
+    raise ValueError("No passage has a sentence of 14 to 18 in-vocabulary words.")
 
 
 def _neighbours(words: WordVectors) -> list[tuple[str, list[str], list[str]]]:

@@ -465,7 +465,7 @@ class RepeatsCertificate(Certificate):
         return cls.from_parts(**{**parts[COPIES], **fields}, sample=COPIES, other=counts[TRAFFIC])
 
     def verify(self) -> Verified:
-        """Check every field and both bounds; which sample is which cannot be told without texts."""
+        """Check every field and both bounds; which sample is which is not known without texts."""
         verified = super().verify()
         if not self.other:
             return verified
@@ -522,7 +522,7 @@ class RepeatsCertificate(Certificate):
             return ""
         if self.other:
             return (
-                "nobody can tell from these texts why they repeat, so the larger of two bounds "
+                "these texts do not show why they repeat, so the larger of two bounds "
                 "counts. If it is known how they were collected, state it: repeats='traffic' where "
                 "frequent texts are drawn again, repeats='copies' where copies of texts were made. "
                 "Do not choose by which number is smaller."

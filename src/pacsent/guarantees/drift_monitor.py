@@ -322,9 +322,9 @@ class DriftMonitor:
         ties = self._rng.random(quantities.shape)
         for row, (values, uniforms, of_row) in enumerate(zip(quantities, ties, status.tolist())):
             is_row = of_row in (NEW, REPEATED) or (of_row == FITTED and self._rows_have_copies)
-            if is_row:
+            if is_row and self._of_rows is not None:
                 self._of_rows.add(values[self._row_columns], uniforms[self._row_columns])
-            if of_row == NEW:
+            if of_row == NEW and self._of_texts is not None:
                 self._of_texts.add(values[self._text_columns], uniforms[self._text_columns])
             if self.alarm_at is None and all(test.alarm for test in self._tests()):
                 self.alarm_at = n_before + row + 1

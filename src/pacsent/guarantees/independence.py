@@ -232,9 +232,10 @@ def hold_out(
         is_free, samples = division
         if COPIES in samples and not samples[COPIES].size:
             raise ValueError(
-                "calibration_size must hold out some texts with all of their near-duplicates. None "
-                f"were: {n:,} texts have {np.unique(clusters).size:,} clusters. Give more texts, "
-                "or state how they were collected, such as repeats='traffic'."
+                "calibration_size must leave some texts out of training with all of their "
+                f"near-duplicates. None were: {n:,} texts have {np.unique(clusters).size:,} "
+                "clusters. Give more texts, or state how they were collected, such as "
+                "repeats='traffic'."
             )
     held_out_rows = np.flatnonzero(~is_free[:n])
     return Split(np.flatnonzero(is_free), held_out_rows, seed, fraction, scope, samples)

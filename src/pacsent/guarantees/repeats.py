@@ -1,6 +1,6 @@
 """Texts that repeat: which rows are independent draws, and what holds whichever it is.
 
-Nobody can tell from a table why some of its texts repeat. There are two reasons:
+A table does not say why some of its texts repeat. There are two reasons:
 
 - traffic: rows are independent draws, and frequent texts are drawn again. A new row may repeat too.
 - copies: distinct texts are independent draws, and collecting them made copies of some. Clusters of
@@ -167,7 +167,7 @@ def cautious(bounds: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, 
     >>> cautious({"error_upper": 0.1, "f1_lower": {"a": 0.5}}, {"error_upper": 0.2, "f1_lower": {}})
     {'error_upper': 0.2, 'f1_lower': {'a': 0.5}}
     """
-    combined = {}
+    combined: dict[str, Any] = {}
     for name, value in bounds.items():
         larger = max if name.endswith("_upper") else min
         other = others[name]

@@ -307,8 +307,8 @@ def control_risk_on_samples(
 
     starts = np.searchsorted(GRID, STARTS)
     if planning is not None:
-        planned = _shuffled_rows(*planning, classes, seed)
-        losses = [_wrong_fractions(*planned, threshold) for threshold in GRID]
+        planned_labels, planned_proba = _shuffled_rows(*planning, classes, seed)
+        losses = [_wrong_fractions(planned_labels, planned_proba, level) for level in GRID]
         means = np.array([x.mean() if x.size >= _MIN_PLANNING_TEXTS else 0.0 for x in losses])
         # the lowest threshold from which on all are below the fraction
         worst = np.maximum.accumulate(means[::-1])[::-1]

@@ -148,7 +148,7 @@ def n_needed(error: float, delta: float) -> int:
 
 
 def format_needed(n: int) -> str:
-    """What `n_needed` returned, in words where nobody could collect as many texts.
+    """What `n_needed` returned, in words where it is too large to be collected.
 
     >>> format_needed(n_needed(0.05, 0.05)), format_needed(n_needed(5e-324, 0.05))
     ('59', 'more than 1,000,000,000,000')

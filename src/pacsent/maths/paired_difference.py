@@ -29,6 +29,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import bdtr, gammaln
 
 from pacsent.maths.binomial import lower_limit, upper_limit
@@ -167,11 +168,12 @@ def _rectangle_and_level(
     return rectangle, (delta - beta) / 2
 
 
-def score_statistic(x: np.ndarray, y: np.ndarray, n: int, theta: float) -> np.ndarray:
+def score_statistic(x: ArrayLike, y: ArrayLike, n: int, theta: float) -> np.ndarray:
     """Tango's score statistic of the difference theta: large if x - y is larger than expected.
 
     The variance is that of the most likely q among pairs with p - q = theta.
     """
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     linear = (2 * n - x + y) * theta - x - y
     constant = -y * theta * (1.0 - theta)
     root = np.sqrt(np.maximum(linear**2 - 8.0 * n * constant, 0.0))
@@ -198,8 +200,7 @@ def _extreme_outcomes(
 
     The statistic falls with y, so that the largest y is found by bisection; it rises with x.
     """
-    first, second = np.float64(n_only_first), np.float64(n_only_second)
-    observed = float(score_statistic(first, second, n, theta))
+    observed = float(score_statistic(n_only_first, n_only_second, n, theta))
     if np.isfinite(observed):
         observed -= 1e-9 * max(1.0, abs(observed))  # equal values round differently
 

@@ -370,6 +370,6 @@ def load_word_vectors(path: str | os.PathLike, normalize: str = "paper") -> Word
         return words.replace(vocabulary=vocabulary)
     tables = [np.load(paths[0], mmap_mode="r") for paths in files.values() if paths]
     lines = (folder / "vocab.tsv").read_text(encoding="utf-8").strip("\n").split("\n")
-    words, counts = zip(*(line.split("\t") for line in lines))
-    vocabulary = Vocabulary(words, np.array(counts, dtype=np.int64), normalize=normalize)
+    names, counts = zip(*(line.split("\t") for line in lines))
+    vocabulary = Vocabulary(names, np.array(counts, dtype=np.int64), normalize=normalize)
     return WordVectors(vocabulary, *tables)

@@ -161,6 +161,13 @@ def _scores(
         yield rows, following, random_words
 
 
+def _both_matrices(words: WordVectors) -> tuple[np.ndarray, np.ndarray]:
+    """The input and the output vectors, each (n_words, n_dims)."""
+    if words.output_vectors is None:
+        raise ValueError("The word vectors must have output vectors as well. Got input vectors.")
+    return words.input_vectors, words.output_vectors
+
+
 def _weighted_means(words: WordVectors, heads: Encoded, weights: np.ndarray) -> np.ndarray:
     """Means of both matrices under each weight, (2, n_documents, n_weights, n_dims)."""
     lengths = np.diff(heads.offsets)
@@ -170,7 +177,7 @@ def _weighted_means(words: WordVectors, heads: Encoded, weights: np.ndarray) -> 
     weight = (weight / np.repeat(total, lengths, axis=1)).astype(np.float32)
 
     means = []
-    for table in (words.input_vectors, words.output_vectors):
+    for table in _both_matrices(words):
         vectors = np.asarray(table[heads.ids], dtype=np.float32)  # (n_tokens, n_dims)
         of_documents = [
             weight[:, begin : begin + length] @ vectors[begin : begin + length]
@@ -187,7 +194,7 @@ def _score_words(
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     # products[a, b]: mean in matrix a times vector in matrix b, (n_weights, n_scored)
     products = np.empty((2, 2, means.shape[2], ids.size), dtype=np.float32)
-    for b, table in enumerate((words.input_vectors, words.output_vectors)):
+    for b, table in enumerate(_both_matrices(words)):
         vectors = np.asarray(table[ids], dtype=np.float32)
         for document in range(lengths.size):
             part = slice(offsets[document], offsets[document + 1])

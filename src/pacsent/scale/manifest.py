@@ -67,7 +67,11 @@ class Manifest:
         return manifest
 
     def _find_outdated(
-        self, known: list[str], files: dict[str, Record], format: str, shards: list[stores.Shard]
+        self,
+        known: list[str],
+        files: dict[str, Record],
+        format: str | None,
+        shards: list[stores.Shard],
     ) -> None:
         """Set `outdated`, of what an earlier run left."""
         current = {self.output_of(shard) for shard in shards}

@@ -468,7 +468,7 @@ def read_labelled_texts(
         report=report,
         allow_blank=False,
     )
-    return table.texts, table.labels, table.groups
+    return table.texts or [], table.labels, table.groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -508,7 +508,7 @@ class LabelledTable:
 
     def select(self, rows: Sequence[int]) -> "LabelledTable":
         """These rows of all columns."""
-        parts = {}
+        parts: dict[str, Any] = {}
         for item in fields(self):
             values = getattr(self, item.name)
             if isinstance(values, list):
@@ -569,8 +569,14 @@ def read_labelled_table(
             "group": group_column,
             "judge": judge_column,
         }
-        by_whom = {"labeller": LABELLED_BY, "sampled": SAMPLED, "reviewed": REVIEWED}
-        by_whom = {role: name for role, name in by_whom.items() if name in table.names}
+        columns_about_labels = {
+            "labeller": LABELLED_BY,
+            "sampled": SAMPLED,
+            "reviewed": REVIEWED,
+        }
+        by_whom: dict[str, str | None] = {
+            role: name for role, name in columns_about_labels.items() if name in table.names
+        }
         if prediction_column is None and label_column not in table.names:
             _refuse_predictions_as_labels(table)
         missing = f"labelled text. Got {'blank lines' if has_lines else 'no row'}"

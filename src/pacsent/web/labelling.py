@@ -277,8 +277,13 @@ class Labelling(LabelSession):
             certified.predictions.update(zip(new, predictions))
         losses = [certified.predictions[row] != labels[row] for row in rows]
         n, size = certified.n_training, self._evaluation_size
-        how = {"evaluation_size": size, "n_duplicates": self._n_duplicates}
-        return certify_stream(losses, self.delta, n_training=n, **how)
+        return certify_stream(
+            losses,
+            self.delta,
+            n_training=n,
+            evaluation_size=size,
+            n_duplicates=self._n_duplicates,
+        )
 
     def status(self) -> dict[str, Any]:
         """Counts, the certified error, and the agreement of annotators."""
@@ -392,7 +397,7 @@ class LabelCheck(LabelSession):
         else:
             kept_scores = label_scores([texts[row] for row in self._rows], kept_labels)
         random_rows = [self._position[row] for row in self.known] if known_are_random else []
-        how = {"labels": kept_labels, "random_rows": random_rows, **self._how}
+        how: dict[str, Any] = {"labels": kept_labels, "random_rows": random_rows, **self._how}
         LabelChecker(kept_scores, random_state=0, **how)  # raises before a journal begins
         super().__init__(texts, classes, folder, random_state, head)
         with files.replacing(path) as file:
