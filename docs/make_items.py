@@ -125,8 +125,9 @@ Every name is one of `pacsent.list_encoders()`: `make_encoder("i-PB-neg", words)
 
 def block(item: Item) -> str:
     """The section of one item."""
+    title = item.title.replace("{", "").replace("}", "")  # braces are markup in a heading
     lines = [
-        f"### {item.number}. {item.title}",
+        f"### {item.number}. {title}",
         f"Section {PLACES[item.number]} · *{item.state}*"
         + (f" · `{item.code}`" if item.code else ""),
     ]
