@@ -122,7 +122,8 @@ def test_a_column_of_predictions_is_ignored_with_a_message_where_a_model_is_give
 
 def test_rows_that_nobody_read_are_no_labels_of_a_checked_table(tmp_path):
     table = write_checked(tmp_path / "labels.csv")
-    done = invoke("certify", table, "--prediction-column", "llm", "--json", status=0)
+    columns = ("--label-column", "final_label", "--prediction-column", "llm")
+    done = invoke("certify", table, *columns, "--json", status=0)
     certificate = json.loads(done.stdout)
     assert certificate["n"] == 400 and 25 < certificate["n_errors"] < 55
     assert certificate["corrections"] == {"candidates": len(planned_sizes(2000))}
@@ -133,7 +134,8 @@ def test_rows_that_nobody_read_are_no_labels_of_a_checked_table(tmp_path):
 
 def test_a_model_is_certified_on_sampled_rows_only(model, tmp_path):
     table = write_checked(tmp_path / "labels.csv")
-    certificate = json.loads(invoke("certify", model, table, "--json", status=0).stdout)
+    how = ("--label-column", "final_label", "--json")
+    certificate = json.loads(invoke("certify", model, table, *how, status=0).stdout)
     assert certificate["n"] + certificate["n_duplicates"] <= 400
 
 
@@ -141,7 +143,7 @@ def test_training_holds_out_sampled_rows_only(tmp_path):
     table = write_checked(tmp_path / "labels.csv")
     frame = pandas.read_csv(table)
     how = ("--encoder", "none", "--random-state", 0, "--quiet", "-o", tmp_path / "m")
-    invoke("train", table, *how, status=0)
+    invoke("train", table, "--label-column", "final_label", *how, status=0)
     classifier = pacsent.load(tmp_path / "m")
     sampled = frame[frame.sampled == "yes"]
     is_known, _ = seen_before(classifier, sampled.text.tolist())
@@ -294,6 +296,17 @@ def test_a_machine_that_was_fitted_on_the_labels_is_refused_as_a_judge_of_fit():
         CertifiedClassifier(TextClassifier(None)).fit(texts, labels, judge=(others, machine))
 
 
+def test_labels_of_a_machine_bring_their_condition_into_the_certificate_of_fit():
+    texts, labels = make_texts(100)
+    others, _ = make_texts(300, seed=1)
+    machine = TextClassifier(None).fit(texts, labels)  # it saw the labels, which nobody can tell
+
+    certified = CertifiedClassifier(TextClassifier(None), random_state=0)
+    certified.fit(texts, labels, judge=(others, machine.predict(others)))
+
+    assert "valid if no machine label was made with these" in certified.certificate_.summary()
+
+
 def test_a_machine_that_was_fitted_on_other_texts_labels_those_of_fit():
     texts, labels = make_texts(100)
     others, _ = make_texts(300, seed=1)
@@ -332,7 +345,6 @@ def test_a_model_is_compared_by_its_training_record_as_a_judge_of_predictions():
         )
 
     honest = TextClassifier(None).fit(*make_texts(80, seed=3))
-    certificate = certify_with(honest)
     from_labels = certify_predictions(
         labels,
         predictions[:100],
@@ -341,8 +353,8 @@ def test_a_model_is_compared_by_its_training_record_as_a_judge_of_predictions():
         random_state=0,
     )
 
-    assert certificate == from_labels
-    assert "no label of the judge, however bad it is, was made with" in certificate.summary()
+    assert "no label of the judge, however bad it is, was made with" in from_labels.summary()
+    assert certify_with(honest) == from_labels
     with pytest.raises(ValueError, match="100 of these 100 texts, or near-duplicates"):
         certify_with(TextClassifier(None).fit(texts[:100], labels))
 
@@ -805,7 +817,6 @@ def test_what_a_judge_adds_says_that_it_holds_by_itself():
     rows = np.arange(100)
 
     separate = certify_judged_batch(batch, rows)
-    joint = certify_judged_batch(batch, rows, simultaneous=True)
 
     titles = dict(separate.rows())
     for name in ("Judge", "New texts"):
@@ -813,6 +824,7 @@ def test_what_a_judge_adds_says_that_it_holds_by_itself():
     for name in ("Sensitivity", "Specificity", "Frequency"):
         assert "(each by itself, with 95% confidence)" in titles[name]
     assert "Joint" not in titles
+    joint = certify_judged_batch(batch, rows, simultaneous=True)
     titles = dict(joint.rows())
     assert "all of this holds together" in titles["Joint"]
     assert "by itself" not in "".join(titles.values())
@@ -996,14 +1008,14 @@ def test_a_skipped_row_has_no_label_and_counts_as_wrong(skip):
         asked.append(row)
         return skip if row % 50 == 0 else RIGHT[row]
 
-    checked = check(ask)
+    labels, _, certificate, *_ = check(ask)
     skipped = [row for row in asked if row % 50 == 0]
     assert len(asked) == len(set(asked)) and skipped
-    assert [row for row in range(1000) if checked.labels[row] is None] == sorted(skipped)
-    assert checked.certificate.n_skipped == len(skipped)
-    n_wrong = sum(label != right for label, right in zip(checked.labels, RIGHT))
-    assert n_wrong / 1000 <= checked.certificate.error_upper <= 0.1
-    assert f"{len(skipped):,} were skipped, and count as wrong." in checked.certificate.summary()
+    assert f"{len(skipped):,} were skipped, and count as wrong." in certificate.summary()
+    assert certificate.n_skipped == len(skipped)
+    assert [row for row in range(1000) if labels[row] is None] == sorted(skipped)
+    n_wrong = sum(label != right for label, right in zip(labels, RIGHT))
+    assert n_wrong / 1000 <= certificate.error_upper <= 0.1
 
 
 def test_a_goal_that_skipped_rows_put_out_of_reach_ends_with_the_bound_that_was_reached():
@@ -1013,13 +1025,12 @@ def test_a_goal_that_skipped_rows_put_out_of_reach_ends_with_the_bound_that_was_
         asked.append(row)
         return None if row % 3 == 0 else RIGHT[row]
 
-    checked = check(ask)
-    n_skipped = checked.labels.count(None)
-    assert n_skipped == 101 and len(asked) < 400  # 100 wrong labels are allowed
-    assert checked.certificate.error_upper > 0.1
-    n_wrong = sum(label != right for label, right in zip(checked.labels, RIGHT))
-    assert n_wrong / 1000 <= checked.certificate.error_upper
-    checked.certificate.verify()
+    labels, _, certificate, *_ = check(ask)
+    n_wrong = sum(label != right for label, right in zip(labels, RIGHT))
+    assert n_wrong / 1000 <= certificate.error_upper
+    assert labels.count(None) == 101 and len(asked) < 400  # 100 wrong labels are allowed
+    assert certificate.error_upper > 0.1
+    certificate.verify()
 
 
 @pytest.mark.parametrize("answer", ["l", "a ", "A", b"a", ["a"], {"a": 1}, "", 1, True])
@@ -1150,9 +1161,11 @@ def test_empty_texts_are_not_asked_for():
         asked.append(row)
         return RIGHT[row]
 
-    checked = check_labels(texts, MACHINE, np.arange(1000), ask=ask, error=0.1, random_state=1)
-    assert checked.certificate.n_rows == 990 and not any(row % 100 == 0 for row in asked)
-    assert all(checked.labels[row] is None for row in range(0, 1000, 100))
+    labels, _, certificate, *_ = check_labels(
+        texts, MACHINE, np.arange(1000), ask=ask, error=0.1, random_state=1
+    )
+    assert certificate.n_rows == 990 and not any(row % 100 == 0 for row in asked)
+    assert all(labels[row] is None for row in range(0, 1000, 100))
 
 
 def test_empty_texts_are_no_hits():
@@ -1185,11 +1198,10 @@ def test_calibration_texts_in_an_unknown_language_count_for_no_answer():
     model = CertifiedClassifier(TextClassifier(None), random_state=0).fit(texts, labels)
     others, right = films(rng, 60)
     model.calibrate([*others, *foreign], [*right, *["yes"] * 60])
-    assert model.calibration_.covered.sum() == 60
-    assert (
-        confidences(model, model.calibration_.log_proba, model.calibration_.covered) < 0
-    ).sum() == 60
     assert model.abstain(error=0.2).coverage <= 0.55
+    calibration = model.calibration_
+    assert calibration.covered.sum() == 60
+    assert (confidences(model, calibration.log_proba, calibration.covered) < 0).sum() == 60
 
 
 # ---- 11. Texts dropped by audit before training ----
@@ -1293,6 +1305,7 @@ def test_a_flood_of_one_new_text_is_reported(of_films):
     rows = [*films(rng, 800)[0], *["the shop is good and its film is poor today"] * 1200]
     rows = [rows[row] for row in rng.permutation(2000)]
     comparison = of_films.compare_with_calibration(rows)
+    assert "no drift detected" not in comparison.message
     assert comparison.differs or comparison.holds_only_if == "copies"
     assert "60.0% of the rows are repeats" in comparison.message.replace("59.9", "60.0")
     assert comparison.counts.n_repeated == 1199
