@@ -471,6 +471,19 @@ def test_the_options_of_a_command_are_not_put_into_python_calls():
 
 
 @pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("1 empty text left out (first: row 0, counted from 0)", "(first: row 1)"),
+        ("2 of 4 texts have no vector (row 1, 3, counted from 0).", "(row 2, 4)."),
+        ("5 of 6 (row 1, 1,999, 3, ..., counted from 0)", "(row 2, 2,000, 4, ...)"),
+        ("Got None in row 3 (rows count from 0) instead.", "Got None in row 4 instead."),
+    ],
+)
+def test_rows_that_python_counts_from_0_are_counted_from_1(message, shown):
+    assert options_in(message).endswith(shown)
+
+
+@pytest.mark.parametrize(
     ("line", "message"),
     [
         (["help"], None),

@@ -197,6 +197,26 @@ def test_an_audit_finds_copies_and_empty_texts_and_is_a_section_of_the_report(mo
     assert "corrected where the classifier disagrees" in page
 
 
+def test_rows_found_by_commands_are_counted_from_1_and_have_their_ids(tmp_path, model):
+    labels = [*LABELS[:-1], "up" if LABELS[-1] == "down" else "down"]  # the last is wrong
+    last = len(labels)
+    data = tmp_path / "data.csv"
+    lines = [f"id{row},{t},{c}\n" for row, (t, c) in enumerate(zip(TEXTS, labels), start=1)]
+    data.write_text("id,text,label\n" + "".join(lines))
+    save(model, tmp_path / "model")
+
+    how = ("--encoder", "none", "--all", "--random-state", 0, "--id-column", "id")
+    assert f"Row {last:,} (id{last}): {labels[-1]}" in invoke("audit", data, *how, status=0).stdout
+    found = json.loads(invoke("audit", data, *how, "--json", status=0).stdout)["suspicious"]
+    assert (found[0]["row"], found[0]["id"]) == (last, f"id{last}")
+
+    page = tmp_path / "page.html"
+    how = ("-o", page, "--id-column", "id", "--audit", "--json", "--quiet")
+    numbers = json.loads(invoke("report", tmp_path / "model", data, *how, status=0).stdout)
+    assert last in [item["row"] for item in numbers["audit"]["suspicious"]]
+    assert f"Row {last:,} (id{last}): {labels[-1]}" in page.read_text(encoding="utf-8")
+
+
 def test_commands_write_pages(tmp_path, model):
     data = tmp_path / "data.csv"
     data.write_text("text,label\n" + "".join(f"{t},{c}\n" for t, c in zip(TEXTS, LABELS)))

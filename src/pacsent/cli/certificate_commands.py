@@ -28,7 +28,9 @@ _FIELDS = {
 @params.column("group", "Column of the group (author, book, day): the guarantee is for new groups.")
 @params.option("--labels classes", "All classes.  [default: by the column]", metavar="A,B,...")
 @params.option("--batch-size", "Texts that a table alone is a sample of.", params.POSITIVE)
-@params.column("answer", "MODEL is an index: column with the number of the right text.")
+@params.column(
+    "answer", "MODEL is an index: column with the number of the right text, from 0 as in search."
+)
 @params.option("-k", "MODEL is an index: hits among which the answer is.", params.POSITIVE, 10)
 @params.flag("--per-class", "Also bound every class, and the mean over classes.")
 @params.flag("--simultaneous", "All that is stated with a judge holds together.")

@@ -343,6 +343,7 @@ def _describe_error(error: dict, ids: list | None) -> str:
 @params.label_columns
 @params.flag("--curve", "Also estimate how many more labels are needed.")
 @params.flag("--audit", "Also list labels of DATA that are probably wrong, and duplicates.")
+@params.id_column
 @params.model_encoder
 @params.outputs
 def report(model, data, output, curve, audit, overwrite, as_json, **options):
@@ -358,6 +359,7 @@ def report(model, data, output, curve, audit, overwrite, as_json, **options):
     from pacsent.files import check_output
 
     check_output(output, [data, model], overwrite=overwrite)
+    ids = inputs.read_ids(data, options)
     classifier, labelled = inputs.open_labelled(model, data, options)
     texts, labels = labelled.texts, labelled.labels
     fresh = clone(getattr(classifier, "estimator_", classifier))
@@ -367,9 +369,14 @@ def report(model, data, output, curve, audit, overwrite, as_json, **options):
         audited = replace(tools.audit(texts, labels, model=fresh), rows=labelled.rows)
     result = report(classifier, texts, labels, curve=line, audit=audited)
     errors = [{**error, "row": labelled.rows[error["row"]]} for error in result.errors]
+    if ids is not None:
+        errors = [{**error, "id": ids[error["row"]]} for error in errors]
     result = replace(result, errors=errors)
     source = "standard input" if data == "-" else Path(data).name
     write_text(output, result.to_html(f"Report of {Path(model).name} on {source}"))
     sections = [str(result).partition("\n")[0], *(str(part) for part in (line, audited) if part)]
-    show({"page": output, **result.to_dict()}, "\n".join(sections), as_json)
+    numbers = {"page": output, **result.to_dict()}
+    if audited is not None:
+        numbers["audit"] = inputs.number_audit(audited, ids)
+    show(numbers, "\n".join(sections), as_json)
     inputs.say(options["quiet"])(f"wrote {output}")

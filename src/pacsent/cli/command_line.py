@@ -93,6 +93,14 @@ def options_in(message: str) -> str:
     }
     # Python counts rows from 0, the shell from 1.
     message = re.sub(r"\b[Xy]\[(\d+)\]", lambda row: f"row {int(row[1]) + 1:,}", message)
+    message = re.sub(
+        r"\brow ((?:[\d,]*\d, )*[\d,]*\d)((?:, \.\.\.)?), counted from 0",
+        lambda rows: f"row {_next_rows(rows[1])}{rows[2]}",
+        message,
+    )
+    message = re.sub(
+        r"\brow (\d+) \(rows count from 0\)", lambda row: f"row {int(row[1]) + 1:,}", message
+    )
     parts = re.split(r"(\b\w+\([^()]*\))", message)  # calls in Python stay as they are
     for at in range(0, len(parts), 2):
         for name, option in names.items():
@@ -102,6 +110,11 @@ def options_in(message: str) -> str:
                 part = re.sub(rf"\b{name}\b", option, part)
             parts[at] = part
     return "".join(parts)
+
+
+def _next_rows(rows: str) -> str:
+    """The numbers of a list such as "1, 1,200", each larger by one."""
+    return ", ".join(f"{int(row.replace(',', '')) + 1:,}" for row in rows.split(", "))
 
 
 class Mistake(click.ClickException):

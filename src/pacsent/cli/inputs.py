@@ -238,6 +238,17 @@ def number_rows(items: list[dict], ids: list | None) -> list[dict]:
     ]
 
 
+def number_audit(audit, ids: list | None = None) -> dict:
+    """An audit as output has it: rows counted from 1, suspicious ones with their ids."""
+    found = audit.to_dict()
+    found["suspicious"] = number_rows(found["suspicious"], ids)
+    for name in ("empty", "unknown"):
+        found[name] = [row + 1 for row in found[name]]
+    for name in ("duplicates", "near_duplicates"):
+        found[name] = [[row + 1 for row in group] for group in found[name]]
+    return found
+
+
 def name_rows(rows: list[int], limit: int = 5) -> str:
     """The numbers of rows, counted from 1, for a message."""
     shown = ", ".join(f"{row + 1:,}" for row in rows[:limit])

@@ -281,6 +281,7 @@ def _write_check(session, kept: dict[str, list], path, place, write) -> list[str
 @params.encoder
 @params.flag("--all every_row", "Review all rows: a guarantee then needs other labelled texts.")
 @params.random_state
+@params.id_column
 @params.outputs
 def audit(data, output, encoder, every_row, overwrite, as_json, random_state, **options):
     """List labels of DATA that are probably wrong, and duplicates.
@@ -301,6 +302,7 @@ def audit(data, output, encoder, every_row, overwrite, as_json, random_state, **
         check_suffix(output, TABLES, texts=True)
         if data == "-":
             raise click.UsageError("-o needs DATA as a file. Got stdin.")
+    ids = inputs.read_ids(data, options)
     columns = {name: options[name] for name in ("text_column", "input_format", "quiet")}
     labelled = inputs.read_labelled(data, options, sampled_only=False)
     rows = _draw_reviewed(labelled.texts, every_row, random_state)
@@ -313,8 +315,8 @@ def audit(data, output, encoder, every_row, overwrite, as_json, random_state, **
         kept = _columns_of(data, columns, ["reviewed", "suggested_label", "reason"])
         _write_audit(result, kept, output, overwrite)
     lines = [
-        f"Row {result.position(row) + 1:,}: {label}, suggested {suggested}; {reason}: "
-        f"{shorten(texts[row])}"
+        f"{inputs.describe_row(result.position(row), ids)}: {label}, suggested {suggested}; "
+        f"{reason}: {shorten(texts[row])}"
         for row, label, suggested, _, reason in result.suspicious[:_MAX_PRINTED]
     ]
     n_more = len(result.suspicious) - len(lines)
@@ -335,7 +337,7 @@ def audit(data, output, encoder, every_row, overwrite, as_json, random_state, **
             f"{output}: {format_count(n_held_out, 'row')} held out and not reviewed. Correct "
             f"labels or delete rows where reviewed is yes, then: pacsent train {output} -o MODEL"
         )
-    show(result.to_dict(), "\n".join([f"{result}.", *lines]), as_json)
+    show(inputs.number_audit(result, ids), "\n".join([f"{result}.", *lines]), as_json)
 
 
 _MAX_PRINTED = 20  # suspicious labels

@@ -161,7 +161,7 @@ normalize = option(
 )
 
 
-id_column = column("id", "Column that names the rows: it is part of every output.")
+id_column = column("id", "Column that names the rows, in what is printed and written about them.")
 left_out = option(
     "--left-out",
     "Also write which rows are not among the distinct new texts, and why (.csv, .jsonl, ...).",

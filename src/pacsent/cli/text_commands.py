@@ -107,7 +107,8 @@ def index(model, texts, output, method, overwrite, as_json, columns, **options):
 def search(index, query, k, conditions, guarantee, as_json):
     """Find the texts of INDEX nearest to each QUERY.
 
-    Prints score, number and text, the best first. Example: pacsent search notes "a red wine"
+    Prints score, number and text, the best first. The numbers are those of the index: its first
+    text has number 0. Example: pacsent search notes "a red wine"
     """
     opened = inputs.open_model(index, "an index")
     filters: dict[str, list] = {}

@@ -244,8 +244,8 @@ class Comparison:
             verdict += f" {observed}; by how much is not certain."
         else:
             verdict = (
-                f"the errors of b and a differ by {rounded_down(low)} to {rounded_up(high)} "
-                f"{observed}: these texts are too few to say which is better."
+                f"the error of b minus that of a is from {rounded_down(low)} to "
+                f"{rounded_up(high)} {observed}: these texts are too few to say which is better."
             )
         text = f"With {confidence(self.delta)} confidence, {verdict}"
         if self.n_candidates > 1:
