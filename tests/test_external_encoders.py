@@ -633,4 +633,5 @@ def test_one_warning_names_the_rows_of_the_user(monkeypatch):
         EmptySentenceWarning, match=r"2 of 5 texts have no vector \(row 1, 4, counted"
     ) as caught:
         Index("english").add(["a good film", "[]", "red wine", "the cat slept", ""])
-    assert len(caught) == 1
+    about_vectors = [each for each in caught if issubclass(each.category, EmptySentenceWarning)]
+    assert len(about_vectors) == 1

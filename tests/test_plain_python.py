@@ -30,8 +30,9 @@ SELECTED = [
     "test_vocabulary.py::test_a_corpus_opens_as_it_was_built",
     "test_ngrams.py::test_tf_idf_rows_have_length_one_and_scores_are_their_product",
     "test_sparse_regressions.py::test_a_weight_is_the_number_of_copies_of_a_text",
-    "test_splitting.py::test_rows_of_arrays_and_tables_of_texts_have_units_too",
+    "test_splitting.py::test_copies_with_invisible_characters_or_full_width_letters_are_copies",
     "test_pieces.py::test_an_unknown_word_is_read_as_its_longest_pieces",
+    "test_hybrid.py::test_an_index_by_words_alone_returns_bm25_of_the_texts_that_share_words",
     "test_distillation.py::test_the_gradient_of_a_batch_is_the_numerical_one",
     "test_distillation.py::test_an_epoch_with_torch_is_the_epoch_on_the_cpu",
     "test_index.py::test_the_order_is_that_of_the_cosines_in_double_precision",
@@ -69,4 +70,5 @@ def test_every_kernel_file_holds_as_plain_python():
     called = json.loads(line.removeprefix("CALLED "))
     files = {path.name for path in KERNELS.glob("*.py") if "njit" in path.read_text()}
     assert set(called) >= files, f"not reached: {sorted(files - set(called))}"
-    assert all(len(called[name]) >= 2 for name in files), called
+    hardly = {name: called[name] for name in files if len(called[name]) < 2}
+    assert not hardly, "only imported, not called"

@@ -289,7 +289,9 @@ def test_every_text_twice_does_not_break_the_bound(how):
         twins = texts if how == "copies" else [changed(rng, text) for text in texts]
         both, y = [*texts, *twins], np.tile(labels, 2)
         new, expected = drawn(rng, 1000, noise=0.4)
-        model = certify(both, y, seed, 0.4)
+        model = CertifiedClassifier(
+            TextClassifier(None), calibration_size=0.4, repeats="copies", random_state=seed
+        ).fit(both, y)
         assert (model.certificate_.n, model.certificate_.n_duplicates) == (24, 24)
         n_broken += np.mean(model.predict(new) != expected) > model.certificate_.error_upper
         # the negative control: rows drawn one by one, as if they were independent

@@ -245,6 +245,11 @@ NOT_TEXTS = {
     "encoders.ExternalEncoder.fit": "learns nothing and looks at nothing",
     "encoders.RemoteEncoder.encode": "needs a server; EncoderMixin.encode calls it",
     "encoders.RemoteEncoder.request": "needs a server; encode calls it",
+    "paper.certify_heuristics": "certify_encoder(kind='D'), which is in the table",
+    **{
+        f"encoders.PosteriorTerms.{name}": "texts that posterior has looked at"
+        for name in ("prior", "kl", "objective", "bound")
+    },
     "classify.TextClassifier.dense_features": "texts that a Python caller has read",
     "text.as_sentences": "its callers look at the elements",
     "words.Pieces.numbers": "texts that Vocabulary.encode has looked at",

@@ -11,6 +11,9 @@ import click
 
 from pacsent.cli.command_line import Command
 
+# More values stand in the description of an option: its name must fit a line.
+_MAX_SHOWN_CHOICES = 6
+
 
 class EstimatorCommand(Command):
     """A command with an option for every parameter of its estimators but those in `without`.
@@ -36,11 +39,17 @@ class EstimatorCommand(Command):
                     if kind is None or name in without or name in options:
                         continue
                     flag = name.replace("_", "-")
+                    help_text = descriptions.get(name, f"{name} of {estimator.__name__}.")
+                    metavar = None
+                    if isinstance(kind, click.Choice) and len(kind.choices) > _MAX_SHOWN_CHOICES:
+                        metavar = "NAME"
+                        help_text += f" One of {', '.join(kind.choices)}."
                     options[name] = click.Option(
                         [f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}"],
                         type=kind,
                         default=defaults[name].default if len(estimators) == 1 else None,
-                        help=descriptions.get(name, f"{name} of {estimator.__name__}."),
+                        metavar=metavar,
+                        help=help_text,
                     )
             self._params += options.values()
         return self._params

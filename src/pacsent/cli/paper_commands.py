@@ -96,8 +96,8 @@ def reproduce(data, encoder, output, only, seeds, normalize, as_json, quiet, **o
 
     Prints the paper's table next to ours. OUT/index.html is the report, OUT/results has each
     result; a run that was interrupted continues. Nothing has to be downloaded for --data books: who
-    wrote a passage? Word vectors are trained on other passages first. Examples: pacsent paper
-    reproduce --data books -o out; pacsent paper reproduce --encoder words -o out
+    wrote a passage? Word vectors are trained on other passages first; other data needs --encoder.
+    Example: pacsent paper reproduce --data books -o out
     """
     from pacsent.paper import benchmark_datasets as datasets
     from pacsent.paper import figures, report, reproduction

@@ -273,10 +273,11 @@ def certify_predictions(
     0.951
     >>> round(certify_predictions(y_true, y_pred, unlabelled=200).error_upper, 4)
     0.0425
-    >>> judge, others = ["spam", "mail"] * 100, (["spam", "mail"] * 1000, ["spam", "mail"] * 1000)
+    >>> judge = ["spam", "mail"] * 100  # on the 200 texts, and on 2,000 others
+    >>> others = (y_pred * 10, judge * 10)
     >>> certificate = certify_predictions(y_true, y_pred, judge=judge, unlabelled=others)
     >>> round(certificate.error_upper, 4)
-    0.0173
+    0.0464
     """
     y_true = counted(y_true)
     n = samples.n_samples(y_true)

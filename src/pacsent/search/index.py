@@ -420,8 +420,8 @@ class Index:
             missing = [number for number in answer if number not in position_of]
             if missing or not answer:
                 raise ValueError(
-                    "answers must be numbers of texts in the index. Got "
-                    f"{missing[0] if missing else 'none'} instead."
+                    "answers must be numbers of texts in the index, which are not empty. Got "
+                    f"{missing[0] if missing else 'none'} instead. Leave this query out."
                 )
         check_repeats(repeats)
         seed = as_seed(random_state)

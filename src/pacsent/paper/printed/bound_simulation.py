@@ -16,6 +16,7 @@ from pacsent.encoders.methods.closed_forms import AverageVectorizer
 from pacsent.guarantees.independence import as_seed
 from pacsent.maths import bounds
 from pacsent.maths.risks import gibbs_risk
+from pacsent.maths.rounding import rounded_up
 from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary
@@ -42,11 +43,13 @@ class BoundSimulation:
     delta: float
 
     def __str__(self) -> str:
+        bound = rounded_up(self.mean_bound, 3)
+        bound_split = rounded_up(self.mean_bound_split, 3)
         return (
-            f"Prior made of the words it is tested on, as printed: bound {self.mean_bound:.3f}, "
+            f"Prior made of the words it is tested on, as printed: bound {bound}, "
             f"true risk {self.mean_risk:.3f} on average; the bound is below the risk in "
             f"{self.n_violations:,} of {self.n_replicates:,} sentences.\n"
-            f"Prior made of the other half of the words: bound {self.mean_bound_split:.3f}, true "
+            f"Prior made of the other half of the words: bound {bound_split}, true "
             f"risk {self.mean_risk_split:.3f}; below it in {self.n_violations_split:,} of "
             f"{self.n_replicates:,} (allowed: {self.delta:g} of them)."
         )
