@@ -192,7 +192,7 @@ class TestDuplicatesAndRefusals:
         unknown = documents._replace(n_unknown=3 * np.diff(documents.offsets))
         with pytest.raises(ValueError, match=r"at least 50% of their words .* Got 25% instead"):
             certify_encoder(vectorizer, unknown)
-        with pytest.raises(ValueError, match="kind 'B' certifies the words' posteriors"):
+        with pytest.raises(ValueError, match=r"Got PB-L2 instead.*--method w-PB-neg"):
             certify_documents(vectorizer, documents)
         prior = certify_documents(vectorizer, documents, posterior="prior", test_size=0.2)
         assert prior.posterior == "prior" and "further documents the risk" in prior.details()

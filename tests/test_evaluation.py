@@ -83,6 +83,12 @@ def test_the_choice_is_the_one_grid_search_makes(corpus, words):
     assert result.accuracy > 0.7
 
 
+def test_a_result_records_the_number_of_test_texts(corpus, words):
+    part = corpus.dataset().split(0)
+    result = evaluation.evaluate("Average-0", part, words, seeds=(0,), Cs=(1.0,))
+    assert result.n_test == len(part.test_texts) > 0
+
+
 def test_test_labels_are_read_for_the_score_only(corpus, words):
     part = corpus.dataset().split(0)
     flipped = replace(part, test_labels=1 - part.test_labels)

@@ -113,6 +113,32 @@ def test_findings_come_first_and_say_what_chance_explains(results, written):
     assert "rgba(var(--down)" in page and "rgba(var(--up)" in page
 
 
+def test_without_the_number_of_test_texts_no_difference_is_called_significant(results):
+    books = [{**r, "dataset": "books"} for r in results[:1] + results[2:3]]
+    assert report.findings(books)[0] == "Best accuracy on books: PB-L2 0.760."
+    known = [{**r, "n_test": 600} for r in books]
+    assert "tied with 1 other (95% intervals overlap)" in report.findings(known)[0]
+    known = [{**r, "n_test": 10_000_000} for r in books]
+    assert "significantly ahead" in report.findings(known)[0]
+
+
+def test_captions_call_intervals_by_what_they_are(results):
+    pytest.importorskip("altair")
+    books = [{**r, "dataset": "books", "paper": None} for r in results[:1]]
+    assert figures.figures(books, {})[0].caption == "books: accuracy ± 2 sd over seeds"
+    known = [{**r, "n_test": 600} for r in books]
+    caption = figures.figures(known, {})[0].caption
+    assert caption == "books: accuracy with 95% intervals (600 test texts)"
+
+
+def test_the_command_of_the_page_is_that_of_its_data(results, tmp_path, no_figures):
+    page = report.write(results, tmp_path / "folder").read_text()
+    assert "pacsent paper reproduce --data DATA --encoder ENCODER -o OUT" in page
+    books = [{**r, "dataset": "books"} for r in results[:1]]
+    page = report.write(books, tmp_path / "books").read_text()
+    assert "pacsent paper reproduce --data books -o OUT" in page
+
+
 @pytest.mark.parametrize(("n_test", "n_best"), [(120, 4), (10_000_000, 2)])
 def test_best_of_few_test_texts_is_not_alone_in_bold(results, tmp_path, no_figures, n_test, n_best):
     page = report.write([{**r, "n_test": n_test} for r in results], tmp_path).read_text()

@@ -138,8 +138,10 @@ class PosteriorTerms:
         delta : float, default=0.05
             Probability of failure of the theorem, if its assumptions held.
         lam : float, array or None, default=None
-            lambda of the theorem; None takes that of the method. Useful values are of the order
-            of N: for a small lam the bound is close to ln(1/delta)/lam or more.
+            lambda of the theorem; None takes that of the method. The loss of PB-neg is a sum over
+            the k + 1 examples of a word, so that what it minimises is the bound at (k + 1) times
+            its lambda, with log-losses. Useful values are of the order of N: for a small lam the
+            bound is close to ln(1/delta)/lam or more.
 
         Returns
         -------

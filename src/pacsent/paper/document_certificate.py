@@ -133,10 +133,11 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
     options, encoded = sample.options, sample.encoded
     named = isinstance(options.posterior, tuple) or options.posterior == "prior"
     if not named and not isinstance(sample.encoder, WordPBNegVectorizer):
+        name = getattr(sample.encoder, "method_name", "") or type(sample.encoder).__name__
         raise ValueError(
-            "kind 'B' certifies the words' posteriors of w-PB-neg. Got a "
-            f"{type(sample.encoder).__name__} instead, which has none. Use certify_encoder for it, "
-            "or posterior='prior' to certify the words' prior itself."
+            f"kind 'B' certifies the words' posteriors of w-PB-neg. Got {name} instead, which has "
+            "none. Use the method w-PB-neg (in the shell --method w-PB-neg), certify_encoder "
+            "without kind, or posterior='prior' to certify the words' prior itself."
         )
     # in random order, as the betting bound needs it
     aside, fresh, rows = divided(sample)

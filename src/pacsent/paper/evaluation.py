@@ -149,6 +149,7 @@ class Result:
     seconds: dict[str, float]
     details: dict
     provenance: dict
+    n_test: int | None = None
     kind: str = "classification"
 
     def __str__(self) -> str:
@@ -378,6 +379,7 @@ def run_row(
             "quick": protocol.quick,
             "date": time.strftime("%Y-%m-%d"),
         },
+        n_test=len(y_test),
     )
 
 

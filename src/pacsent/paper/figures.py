@@ -24,6 +24,15 @@ class Figure(NamedTuple):
     spec: dict[str, Any]
 
 
+def n_test_of(result: dict) -> int | None:
+    """Number of test texts of a result; None if it is unknown.
+
+    >>> n_test_of({"dataset": "subj"}), n_test_of({"dataset": "x", "n_test": 7})
+    (2000, 7)
+    """
+    return result.get("n_test") or N_TEST.get(result["dataset"])
+
+
 def accuracy_interval(result: dict) -> tuple[float, float]:
     """Wilson's 95% interval of an accuracy; ± 2 sd if the number of test texts is unknown.
 
@@ -31,7 +40,7 @@ def accuracy_interval(result: dict) -> tuple[float, float]:
     >>> round(low, 2), round(high, 2)
     (0.71, 0.87)
     """
-    n = result.get("n_test") or N_TEST.get(result["dataset"])
+    n = n_test_of(result)
     p = result["accuracy"]
     if not n:
         return p - 2 * result["sd"], p + 2 * result["sd"]
@@ -74,11 +83,12 @@ def figures(results: Sequence[dict], titles: dict[str, str]) -> list[Figure]:
     scored = by_kind.get("classification", {})
     for name in [n for n in titles if n in scored] + sorted(set(scored) - set(titles)):
         title, of_dataset = titles.get(name, name), scored[name]
-        n = of_dataset[0].get("n_test") or N_TEST.get(name)
+        n = n_test_of(of_dataset[0])
         caption = f"{title}: accuracy"
-        if n or any(r["sd"] for r in of_dataset):
-            caption += " with 95% intervals"
-            caption += f" ({n:,} test texts)" if n else " (± 2 sd over seeds)"
+        if n:
+            caption += f" with 95% intervals ({n:,} test texts)"
+        elif any(r["sd"] for r in of_dataset):
+            caption += " ± 2 sd over seeds"
         if any(r["paper"] is not None for r in of_dataset):
             caption += "; hollow diamonds: the paper's."
         charts.append(Figure("accuracy", name, caption, _accuracy_chart(of_dataset)))

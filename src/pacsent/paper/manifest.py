@@ -238,7 +238,7 @@ ITEMS: tuple[Item, ...] = (
             "[printed.idf_l2_posterior(ex.A, ex.B, ex.token_idf, lam=2.0, factor=f)[0][0] "
             'for f in ("main text", "appendix")]'
         ),
-        note="Only the appendix arrives at eq. idf-weighting; the main text does with 2 lambda.",
+        note="Only the appendix arrives at eq. 16; the main text does with 2 lambda in its place.",
     ),
     Item(
         number=20,
@@ -284,7 +284,8 @@ ITEMS: tuple[Item, ...] = (
         ),
         note=(
             "With the KL corrected and solved exactly. As printed by the same solver, with "
-            "lambda/n and n sigma_P^2: row PB-neg (printed)."
+            "lambda/n and n sigma_P^2: row PB-neg (printed). The loss of a word is a sum over "
+            "k + 1 examples, so that its lambda is (k + 1) lambda of Theorem 1."
         ),
     ),
     Item(
@@ -444,7 +445,7 @@ ITEMS: tuple[Item, ...] = (
             "printed.idf_l2_posterior(ex.A, ex.B, ex.token_idf, lam=0.25, unit_prior=True)[0]"
         ),
         note=(
-            "PB-IDF-L2 needs sigma_Pw^2 = 1/IDF(w) for eq. idf-weighting, by which it is defined. "
+            "PB-IDF-L2 needs sigma_Pw^2 = 1/IDF(w) for eq. 16, by which it is defined. "
             "Row PB-IDF-L2 (unit prior)."
         ),
     ),

@@ -11,7 +11,7 @@ from pacsent.guarantees.delta import confidence
 from pacsent.maths.rounding import percent, rounded_up
 from pacsent.optional import install_hint
 from pacsent.paper.evaluation import score_text
-from pacsent.paper.figures import accuracy_interval, chart_runtime, figures
+from pacsent.paper.figures import accuracy_interval, chart_runtime, figures, n_test_of
 from pacsent.paper.method_rows import PAPER_DATASETS, ROWS
 from pacsent.text.pages import render
 
@@ -126,7 +126,7 @@ def certificate_table(results: Sequence[dict]) -> ReportTable:
 
 
 def is_tied(result: dict, best: dict) -> bool:
-    """Whether the 95% intervals of two accuracies overlap."""
+    """Whether the intervals of two accuracies overlap."""
     return accuracy_interval(result)[1] >= accuracy_interval(best)[0]
 
 
@@ -138,13 +138,16 @@ def findings(results: Sequence[dict]) -> list[str]:
         scored = [r for r in _of_kind(results, "classification") if r["dataset"] == name]
         best = max(scored, key=lambda r: r["accuracy"])
         n_tied = sum(r is not best and is_tied(r, best) for r in scored)
-        part = f"{TITLES.get(name, name)}: {best['label']} {best['accuracy']:.3f}, "
-        part += (
-            f"tied with {n_tied} other{'s' * (n_tied > 1)} (95% intervals overlap)"
-            if n_tied
-            else "significantly ahead of every other method"
-        )
-        leaders.append(part)
+        part = f"{TITLES.get(name, name)}: {best['label']} {best['accuracy']:.3f}"
+
+        # Without the number of test texts the intervals are those of the seeds, and prove nothing.
+        if n_test_of(best) is None:
+            leaders.append(part)
+        elif n_tied:
+            others = f"{n_tied} other{'s' * (n_tied > 1)}"
+            leaders.append(f"{part}, tied with {others} (95% intervals overlap)")
+        else:
+            leaders.append(f"{part}, significantly ahead of every other method")
     if leaders:
         sentences.append(f"Best accuracy on {'; on '.join(leaders)}.")
 
@@ -250,5 +253,6 @@ def _page(results, charts, run) -> str:
         runtime=chart_runtime() if charts else "",
         install_hint=install_hint("report"),
         version=provenance.get("pacsent", ""),
+        source="--data books" if names == ["books"] else "--data DATA --encoder ENCODER",
         words_digest=str(provenance.get("words_digest", ""))[:16],
     )

@@ -4,7 +4,7 @@ The means that the paper prints are right. Its variances are not: it differentia
 E|i_w - h|^2 / 2 by var_Q and finds 0, where E|i_w - h|^2 = |i_w - mu|^2 + d var_Q has the
 derivative d/2. Each function takes `form`:
 
-- "printed": the variance of eq. variance-avg or eq. idf-variance-avg;
+- "printed": the variance of eq. 14 or eq. 17;
 - "printed loss": the variance that minimises the loss the paper prints, with its KL;
 - "exact": the one that minimises data + KL(Q || P_S)/lam, as pacsent does elsewhere.
 """
@@ -31,7 +31,7 @@ def _variance(form: str, n: float, weight: float, precision: float, lam: float) 
 def l2_posterior(
     A: ArrayLike, B: ArrayLike, *, lam: float = 1.0, var_P: float = 1.0, form: str = "exact"
 ) -> tuple[np.ndarray, float]:
-    """PB-L2: mean (eq. avg) and variance (eq. variance-avg) of one sentence.
+    """PB-L2: mean (eq. 13) and variance (eq. 14) of one sentence.
 
         mu = (mean of i_w + alpha mean of o_w) / (1 + alpha),   alpha = n/(var_P lam)
         var_Q = var_P as printed;  1/(lam + n/var_P) exactly
@@ -65,7 +65,7 @@ def idf_l2_posterior(
     unit_prior: bool = False,
     factor: str = "appendix",
 ) -> tuple[np.ndarray, float]:
-    """PB-IDF-L2: mean (eq. idf-weighting) and variance (eq. idf-variance-avg) of one sentence.
+    """PB-IDF-L2: mean (eq. 16) and variance (eq. 17) of one sentence.
 
         mu = sum of (beta_w i_w + n/lam o_w/var_w) / sum of (beta_w + n/lam 1/var_w)
         beta_w = n IDF(w),  var_w = 1/IDF(w)
@@ -77,9 +77,9 @@ def idf_l2_posterior(
         IDF of each token.
     unit_prior : bool, default=False
         Whether var_w = 1, as the paper's experiments say of all methods under the squared loss.
-        Then the mean is no longer eq. idf-weighting, by which the paper defines PB-IDF-L2.
+        Then the mean is no longer eq. 16, by which the paper defines PB-IDF-L2.
     factor : {"appendix", "main text"}, default="appendix"
-        The appendix weights the loss by beta/2 and arrives at eq. idf-weighting. The main text
+        The appendix weights the loss by beta/2 and arrives at eq. 16. The main text
         weights it by beta, which is the same with 2 lam in place of lam.
 
     Examples

@@ -64,7 +64,7 @@ def kl_exact(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: ArrayLike = 1.0) 
 
 
 def kl_printed(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: float = 1.0) -> float:
-    """The KL as the paper has it in eq. explicit-kl-poe; it can be negative.
+    """The KL as the paper has it in eq. 32; it can be negative.
 
         sum_w KL(Q || N(o_w, var_P I)) + n ln Z
 
@@ -89,7 +89,7 @@ def entropy(var_Q: float, n_dims: int) -> float:
 def penalty_printed(
     mu: ArrayLike, var_Q: float, B: ArrayLike, *, lam: float = 1.0, var_P: float = 1.0
 ) -> tuple[float, float]:
-    """Second and third term of Theorem 2 (eq. general_loss) as printed, without its constant C.
+    """Second and third term of Theorem 2 (eq. 12) as printed, without its constant C.
 
         n/(2 var_P lam) |mu - m|^2,    n d/(2 lam) (ln(var_P/var_Q) + var_Q/var_P)
 

@@ -1,4 +1,4 @@
-"""PB-neg as printed (eq. proposed-loss), for one draw and in expectation, and its optimum.
+"""PB-neg as printed (eq. 18), for one draw and in expectation, and its optimum.
 
     L = E_h (1/n) sum_w l_neg(h, i_w) + n/(2 var_P lam) |mu - m|^2 + V,     h ~ N(mu, var_Q I)
 
@@ -22,7 +22,7 @@ from pacsent.paper.printed.kl import PENALTIES
 def negative_sampling_loss(
     h: ArrayLike, tokens: ArrayLike, negatives: ArrayLike, A_hat: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Sum over the tokens of l_neg(h, i_w), eq. neg-loss, and its gradient in h.
+    """Sum over the tokens of l_neg(h, i_w), eq. 2, and its gradient in h.
 
     l_neg(h, i_w) = -ln sigma(h.i_w) - sum over the negative samples u of w of ln sigma(-h.i_u)
 

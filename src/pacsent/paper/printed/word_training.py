@@ -21,7 +21,7 @@ PENALTIES = ("every step", "lump", "decay")
 
 
 def word_variances(counts: ArrayLike) -> np.ndarray:
-    """Prior variance of each word, eq. word-depend-variance: T/freq(w), T the number of tokens.
+    """Prior variance of each word, eq. 22: T/freq(w), T the number of tokens.
 
     inf for words that do not occur. Frequent words are held tighter. The paper argues against a
     constant variance, under which they would move most.
@@ -89,7 +89,7 @@ def train_words(
         Whether the data term of a sentence is weighted by its length, which is the loss as printed
         (the mean over all pairs (S, w)), or every sentence counts the same.
     penalty : {"every step", "lump", "decay"}
-        The gradient of the penalty in every word at every step, as eq. proposed-loss-sentence has
+        The gradient of the penalty in every word at every step, as eq. 21 has
         it; or only in the words of the sentence, making up for the skipped steps by Carpenter's
         lump or by the exact flow of the penalty. "decay" equals applying that flow to all words at
         every step.
@@ -211,7 +211,7 @@ def pv_dbow_loss(
 
     loss = sum over sentences and their tokens of l_neg(h_S, A_w)
 
-    The paper's corollary calls this eq. proposed-loss with lam -> inf, A trained from scratch and
+    The paper's corollary calls this eq. 18 with lam -> inf, A trained from scratch and
     no expectation. With A shared that holds only if each sentence's loss, a mean over its tokens,
     is weighted by its length |S|.
     """
