@@ -317,6 +317,16 @@ def test_one_literal_step_is_the_gradient_of_the_printed_loss(given, encoded):
             assert np.abs(made.mu[0] - step[0]).max() > 1e-6
 
 
+@pytest.mark.parametrize("n_epochs", [40, 4001])  # of the paper; many, a prime number
+def test_literal_steps_diverge_where_the_product_of_their_factors_exceeds_one(n_epochs):
+    n_tokens = np.arange(1, 500)
+    rates = sgd.learning_rates(n_epochs)
+    with np.errstate(divide="ignore"):  # a factor of 0
+        logs = np.log(np.abs(1.0 - rates[:, None] * n_tokens)).sum(axis=0)
+    differing = n_tokens[(logs > 0) != printed.diverges(n_tokens, lam=1.0)]
+    assert differing.tolist() == ([182, 183, 200, 320] if n_epochs == 40 else [])
+
+
 def test_stable_steps_end_near_the_optimum_where_literal_ones_run_away(given, rng):
     """n = 203 at lam = 1: beyond 184."""
     n = 203

@@ -14,8 +14,8 @@ from scipy.special import expit
 
 from pacsent.text.encoded import Encoded
 
-# Where the product of the factors 1 - x (1 - e/E) over the epochs begins to exceed 1: the root of
-# (x - 1) ln(x - 1) = x, x = learning_rate n/(var_P lam). With 0.025 this is n = 184 lam.
+# Where the product of the factors 1 - x (1 - e/E) over many epochs E begins to exceed 1: the root
+# of (x - 1) ln(x - 1) = x, x = learning_rate n/(var_P lam). With 0.025 this is n = 184 lam.
 _DIVERGES_AT = 4.591
 
 _MAX_ROWS = 1 << 15  # word vectors gathered at once, which bounds the memory
@@ -35,8 +35,10 @@ def diverges(
 ) -> np.ndarray:
     """Sentences that the paper's own update drives away from their prior: n >= 184 lam.
 
-    Each step multiplies mu - m by 1 - x (1 - e/n_epochs), x = learning_rate n/(var_P lam); the
-    product over the epochs is below 1 only for x < 4.591.
+    Each step multiplies mu - m by 1 - x (1 - e/n_epochs), x = learning_rate n/(var_P lam). Over
+    many epochs the product falls to 0 if x < 4.591 and grows without limit if x is larger. That of
+    exactly forty exceeds 1 at 182 and 183 lam as well, and is 0 where a factor is: at 200 and
+    320 lam, for example.
 
     >>> diverges([10, 183, 184], lam=1.0)
     array([False, False,  True])
