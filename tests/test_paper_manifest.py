@@ -72,7 +72,7 @@ UNLABELLED = (
     "beta/2",
     "relative within",
     "PV-DBOW",
-    "start at their priors",
+    "initialised at their priors",
     "source task",
     "wikifil",
     "80/20",

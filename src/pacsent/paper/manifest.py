@@ -222,7 +222,7 @@ ITEMS: tuple[Item, ...] = (
     Item(
         number=18,
         labels=("eq:idf",),
-        title="IDF",
+        title="IDF, the inverse document frequency",
         state="as printed",
         code="pacsent.maths.gaussians.idf",
         command='make_encoder("IDF-Average", ex.words).fit(ex.texts).idf_',
@@ -354,7 +354,7 @@ ITEMS: tuple[Item, ...] = (
     Item(
         number=29,
         labels=(),
-        title="w-PB-neg: words start at their priors, new sentences need no training",
+        title="w-PB-neg: words are initialised at their priors, new sentences need no training",
         state="as printed",
         code='make_encoder("w-PB-neg", words)',
         command=(
@@ -438,7 +438,7 @@ ITEMS: tuple[Item, ...] = (
     Item(
         number=37,
         labels=(),
-        title="lambda in {1/4, ..., 8}; sigma_P^2 = sigma_Pw^2 = 1",
+        title="Grid search of lambda in {1/4, ..., 8}; sigma_P^2 = sigma_Pw^2 = 1",
         state="corrected",
         code="pacsent.paper.method_rows.LAMS; printed.idf_l2_posterior(unit_prior=True)",
         command=(
@@ -452,7 +452,7 @@ ITEMS: tuple[Item, ...] = (
     Item(
         number=38,
         labels=(),
-        title="PB-neg by stochastic gradients: 40 epochs, a sentence a step, rate .025 to 0",
+        title="PB-neg by stochastic gradient descent: 40 epochs, a sentence a step, rate .025 to 0",
         state="corrected",
         code="pacsent.paper.printed.sgd.train; row PB-neg (SGD)",
         command="printed.diverges([10, 183, 184], lam=1.0)",
@@ -464,7 +464,7 @@ ITEMS: tuple[Item, ...] = (
     Item(
         number=39,
         labels=(),
-        title="w-PB-neg by stochastic gradients, a sentence a step, its own negative samples",
+        title="w-PB-neg by stochastic gradient descent, with its own negative samples",
         state="ours",
         code="pacsent.paper.printed.train_words",
         command=(
@@ -476,7 +476,7 @@ ITEMS: tuple[Item, ...] = (
     Item(
         number=40,
         labels=(),
-        title="Start of PB-neg: U(-0.5/300, 0.5/300) for mu and sigma^2",
+        title="Initialisation of PB-neg: U(-0.5/300, 0.5/300) for mu and sigma^2",
         state="ours",
         code="pacsent.paper.printed.sgd.train",
         command=(
@@ -509,7 +509,7 @@ ITEMS: tuple[Item, ...] = (
     Item(
         number=43,
         labels=(),
-        title="Lazy stochastic gradients (Carpenter, 2008)",
+        title="Lazy stochastic gradient descent (Carpenter, 2008)",
         state="corrected",
         code="pacsent.paper.printed.lump, decay",
         command="[printed.lump(1.0, 0.5, 12.0), printed.decay(1.0, 0.5, 12.0)]",
@@ -539,7 +539,7 @@ ITEMS: tuple[Item, ...] = (
     Item(
         number=46,
         labels=(),
-        title="Future work: contextual models",
+        title="Future work: contextual models (recurrent networks)",
         state="undone",
         code="",
         command="'contextual' in ' '.join(pacsent.list_encoders())",
