@@ -93,7 +93,7 @@ def _known_values(values, n_texts, name):
     if missing:
         raise ValueError(
             f"{name} must all be known. Got {len(missing):,} missing ones (NaN or None; first: row "
-            f"{missing[0]:,}) instead. Leave those texts out."
+            f"{missing[0]:,}, counted from 0) instead. Leave those texts out."
         )
     return values
 

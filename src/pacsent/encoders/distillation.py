@@ -132,7 +132,7 @@ def checked_vectors(vectors: Any, n_texts: int) -> np.ndarray:
 
     >>> checked_vectors(np.array([[1.0, 0.0], [0.0, 0.0]]), 2)
     Traceback (most recent call last):
-    ValueError: vectors must not be zero. Got zeros in 1 of 2 rows (first: row 1) instead. ...
+    ValueError: vectors must not be zero. Got zeros in 1 of 2 rows (first: row 1, ...
     """
     vectors = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
     if vectors.ndim != 2 or vectors.dtype.kind != "f" or not vectors.size:
@@ -154,8 +154,8 @@ def checked_vectors(vectors: Any, n_texts: int) -> np.ndarray:
             if wrong.any():
                 raise ValueError(
                     f"vectors must {rule}. Got {what} in {int(wrong.sum()):,} of {len(block):,} "
-                    f"rows (first: row {start + int(np.argmax(wrong))}) instead. Omit these texts "
-                    "and their vectors."
+                    f"rows (first: row {start + int(np.argmax(wrong))}, counted from 0) instead. "
+                    "Omit these texts and their vectors."
                 )
     return vectors
 

@@ -150,7 +150,7 @@ class ExternalEncoder(AnyEncoder):
         if wrong.size:
             raise ValueError(
                 f"{self.method_name} must give finite numbers. Got nan or inf for {wrong.size:,} "
-                f"of {len(texts):,} texts (first: row {start + int(wrong[0])}, "
+                f"of {len(texts):,} texts (first: row {start + int(wrong[0])}, counted from 0: "
                 f"{texts[wrong[0]][:40]!r}). Leave such texts out, or replace their vectors."
             )
         return vectors

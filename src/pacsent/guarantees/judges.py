@@ -41,8 +41,8 @@ def machine_labels(model: Any, texts: Any, labelled_texts: Any) -> list:
         raise ValueError(
             "judge must not have been fitted on texts whose labels are used to certify. "
             f"{int(is_seen.sum()):,} of these {is_seen.size:,} texts, or near-duplicates of them, "
-            f"were (first: row {int(is_seen.argmax())}). Leave them out, or fit the judge on other "
-            "texts."
+            f"were (first: row {int(is_seen.argmax())}, counted from 0). Leave them out, or fit "
+            "the judge on other texts."
         )
     return samples.predict_any(model, getattr(model, "classes_", None), texts).labels.tolist()
 
