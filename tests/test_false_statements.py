@@ -102,6 +102,42 @@ def test_answers_of_predict_are_not_taken_for_labels(model, tmp_path):
         assert "prediction has the answers of a model, which are no labels" in message
 
 
+def test_answers_of_predict_are_no_labels_even_if_their_column_is_named(model, tmp_path):
+    texts, _ = make_texts(50, seed=3)
+    new = write_csv(tmp_path / "new.csv", text=texts)
+    answers = tmp_path / "answers.csv"
+    invoke("predict", model, new, "-o", answers, status=0)
+    for command in ("certify", "evaluate"):
+        done = invoke(command, model, answers, "--label-column", "prediction", status=1)
+        assert "agreement with them is no accuracy" in done.stderr
+        assert "Name another column with --label-column" in done.stderr
+
+
+def test_a_text_that_was_trained_on_is_named_by_its_row_in_the_file(tmp_path):
+    texts, labels = make_texts(120)
+    trained = write_csv(tmp_path / "trained.csv", text=texts, label=labels)
+    folder = tmp_path / "model"
+    options = ("--encoder", "none", "--no-calibration", "-o", folder)
+    invoke("train", trained, *options, status=0)
+
+    others, classes = make_texts(50, seed=3)
+    table = write_csv(
+        tmp_path / "t.csv",
+        text=["", *others[:20], "", *others[20:], texts[0]],
+        label=["up", *classes[:20], "up", *classes[20:], labels[0]],
+    )
+    for command in (("certify", folder), ("compare", folder, folder)):
+        message = invoke(*command, table, status=1).stderr
+        assert "(first: row 53)" in message
+
+
+def test_the_shell_says_how_to_write_a_page_where_the_output_is_named_as_one(model, tmp_path):
+    page = tmp_path / "page.html"
+    message = invoke("model", "export", model, "-o", page, status=2).stderr
+    assert "give --to html" in message
+    assert not page.exists()
+
+
 def test_predictions_beside_labels_are_certified_and_evaluated_without_an_option(model, tmp_path):
     texts, labels = make_texts(50, seed=3)
     new = write_csv(tmp_path / "new.csv", text=texts, label=labels)

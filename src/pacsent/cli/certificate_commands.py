@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pacsent.cli import inputs, params
-from pacsent.cli.command_line import cli
+from pacsent.cli.command_line import ROWS, cli
 from pacsent.cli.jobs import write_left_out
 from pacsent.cli.printing import show, show_certificate
 
@@ -101,6 +101,7 @@ def certify(paths, output, as_json, overwrite, **options):
         else:
             classifier = inputs.open_model(path, "a classifier")
             labelled = inputs.read_labelled(data, options, classifier)
+            click.get_current_context().meta[ROWS] = labelled.rows
             if left_out is not None:
                 rows = _rows_left_out(classifier, labelled)
                 write_left_out(left_out, rows, ids, id_column, overwrite=overwrite)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from pacsent.cli import inputs, params
-from pacsent.cli.command_line import cli
+from pacsent.cli.command_line import ROWS, cli
 from pacsent.cli.jobs import job_options, run_job
 from pacsent.cli.printing import echo, echo_json, shorten, show, write_text
 
@@ -220,6 +220,7 @@ def compare(a, b, data, as_json, **options):
 
     first, second = (inputs.open_model(path, "a classifier") for path in (a, b))
     labelled = inputs.read_labelled(data, options, first)
+    click.get_current_context().meta[ROWS] = labelled.rows
     del options["quiet"]
     result = compare(first, second, labelled.texts, labelled.labels, **options)
     names = ("n", "difference", "difference_lower", "difference_upper", "delta", "n_candidates")

@@ -83,6 +83,9 @@ FAMILIES = (
 )
 
 
+ROWS = "pacsent.rows"  # in the context of a command: the rows of the file that the texts are
+
+
 def options_in(message: str) -> str:
     """The message, with the options of this command for the Python arguments that it names."""
     context = click.get_current_context(silent=True)
@@ -92,7 +95,10 @@ def options_in(message: str) -> str:
         if isinstance(parameter, click.Option) and parameter.name
     }
     # Python counts rows from 0, the shell from 1.
-    message = re.sub(r"\b[Xy]\[(\d+)\]", lambda row: f"row {int(row[1]) + 1:,}", message)
+    rows_of_file = context.meta.get(ROWS) if context else None
+    message = re.sub(
+        r"\b[Xy]\[(\d+)\]", lambda row: _row_of_file(int(row[1]), rows_of_file), message
+    )
     message = re.sub(
         r"\brow ((?:[\d,]*\d, )*[\d,]*\d)((?:, \.\.\.)?), counted from 0",
         lambda rows: f"row {_next_rows(rows[1])}{rows[2]}",
@@ -110,6 +116,13 @@ def options_in(message: str) -> str:
                 part = re.sub(rf"\b{name}\b", option, part)
             parts[at] = part
     return "".join(parts)
+
+
+def _row_of_file(row: int, rows_of_file: list[int] | None) -> str:
+    """The number of a text in its file, from 1, where some rows were left out."""
+    if rows_of_file is not None:
+        row = rows_of_file[row]
+    return f"row {row + 1:,}"
 
 
 def _next_rows(rows: str) -> str:

@@ -322,7 +322,8 @@ def audit(data, output, encoder, every_row, overwrite, as_json, random_state, **
     n_more = len(result.suspicious) - len(lines)
     if n_more > 0:
         lines.append(
-            f"These are the most suspicious {len(lines)}; -o writes all {n_more:,} others."
+            f"These are the most suspicious {len(lines)} of {len(result.suspicious):,}; "
+            "-o writes them all."
         )
     n_held_out = len(labelled.texts) - len(rows)
     if every_row:

@@ -198,6 +198,8 @@ def export(model, to, output, method, error, title, overwrite, as_json):
     from pacsent.encoders.methods import DEFAULT
     from pacsent.web import export_html
 
+    if to == "folder" and output.lower().endswith((".html", ".htm")):
+        raise click.UsageError(f"-o {output} is a page: give --to html, or name a folder.")
     if to == "html":
         opened = inputs.open_model(model, "a classifier")
         export_html(opened, output, title=title, error=error, overwrite=overwrite)

@@ -577,8 +577,8 @@ def read_labelled_table(
         by_whom: dict[str, str | None] = {
             role: name for role, name in columns_about_labels.items() if name in table.names
         }
-        if prediction_column is None and label_column not in table.names:
-            _refuse_predictions_as_labels(table)
+        if prediction_column is None:
+            _refuse_predictions_as_labels(table, label_column)
         missing = f"labelled text. Got {'blank lines' if has_lines else 'no row'}"
         if prediction_column is not None:
             missing = "predictions. Got no row"
@@ -615,8 +615,19 @@ _YES = ("yes", "true", "1")
 _ABOUT_LABELS = frozenset({"labeller", "sampled", "reviewed"})  # roles of columns about the labels
 
 
-def _refuse_predictions_as_labels(table: TextTable) -> None:
-    """Refuse a table without labels that has predictions: these are no labels."""
+def _refuse_predictions_as_labels(table: TextTable, label_column: str) -> None:
+    """Refuse a table whose only labels are predictions, and predictions that are named as labels.
+
+    `pacsent predict` writes them beside a column of probabilities.
+    """
+    if label_column == PREDICTION and "probability" in table.names:
+        raise ValueError(
+            f"Column {PREDICTION} of {table.name} must have labels. Got the answers of a model, "
+            "with their probability, instead: agreement with them is no accuracy. Name another "
+            f"column with label_column. If people corrected {PREDICTION}, rename it."
+        )
+    if label_column in table.names:
+        return
     if PREDICTION in table.names and "label" not in table.names:
         raise ValueError(
             f"{table.name} must have a column of labels. Got {', '.join(table.names)} instead. Its "
