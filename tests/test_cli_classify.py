@@ -399,3 +399,15 @@ def test_bad_rows_have_no_answer(folder, tmp_path):
         assert table["reason"][[1, 3]].tolist() == ["no text"] * 2
         assert answers.iloc[[1, 3]].isna().all(axis=None)
         assert answers.iloc[[0, 2]].notna().all(axis=None)
+
+
+def test_predictions_of_a_model_without_a_certificate_are_said_to_have_no_guarantee(tmp_path):
+    texts = tmp_path / "films.csv"
+    labelled = [f"{text},{label}" for label, text in rows(40)]
+    texts.write_text("text,label\n" + "\n".join(labelled))
+    model = tmp_path / "model"
+    invoke("train", texts, "-o", model, *PLAIN)
+
+    printed = invoke("predict", model, texts, "-o", tmp_path / "out.csv").stderr
+
+    assert "No guarantee: the model has no certificate" in printed

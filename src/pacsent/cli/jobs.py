@@ -231,6 +231,11 @@ def _run_one(job, path, output, options: dict, cells, left_out):
             )
             n_left_out = format_count(len(comparison.left_out), "row")
             say(quiet)(f"wrote {left_out}: {n_left_out} left out")
+    elif cells and not hasattr(opened[0], "certificate_"):
+        say(quiet)(
+            "No guarantee: the model has no certificate, and the texts were compared with none. "
+            "Train without --no-calibration, or certify it."
+        )
     manifest = Manifest(output, {})
     manifest.path = None
     manifest.files[table.name] = record

@@ -101,7 +101,8 @@ def label(texts, labels, output, as_json, **options):
 
     Opens a page that shows one text at a time: keys 1 to 9 answer, s skips, u undoes; the same
     command resumes. Ctrl-C ends it and writes the table with the column label, the classifier and
-    its certificate. Example: pacsent label texts.csv --labels yes,no --goal 0.1
+    its certificate. The page needs pacsent[serve]. Example: pacsent label texts.csv --labels yes,no
+    --goal 0.1
     """
     from pacsent.text.result_files import write
     from pacsent.web.label_answers import SIZES
