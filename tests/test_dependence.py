@@ -47,6 +47,7 @@ def errs_on(starts):
     ]
 
 
+@pytest.mark.slow
 def test_copies_do_not_make_equal_classifiers_differ():
     rng = np.random.default_rng(0)
     found, counted_all = [], []

@@ -79,7 +79,7 @@ def test_what_cannot_be_guaranteed_is_refused(books):
         index.search("cat", guarantee=0.5, where={"n": 1})
     with pytest.raises(ValueError, match=r"one for each of the 2 queries. Got 1"):
         index.certify(["a", "b"], [1])
-    with pytest.raises(ValueError, match=r"numbers of texts in the index. Got 100000"):
+    with pytest.raises(ValueError, match=r"which are not empty. Got 100000"):
         index.certify(["a"], [100_000])
     with pytest.raises(ValueError, match="n_errors must be at most 3"):
         SearchCertificate(error_upper=1.0, delta=0.05, n=3, n_errors=4).verify()
