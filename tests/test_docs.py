@@ -225,7 +225,7 @@ def test_commands_on_pages_and_in_templates_exist_with_their_options():
 
 GALLERY = sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
 # Programs that take less than about five seconds; the others have the marker `slow`.
-FAST_PROGRAMS = ("plot_02", "plot_03", "plot_09", "plot_10", "plot_14")
+FAST_PROGRAMS = ("plot_02", "plot_03", "plot_09", "plot_10")
 
 
 class _PyplotWithoutPictures(MagicMock):

@@ -284,6 +284,7 @@ def check_with_answers(table, *options):
     )
 
 
+@pytest.mark.slow
 def test_labels_that_people_gave_before_are_not_asked_for(tmp_path):
     table = write_human(tmp_path / "t.csv")
     certificate, found = check_with_answers(table, "--human-column", "human")
