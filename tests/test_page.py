@@ -1,7 +1,5 @@
 """The server's page in a real browser: type, click, read the answer."""
 
-import csv
-
 import numpy as np
 import pytest
 
@@ -10,8 +8,7 @@ pytest.importorskip("fastapi")
 from browsers import open_page, until
 from helpers import KEY, serve
 from pacsent import CertifiedClassifier, Index, TextClassifier, make_encoder, save
-from pacsent.web import make_map, write_html
-from pacsent.web.text_map import PAGE_FOLDER
+from pacsent.web.settings import PAGE_FOLDER
 
 pytestmark = pytest.mark.extra(needs="browser")
 TEXTS = ["the cat slept on the sofa", "shares fell again in London", "a glass of red wine"]
@@ -66,13 +63,6 @@ def saved(chromium, path, html, **size):
     """A page that needs no server."""
     path.write_text(html, encoding="utf-8")
     return open_page(chromium, path.as_uri(), **size)
-
-
-def mapped(chromium, path, text_map, **options):
-    write_html(text_map, path, **options)
-    page = open_page(chromium, path.as_uri())
-    page.wait_for_selector("body[data-ready]", timeout=60_000)
-    return page
 
 
 def test_typing_shows_words_class_neighbours_and_comparison(chromium, address):
@@ -217,18 +207,6 @@ def test_a_hostile_text_is_only_text_on_the_page(chromium, address):
         assert page.evaluate("window.hacked") is None and page.problems == []
 
 
-def test_hostile_texts_titles_and_classes_are_only_text_on_a_map(chromium, encoder, tmp_path):
-    labels = ["<!--<script>", "</script>", "@DATA@", "a", "b", "c"]
-    title, made = "@DATA@ <script>window.hacked = 1</script>", make_map(encoder, HOSTILE, labels)
-    page = mapped(chromium, tmp_path / "map.html", made, title=title)
-    assert page.inner_text("h1") == title
-    for row, (text, label) in enumerate(zip(HOSTILE[:5], labels)):
-        page.evaluate(f"map.pick({row})")
-        shown = page.evaluate("document.querySelector('#picked').textContent")
-        assert shown == f"{label}: {text}"
-    assert page.evaluate("window.hacked") is None and page.problems == []
-
-
 def test_a_hostile_text_is_only_text_in_an_explanation(chromium, tmp_path):
     plain = TextClassifier(None, ngrams=(1, 1))
     classifier = plain.fit(FILMS[:80], ["</h1><script>", "@DATA@"] * 40)
@@ -237,35 +215,6 @@ def test_a_hostile_text_is_only_text_in_an_explanation(chromium, tmp_path):
         assert page.inner_text("h1").startswith(("</h1><script>", "@DATA@"))
         assert text.split()[0] in page.inner_text("body")
         assert page.evaluate("window.hacked") is None and page.problems == []
-
-
-def test_points_are_drawn_around_named_and_exported(chromium, encoder, tmp_path):
-    long = "red wine and beer, " * 100 + "the end"
-    kinds = (long, "a sleeping cat", "the bank lost money", "zzqx")
-    texts = [f'{kind} "{i}", again' for i in range(15) for kind in kinds]
-    made = make_map(encoder, texts, n_groups=3)
-    page = mapped(chromium, tmp_path / "map.html", made)
-    assert page.evaluate("document.querySelectorAll('.map-names span').length") == 3
-    assert page.evaluate("map.x[0]") == pytest.approx(made.places[0, 0], abs=1e-3)
-    page.evaluate("map.pick(0)")
-    assert texts[0] in page.inner_text("#picked")  # the whole text
-    assert page.is_disabled("#export")
-    page.click("#select")
-    box = page.locator("#map").bounding_box()
-    left, right = box["x"] + 2, box["x"] + box["width"] - 2
-    top, bottom = box["y"] + 2, box["y"] + box["height"] - 2
-    page.mouse.move(left, top)
-    page.mouse.down()
-    for x, y in ((right, top), (right, bottom), (left, bottom)):
-        page.mouse.move(x, y)
-    page.mouse.up()
-    until(page, "!document.querySelector('#export').disabled")
-    assert page.inner_text("#count") == "60 selected"
-    with page.expect_download() as download:
-        page.click("#export")
-    with open(download.value.path(), newline="") as file:
-        header, *rows = csv.reader(file)
-    assert header == ["row", "group", "text"] and [row[2] for row in rows] == texts
 
 
 def test_class_names_of_a_report_are_readable_on_a_phone(chromium, tmp_path):

@@ -195,7 +195,7 @@ _TEXTS_ALONE: dict[str, Callable] = {
     "guarantees.Abstaining.predict": lambda texts: list(
         classifier().abstain(error=0.3).predict(texts)
     ),
-    "web.make_map": lambda texts: web.make_map(average(), texts).places,
+    "web.make_map": lambda texts: web.make_map(average(), texts),
 }
 _OR_TOKENS: dict[str, Callable] = {
     **_methods("words.Vocabulary", lambda: words().vocabulary, "encode digest"),

@@ -220,11 +220,11 @@ def dedupe(texts, as_json, **options):
 def map_(model, texts, output, method, k, overwrite, as_json, **options):
     """Draw a map of TEXTS by the vectors of MODEL.
 
-    One page to pan, zoom, search and click. The size of a point is the variance of its posterior,
-    its colour the class. Example: pacsent map notes.txt -o map.html
+    Writes one page with a chart, which shows the text under the pointer. The colour of a point is
+    its class or cluster. Example: pacsent map notes.txt -o map.html
     """
-    from pacsent.files import check_output
-    from pacsent.web import make_map, write_html
+    from pacsent.files import check_output, replacing
+    from pacsent.web import make_map
 
     check_output(output, [texts], overwrite=overwrite)
     labels = None
@@ -237,7 +237,9 @@ def map_(model, texts, output, method, k, overwrite, as_json, **options):
     if hasattr(encoder, "on_empty"):
         encoder.set_params(on_empty="ignore")
     n_groups = 0 if k is None and len(rows) < 30 else k
-    write_html(make_map(encoder, rows, labels, n_groups=n_groups), output)
+    page = make_map(encoder, rows, labels, n_groups=n_groups)
+    with replacing(Path(output)) as file:
+        file.write(page.encode("utf-8"))
     inputs.say(options["quiet"])(f"wrote {output}: {format_count(len(rows), 'text')}")
     if as_json:
         echo_json({"texts": len(rows), "page": output})

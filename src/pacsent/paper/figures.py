@@ -66,10 +66,7 @@ def altair_found() -> bool:
 def require_altair() -> None:
     """Raise ImportError early, before hours of work, if the charts cannot be drawn."""
     if not altair_found():
-        raise ImportError(
-            f"The figures of the report need Altair, which is not installed. "
-            f"{install_hint('report')}"
-        )
+        raise ImportError(f"Charts need Altair, which is not installed. {install_hint('report')}")
 
 
 def figures(results: Sequence[dict], titles: dict[str, str]) -> list[Figure]:

@@ -1,4 +1,4 @@
-"""HTTP server, labelling page and text maps (extra `serve`)."""
+"""HTTP server, labelling page, exported page (extra `serve`) and text maps (extra `report`)."""
 
 import lazy_loader
 
@@ -13,6 +13,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "served_model": ["ServedModel"],
         "server": ["serve"],
         "settings": ["ServerSettings", "read_keys"],
-        "text_map": ["TextMap", "make_map", "write_html"],
+        "text_map": ["make_map"],
     },
 )

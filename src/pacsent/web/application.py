@@ -18,9 +18,8 @@ from pacsent.web import handlers, metrics, schemas
 from pacsent.web.middleware import RequestMiddleware, add_error_handlers
 from pacsent.web.schemas import ModelRequest, RequestError, json_response
 from pacsent.web.served_model import ServedModel
-from pacsent.web.settings import ServerSettings
+from pacsent.web.settings import PAGE_FOLDER, ServerSettings
 from pacsent.web.telemetry import instrument_from_environment
-from pacsent.web.text_map import PAGE_FOLDER
 
 # Requests with more characters are answered in a thread, so that short ones do not wait for them.
 # For shorter ones the change of thread would take longer than the work.

@@ -13,8 +13,7 @@ from pacsent.text.pages import render
 from pacsent.web.labelling import LabelSession
 from pacsent.web.middleware import RequestMiddleware, add_error_handlers
 from pacsent.web.schemas import RequestError
-from pacsent.web.settings import ServerSettings
-from pacsent.web.text_map import PAGE_FOLDER
+from pacsent.web.settings import PAGE_FOLDER, ServerSettings
 
 
 class TabRequest(BaseModel):

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+PAGE_FOLDER = Path(__file__).parent / "page"  # styles and scripts of the pages
 _MAX_KEY_LENGTH = 512  # characters
 _MAX_TIMEOUT = 86_400  # seconds: a day
 _KEY = re.compile(rb"[\x21-\x7e]{16,%d}" % _MAX_KEY_LENGTH)

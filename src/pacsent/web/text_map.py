@@ -1,97 +1,100 @@
-"""A map of texts by their vectors, as one HTML file or as a table for Embedding Atlas."""
+"""A map of texts by their vectors: one HTML page with a chart by Altair (extra `report`)."""
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pacsent.classify.inputs import check_length
 from pacsent.encoders import as_encoder
-from pacsent.files import replacing
 from pacsent.maths.arrays import unit_rows
 from pacsent.maths.weights import main_plane
-from pacsent.search.text_clusters import Clusters, clusters
+from pacsent.paper.figures import chart_runtime, require_altair
+from pacsent.search.text_clusters import clusters
 from pacsent.text.pages import render
 from pacsent.text.texts import as_texts
 
-PAGE_FOLDER = Path(__file__).parent / "page"  # styles and scripts, which the server uses as well
-_MAX_CHARACTERS = 20_000  # of a text that the page keeps
-_MIN_DIAMETER, _MAX_DIAMETER = 4.0, 11.0  # of points, in pixels
-_NO_WORD = "no in-vocabulary word"
-
-
-class TextMap(NamedTuple):
-    """Texts, their places, the variances of their posteriors, classes and groups if known."""
-
-    texts: list[str]
-    places: np.ndarray  # (n, 2), on the principal plane
-    variances: np.ndarray  # (n,); nan without an in-vocabulary word
-    labels: list[str] | None = None
-    groups: Clusters | None = None
+_MAX_TOOLTIP_CHARACTERS = 500
+_NO_VECTOR = "no in-vocabulary word"  # the class of texts that belong to no cluster
 
 
 def make_map(
-    encoder: Any, texts: Any, labels: Sequence[str] | None = None, *, n_groups: int | None = 0
-) -> TextMap:
-    """Place texts on the principal plane of the directions of their vectors.
+    encoder: Any,
+    texts: Any,
+    labels: Sequence[str] | None = None,
+    *,
+    n_groups: int | None = 0,
+    title: str = "A map of texts",
+) -> str:
+    """HTML page with a chart of texts on the principal plane of the directions of their vectors.
 
-    `clusters` makes and names `n_groups` groups; None chooses their number, 0 makes none.
+    The page works offline and shows the text under the pointer.
 
-    >>> text_map = make_map("english", ["red wine", "white wine", "a cat"])
-    >>> text_map.places.shape
-    (3, 2)
+    Parameters
+    ----------
+    encoder : encoder, path or name
+        Whatever `as_encoder` takes.
+    texts : iterable of str
+        At least one text.
+    labels : sequence of str, default=None
+        A class for each text: the colours. None colours clusters.
+    n_groups : int or None, default=0
+        Clusters to make and name (`clusters`) if there are no labels. None chooses their number,
+        0 makes none.
+    title : str
+        Title of the page.
+
+    Returns
+    -------
+    page : str
+        To be written to a file with the encoding UTF-8.
+
+    >>> page = make_map("english", ["red wine", "white wine", "a cat"], ["drink", "drink", "pet"])
+    >>> page.startswith("<!doctype html>"), "white wine" in page
+    (True, True)
     """
+    require_altair()
+
     texts = as_texts(texts)
     if not texts:
         raise ValueError("A map needs at least one text. Got none.")
     if labels is not None:
         check_length(labels, len(texts), "labels")
-    means, variances = as_encoder(encoder).posterior(texts)
-    vectors = unit_rows(np.asarray(means))
-    names = None if labels is None else list(map(str, labels))
-    groups = None if n_groups == 0 else clusters(texts, n_groups, vectors=vectors, random_state=0)
-    return TextMap(texts, main_plane(vectors), variances, names, groups)
+
+    vectors = unit_rows(np.asarray(as_encoder(encoder).encode(texts)))
+    if labels is None and n_groups != 0:
+        groups = clusters(texts, n_groups, vectors=vectors, random_state=0)
+        labels = [groups.names[k] if k >= 0 else _NO_VECTOR for k in groups.labels]
+
+    places = main_plane(vectors).round(4)  # (n, 2)
+    points: list[dict[str, Any]] = []
+    for text, (x, y) in zip(texts, places.tolist()):
+        points.append({"text": text[:_MAX_TOOLTIP_CHARACTERS], "x": x, "y": y})
+    if labels is not None:
+        for point, label in zip(points, labels):
+            point["class"] = str(label)
+
+    chart = _chart(points, has_classes=labels is not None)
+    return render("map.html", title=title, charts=[chart], runtime=chart_runtime())
 
 
-def write_html(text_map: TextMap, path: str | os.PathLike, title: str = "A map of texts") -> None:
-    """Write the map as one HTML file that needs no network: pan, zoom, search, click."""
-    labels, groups = text_map.labels, text_map.groups
-    classes = sorted(set(labels or ()))
-    group = np.searchsorted(classes, labels).tolist() if labels else []
-    named: list[dict[str, Any]] = []
-    if groups is not None:
-        order = np.argsort([-size for size in groups.sizes], kind="stable")
-        members = [np.flatnonzero(groups.labels == c).tolist() for c in order]
-        named = [{"name": groups.names[c], "rows": rows} for c, rows in zip(order, members)]
-        if not classes:
-            rank = np.append(np.argsort(order), len(order))  # the last: texts without a vector
-            group = rank[groups.labels].tolist()
-            classes = [*(item["name"] for item in named), _NO_WORD][: max(group) + 1]
-    # The diameter of a point grows with the standard deviation of its posterior.
-    deviations = np.sqrt(np.nan_to_num(text_map.variances))
-    low, high = np.quantile(deviations, [0.02, 0.98])
-    sizes = np.interp(deviations, [low, max(high, low + 1e-9)], [_MIN_DIAMETER, _MAX_DIAMETER])
-    about = f"{len(text_map.texts):,} texts on the plane on which their vectors differ most"
-    if groups is not None and not labels:
-        about += ", grouped by meaning"
-    page = render(
-        "map.html",
-        title=title,
-        about=about,
-        sizes="Larger points have posteriors with a larger variance." if high > low else "",
-        page_style=(PAGE_FOLDER / "page.css").read_text(encoding="utf-8"),
-        map_script=(PAGE_FOLDER / "map.js").read_text(encoding="utf-8"),
-        data={
-            "x": text_map.places[:, 0].round(4).tolist(),
-            "y": text_map.places[:, 1].round(4).tolist(),
-            "size": sizes.round(1).tolist(),
-            "classes": classes,
-            "group": group,
-            "named": named,
-            "texts": [text[:_MAX_CHARACTERS] for text in text_map.texts],
-        },
+def _chart(points: list[dict[str, Any]], has_classes: bool) -> dict[str, Any]:
+    """Vega-Lite specification of the points."""
+    import altair as alt
+
+    chart = alt.Chart(alt.Data(values=points)).mark_circle(opacity=0.7)
+    chart = chart.encode(
+        x=alt.X("x:Q", axis=None, scale=alt.Scale(zero=False)),
+        y=alt.Y("y:Q", axis=None, scale=alt.Scale(zero=False)),
+        tooltip=["text:N"],
     )
-    with replacing(Path(path)) as file:
-        file.write(page.encode("utf-8", "replace"))
+    if has_classes:
+        selection = alt.selection_point(fields=["class"], bind="legend")
+        columns = alt.ExprRef("max(1, floor(width / 180))")
+        legend = alt.Legend(orient="bottom", columns=columns, labelLimit=150, title=None)
+        chart = chart.add_params(selection).encode(
+            color=alt.Color("class:N", legend=legend),
+            opacity=alt.condition(selection, alt.value(0.7), alt.value(0.1)),
+            tooltip=["class:N", "text:N"],
+        )
+    return chart.interactive().properties(width="container", height=600).to_dict()
