@@ -172,7 +172,14 @@ def write_models(folder: Path) -> None:
 
 
 # Models whose word vectors are not those of the folder "words".
-COPIED = {"static", "static-compressed", "words-with-sentences", "encoder-Average"}
+COPIED = {
+    "classifier-words-with-sentences",
+    "static",
+    "static-compressed",
+    "words-with-sentences",
+    "words-with-static-sentences",
+    "encoder-Average",
+}
 
 
 def write_certificates(folder: Path) -> None:
