@@ -33,7 +33,7 @@ GROUPS = (
     "WordVectors words.compress words.Pieces words.train_pieces SkipGram",
     "make_encoder list_encoders evaluate encoders.SentenceVectorizer encoders.EmptySentenceWarning",
     "encoders.as_encoder encoders.ExternalEncoder encoders.RemoteEncoder make_encoder",
-    "load save push_to_hub",
+    "load save",
     "datasets.load_banking datasets.load_books",
     "encoders.AverageVectorizer encoders.IDFVectorizer encoders.SIFVectorizer "
     "encoders.SIFSumVectorizer encoders.ConcatVectorizer make_encoder",

@@ -42,7 +42,7 @@ MEASURED = {  # packages and modules of each benchmark
     "encoders": (*ENCODING, "encoders/methods/sif.py"),
     "english": (*ENCODING, "encoders/methods/sif.py", "words/vector_table.py"),
     "guarantees": ("guarantees", "maths"),
-    "html_page": ("web/html_export.py", "encoders/export.py", "text/ngrams.py"),
+    "html_page": ("web/html_export.py", "text/ngrams.py"),
     "judge_fit": (*CLASSIFIER, "guarantees/certified_classifier.py"),
     "judges": ("guarantees/judges.py", "maths/binomial.py"),
     "label_checking": (*CLASSIFIER, "guarantees/label_checking.py", "maths/binomial.py"),

@@ -95,7 +95,7 @@ RUNS = {
     "map": "map model t.txt -o map.html --overwrite --quiet",
     "distill": "distill t.txt --encoder words -o student --n-subwords 20 --quiet",
     "model convert": "model convert words out.txt --quiet",
-    "model export": "model export words -o exported --method Average",
+    "model export": "model export classifier -o exported.html",
     "vectors clean": "vectors clean t.txt -o clean.txt --quiet",
     "vectors train": "vectors train t.txt -o new --n-dims 3 --n-epochs 1 --min-count 1 "
     "--random-state 0 --quiet",
@@ -108,7 +108,7 @@ RUNS = {
     "paper evaluate": "paper evaluate Average l.tsv --encoder words --seeds 1 --quiet",
 }
 # These end when they are told to, take minutes, or leave the machine: they have tests of their own.
-ELSEWHERE = {"serve", "demo", "label", "check", "model push", "paper reproduce"}
+ELSEWHERE = {"serve", "demo", "label", "check", "paper reproduce"}
 FIRST = {"search": "index", "verify": "paper certify", "certify an index": "index"}
 ALSO = {
     "certify an index": "certify index q.csv -k 2 --quiet",
@@ -172,23 +172,19 @@ def test_what_json_has_no_number_for_is_null(capsys):
     assert json.loads(capsys.readouterr().out) == {"a": None, "b": [0.5, None], "c": "x", "d": 3}
 
 
-def test_push_and_reproduce_report_what_they_made(here, tmp_path, monkeypatch):
-    import pacsent.storage.sharing
+def test_reproduce_reports_what_it_made(here, tmp_path, monkeypatch):
     from pacsent.paper import benchmark_datasets, report, reproduction
 
     run = {"n_done": 1, "n_kept": 0, "seconds": 1.0, "peak_memory_bytes": 1, "skipped": {}}
     row = {"kind": "classification", "row": "Average", "dataset": "subj", "accuracy": 0.9}
     row |= {"label": "Average", "sd": 0.0, "scores": [], "paper": None}
     for module, name, result in (
-        (pacsent.storage.sharing, "push_to_hub", "https://hub/commit/1"),
         (benchmark_datasets, "data_folder", tmp_path),
         (reproduction, "reproduce", run),
         (reproduction, "read_results", [row]),
         (report, "write", None),
     ):
         monkeypatch.setattr(module, name, lambda *a, result=result, **k: result)
-    done = invoke("model push model me/model --json")
-    assert json.loads(done.stdout)["commit"] == "https://hub/commit/1"
     done = invoke(["paper", "reproduce", "--encoder", "words", "-o", tmp_path, "--quiet", "--json"])
     result = json.loads(done.stdout)
     assert result["results"] == [row] and result["run"]["n_done"] == 1
@@ -352,7 +348,7 @@ def test_options_mean_the_same_everywhere(name):
     assert options["--json"].is_flag and "JSON object" in options["--json"].help
     assert ("per text" in options["--json"].help) == (name in ("embed", "predict"))
     # One sum, one query, a folder that is written or sent, one text, and a server are short.
-    short = {"paper bound", "search", "model export", "model push", "explain", "serve"}
+    short = {"paper bound", "search", "model export", "explain", "serve"}
     assert "--quiet" in options or name in short
     other_spellings = {"--threads", "--n-threads", "--words-column", "--words", "--dims", "-n"}
     assert not (other_spellings | {"--group", "--prediction", "--vectorizer"}) & set(options)

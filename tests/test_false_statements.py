@@ -131,13 +131,6 @@ def test_a_text_that_was_trained_on_is_named_by_its_row_in_the_file(tmp_path):
         assert "(first: row 53)" in message
 
 
-def test_the_shell_says_how_to_write_a_page_where_the_output_is_named_as_one(model, tmp_path):
-    page = tmp_path / "page.html"
-    message = invoke("model", "export", model, "-o", page, status=2).stderr
-    assert "give --to html" in message
-    assert not page.exists()
-
-
 def test_predictions_beside_labels_are_certified_and_evaluated_without_an_option(model, tmp_path):
     texts, labels = make_texts(50, seed=3)
     new = write_csv(tmp_path / "new.csv", text=texts, label=labels)
@@ -920,7 +913,7 @@ def test_the_delta_of_training_reaches_answers_and_the_page(tmp_path):
     model, page = tmp_path / "model", tmp_path / "page.html"
 
     invoke("train", table, "-o", model, "--encoder", "none", "--delta", 0.01, status=0)
-    made = invoke("model", "export", model, "--to", "html", "-o", page, status=0)
+    made = invoke("model", "export", model, "-o", page, status=0)
     classifier = pacsent.load(model)
     answers = Predict(str(model)).open()[1]
 

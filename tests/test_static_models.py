@@ -268,3 +268,67 @@ def test_without_the_library_the_table_opens_and_text_names_it(tmp_path, monkeyp
         words.encode(["a"])
     with pytest.raises(ImportError, match=r"pip install 'pacsent\[subwords\]'"):
         train_pieces(["a"], 5)
+
+
+def static(folder, vocab, model="WordPiece", added=(), **tensors):
+    """A folder with a tokenizer and a table, as both libraries write one."""
+    folder.mkdir(parents=True)
+    tokens = [{"id": i, "content": token} for token, i in added]
+    model = {"type": model, "vocab": vocab, "unk_token": "[UNK]"}
+    (folder / "tokenizer.json").write_text(json.dumps({"model": model, "added_tokens": tokens}))
+    write_tensors(folder / "model.safetensors", tensors)
+    return folder
+
+
+def test_a_table_is_read_without_the_library_by_a_function_that_splits_text(tmp_path):
+    vocab = {"▁the": 0, "▁film": 1}
+    table = np.arange(6, dtype=np.float32).reshape(2, 3)
+    folder = static(tmp_path / "m", vocab, model="BPE", **{"embedding.weight": table})
+    assert formats.detect(folder) == "static"
+    words = formats.read(folder, normalize=lambda text: [f"▁{w}" for w in text.lower().split()])
+    assert words.words == ["▁the", "▁film"] and words.counts is None
+    assert_array_equal(words.input_vectors, table)
+    assert words.vocabulary.encode(["The film"]).ids.tolist() == [0, 1]
+
+
+def test_shared_rows_and_weights_of_model2vec_are_folded_in(tmp_path):
+    vocab = {"[UNK]": 0, "film": 1, "##s": 2, "good": 3}
+    table = np.arange(6, dtype=np.float32).reshape(2, 3)
+    weights = {"mapping": np.array([0, 1, 0, 1]), "weights": np.array([1.0, 2, 1, 0.5])}
+    folder = static(tmp_path / "m", vocab, added=[("[UNK]", 0)], embeddings=table, **weights)
+    words = formats.read(folder)
+    assert words.words == ["film", "##s", "good"]  # all but the token for OOV words
+    np.testing.assert_array_equal(words.input_vectors, [2 * table[1], table[0], 0.5 * table[1]])
+
+
+def test_tokens_keep_their_numbers_and_their_unknown_token_in_sentence_transformers(tmp_path):
+    table = np.eye(4, dtype=np.float32)  # a row more than tokens, as trained models may have
+    vocab, rows = {"[UNK]": 0, "b": 2, "a": 1}, {"embedding.weight": table}
+    words = formats.read(static(tmp_path / "m" / "0_StaticEmbedding", vocab, **rows).parent)
+    assert words.words == ["[UNK]", "a", "b"]
+    np.testing.assert_array_equal(words.input_vectors, table[:3])
+    unigram = static(tmp_path / "u", [["a", 0.0], ["b", -1.0]], model="Unigram", embeddings=table)
+    assert formats.read(unigram).words == ["a", "b"]
+
+
+def test_a_damaged_static_folder_is_refused_in_one_line(tmp_path):
+    eye, nan = np.eye(2, dtype="f4"), np.full((1, 2), np.nan, "f4")
+    for number, (vocab, tensors, message) in enumerate(
+        (
+            ({"a": 5}, {"embeddings": eye}, "must have a row for every token"),
+            ({"a": -1}, {"embeddings": eye}, "must be a tokenizer with its tokens"),
+            ({"a": "x"}, {"embeddings": eye}, "must be a tokenizer with its tokens"),
+            ({"a": 0}, {"other": eye}, "must have a table named embeddings"),
+            ({"[UNK]": 0}, {"embeddings": eye}, "must have tokens"),
+            ({"a": 0}, {"embeddings": eye, "mapping": np.array([7, 0])}, "mapping must name rows"),
+            ({"a": 0}, {"embeddings": eye, "weights": np.ones(3)}, "weights must have one number"),
+            ({"a": 0}, {"embeddings": nan}, "finite"),
+        )
+    ):
+        with pytest.raises(ValueError, match=message):
+            formats.read(static(tmp_path / str(number), vocab, **tensors))
+    folder = static(tmp_path / "n", {"a": 0}, embeddings=np.eye(1, dtype="f4"))
+    for config in ("[]", "{", '{"max_length": 0}', '{"max_length": "x"}'):
+        (folder / "config.json").write_text(config)
+        with pytest.raises(ValueError, match=r"config.json must have|max_length must be an integ"):
+            formats.read(folder)

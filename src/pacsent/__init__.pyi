@@ -20,7 +20,6 @@ from .guarantees.error_bounds import certify_predictions as certify_predictions
 from .paper.evaluation import evaluate as evaluate
 from .search.index import Index as Index
 from .storage import load as load
-from .storage import push_to_hub as push_to_hub
 from .storage import save as save
 from .words.corpus import Corpus as Corpus
 from .words.skipgram import SkipGram as SkipGram

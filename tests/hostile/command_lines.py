@@ -182,9 +182,7 @@ BAD_OPTIONS = {
     "paper evaluate": "PB-L2 t.txt --encoder words --seeds 0 | nothing subj --encoder words",
     "paper reproduce --encoder words -o out --data .": "--seeds 0 | --only nothing | --only subj",
     "model convert words new.txt": "--to x | --counts nowhere | --normalize x | --bits 3",
-    "model export": "words -o new --method PB-neg | words -o new --method nothing | words -o t.txt",
-    "model export words -o new.html --to html": "",
-    "model push model no/such/name": "",
+    "model export": "words -o new.html | model -o t.txt",
     "demo -o t.txt": " | --n-jobs 0",
     "serve words --port 0": "--port -1 | --port 65536 | --port x | --host 256.1.1.1 | --host - | "
     "--workers 0 | --workers x | --api-key-file nowhere | --api-key-file blank | "

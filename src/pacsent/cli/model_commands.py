@@ -1,4 +1,4 @@
-"""Commands about models: distill, serve, demo, model convert, export, push."""
+"""Commands about models: distill, serve, demo, model convert, export."""
 
 import re
 from functools import partial
@@ -116,7 +116,7 @@ def demo(output, overwrite, as_json, quiet, **options):
 
 @cli.group("model")
 def model_group():
-    """Convert models, export them to other libraries, share them."""
+    """Convert word vectors, write a classifier as a page."""
 
 
 @model_group.command()
@@ -181,47 +181,19 @@ def convert(source, destination, to, counts, normalize, trained_on, overwrite, *
 
 @model_group.command()
 @click.argument("model", type=params.ModelPath(file_okay=False))
-@params.option("--to", "What is written.", click.Choice(["folder", "html"]), "folder")
-@params.output("Folder or HTML file (smaller if trained after `model convert --n-words`).")
-@params.method
+@params.output("HTML file (smaller if trained after `model convert --n-words`).")
 @params.probability("--error", "Error rate to guarantee in the page.  [default: chosen]")
 @params.option("--title", "Title of the page.  [default: the first classes]")
 @params.overwrite
 @params.as_json
-def export(model, to, output, method, error, title, overwrite, as_json):
-    """Write MODEL for sentence-transformers, or as an HTML page.
+def export(model, output, error, title, overwrite, as_json):
+    """Write the classifier MODEL as one HTML page that works offline.
 
-    Encoders (SIF-sum, SIF, uSIF, concat, Average) as a folder, also for model2vec; classifiers with
-    their guarantees as a page. Example: pacsent model export classifier --to html -o page.html
+    The page gives the same answers with the same guarantees. Example: pacsent model export
+    classifier -o page.html
     """
-    from pacsent.encoders.export import export as write
-    from pacsent.encoders.methods import DEFAULT
     from pacsent.web import export_html
 
-    if to == "folder" and output.lower().endswith((".html", ".htm")):
-        raise click.UsageError(f"-o {output} is a page: give --to html, or name a folder.")
-    if to == "html":
-        opened = inputs.open_model(model, "a classifier")
-        export_html(opened, output, title=title, error=error, overwrite=overwrite)
-    else:
-        write(inputs.open_encoder(model, method, default=DEFAULT), output, overwrite=overwrite)
-    show({"model": model, "to": to, "output": output}, f"wrote {output}", as_json)
-
-
-@model_group.command()
-@click.argument("model", type=params.ModelPath(file_okay=False))
-@click.argument("repo")
-@params.option("--message", "Message of the commit.")
-@params.flag("--private", "Make a new repository private.")
-@params.as_json
-def push(model, repo, message, private, as_json):
-    """Upload MODEL to the Hugging Face hub as OWNER/NAME.
-
-    It is opened as hf://owner/name. Needs the extra `hub`; log in with: hf auth login. Example:
-    pacsent model push model owner/name
-    """
-    from pacsent.storage import load
-    from pacsent.storage.sharing import push_to_hub
-
-    address = push_to_hub(load(model), repo, message=message, private=private or None)
-    show({"model": model, "repo": repo, "commit": address}, address, as_json)
+    opened = inputs.open_model(model, "a classifier")
+    export_html(opened, output, title=title, error=error, overwrite=overwrite)
+    show({"model": model, "output": output}, f"wrote {output}", as_json)

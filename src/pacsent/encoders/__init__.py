@@ -4,7 +4,6 @@ import lazy_loader
 
 _lazy_getattr, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["export"],
     submod_attrs={
         "external_encoders": ["ExternalEncoder", "as_encoder"],
         "methods": ["list_encoders", "make_encoder"],

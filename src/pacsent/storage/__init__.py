@@ -18,7 +18,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             *("is_model_name", "is_url", "place", "public_url", "read_config", "static_modules"),
         ],
         "saving": ["Saveable", "State", "check", "load", "save"],
-        "sharing": ["push_to_hub"],
         "tensor_files": [
             *("TENSORS", "check_finite", "checked_tensor", "read_tensors", "write_tensors"),
         ],

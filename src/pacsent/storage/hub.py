@@ -13,7 +13,6 @@ from pacsent.optional import import_optional
 SCHEME = "hf://"
 _ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
 _FILES = ["*.json", "*.safetensors", "*.tsv", "README.md"]
-_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def require() -> Any:
@@ -51,29 +50,6 @@ def fetch(address: str) -> Path:
             "the connection and try again."
         ) from None
     return Path(folder)
-
-
-def upload(folder: str | Path, repo: str, *, message: str, private: bool | None = None) -> str:
-    """Put a folder's files on the hub as one commit; its address there.
-
-    The repository is made if it is not there. Who may write there is the library's business: `hf
-    auth login`, or the variable HF_TOKEN.
-    """
-    if not _NAME.fullmatch(repo):
-        raise ValueError(f"repo must be owner/name. Got {repo!r} instead.")
-    hub = require()
-    api = hub.HfApi(library_name="pacsent")
-    try:
-        api.create_repo(repo, private=private, exist_ok=True)
-        commit = api.upload_folder(
-            repo_id=repo, folder_path=str(folder), allow_patterns=None, commit_message=message
-        )
-    except (hub.errors.HfHubHTTPError, hub.errors.LocalTokenNotFoundError, OSError) as error:
-        raise OSError(
-            f"{repo} could not be written ({_first_line(error)}). Check that you may write there "
-            "(hf auth login) and try again."
-        ) from None
-    return str(commit.commit_url)
 
 
 def _first_line(error) -> str:

@@ -14,7 +14,6 @@ from pacsent.classify import TextClassifier
 from pacsent.classify.classifier import N_COMMON_WORDS
 from pacsent.classify.fitting import UNKNOWN_RAMP
 from pacsent.classify.inputs import few, positions
-from pacsent.encoders.export import summed_parts
 from pacsent.files import check_output, replacing
 from pacsent.guarantees import coverage, drift_check
 from pacsent.guarantees.abstaining import AnswerRule
@@ -22,6 +21,7 @@ from pacsent.guarantees.delta import divide_delta
 from pacsent.guarantees.drift_monitor import is_split_by_rows
 from pacsent.guarantees.samples import MIN_PROBABILITY, name_of
 from pacsent.text.pages import as_characters, render
+from pacsent.words.vector_table import LEVELS, Packed
 
 # Weights of n-grams are written as multiples of this. The n-grams of a text are a vector of length
 # one, so that rounding moves decision values, and probabilities less, by about 2e-6.
@@ -105,9 +105,36 @@ def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
         "inverseTemperature": model.inverse_temperature_.tolist(),
         "coefDense": model.coef_dense_,
         "mean": model.mean_vector_,
-        "encoders": [summed_parts(encoder, model.encoder_) for encoder in encoders],
+        "encoders": [_summed_parts(encoder, model.encoder_) for encoder in encoders],
         "factor": len(encoders) ** -0.5 if is_concatenated else 1.0,
     }
+
+
+def _summed_parts(encoder: Any, complete: Any) -> dict[str, Any]:
+    """The words and the table of an encoder, a part of `complete` or itself, that sums rows."""
+    table: Any = encoder.summed_table() if hasattr(encoder, "summed_table") else None
+    is_sum = table is not None and getattr(complete, "fade", None) is None
+    if not is_sum or encoder.word_vectors.vocabulary.normalize != "paper":
+        raise ValueError(
+            "Only encoders that sum word vectors of normalize='paper' can be exported to HTML. Got "
+            f"{complete.method_name} instead. Fit TextClassifier('english'), or with None."
+        )
+    vocabulary, tables = encoder.word_vectors.vocabulary, encoder.word_vectors.tables
+    stored = tables["input"].stored
+    part = {
+        "words": "\n".join(vocabulary.words),
+        "subwords": vocabulary.unknown == "pieces",
+        "unit": complete is not encoder or not hasattr(encoder, "alpha"),
+        "dims": table.shape[1],
+    }
+    if not isinstance(stored, Packed) or getattr(encoder, "swap_roles", False):
+        n_words, n_dims = table.shape
+        none, zeros, ones = np.empty(0, np.uint8), np.zeros(n_dims), np.ones(max(n_words, n_dims))
+        part |= {"bits": 8, "levels": none, "codes": none, "head": np.asarray(table, np.float32)}
+        return part | {"scales": ones[:n_words], "centre": zeros, "spread": ones[:n_dims]}
+    levels = LEVELS.get(stored.bits, np.arange(256, dtype=np.uint8).view(np.int8))
+    part |= {"bits": stored.bits, "levels": levels.astype(np.float32)}
+    return part | stored.arrays() | {"scales": stored.scales.astype(np.float32)}
 
 
 def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
