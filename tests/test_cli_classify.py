@@ -208,7 +208,6 @@ def test_a_model_that_gives_no_vectors_is_refused_in_one_line(folder, tmp_path):
         ["embed", model, text, "--pairs", text],
         ["embed", model, text],
         ["embed", model, text, "-o", f"{tmp_path}/shards/"],
-        ["model", "export", model, "-o", tmp_path / "e"],
         ["paper", "certify", model, text],
     ):
         message = "must be word vectors or a fitted method. Got a Certi"
