@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from pacsent import storage
 from pacsent.storage.checksums import checksum_of_json
 from pacsent.text.encoded import Encoded
 from pacsent.text.ngrams import is_empty
+from pacsent.text.result_files import TypedColumn
 from pacsent.words.text_encoding import encode_bytes
+from pacsent.words.word_table import joined
 
 _ONE_WORD = Encoded(np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int64))
 
@@ -177,7 +177,7 @@ class Predict(_Job):
         classifier, rule = opened or self.open()
         names = np.array([str(name) for name in classifier.classes_], dtype=object)
 
-        def assign_labels(strings: list[str]) -> dict[str, pa.Array]:  # the likeliest first
+        def assign_labels(strings: list[str]) -> dict[str, TypedColumn]:  # the likeliest first
             estimator = getattr(classifier, "estimator_", classifier)
             proba = estimator.predict_proba(strings)
             assigned = estimator.assign_labels(proba)
@@ -185,44 +185,46 @@ class Predict(_Job):
                 [c for c in np.argsort(-p, kind="stable") if mask[c]]
                 for p, mask in zip(proba, assigned)
             ]
-            values = [p[row] for p, row in zip(proba, rows)]
+            labels = [names[row].tolist() for row in rows]
+            values = [p[row].tolist() for p, row in zip(proba, rows)]
             return {
-                "predictions": pa.array([names[row] for row in rows], pa.list_(pa.string())),
-                "probabilities": pa.array(values, pa.list_(pa.float64())),
+                "predictions": TypedColumn(labels, "list<string>"),
+                "probabilities": TypedColumn(values, "list<double>"),
             }
 
-        def answer(strings: list[str], first: int | None = None) -> dict[str, pa.Array]:
+        def answer(strings: list[str], first: int | None = None) -> dict[str, TypedColumn]:
             answers = rule.answer(strings, compare=True, first=first)
             missing = [None] * len(strings)
-            sets = missing if answers.inside is None else [names[row] for row in answers.inside]
-            abstained = missing if answers.abstained is None else answers.abstained
+            sets = missing
+            if answers.inside is not None:
+                sets = [names[row].tolist() for row in answers.inside]
+            abstained = missing if answers.abstained is None else answers.abstained.tolist()
+            reasons = [None if is_covered else REASON for is_covered in answers.covered]
             return {
-                "prediction": pa.array(names[answers.best], pa.string()),
-                "probability": pa.array(answers.probability),
-                "set": pa.array(sets, pa.list_(pa.string())),
-                "abstained": pa.array(abstained, pa.bool_()),
-                "reason": pa.array(
-                    [None if is_covered else REASON for is_covered in answers.covered], pa.string()
-                ),
+                "prediction": TypedColumn(names[answers.best].tolist(), "string"),
+                "probability": TypedColumn(answers.probability.tolist(), "double"),
+                "set": TypedColumn(sets, "list<string>"),
+                "abstained": TypedColumn(abstained, "bool"),
+                "reason": TypedColumn(reasons, "string"),
             }
 
         def predict(texts, is_bad=None, first: int | None = None) -> Batch:
             strings = texts if isinstance(texts, list) else texts.to_pylist()
             columns = assign_labels(strings) if rule is None else answer(strings, first)
-            is_empty_row = np.array([is_empty(text) for text in strings], bool)  # bad rows too
-            rows = pa.array(np.arange(is_empty_row.size), mask=is_empty_row)  # null for these
-            columns = {name: column.take(rows) for name, column in columns.items()}
-            if "reason" in columns:
-                columns["reason"] = pc.if_else(is_empty_row, REASONS[EMPTY], columns["reason"])
-            return Batch(columns, n_empty=int(is_empty_row.sum()))
+            empty_rows = [row for row, text in enumerate(strings) if is_empty(text)]  # bad ones too
+            for name, column in columns.items():
+                for row in empty_rows:
+                    column[row] = REASONS[EMPTY] if name == "reason" else None
+            return Batch(columns, n_empty=len(empty_rows))
 
         return predict
 
 
 def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes of a list or an Arrow column of texts, which are not copied, and bounds."""
-    column = pa.array(texts) if isinstance(texts, list) else texts
-    column = column.cast(pa.large_string())
+    """Return the bytes of a list of texts, or of an Arrow column without a copy, and bounds."""
+    if isinstance(texts, list):
+        return joined(texts)
+    column = texts.cast("large_string")
     if column.null_count:
         column = column.fill_null("")
     if len(column) == 0:

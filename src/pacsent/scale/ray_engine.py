@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pyarrow as pa
-
 from pacsent.optional import import_optional
 from pacsent.scale.jobs import Embed
 from pacsent.scale.shard_writer import load_job, work_on
@@ -21,6 +19,7 @@ class Embedder:
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> Embedder("english")(pa.table({"text": ["a glass of wine"]})).column_names
     ['text', 'mean', 'variance']
     >>> dataset = ray.data.read_parquet("texts/")  # doctest: +SKIP
@@ -32,7 +31,9 @@ class Embedder:
     def __init__(self, model: Any, text_column: str = "text", **options: Any):
         self.text_column, self.job = text_column, Embed(str(model), **options)
 
-    def __call__(self, table: pa.Table) -> pa.Table:
+    def __call__(self, table: Any) -> Any:
+        import pyarrow as pa
+
         texts = table.column(self.text_column).combine_chunks()
         columns = load_job(self.job)(texts).columns
         numbers = pa.array(columns["mean"].reshape(-1))

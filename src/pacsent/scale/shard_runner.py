@@ -25,6 +25,7 @@ from pacsent.scale.jobs import Embed, Predict
 from pacsent.scale.manifest import Manifest
 from pacsent.scale.shard_writer import FORMATS, ShardTask, work_on
 from pacsent.storage import public_url
+from pacsent.text.result_files import import_pyarrow
 
 
 def embed_shards(
@@ -118,11 +119,11 @@ def run(
 ) -> Manifest:
     """Process all files that are not finished yet, and return the manifest.
 
-    `format` is "parquet", "jsonl", "csv" or "tsv". `on_error` "report" gives a bad row its place
-    with an empty text, and a bad file no output; the manifest names both, and the others are
-    processed. With "stop" the first one ends the run. `overwrite` replaces outputs that another
-    model or other settings have made. `engine` runs the tasks instead of the cores of this machine:
-    `on_ray()`.
+    `format` is "parquet" (extra `parquet`), "jsonl", "csv" or "tsv". `on_error` "report" gives a
+    bad row its place with an empty text, and a bad file no output; the manifest names both, and the
+    others are processed. With "stop" the first one ends the run. `overwrite` replaces outputs that
+    another model or other settings have made. `engine` runs the tasks instead of the cores of this
+    machine: `on_ray()`.
     """
     for name, value, allowed in (
         ("format", format, FORMATS),
@@ -130,6 +131,8 @@ def run(
     ):
         if value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(allowed)}. Got {value!r} instead.")
+    if format == "parquet":
+        import_pyarrow()
     sources = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     keep_columns = (keep_columns,) if isinstance(keep_columns, str) else tuple(keep_columns)
     all_shards, ignored = stores.list_shards(sources)

@@ -12,13 +12,19 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+from pacsent.optional import import_optional
+
+
+def _open_zstd(file: Any) -> Any:
+    pa = import_optional("pyarrow", "Files compressed by zstd need pyarrow", "parquet")
+    return pa.CompressedInputStream(file, "zstd")
+
 
 _ARCHIVES: dict[str, tuple[bytes, Callable]] = {  # the first bytes, and how to open it
     ".gz": (b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file)),
     ".bz2": (b"BZh", bz2.BZ2File),
     ".xz": (b"\xfd7zXZ\x00", lzma.LZMAFile),
-    ".zst": (b"\x28\xb5\x2f\xfd", lambda file: pa.CompressedInputStream(file, "zstd")),
+    ".zst": (b"\x28\xb5\x2f\xfd", _open_zstd),
 }
 COMPRESSED = tuple(_ARCHIVES)  # suffixes of files that are decompressed while they are read
 

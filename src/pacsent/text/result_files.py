@@ -1,8 +1,10 @@
 """Results to files, batch by batch: .csv, .tsv, .jsonl and .parquet, and .npy for vectors.
 
 The suffix is the format. A batch is a dict from column name to values, in the order of the output:
-a list, an array of one dimension, an array of vectors of two, or a pyarrow array. The first batch
+a list, an array of one dimension, an array of vectors of two, or an Arrow array. The first batch
 has the columns and may have no rows. Memory does not grow with the number of rows.
+
+Parquet is written by pyarrow (extra `parquet`), which is imported then.
 
 CSV and JSON lines are written by the standard library: pyarrow puts quotation marks around every
 string and has no writer of JSON.
@@ -22,16 +24,31 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import parquet
 
 from pacsent import files
+from pacsent.optional import import_optional
 from pacsent.text.printable import escape_controls
 from pacsent.text.tables import as_list
 
 Batch = Mapping[str, Any]
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 _ROW_GROUP_BYTES = 64 << 20  # of vectors
+
+
+class TypedColumn(list):
+    """Values of one type, or None, and the name of their Arrow type, which Parquet needs.
+
+    A batch need not show the type: all of its values may be None.
+    """
+
+    def __init__(self, values: Iterable, arrow_type: str):
+        super().__init__(values)
+        self.arrow_type = arrow_type  # "string", "double", "bool" or "list<...>" of these
+
+
+def import_pyarrow() -> Any:
+    """pyarrow, or an error that says how to get it."""
+    return import_optional("pyarrow", "Parquet files need pyarrow", "parquet")
 
 
 def write(
@@ -80,6 +97,8 @@ def check_suffix(
             f"A pipe or a device takes .csv, .tsv or .jsonl, which are written front to back. Got "
             f"{str(path)!r} instead. Write {suffix} to a file."
         )
+    if suffix == ".parquet":
+        import_pyarrow()
     return suffix
 
 
@@ -182,6 +201,9 @@ def _write_numpy(batches, file: IO[bytes]) -> Iterator[int]:
 
 
 def _write_parquet(batches, file: Any) -> Iterator[int]:
+    pa = import_pyarrow()
+    from pyarrow import parquet
+
     first: list[Batch] = []  # up to the first rows, which determine the types
     for batch in batches:
         first.append(batch)
@@ -189,6 +211,7 @@ def _write_parquet(batches, file: Any) -> Iterator[int]:
             break
     if not first:
         return
+
     sample = first[-1]
     vectors = [name for name, column in sample.items() if _is_matrix(column)]
     others = [name for name in sample if name not in vectors]
@@ -197,6 +220,7 @@ def _write_parquet(batches, file: Any) -> Iterator[int]:
     # Vectors do not compress; statistics and dictionaries of them would be waste.
     compression = dict.fromkeys(others, "zstd") | {f"{n}.list.element": "none" for n in vectors}
     n_dims = max((sample[name].shape[1] for name in vectors), default=16)
+
     with parquet.ParquetWriter(
         file, schema, use_dictionary=others, write_statistics=others, compression=compression
     ) as writer:
@@ -210,10 +234,14 @@ def _write_parquet(batches, file: Any) -> Iterator[int]:
 
 
 def _as_arrow(name: str, column, dtype=None) -> Any:
+    import pyarrow as pa
+
     if _is_matrix(column):
         numbers = pa.array(np.ascontiguousarray(column).reshape(-1))
         dtype = pa.list_(pa.field("element", numbers.type, nullable=False), column.shape[1])
         return pa.FixedSizeListArray.from_arrays(numbers, type=dtype)
+    if isinstance(column, TypedColumn):
+        dtype = _arrow_type(column.arrow_type)
     try:
         if isinstance(column, (pa.Array, pa.ChunkedArray)):
             array = column if dtype in (None, column.type) else column.cast(dtype)
@@ -225,6 +253,14 @@ def _as_arrow(name: str, column, dtype=None) -> Any:
             f"({str(error).splitlines()[0]}). Keep it as text, or leave it out."
         ) from None
     return array.cast(pa.string()) if pa.types.is_null(array.type) else array
+
+
+def _arrow_type(name: str) -> Any:
+    import pyarrow as pa
+
+    if name.startswith("list<"):
+        return pa.list_(_arrow_type(name.removeprefix("list<").removesuffix(">")))
+    return pa.type_for_alias(name)
 
 
 WRITERS: dict[str, Any] = {

@@ -4,9 +4,9 @@
 read with its number and what is wrong with it. `stream_texts` and `read_labelled_texts` are what
 most callers need. The writer of results is in `result_files`.
 
-Parquet is read by pyarrow. CSV and JSON lines are read by the standard library: pyarrow's CSV
-reader accepts a quotation mark that is never closed and joins all rows behind it, and its JSON
-reader turns texts that look like dates into dates.
+Parquet is read by pyarrow (extra `parquet`), which is imported then. CSV and JSON lines are read by
+the standard library: pyarrow's CSV reader accepts a quotation mark that is never closed and joins
+all rows behind it, and its JSON reader turns texts that look like dates into dates.
 """
 
 import contextlib
@@ -25,9 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import parquet
 
+from pacsent.optional import import_optional
 from pacsent.text.reading import COMPRESSED, Source, empty_file, how_to_convert
 from pacsent.text.texts import show
 
@@ -147,6 +146,9 @@ class TextTable(AbstractContextManager):
             )
         self._source = Source(path, file)
         if self.kind == "parquet":
+            pa = import_optional("pyarrow", f"{self.name} needs pyarrow", "parquet")
+            from pyarrow import parquet
+
             opened: Any = self._source.file
             if self._source.kind or not opened.seekable():
                 opened = tempfile.TemporaryFile()  # noqa: SIM115 (closed when it is collected)
@@ -371,6 +373,8 @@ class TextTable(AbstractContextManager):
     @contextlib.contextmanager
     def _parquet_errors(self):
         """Raise in one line what pyarrow raises about a damaged file."""
+        import pyarrow as pa
+
         try:
             yield
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -381,6 +385,8 @@ class TextTable(AbstractContextManager):
             ) from None
 
     def _parquet_batches(self, wanted: list[str], n_rows: int) -> Iterator[tuple[list, dict, Any]]:
+        import pyarrow as pa
+
         schema, has_text = self._parquet.schema_arrow, self.text_column is not False
         types = [schema.field(name).type for name in wanted]
         if has_text:
