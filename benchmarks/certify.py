@@ -17,13 +17,12 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent import certify_encoder, make_encoder
-from pacsent.guarantees import continuation
-from pacsent.guarantees.encoder_certificate import CertifyOptions, prepare
-from pacsent.maths.means import betting
-from pacsent.maths.risks import gibbs_risk
+from pacsent.bounds.means import betting
 from pacsent.paper import benchmark_datasets as datasets
-from pacsent.paper import simulation, word_certificate
+from pacsent.paper import continuation, simulation, word_certificate
+from pacsent.paper.encoder_certificate import CertifyOptions, prepare
 from pacsent.paper.gibbs_certificate import GibbsOptions
+from pacsent.sentences.solvers.risks import gibbs_risk
 from pacsent.storage.tensor_files import pack_losses, unpack_losses
 from pacsent.text.encoded import Encoded
 

@@ -20,9 +20,9 @@ from classify import draw, in_parallel, load
 from harness import finish, parser_for
 from pacsent import CertifiedClassifier, TextClassifier, make_encoder
 from pacsent import load as open_model
-from pacsent.maths.binomial import upper_limit
-from pacsent.maths.bounds import kl_inverse
-from pacsent.maths.gaussian_process import laplace
+from pacsent.bounds.binomial import upper_limit
+from pacsent.bounds.pac_bayes import kl_inverse
+from pacsent.classify.solvers.gaussian_process import laplace
 from pacsent.text.ngrams import NGrams
 
 DELTA = 0.05

@@ -14,8 +14,8 @@ import numpy as np
 from scipy import stats
 
 from harness import finish, parser_for, run_jobs
-from pacsent.maths.binomial import two_sided_limits
-from pacsent.maths.paired_difference import difference_limits
+from pacsent.bounds.binomial import two_sided_limits
+from pacsent.bounds.paired_difference import difference_limits
 
 DELTA = 0.05
 # errors of the first classifier, of the second, and of both on one text

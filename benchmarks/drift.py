@@ -39,11 +39,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from harness import finish, parser_for, run_jobs
 from pacsent import CertifiedClassifier, TextClassifier
+from pacsent.bounds.binomial import passes
+from pacsent.certify import DriftMonitor
+from pacsent.certify.drift_check import OTHER_FRACTIONS, DriftCheck, detection_times
+from pacsent.certify.repeats import COPIES, TRAFFIC
 from pacsent.datasets import load_banking, load_books
-from pacsent.guarantees import DriftMonitor
-from pacsent.guarantees.drift_check import OTHER_FRACTIONS, DriftCheck, detection_times
-from pacsent.guarantees.repeats import COPIES, TRAFFIC
-from pacsent.maths.binomial import passes
 from pacsent.paper import benchmark_datasets as datasets
 
 ALPHA, DELTA, N_ROWS = 0.05, 0.05, 600

@@ -31,8 +31,8 @@ from scipy.stats import pearsonr, spearmanr
 import classify
 from harness import finish, parser_for
 from pacsent import load, make_encoder
+from pacsent.arrays import unit_rows
 from pacsent.datasets import load_books
-from pacsent.maths.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.storage import PACKAGED
 

@@ -15,9 +15,9 @@ from scipy.stats import pearsonr, spearmanr
 
 from harness import finish, parser_for
 from pacsent import load, make_encoder
-from pacsent.maths import regressions
-from pacsent.maths.arrays import unit_rows
+from pacsent.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
+from pacsent.paper import regressions
 from pacsent.words import compress
 from word_tasks import word_scores
 

@@ -35,10 +35,11 @@ from sklearn.pipeline import make_pipeline
 import target_data
 from harness import finish, parser_for, run_jobs
 from pacsent import CertifiedClassifier, TextClassifier, certify_predictions
-from pacsent.guarantees import DriftMonitor, compare, control_risk
-from pacsent.guarantees.error_certificate import error_certificate
-from pacsent.maths.binomial import upper_limit
+from pacsent.bounds.binomial import upper_limit
+from pacsent.certify import DriftMonitor, compare
+from pacsent.certify.error_certificate import error_certificate
 from pacsent.paper import benchmark_datasets as datasets
+from pacsent.predict import control_risk
 
 SETS = ("subj", "mr", "trec", "20news", "imdb")
 CHOICE_SETS = ("subj", "trec")  # where candidates are compared, which takes longest

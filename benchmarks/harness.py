@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import pacsent
-from pacsent.maths.rounding import rounded_up
+from pacsent.bounds.rounding import rounded_up
 
 if os.environ.get("PACSENT_TINY"):  # does everything run? see tiny.py
     import tiny
@@ -103,7 +103,7 @@ def describe_gpu(device) -> dict:
     """Name, memory, driver and versions, for result files."""
     import torch
 
-    from pacsent.gpu.device import _driver
+    from pacsent.words.gpu.device import _driver
 
     properties = torch.cuda.get_device_properties(device)
     version = ctypes.c_int()

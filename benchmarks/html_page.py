@@ -20,8 +20,8 @@ import numpy as np
 from harness import best_of, finish, parser_for, skip
 from pacsent import CertifiedClassifier, TextClassifier, load
 from pacsent.datasets import load_banking
-from pacsent.guarantees.abstaining import AnswerRule
 from pacsent.paper import benchmark_datasets as datasets
+from pacsent.predict.abstaining import AnswerRule
 from pacsent.web import export_html
 from pacsent.words import compress
 

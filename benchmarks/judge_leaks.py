@@ -6,14 +6,14 @@ A batch of 2,000 rows of 12 classes. Predictions err in 30 % of the rows. A judg
 prediction in 0, 50 or 80 % of the rows, as a model of the same kind does, and is right in 80 % of
 the others. n rows are drawn at random and labelled, and for a fraction of these the judge gives the
 label itself, as a model that was fitted on them does. With that fraction 0 the judge is honest.
-`certify_predictions` warns and refuses by the one-sided test of `pacsent.guarantees.judges`.
+`certify_predictions` warns and refuses by the one-sided test of `pacsent.certify.judges`.
 """
 
 import numpy as np
 
 from harness import finish, parser_for, run_jobs
-from pacsent.guarantees import judges
-from pacsent.maths.binomial import stratified_limit
+from pacsent.bounds.binomial import stratified_limit
+from pacsent.certify import judges
 
 N, N_CLASSES, ERROR, DELTA = 2_000, 12, 0.3, 0.05
 ACCURACY, REPEATED = 0.8, (0.0, 0.5, 0.8)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from harness import finish, parser_for, run_jobs
-from pacsent.maths.binomial import batch_limit, stratified_limit
+from pacsent.bounds.binomial import batch_limit, stratified_limit
 
 try:
     from ppi_py import ppi_mean_ci

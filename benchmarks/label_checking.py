@@ -14,8 +14,8 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent import TextClassifier
+from pacsent.classify.label_checking import LabelChecker, label_scores, max_unread_errors
 from pacsent.datasets import load_banking
-from pacsent.guarantees.label_checking import LabelChecker, label_scores, max_unread_errors
 from pacsent.paper import benchmark_datasets as datasets
 
 SETS = ("mr", "subj", "trec", "20news", "banking77")

@@ -29,9 +29,9 @@ from scipy import stats
 
 from harness import finish, parser_for, run_jobs
 from pacsent import TextClassifier
+from pacsent.bounds.binomial import upper_limit
+from pacsent.certify import certify_stream
 from pacsent.classify import fit_learning_curve, next_to_label, suspicious_labels
-from pacsent.guarantees import certify_stream
-from pacsent.maths.binomial import upper_limit
 from pacsent.paper import benchmark_datasets as datasets
 
 SETS = ("subj", "mr", "trec", "20news", "imdb")
@@ -157,8 +157,8 @@ def wrong_draw(job):
     from sklearn.model_selection import cross_val_predict
     from sklearn.pipeline import make_pipeline
 
+    from pacsent.certify.near_duplicates import text_units
     from pacsent.classify.label_quality import out_of_fold_log_proba
-    from pacsent.text.near_duplicates import text_units
 
     name, seed, data = job
     texts, right, _, _ = drawn(name, data, seed, _FLIPPED)

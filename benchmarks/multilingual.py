@@ -26,10 +26,10 @@ from classify import draw as even_draw
 from classify import standard_error
 from harness import finish, parser_for, skip
 from pacsent import TextClassifier
-from pacsent.encoders import as_encoder
-from pacsent.encoders.external_encoders import StoredVectors
-from pacsent.maths.arrays import unit_rows
+from pacsent.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
+from pacsent.sentences import as_encoder
+from pacsent.sentences.external_encoders import StoredVectors
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from make_multilingual import HELD_OUT, letters, npm_pairs

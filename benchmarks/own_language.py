@@ -23,7 +23,7 @@ from scipy.stats import spearmanr
 
 from harness import finish, parser_for, skip
 from pacsent import SkipGram, make_encoder
-from pacsent.maths.arrays import unit_rows
+from pacsent.arrays import unit_rows
 from pacsent.words import Corpus, train_pieces
 
 ASKED = ["haus", "könig", "dampfschiff", "traurig", "geigenspielerin"]

@@ -15,10 +15,10 @@ import numpy as np
 
 from harness import finish, parser_for
 from pacsent import load
+from pacsent.bounds import pac_bayes as bounds
+from pacsent.bounds.gibbs_betting import best_of_bets, bound_of_bet, log_products
+from pacsent.bounds.means import betting, differing_means
 from pacsent.datasets import load_books
-from pacsent.maths import bounds
-from pacsent.maths.gibbs_betting import best_of_bets, bound_of_bet, log_products
-from pacsent.maths.means import betting, differing_means
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.paper.heuristics import make_heuristics
 

@@ -13,11 +13,11 @@ import warnings
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent.encoders import PBNegVectorizer
-from pacsent.maths.noise import noise_probabilities
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.paper import evaluation, printed
 from pacsent.paper.printed import sgd
+from pacsent.sentences import PBNegVectorizer
+from pacsent.words.noise import noise_probabilities
 
 LAMS_OF_LOSS = (1.0, 8.0)
 LAMS_OF_OPTIMISER = (0.25, 0.5, 1.0, 8.0)

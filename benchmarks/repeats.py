@@ -26,13 +26,13 @@ import numpy as np
 
 from harness import finish, parser_for, run_jobs
 from pacsent import CertifiedClassifier, TextClassifier, certify_predictions
+from pacsent.bounds.binomial import upper_limit
+from pacsent.certify.error_certificate import error_certificate
+from pacsent.certify.independence import hold_out
+from pacsent.certify.repeats import draw_samples
 from pacsent.datasets import load_banking
-from pacsent.guarantees.abstaining import Calibration, abstain, cautious_set_thresholds
-from pacsent.guarantees.error_certificate import error_certificate
-from pacsent.guarantees.independence import hold_out
-from pacsent.guarantees.repeats import draw_samples
-from pacsent.maths.binomial import upper_limit
 from pacsent.paper import benchmark_datasets as datasets
+from pacsent.predict.abstaining import Calibration, abstain, cautious_set_thresholds
 
 DELTA, ERROR, HELD_OUT = 0.05, 0.2, 0.3
 SETTINGS = (None, "traffic", "copies")

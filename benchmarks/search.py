@@ -18,7 +18,7 @@ of other queries than the first ones, which calibrate; "floor with half" gives h
 of delta to the floor.
 
 `asymmetric`: texts by a teacher, queries by a static encoder distilled from it on these texts; p@10
-of the posts of `encoders.py`. --vectors keeps the teacher's vectors of all posts for the next run.
+of the posts of `sentences.py`. --vectors keeps the teacher's vectors of all posts for the next run.
 """
 
 import re
@@ -32,14 +32,14 @@ import numpy as np
 
 from harness import finish, parser_for, wikipedia
 from pacsent import Index, distill, make_encoder
+from pacsent.bounds.binomial import upper_limit
 from pacsent.datasets import load_books
-from pacsent.encoders.external_encoders import as_encoder
-from pacsent.maths.binomial import upper_limit
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.search import calibration as search_calibration
 from pacsent.search import faiss_index, lexical
 from pacsent.search.calibration import FLOOR_DELTA, FLOOR_ERROR, CalibrationQueries, ThresholdRule
 from pacsent.search.chunking import sentences
+from pacsent.sentences.external_encoders import as_encoder
 
 K = 10
 N_TIMED_QUERIES = 50

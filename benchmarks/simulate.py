@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from harness import finish, parser_for
-from pacsent.maths.binomial import two_sided_limits
-from pacsent.maths.means import differing_means
+from pacsent.bounds.binomial import two_sided_limits
+from pacsent.bounds.means import differing_means
 from pacsent.paper import simulate, simulation
 from pacsent.threads import n_threads
 

@@ -20,8 +20,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 import numpy as np
 
 from harness import best_of, finish, parser_for
-from pacsent.encoders import PBNegVectorizer
 from pacsent.paper import benchmark_datasets as datasets
+from pacsent.sentences import PBNegVectorizer
 from pacsent.words.vectors import WordVectors
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))

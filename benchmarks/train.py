@@ -23,7 +23,7 @@ import numpy as np
 
 from harness import finish, parser_for, wikipedia
 from pacsent import Corpus, SkipGram
-from pacsent._kernels import intrinsics
+from pacsent.kernels import intrinsics
 from pacsent.words.skipgram import ChunkTraining
 from word_tasks import word_scores
 

@@ -27,8 +27,8 @@ except ImportError:  # --help needs no torch
     torch = None
 
 from pacsent import Corpus, SkipGram, Vocabulary, WordVectors  # noqa: E402
-from pacsent.gpu import require, train_skipgram  # noqa: E402
-from pacsent.gpu.skipgram import alias_table  # noqa: E402
+from pacsent.words.gpu.device import require  # noqa: E402
+from pacsent.words.gpu.skipgram import alias_table, train_skipgram  # noqa: E402
 from word_tasks import word_scores  # noqa: E402
 
 BLAZINGTEXT = 5.4e6  # words/s on one GPU, as published (Gupta and Khare, 2017)

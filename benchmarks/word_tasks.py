@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from pacsent.maths.arrays import unit_rows
+from pacsent.arrays import unit_rows
 
 N_FREQUENT = 30_000  # words among which analogies are asked and answered
 FILES = {

@@ -16,7 +16,7 @@ import re
 import sys
 from pathlib import Path
 
-from pacsent.maths.rounding import rounded_up
+from pacsent.bounds.rounding import rounded_up
 from pacsent.paper import report
 from pacsent.paper.method_rows import ROWS
 from pacsent.paper.reproduction import read_results

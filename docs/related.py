@@ -12,33 +12,34 @@ import pacsent
 
 # Names that belong together: each is related to all others of its row.
 GROUPS = (
-    "TextClassifier CertifiedClassifier guarantees.certify certify_predictions",
-    "CertifiedClassifier guarantees.Abstaining guarantees.ClassThresholds "
-    "guarantees.LabelThreshold guarantees.DriftMonitor",
-    "guarantees.control_risk guarantees.LabelThreshold guarantees.ClassThresholds",
-    "guarantees.ErrorCertificate guarantees.MultilabelCertificate guarantees.Certificate "
-    "guarantees.read_certificate certify_predictions guarantees.certify",
-    "guarantees.compare guarantees.Comparison guarantees.certify",
-    "guarantees.traffic_error_upper certify_predictions",
-    "guarantees.certify_stream guarantees.AnytimeCertificate",
-    "guarantees.check_labels guarantees.LabelCheckCertificate classify.suspicious_labels",
-    "certify_encoder guarantees.ContinuationCertificate make_encoder",
-    "distill encoders.StaticEncoder guarantees.FidelityCertificate guarantees.certify_student",
+    "TextClassifier CertifiedClassifier certify.certify certify_predictions",
+    "CertifiedClassifier predict.Abstaining predict.ClassThresholds "
+    "predict.LabelThreshold certify.DriftMonitor",
+    "predict.control_risk predict.LabelThreshold predict.ClassThresholds",
+    "certify.ErrorCertificate certify.MultilabelCertificate certify.Certificate "
+    "certify.read_certificate certify_predictions certify.certify",
+    "certify.compare certify.Comparison certify.certify",
+    "certify.traffic_error_upper certify_predictions",
+    "certify.certify_stream certify.AnytimeCertificate",
+    "classify.check_labels classify.LabelCheckCertificate classify.suspicious_labels",
+    "certify_encoder paper.ContinuationCertificate make_encoder",
+    "distill sentences.StaticEncoder sentences.FidelityCertificate sentences.certify_student",
     "classify.Explanation classify.Diagnostics TextClassifier",
     "classify.audit classify.suspicious_labels classify.SuspiciousLabel classify.next_to_label",
     "classify.fit_learning_curve classify.LearningCurve classify.next_to_label",
-    "Index search.Hit search.Hits search.rerank search.split_passages guarantees.SearchCertificate",
+    "Index search.Hit search.Hits search.rerank search.split_passages search.SearchCertificate",
     "search.clusters search.rerank Index web.make_map",
     "SkipGram Corpus Vocabulary WordVectors",
     "WordVectors words.compress words.Pieces words.train_pieces SkipGram",
-    "make_encoder list_encoders evaluate encoders.SentenceVectorizer encoders.EmptySentenceWarning",
-    "encoders.as_encoder encoders.ExternalEncoder encoders.RemoteEncoder make_encoder",
+    "make_encoder list_encoders evaluate sentences.SentenceVectorizer "
+    "sentences.EmptySentenceWarning",
+    "sentences.as_encoder sentences.ExternalEncoder sentences.RemoteEncoder make_encoder",
     "load save",
     "datasets.load_banking datasets.load_books",
-    "encoders.AverageVectorizer encoders.IDFVectorizer encoders.SIFVectorizer "
-    "encoders.SIFSumVectorizer encoders.ConcatVectorizer make_encoder",
-    "encoders.PBNegVectorizer encoders.WordPBNegVectorizer encoders.PVDBOWVectorizer "
-    "encoders.PB01Vectorizer make_encoder",
+    "sentences.AverageVectorizer sentences.IDFVectorizer sentences.SIFVectorizer "
+    "sentences.SIFSumVectorizer sentences.ConcatVectorizer make_encoder",
+    "sentences.PBNegVectorizer sentences.WordPBNegVectorizer sentences.PVDBOWVectorizer "
+    "sentences.PB01Vectorizer make_encoder",
     "paper.certify_words paper.certify_documents paper.certify_squared_loss "
     "paper.certify_heuristics certify_encoder",
     "paper.generate paper.simulate paper.certify_words",
@@ -46,15 +47,16 @@ GROUPS = (
     "paper.printed.kl_printed paper.printed.l2_posterior paper.printed.idf_l2_posterior",
     "paper.printed.PrintedPBNegVectorizer paper.printed.SGDPBNegVectorizer "
     "paper.printed.WeightedL2Vectorizer paper.printed.make_printed paper.printed.diverges "
-    "encoders.PBNegVectorizer",
+    "sentences.PBNegVectorizer",
     "paper.printed.train_words paper.printed.train_pv_dbow paper.printed.word_variances "
-    "paper.printed.lump paper.printed.decay encoders.WordPBNegVectorizer encoders.PVDBOWVectorizer",
+    "paper.printed.lump paper.printed.decay sentences.WordPBNegVectorizer "
+    "sentences.PVDBOWVectorizer",
     "paper.printed.draw_labelled_words paper.printed.labelled_words_of paper.printed.hypothesis",
     "paper.printed.minimise_at_fixed_lambda paper.printed.minimise_theorem_1 "
     "paper.printed.minimise_kl_inverse paper.printed.simulate_bound paper.certify_words",
     "paper.printed.family_spreads evaluate",
-    "web.Labelling web.agreement guarantees.certify_stream classify.next_to_label",
-    "scale.embed_shards scale.predict_shards scale.Embedder encoders.SentenceVectorizer",
+    "web.Labelling web.agreement certify.certify_stream classify.next_to_label",
+    "scale.embed_shards scale.predict_shards scale.Embedder sentences.SentenceVectorizer",
 )
 THEOREMS = {
     "TextClassifier": ["gp"],
@@ -62,36 +64,36 @@ THEOREMS = {
     "certify_encoder": ["means", "continuation", "union"],
     "certify_predictions": ["cp", "dependent", "judge"],
     "distill": ["dependent"],
-    "encoders.AverageVectorizer": ["experts", "l2"],
-    "encoders.PBNegVectorizer": ["neg"],
-    "encoders.WordPBNegVectorizer": ["words"],
-    "encoders.PB01Vectorizer": ["gibbs"],
+    "sentences.AverageVectorizer": ["experts", "l2"],
+    "sentences.PBNegVectorizer": ["neg"],
+    "sentences.WordPBNegVectorizer": ["words"],
+    "sentences.PB01Vectorizer": ["gibbs"],
     "Index": ["search"],
-    "guarantees.Abstaining": ["abstain"],
-    "guarantees.AnytimeCertificate": ["labelling"],
-    "guarantees.ClassThresholds": ["precision"],
-    "guarantees.Comparison": ["compare"],
-    "guarantees.ContinuationCertificate": ["continuation"],
-    "guarantees.DriftMonitor": ["alarm"],
-    "guarantees.ErrorCertificate": ["cp"],
-    "guarantees.FidelityCertificate": ["dependent"],
-    "guarantees.LabelCheckCertificate": ["check"],
-    "guarantees.LabelThreshold": ["labels"],
-    "guarantees.MultilabelCertificate": ["f1", "ratio"],
-    "guarantees.SearchCertificate": ["search"],
-    "guarantees.certify": ["cp", "dependent"],
-    "guarantees.certify_stream": ["labelling"],
-    "guarantees.check_labels": ["check"],
-    "guarantees.certify_student": ["dependent"],
-    "guarantees.compare": ["compare"],
-    "guarantees.control_risk": ["labels"],
-    "guarantees.traffic_error_upper": ["ratio"],
+    "predict.Abstaining": ["abstain"],
+    "certify.AnytimeCertificate": ["labelling"],
+    "predict.ClassThresholds": ["precision"],
+    "certify.Comparison": ["compare"],
+    "paper.ContinuationCertificate": ["continuation"],
+    "certify.DriftMonitor": ["alarm"],
+    "certify.ErrorCertificate": ["cp"],
+    "sentences.FidelityCertificate": ["dependent"],
+    "classify.LabelCheckCertificate": ["check"],
+    "predict.LabelThreshold": ["labels"],
+    "certify.MultilabelCertificate": ["f1", "ratio"],
+    "search.SearchCertificate": ["search"],
+    "certify.certify": ["cp", "dependent"],
+    "certify.certify_stream": ["labelling"],
+    "classify.check_labels": ["check"],
+    "sentences.certify_student": ["dependent"],
+    "certify.compare": ["compare"],
+    "predict.control_risk": ["labels"],
+    "certify.traffic_error_upper": ["ratio"],
     "paper.certify_documents": ["b"],
     "paper.certify_squared_loss": ["c"],
     "paper.certify_words": ["a"],
     "web.Labelling": ["labelling"],
 }
-PACKAGES = ("guarantees", "classify", "search", "words", "encoders", "datasets")
+PACKAGES = ("certify", "predict", "classify", "search", "words", "sentences", "datasets")
 
 
 @cache

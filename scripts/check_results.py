@@ -20,50 +20,50 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 ENCODING = tuple(
-    f"encoders/{name}.py"
+    f"sentences/{name}.py"
     for name in ("encoding", "sentence_vectorizer", "static_encoder", "methods/closed_forms")
 )
 CLASSIFIER = (
     "classify/classifier.py",
     "classify/fitting.py",
     "text/ngrams.py",
-    "maths/gaussian_process.py",
-    "maths/sparse_regressions.py",
-    "maths/temperature.py",
+    "classify/solvers/gaussian_process.py",
+    "classify/solvers/sparse_regressions.py",
+    "classify/solvers/temperature.py",
     *ENCODING,
 )
 MEASURED = {  # packages and modules of each benchmark
-    "alternatives": (*CLASSIFIER, "guarantees"),
-    "certify": ("guarantees", "maths"),
+    "alternatives": (*CLASSIFIER, "certify", "predict"),
+    "certify": ("bounds", "certify", "paper"),
     "classify": CLASSIFIER,
-    "classify_bounds": ("paper", "guarantees"),
-    "comparison": ("maths/paired_difference.py",),
+    "classify_bounds": ("paper", "certify", "predict"),
+    "comparison": ("bounds/paired_difference.py",),
     "encode": (*ENCODING, "text"),
-    "encoders": (*ENCODING, "encoders/methods/sif.py"),
-    "english": (*ENCODING, "encoders/methods/sif.py", "words/vector_table.py"),
-    "guarantees": ("guarantees", "maths"),
+    "encoders": (*ENCODING, "sentences/methods/sif.py"),
+    "english": (*ENCODING, "sentences/methods/sif.py", "words/vector_table.py"),
+    "guarantees": ("bounds", "certify", "predict"),
     "html_page": ("web/html_export.py", "text/ngrams.py"),
-    "judge_fit": (*CLASSIFIER, "guarantees/certified_classifier.py"),
-    "judges": ("guarantees/judges.py", "maths/binomial.py"),
-    "label_checking": (*CLASSIFIER, "guarantees/label_checking.py", "maths/binomial.py"),
+    "judge_fit": (*CLASSIFIER, "predict/certified_classifier.py"),
+    "judges": ("certify/judges.py", "bounds/binomial.py"),
+    "label_checking": (*CLASSIFIER, "classify/label_checking.py", "bounds/binomial.py"),
     "labels": (
         "classify/choosing.py",
         "classify/label_quality.py",
-        "guarantees/count_certificates.py",
+        "certify/count_certificates.py",
         *CLASSIFIER,
     ),
     "multilingual": ENCODING,
     "own_language": (*ENCODING, "words"),
-    "reproduce": ("paper", "encoders", "maths"),
+    "reproduce": ("paper", "sentences"),
     "scale": ("scale", *ENCODING),
     "search": ("search",),
     "serve": ("web",),
-    "vectors_in_classifier": (*CLASSIFIER, "encoders/methods", "maths/pb_neg_objective.py"),
-    "simulate": ("guarantees", "maths"),
-    "solve": ("maths", "_kernels"),
-    "targets": (*CLASSIFIER, "classify/multilabel.py", "guarantees"),
-    "train": ("words/skipgram.py", "_kernels/skipgram_kernels.py"),
-    "train_gpu": ("gpu",),
+    "vectors_in_classifier": (*CLASSIFIER, "sentences/methods", "sentences/solvers/pb_neg.py"),
+    "simulate": ("bounds", "paper"),
+    "solve": ("sentences/solvers", "kernels"),
+    "targets": (*CLASSIFIER, "classify/multilabel.py", "certify", "predict"),
+    "train": ("words/skipgram.py", "kernels/skipgram_kernels.py"),
+    "train_gpu": ("words/gpu",),
 }
 
 

@@ -13,7 +13,7 @@ Without a GPU it runs on the processor; --limit and --steps make a small trial o
 Spans of three to nine words of the texts and 220,000 captions from a grammar (`captions.py`) are
 added to the texts. Two students are made, one of MiniLM and one of the three teachers together
 (their unit vectors side by side, so that cosines are averaged), each in three steps: the exact
-least-squares table (`pacsent.encoders.distillation_solver`), a rotation to 256 dimensions, then
+least-squares table (`pacsent.sentences.solvers.distillation`), a rotation to 256 dimensions, then
 1,000 steps of Adam on batches of texts that are near each other for the teacher or the table. The
 loss is
 
@@ -324,8 +324,8 @@ def main():
     from captions import captions
 
     from pacsent import WordVectors, save
-    from pacsent.encoders import StaticEncoder
-    from pacsent.encoders.distillation import MARK, make_vocabulary
+    from pacsent.sentences import StaticEncoder
+    from pacsent.sentences.distillation import MARK, make_vocabulary
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("texts")

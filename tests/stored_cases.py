@@ -28,16 +28,11 @@ from pacsent import (
     list_encoders,
     make_encoder,
 )
-from pacsent.encoders.external_encoders import ConcatenatedEncoder, ExternalEncoder
-from pacsent.guarantees import (
-    DriftMonitor,
-    certify,
-    certify_stream,
-    check_labels,
-    compare,
-    control_risk,
-)
+from pacsent.certify import DriftMonitor, certify, certify_stream, compare
+from pacsent.classify import check_labels
 from pacsent.paper import certify_heuristics
+from pacsent.predict import control_risk
+from pacsent.sentences.external_encoders import ConcatenatedEncoder, ExternalEncoder
 from pacsent.web.labelling import LabelCheck, Labelling
 from pacsent.words import compress, skipgram
 
@@ -477,7 +472,7 @@ def _of_checked_labels(**options):
 
 def _of_vectors():
     """Pairs of vectors with exact lengths, so that every machine finds the same cosines."""
-    from pacsent.guarantees.distillation import measure_fidelity
+    from pacsent.sentences.distillation_certificate import measure_fidelity
 
     pairs = [(3, 4), (4, 3), (5, 12), (12, 5), (8, 15), (15, 8)]
     own = [pairs[row % 6] for row in range(90)]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from pacsent.maths import bounds
+from pacsent.bounds import pac_bayes as bounds
 
 mpmath.mp.dps = 50
 

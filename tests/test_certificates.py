@@ -9,22 +9,23 @@ import pytest
 from numpy.testing import assert_allclose
 
 from helpers import invoke
-from pacsent.encoders.methods import make_encoder
-from pacsent.encoders.methods.closed_forms import AverageVectorizer, IDFVectorizer
-from pacsent.guarantees import certify_encoder, read_certificate
-from pacsent.guarantees.certificate import checksum, theorem_1
-from pacsent.guarantees.encoder_certificate import prepare
-from pacsent.maths import bounds
-from pacsent.maths.binomial import two_sided_limits
-from pacsent.maths.gaussians import kl_gaussians
-from pacsent.maths.risks import gibbs_risk
+from pacsent.bounds import pac_bayes as bounds
+from pacsent.bounds.binomial import two_sided_limits
+from pacsent.certify import read_certificate
+from pacsent.certify.certificate import checksum, theorem_1
 from pacsent.paper import (
+    certify_encoder,
     document_certificate,
     simulation,
     squared_certificate,
     token_parts,
     word_certificate,
 )
+from pacsent.paper.encoder_certificate import prepare
+from pacsent.sentences.methods import make_encoder
+from pacsent.sentences.methods.closed_forms import AverageVectorizer, IDFVectorizer
+from pacsent.sentences.solvers.gaussians import kl_gaussians
+from pacsent.sentences.solvers.risks import gibbs_risk
 from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary

@@ -25,16 +25,12 @@ from sklearn.svm import SVC
 import pacsent
 from helpers import invoke
 from pacsent import CertifiedClassifier, TextClassifier
-from pacsent.guarantees import certify, certify_predictions, control_risk
-from pacsent.guarantees.abstaining import AnswerRule, Calibration
-from pacsent.guarantees.drift_check import (
-    OTHER_FRACTIONS,
-    OTHER_KIND,
-    DriftCheck,
-    detection_times,
-)
-from pacsent.guarantees.samples import digest, row_fingerprints, select_rows
-from pacsent.maths.means import mean_is_below
+from pacsent.bounds.means import mean_is_below
+from pacsent.certify import certify, certify_predictions
+from pacsent.certify.drift_check import OTHER_FRACTIONS, OTHER_KIND, DriftCheck, detection_times
+from pacsent.certify.samples import digest, row_fingerprints, select_rows
+from pacsent.predict import control_risk
+from pacsent.predict.abstaining import AnswerRule, Calibration
 
 DELTA = 0.1
 

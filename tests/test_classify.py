@@ -19,9 +19,9 @@ from sklearn.pipeline import make_pipeline
 
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors, make_encoder
+from pacsent.certify import certify
+from pacsent.certify.drift_monitor import monitors_of
 from pacsent.classify import fitting
-from pacsent.guarantees import certify
-from pacsent.guarantees.drift_monitor import monitors_of
 from pacsent.text.ngrams import NGrams
 
 GOOD = ["good", "great", "fine", "lovely", "superb", "brilliant", "moving", "warm"]

@@ -25,7 +25,7 @@ from pacsent import CertifiedClassifier, TextClassifier, Vocabulary, WordVectors
 from pacsent.cli import cli, main
 from pacsent.cli.command_line import FAMILIES, MODULES, options_in
 from pacsent.cli.printing import echo_json
-from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.sentences.sentence_vectorizer import SentenceVectorizer
 
 COMMANDS = all_commands()
 SOURCES = Path(pacsent.__file__).parent

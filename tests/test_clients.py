@@ -7,7 +7,7 @@ pytest.importorskip("fastapi")
 
 from helpers import serve
 from pacsent import Index, load
-from pacsent.encoders import as_encoder
+from pacsent.sentences import as_encoder
 from pacsent.web import ServedModel, create_app
 from pacsent.web.telemetry import instrument, instrument_from_environment
 from test_serve import TEXTS, client_of, post, vectorizer  # noqa: F401

@@ -7,11 +7,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent import Vocabulary, WordVectors, make_encoder
-from pacsent.encoders import AverageVectorizer, EmptySentenceWarning, IDFVectorizer
+from pacsent.sentences import AverageVectorizer, EmptySentenceWarning, IDFVectorizer
 from reference.gaussian_reference import idf_l2_posterior, l2_posterior
 
 INF = float("inf")
-pytestmark = pytest.mark.filterwarnings("ignore::pacsent.encoders.EmptySentenceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::pacsent.sentences.EmptySentenceWarning")
 
 
 def random_words(rng, dtype, n_words=40, n_dims=7):
@@ -172,7 +172,7 @@ def test_only_the_first_three_empty_rows_are_named(toy_word_vectors):
 
 
 def test_float16_tables_give_the_same_where_the_processor_cannot_widen_them(rng, monkeypatch):
-    from pacsent.encoders.methods import closed_forms
+    from pacsent.sentences.methods import closed_forms
 
     words = random_words(rng, np.float16)
     texts = random_texts(rng, words)

@@ -11,7 +11,7 @@ import pytest
 
 import pacsent
 
-pytest.importorskip("pacsent._kernels.text_kernels")
+pytest.importorskip("pacsent.kernels.text_kernels")
 
 ENCODE = (
     "import numpy as np\nfrom pacsent.words import Vocabulary\n"
@@ -28,7 +28,7 @@ def installed(tmp_path):
     shutil.copytree(
         Path(pacsent.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
     )
-    (package / "_kernels" / "__pycache__").write_text("a file is in the way, for root too")
+    (package / "kernels" / "__pycache__").write_text("a file is in the way, for root too")
     (tmp_path / "home").write_text("as HOME: nothing can be made in it")
     (tmp_path / "tmp").mkdir()
     return tmp_path
@@ -61,5 +61,5 @@ def test_a_folder_of_the_users_choice_keeps_the_code(installed):
 
 def test_every_kernel_file_takes_njit_from_there():
     numbas = re.compile(r"numba\.njit|^from numba import.*njit", re.MULTILINE)
-    for path in Path(pacsent.__file__).parent.joinpath("_kernels").glob("*.py"):
+    for path in Path(pacsent.__file__).parent.joinpath("kernels").glob("*.py"):
         assert path.name == "compiling.py" or not numbas.search(path.read_text()), path

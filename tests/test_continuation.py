@@ -10,11 +10,17 @@ from numpy.testing import assert_array_equal
 
 from helpers import invoke
 from pacsent import Corpus, SkipGram, WordVectors, certify_encoder, load, make_encoder, save
-from pacsent.guarantees import continuation, read_certificate
-from pacsent.guarantees.encoder_certificate import CertifyOptions, prepare
-from pacsent.maths.means import betting
-from pacsent.maths.rounding import percent
-from pacsent.paper import certify_documents, certify_squared_loss, certify_words, simulation
+from pacsent.bounds.means import betting
+from pacsent.bounds.rounding import percent
+from pacsent.certify import read_certificate
+from pacsent.paper import (
+    certify_documents,
+    certify_squared_loss,
+    certify_words,
+    continuation,
+    simulation,
+)
+from pacsent.paper.encoder_certificate import CertifyOptions, prepare
 from pacsent.storage.tensor_files import unpack_losses
 from pacsent.text.encoded import Encoded
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from pacsent import CertifiedClassifier, Index, TextClassifier
-from pacsent.guarantees import (
+from pacsent.certify import (
     Comparison,
     DriftMonitor,
     ErrorCertificate,

@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose
 
 from helpers import invoke
 from pacsent import Index, distill, load, save
-from pacsent.encoders import StaticEncoder
-from pacsent.encoders.distillation_solver import Refinement, SolverOptions, batch_loss, fit_table
-from pacsent.guarantees import FidelityCertificate, read_certificate
-from pacsent.guarantees.distillation import measure_fidelity
+from pacsent.certify import read_certificate
+from pacsent.sentences import FidelityCertificate, StaticEncoder
+from pacsent.sentences.distillation_certificate import measure_fidelity
+from pacsent.sentences.solvers.distillation import Refinement, SolverOptions, batch_loss, fit_table
 from pacsent.text.encoded import Encoded
 
 N_DIMS = 12
@@ -87,7 +87,7 @@ def test_the_gradient_of_a_batch_is_the_numerical_one(rng):
 @pytest.mark.extra(needs="torch")
 def test_an_epoch_with_torch_is_the_epoch_on_the_cpu(rng):
     pytest.importorskip("torch")
-    from pacsent.gpu.distillation import epoch_on_gpu
+    from pacsent.sentences.solvers.distillation_gpu import epoch_on_gpu
 
     batch, t = encoded(rng), rng.normal(size=(40, 4)).astype(np.float32)
     start = rng.normal(size=(15, 4)).astype(np.float32)

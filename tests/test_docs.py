@@ -19,9 +19,9 @@ import pytest
 
 import pacsent
 from helpers import all_commands, run_python
+from pacsent.bounds.pac_bayes import kl_inverse
+from pacsent.bounds.rounding import rounded_up
 from pacsent.cli import cli
-from pacsent.maths.bounds import kl_inverse
-from pacsent.maths.rounding import rounded_up
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -35,7 +35,7 @@ CODE = {
 
 RUNNER = """
 import json, os, sys, traceback
-import numpy, pandas, pacsent, pacsent.encoders.methods, pacsent.classify
+import numpy, pandas, pacsent, pacsent.sentences.methods, pacsent.classify
 for name, folder, code in json.load(sys.stdin):
     child = os.fork()
     if child == 0:
@@ -256,7 +256,8 @@ def test_a_program_of_the_gallery_runs(script, monkeypatch, tmp_path):
     runpy.run_path(str(script))
 
 
-NOTATION_MODULES = ("pacsent.encoders", "pacsent.guarantees")
+NOTATION_MODULES = ("pacsent.sentences", "pacsent.certify", "pacsent.paper")
+FORMULAS = {"pac_bayes": "pacsent.bounds", "gaussians": "pacsent.sentences.solvers"}
 COMPUTED = re.compile(r"`(pacsent\.[\w.]+)`")
 CHECKED = re.compile(r"`(tests/test_\w+\.py)::(\w+)`")
 
@@ -354,8 +355,8 @@ def test_a_name_of_the_notation_exists(row):
 
     for name in re.findall(r"`([A-Z]\w+)`", row[-1]):
         assert find(name)
-    for module, name in re.findall(r"`(bounds|gaussians)\.(\w+)`", row[-1]):
-        assert hasattr(import_module(f"pacsent.maths.{module}"), name)
+    for module, name in re.findall(r"`(pac_bayes|gaussians)\.(\w+)`", row[-1]):
+        assert hasattr(import_module(f"{FORMULAS[module]}.{module}"), name)
     for name, parameter in re.findall(r"`(\w+)\((\w+)\)`", row[1]):
         assert parameter in signature(find(name)).parameters
     for name, attribute in re.findall(r"`(\w+)\.(\w+)`", row[1]):

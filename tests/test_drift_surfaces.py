@@ -10,9 +10,9 @@ import pytest
 
 from helpers import invoke
 from pacsent import CertifiedClassifier, TextClassifier, save
+from pacsent.certify import DriftMonitor, certify
 from pacsent.datasets import load_banking
-from pacsent.guarantees import DriftMonitor, certify
-from pacsent.guarantees.abstaining import AnswerRule
+from pacsent.predict.abstaining import AnswerRule
 from pacsent.web import export_html
 
 NODE = shutil.which("node")

@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from helpers import invoke
 from pacsent import WordVectors, make_encoder, progress, save
-from pacsent.maths.arrays import unit_rows
+from pacsent.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.paper import evaluation, reproduction
 from pacsent.paper.method_rows import ROWS, Features, Row

@@ -16,11 +16,11 @@ import pacsent
 from helpers import invoke
 from http_servers import Handler, running
 from pacsent import Index, TextClassifier, make_encoder
-from pacsent.encoders import EmptySentenceWarning, ExternalEncoder, RemoteEncoder, as_encoder
-from pacsent.encoders import remote_encoder as remote
-from pacsent.encoders.probe import PROBE
 from pacsent.paper.benchmark_datasets import Dataset
 from pacsent.scale import Embed, embed_shards
+from pacsent.sentences import EmptySentenceWarning, ExternalEncoder, RemoteEncoder, as_encoder
+from pacsent.sentences import remote_encoder as remote
+from pacsent.sentences.probe import PROBE
 from pacsent.web import ModelSource, open_models
 
 TEXTS = ["a glass of wine", "the cat slept", "shares fell again", "a cup of tea"]
@@ -628,7 +628,7 @@ def test_search_in_english_adds_the_words_of_long_texts():
 
 
 def test_one_warning_names_the_rows_of_the_user(monkeypatch):
-    monkeypatch.setattr("pacsent.encoders.external_encoders._BATCH_TEXTS", 2)
+    monkeypatch.setattr("pacsent.sentences.external_encoders._BATCH_TEXTS", 2)
     with pytest.warns(
         EmptySentenceWarning, match=r"2 of 5 texts have no vector \(row 1, 4, counted"
     ) as caught:

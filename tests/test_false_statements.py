@@ -22,20 +22,13 @@ from sklearn.pipeline import make_pipeline
 import pacsent
 from helpers import invoke
 from pacsent import CertifiedClassifier, Index, TextClassifier
-from pacsent.classify import audit, suspicious_labels
-from pacsent.guarantees import (
-    DriftMonitor,
-    certify_predictions,
-    check_labels,
-    compare,
-    judges,
-    read_certificate,
-)
-from pacsent.guarantees.abstaining import AnswerRule, confidences
-from pacsent.guarantees.count_certificates import Comparison
-from pacsent.guarantees.label_checking import LabelCheckCertificate, planned_sizes
-from pacsent.guarantees.samples import seen_before
-from pacsent.maths import binomial
+from pacsent.bounds import binomial
+from pacsent.certify import DriftMonitor, certify_predictions, compare, judges, read_certificate
+from pacsent.certify.count_certificates import Comparison
+from pacsent.certify.samples import seen_before
+from pacsent.classify import audit, check_labels, suspicious_labels
+from pacsent.classify.label_checking import LabelCheckCertificate, planned_sizes
+from pacsent.predict.abstaining import AnswerRule, confidences
 from pacsent.scale import Predict
 from pacsent.storage.tensor_files import read_tensors, write_tensors
 from pacsent.web.html_export import export_html

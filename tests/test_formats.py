@@ -16,8 +16,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from helpers import invoke
 from pacsent import Vocabulary, WordVectors, load, save
-from pacsent._kernels.format_kernels import parse_lines
 from pacsent.cli import main
+from pacsent.kernels.format_kernels import parse_lines
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.words import formats
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pacsent.maths import gaussian_process as gp
+from pacsent.classify.solvers import gaussian_process as gp
 
 
 def problem(n=40, seed=0):

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from pacsent.maths import gaussians as p
+from pacsent.sentences.solvers import gaussians as p
 from reference import gaussian_reference as reference
 
 

@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'pacsent[gpu]'")
 
 from helpers import run_python  # noqa: E402
-from pacsent.gpu import device as gpu_device  # noqa: E402
-from pacsent.gpu import skipgram as gpu_skipgram  # noqa: E402
-from pacsent.gpu.skipgram import Shape  # noqa: E402
+from pacsent.words.gpu import device as gpu_device  # noqa: E402
+from pacsent.words.gpu import skipgram as gpu_skipgram  # noqa: E402
+from pacsent.words.gpu.skipgram import Shape  # noqa: E402
 from reference import gpu_skipgram_reference as reference  # noqa: E402
 
 pytestmark = pytest.mark.extra(needs="torch")
@@ -93,7 +93,7 @@ def test_words_are_kept_as_often_as_asked(rng):
 
 
 def test_a_tile_moves_as_on_the_cpu_given_the_same_noise_words(rng):
-    from pacsent._kernels.skipgram_kernels import block_buffers, block_step
+    from pacsent.kernels.skipgram_kernels import block_buffers, block_step
 
     n_dims, n_words, n_I, n_O, n_centres = 16, 60, 8, 12, 2
     I = rng.normal(size=(n_words, n_dims)).astype(np.float32)
@@ -196,7 +196,10 @@ def test_without_torch_the_line_says_how_to_install_it(monkeypatch):
 
 
 def test_importing_the_engine_loads_no_numba():
-    code = "import sys, pacsent.gpu; print('numba' in sys.modules, 'torch' in sys.modules)"
+    code = (
+        "import sys, pacsent.words.gpu.skipgram; "
+        "print('numba' in sys.modules, 'torch' in sys.modules)"
+    )
     assert run_python(code).split() == ["False", "False"]
 
 

@@ -11,10 +11,11 @@ from scipy import stats
 
 import pacsent
 from pacsent import CertifiedClassifier, TextClassifier
+from pacsent.bounds import binomial
+from pacsent.certify import DriftMonitor, certify, compare
 from pacsent.classify.fitting import CharacterWeight, folds_for
-from pacsent.guarantees import DriftMonitor, abstaining, certify, compare
-from pacsent.guarantees.abstaining import ROUND_ERRORS, AnswerRule, Calibration, abstain
-from pacsent.maths import binomial
+from pacsent.predict import abstaining
+from pacsent.predict.abstaining import ROUND_ERRORS, AnswerRule, Calibration, abstain
 
 REPLICATES = 500
 DELTA = 0.1
@@ -240,7 +241,7 @@ def test_label_sets_say_how_many_labels_are_missing(fitted):
         fitted.predict_set(["good"], error=0.01)
     with pytest.raises(ValueError, match="labelled texts that nothing was fitted on"):
         DriftMonitor(TextClassifier(None).fit(*texts_of(40, 0)))
-    with pytest.raises(TypeError, match=r"pacsent.guarantees.certify\(classifier, texts, labels\)"):
+    with pytest.raises(TypeError, match=r"pacsent.certify.certify\(classifier, texts, labels\)"):
         pacsent.certify_encoder(fitted, ["a good film"] * 50)
 
 

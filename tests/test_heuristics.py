@@ -7,11 +7,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from pacsent import certify_encoder
-from pacsent.guarantees import read_certificate
-from pacsent.guarantees.continuation import cut
-from pacsent.maths import bounds
-from pacsent.maths.gibbs_betting import BETS, best_of_bets, bound_of_bet, log_products
+from pacsent.bounds import pac_bayes as bounds
+from pacsent.bounds.gibbs_betting import BETS, best_of_bets, bound_of_bet, log_products
+from pacsent.certify import read_certificate
 from pacsent.paper import certify_heuristics, simulation
+from pacsent.paper.continuation import cut
 from pacsent.paper.heuristics import hypothesis_names, make_heuristics, word_weights
 
 

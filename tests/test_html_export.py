@@ -12,8 +12,8 @@ import pytest
 from browsers import open_page, until
 from pacsent import CertifiedClassifier, TextClassifier, make_encoder
 from pacsent.datasets import load_banking, load_books
-from pacsent.encoders.external_encoders import as_search_encoder
-from pacsent.guarantees.abstaining import AnswerRule
+from pacsent.predict.abstaining import AnswerRule
+from pacsent.sentences.external_encoders import as_search_encoder
 from pacsent.text.ngrams import is_empty
 from pacsent.web import export_html
 

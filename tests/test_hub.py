@@ -14,7 +14,7 @@ import pytest
 
 from http_servers import Handler, running
 from pacsent import Index, Vocabulary, WordVectors, load, make_encoder, save
-from pacsent.encoders import ExternalEncoder
+from pacsent.sentences import ExternalEncoder
 
 needs_library = pytest.mark.skipif(
     find_spec("huggingface_hub") is None, reason="the extra [hub] is not installed"

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from helpers import invoke
-from pacsent.guarantees import certify_predictions, judges, read_certificate
-from pacsent.maths import binomial
+from pacsent.bounds import binomial
+from pacsent.certify import certify_predictions, judges, read_certificate
 
 DELTA, REPLICATES, N, SAMPLED = 0.1, 120, 2000, 80
 ALLOWED = stats.binom.isf(1e-4, REPLICATES, DELTA)

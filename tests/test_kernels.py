@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pacsent._kernels.half_precision import HALF_PRECISION
+from pacsent.kernels.half_precision import HALF_PRECISION
 from pacsent.text.normalize import tokenise_paper
 from pacsent.words import Vocabulary, text_encoding
 from pacsent.words.text_encoding import encode_bytes
 from reference.text_reference import count_dropped
 
-intrinsics = pytest.importorskip("pacsent._kernels.intrinsics")
-sentences = pytest.importorskip("pacsent._kernels.pooling_kernels")
+intrinsics = pytest.importorskip("pacsent.kernels.intrinsics")
+sentences = pytest.importorskip("pacsent.kernels.pooling_kernels")
 
 
 @pytest.fixture

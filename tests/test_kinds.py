@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pacsent import Vocabulary, WordVectors, load, make_encoder, save
-from pacsent.encoders.methods import METHODS
+from pacsent.sentences.methods import METHODS
 from pacsent.threads import one_blas_thread
 
 N_WORDS, N_DIMS = 300, 12

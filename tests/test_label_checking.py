@@ -13,8 +13,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import label_checking as benchmark
 from helpers import invoke
-from pacsent.guarantees import check_labels, read_certificate
-from pacsent.guarantees.label_checking import max_unread_errors
+from pacsent.certify import read_certificate
+from pacsent.classify import check_labels
+from pacsent.classify.label_checking import max_unread_errors
 from pacsent.web.labelling import LabelCheck
 
 TEXTS = [f"text {n}" for n in range(2000)]

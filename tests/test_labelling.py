@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import labels as benchmark
 from helpers import KEY, Running, invoke
 from pacsent import load
-from pacsent.guarantees import certify_stream, read_certificate
+from pacsent.certify import certify_stream, read_certificate
 from pacsent.web import Labelling, agreement
 from pacsent.web.label_journal import Journal
 

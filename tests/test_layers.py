@@ -13,13 +13,27 @@ from helpers import run_python
 
 PACKAGE = Path(pacsent.__file__).parent
 
-# From top to bottom: a package imports only packages further down.
-LAYERS = (
-    "__main__", "cli", "demo", "web", "scale", "paper", "search", "guarantees", "classify", "gpu",
-    "encoders", "words", "storage", "text", "maths", "_kernels", "models", "datasets", "files",
-    "progress", "threads", "parameter_checks", "optional", "registry", "__init__",
+# From the ground up: a package imports only packages of lower floors. The modules of a floor that
+# has several packages do not import each other.
+FLOORS = (
+    ("arrays", "datasets", "files", "models", "optional", "parameter_checks", "progress",
+     "registry", "threads"),
+    ("kernels",),
+    ("bounds",),
+    ("text", "storage"),
+    ("certify",),
+    ("words",),
+    ("sentences",),
+    ("classify",),
+    ("search",),
+    ("predict",),
+    ("paper",),
+    ("web", "scale"),
+    ("demo",),
+    ("cli",),
+    ("__main__",),
 )  # fmt: skip
-
+FLOOR = {package: floor for floor, packages in enumerate(FLOORS) for package in packages}
 
 MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
@@ -29,13 +43,9 @@ MODULES = {
 
 @cache
 def imports(path):
-    """Our own modules imported anywhere in the file, blocks for type checkers left out."""
-    tree = ast.parse(path.read_text())
-    unseen, modules = set(), set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            unseen |= set(ast.walk(node))
-    for node in set(ast.walk(tree)) - unseen:
+    """Our own modules that a file imports: at the top, in functions and for type checkers."""
+    modules = set()
+    for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -50,13 +60,31 @@ def imports(path):
     return modules
 
 
-def test_a_package_imports_only_packages_below_it():
-    for module, path in MODULES.items():
-        package = module.partition(".")[0]
-        others = {other.partition(".")[0] for other in imports(path)} - {package, "__init__"}
-        if package not in ("", "__init__"):
-            layer = LAYERS.index(package)
-            assert not [other for other in others if LAYERS.index(other) <= layer], module
+def packages_above(module, path):
+    """Packages that a module imports although they are not below its own."""
+    package = module.partition(".")[0]
+    others = {other.partition(".")[0] for other in imports(path)} - {package, "__init__"}
+    return {other for other in others if FLOOR[other] >= FLOOR[package]}
+
+
+def test_a_package_imports_only_packages_of_lower_floors():
+    upwards = {
+        module: packages_above(module, path)
+        for module, path in MODULES.items()
+        if module not in ("", "__init__")
+    }
+
+    assert {module: above for module, above in upwards.items() if above} == {}
+
+
+def test_an_import_upwards_is_found_in_a_function_and_for_type_checkers(tmp_path):
+    in_function = tmp_path / "in_function.py"
+    in_function.write_text("def fit():\n    from pacsent.classify import TextClassifier\n")
+    for_types = tmp_path / "for_types.py"
+    for_types.write_text("if TYPE_CHECKING:\n    from pacsent.search.index import Index\n")
+
+    assert packages_above("certify.labels", in_function) == {"classify"}
+    assert packages_above("certify.labels", for_types) == {"search"}
 
 
 def test_imports_do_not_run_in_circles():

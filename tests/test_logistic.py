@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit
 
-from pacsent.maths import logistic
+from pacsent.sentences.solvers import logistic
 
 A = np.linspace(-8.0, 8.0, 33)
 
@@ -63,7 +63,7 @@ def test_far_scores_do_not_overflow():
 
 @pytest.mark.slow
 def test_the_fits_of_the_expected_sigmoid_hold_at_every_variance():
-    from pacsent._kernels.sampling_kernels import expected_sigmoids32
+    from pacsent.kernels.sampling_kernels import expected_sigmoids32
 
     a = np.linspace(-60.0, 60.0, 4001)
     out = np.empty((3, a.size), np.float32)

@@ -8,7 +8,7 @@ import pytest
 from browsers import open_page, until
 from helpers import invoke
 from pacsent import make_encoder
-from pacsent.maths.weights import main_plane
+from pacsent.sentences.solvers.weights import main_plane
 from pacsent.web import make_map
 
 KINDS = ["drink", "drink", "cat", "cat", "</script>"]

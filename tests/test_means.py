@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 
-from pacsent.maths import means
-from pacsent.maths.means import betting, log_wealth, mean_is_below
+from pacsent.bounds import means
+from pacsent.bounds.means import betting, log_wealth, mean_is_below
 
 POPULATIONS = {  # (mean, losses)
     "documents": (0.27, lambda rng, n: np.clip(rng.normal(0.27, 0.04, n), 0, 1)),

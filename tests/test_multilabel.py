@@ -8,9 +8,11 @@ from sklearn.metrics import f1_score
 
 import pacsent
 from pacsent import TextClassifier
-from pacsent.classify.multilabel import best_threshold, label_matrix
-from pacsent.guarantees import MultilabelCertificate, certify_predictions, control_risk
-from pacsent.guarantees.thresholds import GRID
+from pacsent.certify import MultilabelCertificate, certify_predictions
+from pacsent.certify.label_sets import label_matrix
+from pacsent.classify.multilabel import best_threshold
+from pacsent.predict import control_risk
+from pacsent.predict.thresholds import GRID
 
 TOPICS = {
     "film": ["film", "actor", "scene", "camera"],

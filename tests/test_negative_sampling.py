@@ -11,13 +11,13 @@ from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
 from pacsent import Vocabulary, WordVectors, make_encoder
-from pacsent._kernels import sampling_kernels
-from pacsent.encoders import PBNegVectorizer, PVDBOWVectorizer, WordPBNegVectorizer
-from pacsent.encoders.methods.sampled_methods import learning_rates
-from pacsent.maths import pb_neg_objective
-from pacsent.maths import w_pb_neg_objective as w_pb_neg
-from pacsent.maths.logistic import gaussian_logistic
-from pacsent.maths.noise import alias
+from pacsent.kernels import sampling_kernels
+from pacsent.sentences import PBNegVectorizer, PVDBOWVectorizer, WordPBNegVectorizer
+from pacsent.sentences.methods.sampled_methods import learning_rates
+from pacsent.sentences.solvers import pb_neg as pb_neg_objective
+from pacsent.sentences.solvers import w_pb_neg as w_pb_neg
+from pacsent.sentences.solvers.logistic import gaussian_logistic
+from pacsent.words.noise import alias
 from reference import pb_neg_reference as reference
 from reference import w_pb_neg_reference as w_reference
 

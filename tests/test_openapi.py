@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 import pacsent
 from helpers import serve
 from pacsent import CertifiedClassifier, Index, TextClassifier
-from pacsent.encoders import as_encoder
+from pacsent.sentences import as_encoder
 from pacsent.web import ServedModel, create_app
 
 ROOT = Path(__file__).parents[1]

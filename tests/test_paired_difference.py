@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pacsent.guarantees.count_certificates import Comparison
-from pacsent.maths.paired_difference import (
-    difference_limits,
-    difference_p_value,
-    score_statistic,
-)
+from pacsent.bounds.paired_difference import difference_limits, difference_p_value, score_statistic
+from pacsent.certify.count_certificates import Comparison
 
 DELTA = 0.1
 ERROR_RATES = [(p, q) for p in (0.0, 0.02, 0.1, 0.3, 0.6) for q in (0.0, 0.02, 0.1, 0.3)]

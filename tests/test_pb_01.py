@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 
 from pacsent import load, make_encoder
 from pacsent.datasets import load_books
-from pacsent.maths import pb_01_objective as pb_01
-from pacsent.maths.gaussians import kl_gaussians
-from pacsent.maths.risks import gibbs_risk
+from pacsent.sentences.solvers import pb_01 as pb_01
+from pacsent.sentences.solvers.gaussians import kl_gaussians
+from pacsent.sentences.solvers.risks import gibbs_risk
 
 
 def zero_one(A_hat, p_noise, **settings):

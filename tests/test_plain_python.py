@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-KERNELS = Path(TESTS.parent, "src", "pacsent", "_kernels")
+KERNELS = Path(TESTS.parent, "src", "pacsent", "kernels")
 # quick ones that together reach every kernel file
 SELECTED = [
     "test_kernels.py",

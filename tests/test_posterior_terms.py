@@ -134,7 +134,7 @@ def test_bound_takes_the_lambda_of_the_method_where_none_is_given(example):
 
 
 def test_first_sentence_of_bound_says_that_it_guarantees_nothing():
-    from pacsent.encoders import SentenceVectorizer
+    from pacsent.sentences import SentenceVectorizer
 
     first = SentenceVectorizer.bound.__doc__.split("\n")[0]
     assert "no guarantee" in first

@@ -13,11 +13,11 @@ from scipy.sparse import csr_matrix
 
 from helpers import invoke
 from pacsent import CertifiedClassifier, TextClassifier
-from pacsent.guarantees import ErrorCertificate, certify, certify_predictions, read_certificate
-from pacsent.guarantees.error_certificate import joint_bounds
-from pacsent.maths import binomial
-from pacsent.maths.bounds import kl_inverse
-from pacsent.maths.rounding import rounded_up
+from pacsent.bounds import binomial
+from pacsent.bounds.pac_bayes import kl_inverse
+from pacsent.bounds.rounding import rounded_up
+from pacsent.certify import ErrorCertificate, certify, certify_predictions, read_certificate
+from pacsent.certify.error_certificate import joint_bounds
 
 DELTA = 0.1
 REPLICATES = 250

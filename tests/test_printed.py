@@ -6,12 +6,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize, sparse, stats
 
 from pacsent import WordVectors, paper
-from pacsent.encoders import AverageVectorizer
-from pacsent.maths import bounds
+from pacsent.bounds import pac_bayes as bounds
 from pacsent.paper import evaluation, printed, reproduction
 from pacsent.paper.method_rows import ROWS, features
 from pacsent.paper.printed import sgd, word_training
 from pacsent.paper.printed.bound_over_posteriors import terms
+from pacsent.sentences import AverageVectorizer
 from pacsent.text.encoded import Encoded
 
 
@@ -281,7 +281,7 @@ def test_the_solver_of_pb_neg_ends_at_the_golden_optima_of_the_printed_loss(numb
 
 
 def test_printed_loss_has_another_optimum_than_pb_neg(given):
-    from pacsent.encoders import PBNegVectorizer
+    from pacsent.sentences import PBNegVectorizer
 
     made = [
         cls(given.words, lam=8.0, tol=1e-9).fit(given.texts).posterior(given.texts)

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
+from pacsent.bounds import binomial
+from pacsent.certify import scores
 from pacsent.classify import fitting
-from pacsent.guarantees.abstaining import Calibration, lowest_valid_threshold, plan
-from pacsent.guarantees.thresholds import class_thresholds
-from pacsent.maths import binomial, temperature
+from pacsent.classify.solvers import temperature
+from pacsent.predict.abstaining import Calibration, lowest_valid_threshold, plan
+from pacsent.predict.thresholds import class_thresholds
 from pacsent.text.ngrams import NGrams
 
 DELTA = 0.1
@@ -106,8 +108,8 @@ def test_precision_and_recall_hold_and_thresholds_read_off_are_noticed(after):
 def test_probabilities_of_several_temperatures_are_averaged():
     z, scales = np.array([[1.0, 0.0, -2.0], [0.5, 3.0, 0.1]]), [0.5, 1.0, 4.0]
     each = [special.softmax(s * z, axis=1) for s in scales]
-    assert np.allclose(np.exp(temperature.log_probabilities(z, scales)), np.mean(each, axis=0))
-    assert np.allclose(np.exp(temperature.log_probabilities(z, 0.5)), each[0])
+    assert np.allclose(np.exp(scores.log_probabilities(z, scales)), np.mean(each, axis=0))
+    assert np.allclose(np.exp(scores.log_probabilities(z, 0.5)), each[0])
 
 
 @pytest.mark.parametrize(("n_columns", "factor"), [(1, 1), (1, 30), (3, 1), (5, 0.2)])
@@ -120,7 +122,7 @@ def test_the_best_temperature_is_what_a_blind_minimiser_finds(n_columns, factor)
     found = temperature.fit_inverse_temperature(z, labels, weights)
 
     def loss(log_scale):
-        return temperature.log_loss(z, labels, weights, np.exp(log_scale))
+        return scores.log_loss(z, labels, weights, np.exp(log_scale))
 
     best = optimize.minimize_scalar(loss, bounds=(-4, 5), method="bounded")
     assert abs(np.log(found) - best.x) < 1e-3
@@ -152,7 +154,7 @@ def test_averaging_over_temperatures_loses_less_with_few_labels():
         one = temperature.fit_inverse_temperature(known, labels, np.ones(n))
         spreads[n] = np.log(scales).std()
         if n == 20:
-            losses.append([temperature.log_loss(new, y, np.ones(y.size), s) for s in (one, scales)])
+            losses.append([scores.log_loss(new, y, np.ones(y.size), s) for s in (one, scales)])
     assert np.mean(losses, axis=0)[1] < np.mean(losses, axis=0)[0] - 0.005
     assert spreads[20] > 1.5 * spreads[200] > 0
     many = decisions(rng, 20_000)

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, StratifiedKFold, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 
-from pacsent.maths import regressions
+from pacsent.paper import regressions
 
 
 def problem(rng, n_classes, n_rows=600, n_features=12):

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.special import ndtr
 
-from pacsent.maths import risks
+from pacsent.sentences.solvers import risks
 from pacsent.text.encoded import Encoded
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import pacsent
-from pacsent.maths.rounding import percent, rounded_down, rounded_up
+from pacsent.bounds.rounding import percent, rounded_down, rounded_up
 
 # a replacement field that names a bound and has a format of its own: {found.error_upper:.4f}
 PLAIN = re.compile(r"\{[^{}]*(bound|promised|guarante|upper|lower)[^{}()]*:[^{}'\" ]*\.\d+[fge%]\}")
@@ -30,7 +30,7 @@ def test_no_bound_is_printed_to_nearest():
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if PLAIN.search(line)
     ]
-    assert not found, "use pacsent.maths.rounding.rounded_up: " + "; ".join(found)
+    assert not found, "use pacsent.bounds.rounding.rounded_up: " + "; ".join(found)
 
 
 def test_the_search_finds_what_it_is_for():

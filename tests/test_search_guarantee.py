@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 from pacsent import Index, load, make_encoder, save
+from pacsent.bounds.binomial import upper_limit
 from pacsent.datasets import load_books
-from pacsent.guarantees import SearchCertificate
-from pacsent.maths.binomial import upper_limit
+from pacsent.search import SearchCertificate
 from pacsent.search.calibration import CalibrationQueries, ThresholdRule
 from pacsent.search.chunking import sentences
 

@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from pacsent import SkipGram, Vocabulary, certify_encoder, make_encoder
-from pacsent.encoders import AverageVectorizer
-from pacsent.encoders.methods import METHODS
 from pacsent.paper import evaluation
 from pacsent.paper.benchmark_datasets import Dataset
+from pacsent.sentences import AverageVectorizer
+from pacsent.sentences.methods import METHODS
 from pacsent.text.encoded import Encoded
 from pacsent.words import Corpus
 

@@ -20,13 +20,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from helpers import run_python
 from pacsent import Corpus, SkipGram, load
-from pacsent._kernels import intrinsics
-from pacsent._kernels import skipgram_kernels as kernels
 from pacsent.datasets import load_books
-from pacsent.maths.noise import alias_thresholds
+from pacsent.kernels import intrinsics
+from pacsent.kernels import skipgram_kernels as kernels
 from pacsent.threads import n_cores
 from pacsent.words import skipgram as skipgram_module
 from pacsent.words.fingerprint import Fingerprint
+from pacsent.words.noise import alias_thresholds
 from pacsent.words.skipgram import ChunkTraining, forget
 
 SMALL = {"n_dims": 20, "window": 3, "n_epochs": 2, "n_negatives": 4, "min_count": 1, "subsample": 0}
@@ -119,7 +119,7 @@ def kernels_of(monkeypatch, tmp_path):
         monkeypatch.setattr(codegen, "magic_tuple", lambda: PROCESSORS[name])
         monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
         for there, file in (
-            ("pacsent._kernels.intrinsics", intrinsics.__file__),
+            ("pacsent.kernels.intrinsics", intrinsics.__file__),
             ("skipgram_elsewhere", kernels.__file__),
         ):
             spec = importlib.util.spec_from_file_location(there, file)
@@ -152,7 +152,7 @@ def test_the_tile_is_chosen_by_what_the_key_of_a_cached_kernel_holds():
 
 def test_features_that_are_hidden_are_not_used():
     plain = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
-    told = "from pacsent._kernels.intrinsics import TILE; print(TILE.width)"
+    told = "from pacsent.kernels.intrinsics import TILE; print(TILE.width)"
     assert run_python(told, env=plain) == "4\n"
 
 

@@ -16,11 +16,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from pacsent import Vocabulary, WordVectors, load, make_encoder, save
-from pacsent.encoders import EmptySentenceWarning
-from pacsent.encoders.methods import METHODS
-from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
+from pacsent.sentences import EmptySentenceWarning
+from pacsent.sentences.methods import METHODS
+from pacsent.sentences.sentence_vectorizer import SentenceVectorizer
 
-pytestmark = pytest.mark.filterwarnings("ignore::pacsent.encoders.EmptySentenceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::pacsent.sentences.EmptySentenceWarning")
 LABELS = [1, 0, 0, 1, 0, 0, 1, 0, 1, 1]
 
 

@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from pacsent._kernels.coordinate_descent import epoch
-from pacsent.maths.sparse_regressions import log_ratios, solve
+from pacsent.classify.solvers.sparse_regressions import log_ratios, solve
+from pacsent.kernels.coordinate_descent import epoch
 
 
 def problem(n=120, n_features=40, n_dims=5, seed=0):

@@ -10,18 +10,18 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from pacsent import CertifiedClassifier, TextClassifier
-from pacsent.datasets import load_banking
-from pacsent.guarantees import certify_predictions, read_certificate
-from pacsent.guarantees.independence import (
+from pacsent.bounds.binomial import upper_limit
+from pacsent.certify import certify_predictions, read_certificate
+from pacsent.certify.independence import (
     MIN_HELD_OUT_GROUPS,
     dependent_clusters,
     hold_out,
     holdout_fraction,
     one_row_per_cluster,
 )
-from pacsent.guarantees.repeats import divide_rows
-from pacsent.maths.binomial import upper_limit
-from pacsent.text.near_duplicates import KnownTexts, sketches, text_units
+from pacsent.certify.near_duplicates import KnownTexts, sketches, text_units
+from pacsent.certify.repeats import divide_rows
+from pacsent.datasets import load_banking
 
 WORDS = [f"w{i}" for i in range(400)]
 

@@ -135,8 +135,8 @@ def test_a_folder_of_sentence_transformers_gives_its_vectors(kind, unit, tmp_pat
     modules += [models.Normalize()] * unit
     library.SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "m"))
     theirs = library.SentenceTransformer(str(tmp_path / "m"), device="cpu").encode(TEXTS)
-    encoder = pacsent.encoders.as_encoder(tmp_path / "m")
-    assert not isinstance(encoder, pacsent.encoders.ExternalEncoder)  # opened by pacsent itself
+    encoder = pacsent.sentences.as_encoder(tmp_path / "m")
+    assert not isinstance(encoder, pacsent.sentences.ExternalEncoder)  # opened by pacsent itself
     with pytest.warns(UserWarning, match="OOV words only"):
         ours = encoder.encode(TEXTS)
     assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
@@ -177,7 +177,7 @@ def test_saved_and_opened_again_it_gives_the_same(folder, tmp_path):
     assert again.vocabulary.normalize_name == "tokenizer"
     assert not (tmp_path / "saved" / "sentences").exists()  # the table is not written twice
     assert all(step["ok"] for step in pacsent.storage.check(tmp_path / "saved"))
-    encoder = pacsent.load(pacsent.save(pacsent.encoders.as_encoder(words), tmp_path / "encoder"))
+    encoder = pacsent.load(pacsent.save(pacsent.sentences.as_encoder(words), tmp_path / "encoder"))
     for copy in (again, pickle.loads(pickle.dumps(words)), encoder):
         assert_array_equal(copy.encode(CORPUS[:6]), words.encode(CORPUS[:6]))
 

@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 import pacsent
 from helpers import invoke
 from pacsent import Vocabulary, WordVectors, files, load, make_encoder, registry, save, storage
-from pacsent.encoders.methods import METHODS
+from pacsent.sentences.methods import METHODS
 from pacsent.storage import check, saving, tensor_files
 from pacsent.storage.checksums import file_record
 from pacsent.storage.model_folder import write_config
@@ -481,8 +481,8 @@ def test_the_model_under_version_control_loads():
 
 def test_every_module_registers_what_the_table_says():
     for role, name in registry.MODULES:
-        assert callable(registry.find(role, name)), name
-    assert registry.find("kind", "os.system") is None
+        assert callable(registry.find_reader(role, name)), name
+    assert registry.find_reader("model", "os.system") is None
 
 
 @pytest.fixture

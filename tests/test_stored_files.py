@@ -14,9 +14,7 @@ import pacsent
 import stored_cases as cases
 from helpers import invoke
 from pacsent import registry, storage
-from pacsent.guarantees import certificate as certificates
-from pacsent.guarantees import read_certificate
-from pacsent.paper import simulation  # noqa: F401 - certificates of the paper register
+from pacsent.certify import read_certificate
 
 MODELS = sorted(path.name for path in (cases.STORED / "models").iterdir() if path.is_dir())
 CERTIFICATES = sorted(path.stem for path in (cases.STORED / "certificates").glob("*.json"))
@@ -99,7 +97,7 @@ def test_a_stored_model_that_is_saved_again_answers_the_same(name, tmp_path):
 
 
 def test_there_is_a_model_of_every_kind():
-    kinds = {name for role, name in registry.MODULES if role == "kind"}
+    kinds = {name for role, name in registry.MODULES if role == "model"}
 
     stored = {read_json("models", name, "config.json")["kind"] for name in MODELS}
 
@@ -172,7 +170,7 @@ def test_there_is_a_certificate_of_every_kind():
     stored = {read_json("certificates", f"{name}.json")["kind"] for name in CERTIFICATES}
     stored.add(json.loads(read_json("models", "index-certified.json")["certificate"])["kind"])
 
-    assert stored == set(certificates.Certificate.classes)
+    assert stored == set(registry.kinds("certificate"))
 
 
 def test_comparisons_and_thresholds_of_given_labels_say_the_same():

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from helpers import invoke, run_python
 from pacsent import SkipGram, Vocabulary, WordVectors, load, make_encoder, save
-from pacsent.encoders import EmptySentenceWarning
 from pacsent.paper import benchmark_datasets as datasets
+from pacsent.sentences import EmptySentenceWarning
 from pacsent.text import cleaning, normalize, reading
 from pacsent.text.cleaning import clean_files
 from pacsent.text.normalize import clean, tokenise_unicode

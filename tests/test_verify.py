@@ -11,18 +11,13 @@ import numpy as np
 import pytest
 
 from pacsent import certify_encoder, make_encoder, paper
-from pacsent.guarantees import (
-    ErrorCertificate,
-    SearchCertificate,
-    certify_predictions,
-    certify_stream,
-    check_labels,
-    read_certificate,
-)
-from pacsent.guarantees.certificate import FORMAT, RANGES, checksum
-from pacsent.guarantees.distillation import measure_fidelity
-from pacsent.maths.binomial import upper_limit
+from pacsent.bounds.binomial import upper_limit
+from pacsent.certify import ErrorCertificate, certify_predictions, certify_stream, read_certificate
+from pacsent.certify.certificate import FORMAT, RANGES, checksum
+from pacsent.classify import check_labels
 from pacsent.paper.simulation import SETTINGS, Language
+from pacsent.search import SearchCertificate
+from pacsent.sentences.distillation_certificate import measure_fidelity
 from pacsent.storage.tensor_files import pack_losses, unpack_losses
 
 FUNCTIONS = {

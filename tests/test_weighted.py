@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from pacsent import Vocabulary, WordVectors, certify_encoder, make_encoder
-from pacsent.maths import weights as formulas
+from pacsent.sentences.solvers import weights as formulas
 
 N_WORDS, N_DIMS = 200, 8
 WORDS = [f"word{i}" for i in range(N_WORDS)]

@@ -13,8 +13,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import CertifiedClassifier, TextClassifier
+from pacsent.bounds.binomial import lower_limit, upper_limit
 from pacsent.datasets import load_books
-from pacsent.maths.binomial import lower_limit, upper_limit
 
 rng = np.random.default_rng(1)
 books = load_books()

@@ -3,7 +3,7 @@ Detect drift
 ============
 
 Guarantees concern texts from the distribution of the calibration set.
-:class:`pacsent.guarantees.DriftMonitor` tests this on a stream: if new texts are exchangeable with
+:class:`pacsent.certify.DriftMonitor` tests this on a stream: if new texts are exchangeable with
 the calibration texts, the probability that its martingale *ever* reaches 20 is at most 5%. Here
 the stream changes to another book of each author after 300 passages.
 """
@@ -12,8 +12,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import CertifiedClassifier, TextClassifier
+from pacsent.certify import DriftMonitor
 from pacsent.datasets import load_books
-from pacsent.guarantees import DriftMonitor
 
 rng = np.random.default_rng(0)
 passages = list(load_books())

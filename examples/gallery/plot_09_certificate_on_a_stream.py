@@ -10,9 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from pacsent import certify_encoder, make_encoder
+from pacsent.bounds.means import differing_means
+from pacsent.certify.certificate import unpack_losses
 from pacsent.datasets import load_books
-from pacsent.guarantees.certificate import unpack_losses
-from pacsent.maths.means import differing_means
 
 texts = [passage.text for passage in load_books()]
 texts = [texts[i] for i in np.random.default_rng(0).permutation(len(texts))]

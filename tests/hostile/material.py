@@ -14,9 +14,9 @@ from pacsent import (
     TextClassifier,
     Vocabulary,
     WordVectors,
-    encoders,
     make_encoder,
     save,
+    sentences,
 )
 
 Tree = dict[str, bytes]  # file name -> content
@@ -28,7 +28,7 @@ LABELLED = [
     for n, (a, b, c) in enumerate(zip(WORDS * 5, WORDS[3:] * 8, WORDS[5:] * 14))
 ]
 QUICK = {"w-PB-neg": {"n_epochs": 2}, "PV-DBOW": {"n_epochs": 2}}
-METHODS = tuple(name for name in encoders.methods.METHODS if not name.startswith("i-"))
+METHODS = tuple(name for name in sentences.methods.METHODS if not name.startswith("i-"))
 
 
 @cache

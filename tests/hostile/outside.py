@@ -23,8 +23,8 @@ from hostile import damage
 from hostile.material import TEXTS, WORDS, tree_of, write_tree
 from hostile.running import Case, Refused, command
 from http_servers import Handler
-from pacsent.encoders.external_encoders import as_encoder
-from pacsent.encoders.remote_encoder import RemoteEncoder
+from pacsent.sentences.external_encoders import as_encoder
+from pacsent.sentences.remote_encoder import RemoteEncoder
 from pacsent.web.labelling import Labelling
 
 # ---- rows that were fitted, in another container ------------------------------------------------
@@ -86,7 +86,7 @@ class AnyRows(ClassifierMixin, BaseEstimator):
 def _certify_fitted(first, second, fitted_rows, rows):
     certified = pacsent.CertifiedClassifier(AnyRows(), calibration_size=0.3, random_state=0)
     certified.fit(first(fitted_rows), LABELS)
-    certificate = pacsent.guarantees.certify(certified, second(rows), LABELS)
+    certificate = pacsent.certify.certify(certified, second(rows), LABELS)
     n_unseen = round(0.3 * N_ROWS)
     return "" if certificate.n == n_unseen else f"{certificate.n} rows count, not {n_unseen}"
 

@@ -12,7 +12,7 @@ import numpy as np
 from hostile.material import LABELLED, METHODS, TEXTS, classifier, fitted, words
 from hostile.running import Case
 from pacsent import CertifiedClassifier, Vocabulary
-from pacsent.guarantees import certify
+from pacsent.certify import certify
 from pacsent.text.encoded import Encoded
 
 

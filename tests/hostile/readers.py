@@ -36,18 +36,18 @@ from pacsent import (
     TextClassifier,
     Vocabulary,
     WordVectors,
-    guarantees,
+    certify,
     load,
     make_encoder,
     paper,
     storage,
     text,
 )
-from pacsent.encoders import ExternalEncoder, as_encoder, methods
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.paper import labelled as labelled_texts
 from pacsent.paper import report, reproduction
 from pacsent.registry import MODULES
+from pacsent.sentences import ExternalEncoder, as_encoder, methods
 from pacsent.words import compress, formats
 from pacsent.words.subwords import Subwords
 
@@ -359,7 +359,7 @@ def read_dataset(name: str, folder: Path) -> None:
 
 def read_certificate(folder: Path) -> None:
     content = (folder / "c.json").read_text(encoding="utf-8", errors="replace")
-    str(guarantees.read_certificate(content))
+    str(certify.read_certificate(content))
 
 
 TARGETS = {

@@ -25,11 +25,21 @@ import pacsent
 from hostile.material import TEXTS as SHORT
 from hostile.material import new, words
 from hostile.running import Case
-from pacsent import classify, guarantees, paper, search, web
-from pacsent.encoders import ExternalEncoder
+from pacsent import certify, classify, paper, search, sentences, web
+from pacsent.sentences import ExternalEncoder
 from pacsent.text import as_texts
 
-PACKAGES = ("text", "words", "encoders", "classify", "guarantees", "search", "paper", "web")
+PACKAGES = (
+    "text",
+    "certify",
+    "words",
+    "sentences",
+    "classify",
+    "search",
+    "predict",
+    "paper",
+    "web",
+)
 PACKAGES += ("scale",)
 PARAMETERS = {"texts", "X", "documents", "sentences", "query", "queries", "source", "calibration"}
 
@@ -89,7 +99,7 @@ def _skipgram(texts):
 
 
 def _watched(texts):
-    monitor = guarantees.DriftMonitor(classifier(), random_state=0)
+    monitor = certify.DriftMonitor(classifier(), random_state=0)
     monitor.update(texts, LABELS)
     return monitor.evidence
 
@@ -97,7 +107,7 @@ def _watched(texts):
 def _certified_sets(texts):
     sets = [{label} for label in LABELS]
     options = {"classes": ["down", "up"], "texts": texts, "random_state": 0}
-    return str(guarantees.certify_predictions(sets, sets, **options))
+    return str(certify.certify_predictions(sets, sets, **options))
 
 
 def _lengths(texts):
@@ -123,8 +133,8 @@ def _plain():
 
 _TEXTS_ALONE: dict[str, Callable] = {
     "text.as_texts": as_texts,
-    "encoders.AnyEncoder.posterior": lambda texts: external().posterior(texts)[0],
-    "encoders.AnyEncoder.stream": lambda texts: [v for v, _ in external().stream(texts)],
+    "sentences.AnyEncoder.posterior": lambda texts: external().posterior(texts)[0],
+    "sentences.AnyEncoder.stream": lambda texts: [v for v, _ in external().stream(texts)],
     "search.Index.add": _added,
     "search.Index.search": lambda texts: [
         [hit.id for hit in hits] for hits in _index().search(texts, k=3)
@@ -135,14 +145,14 @@ _TEXTS_ALONE: dict[str, Callable] = {
     ),
     "search.rerank": lambda texts: [r.text for r in search.rerank(TEXTS[3], texts, average())],
     "search.clusters": lambda texts: search.clusters(texts, 3, encoder=average()).labels,
-    "guarantees.distill": lambda texts: pacsent.distill(
+    "sentences.distill": lambda texts: pacsent.distill(
         _lengths, texts, n_subwords=9, n_epochs=1
     ).encode(OTHERS),
-    "guarantees.check_labels": lambda texts: guarantees.check_labels(
+    "classify.check_labels": lambda texts: classify.check_labels(
         texts, LABELS, ask=lambda row, _: LABELS[row], random_state=0
     )[0],
-    "guarantees.certify_student": lambda texts: str(
-        guarantees.certify_student(_student(), texts, _lengths(TEXTS))
+    "sentences.certify_student": lambda texts: str(
+        sentences.certify_student(_student(), texts, _lengths(TEXTS))
     ),
     "classify.TextClassifier.fit": lambda texts: (
         pacsent.TextClassifier(None).fit(texts, LABELS).predict_proba(OTHERS)
@@ -165,34 +175,34 @@ _TEXTS_ALONE: dict[str, Callable] = {
     ),
     "classify.audit": lambda texts: classify.audit(texts, LABELS, model=_bayes()).to_dict(),
     **_methods(
-        "guarantees.CertifiedClassifier",
+        "predict.CertifiedClassifier",
         classifier,
         "predict_with_scores predict predict_proba predict_log_proba compare_with_calibration",
     ),
-    "guarantees.CertifiedClassifier.report": lambda texts: (
+    "predict.CertifiedClassifier.report": lambda texts: (
         classifier().report(texts, LABELS).to_dict()
     ),
-    "guarantees.CertifiedClassifier.fit": lambda texts: (
+    "predict.CertifiedClassifier.fit": lambda texts: (
         clone(classifier()).fit(texts, LABELS).predict_proba(OTHERS)
     ),
-    "guarantees.CertifiedClassifier.predict_set": lambda texts: classifier().predict_set(
+    "predict.CertifiedClassifier.predict_set": lambda texts: classifier().predict_set(
         texts, error=0.3
     ),
-    "guarantees.CertifiedClassifier.calibrate": lambda texts: (
+    "predict.CertifiedClassifier.calibrate": lambda texts: (
         classifier(0.3).calibrate(texts, LABELS).predict_proba(OTHERS)
     ),
-    "guarantees.certify": lambda texts: guarantees.certify(classifier(), texts, LABELS).summary(),
-    "guarantees.HeldOutCertificate.verify": lambda texts: guarantees.certify_predictions(
+    "certify.certify": lambda texts: certify.certify(classifier(), texts, LABELS).summary(),
+    "certify.HeldOutCertificate.verify": lambda texts: certify.certify_predictions(
         LABELS, LABELS, texts=TEXTS
     ).verify(LABELS, texts, LABELS),
-    "guarantees.compare": lambda texts: str(
-        guarantees.compare(classifier(), classifier(0.4), texts, LABELS, overlap="drop")
+    "certify.compare": lambda texts: str(
+        certify.compare(classifier(), classifier(0.4), texts, LABELS, overlap="drop")
     ),
-    "guarantees.DriftMonitor.update": _watched,
-    "guarantees.ClassThresholds.predict": lambda texts: (
+    "certify.DriftMonitor.update": _watched,
+    "predict.ClassThresholds.predict": lambda texts: (
         classifier().tune_thresholds(recall=0.6).predict(texts)
     ),
-    "guarantees.Abstaining.predict": lambda texts: list(
+    "predict.Abstaining.predict": lambda texts: list(
         classifier().abstain(error=0.3).predict(texts)
     ),
     "web.make_map": lambda texts: web.make_map(average(), texts),
@@ -205,15 +215,15 @@ _OR_TOKENS: dict[str, Callable] = {
         pacsent.Corpus.build(texts, "corpus", min_count=1, overwrite=True).digest
     ),
     "words.SkipGram.fit": _skipgram,
-    **_methods("encoders.SentenceVectorizer", average, "fit_transform posterior"),
-    **_methods("encoders.EncoderMixin", average, "encode transform"),
-    "encoders.SentenceVectorizer.fit": lambda texts: average().fit(texts).n_sentences_,
-    "encoders.SentenceVectorizer.stream": lambda texts: [v for v, _ in average().stream(texts)],
-    "encoders.SentenceVectorizer.sample": lambda texts: average().sample(texts, random_state=0),
-    "guarantees.certify_encoder": lambda texts: str(
+    **_methods("sentences.SentenceVectorizer", average, "fit_transform posterior"),
+    **_methods("sentences.EncoderMixin", average, "encode transform"),
+    "sentences.SentenceVectorizer.fit": lambda texts: average().fit(texts).n_sentences_,
+    "sentences.SentenceVectorizer.stream": lambda texts: [v for v, _ in average().stream(texts)],
+    "sentences.SentenceVectorizer.sample": lambda texts: average().sample(texts, random_state=0),
+    "paper.certify_encoder": lambda texts: str(
         pacsent.certify_encoder(new("PB-L2"), texts, random_state=0)
     ),
-    "guarantees.EncoderCertificate.verify": lambda texts: pacsent.certify_encoder(
+    "paper.EncoderCertificate.verify": lambda texts: pacsent.certify_encoder(
         new("PB-L2"), TEXTS, random_state=0
     ).verify(texts, new("PB-L2")),
     **{
@@ -228,10 +238,10 @@ _OR_TOKENS: dict[str, Callable] = {
     },
 }
 _ANY_ROWS: dict[str, Callable] = {
-    "guarantees.certify_predictions": lambda texts: str(
-        guarantees.certify_predictions(LABELS, LABELS, texts=texts, random_state=0)
+    "certify.certify_predictions": lambda texts: str(
+        certify.certify_predictions(LABELS, LABELS, texts=texts, random_state=0)
     ),
-    "guarantees.certify_predictions of sets": _certified_sets,
+    "certify.certify_predictions of sets": _certified_sets,
 }
 TABLE = {**_TEXTS_ALONE, **_OR_TOKENS, **_ANY_ROWS}
 
@@ -240,14 +250,14 @@ NOT_TEXTS = {
         f"web.ServedModel.{name}": "texts of a request, which its schema has checked"
         for name in ("n_tokens", "posteriors")
     },
-    "guarantees.control_risk": "as certify_predictions, whose clusters it uses",
-    "guarantees.traffic_error_upper": "as certify_predictions, whose clusters it uses",
-    "encoders.ExternalEncoder.fit": "learns nothing and looks at nothing",
-    "encoders.RemoteEncoder.encode": "needs a server; EncoderMixin.encode calls it",
-    "encoders.RemoteEncoder.request": "needs a server; encode calls it",
+    "predict.control_risk": "as certify_predictions, whose clusters it uses",
+    "certify.traffic_error_upper": "as certify_predictions, whose clusters it uses",
+    "sentences.ExternalEncoder.fit": "learns nothing and looks at nothing",
+    "sentences.RemoteEncoder.encode": "needs a server; EncoderMixin.encode calls it",
+    "sentences.RemoteEncoder.request": "needs a server; encode calls it",
     "paper.certify_heuristics": "certify_encoder(kind='D'), which is in the table",
     **{
-        f"encoders.PosteriorTerms.{name}": "texts that posterior has looked at"
+        f"sentences.PosteriorTerms.{name}": "texts that posterior has looked at"
         for name in ("prior", "kl", "objective", "bound")
     },
     "classify.TextClassifier.dense_features": "texts that a Python caller has read",
@@ -270,8 +280,8 @@ ROWS = {
 }
 OMITTED = {
     ("search.Index.search", "a string"): "one query",
-    ("guarantees.certify_predictions", "None"): "texts are optional",
-    ("guarantees.certify_predictions of sets", "None"): "texts are optional",
+    ("certify.certify_predictions", "None"): "texts are optional",
+    ("certify.certify_predictions of sets", "None"): "texts are optional",
 }
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from pacsent.maths.gaussians import l2_coefficients, l2_lam
+from pacsent.sentences.solvers.gaussians import l2_coefficients, l2_lam
 
 
 def l2_posterior(counts, A_hat, B_hat, *, lam=1.0, alpha=None, var_P=1.0, lam_mode="fixed"):

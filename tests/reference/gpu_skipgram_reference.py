@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from pacsent.gpu.device import mix
-from pacsent.gpu.skipgram import MIN_RATE, alias_table, keep_thresholds
+from pacsent.words.gpu.device import mix
+from pacsent.words.gpu.skipgram import MIN_RATE, alias_table, keep_thresholds
 
 
 def tile_step(input_rows, output_rows, labels, weights, rate):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from pacsent.maths.logistic import gaussian_logistic
+from pacsent.sentences.solvers.logistic import gaussian_logistic
 
 
 class Objective(NamedTuple):

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy import optimize, sparse
 
-from pacsent.maths.logistic import gaussian_logistic
-from pacsent.maths.w_pb_neg_objective import sentence_weights
+from pacsent.sentences.solvers.logistic import gaussian_logistic
+from pacsent.sentences.solvers.w_pb_neg import sentence_weights
 from reference.pb_neg_reference import negative_sampling_loss
 
 

@@ -9,12 +9,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "classifier": ["TextClassifier"],
         "diagnostics": ["Diagnostics"],
         "explanation": ["Explanation"],
-        "label_quality": [
-            "LearningCurve",
-            "SuspiciousLabel",
-            "audit",
-            "fit_learning_curve",
-            "suspicious_labels",
-        ],
+        "label_checking": ["LabelCheckCertificate", "check_labels"],
+        "label_quality": ["audit", "fit_learning_curve", "suspicious_labels"],
+        "label_reports": ["LearningCurve", "SuspiciousLabel"],
     },
 )

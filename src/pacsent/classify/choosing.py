@@ -8,8 +8,8 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
 from sklearn.utils import check_random_state
 
-from pacsent.maths.checks import check_count
-from pacsent.text.near_duplicates import text_units
+from pacsent.bounds.checks import check_count
+from pacsent.certify.near_duplicates import text_units
 from pacsent.text.ngrams import NGrams
 from pacsent.text.texts import as_texts
 

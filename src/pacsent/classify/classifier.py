@@ -17,17 +17,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent import registry
-from pacsent.classify import classifier_state, fitting, inputs, multilabel
+from pacsent.bounds.checks import check_count
+from pacsent.bounds.rounding import format_count
+from pacsent.certify import label_sets
+from pacsent.certify import labels as inputs
+from pacsent.certify.near_duplicates import sketches, text_units
+from pacsent.certify.scores import log_probabilities
+from pacsent.classify import classifier_state, fitting, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation, explain, named_features
-from pacsent.encoders import SentenceVectorizer, make_encoder
-from pacsent.encoders.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
-from pacsent.maths.checks import check_count
-from pacsent.maths.rounding import format_count
-from pacsent.maths.temperature import log_probabilities
 from pacsent.parameter_checks import StrOptions, fit_context
+from pacsent.sentences import SentenceVectorizer, make_encoder
+from pacsent.sentences.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
 from pacsent.storage import State, is_model_name, load
-from pacsent.text.near_duplicates import sketches, text_units
 from pacsent.text.ngrams import (
     NGrams,
     fingerprints,
@@ -72,7 +74,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     ----------
     encoder : WordVectors, encoder, path, URL, a list of these, or None, default="english"
         Vectors for the dense part (or the folder they are in, or "english" for those that are
-        installed), or anything that `pacsent.encoders.as_encoder` takes: a method of pacsent, an
+        installed), or anything that `pacsent.sentences.as_encoder` takes: a method of pacsent, an
         object with `encode`, a function. Those of a list are put side by side. None: n-grams only,
         for texts in other languages; it costs accuracy where labels are few.
     method : str, default="Average"
@@ -205,7 +207,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             weightings,
         )
         labels = inputs.counted(labels)
-        sets = multilabel.label_matrix(labels, len(texts))
+        sets = label_sets.label_matrix(labels, len(texts))
         if sets is None:
             classes, y = inputs.encoded_labels(labels, texts)
         elif self.class_weight is not None or self.selection == "evidence":
@@ -215,7 +217,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             )
         else:
             self.target_type_ = "sets" if sets.are_sets else "indicator"
-            self.classes_, y = multilabel.encoded_sets(sets)
+            self.classes_, y = label_sets.encoded_sets(sets)
         weights = inputs.sample_weights(sample_weight, len(texts))
         groups = inputs.as_groups(groups, len(texts))
         rows = nonempty_rows(texts)
@@ -530,7 +532,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         X = as_texts(X)
         y = inputs.counted(y)
         if self.target_type_ != "classes":
-            right = multilabel.known_sets(self.classes_, y, len(X), self.classes_.size)
+            right = label_sets.known_sets(self.classes_, y, len(X), self.classes_.size)
             hits = (self.assign_labels(self.predict_proba(X)) == right).all(axis=1)
         else:
             answers = self.classes_[fitting.predicted(self.decision_values(X))].tolist()
@@ -611,4 +613,4 @@ def _known_words(*vocabularies: Any, n_words: int | None = None) -> np.ndarray:
     return word_keys(hashes[hashes > 0])
 
 
-registry.register("kind", TextClassifier.kind, TextClassifier.from_state)
+registry.register("model", TextClassifier.kind, TextClassifier.from_state)

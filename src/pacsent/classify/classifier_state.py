@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.certify.labels import as_classes, as_labels, as_ngram_sizes
+from pacsent.certify.near_duplicates import SKETCH
 from pacsent.classify.fitting import CharacterWeight, OutOfFold
-from pacsent.classify.inputs import as_classes, as_labels, as_ngram_sizes
 from pacsent.storage import checked_tensor
-from pacsent.text.near_duplicates import SKETCH
 from pacsent.text.ngrams import NGrams
 
 _TARGETS = ("classes", "sets", "indicator")

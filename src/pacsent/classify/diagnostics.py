@@ -4,18 +4,16 @@ import importlib.util
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from pacsent.classify import inputs
-from pacsent.maths.binomial import two_sided_limits
+from pacsent.bounds.binomial import two_sided_limits
+from pacsent.certify import labels as inputs
+from pacsent.classify.label_reports import Audit, LearningCurve
 from pacsent.optional import install_hint
 from pacsent.text.pages import render
 from pacsent.text.texts import as_texts
-
-if TYPE_CHECKING:
-    from pacsent.classify.label_quality import Audit, LearningCurve
 
 _BINS = 10
 _DELTA = 0.05
@@ -60,9 +58,9 @@ class Diagnostics:
     confusion: np.ndarray
     proba: np.ndarray | None
     labels: np.ndarray
-    curve: "LearningCurve | None"
+    curve: LearningCurve | None
     top_words: dict[str, list[tuple[str, float]]]
-    audit: "Audit | None" = None
+    audit: Audit | None = None
     errors: Sequence[dict[str, Any]] = ()
     certificate: Any = None
 
@@ -291,8 +289,8 @@ def report(
     texts: Iterable[str],
     labels: Sequence,
     *,
-    curve: "LearningCurve | None" = None,
-    audit: "Audit | None" = None,
+    curve: LearningCurve | None = None,
+    audit: Audit | None = None,
 ) -> Diagnostics:
     """How a fitted classifier does on labelled texts that it was not fitted on.
 

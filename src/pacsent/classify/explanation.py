@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pacsent.classify.inputs import position
-from pacsent.encoders import SentenceVectorizer
+from pacsent.certify.labels import position
+from pacsent.sentences import SentenceVectorizer
 from pacsent.text.ngrams import JOINED, NGrams, continues, names, word_hashes
 from pacsent.text.pages import render
 from pacsent.text.printable import escape_controls

@@ -2,9 +2,9 @@
 
 With few labels, folds are too small to choose the scales of n-grams and vectors. A linear model
 with a Gaussian prior on its weights is a Gaussian process over the texts, whose evidence uses all
-labels at once; its predictions are averaged over the scales (`pacsent.maths.gaussian_process`).
+labels at once; its predictions are averaged over the scales (`solvers.gaussian_process`).
 With many labels the process is too slow and cross-validation is reliable: candidates are logistic
-regressions (`pacsent.maths.sparse_regressions`), and the best are averaged. In between both are
+regressions (`solvers.sparse_regressions`), and the best are averaged. In between both are
 fitted and averaged.
 """
 
@@ -19,14 +19,10 @@ import numpy as np
 from scipy import sparse
 from scipy.special import softmax
 
-from pacsent.maths.gaussian_process import averaged, scales
-from pacsent.maths.sparse_regressions import log_ratios, solve
-from pacsent.maths.temperature import (
-    fit_inverse_temperature,
-    inverse_temperatures,
-    log_loss,
-    log_probabilities,
-)
+from pacsent.certify.scores import log_loss, log_probabilities
+from pacsent.classify.solvers.gaussian_process import averaged, scales
+from pacsent.classify.solvers.sparse_regressions import log_ratios, solve
+from pacsent.classify.solvers.temperature import fit_inverse_temperature, inverse_temperatures
 from pacsent.threads import one_blas_thread
 
 # Candidates. CS weigh the labels against the penalty, DENSE_SCALES are the scales of the vectors

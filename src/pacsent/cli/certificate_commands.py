@@ -56,7 +56,7 @@ def certify(paths, output, as_json, overwrite, **options):
     Example: pacsent certify answers.csv --prediction-column answer
     Example: pacsent certify index queries.csv
     """
-    from pacsent import guarantees
+    from pacsent.certify import certify as certify_model
     from pacsent.files import check_output
     from pacsent.storage import save
     from pacsent.text.result_files import TABLES, check_suffix
@@ -105,7 +105,7 @@ def certify(paths, output, as_json, overwrite, **options):
             if left_out is not None:
                 rows = _rows_left_out(classifier, labelled)
                 write_left_out(left_out, rows, ids, id_column, overwrite=overwrite)
-            certificate = guarantees.certify(
+            certificate = certify_model(
                 classifier,
                 labelled.texts,
                 labelled.labels,
@@ -120,7 +120,7 @@ def certify(paths, output, as_json, overwrite, **options):
 
 def _rows_left_out(classifier, labelled) -> list[tuple[int, str]]:
     """Rows of the file that are not among the distinct texts which are counted, and why."""
-    from pacsent.guarantees.row_status import REASONS, row_status
+    from pacsent.certify.row_status import REASONS, row_status
 
     status = row_status(classifier, labelled.texts).status.tolist()
     return [(row, REASONS[why]) for row, why in zip(labelled.rows, status) if why]
@@ -128,7 +128,7 @@ def _rows_left_out(classifier, labelled) -> list[tuple[int, str]]:
 
 def _certify_predictions(data, options: dict):
     """The certificate of a table of labels and predictions."""
-    from pacsent.guarantees import certify_predictions
+    from pacsent.certify import certify_predictions
 
     columns = [options["label_column"] or "label", options["prediction_column"] or "prediction"]
     if len({*columns, options["judge_column"]}) < 3:
@@ -205,9 +205,8 @@ def verify(context, certificate, texts, model, as_json, **options):
     1 if something does not agree. Example: pacsent verify certificate.json
     """
     from pacsent import storage
-    from pacsent.guarantees import read_certificate
-    from pacsent.guarantees.error_certificate import HeldOutCertificate
-    from pacsent.paper import simulation  # noqa: F401 - certificates of the paper register
+    from pacsent.certify import read_certificate
+    from pacsent.certify.error_certificate import HeldOutCertificate
 
     checks: list[dict] = []
     if Path(certificate).is_dir():

@@ -43,7 +43,7 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
     """
     from pacsent.classify import TextClassifier
     from pacsent.classify.label_quality import fit_holdout_curve
-    from pacsent.guarantees import CertifiedClassifier
+    from pacsent.predict import CertifiedClassifier
     from pacsent.storage import check_place, save
 
     quiet = options["quiet"]
@@ -216,7 +216,7 @@ def compare(a, b, data, as_json, **options):
     DATA is as in `pacsent train`; neither model must have been trained on it. Example: pacsent
     compare old new labelled.csv
     """
-    from pacsent.guarantees import compare
+    from pacsent.certify import compare
 
     first, second = (inputs.open_model(path, "a classifier") for path in (a, b))
     labelled = inputs.read_labelled(data, options, first)
@@ -275,7 +275,7 @@ def monitor(model, texts, alpha, random_state, as_json, **options):
     status 3 on an alarm; no alarm does not say that the texts are alike.
     Example: tail -f log | pacsent monitor model -
     """
-    from pacsent.guarantees import DriftMonitor
+    from pacsent.certify import DriftMonitor
 
     classifier = inputs.open_model(model, "a classifier")
     drift = DriftMonitor(classifier, alpha=alpha, random_state=random_state)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from pacsent.bounds.rounding import format_count
 from pacsent.cli import params
 from pacsent.cli.printing import echo
-from pacsent.maths.rounding import format_count
 
 
 def given_encoder():
@@ -20,7 +20,7 @@ def given_encoder():
 
 def open_model(model, what: str | None = None):
     """What is at MODEL; with `what` anything but "a classifier" or "an index" is an error."""
-    from pacsent.encoders.external_encoders import open_any
+    from pacsent.sentences.external_encoders import open_any
 
     opened = open_any(model, given_encoder())
     kinds = {"a classifier": ("predict_proba", "train DATA -o MODEL")}
@@ -35,7 +35,7 @@ def open_model(model, what: str | None = None):
 
 def open_encoder(model, method=None, *, default=None, fitted=True):
     """The fitted method in a folder, or a method on the word vectors that are there."""
-    from pacsent.encoders.methods import as_vectorizer
+    from pacsent.sentences.methods import as_vectorizer
 
     loaded = open_model(model)
     if method is not None and hasattr(loaded, "transform"):
@@ -143,7 +143,7 @@ def select_labelled(table, quiet: bool, *, fits: bool = False) -> LabelledSelect
 
     With `fits`, rows that are no random sample are fitted on, and never held out.
     """
-    from pacsent.guarantees.label_checking import MAX_SIZES, planned_sizes
+    from pacsent.classify.label_checking import MAX_SIZES, planned_sizes
     from pacsent.text.ngrams import is_empty
 
     rows = range(len(table.labels))
@@ -396,7 +396,7 @@ def warn_of_fitted(n_fitted: int, n_texts: int) -> None:
 
 def open_labelled(model, data, options: dict):
     """A classifier, and texts and labels to evaluate it on; a warning if it was fitted on them."""
-    from pacsent.guarantees.samples import seen_before
+    from pacsent.certify.samples import seen_before
 
     classifier = open_model(model, "a classifier")
     labelled = read_labelled(data, options, classifier)

@@ -5,10 +5,10 @@ import os
 
 import click
 
+from pacsent.bounds.rounding import format_count
 from pacsent.cli import params
 from pacsent.cli.inputs import say, warn_of_fitted
 from pacsent.cli.printing import echo, echo_json
-from pacsent.maths.rounding import format_count
 
 
 def job_options(command):
@@ -141,8 +141,8 @@ def _run_one(job, path, output, options: dict, cells, left_out):
     import numpy as np
 
     from pacsent import threads
+    from pacsent.certify.samples import recorded, row_fingerprints
     from pacsent.files import check_output
-    from pacsent.guarantees.samples import recorded, row_fingerprints
     from pacsent.progress import bar
     from pacsent.scale import Manifest
     from pacsent.scale.shard_writer import Record, result_batches

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
+from pacsent.bounds.rounding import format_count, percent
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.printing import echo, shorten, show, write_text
-from pacsent.maths.rounding import format_count, percent
 from pacsent.optional import import_optional
 
 
@@ -235,7 +235,7 @@ def _known_labels(columns: dict[str, list], name: str | None, classes: set) -> d
     """The labels that people gave before, by row."""
     if name is None:
         return {}
-    from pacsent.classify.inputs import is_missing
+    from pacsent.certify.labels import is_missing
 
     if name not in columns:
         raise ValueError(f"human_column must be one of {', '.join(columns)}. Got {name} instead.")
@@ -349,8 +349,8 @@ def _draw_reviewed(texts: list[str], every_row: bool, random_state: int | None) 
     """Rows to look at: those that are not held out."""
     import numpy as np
 
-    from pacsent.guarantees.independence import as_seed, holdout_fraction
-    from pacsent.text.near_duplicates import text_units
+    from pacsent.certify.independence import as_seed, holdout_fraction
+    from pacsent.certify.near_duplicates import text_units
 
     if every_row:
         return list(range(len(texts)))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from pacsent.bounds.rounding import format_count
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.printing import echo, echo_json, show
-from pacsent.maths.rounding import format_count
 from pacsent.optional import import_optional
 
 
@@ -36,7 +36,8 @@ def distill(texts, output, vectors, encoder, overwrite, as_json, **options):
     """
     import numpy as np
 
-    from pacsent.guarantees import distill, read_certificate
+    from pacsent.certify import read_certificate
+    from pacsent.sentences import distill
     from pacsent.storage import check_place, save
 
     if (vectors is None) == (encoder is None):

@@ -52,9 +52,9 @@ def evaluate(method, dataset, encoder, data, normalize, seeds, n_jobs, as_json, 
     URL. DATASET is a benchmark dataset or your own file as in `pacsent train`. Example: pacsent
     paper evaluate PB-L2 reviews.csv --encoder english
     """
-    from pacsent.encoders import as_encoder
     from pacsent.paper import benchmark_datasets as datasets
     from pacsent.paper import evaluation
+    from pacsent.sentences import as_encoder
 
     if Path(dataset).is_file():
         kind = options.pop("input_format")
@@ -202,8 +202,8 @@ def bound(risk, kl, n, delta, as_json):
 
     Example: pacsent paper bound --risk 0.1 --kl 5 --n 200
     """
-    from pacsent.maths import bounds
-    from pacsent.maths.rounding import rounded_up
+    from pacsent.bounds import pac_bayes as bounds
+    from pacsent.bounds.rounding import rounded_up
 
     rows = bounds.compare(risk, kl, n, delta)
     lines = [f"{rounded_up(value, 6)}  {name}: {note}" for name, value, note in rows]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
+from pacsent.bounds.rounding import format_count
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.jobs import job_options, run_job
 from pacsent.cli.printing import echo, echo_json, show_lines
-from pacsent.maths.rounding import format_count
 
 
 def _compare_options(command):
@@ -42,7 +42,7 @@ def embed(method, pairs, sources, **options):
         return
     import numpy as np
 
-    from pacsent.maths.arrays import unit_rows
+    from pacsent.arrays import unit_rows
 
     if len(sources) > 1 or options["output"]:
         raise click.UsageError("--pairs compares two files, and prints the cosines.")
@@ -189,7 +189,7 @@ def dedupe(texts, as_json, **options):
     of all texts that repeat another, word for word or with at most a quarter of the words changed.
     Example: pacsent dedupe notes.txt
     """
-    from pacsent.text.near_duplicates import text_units
+    from pacsent.certify.near_duplicates import text_units
 
     ids = inputs.read_ids(texts, options)
     rows = list(inputs.read_texts(texts, options, progress=True))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from pacsent.bounds.rounding import format_count
 from pacsent.cli import inputs, params
 from pacsent.cli.command_line import cli
 from pacsent.cli.estimator_options import EstimatorCommand
 from pacsent.cli.printing import echo, echo_json, show, show_lines
-from pacsent.maths.rounding import format_count
 
 
 @cli.group()
@@ -143,7 +143,7 @@ def train(context, texts, output, subwords, overwrite, as_json, quiet, **options
 
 
 def _methods() -> list[type]:
-    from pacsent.encoders.methods import ESTIMATORS
+    from pacsent.sentences.methods import ESTIMATORS
 
     return list(ESTIMATORS.values())
 
@@ -163,7 +163,7 @@ def fit(method, words, texts, output, overwrite, as_json, **options):
     option that is left out has the method's own default. Example: pacsent vectors fit PB-L2 english
     notes.txt -o model
     """
-    from pacsent.encoders.methods import make_encoder
+    from pacsent.sentences.methods import make_encoder
     from pacsent.storage import check_place, save
     from pacsent.threads import n_threads
     from pacsent.words import formats

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.bounds.rounding import rounded_up
+from pacsent.certify import DriftMonitor
 from pacsent.classify import TextClassifier
 from pacsent.datasets import load_banking
 from pacsent.demo import charts
 from pacsent.demo.tables import N_LABELLED, draw_messages
 from pacsent.files import replacing
-from pacsent.guarantees import CertifiedClassifier, DriftMonitor
-from pacsent.maths.rounding import rounded_up
 from pacsent.paper.figures import altair_found, chart_runtime
+from pacsent.predict import CertifiedClassifier
 from pacsent.search import Index
 from pacsent.text.pages import render
 from pacsent.web import export_html

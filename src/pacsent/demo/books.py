@@ -12,21 +12,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pacsent.bounds.pac_bayes import catoni, kl_inverse
+from pacsent.bounds.rounding import rounded_up
 from pacsent.classify import TextClassifier
 from pacsent.datasets import load_books
 from pacsent.demo import charts
-from pacsent.encoders import make_encoder
 from pacsent.files import replacing
-from pacsent.guarantees import CertifiedClassifier
-from pacsent.maths.bounds import catoni, kl_inverse
-from pacsent.maths.gaussians import kl_gaussians
-from pacsent.maths.risks import gibbs_error
-from pacsent.maths.rounding import rounded_up
 from pacsent.paper.evaluation import evaluate
 from pacsent.paper.figures import altair_found, chart_runtime
 from pacsent.paper.labelled import Dataset
 from pacsent.paper.method_rows import ROWS
 from pacsent.paper.token_parts import split_tokens
+from pacsent.predict import CertifiedClassifier
+from pacsent.sentences import make_encoder
+from pacsent.sentences.solvers.gaussians import kl_gaussians
+from pacsent.sentences.solvers.risks import gibbs_error
 from pacsent.text.encoded import Encoded
 from pacsent.text.pages import render
 from pacsent.words import SkipGram, WordVectors

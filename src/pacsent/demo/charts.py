@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.maths.rounding import rounded_up
+from pacsent.bounds.rounding import rounded_up
 
 BLUE, ORANGE, GREEN, GRAY = "#3b7dd8", "#d9822b", "#2f9e6e", "#8a929c"
 

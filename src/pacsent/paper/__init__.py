@@ -10,6 +10,8 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
+        "certification": ["certify_encoder"],
+        "continuation": ["ContinuationCertificate"],
         "document_certificate": ["certify_documents"],
         "evaluation": ["evaluate"],
         "heuristic_certificate": ["certify_heuristics"],

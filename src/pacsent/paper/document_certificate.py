@@ -7,16 +7,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from pacsent import registry
-from pacsent.encoders.methods.w_pb_neg import WordPBNegVectorizer
-from pacsent.encoders.word_calibration import calibrate
-from pacsent.guarantees.encoder_certificate import ROUNDING, Sample, divided, prepare
-from pacsent.maths import bounds
-from pacsent.maths.gaussians import kl_gaussians
-from pacsent.maths.means import betting
-from pacsent.maths.risks import gibbs_risk, noise_risk, token_errors, token_margin
-from pacsent.maths.rounding import percent
+from pacsent.bounds import pac_bayes as bounds
+from pacsent.bounds.means import betting
+from pacsent.bounds.rounding import percent
 from pacsent.paper import token_parts
+from pacsent.paper.encoder_certificate import ROUNDING, Sample, divided, prepare
 from pacsent.paper.gibbs_certificate import (
     BOUND_NAMES,
     GibbsOptions,
@@ -24,6 +19,10 @@ from pacsent.paper.gibbs_certificate import (
     WordRiskCertificate,
     given_posterior,
 )
+from pacsent.paper.word_calibration import calibrate
+from pacsent.sentences.methods.w_pb_neg import WordPBNegVectorizer
+from pacsent.sentences.solvers.gaussians import kl_gaussians
+from pacsent.sentences.solvers.risks import gibbs_risk, noise_risk, token_errors, token_margin
 from pacsent.storage.tensor_files import pack_losses, unpack_losses
 from pacsent.text.encoded import Encoded
 from pacsent.threads import n_threads
@@ -101,9 +100,6 @@ def certify_documents(encoder: Any, texts: Any, **options: Any) -> DocumentCerti
     True
     """
     return measure(prepare(encoder, texts, DocumentOptions(**options)))[0]
-
-
-registry.register("encoder certificate", "B", certify_documents)
 
 
 class _Words(NamedTuple):

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 import pacsent
-from pacsent.encoders.external_encoders import AnyEncoder, as_encoder
-from pacsent.maths import regressions
-from pacsent.maths.arrays import unit_rows
+from pacsent.arrays import unit_rows
+from pacsent.paper import regressions
 from pacsent.paper.labelled import Dataset
 from pacsent.paper.method_rows import (
     PAPER_DATASETS,
@@ -27,6 +26,7 @@ from pacsent.paper.method_rows import (
     unit_length,
 )
 from pacsent.progress import bar
+from pacsent.sentences.external_encoders import AnyEncoder, as_encoder
 from pacsent.storage import is_model_name
 
 SEEDS = (0, 1, 2)
@@ -239,7 +239,8 @@ def evaluate(
     ----------
     method : str, transformer or encoder
         A row of the table (`ROWS`), a method of the paper (`METHODS`), any scikit-learn transformer
-        from texts to vectors, or any encoder that `pacsent.encoders.as_encoder` takes, also by URL.
+        from texts to vectors, or any encoder that `pacsent.sentences.as_encoder` takes, also by
+        URL.
     dataset : Dataset
         From `pacsent.paper.benchmark_datasets.load`, `read_labelled` or `generate(...).dataset()`.
     encoder : WordVectors or None
@@ -312,7 +313,7 @@ def _row_of(method):
         return Row(label, label, label), extract
     if method in ROWS:
         return ROWS[method], features
-    from pacsent.encoders.methods import METHODS
+    from pacsent.sentences.methods import METHODS
 
     if method not in METHODS:
         raise ValueError(
@@ -510,8 +511,8 @@ def similarity(row: Row, pairs: Any, words: Any, *, n_jobs: int | None = None) -
 
 def certificate(row: Row, prepared: "Prepared") -> dict:
     """Continuation certificate of the training texts, a tenth of them held out to check it."""
-    from pacsent.encoders.methods import make_encoder
-    from pacsent.guarantees import certify_encoder
+    from pacsent.paper import certify_encoder
+    from pacsent.sentences.methods import make_encoder
 
     source, _, _ = prepared.part(0)
     started = time.perf_counter()

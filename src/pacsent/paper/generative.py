@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.guarantees.independence import as_seed
+from pacsent.certify.independence import as_seed
 from pacsent.paper.labelled import Dataset
 from pacsent.words.vocabulary import Vocabulary
 

@@ -6,15 +6,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pacsent.guarantees.certificate import theorem_1
-from pacsent.guarantees.encoder_certificate import (
+from pacsent.bounds import pac_bayes as bounds
+from pacsent.bounds.checks import is_number
+from pacsent.certify.certificate import theorem_1
+from pacsent.paper.encoder_certificate import (
     NOISE_IN_WORDS,
     ROUNDING,
     CertifyOptions,
     EncoderCertificate,
 )
-from pacsent.maths import bounds
-from pacsent.maths.checks import is_number
 from pacsent.paper.token_parts import STEPS, TextParts
 
 BOUND_NAMES = ("chernoff", "kl inverse with xi(n)")

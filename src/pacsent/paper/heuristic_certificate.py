@@ -1,7 +1,7 @@
 """Certificate D: a PAC-Bayes posterior over the paper's heuristics, in which Q differs from P.
 
 P is uniform over `heuristics.Heuristics`, every document is used to choose Q, and nothing is held
-out. The bound and its proof are in `pacsent.maths.gibbs_betting`.
+out. The bound and its proof are in `pacsent.bounds.gibbs_betting`.
 """
 
 import math
@@ -10,10 +10,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pacsent import registry
+from pacsent.bounds.gibbs_betting import BETS, GibbsBound, best_of_bets, bound_of_bet
+from pacsent.bounds.rounding import percent
+from pacsent.certify.certificate import theorem_1
 from pacsent.datasets import load_books
-from pacsent.guarantees.certificate import theorem_1
-from pacsent.guarantees.encoder_certificate import (
+from pacsent.paper.encoder_certificate import (
     NOISE_IN_WORDS,
     READ,
     CertifyOptions,
@@ -22,8 +23,6 @@ from pacsent.guarantees.encoder_certificate import (
     divided,
     prepare,
 )
-from pacsent.maths.gibbs_betting import BETS, GibbsBound, best_of_bets, bound_of_bet
-from pacsent.maths.rounding import percent
 from pacsent.paper.heuristics import Heuristics, hypothesis_names, make_heuristics
 from pacsent.text.encoded import Encoded
 
@@ -194,9 +193,6 @@ def certify_heuristics(encoder: Any, texts: Any, **options: Any) -> HeuristicCer
     True
     """
     return measure(prepare(encoder, texts, HeuristicOptions(**options)))[0]
-
-
-registry.register("encoder certificate", "D", certify_heuristics)
 
 
 class Chosen(NamedTuple):

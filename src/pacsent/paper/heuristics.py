@@ -16,8 +16,8 @@ from functools import cache
 
 import numpy as np
 
-from pacsent.guarantees.continuation import cut
-from pacsent.guarantees.encoder_certificate import NOISE_POWER
+from pacsent.paper.continuation import cut
+from pacsent.paper.encoder_certificate import NOISE_POWER
 from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
 

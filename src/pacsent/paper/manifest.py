@@ -67,7 +67,10 @@ ITEMS: tuple[Item, ...] = (
         labels=("sec:pac-bayes",),
         title="Risk, empirical risk, KL; the footnote that divides the loss by its maximum",
         state="as printed",
-        code="pacsent.paper.printed.rescaled_loss_lambda, pacsent.maths.gaussians.kl_gaussians",
+        code=(
+            "pacsent.paper.printed.rescaled_loss_lambda, "
+            "pacsent.sentences.solvers.gaussians.kl_gaussians"
+        ),
         command="printed.rescaled_loss_lambda(8.0, largest=25.0)",
         note=(
             "Dividing the loss by l_max is the same as a lambda divided by it. Under a Gaussian "
@@ -79,7 +82,7 @@ ITEMS: tuple[Item, ...] = (
         labels=("theorem:pac-bayes-bound", "eq:pac-bayes-bound"),
         title="Theorem 1, Catoni's bound",
         state="as printed",
-        code="pacsent.maths.bounds.catoni, encoder.bound",
+        code="pacsent.bounds.pac_bayes.catoni, encoder.bound",
         command="pacsent paper bound --risk 0.1 --kl 5 --n 200",
         note="Right as printed for independent examples and a prior fixed before them.",
     ),
@@ -88,7 +91,7 @@ ITEMS: tuple[Item, ...] = (
         labels=(),
         title="Remark: the complexity term does not contribute as lambda grows",
         state="corrected",
-        code="pacsent.maths.bounds.catoni",
+        code="pacsent.bounds.pac_bayes.catoni",
         command="bounds.catoni(0.1, 5.0, 200, 0.05, lam=np.array([8.0, 200.0, 1e6]))",
         note="The minimiser tends to that of the empirical risk, the bound itself to 1.",
     ),
@@ -127,7 +130,7 @@ ITEMS: tuple[Item, ...] = (
         labels=(),
         title="The hypothesis sign(h.W x) and the zero-one loss",
         state="ours",
-        code="pacsent.paper.printed.hypothesis, pacsent.maths.risks.gibbs_risk",
+        code="pacsent.paper.printed.hypothesis, pacsent.sentences.solvers.risks.gibbs_risk",
         command="printed.hypothesis(ex.I_hat[0], ex.I_hat, [0, 1, 2, 3])",
         note=(
             "Certificates add the bias ln k, which undoes the offset of Skip-gram's scores. As "
@@ -224,7 +227,7 @@ ITEMS: tuple[Item, ...] = (
         labels=("eq:idf",),
         title="IDF, the inverse document frequency",
         state="as printed",
-        code="pacsent.maths.gaussians.idf",
+        code="pacsent.sentences.solvers.gaussians.idf",
         command='make_encoder("IDF-Average", ex.words).fit(ex.texts).idf_',
         note="A word that no training sentence contains counts as if one did.",
     ),
@@ -317,7 +320,7 @@ ITEMS: tuple[Item, ...] = (
         labels=("theorem:word-based-loss-transfer-vectors", "eq:word_general_loss"),
         title="Theorem 3: the loss of word vectors; the KL is a sum over words",
         state="as printed",
-        code="pacsent.maths.w_pb_neg_objective; encoder.kl of w-PB-neg",
+        code="pacsent.sentences.solvers.w_pb_neg; encoder.kl of w-PB-neg",
         command=(
             'make_encoder("w-PB-neg", ex.words, prior_variance="paper", lam=1e-6, n_jobs=1, '
             "random_state=0).fit(ex.texts).kl(ex.texts) < 1e-3"
@@ -628,7 +631,7 @@ def namespace() -> dict[str, Any]:
     import numpy as np
 
     import pacsent
-    from pacsent.maths import bounds
+    from pacsent.bounds import pac_bayes as bounds
     from pacsent.paper import benchmark_datasets, evaluation, printed
     from pacsent.paper.method_rows import ROWS
     from pacsent.text.normalize import tokenise_paper

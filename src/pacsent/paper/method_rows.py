@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from pacsent.maths.arrays import unit_rows
+from pacsent.arrays import unit_rows
 from pacsent.text.encoded import Encoded
 from pacsent.text.normalize import tokenise_paper
 
@@ -124,8 +124,8 @@ def features(row: Row, source: Texts, lam: float | None = None, seed: int = 0) -
     """The vectors of one row, at one lam where it has several."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from pacsent.encoders.methods import make_encoder
     from pacsent.paper.printed.vectorizers import PRINTED, make_printed
+    from pacsent.sentences.methods import make_encoder
 
     if row.method == "tf-idf":
         vectorizer = TfidfVectorizer(

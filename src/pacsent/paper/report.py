@@ -6,9 +6,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from pacsent.bounds.delta import confidence
+from pacsent.bounds.rounding import percent, rounded_up
 from pacsent.files import replacing
-from pacsent.guarantees.delta import confidence
-from pacsent.maths.rounding import percent, rounded_up
 from pacsent.optional import install_hint
 from pacsent.paper.evaluation import score_text
 from pacsent.paper.figures import accuracy_interval, chart_runtime, figures, n_test_of

@@ -11,11 +11,10 @@ from typing import Any
 
 import pacsent
 from pacsent import progress
+from pacsent.bounds.rounding import rounded_up
 from pacsent.files import replacing
-from pacsent.maths import regressions
-from pacsent.maths.rounding import rounded_up
 from pacsent.paper import benchmark_datasets as datasets
-from pacsent.paper import evaluation
+from pacsent.paper import evaluation, regressions
 from pacsent.paper.evaluation import N_FOLDS, PROTOCOL, SEEDS, Prepared, Protocol
 from pacsent.paper.method_rows import PAPER_DATASETS, ROWS, Row
 from pacsent.threads import n_cores

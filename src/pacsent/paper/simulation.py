@@ -13,27 +13,27 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from pacsent.encoders.methods.closed_forms import AverageVectorizer
-from pacsent.guarantees import continuation
-from pacsent.guarantees.continuation import cut
-from pacsent.guarantees.encoder_certificate import CertifyOptions, prepare, vectors_of
-from pacsent.guarantees.independence import as_seed
-from pacsent.maths import bounds
-from pacsent.maths.binomial import two_sided_limits
-from pacsent.maths.risks import gibbs_risk, word_scores
-from pacsent.maths.rounding import rounded_up
+from pacsent.bounds import pac_bayes as bounds
+from pacsent.bounds.binomial import two_sided_limits
+from pacsent.bounds.rounding import rounded_up
+from pacsent.certify.independence import as_seed
 from pacsent.paper import (
+    continuation,
     document_certificate,
     heuristic_certificate,
     squared_certificate,
     token_parts,
     word_certificate,
 )
+from pacsent.paper.continuation import cut
 from pacsent.paper.document_certificate import DocumentOptions, mixed, source_variances
+from pacsent.paper.encoder_certificate import CertifyOptions, prepare, vectors_of
 from pacsent.paper.generative import generate
 from pacsent.paper.gibbs_certificate import GibbsOptions, GibbsPosterior
 from pacsent.paper.heuristic_certificate import HeuristicOptions
 from pacsent.progress import bar
+from pacsent.sentences.methods.closed_forms import AverageVectorizer
+from pacsent.sentences.solvers.risks import gibbs_risk, word_scores
 from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary

@@ -11,23 +11,16 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from pacsent import registry
-from pacsent.guarantees.encoder_certificate import (
-    ROUNDING,
-    Sample,
-    check_sample,
-    prepare,
-    vectors_of,
-)
-from pacsent.maths.gaussians import kl_gaussians
-from pacsent.maths.rounding import rounded_up
+from pacsent.bounds.rounding import rounded_up
 from pacsent.paper import token_parts
+from pacsent.paper.encoder_certificate import ROUNDING, Sample, check_sample, prepare, vectors_of
 from pacsent.paper.gibbs_certificate import (
     GibbsCertificate,
     GibbsOptions,
     GibbsPosterior,
     given_posterior,
 )
+from pacsent.sentences.solvers.gaussians import kl_gaussians
 from pacsent.text.encoded import Encoded
 
 # max over 0 <= x <= 1 of (1 + x)^4/32 - x^2/2, at x = sqrt(5) - 2
@@ -157,9 +150,6 @@ def certify_squared_loss(encoder: Any, texts: Any, **options: Any) -> SquaredCer
     True
     """
     return measure(prepare(encoder, texts, GibbsOptions(**options)))[0]
-
-
-registry.register("encoder certificate", "C", certify_squared_loss)
 
 
 def measure(sample: Sample) -> tuple[SquaredCertificate, GibbsPosterior]:

@@ -2,7 +2,7 @@
 
 The tokens of every document are divided at random. What is computed from the first part alone is
 independent of the sample, so that a choice made there needs no correction. The inequalities are in
-`pacsent.maths.bounds`.
+`pacsent.bounds.pac_bayes`.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from pacsent.guarantees.encoder_certificate import Sample
-from pacsent.maths.bounds import kl_inverse
+from pacsent.bounds.pac_bayes import kl_inverse
+from pacsent.paper.encoder_certificate import Sample
 from pacsent.text.encoded import Encoded, some_tokens
 
 SPREADS = (0.02, 0.03, 0.05, 0.1, 0.2)  # prior sd over the typical length of a prior mean

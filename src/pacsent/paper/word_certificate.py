@@ -6,20 +6,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pacsent import registry
-from pacsent.encoders.word_calibration import calibrate
-from pacsent.guarantees.encoder_certificate import (
-    ROUNDING,
-    Sample,
-    check_sample,
-    prepare,
-    vectors_of,
-)
-from pacsent.maths import bounds
-from pacsent.maths.gaussians import kl_gaussians
-from pacsent.maths.risks import noise_risk, token_errors, token_margin
-from pacsent.maths.rounding import percent
+from pacsent.bounds import pac_bayes as bounds
+from pacsent.bounds.rounding import percent
 from pacsent.paper import token_parts
+from pacsent.paper.encoder_certificate import ROUNDING, Sample, check_sample, prepare, vectors_of
 from pacsent.paper.gibbs_certificate import (
     BOUND_NAMES,
     GibbsOptions,
@@ -28,7 +18,10 @@ from pacsent.paper.gibbs_certificate import (
     given_posterior,
     steps,
 )
+from pacsent.paper.word_calibration import calibrate
 from pacsent.progress import bar
+from pacsent.sentences.solvers.gaussians import kl_gaussians
+from pacsent.sentences.solvers.risks import noise_risk, token_errors, token_margin
 from pacsent.threads import n_threads
 
 
@@ -110,9 +103,6 @@ def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
     True
     """
     return measure(prepare(encoder, texts, GibbsOptions(**options)))[0]
-
-
-registry.register("encoder certificate", "A", certify_words)
 
 
 class _Prior(NamedTuple):

@@ -73,8 +73,8 @@ class Embed(_Job):
 
     def open(self) -> Any:
         """Return the fitted method, its parameters set and checked."""
-        from pacsent.encoders.external_encoders import open_any
-        from pacsent.encoders.methods import as_vectorizer
+        from pacsent.sentences.external_encoders import open_any
+        from pacsent.sentences.methods import as_vectorizer
 
         opened = open_any(self.model, self.encoder)
         if self.method is not None and hasattr(opened, "stream"):
@@ -143,7 +143,7 @@ class Predict(_Job):
 
     def open(self) -> tuple[Any, Any]:
         """Return the classifier, and the rule for its answers; None if it is multi-label."""
-        from pacsent.guarantees.abstaining import AnswerRule
+        from pacsent.predict.abstaining import AnswerRule
 
         classifier = storage.load(self.model, encoder=self.encoder)
         if not hasattr(classifier, "predict_proba"):
@@ -171,8 +171,8 @@ class Predict(_Job):
 
         `opened` is what `open` returned, if that was called before.
         """
-        from pacsent.guarantees.coverage import REASON
-        from pacsent.guarantees.row_status import EMPTY, REASONS
+        from pacsent.certify.coverage import REASON
+        from pacsent.certify.row_status import EMPTY, REASONS
 
         classifier, rule = opened or self.open()
         names = np.array([str(name) for name in classifier.classes_], dtype=object)

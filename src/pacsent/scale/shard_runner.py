@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from pacsent import progress, threads
-from pacsent.classify.inputs import few
-from pacsent.maths.rounding import format_count
+from pacsent.bounds.rounding import format_count
+from pacsent.certify.labels import few
 from pacsent.scale import stores
 from pacsent.scale.jobs import Embed, Predict
 from pacsent.scale.manifest import Manifest

@@ -1,6 +1,6 @@
 """Guarantees for search, from queries whose right answer is known.
 
-`pacsent.guarantees.SearchCertificate` bounds how often the right text is not among the first k. A
+`pacsent.search.SearchCertificate` bounds how often the right text is not among the first k. A
 rule says how many hits a query needs, and when no text answers it, from the order of the
 calibration scores; docs/theory.md has the proof.
 """
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pacsent.guarantees.delta import confidence, divide_delta
-from pacsent.maths.binomial import format_needed, n_needed, rank_for_sets
-from pacsent.maths.checks import check_probability
+from pacsent.bounds.binomial import format_needed, n_needed, rank_for_sets
+from pacsent.bounds.checks import check_probability
+from pacsent.bounds.delta import confidence, divide_delta
 
 # Fractions of the error and of delta for the floor, below which no text answers a query. The other
 # part decides how many hits there are. Chosen by simulation with 500 queries.

@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 
 from pacsent import registry
-from pacsent.encoders import SentenceVectorizer
-from pacsent.encoders.external_encoders import as_search_encoder
-from pacsent.guarantees import SearchCertificate, read_certificate
-from pacsent.guarantees.error_certificate import candidates
-from pacsent.guarantees.independence import as_seed, dependent_clusters
-from pacsent.guarantees.repeats import COPIES, SAME, TRAFFIC, check_repeats, draw_samples
-from pacsent.maths.arrays import unit_rows
-from pacsent.maths.checks import check_count, check_probability, is_count
-from pacsent.maths.rounding import format_count
-from pacsent.search import faiss_index, lexical
+from pacsent.arrays import unit_rows
+from pacsent.bounds.checks import check_count, check_probability, is_count
+from pacsent.bounds.rounding import format_count
+from pacsent.certify import read_certificate
+from pacsent.certify.error_certificate import candidates
+from pacsent.certify.independence import as_seed, dependent_clusters
+from pacsent.certify.repeats import COPIES, SAME, TRAFFIC, check_repeats, draw_samples
+from pacsent.search import SearchCertificate, faiss_index, lexical
 from pacsent.search.calibration import CalibrationQueries, ThresholdRule
 from pacsent.search.chunking import split_passages
 from pacsent.search.faiss_index import InvertedLists
 from pacsent.search.metadata import Columns
 from pacsent.search.ranking import DEFAULT_LEXICAL_WEIGHT, Ranking, top
 from pacsent.search.snapshot import Block, Hit, Snapshot
+from pacsent.sentences import SentenceVectorizer
+from pacsent.sentences.external_encoders import as_search_encoder
 from pacsent.storage import State, checked_tensor
 from pacsent.text.ngrams import is_empty
 from pacsent.text.texts import as_texts
@@ -571,7 +571,7 @@ class Index:
         return index
 
 
-registry.register("kind", Index.kind, Index.from_state)
+registry.register("model", Index.kind, Index.from_state)
 
 
 def _as_numbers(ids) -> list[int]:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from pacsent._kernels.bm25_kernels import add_postings, find_best
-from pacsent._kernels.ngram_kernels import hash_tokens
+from pacsent.kernels.bm25_kernels import add_postings, find_best
+from pacsent.kernels.ngram_kernels import hash_tokens
 from pacsent.text.ngrams import NGrams, as_bytes, byte_kinds, word_hashes
 from pacsent.threads import n_cores
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pacsent.maths.checks import is_count
+from pacsent.bounds.checks import is_count
 from pacsent.search.lexical import BM25, Postings
 from pacsent.search.metadata import Columns, check_where
 from pacsent.storage import checked_tensor

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from pacsent.encoders.external_encoders import as_encoder
-from pacsent.maths.arrays import unit_rows
-from pacsent.maths.checks import check_count
+from pacsent.arrays import unit_rows
+from pacsent.bounds.checks import check_count
 from pacsent.search.lexical import Background
+from pacsent.sentences.external_encoders import as_encoder
 from pacsent.storage import load
 from pacsent.text.ngrams import NGrams
 from pacsent.text.ngrams import names as ngram_names

@@ -79,7 +79,7 @@ class State:
 class Saveable(Protocol):
     """What a class implements to be saved: the name of its kind, and its state.
 
-    Its module registers the inverse of `state` by `registry.register("kind", kind, from_state)`.
+    Its module registers the inverse of `state` by `registry.register("model", kind, from_state)`.
     That function raises ValueError for a state that it cannot use, and takes every array through
     `checked_tensor`. A state with a `vectors_digest` is one of word vectors, which models share.
     """
@@ -251,7 +251,7 @@ def load(
 
 def _load_once(path: Path, options: _Options) -> Any:
     if path.exists() and not is_model(path):
-        read = registry.find("reader", "word vectors")
+        read = registry.find_reader("file", "word vectors")
         assert read is not None
         return read(path, normalize=options.normalize)
     return _open(path, read_config(path), options)
@@ -285,7 +285,7 @@ def _version_of(path: Path) -> tuple[int, ...] | None:
 
 
 def _open(folder: Path, config: dict, options: _Options, depth: int = 1) -> Any:
-    from_state = registry.find("kind", config["kind"])
+    from_state = registry.find_reader("model", config["kind"])
     if from_state is None:
         raise ValueError(
             f"{folder} holds a {config['kind']!r}, which this pacsent ({pacsent.__version__}) does "

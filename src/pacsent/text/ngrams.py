@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from pacsent._kernels import ngram_kernels as kernels
-from pacsent.maths.arrays import frozen
+from pacsent.arrays import frozen
+from pacsent.kernels import ngram_kernels as kernels
 from pacsent.threads import in_order
 
 MARKS = '!?,.-:;()"'

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.maths.rounding import format_count
+from pacsent.bounds.rounding import format_count
 from pacsent.text.ngrams import nonempty_rows
 from pacsent.text.texts import as_sentences, as_texts
 

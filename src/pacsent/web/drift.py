@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.certify.drift_monitor import DriftMonitor
 from pacsent.files import replacing
-from pacsent.guarantees.drift_monitor import DriftMonitor
 from pacsent.web.metrics import FOLDER_VARIABLE
 
 ALPHA = 0.01  # probability of a false alarm, ever, per client and between resets

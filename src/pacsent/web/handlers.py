@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.guarantees import coverage
-from pacsent.guarantees.drift_monitor import describe_condition
-from pacsent.maths.arrays import unit_rows
+from pacsent.arrays import unit_rows
+from pacsent.certify import coverage
+from pacsent.certify.drift_monitor import describe_condition
 from pacsent.search import rerank as rerank_documents
 from pacsent.text.ngrams import is_empty
 from pacsent.web import metrics, schemas

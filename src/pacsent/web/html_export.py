@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.bounds.delta import divide_delta
+from pacsent.certify import coverage, drift_check
+from pacsent.certify.drift_monitor import is_split_by_rows
+from pacsent.certify.labels import few, positions
+from pacsent.certify.samples import MIN_PROBABILITY, name_of
 from pacsent.classify import TextClassifier
 from pacsent.classify.classifier import N_COMMON_WORDS
 from pacsent.classify.fitting import UNKNOWN_RAMP
-from pacsent.classify.inputs import few, positions
 from pacsent.files import check_output, replacing
-from pacsent.guarantees import coverage, drift_check
-from pacsent.guarantees.abstaining import AnswerRule
-from pacsent.guarantees.delta import divide_delta
-from pacsent.guarantees.drift_monitor import is_split_by_rows
-from pacsent.guarantees.samples import MIN_PROBABILITY, name_of
+from pacsent.predict.abstaining import AnswerRule
 from pacsent.text.pages import as_characters, render
 from pacsent.words.vector_table import LEVELS, Packed
 

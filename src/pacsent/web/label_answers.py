@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pacsent.guarantees.count_certificates import N_MODELS
-from pacsent.text.near_duplicates import text_units
+from pacsent.certify.count_certificates import N_MODELS
+from pacsent.certify.near_duplicates import text_units
 from pacsent.text.ngrams import nonempty_rows
 
 # Numbers of training labels at which a model is fitted that the bound is about. They are fixed

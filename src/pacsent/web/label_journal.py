@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pacsent.maths.checks import is_count
+from pacsent.bounds.checks import is_count
 
 FORMAT = 1
 

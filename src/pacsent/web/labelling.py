@@ -19,11 +19,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from pacsent import files
-from pacsent.guarantees.count_certificates import AnytimeCertificate, certify_stream
-from pacsent.guarantees.independence import as_seed
-from pacsent.guarantees.label_checking import LabelCheckCertificate, LabelChecker, label_scores
-from pacsent.guarantees.samples import digest, digests
-from pacsent.maths.checks import check_probability, is_count
+from pacsent.bounds.checks import check_probability, is_count
+from pacsent.certify.count_certificates import AnytimeCertificate, certify_stream
+from pacsent.certify.independence import as_seed
+from pacsent.certify.samples import digest, digests
+from pacsent.classify.label_checking import LabelCheckCertificate, LabelChecker, label_scores
 from pacsent.storage import save
 from pacsent.text.ngrams import nonempty_rows
 from pacsent.text.texts import as_texts

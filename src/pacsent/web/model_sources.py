@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pacsent.classify import TextClassifier
-from pacsent.encoders.external_encoders import as_encoder, open_any
-from pacsent.encoders.methods import as_vectorizer
-from pacsent.guarantees import CertifiedClassifier
+from pacsent.predict import CertifiedClassifier
 from pacsent.search import Index
+from pacsent.sentences.external_encoders import as_encoder, open_any
+from pacsent.sentences.methods import as_vectorizer
 from pacsent.storage import public_url
 from pacsent.web.served_model import ServedModel
 from pacsent.words import WordVectors

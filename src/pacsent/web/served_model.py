@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from pacsent.certify import Certificate
 from pacsent.classify import TextClassifier
-from pacsent.encoders import SentenceVectorizer
-from pacsent.guarantees import Certificate, CertifiedClassifier, SearchCertificate, abstaining
-from pacsent.search import Index
+from pacsent.predict import CertifiedClassifier, abstaining
+from pacsent.search import Index, SearchCertificate
+from pacsent.sentences import SentenceVectorizer
 from pacsent.text.encoded import Encoded
 from pacsent.web.drift import ClientMonitors
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.classify.inputs import check_length
-from pacsent.encoders import as_encoder
-from pacsent.maths.arrays import unit_rows
-from pacsent.maths.weights import main_plane
+from pacsent.arrays import unit_rows
+from pacsent.certify.labels import check_length
 from pacsent.paper.figures import chart_runtime, require_altair
 from pacsent.search.text_clusters import clusters
+from pacsent.sentences import as_encoder
+from pacsent.sentences.solvers.weights import main_plane
 from pacsent.text.pages import render
 from pacsent.text.texts import as_texts
 

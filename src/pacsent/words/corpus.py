@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pacsent import progress, threads
+from pacsent.arrays import frozen
 from pacsent.files import check_output, replacing_folder
-from pacsent.maths.arrays import frozen
 from pacsent.storage.checksums import checksum_of_json, file_record
 from pacsent.text import reading
 from pacsent.text.encoded import Encoded
@@ -245,7 +245,7 @@ class _WordCounter:
     """One thread's words and counts."""
 
     def __init__(self):
-        from pacsent._kernels import text_kernels as kernels
+        from pacsent.kernels import text_kernels as kernels
 
         self.kernels, self.room = kernels, kernels.places_and_keys()
         word_bytes, self.word_offsets = joined(DIGIT_NAMES)  # the kernel wants them first

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pacsent.maths.arrays import GOLDEN, splitmix64
+from pacsent.arrays import GOLDEN, splitmix64
 from pacsent.text.encoded import Encoded
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""SkipGram: trains input and output vectors of words on a text. The inner loops are in `_kernels`.
+"""SkipGram: trains input and output vectors of words on a text. The inner loops are in `kernels`.
 
 The corpus is cut into chunks of some thousand tokens; a thread takes the next chunk, draws which
 tokens to keep, and passes them to a kernel. The draws depend on the seed and the place in the
@@ -27,10 +27,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from pacsent import registry
+from pacsent.arrays import unit_rows
 from pacsent.files import replacing
-from pacsent.maths.arrays import unit_rows
-from pacsent.maths.noise import alias_thresholds
 from pacsent.parameter_checks import DeviceName, Interval, StrOptions, fit_context
 from pacsent.progress import bar
 from pacsent.storage.checksums import checksum_of_json
@@ -38,6 +36,7 @@ from pacsent.text.normalize import TOKENISERS
 from pacsent.threads import n_threads
 from pacsent.words.corpus import Corpus, checked_json
 from pacsent.words.fingerprint import Fingerprint
+from pacsent.words.noise import alias_thresholds
 from pacsent.words.pieces import Pieces
 from pacsent.words.vector_table import row_blocks
 from pacsent.words.vectors import WordVectors
@@ -313,9 +312,10 @@ class SkipGram(BaseEstimator):
         folder = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
         record = {name: value for name, value in settings.items() if name != "digest"}
         if self.device != "cpu":
-            train: Any = registry.find("skipgram trainer", self.device.partition(":")[0])
+            from pacsent.words.gpu.skipgram import train_skipgram
+
             other = ("min_count", "device", "seed", "digest")
-            *vectors, losses = train(
+            *vectors, losses = train_skipgram(
                 corpus,
                 **{name: value for name, value in settings.items() if name not in other},
                 random_state=settings["seed"],
@@ -386,7 +386,7 @@ class ChunkTraining:
     """
 
     def __init__(self, corpus: Corpus, settings: dict, n_workers: int):
-        from pacsent._kernels import skipgram_kernels
+        from pacsent.kernels import skipgram_kernels
 
         self.kernels, self.corpus, self.settings = skipgram_kernels, corpus, settings
         self.n_workers = n_workers

@@ -2,22 +2,19 @@
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
-from pacsent.maths.arrays import frozen
+from pacsent.arrays import frozen
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.normalize import count_dropped, tokenise_unicode
 from pacsent.text.texts import as_sentences
 from pacsent.threads import in_order
 from pacsent.words.pieces import Pieces
 from pacsent.words.word_table import joined
-
-if TYPE_CHECKING:
-    from pacsent.words.vocabulary import Vocabulary
 
 _BATCH_CHARACTERS = 1 << 20  # that one thread takes at a time
 _MAX_BATCH_TEXTS = 1 << 16
@@ -27,8 +24,30 @@ _MAX_DICT_CHARACTERS, _MAX_DICT_WORDS = 1 << 12, 1 << 18
 _MAX_SPLIT_BYTES = 64  # longer OOV words are not split into subwords
 
 
+class EncodingVocabulary(Protocol):
+    """What encoding needs of a `Vocabulary`: its words' ids and its tokeniser."""
+
+    normalize: Any
+    unknown: str
+
+    @property
+    def index(self) -> Any: ...
+
+    @property
+    def table(self) -> Any: ...
+
+    @property
+    def token_rows(self) -> Any: ...
+
+    def tokens(self, sentence: Any) -> Sequence[str]: ...
+
+    def encode(self, X: Any, *, n_jobs: int | None = None) -> Encoded: ...
+
+    def __len__(self) -> int: ...
+
+
 def encode_texts(
-    vocabulary: "Vocabulary", X: Iterable, n_jobs: int | None, first_row: int
+    vocabulary: EncodingVocabulary, X: Iterable, n_jobs: int | None, first_row: int
 ) -> Encoded:
     """Sentences to token ids: see `Vocabulary.encode`."""
     encode = partial(_encode_batch, vocabulary)
@@ -44,7 +63,7 @@ def encode_texts(
     )
 
 
-def encode_bytes(vocabulary: "Vocabulary", data: np.ndarray, bounds: np.ndarray) -> Encoded:
+def encode_bytes(vocabulary: EncodingVocabulary, data: np.ndarray, bounds: np.ndarray) -> Encoded:
     """Texts that lie one after the other as UTF-8 to token ids, as `Vocabulary.encode` would.
 
     With `normalize="paper"` no string is made of them: the bytes of an Arrow column go to the
@@ -68,7 +87,7 @@ def encode_bytes(vocabulary: "Vocabulary", data: np.ndarray, bounds: np.ndarray)
     return encoded
 
 
-def _encode_batch(vocabulary: "Vocabulary", batch: tuple[list, bool]) -> Encoded:
+def _encode_batch(vocabulary: EncodingVocabulary, batch: tuple[list, bool]) -> Encoded:
     (sentences, raw), normalize = batch, vocabulary.normalize
     n_dropped = count_dropped(sentences) if raw and normalize == "paper" else 0
     is_small = sum(map(len, sentences)) <= _MAX_DICT_CHARACTERS
@@ -123,9 +142,9 @@ def subword_ids(word: str, index: dict[str, int]) -> list[int]:
     return ids
 
 
-def _encode_paper(vocabulary: "Vocabulary", data: np.ndarray, bounds: np.ndarray) -> Encoded:
+def _encode_paper(vocabulary: EncodingVocabulary, data: np.ndarray, bounds: np.ndarray) -> Encoded:
     """Bytes to ids by the compiled tokeniser; what is not ASCII separates."""
-    from pacsent._kernels import text_kernels as kernels
+    from pacsent.kernels import text_kernels as kernels
 
     ids = np.empty(data.size, dtype=np.int32)
     offsets = np.zeros(bounds.size, dtype=np.int64)
@@ -145,7 +164,7 @@ def unicode_ids(sentences: list[str], ids_of: Callable) -> tuple[np.ndarray, np.
     `ids_of(data, starts)` returns the ids of joined tokens. Sentences in ASCII go through a
     compiled tokeniser, the others through the standard library's Unicode functions.
     """
-    from pacsent._kernels import text_kernels as kernels
+    from pacsent.kernels import text_kernels as kernels
 
     is_ascii = np.fromiter(map(str.isascii, sentences), dtype=bool, count=len(sentences))
     ids, n_tokens = [], np.zeros(len(sentences), dtype=np.int64)
@@ -225,7 +244,7 @@ def as_ascii(sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def warn_low_coverage(
-    vocabulary: "Vocabulary", n_known: int, n_unknown: int, stacklevel: int = 2
+    vocabulary: EncodingVocabulary, n_known: int, n_unknown: int, stacklevel: int = 2
 ) -> None:
     """Warn if under half of a text's tokens are in the vocabulary, and name the likely cause."""
     n_tokens = n_known + n_unknown

@@ -131,7 +131,7 @@ class WordVectors(Frozen):
         encoder = self.saved_sentences
         if not isinstance(encoder, str):
             return encoder
-        make_encoder: Any = registry.find("sentence encoder", encoder)
+        make_encoder: Any = registry.find_reader("sentence encoder", encoder)
         return make_encoder(self)
 
     def encode(self, texts: Any) -> np.ndarray:
@@ -475,7 +475,7 @@ class WordVectors(Frozen):
         return f"{self.n_words:,} words found, all numbers finite"
 
 
-registry.register("kind", WordVectors.kind, WordVectors.from_state)
+registry.register("model", WordVectors.kind, WordVectors.from_state)
 
 
 def as_word_vectors(source: Any, **options: Any) -> WordVectors:

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 
-from pacsent.maths.noise import noise_probabilities
 from pacsent.text.encoded import Encoded
 from pacsent.text.normalize import TOKENISERS
 from pacsent.text.texts import as_sentences
+from pacsent.words.noise import noise_probabilities
 from pacsent.words.pieces import Pieces
 from pacsent.words.text_encoding import encode_texts
 from pacsent.words.word_table import WordTable, is_memory_mapped

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import spearmanr
 
-from pacsent.maths.arrays import unit_rows
+from pacsent.arrays import unit_rows
 from pacsent.words.vectors import WordVectors
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.maths.arrays import frozen
+from pacsent.arrays import frozen
 
 
 class WordTable:
@@ -73,7 +73,7 @@ class WordTable:
         """What the kernels look words up in: (hash_table, word_bytes, word_offsets)."""
         word_bytes, offsets = map(frozen, self.arrays)
         if "hash_table" not in self._arrays:
-            from pacsent._kernels import text_kernels as kernels
+            from pacsent.kernels import text_kernels as kernels
 
             table = np.zeros((n_slots(self.n_words), 2), dtype=np.uint64)
             with np.errstate(over="ignore"):  # the hash wraps around on purpose
@@ -125,7 +125,7 @@ class WordTable:
 
     def ids_of(self, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Ids of words that lie one after the other in UTF-8, -1 for unknown ones."""
-        from pacsent._kernels import text_kernels as kernels
+        from pacsent.kernels import text_kernels as kernels
 
         with np.errstate(over="ignore"):
             return kernels.find_words(frozen(data), frozen(starts), self.lookup)

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, sparse
 
-from pacsent.maths import bounds
-from pacsent.maths.gaussians import kl_gaussians
-from pacsent.maths.risks import gibbs_risk
+from pacsent.bounds import pac_bayes as bounds
 from pacsent.paper.printed.kl import product_prior
+from pacsent.sentences.solvers.gaussians import kl_gaussians
+from pacsent.sentences.solvers.risks import gibbs_risk
 
 
 class Problem(NamedTuple):

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from pacsent.encoders.methods.closed_forms import AverageVectorizer
-from pacsent.guarantees.independence import as_seed
-from pacsent.maths import bounds
-from pacsent.maths.risks import gibbs_risk
-from pacsent.maths.rounding import rounded_up
+from pacsent.bounds import pac_bayes as bounds
+from pacsent.bounds.rounding import rounded_up
+from pacsent.certify.independence import as_seed
+from pacsent.sentences.methods.closed_forms import AverageVectorizer
+from pacsent.sentences.solvers.risks import gibbs_risk
 from pacsent.text.encoded import Encoded
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary

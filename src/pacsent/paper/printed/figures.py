@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from pacsent.maths.risks import gibbs_risk
 from pacsent.paper import simulation
 from pacsent.paper.printed import closed_forms, kl, sgd, word_training
 from pacsent.paper.printed.negative_sampling import PrintedPBNegVectorizer
+from pacsent.sentences.solvers.risks import gibbs_risk
 from pacsent.text.encoded import Encoded
 
 _LENGTHS = np.array([2, 4, 8, 16, 32, 64, 128])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacsent.maths.gaussians import kl_gaussians
+from pacsent.sentences.solvers.gaussians import kl_gaussians
 
 
 def product_prior(B: ArrayLike, var_P: ArrayLike = 1.0) -> tuple[np.ndarray, float]:

@@ -111,7 +111,7 @@ def generalisation_example(encoder: Any = None, sentence: str = PARIS) -> list[W
     """
     if encoder is None:
         from pacsent.datasets import load_books
-        from pacsent.encoders.methods import make_encoder
+        from pacsent.sentences.methods import make_encoder
 
         texts = [passage.text for passage in load_books()]
         encoder = make_encoder("PB-neg", "english", lam=8.0).fit(texts)

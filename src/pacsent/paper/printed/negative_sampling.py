@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import expit
 
-from pacsent.encoders.methods.pb_neg import PBNegVectorizer
-from pacsent.encoders.sentence_vectorizer import Name
-from pacsent.maths import pb_neg_objective
 from pacsent.paper.printed.kl import PENALTIES
+from pacsent.sentences.methods.pb_neg import PBNegVectorizer
+from pacsent.sentences.sentence_vectorizer import Name
+from pacsent.sentences.solvers import pb_neg as pb_neg_objective
 
 
 def negative_sampling_loss(

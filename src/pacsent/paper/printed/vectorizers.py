@@ -10,12 +10,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from pacsent.encoders.methods.pv_dbow import PVDBOWVectorizer
-from pacsent.encoders.sentence_vectorizer import SentenceVectorizer
-from pacsent.maths.gaussians import idf
-from pacsent.maths.noise import noise_probabilities
 from pacsent.paper.printed import sgd
 from pacsent.paper.printed.negative_sampling import PrintedPBNegVectorizer
+from pacsent.sentences.methods.pv_dbow import PVDBOWVectorizer
+from pacsent.sentences.sentence_vectorizer import SentenceVectorizer
+from pacsent.sentences.solvers.gaussians import idf
+from pacsent.words.noise import noise_probabilities
 from pacsent.words.vectors import WordVectors
 
 

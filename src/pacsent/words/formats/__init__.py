@@ -11,4 +11,4 @@ from pacsent.words.formats.writing import WRITABLE, check_targets, format_of_nam
 __all__ = ["CONTEXT", "FORMATS", "WRITABLE", "check_targets", "detect", "format_of_name", "read"]
 __all__ += ["write"]
 
-registry.register("reader", "word vectors", read)
+registry.register("file", "word vectors", read)

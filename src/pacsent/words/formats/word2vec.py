@@ -100,7 +100,7 @@ def _parse_lines(
     word_ends = np.full(line_ends.size, -1, dtype=np.int64)
     rows = np.empty((line_ends.size, n_dims), dtype=np.float32)
     if compiled:
-        from pacsent._kernels.format_kernels import parse_lines
+        from pacsent.kernels.format_kernels import parse_lines
 
         parse_lines(np.frombuffer(block, dtype=np.uint8), rows, word_ends, line_ends)
         word_ends[~np.isfinite(rows).all(axis=1)] = -1  # too large for float32

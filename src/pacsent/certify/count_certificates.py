@@ -1,0 +1,291 @@
+"""Counts of errors: of two classifiers, and of models that are still trained."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pacsent.bounds.checks import check_count, check_probability
+from pacsent.bounds.delta import confidence, divide_delta
+from pacsent.bounds.paired_difference import difference_limits, difference_p_value
+from pacsent.bounds.rounding import format_count, rounded_down, rounded_up
+from pacsent.certify import independence
+from pacsent.certify.certificate import CountCertificate
+from pacsent.certify.error_bounds import unseen
+from pacsent.certify.labels import counted
+from pacsent.certify.repeats import COPIES, SAME, TRAFFIC, check_repeats, draw_samples
+from pacsent.certify.samples import is_texts, predict_any, samples_for, select_rows, text_column
+
+# Models that the same texts may evaluate while labels are given, and numbers of these texts at
+# which each is evaluated, as multiples of how many there are when it is fitted.
+N_MODELS = 8
+LOOKS = (1.0, 1.4, 2.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnytimeCertificate(CountCertificate):
+    """The error of one classifier on new texts, bounded while labels are still being given.
+
+    Evaluation texts are drawn at random and never used for training, so that one may stop at any
+    time: Theorem 19 of docs/theory.md. This classifier was fitted on `n_training` labels;
+    `digests` has its SHA-256, where it is known.
+
+    >>> certify_stream([0] * 100, n_training=100).verify()
+    Verified: the bound follows from its parts. Not checked: n_duplicates, provenance, ...
+    """
+
+    kind: ClassVar[str] = "anytime error"
+    assumption: ClassVar[str] = (
+        "the evaluation texts and new texts are drawn independently from one distribution, and the "
+        "labels of evaluation texts influenced neither training nor when models are evaluated."
+    )
+    needs_texts = (*CountCertificate.needs_texts, "n_training", "digests")
+
+    n_training: int = 0
+    digests: dict = field(default_factory=dict)
+    provenance: str = "held out: evaluation texts were drawn at random and not trained on"
+
+    def summary(self) -> str:
+        return (
+            f"With {self.confidence} confidence, the error rate of this classifier on new "
+            f"{'distinct ' if self.n_duplicates else ''}texts is at most "
+            f"{rounded_up(self.error_upper)}."
+        )
+
+    def repeated(self) -> str:
+        if not self.n_duplicates:
+            return ""
+        return (
+            f"{format_count(self.n_duplicates, 'near-duplicate')} never shown: valid if copies of "
+            "texts were made, and not if frequent texts are drawn again, as in traffic."
+        )
+
+    def measurements(self) -> list[tuple[str, str]]:
+        measured = f"{self.n:,} texts drawn at random, {self.n_errors:,} wrong."
+        training = f"fitted on {self.n_training:,} other labels."
+        return [("Measured on", measured), ("Classifier", training)]
+
+
+def certify_stream(
+    losses: ArrayLike,
+    delta: float = 0.05,
+    *,
+    n_training: int,
+    evaluation_size: float = 0.5,
+    n_duplicates: int = 0,
+) -> AnytimeCertificate | None:
+    """Certify a classifier that was fitted on `n_training` labels by a stream of evaluation texts.
+
+    Parameters
+    ----------
+    losses : array of 0 and 1
+        Whether it is wrong on each evaluation text, in the order of their draw.
+    delta : float, default=0.05
+        Probability that the bound of any of eight classifiers is ever false.
+    evaluation_size : float, default=0.5
+        Fraction of all labels that are of evaluation texts.
+    n_duplicates : int, default=0
+        Texts that were left out before the draw, because they are near-duplicates of others.
+
+    Returns
+    -------
+    AnytimeCertificate or None
+        Of the first texts, up to the largest of three planned numbers; None before the first.
+
+    Examples
+    --------
+    >>> certificate = certify_stream(([0] * 19 + [1]) * 5, n_training=100)
+    >>> certificate.n, certificate.n_errors, round(certificate.error_upper, 3)
+    (100, 5, 0.146)
+    """
+    losses = np.asarray(losses, bool)
+    size = evaluation_size
+    planned = [int(look * n_training * size / (1.0 - size)) for look in LOOKS]
+    n = max((n for n in planned if n <= losses.size), default=0)
+    if not n:
+        return None
+    return AnytimeCertificate.from_parts(
+        delta=check_probability("delta", delta),
+        n=n,
+        n_errors=int(losses[:n].sum()),
+        n_training=n_training,
+        n_duplicates=n_duplicates,
+        corrections={"models": N_MODELS, "looks": len(LOOKS)},
+    )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Bounds on the difference between the error rates of two classifiers.
+
+    >>> Comparison(n=100, only_a_right=5, only_b_right=5, delta=0.05).difference
+    0.0
+    """
+
+    n: int
+    only_a_right: int
+    only_b_right: int
+    delta: float
+    n_duplicates: int = 0  # of rows that repeat others
+    random_state: int | None = None  # draws one text of each near-duplicate cluster
+    provenance: str = ""  # what is not checked
+    repeats: str | None = None  # why texts repeat, as was stated
+    sample: str = SAME  # what is counted: "traffic", "copies", or "" where no text repeats
+    # n, only_a_right and only_b_right of the other sample, where it is not known why texts repeat
+    other: dict = field(default_factory=dict)
+    n_candidates: int = 1  # comparisons of which this one was kept: each has its part of delta
+
+    @property
+    def _counts(self) -> list[tuple[int, int, int]]:
+        """(only_a_right, only_b_right, n) of each sample."""
+        counts = [(self.only_a_right, self.only_b_right, self.n)]
+        if self.other:
+            names = ("only_a_right", "only_b_right", "n")
+            counts.append(tuple(self.other[name] for name in names))
+        return counts
+
+    @property
+    def difference(self) -> float:
+        """Error of b minus error of a on these texts."""
+        return (self.only_a_right - self.only_b_right) / self.n
+
+    @property
+    def p_value(self) -> float:
+        """Of the exact test that both err equally often, two-sided: Theorem 15 of docs/theory.md.
+
+        It is at most `delta` / `n_candidates` where the limits exclude 0; of two samples it is the
+        larger one.
+        """
+        return max(difference_p_value(*counts) for counts in self._counts)
+
+    @property
+    def difference_lower(self) -> float:
+        """Error of b minus error of a is at least this and at most `difference_upper`.
+
+        Both hold together with probability 1 - delta, by Theorem 15 of docs/theory.md. Of two
+        samples they are the smaller and the larger limit.
+        """
+        return self._limits()[0]
+
+    @property
+    def difference_upper(self) -> float:
+        """Error of b minus error of a is at most this."""
+        return self._limits()[1]
+
+    def _limits(self) -> tuple[float, float]:
+        delta = divide_delta(self.delta, self.n_candidates)
+        lowers, uppers = zip(*(difference_limits(*counts, delta) for counts in self._counts))
+        return min(lowers), max(uppers)
+
+    def __str__(self) -> str:
+        low, high = self.difference_lower, self.difference_upper
+        unit = {SAME: "texts", TRAFFIC: "rows", COPIES: "distinct texts"}[self.sample]
+        observed = f"(observed {self.difference:+.4f} on {self.n:,} {unit}; p = {self.p_value:.2g})"
+        verdict = f"{'a' if self.difference > 0 else 'b'} errs less than "
+        verdict += "b" if self.difference > 0 else "a"
+        if (least := max(low, -high)) > 0:
+            verdict += f", by at least {rounded_down(least)} {observed}."
+        elif self.p_value <= divide_delta(self.delta, self.n_candidates):
+            verdict += f" {observed}; by how much is not certain."
+        else:
+            verdict = (
+                f"the error of b minus that of a is from {rounded_down(low)} to "
+                f"{rounded_up(high)} {observed}: these texts are too few to say which is better."
+            )
+        text = f"With {confidence(self.delta)} confidence, {verdict}"
+        if self.n_candidates > 1:
+            text += f"\nCorrections: a union bound over {self.n_candidates:,} comparisons."
+        repeats = format_count(self.n_duplicates, "row repeats", "rows repeat")
+        if self.other:
+            text += (
+                f"\nRepeats: {repeats} others. The interval covers both the difference for new "
+                f"rows, repeats included, and that for new distinct texts ({self.other['n']:,} "
+                "here)."
+            )
+        elif self.sample == TRAFFIC and self.n_duplicates:
+            text += f"\nRepeats: {repeats} others, and count: valid for rows drawn from traffic."
+        elif self.n_duplicates:
+            near_duplicates = format_count(self.n_duplicates, "near-duplicate")
+            text += f"\nRepeats: {near_duplicates} not counted: valid if copies of texts were made."
+        return f"{text}\nNote: {self.provenance}." if self.provenance else text
+
+
+def compare(
+    a: Any,
+    b: Any,
+    X: Any,
+    y: Sequence,
+    *,
+    delta: float = 0.05,
+    overlap: str | None = None,
+    repeats: str | None = None,
+    n_candidates: int = 1,
+    random_state: Any = None,
+) -> Comparison:
+    """Bound the difference between the error rates of two classifiers.
+
+    Neither may have been fitted on the texts. A set of labels must be exactly right. Anything that
+    has `predict`, or is a function from rows to labels, can be compared. `overlap` is that of
+    `certify`.
+
+    Where texts repeat, `repeats` states why, as for `certify_predictions`; if it is not known, the
+    interval covers the difference for rows and that for distinct texts. `random_state` draws one
+    text of each cluster of near-duplicates, and is recorded. If this is one of `n_candidates`
+    comparisons on these texts, such as of one classifier with each of several, all of them hold
+    together.
+
+    Examples
+    --------
+    >>> from pacsent import TextClassifier
+    >>> texts = [f"a {word} film, number {n}" for n in range(40) for word in ("good", "bad")]
+    >>> a = TextClassifier(None).fit(texts, ["up", "down"] * 40)
+    >>> b = TextClassifier(None).fit([text[::-1] for text in texts], ["up", "down"] * 40)
+    >>> fresh = [f"{n} {word} films" for n in range(60) for word in ("good", "bad")]
+    >>> comparison = compare(a, b, fresh, ["up", "down"] * 60)
+    >>> comparison.difference_lower <= comparison.difference <= comparison.difference_upper
+    True
+    """
+    delta, seed = check_probability("delta", delta), independence.as_seed(random_state)
+    check_count("n_candidates", n_candidates)
+    X, y = samples_for(a, X), counted(y)
+    check_repeats(repeats)
+    labelled = [unseen(classifier, X, y, overlap, repeats=repeats) for classifier in (a, b)]
+    rows = np.intersect1d(labelled[0].rows, labelled[1].rows)
+    if not rows.size:
+        raise ValueError("X must have texts that neither classifier was fitted on. Got none.")
+
+    X, right = select_rows(X, rows), []
+    for classifier, known in zip((a, b), labelled):
+        labels = known.y[np.isin(known.rows, rows)]
+        own_classes = getattr(classifier, "classes_", known.classes)
+        predictions = predict_any(classifier, own_classes, X).labels
+        if labels.ndim == 2:
+            right.append((predictions == labels).all(axis=1))
+        else:
+            right.append(predictions == known.classes[labels])
+
+    clusters = independence.dependent_clusters(X)
+    counts = {
+        name: {
+            "n": sampled.size,
+            "only_a_right": int((right[0] & ~right[1])[sampled].sum()),
+            "only_b_right": int((right[1] & ~right[0])[sampled].sum()),
+        }
+        for name, sampled in draw_samples(clusters, repeats, seed).items()
+    }
+    (sample, own), *others = counts.items()
+    notes = sorted({rows.provenance for rows in labelled if rows.provenance.startswith("not")})
+    notes += [] if is_texts(text_column(X)) else [independence.NOT_SEARCHED]
+    return Comparison(
+        **own,
+        delta=float(delta),
+        n_duplicates=rows.size - np.unique(clusters).size,
+        random_state=seed,
+        provenance="; ".join(notes),
+        repeats=repeats,
+        sample=sample,
+        other=others[0][1] if others else {},
+        n_candidates=int(n_candidates),
+    )

@@ -1,0 +1,236 @@
+"""Files and batches against the calibration set: the test of `DriftMonitor`, and its power."""
+
+import threading
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pacsent.bounds.rounding import format_count
+from pacsent.certify.drift_monitor import (
+    COPIED,
+    MIXING_FRACTION,
+    MONITORS,
+    N_BETS,
+    DriftMonitor,
+    bet_payoffs,
+    calibration_samples,
+    describe_changes,
+    describe_condition,
+    monitors_of,
+)
+from pacsent.certify.row_status import REASONS, RowCounts, row_status
+from pacsent.certify.samples import n_samples, row_fingerprints, select_rows
+from pacsent.text.rows import is_texts
+
+ALPHA = 0.01  # probability of "these texts differ" for texts that do not
+MAX_COMPARED = 3_000  # rows of a file that are compared, drawn at random
+MAX_KEPT = 20_000  # rows of a file among which repeats are looked for, drawn at random
+# The texts of another kind, for which the power is stated: their confidence is spread over this
+# fraction of the calibration texts, those with the smallest one.
+OTHER_KIND = 0.1
+OTHER_FRACTIONS = (0.1, 0.2, 0.3, 0.5, 1.0)  # of the texts of a file
+_N_SIMULATED = 100  # files for each fraction
+_MAX_SIMULATED = 500  # texts of each file: those after them find hardly any more
+_GOOD_POWER = 0.8  # the smallest fraction is stated that is found so often
+_LEAST_POWER = 0.5  # below this, a file of the other kind alone is not worth a comparison
+
+
+class TextComparison(NamedTuple):
+    """The result of `compare_with_calibration`.
+
+    `differs` says whether guarantees are withdrawn; None where texts are too few. `holds_only_if`
+    is the kind of repeats ("traffic" or "copies") for which they remain where one of the two tests
+    of `DriftMonitor` gives an alarm. `n` is the number of distinct texts, `counts` says how many
+    rows were left out and why, and `left_out` which: (row, reason), rows counted from 0.
+    """
+
+    differs: bool | None
+    message: str
+    n: int
+    holds_only_if: str | None = None
+    counts: RowCounts = RowCounts(0, 0, 0, 0)
+    left_out: tuple[tuple[int, str], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON has them, without the rows that were left out."""
+        fields = self._asdict()
+        del fields["left_out"]
+        return fields | {"counts": self.counts._asdict()}
+
+
+class DriftCheck:
+    """Compares texts with the calibration set of a classifier by the test of `DriftMonitor`.
+
+    A file may be sorted, so a random sample of the rows is kept until `result`, in random order.
+    With `keep_all` all rows are kept, so that every one that is left out is named.
+    """
+
+    def __init__(self, classifier: Any):
+        self.classifier = classifier
+        self.keep_all = False
+        # Which rows are drawn need not be secret: they are exchangeable in any order.
+        self._rng = np.random.default_rng(classifier.seed_)
+        self.n_rows = self.n_answered = 0
+        self._lock = threading.Lock()  # files are read by several threads
+        self._sample: list[tuple[float, int, np.ndarray, Any]] = []  # (key, row, log_proba, text)
+
+    def add(self, X: Any, log_proba: np.ndarray, n_answered: int = 0, first: Any = None) -> None:
+        """Take further rows into account; `first` is the number of the first one, from 0.
+
+        The sample has the rows with the smallest random keys.
+        """
+        n = n_samples(X)
+        with self._lock:
+            first = self.n_rows if first is None else first
+            self.n_rows += n
+            self.n_answered += n_answered
+            keys = self._rng.random(n)
+            rows = np.arange(n)
+            if not self.keep_all and len(self._sample) >= MAX_KEPT:
+                rows = np.flatnonzero(keys < self._sample[-1][0])
+            self._sample += [
+                (keys[row], first + row, log_proba[row], select_rows(X, [row])[0])
+                for row in rows.tolist()
+            ]
+            if not self.keep_all and len(self._sample) >= MAX_KEPT:
+                self._cut()
+
+    def _cut(self):
+        limit = None if self.keep_all else MAX_KEPT
+        self._sample = sorted(self._sample, key=lambda item: item[:2])[:limit]
+
+    def result(self) -> TextComparison:
+        """The comparison of all rows so far."""
+        with self._lock:
+            self._cut()
+            sample = list(self._sample)
+        X = [text for _, _, _, text in sample]
+        are_texts = is_texts(X)
+        monitor = DriftMonitor(
+            self.classifier, alpha=ALPHA, random_state=_seed_of(self.classifier, X)
+        )
+        left_out: tuple[tuple[int, str], ...] = ()
+        counts = RowCounts(len(X), 0, 0, 0)
+        if sample:
+            log_proba = np.array([values for _, _, values, _ in sample])
+            status = np.zeros(len(X), int)
+            if are_texts:
+                # Of repeats, the first row of the file counts; rows are compared in random order.
+                in_file = np.argsort([row for _, row, _, _ in sample], kind="stable")
+                status[in_file] = row_status(self.classifier, [X[i] for i in in_file]).status
+                counts = RowCounts.of(status)
+                left_out = tuple(
+                    (sample[i][1], REASONS[status[i]]) for i in in_file.tolist() if status[i]
+                )
+            rows = np.arange(min(len(X), MAX_COMPARED))
+            monitors = None
+            if are_texts and self.classifier.calibration_.monitors is not None:
+                monitors = monitors_of(self.classifier, X[: rows.size])
+            monitor.update_arrays(log_proba[rows], None, monitors, status[rows])
+        return self._describe(monitor, counts, left_out)
+
+    def _describe(self, monitor, counts, left_out) -> TextComparison:
+        n = monitor.n_compared
+        how_many = format_count(n, "distinct text")
+        if monitor.n_seen < self.n_rows:
+            how_many += f" of {monitor.n_seen:,} rows drawn at random"
+        note = f" {counts}" if str(counts) else ""
+
+        if monitor.alarm:
+            message = (
+                f"These texts differ from the calibration texts: no guarantee. Changed most in "
+                f"{how_many}: {describe_changes(monitor.changes)}.{note}"
+            )
+            return TextComparison(True, message, n, None, counts, left_out)
+        if monitor.holds_only_if:
+            message = (
+                f"{describe_condition(monitor.holds_only_if)} Changed most in {how_many}: "
+                f"{describe_changes(monitor.changes)}.{note}"
+            )
+            return TextComparison(False, message, n, monitor.holds_only_if, counts, left_out)
+
+        power = describe_power(n, *self.size())
+        if power is None:
+            compared = format_count(n, "distinct text is", "distinct texts are")
+            message = f"Not checked: {compared} too few to compare with the calibration set.{note}"
+            return TextComparison(None, message, n, None, counts, left_out)
+        message = f"Compared with the calibration set: {how_many}, no drift detected. {power}{note}"
+        return TextComparison(False, message, n, None, counts, left_out)
+
+    def size(self) -> tuple[int, int]:
+        """The number of calibration texts, and of quantities that the test of texts watches."""
+        _, calibration = calibration_samples(self.classifier)
+        n_quantities = 1 + self.classifier.classes_.size
+        if calibration.monitors is not None:
+            of_texts = calibration.monitors[:, : MONITORS.index(COPIED)]
+            n_quantities += int((of_texts >= 0).any(axis=0).sum())
+        return len(calibration.labels), n_quantities
+
+
+def _seed_of(classifier: Any, X: Any) -> int:
+    """A seed of ties that differs between files, and is the same for the same texts and model.
+
+    With one seed for everybody, those with the same number of texts would share their ties. With a
+    new one for every call, one could repeat the call until the alarm is gone.
+    """
+    prints = row_fingerprints(X).tobytes() if len(X) else b""
+    content = f"{classifier.seed_}".encode() + prints
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
+
+
+@lru_cache(maxsize=16)
+def detection_times(n_calibration: int, n_quantities: int) -> np.ndarray:
+    """Numbers of texts after which files with texts of another kind are found, by simulation.
+
+    Shape (len(OTHER_FRACTIONS), 100), sorted; `MAX_COMPARED + 1` where a file is not found. One of
+    `n_quantities` changes: texts of the other kind are uniform on the `OTHER_KIND` of calibration
+    texts with the smallest values, all others are like the calibration texts.
+    """
+    rng = np.random.default_rng(0)
+    fractions = np.repeat(OTHER_FRACTIONS, _N_SIMULATED)  # (n_files,)
+    n_files = fractions.size
+    shape = _MAX_SIMULATED, n_files
+
+    is_other = rng.random(shape) < fractions
+    values = np.where(is_other, OTHER_KIND, 1.0) * rng.random(shape)
+    ties = rng.random(shape)
+    known = np.sort(rng.random((n_files, n_calibration)), axis=1)
+    n_smaller = np.column_stack(
+        [np.searchsorted(of_file, column) for of_file, column in zip(known, values.T)]
+    )
+    # Of the texts of a file before one of them, as many are smaller as is to be expected.
+    n_before = np.arange(_MAX_SIMULATED)[:, None]
+    part_smaller = fractions * np.minimum(values / OTHER_KIND, 1.0) + (1.0 - fractions) * values
+    p = (n_smaller + n_before * part_smaller + ties) / (n_calibration + n_before + 1)
+
+    capitals = np.full((n_files, N_BETS), 1.0 / N_BETS)
+    times = np.full(n_files, MAX_COMPARED + 1)
+    is_open = np.ones(n_files, bool)  # files that are not found yet
+    for step, p_of_files in enumerate(p):
+        mixed = (1.0 - MIXING_FRACTION) * capitals
+        mixed += MIXING_FRACTION * capitals.mean(axis=1, keepdims=True)
+        capitals = mixed * bet_payoffs(p_of_files[is_open])
+        is_found = capitals.sum(axis=1) >= n_quantities / ALPHA
+        if is_found.any():
+            open_files = np.flatnonzero(is_open)
+            times[open_files[is_found]] = step + 1
+            is_open[open_files[is_found]] = False
+            capitals = capitals[~is_found]
+    return np.sort(times.reshape(len(OTHER_FRACTIONS), _N_SIMULATED), axis=1)
+
+
+def describe_power(n: int, n_calibration: int, n_quantities: int) -> str | None:
+    """The power of a comparison of n texts, in a sentence; None where it is too small."""
+    found = (detection_times(n_calibration, n_quantities) <= n).mean(axis=1)  # (n_fractions,)
+    if found[-1] < _LEAST_POWER:
+        return None
+    is_good = found >= _GOOD_POWER
+    place = int(np.argmax(is_good)) if is_good.any() else len(OTHER_FRACTIONS) - 1
+    return (
+        f"It would find about {min(100 * found[place], 99):.0f}% of files in which "
+        f"{100 * OTHER_FRACTIONS[place]:.0f}% of the texts are of another kind, all of them with a "
+        f"confidence as low as that of the least confident {100 * OTHER_KIND:.0f}% of the "
+        "calibration texts; it finds milder kinds less often and cannot exclude a difference."
+    )

@@ -1,0 +1,451 @@
+"""Watching a stream of texts: an alarm once it is no longer exchangeable with the calibration set.
+
+Several quantities are watched at once, each by a conformal test martingale of its own: Theorem 16
+of docs/theory.md. `drift_check` compares files and batches by the same test.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from pacsent.bounds.checks import check_probability
+from pacsent.bounds.rounding import format_count
+from pacsent.certify.independence import as_seed
+from pacsent.certify.labels import positions
+from pacsent.certify.repeats import COPIES, TRAFFIC, check_repeats
+from pacsent.certify.row_status import FITTED, NEW, REPEATED, RowCounts, row_status
+from pacsent.certify.samples import seen_before
+from pacsent.text.ngrams import word_hashes
+from pacsent.text.texts import as_texts
+
+COPIED = "copies of training texts"
+MONITORS = ("length in words", "OOV rate", "distance of vectors", COPIED)
+_COPIES = MONITORS.index(COPIED)
+# scripts without spaces between words: every character is one, as in the n-grams of classifiers
+_SPACELESS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u313f\u3400-\u9fff"
+_WORD = re.compile(rf"(?=\w)[{_SPACELESS}]|[^\W{_SPACELESS}]+")
+_SLOPES = np.array([-0.9, -0.45, 0.0, 0.45, 0.9])  # bets that are linear in the p-value
+_ENDS = (0.25, 0.1)  # bets that p-values below these, or above 1 minus these, are rare
+_TAIL_DENSITY = 0.1  # of p-values there, if the bet is right
+MIXING_FRACTION = 0.005  # of the capital, spread over all bets before every text
+N_BETS = _SLOPES.size + 2 * len(_ENDS)
+_N_REMEMBERED = 5_000  # texts of the stream whose near-duplicates are recognised
+_N_NAMED = 2  # quantities that a report names
+
+
+def monitors_of(classifier: Any, texts: Sequence[str]) -> np.ndarray:
+    """`MONITORS` of each text, (n, 4); a column of -1 is one that the classifier cannot tell."""
+    model = getattr(classifier, "estimator_", classifier)
+    words = [_WORD.findall(text.lower()) for text in texts]
+    values = np.full((len(texts), len(MONITORS)), -1.0)
+    values[:, 0] = [len(text_words) for text_words in words]
+
+    known = getattr(model, "ngrams_", None)
+    if known is not None and known.sizes[0] == 1:
+        all_words = sorted({word for text_words in words for word in text_words})
+        is_known = dict(zip(all_words, np.isin(word_hashes(all_words), known.hashes).tolist()))
+        values[:, 1] = [
+            sum(not is_known[word] for word in text_words) / max(1, len(text_words))
+            for text_words in words
+        ]
+
+    mean = getattr(model, "mean_vector_", None)
+    if mean is not None and mean.size:
+        values[:, 2] = np.linalg.norm(model.dense_features(texts) - mean, axis=1)
+
+    exact, near = seen_before(classifier, texts)
+    values[:, _COPIES] = exact | near
+    return values
+
+
+class Change(NamedTuple):
+    """A quantity that changed: its name, and its mean over the calibration set and the stream."""
+
+    name: str
+    before: float
+    after: float
+
+
+class ConformalTest:
+    """Test martingales of several quantities, each against the same calibration values.
+
+    Each value gets a conformal p-value among the calibration values and those before it, and a
+    capital is bet against uniform p-values. The alarm is raised where one capital reaches the
+    number of quantities divided by alpha: Theorem 16.
+    """
+
+    def __init__(self, names: Sequence[str], known: np.ndarray, alpha: float):
+        n_quantities = known.shape[1]
+        self.names = list(names)
+        self.n = 0
+        self.alarm = False
+        self.has_changed = np.zeros(n_quantities, bool)
+        self._needed = n_quantities / alpha
+        self._before = known.mean(axis=0)
+        self._spread = known.std(axis=0)
+        self._sums = np.zeros(n_quantities)
+        # the order of calibration texts among themselves does not matter
+        self._sorted = [sorted(column) for column in known.T.tolist()]
+        self._capitals = np.full((n_quantities, N_BETS), 1.0 / N_BETS)
+
+    def add(self, values: np.ndarray, ties: np.ndarray) -> bool:
+        """Bet on the values of one text, (n_quantities,); `ties` are uniform numbers."""
+        p = np.empty(values.size)
+        rows = zip(self._sorted, values.tolist(), ties.tolist())
+        for i, (scores, value, uniform) in enumerate(rows):
+            n_smaller = bisect_left(scores, value)
+            stop = bisect_right(scores, value)
+            rank = n_smaller + uniform * (stop - n_smaller + 1)
+            p[i] = rank / (len(scores) + 1)
+            scores.insert(stop, value)
+
+        spread = self._capitals.mean(axis=1, keepdims=True)
+        mixed = (1.0 - MIXING_FRACTION) * self._capitals + MIXING_FRACTION * spread
+        self._capitals = mixed * bet_payoffs(p)
+        self._sums += values
+        self.n += 1
+        self.has_changed |= self._capitals.sum(axis=1) >= self._needed
+        self.alarm = bool(self.has_changed.any())
+        return self.alarm
+
+    @property
+    def evidence(self) -> float:
+        """The largest capital, divided by the number of quantities."""
+        return float(self._capitals.sum(axis=1).max(initial=0.0)) / max(len(self.names), 1)
+
+    def changes(self) -> list[Change]:
+        """The quantities whose capital was reached; first those that moved most.
+
+        A move is the difference of the means in standard deviations of the calibration set.
+        """
+        after = self._sums / max(self.n, 1)
+        moves = np.abs(after - self._before) / np.maximum(self._spread, 1e-12)
+        order = np.argsort(-moves, kind="stable")
+        return [
+            Change(self.names[i], float(self._before[i]), float(after[i]))
+            for i in order.tolist()
+            if self.has_changed[i]
+        ]
+
+
+class DriftMonitor:
+    """Raises an alarm once a stream of texts is no longer exchangeable with the calibration texts.
+
+    Watched are the confidence, the probability of each class, the length, the share of OOV words,
+    the distance of the vector from the mean of training and how often training texts are repeated;
+    with labels also the probability of the right class and how often each class occurs. Each text
+    gets a conformal p-value for each of these r quantities, ties broken at random, and a capital is
+    bet against uniform p-values. A test gives an alarm where one capital reaches r / alpha.
+
+    There are two tests, because the texts do not tell why some of them repeat. The test of rows
+    compares all rows, repeats included, with the held-out rows: it is valid if rows are drawn
+    from traffic. The test of texts compares each distinct text once, without those that repeat a
+    training text, with one row of each held-out cluster: it is valid if repeats are copies that
+    were made by collecting, and texts come in an order that does not depend on how often they were
+    copied (for shuffled rows use `compare_with_calibration`). If both give an alarm, guarantees are
+    withdrawn. If one does, they hold only if repeats are of the other kind: `holds_only_if`.
+
+    An alarm says that the texts differ. No alarm does not say that they are alike.
+
+    Parameters
+    ----------
+    classifier : CertifiedClassifier
+        With a calibration set.
+    alpha : float, default=0.05
+        Probability of a false alarm, ever, of the test that is valid.
+    repeats : {"traffic", "copies"} or None, default=None
+        How repeats come about, if it is known: only the test that is valid then is used. None
+        takes what the classifier was fitted with.
+    random_state : int, RandomState, Generator or None, default=None
+        Decides ties. None draws from the entropy of the system, as it should be: where several
+        monitors share a seed, their false alarms are not independent.
+
+    Attributes
+    ----------
+    alarm : bool
+        Whether guarantees are withdrawn.
+    alarm_at : int or None
+        Number of the row, counted from 1, at which they were withdrawn.
+    holds_only_if : {"traffic", "copies"} or None
+        Where one of the two tests gives an alarm: the kind of repeats for which guarantees remain.
+    evidence : float
+        Of a change: the largest capital, divided by the number of quantities, of the test that has
+        less. 1 / r at the start, an alarm at 1 / alpha.
+    n_seen, n_compared : int
+        Rows of the stream, and distinct texts among them that were compared.
+    counts : RowCounts
+        Rows that were left out of the test of texts: without text, fitted, or repeated.
+    changes : list of Change
+        The quantities whose own capital reached r / alpha; first those that moved most.
+
+    Examples
+    --------
+    >>> from pacsent import CertifiedClassifier, TextClassifier
+    >>> texts = [f"{word} film {n}" for n in range(40) for word in ("good", "bad")]
+    >>> classifier = CertifiedClassifier(TextClassifier(None), calibration_size=0.5, random_state=0)
+    >>> _ = classifier.fit(texts, ["up", "down"] * 40)
+    >>> monitor = DriftMonitor(classifier, random_state=0)
+    >>> monitor.update(["a good film, number 7"])
+    False
+    """
+
+    def __init__(
+        self,
+        classifier: Any,
+        *,
+        alpha: float = 0.05,
+        repeats: str | None = None,
+        random_state: Any = None,
+    ):
+        check_probability("alpha", alpha)
+        check_is_fitted(classifier)
+        if not hasattr(classifier, "calibration_"):
+            raise ValueError(
+                "This needs labelled texts that nothing was fitted on, and the classifier has "
+                "none. Fit a CertifiedClassifier, as `pacsent train` does."
+            )
+        if repeats is None:
+            repeats = getattr(classifier, "repeats", None)
+        self.classifier = classifier
+        self.alpha = alpha
+        self.repeats = check_repeats(repeats)
+        self.n_remembered = _N_REMEMBERED
+        self.alarm_at: int | None = None
+        self.counts = RowCounts(0, 0, 0, 0)
+        self._rng = np.random.default_rng(as_seed(random_state))
+        self._kind: tuple[bool, bool] | None = None  # with labels, with monitors
+        self._of_rows: ConformalTest | None = None
+        self._of_texts: ConformalTest | None = None
+        self._earlier: list[str] = []  # different texts that came last, none of them fitted
+
+    # ---- what was found ------------------------------------------------------------------------
+
+    def _tests(self) -> list[ConformalTest]:
+        """The tests that count."""
+        of_kind = {TRAFFIC: self._of_rows, COPIES: self._of_texts}
+        tests = of_kind.values() if self.repeats is None else [of_kind[self.repeats]]
+        return [test for test in tests if test is not None]
+
+    @property
+    def n_seen(self) -> int:
+        return self.counts.n_rows
+
+    @property
+    def n_compared(self) -> int:
+        return 0 if self._of_texts is None else self._of_texts.n
+
+    @property
+    def evidence(self) -> float:
+        return min((test.evidence for test in self._tests()), default=0.0)
+
+    @property
+    def alarm(self) -> bool:
+        return self.alarm_at is not None
+
+    @property
+    def holds_only_if(self) -> str | None:
+        if self.alarm or self.repeats is not None or self._of_rows is None:
+            return None
+        if self._of_rows.alarm:
+            return COPIES
+        return TRAFFIC if self._of_texts is not None and self._of_texts.alarm else None
+
+    @property
+    def changes(self) -> list[Change]:
+        tests = [test for test in self._tests() if test.alarm]
+        return tests[-1].changes() if tests else []
+
+    # ---- new texts -----------------------------------------------------------------------------
+
+    def update(
+        self, X: Iterable[str], y: Sequence | None = None, log_proba: np.ndarray | None = None
+    ) -> bool:
+        """Look at the next texts, with their labels where known.
+
+        Parameters
+        ----------
+        X : iterable of str
+        y : sequence, optional
+            The right class of each text.
+        log_proba : array, shape (n, n_classes), optional
+            The classifier's logarithms of probabilities for these texts, if they are known already.
+
+        Returns
+        -------
+        alarm : bool
+            Whether guarantees are withdrawn.
+        """
+        X = as_texts(X, "texts")
+        right = None if y is None else positions(self.classifier.classes_, y, len(X))
+        if log_proba is None:
+            log_proba = self.classifier.predict_log_proba(X)
+        monitors = None
+        if self.classifier.calibration_.monitors is not None:
+            monitors = monitors_of(self.classifier, X)
+        status = row_status(self.classifier, X, self._earlier).status
+        # Texts that repeat others almost stay too: a later text may be near them alone.
+        remembered = [text for text, of_row in zip(X, status) if of_row in (NEW, REPEATED)]
+        different = list(dict.fromkeys([*self._earlier, *remembered]))
+        self._earlier = different[-self.n_remembered :]
+        return self.update_arrays(log_proba, right, monitors, status)
+
+    def update_arrays(
+        self,
+        log_proba: np.ndarray,
+        y: np.ndarray | None = None,
+        monitors: np.ndarray | None = None,
+        status: np.ndarray | None = None,
+    ) -> bool:
+        """`update` on arrays; y are positions in `classes_`, monitors those of `monitors_of`.
+
+        `status` is that of `row_status`; by default all rows are new.
+        """
+        kind = y is not None, monitors is not None
+        if self._kind is None:
+            self._start(kind)
+        if kind != self._kind:
+            raise ValueError(
+                "update must be given labels always or never, and update_arrays the monitors. "
+                "Start another monitor."
+            )
+        if status is None:
+            status = np.zeros(len(log_proba), int)
+        n_before = self.n_seen
+        added = RowCounts.of(status)
+        self.counts = RowCounts(*(a + b for a, b in zip(self.counts, added)))
+
+        quantities = self._quantities(log_proba, y, monitors)
+        ties = self._rng.random(quantities.shape)
+        for row, (values, uniforms, of_row) in enumerate(zip(quantities, ties, status.tolist())):
+            is_row = of_row in (NEW, REPEATED) or (of_row == FITTED and self._rows_have_copies)
+            if is_row and self._of_rows is not None:
+                self._of_rows.add(values[self._row_columns], uniforms[self._row_columns])
+            if of_row == NEW and self._of_texts is not None:
+                self._of_texts.add(values[self._text_columns], uniforms[self._text_columns])
+            if self.alarm_at is None and all(test.alarm for test in self._tests()):
+                self.alarm_at = n_before + row + 1
+        return self.alarm
+
+    def _start(self, kind):
+        labelled, monitored = self._kind = kind
+        names = [str(name) for name in np.asarray(self.classifier.classes_).tolist()]
+        all_names = ["confidence", *(f"probability of class {name!r}" for name in names)]
+        if labelled:
+            all_names += ["probability of the right class"]
+            all_names += [f"share of class {name!r}" for name in names]
+        if monitored:
+            all_names += MONITORS
+
+        samples = []
+        for calibration in calibration_samples(self.classifier):
+            labels = calibration.labels if labelled else None
+            monitors = calibration.monitors if monitored else None
+            samples.append(self._quantities(calibration.log_proba, labels, monitors))
+        of_rows, of_texts = samples
+        columns = np.ones(len(all_names), bool)
+        self._rows_have_copies = True
+        if monitored:
+            first = len(all_names) - len(MONITORS)
+            columns[first:] = (of_rows[:, first:] >= 0).any(axis=0)
+            # Rows that were certified after the fit are none of the training texts.
+            self._rows_have_copies = is_split_by_rows(self.classifier)
+            of_texts = of_texts[of_texts[:, first + _COPIES] <= 0]
+            if not self._rows_have_copies:
+                of_rows = of_rows[of_rows[:, first + _COPIES] <= 0]
+            columns[first + _COPIES] = (of_rows[:, first + _COPIES] > 0).any()
+        self._row_columns = np.flatnonzero(columns)
+        if monitored:
+            columns[first + _COPIES] = False  # there are none among these
+        self._text_columns = np.flatnonzero(columns)
+
+        for name, known, chosen in (
+            ("_of_rows", of_rows, self._row_columns),
+            ("_of_texts", of_texts, self._text_columns),
+        ):
+            chosen_names = [all_names[i] for i in chosen]
+            setattr(self, name, ConformalTest(chosen_names, known[:, chosen], self.alpha))
+
+    def _quantities(self, log_proba, y, monitors):
+        """What is watched, (n, n_quantities), in the order of the names."""
+        proba = np.exp(log_proba)
+        columns = [proba.max(axis=1, keepdims=True), proba]
+        if y is not None:
+            columns += [proba[np.arange(y.size), y][:, None], np.eye(proba.shape[1])[y]]
+        if monitors is not None:
+            columns.append(monitors)
+        return np.hstack(columns)
+
+    def __str__(self) -> str:
+        rows = format_count(self.n_seen, "row")
+        compared = format_count(self.n_compared, "distinct text")
+        left_out = f" {self.counts}" if str(self.counts) else ""
+        if self.alarm:
+            return (
+                f"ALARM at row {self.alarm_at:,}: the texts differ from the calibration texts. "
+                "Guarantees do not apply. Changed most: "
+                f"{describe_changes(self.changes)}.{left_out}"
+            )
+        if self.holds_only_if:
+            return (
+                f"{describe_condition(self.holds_only_if)} Changed most in {rows}, {compared}: "
+                f"{describe_changes(self.changes)}.{left_out}"
+            )
+        return (
+            f"No alarm in {rows}, {compared}: the evidence of a change is {self.evidence:.3g}, an "
+            f"alarm is raised at {1 / self.alpha:g}.{left_out}"
+        )
+
+
+def calibration_samples(classifier: Any) -> tuple[Any, Any]:
+    """The calibration set of held-out rows, and that of one row of each held-out cluster.
+
+    They are the same where no text repeats.
+    """
+    calibration = classifier.calibration_
+    return calibration.sample(TRAFFIC), calibration.sample(COPIES)
+
+
+def is_split_by_rows(classifier: Any) -> bool:
+    """Whether held-out rows are a sample of rows that includes copies of training texts."""
+    certificate = getattr(classifier, "certificate_", None)
+    is_split_by_fit = getattr(certificate, "calibration_size", None) is not None
+    return is_split_by_fit or getattr(classifier, "repeats", None) == TRAFFIC
+
+
+def describe_changes(changes: Sequence[Change]) -> str:
+    """The two quantities that moved most, and the number of the others."""
+    shown = [f"{name} (mean {a:.3g}, now {b:.3g})" for name, a, b in changes[:_N_NAMED]]
+    n_others = len(changes) - len(shown)
+    if n_others:
+        shown.append(format_count(n_others, "other quantity", "other quantities"))
+    return " and ".join(shown) if len(shown) < 3 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def describe_condition(holds_only_if: str) -> str:
+    """The sentence about guarantees where one of the two tests gives an alarm."""
+    if holds_only_if == TRAFFIC:
+        return (
+            "The distinct texts differ from the calibration texts, the rows do not: guarantees "
+            "hold only if repeats are traffic, that is, if rows are drawn one by one as they come."
+        )
+    return (
+        "The rows differ from the calibration rows, the distinct texts do not: guarantees hold "
+        "only if repeats are copies that were made by collecting."
+    )
+
+
+def bet_payoffs(p: np.ndarray) -> np.ndarray:
+    """Payoff of each bet at these p-values, (r, n_bets); its expectation is 1 if p is uniform."""
+    payoffs = np.empty((p.size, N_BETS))
+    payoffs[:, : _SLOPES.size] = 1.0 + _SLOPES * (2.0 * p[:, None] - 1.0)
+    column = _SLOPES.size
+    for end in _ENDS:
+        density = (1.0 - _TAIL_DENSITY * end) / (1.0 - end)
+        for is_tail in (p < end, p > 1.0 - end):
+            payoffs[:, column] = np.where(is_tail, _TAIL_DENSITY, density)
+            column += 1
+    return payoffs

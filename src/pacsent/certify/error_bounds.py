@@ -1,0 +1,374 @@
+"""Exact bounds on the error rate of a classifier, from labelled texts that it was not fitted on."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from pacsent.bounds.checks import check_count, is_number
+from pacsent.bounds.rounding import format_count
+from pacsent.certify import independence, samples
+from pacsent.certify import labels as inputs
+from pacsent.certify.error_certificate import ErrorCertificate, error_certificate
+from pacsent.certify.judges import as_judged, check_judge, count_judged, n_judge_statements
+from pacsent.certify.label_sets import known_sets, label_matrix
+from pacsent.certify.labels import as_labels, check_length, counted, few
+from pacsent.certify.multilabel_certificate import MultilabelCertificate, count_matches
+from pacsent.certify.repeats import COPIES, TRAFFIC, check_repeats
+from pacsent.text.rows import describe_empty, rows_with_text, select_values
+from pacsent.text.texts import as_texts
+
+
+def certify(
+    classifier: Any,
+    X: Any,
+    y: Sequence,
+    *,
+    delta: float = 0.05,
+    per_class: bool = False,
+    groups: Sequence | None = None,
+    overlap: str | None = None,
+    repeats: str | None = None,
+    n_candidates: int = 1,
+    random_state: Any = None,
+) -> ErrorCertificate | MultilabelCertificate:
+    """Bound the error rate of a classifier by labelled texts that it was not fitted on.
+
+    Parameters
+    ----------
+    classifier : TextClassifier, CertifiedClassifier, or any fitted classifier or function
+    X, y : held-out texts, or rows of an array or table, and their classes (or sets of labels)
+        Near-duplicates of texts that were fitted are left out, and the guarantee is about texts
+        that are none; only repeats="traffic" counts them too.
+    per_class : bool
+        Whether to bound each class and their mean as well; all bounds then hold together.
+    overlap : {"refuse", "drop"}, optional
+        What to do with texts that were fitted: stop, or leave them and their near-duplicates out.
+        The default is to stop. With repeats="traffic" it is to count them as new rows that repeat
+        an old one; rows that the classifier was fitted on themselves must not be given.
+    repeats, delta, groups, n_candidates, random_state : see `certify_predictions`
+
+    Examples
+    --------
+    >>> texts = [f"number {n}" for n in range(100)]
+    >>> odd = ["odd" if n % 2 else "even" for n in range(100)]
+    >>> def last_digit(texts):
+    ...     return ["odd" if int(text[-1]) % 2 else "even" for text in texts]
+    >>> round(certify(last_digit, texts, odd).error_upper, 3)
+    0.03
+    """
+    rows = unseen(classifier, X, y, overlap, groups, repeats=repeats)
+    own_classes = getattr(classifier, "classes_", rows.classes)
+    predictions = samples.predict_any(classifier, own_classes, rows.X).labels
+    return certify_rows(
+        classifier,
+        rows,
+        predictions,
+        recall=rows.classes.tolist() if per_class else (),
+        delta=delta,
+        repeats=repeats,
+        n_candidates=n_candidates,
+        random_state=random_state,
+        fields={"provenance": rows.provenance},
+    )
+
+
+class LabelledRows(NamedTuple):
+    """Labelled rows that a classifier was not fitted on, and how this is known."""
+
+    X: Any
+    y: np.ndarray  # (n,) positions in `classes`; multi-label (n, n_labels) of bool
+    classes: np.ndarray
+    groups: np.ndarray | None  # (n,)
+    provenance: str
+    rows: np.ndarray  # of those that were given
+
+
+def certify_rows(
+    classifier: Any,
+    rows: LabelledRows,
+    predictions: np.ndarray,
+    *,
+    recall: Sequence = (),
+    fields: dict[str, Any],
+    **options: Any,
+) -> ErrorCertificate | MultilabelCertificate:
+    """The certificate of a classifier's predictions for these rows; options of either kind."""
+    options |= {"clusters": independence.dependent_clusters(rows.X), "group_of": rows.groups}
+    if not samples.is_texts(samples.text_column(rows.X)):
+        fields["provenance"] += f"; {independence.NOT_SEARCHED}"
+    names, labels = rows.classes.tolist(), rows.y  # type: list, Any
+    if labels.ndim == 2:
+        options |= {"kind": MultilabelCertificate, "count": count_matches, "names": names}
+    else:
+        labels, predictions = [names[position] for position in labels], predictions.tolist()
+        options["recall"] = recall
+    fields["digests"] = samples.digests(classifier, rows.X, labels, predictions)
+    if "model" not in fields["digests"]:
+        fields["provenance"] += "; the model is not recorded: nothing tells whether it was changed"
+    return error_certificate(labels, predictions, fields=fields, **options)
+
+
+def unseen(
+    classifier: Any,
+    X: Any,
+    y: Any,
+    overlap: str | None = None,
+    groups: Any = None,
+    *,
+    repeats: str | None = None,
+) -> LabelledRows:
+    """Leave out near-duplicates of rows that were fitted; refuse those rows, or leave them out."""
+    if hasattr(classifier, "fit") and hasattr(classifier, "__sklearn_tags__"):
+        check_is_fitted(classifier)
+    X, y = samples.samples_for(classifier, X), counted(y)
+    n_given = samples.n_samples(X)
+    if not n_given:
+        raise ValueError("X must have at least one text. Got none instead.")
+    with_text = rows_with_text(X)
+    if with_text is not None:
+        check_length(y, n_given, "labels")
+        X, y = samples.select_rows(X, with_text), select_values(y, with_text)
+        groups = select_values(groups, with_text)
+    n = samples.n_samples(X)
+    classes = getattr(classifier, "classes_", None)
+    if classes is None:
+        classes = samples.classes_of(classifier, None, as_labels(y, n))
+    if samples.is_multilabel(classifier):
+        y = known_sets(classes, y, n, len(classes))
+    else:
+        fitted = getattr(classifier, "fitted_classes_", classes)
+        classes, y = inputs.with_other_labels(classes, y, n)
+        not_fitted = ~np.isin(classes, fitted)
+    group_of = inputs.as_groups(groups, n)
+    rows, provenance = unseen_rows(classifier, X, overlap, repeats)
+    if rows.size < n:
+        X, y = samples.select_rows(X, rows), y[rows]
+        group_of = None if group_of is None else group_of[rows]
+    if y.ndim == 1 and (n_unknown := int(not_fitted[y].sum())):
+        names = few(classes[not_fitted])
+        provenance += f"; {n_unknown:,} of classes that were not fitted ({names}) count as errors"
+    provenance += describe_empty(n_given, with_text)
+    if with_text is not None:
+        rows = with_text[rows]
+    return LabelledRows(X, y, classes, group_of, provenance, rows)
+
+
+def unseen_rows(
+    classifier: Any, X: Any, overlap: str | None = None, repeats: str | None = None
+) -> tuple[np.ndarray, str]:
+    """Rows that were not fitted and are no near-duplicates of such, and how this is known."""
+    if overlap not in (None, "refuse", "drop"):
+        raise ValueError(f"overlap must be 'refuse' or 'drop'. Got {overlap!r} instead.")
+    n = samples.n_samples(X)
+    if samples.recorded(classifier, "fingerprints") is None:
+        return np.arange(n), "not checked: the classifier does not record what it was fitted on"
+    exact, near = samples.seen_before(classifier, X)
+    if repeats == TRAFFIC and overlap is None and not exact.all():
+        n_repeats = int((exact | near).sum())
+        return np.arange(n), (
+            f"checked, {format_count(n_repeats, 'row repeats', 'rows repeat')} a text that was "
+            "fitted: they count, as new rows, and no row was fitted itself"
+        )
+    if exact.any() and overlap != "drop":
+        raise ValueError(
+            f"A guarantee needs texts the classifier has not seen. {int(exact.sum()):,} of these "
+            f"{n:,} were among the texts it was fitted on (first: X[{int(np.argmax(exact))}]). "
+            "Give other texts, or leave those out: overlap='drop'. If they are new rows that "
+            "repeat old ones, they count with repeats='traffic'."
+        )
+    rows = np.flatnonzero(~(exact | near))
+    if rows.size == 0:
+        raise ValueError(
+            f"A guarantee needs texts the classifier has not seen. All {n:,} were fitted, or "
+            f"{int(near.sum()):,} of them are near-duplicates of texts that were. Give other texts."
+        )
+    if rows.size == n:
+        return rows, "checked, none was fitted, and none is a near-duplicate of a text that was"
+    omitted = {"training text": int(exact.sum()), "near-duplicate": int(near.sum())}
+    counts = [format_count(count, noun) for noun, count in omitted.items() if count]
+    return rows, f"omitted: {' and '.join(counts)}; the guarantee is about other texts"
+
+
+def certify_predictions(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    texts: Any = None,
+    groups: Sequence | None = None,
+    classes: Sequence | None = None,
+    recall: Any = (),
+    precision: Any = (),
+    judge: Any = None,
+    unlabelled: Any = None,
+    repeats: str | None = None,
+    delta: float = 0.05,
+    simultaneous: bool = False,
+    n_candidates: int = 1,
+    random_state: Any = None,
+) -> ErrorCertificate | MultilabelCertificate:
+    """Bound how often predictions are wrong, by labels that neither model nor judge was made with.
+
+    The predictions may come from any model, from a language model or from people. The texts must be
+    drawn as the new ones will be, and the model must neither have been fitted nor selected on
+    their labels. All bounds hold together; what a judge adds holds each by itself, unless
+    `simultaneous` is true.
+
+    Parameters
+    ----------
+    y_true, y_pred : lists, arrays or columns
+        The right class and the predicted class of each text; multi-label: sets of labels, or
+        indicator matrices.
+    texts : list of str, or rows of an array or a table, optional
+        Near-duplicates are searched for among them. Without texts they are not.
+    groups : list, optional
+        The author, the book, the day of each text. The guarantee is then for new groups, each of
+        which counts as one example; with fewer than 8 groups it is not, and says so.
+    classes : list, optional
+        All classes; those among the labels, in order, if omitted. Needed for sets of labels.
+    recall, precision : list of classes, or "all"
+        Bound the error rate among the texts of these classes (1 - recall; with all classes also the
+        mean of them, the balanced error), and among the texts predicted to be of these
+        (1 - precision). A multi-label certificate has a bound for every label.
+    judge : list, or (texts, model), optional
+        What another model or person says about each text. None of its labels may have been made
+        with `y_true`: not by fitting on them, nor as examples of a prompt. However bad it is, the
+        bound then holds; a good judge makes it smaller. Needs `unlabelled`. A test that notices
+        some judges which saw the labels warns, or raises ValueError. A model is compared by its
+        record of training texts if it is one of pacsent; `unlabelled` is then (y_pred, texts).
+    unlabelled : int, or (y_pred, judge), optional
+        The other texts of a batch from which these were drawn at random: their number, or, with a
+        judge, their predictions and its labels. The bound is then on the error rate of the batch,
+        which is smaller than that for new texts. Repeated texts count as often as they occur,
+        whatever the reason: `repeats` must be None.
+    repeats : {"traffic", "copies"} or None, default=None
+        Why texts repeat. "traffic": rows are drawn independently, and frequent texts are drawn
+        again; the bound is for a new row, repeats included. "copies": collecting the texts made
+        copies; the bound is for a new distinct text, and near-duplicates count once. None: it is
+        not known, and the larger of the two bounds is given, which holds in both cases. Choose by
+        how the texts were collected, never by which number is smaller.
+    delta : float, default=0.05
+        Probability that some bound of the certificate is false; with a judge, that each is.
+    simultaneous : bool, default=False
+        Whether everything that a certificate with a judge states holds together: the error, that of
+        new texts, the judge's rates and the frequency of each class. Each of these 3 K + 3
+        statements about K classes then has its part of delta, and the bound on the error is larger.
+    n_candidates : int, default=1
+        How many models, prompts or settings were compared on these labels before this one was kept.
+    random_state : int, RandomState, Generator or None, default=None
+        Decides which repeated texts are counted, and the order of losses. The seed, drawn unless it
+        is an int, is recorded.
+
+    Examples
+    --------
+    >>> y_true = ["spam", "mail"] * 100
+    >>> y_pred = ["spam", "mail"] * 95 + ["mail"] * 10
+    >>> certificate = certify_predictions(y_true, y_pred, recall="all", precision=["spam"])
+    >>> round(certificate.error_upper, 3), round(certificate.class_error_upper["spam"], 3)
+    (0.057, 0.128)
+    >>> round(1 - certificate.prediction_error_upper["spam"], 3)  # precision is at least
+    0.951
+    >>> round(certify_predictions(y_true, y_pred, unlabelled=200).error_upper, 4)
+    0.0425
+    >>> judge = ["spam", "mail"] * 100  # on the 200 texts, and on 2,000 others
+    >>> others = (y_pred * 10, judge * 10)
+    >>> certificate = certify_predictions(y_true, y_pred, judge=judge, unlabelled=others)
+    >>> round(certificate.error_upper, 4)
+    0.0464
+    """
+    y_true = counted(y_true)
+    n = samples.n_samples(y_true)
+    if not n:
+        raise ValueError("labels must have at least one label. Got none instead.")
+    check_repeats(repeats)
+    if texts is not None:
+        texts = samples.as_samples(texts)
+        with_text = rows_with_text(texts)
+        if with_text is not None:
+            check_length(texts, n, "labels")
+            certificate = certify_predictions(
+                select_values(y_true, with_text),
+                select_values(counted(y_pred), with_text),
+                texts=samples.select_rows(texts, with_text),
+                groups=select_values(groups, with_text),
+                classes=classes,
+                recall=recall,
+                precision=precision,
+                judge=select_values(judge, with_text),
+                unlabelled=unlabelled,
+                repeats=repeats,
+                delta=delta,
+                n_candidates=n_candidates,
+                random_state=random_state,
+            )
+            provenance = certificate.provenance + describe_empty(n, with_text)
+            return replace(certificate, provenance=provenance)
+    judged = batch_size = None
+    if judge is not None or not (unlabelled is None or is_number(unlabelled)):
+        judged = as_judged(judge, unlabelled, n)
+        unlabelled = len(judged[1])
+    if unlabelled is not None:
+        batch_size = n + check_count("unlabelled", unlabelled, least=0)
+        if groups is not None or len(recall) or len(precision) or repeats is not None:
+            raise ValueError("unlabelled must be None with groups, recall, precision or repeats.")
+    if repeats == COPIES and texts is None:
+        raise ValueError("repeats='copies' needs texts, to find the copies. Got None instead.")
+    options: dict[str, Any] = {"group_of": inputs.as_groups(groups, n), "delta": delta}
+    options["repeats"] = repeats
+    options |= {"n_candidates": n_candidates, "random_state": random_state}
+    unknown = "; near-duplicates were not searched for, because no texts were given"
+    if texts is not None:
+        texts, unknown = samples.text_column(texts), ""
+        if isinstance(texts, list):
+            texts = as_texts(texts)
+        elif batch_size is None:
+            unknown = f"; {independence.NOT_SEARCHED}"
+        clusters = independence.dependent_clusters(texts, n_rows=n)
+        options["clusters"] = clusters if batch_size is None else None
+    provenance = f"given; it is not known whether the model was fitted on them{unknown}"
+    fields: dict[str, Any] = {"provenance": provenance}
+    matrix = label_matrix(y_true, n)
+    if matrix is not None:
+        if batch_size is not None or len(recall) or len(precision):
+            raise ValueError("unlabelled, recall and precision are for one class a text.")
+        if classes is None and not matrix.are_sets:
+            classes = matrix.names
+        width = matrix.has.shape[1] if classes is None else len(classes)
+        has, assigned = (known_sets(classes, sets, n, width) for sets in (y_true, y_pred))
+        names = list(range(width)) if classes is None else list(classes)
+        fields["digests"] = samples.digests(None, texts, has, assigned)
+        options |= {"kind": MultilabelCertificate, "count": count_matches, "names": names}
+        return error_certificate(has, assigned, fields=fields, **options)
+    true, predicted = as_labels(y_true), as_labels(y_pred, n, name="predictions")
+    columns = {"labels": true, "predictions": predicted}
+    names = sorted(set(true)) if classes is None else as_labels(classes, name="classes")
+    if judged is not None:
+        columns |= {"judge": judged[0] + judged[2], "unlabelled predictions": judged[1]}
+        if classes is None:
+            names = sorted({*as_labels([*chain(*columns.values())], name="all columns")})
+    if len(set(names)) != len(names) or not names:
+        raise ValueError(f"classes must be all different, at least one. Got {few(names)} instead.")
+    names = inputs.as_classes(names).tolist()
+    chosen: dict[str, Any] = {}
+    for what, values in (("recall", recall), ("precision", precision)):
+        if isinstance(values, str):
+            values = names if values == "all" else [values]
+        chosen[what] = list(dict.fromkeys(as_labels(values, name=what)))
+    known = set(names)
+    for what, values in {**columns, **chosen}.items():
+        row = next((row for row, value in enumerate(values) if value not in known), None)
+        if row is not None:
+            raise ValueError(
+                f"{what} must be among the classes ({few(names)}). Got {values[row]!r} in "
+                f"y[{row}] instead. Name all classes, such as classes=A,B, or correct the row."
+            )
+    fields |= {"digests": samples.digests(None, texts, true, predicted), "batch_size": batch_size}
+    if judged is not None:
+        fields |= count_judged(true, predicted, judged)
+        check_judge(fields["judge_counts"])
+        if simultaneous:
+            options["n_statements"] = n_judge_statements(fields["judge_class_counts"])
+    return error_certificate(true, predicted, **chosen, fields=fields, **options)

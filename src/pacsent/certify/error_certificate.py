@@ -1,0 +1,580 @@
+"""The certificate of a classifier, or of anybody's predictions: how often they are wrong."""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pacsent.bounds.binomial import batch_limit, upper_limit
+from pacsent.bounds.checks import are_counts, check_count, check_probability, is_count
+from pacsent.bounds.delta import divide_delta
+from pacsent.bounds.means import betting
+from pacsent.bounds.rounding import interval, rounded_down, rounded_up
+from pacsent.certify import independence, samples
+from pacsent.certify.certificate import CountCertificate, RepeatsCertificate, Verified, theorem_1
+from pacsent.certify.judges import (
+    CONDITION,
+    as_judged,
+    count_judged,
+    judge_bounds,
+    judge_warnings,
+    n_judge_statements,
+)
+from pacsent.certify.labels import as_groups, as_labels, quote
+from pacsent.certify.repeats import COPIES, NEW_TEXTS, SAME, TRAFFIC, check_repeats
+from pacsent.storage.tensor_files import pack_losses, unpack_losses
+from pacsent.text.rows import rows_with_text, select_values
+
+SCOPES = ("texts", "groups", "same groups")
+_STATEMENTS = "statements"  # in `corrections`: all that a certificate with a judge states
+_MAX_BATCH_SIZE = 10**9  # of more texts the bound is that for new ones, to nine digits
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutCertificate(RepeatsCertificate):
+    """A guarantee about one model, or one set of predictions, from rows that were held out.
+
+    Attributes
+    ----------
+    scope : {"texts", "groups", "same groups"}
+        What new texts are: of the same distribution; of new groups; or of the groups at hand only.
+    n_groups : int
+        Number of groups where scope is "same groups".
+    random_state, calibration_size : int, float or None
+        The seed that decides which texts were held out, and the order of losses; their fraction.
+    digests : dict
+        SHA-256 of the model, texts, labels and predictions, as far as they are known.
+    """
+
+    condition: ClassVar[str] = (
+        "the model was neither fitted nor selected on these texts (corrections cover a selection)."
+    )
+    needs_texts: ClassVar[tuple[str, ...]] = (
+        *("n_duplicates", "random_state", "calibration_size", "digests", "provenance"),
+    )
+
+    scope: str = "texts"
+    n_groups: int = 0
+    random_state: int | None = None
+    calibration_size: float | None = None
+    digests: dict = field(default_factory=dict)
+
+    def verify(
+        self,
+        model: Any = None,
+        X: Any = None,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        judge: Any = (),
+    ) -> Verified:
+        """Check the certificate; raise a ValueError that names what does not fit.
+
+        Alone: that all fields are possible and that the bounds follow from the counts. With the
+        model (or the predictions), the texts and the labels: that the counts, the digests and what
+        was held out follow from them. The texts may be those certified, or all that were given to
+        `fit`, in their order, with their groups. `judge` is (judge, unlabelled), those that
+        `certify_predictions` was given.
+        """
+        verified = super().verify()
+        if model is None and X is None and y is None:
+            return verified
+        if model is None or X is None or y is None:
+            raise ValueError("model, X and y must be given together. Got some of them only.")
+        X = samples.samples_for(model, X)
+        n = samples.n_samples(X)
+        labels, group_of = self._labels(model, y, n), as_groups(groups, n)
+        with_text = rows_with_text(X)
+        if with_text is not None:
+            X, labels = samples.select_rows(X, with_text), select_values(labels, with_text)
+            group_of, n = select_values(group_of, with_text), with_text.size
+            judge = (select_values(judge[0], with_text), judge[1]) if judge else judge
+            if samples.are_predictions(model):
+                model = select_values(model, with_text)
+        rows, certified_X, texts_digest = np.arange(n), X, self.digests.get("texts")
+        drawn: dict[str, np.ndarray] | None = None
+        if texts_digest is not None and samples.digest(X) != texts_digest:
+            if self.calibration_size is not None and self.random_state is not None:
+                split = independence.hold_out(
+                    independence.dependent_clusters(X),
+                    self.calibration_size,
+                    self.random_state,
+                    group_of,
+                    repeats=self.repeats,
+                    cluster_rows=independence.cluster_rows_of(X),
+                )
+                rows = split.held_out_rows
+                drawn = split.positions() if self.other else None
+            else:
+                rows = np.flatnonzero(~np.logical_or(*samples.seen_before(model, X)))
+            certified_X = samples.select_rows(X, rows)
+            if samples.digest(certified_X) != texts_digest:
+                raise ValueError(
+                    "X must be the texts that were certified, or those that were given to fit, "
+                    "with their groups. Got others instead, or another order."
+                )
+        elif self.other and self.calibration_size is not None:
+            raise ValueError(
+                "X must be all texts that were given to fit, in their order, where texts repeat: "
+                "which of the held-out ones count follows from them. Got the held-out ones instead."
+            )
+        labels = samples.select_rows(labels, rows)
+        predictions = self._predictions(model, certified_X, labels)
+        own = None if samples.are_predictions(model) else model
+        own_digests = samples.digests(own, certified_X, labels, predictions)
+        for name, stated in self.digests.items():
+            if stated != own_digests.get(name):
+                raise ValueError(
+                    f"The {name} must be what was certified (SHA-256 {stated[:12]}...). Got "
+                    "something else instead: the certificate is not about this."
+                )
+        clusters = np.arange(len(rows))
+        if "texts" in self.digests:
+            clusters = independence.dependent_clusters(certified_X)
+        new_groups = None if group_of is None or self.scope != "groups" else group_of[rows]
+        if getattr(self, "batch_size", None):
+            clusters = np.arange(len(rows))
+        seed = self.random_state or 0
+        how = clusters, new_groups, seed, self.repeats, drawn
+        draws = independence.independent_draws(len(rows), *how)
+        measured = {name: self._measure(labels, predictions, draws, name) for name in draws.samples}
+        if set(measured) != set(self.samples):
+            self._refuse("sample", f"that of these texts: {' and '.join(map(repr, measured))}")
+        parts = measured.pop(self.sample)
+        for other in measured.values():
+            parts["other"] = {name: other[name] for name in self.counted}
+        if self.scope == "same groups" and group_of is not None:
+            parts |= {"scope": self.scope, "n_groups": np.unique(group_of).size}
+        if judge:
+            parts |= count_judged(labels, predictions, as_judged(judge[0], judge[1], n))
+        for name, value in parts.items():
+            self._must_equal(name, value)
+        if is_own := getattr(model, "certificate_", None) == self:
+            model._check_calibration(certified_X, labels, new_groups, drawn)
+        unchecked = {
+            "provenance, labels corrected after predictions, choices beyond corrections": True,
+            "calibration_size": self.calibration_size is not None and len(rows) == n,
+            "batch_size": getattr(self, "batch_size", None) is not None and not judge,
+            "whether these texts were certified": texts_digest is None,
+            "the calibration set": hasattr(model, "calibration_") and not is_own,
+            "the model beyond its predictions": "model" not in self.digests,
+            "the labels beyond their counts": "labels" not in self.digests,
+            "the predictions beyond their counts": "predictions" not in self.digests,
+            "the random number of abstention": getattr(model, "randomized_tests", False) is True,
+        }
+        checked = "the counts follow from the texts and the model, and the bounds from the counts"
+        return Verified(checked, ", ".join(name for name, applies in unchecked.items() if applies))
+
+    @abstractmethod
+    def _labels(self, model: Any, y: Any, n: int) -> Any:
+        """What is right for each of n rows, as it was counted."""
+
+    @abstractmethod
+    def _predictions(self, model: Any, X: Any, labels: Any) -> Any:
+        """What the model predicts for these rows; `model` may be the predictions themselves."""
+
+    @abstractmethod
+    def _measure(
+        self, labels: Any, predictions: Any, draws: independence.Draws, sample: str
+    ) -> dict[str, Any]:
+        """The fields that the bounds of one sample are computed from."""
+
+    def _check(self) -> None:
+        super()._check()
+        if self.scope not in SCOPES:
+            self._refuse("scope", f"one of {SCOPES}")
+        if (self.scope == "same groups") != (self.n_groups > 0):
+            self._refuse("n_groups", "positive exactly where scope is 'same groups'")
+        if not all(isinstance(digest, str) for digest in self.digests.values()):
+            self._refuse("digests", "SHA-256 of each thing, as text")
+
+    def repeated(self) -> str:
+        return "" if self.scope == "groups" else super().repeated()
+
+    def describe_search(self) -> str:
+        """A sentence where only equal rows are known to repeat; empty elsewhere."""
+        if independence.NOT_SEARCHED not in self.provenance:
+            return ""
+        return " Near-copies of rows were not looked for."
+
+    def origin(self) -> str:
+        seed = "" if self.random_state is None else f" The seed is {self.random_state}."
+        if self.calibration_size is not None:
+            seed = f" A fraction of {self.calibration_size:g} was held out.{seed}"
+        return (
+            f"{self.provenance}.{seed} Not checked: whether new texts come from the same "
+            "distribution (DriftMonitor can detect a difference, not exclude one)."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorCertificate(HeldOutCertificate, CountCertificate):
+    """Upper bounds on how often one classifier, or whoever predicted, is wrong on new texts.
+
+    `n` counts independent examples: near-duplicate clusters, of each of which one text is drawn by
+    the seed, or groups. All bounds hold together with probability 1 - delta: where there is more
+    than `error_upper`, it has half of delta, and all others share the other half. Only what a judge
+    adds holds each by itself, unless `corrections` names the number of statements.
+
+    Attributes
+    ----------
+    n_errors : int
+        Wrong predictions among the n texts; of groups, among all their texts.
+    n_duplicates : int
+        Further texts that repeat one of the n, almost or exactly, or belong to the same group.
+    class_counts, class_error_upper : dict
+        Per class: [texts of the class, errors] and the bound on its error rate, 1 - recall.
+        `balanced_error_upper` is the mean of the bounds of all classes that occur, if each has one.
+    prediction_counts, prediction_error_upper : dict
+        Per predicted class: the same for the texts with this prediction, which is 1 - precision.
+    guess_counts : dict
+        The most frequent class: [texts, errors if it was always predicted].
+    losses : dict
+        Of groups: the fraction of errors in each, packed, for every bound.
+    batch_size : int or None
+        Number of texts of the batch from which the n were drawn: the bound is about these alone.
+    judge_counts, judge_class_counts : dict
+        Where a judge disagrees and agrees with the predictions: [rows, labelled rows, errors]. Per
+        class: [rows judged so, labelled ones among them, labelled rows of it, both].
+    judge_rates, new_error_upper : dict, float or None
+        Intervals of the judge's rates and the classes' frequency; the bound for new texts.
+    scope, n_groups, random_state, calibration_size, digests : see `HeldOutCertificate`
+
+    >>> certificate = ErrorCertificate.from_parts(delta=0.05, n=80, n_errors=5)
+    >>> certificate.error < certificate.error_upper < 0.13
+    True
+    """
+
+    kind: ClassVar[str] = "error"
+    counted: ClassVar[tuple[str, ...]] = (
+        *("n", "n_errors", "n_duplicates"),
+        *("class_counts", "prediction_counts", "guess_counts"),
+    )
+    needs_texts = (*HeldOutCertificate.needs_texts, "guess_counts", "batch_size")
+
+    class_counts: dict = field(default_factory=dict)
+    class_error_upper: dict = field(default_factory=dict)
+    balanced_error_upper: float | None = None
+    prediction_counts: dict = field(default_factory=dict)
+    prediction_error_upper: dict = field(default_factory=dict)
+    guess_counts: dict = field(default_factory=dict)
+    losses: dict = field(default_factory=dict)
+    batch_size: int | None = None
+    judge_counts: dict = field(default_factory=dict)
+    judge_class_counts: dict = field(default_factory=dict)
+    judge_rates: dict = field(default_factory=dict)
+    new_error_upper: float | None = None
+    provenance: str = "checked"
+
+    @property
+    def assumption(self) -> str:  # type: ignore[override]
+        """When the bound is valid: a batch must be sampled, new texts must be like those given."""
+        if self.batch_size is None:
+            return super().assumption
+        judge = ", and no label of the judge was made with them" if self.judge_counts else ""
+        return (
+            "the labelled texts were drawn from the batch at random, and the model was neither "
+            f"fitted nor selected on their labels (corrections cover a selection){judge}."
+        )
+
+    @property
+    def error(self) -> float:
+        """Fraction of the texts (or mean fraction in the groups) that have a wrong prediction."""
+        if self.scope == "groups":
+            return float(unpack_losses(self.losses["error"]).mean())
+        return self.n_errors / self.n
+
+    observed = error
+
+    def recompute(self) -> dict[str, Any]:
+        bounds = RepeatsCertificate.recompute(self)
+        return bounds | judge_bounds(vars(self), self.delta_each)
+
+    def _bounds(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        return joint_bounds(parts, self.delta_each)
+
+    def _labels(self, model, y, n):
+        return as_labels(y, n, "y")
+
+    def _predictions(self, model, X, labels):
+        if samples.are_predictions(model):
+            return as_labels(model, len(labels), "predictions")
+        classes = getattr(model, "fitted_classes_", None)
+        if classes is None:
+            classes = samples.classes_of(model, None, labels)
+        return samples.predict_any(model, classes, X).labels.tolist()
+
+    def _measure(self, labels, predictions, draws, sample):
+        names = {str(name): name for name in [*labels, *predictions]}
+        return count_errors(
+            labels,
+            predictions,
+            draws,
+            sample,
+            seed=self.random_state or 0,
+            recall=[names.get(name, name) for name in self.class_counts],
+            precision=[names.get(name, name) for name in self.prediction_counts],
+        )
+
+    def _check(self) -> None:
+        HeldOutCertificate._check(self)
+        n_texts = self.n + (self.n_duplicates if self.scope == "groups" else 0)
+        if self.n_errors > n_texts:
+            self._refuse("n_errors", f"at most {n_texts}, the number of texts")
+        if self.batch_size is not None and not is_count(self.batch_size, least=self.n):
+            self._refuse("batch_size", f"at least {self.n}, the number of labelled texts")
+        for name, last in (("judge_counts", self.n_errors), ("judge_class_counts", self.n)):
+            rows, totals = list(getattr(self, name).values()), [self.batch_size, self.n, last]
+            width = 3 if name == "judge_counts" else 4
+            if rows and not (
+                all(are_counts(r, width) and r[0] >= r[1] >= r[-1] <= r[2] for r in rows)
+                and [sum(column) for column in zip(*rows)][:3] == totals
+            ):
+                self._refuse(name, f"possible counts of rows, {totals} in all")
+        if set(self.judge_counts) not in (set(), {"agree", "disagree"}):
+            self._refuse("judge_counts", "those of rows that agree and disagree")
+        n_statements = n_judge_statements(self.judge_class_counts)
+        if self.corrections.get(_STATEMENTS, n_statements) != n_statements:
+            self._refuse("corrections", f"for {n_statements} statements, as many as there are")
+        if (self.scope == "groups") != ("error" in self.losses):
+            self._refuse("losses", "those of each group exactly where scope is 'groups'")
+        if self.losses and unpack_losses(self.losses["error"]).size != self.n:
+            self._refuse("losses", f"{self.n} numbers for the error, one for each group")
+        for name in ("class_counts", "prediction_counts", "guess_counts"):
+            counts = list(getattr(self, name).values())
+            if not all(are_counts(pair, 2) and pair[1] <= pair[0] for pair in counts):
+                self._refuse(name, "[texts, errors] for each class, errors <= texts")
+            n, n_errors = (sum(pair[i] for pair in counts) for i in (0, 1))
+            if n > n_texts or (n_errors > self.n_errors and name != "guess_counts"):
+                self._refuse(name, f"at most {n_texts} texts and {self.n_errors} errors in all")
+            if name == "guess_counts" and counts and n != n_texts:
+                self._refuse(name, f"of all {n_texts} texts")
+            is_complete = self.balanced_error_upper is not None and name == "class_counts"
+            if is_complete and n_errors != self.n_errors:
+                self._refuse(name, f"errors that add up to {self.n_errors}")
+
+    def summary(self) -> str:
+        where = {
+            "texts": NEW_TEXTS[self.repeats],
+            "groups": "texts of new groups, as a mean over groups,",
+            "same groups": f"new texts of the same {self.n_groups:,} groups",
+        }[self.scope]
+        if self.provenance.startswith("omitted"):
+            where += " that are not near-duplicates of texts it was fitted on"
+        note, is_checked = "", not self.provenance.startswith(("not checked", "given"))
+        kind = "held-out" if is_checked else "given"
+        unit = {SAME: "texts", TRAFFIC: "rows", COPIES: "distinct texts"}[self.sample]
+        counts = f"{self.n_errors:,} of {self.n:,} {kind} {unit} were wrong: {self.error:.4f}"
+        if self.scope == "groups":
+            counts = (
+                f"the mean over {self.n:,} {kind} groups is {self.error:.4f}; {self.n_errors:,} of "
+                f"their {self.n + self.n_duplicates:,} texts were wrong"
+            )
+        elif self.scope == "same groups":
+            note = " This is NOT a guarantee for new groups: there are too few to hold any out."
+        elif self.batch_size is not None:
+            where = f"this batch of {self.batch_size:,} texts"
+            note = " This holds if the labelled texts were drawn from the batch at random."
+            if self.judge_counts:
+                note = (
+                    f"{note[:-1]} and no label of the judge, however bad it is, was made with "
+                    "their labels."
+                )
+                note += judge_warnings(self.judge_counts, self.judge_class_counts)
+        note += self.describe_repeats()
+        note += self.describe_search()
+        if CONDITION in self.provenance:
+            note += f" It is {CONDITION}."
+        for name, (n, n_errors) in self.guess_counts.items():
+            counts += f"; always answering {quote(name)}: {n_errors / n:.4f}"
+        return (
+            f"With {self.confidence} confidence, the error rate on {where} is at most "
+            f"{rounded_up(self.error_upper)} ({counts}).{note}"
+        )
+
+    def statements(self) -> list[tuple[str, str]]:
+        classes, answers = [], []
+        for name in self.class_counts:
+            n, n_wrong = self._counts_of("class", name)
+            bound = f"at most {rounded_up(self.class_error_upper[name])} ({n_wrong:,} of {n:,})"
+            classes.append(f"{name} {bound if n else 'has no text here'}")
+        for name in self.prediction_counts:
+            n, n_wrong = self._counts_of("prediction", name)
+            bound = rounded_down(1 - self.prediction_error_upper[name])
+            answers.append(f"{name} is right for at least {bound} ({n - n_wrong:,} of {n:,})")
+        if self.balanced_error_upper is not None:
+            bound = rounded_up(self.balanced_error_upper)
+            classes.append(f"the mean over classes with texts at most {bound}")
+        together = [f"all of this holds together with {self.confidence} confidence"]
+        are_joint = bool(classes or answers or _STATEMENTS in self.corrections)
+        lists = {"Classes": classes, "Precision": answers}
+        lists["Joint"] = together if are_joint else []
+        if self.judge_counts:
+            by_itself = "" if are_joint else f" (by itself, with {self.confidence} confidence)"
+            rows, n, n_wrong = self.judge_counts["disagree"]
+            lists["Judge"] = [
+                f"disagrees with {rows:,} predictions, {n_wrong:,} of {n:,} labelled ones wrong",
+                f"right for {interval(self.judge_rates['accuracy'])} of texts{by_itself}",
+            ]
+            new = rounded_up(self.new_error_upper or 1.0)
+            lists["New texts"] = [
+                f"at most {new} are wrong if the rows of the batch, repeats included, and new "
+                f"rows are drawn independently from one distribution{by_itself}"
+            ]
+        return [(title, f"{'; '.join(texts)}.") for title, texts in lists.items() if texts]
+
+    def _counts_of(self, kind: str, name: str) -> list[int]:
+        """[texts, errors] of a class or a prediction, in the sample with the larger bound."""
+        bounds = {
+            sample: bounds[f"{kind}_error_upper"][name]
+            for sample, bounds in self.bounds_of_samples().items()
+        }
+        return self.samples[max(bounds, key=bounds.__getitem__)][f"{kind}_counts"][name]
+
+    def measurements(self) -> list[tuple[str, str]]:
+        are_joint = _STATEMENTS in self.corrections
+        by_itself = "" if are_joint else f" (each by itself, with {self.confidence} confidence)"
+        rows = []
+        for name, limits in self.judge_rates.items():
+            if name != "accuracy":
+                texts = [f"{label} {interval(pair)}" for label, pair in limits.items()]
+                rows.append((name.capitalize(), f"{'; '.join(texts)}{by_itself}."))
+        if self.batch_size is None:
+            # where there are further bounds, the error has half of delta
+            has_others = bool(self.class_counts or self.prediction_counts)
+            delta = divide_delta(self.delta_each, fraction=0.5) if has_others else self.delta_each
+            name = "the betting bound" if self.losses else "the exact binomial bound"
+            text = theorem_1(self.error, self.n, delta, self.error_upper, name)
+            rows.append(("Theorem 1 of Nozawa and Sato", text))
+        return rows
+
+
+def joint_bounds(parts: Mapping[str, Any], delta: float) -> dict[str, Any]:
+    """All bounds of an `ErrorCertificate`, from what `count_errors` returns."""
+    class_counts, prediction_counts = parts["class_counts"], parts["prediction_counts"]
+    losses = parts["losses"]
+    n_texts = parts["n"] + (parts["n_duplicates"] if losses else 0)
+    n_others = len(class_counts) + len(prediction_counts)
+    first = divide_delta(delta, fraction=0.5) if n_others else delta
+    each = divide_delta(delta, 2, max(1, n_others))
+
+    def bound(name, n, n_errors, delta):
+        if name in losses:
+            return betting(unpack_losses(losses[name]), delta)
+        if parts.get("batch_size"):
+            if parts["batch_size"] > _MAX_BATCH_SIZE:
+                raise ValueError(f"batch_size must be at most {_MAX_BATCH_SIZE:,}. Leave it out.")
+            return batch_limit(n_errors, n, parts["batch_size"], delta)
+        return upper_limit(n_errors, n, delta)
+
+    class_error_upper = {c: bound(f"class {c}", n, k, each) for c, (n, k) in class_counts.items()}
+    occurring = [class_error_upper[name] for name, (n, _) in class_counts.items() if n]
+    has_all = occurring and sum(n for n, _ in class_counts.values()) == n_texts
+    return {
+        "error_upper": bound("error", parts["n"], parts["n_errors"], first),
+        "class_error_upper": class_error_upper,
+        "balanced_error_upper": float(np.mean(occurring)) if has_all else None,
+        "prediction_error_upper": {
+            c: bound(f"prediction {c}", n, k, each) for c, (n, k) in prediction_counts.items()
+        },
+    }
+
+
+def count_errors(
+    labels: list,
+    predictions: list,
+    draws: independence.Draws,
+    sample: str,
+    *,
+    seed: int,
+    recall: Sequence = (),
+    precision: Sequence = (),
+) -> dict[str, Any]:
+    """The fields of `ErrorCertificate` that the bounds of one sample are computed from.
+
+    Texts of the classes in `recall`, and predictions of those in `precision`, are counted apart.
+    """
+    rows, parts, group_of = draws.samples[sample], draws.parts(sample), draws.group_of
+    losses, grouped = {}, parts["scope"] == "groups"
+    if grouped:  # all texts are counted: the bounds are from the losses of groups
+        rows = np.arange(len(labels))
+    right = [labels[row] for row in rows]
+    answers = [predictions[row] for row in rows]
+    wrong = np.array([label != answer for label, answer in zip(right, answers)], bool)
+
+    def count(name, rows):
+        if grouped and rows.size:
+            _, group = np.unique(np.asarray(group_of)[rows], return_inverse=True)
+            means = np.bincount(group, wrong[rows]) / np.bincount(group)
+            # in an order that does not depend on the losses
+            losses[name] = pack_losses(np.random.default_rng([seed, 1]).permutation(means))
+        return [rows.size, int(wrong[rows].sum())]
+
+    _, n_errors = count("error", np.arange(wrong.size))
+    counts: dict[str, dict] = {"class": {}, "prediction": {}}
+    for kind, values, names in (("class", right, recall), ("prediction", answers, precision)):
+        place = {name: at for at, name in enumerate(names)}
+        column = np.array([place.get(value, len(names)) for value in values])
+        for name in names:
+            rows = np.flatnonzero(column == place[name])
+            counts[kind][str(name)] = count(f"{kind} {name}", rows)
+    frequencies = Counter(right)
+    guess = max(sorted(frequencies), key=frequencies.__getitem__)  # the first class of a tie
+    return parts | {
+        "n_errors": n_errors,
+        "class_counts": counts["class"],
+        "prediction_counts": counts["prediction"],
+        "guess_counts": {str(guess): [wrong.size, wrong.size - frequencies[guess]]},
+        "losses": losses,
+    }
+
+
+def error_certificate(
+    labels: Any,
+    predictions: Any,
+    *,
+    kind: type[HeldOutCertificate] = ErrorCertificate,
+    count: Callable[..., dict[str, Any]] = count_errors,
+    clusters: np.ndarray | None = None,
+    group_of: np.ndarray | None = None,
+    repeats: str | None = None,
+    drawn: dict[str, np.ndarray] | None = None,
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    n_statements: int = 1,
+    random_state: Any = None,
+    fields: dict[str, Any] | None = None,
+    **counted: Any,
+) -> Any:
+    """The certificate of predictions; `counted` are further arguments of `count`.
+
+    `drawn` are the rows of each sample, where not all rows may be in them. Among `n_statements`
+    delta is divided, so that they hold together.
+    """
+    seed = independence.as_seed(random_state)
+    how = clusters, group_of, seed, check_repeats(repeats), drawn
+    draws = independence.independent_draws(len(labels), *how)
+    parts = {
+        name: count(labels, predictions, draws, name, seed=seed, **counted)
+        for name in draws.samples
+    }
+    corrections = candidates(n_candidates)
+    if n_statements > 1:
+        corrections[_STATEMENTS] = n_statements
+    return kind.from_samples(
+        parts,
+        **(fields or {}),
+        repeats=repeats,
+        delta=check_probability("delta", delta),
+        random_state=seed,
+        corrections=corrections,
+    )
+
+
+def candidates(n_candidates: int) -> dict[str, int]:
+    """The corrections of a certificate for a choice among this many candidates."""
+    check_count("n_candidates", n_candidates)
+    return {"candidates": int(n_candidates)} if n_candidates > 1 else {}

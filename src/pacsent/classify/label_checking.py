@@ -1,0 +1,499 @@
+"""`check_labels`: which labels of a machine a person must read so that few wrong ones remain."""
+
+import warnings
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from pacsent.bounds.binomial import batch_limit
+from pacsent.bounds.checks import are_counts, check_probability
+from pacsent.bounds.delta import divide_delta
+from pacsent.bounds.rounding import percent
+from pacsent.certify.certificate import CountCertificate
+from pacsent.certify.error_certificate import candidates
+from pacsent.certify.independence import as_seed
+from pacsent.certify.labels import as_labels, encoded_labels, few, is_missing
+from pacsent.certify.near_duplicates import text_units
+from pacsent.classify.label_quality import out_of_fold_log_proba
+from pacsent.text.ngrams import is_empty
+from pacsent.text.texts import as_texts
+
+# Sizes of the sample, fixed beforehand: each is twice the one before, up to a quarter of the rows.
+_FIRST_SIZE, _MAX_SAMPLED = 100, 0.25
+MAX_SIZES = 6
+_MAX_LISTED_CLASSES = 30  # in the words about the machine
+
+
+def planned_sizes(n_rows: int) -> list[int]:
+    """Sizes of the random sample at which checking a table of `n_rows` rows may stop.
+
+    >>> planned_sizes(2_000)
+    [100, 200, 400]
+    """
+    sizes = [_FIRST_SIZE * 2**i for i in range(MAX_SIZES)]
+    sizes = [size for size in sizes if size <= _MAX_SAMPLED * n_rows]
+    return sizes or [min(_FIRST_SIZE, n_rows)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelCheckCertificate(CountCertificate):
+    """Upper bound on the fraction of wrong labels in a table of which a person read a part.
+
+    `n` of the `n_rows` were drawn at random; `n_errors` of them were wrong and accepted.
+
+    Attributes
+    ----------
+    n_rows, n_read, n_corrected : int
+        Rows of the table, rows that the person was shown, and labels that were corrected.
+    n_unread : int
+        Rows that were still to be read. They count as wrong.
+    n_skipped : int
+        Rows that the person was shown and gave no label. They count as wrong.
+    n_found : int
+        Accepted rows beyond the sample that were read all the same, and were wrong or skipped.
+    machine_counts : dict
+        For each class that the machine gives: [its rows, sampled ones among them, wrong ones among
+        these, ones without an answer].
+    machine_error, machine_class_error : list, dict
+        Lower and upper limit of the fraction of the machine's labels that are wrong, in the table
+        and among the labels of each class; each interval by itself has probability 1 - delta, over
+        all planned sizes of the sample.
+
+    >>> parts = {"n_rows": 10_000, "n_read": 1_500, "n_corrected": 700, "random_state": 0}
+    >>> LabelCheckCertificate.from_parts(delta=0.05, n=400, n_errors=13, **parts).error_upper
+    0.0495
+    """
+
+    kind: ClassVar[str] = "label check"
+    unit: ClassVar[str] = "sampled rows"
+    assumption: ClassVar[str] = (
+        "the labels of the person are right, and neither the labels of the machine nor their order "
+        "depend on which rows were drawn at random. It is about this table, not about new texts."
+    )
+    needs_texts = (
+        *("n_errors", "n_read", "n_corrected", "n_unread", "n_skipped", "n_found"),
+        *("machine_counts", "random_state"),
+    )
+
+    n_rows: int
+    n_read: int
+    n_corrected: int
+    random_state: int
+    n_unread: int = 0
+    n_skipped: int = 0
+    n_found: int = 0
+    machine_counts: dict = field(default_factory=dict)
+    machine_error: list = field(default_factory=list)
+    machine_class_error: dict = field(default_factory=dict)
+    provenance: str = "a person read the rows that the seed drew, and those that are trusted least"
+
+    def recompute(self) -> dict[str, Any]:
+        n_accepted_wrong = max_unread_errors(self.n_errors, self.n, self.n_rows, self.delta_each)
+        n_accepted_wrong = max(n_accepted_wrong - self.n_found, 0)
+        n_unread_wrong = min(n_accepted_wrong + self.n_unread, self.n_rows - self.n_read)
+        n_wrong = n_unread_wrong + self.n_skipped
+        return {"error_upper": n_wrong / self.n_rows, **self._machine_limits()}
+
+    def _machine_limits(self) -> dict[str, Any]:
+        if not self.machine_counts:
+            return {"machine_error": [], "machine_class_error": {}}
+        totals = [sum(column) for column in zip(*self.machine_counts.values())]
+        of_class = {
+            name: list(_error_limits(*counts, self.delta_each))
+            for name, counts in self.machine_counts.items()
+        }
+        return {
+            "machine_error": list(_error_limits(*totals, self.delta_each)),
+            "machine_class_error": of_class,
+        }
+
+    def _check(self) -> None:
+        super()._check()
+        if self.n > self.n_rows:
+            self._refuse("n", f"at most {self.n_rows:,}, the number of rows")
+        most = self.n_rows - self.n_unread
+        least = max(self.n - self.n_unread, self.n_corrected + self.n_skipped)
+        if not least <= self.n_read <= most:
+            self._refuse("n_read", f"from {self.n:,}, the sampled rows, to {most:,}")
+        rows = list(self.machine_counts.values())
+        if not rows:
+            return
+        are_possible = all(
+            are_counts(row, 4) and row[2] + row[3] <= row[1] <= row[0] for row in rows
+        )
+        if not (are_possible and [sum(c) for c in zip(*rows)][:2] == [self.n_rows, self.n]):
+            self._refuse(
+                "machine_counts", f"possible counts of {self.n_rows:,} rows, {self.n:,} sampled"
+            )
+
+    def summary(self) -> str:
+        wrong = f"at most {percent(self.error_upper)} of the {self.n_rows:,} labels are wrong"
+        read = f"{self.n_read:,} rows ({self.n_read / self.n_rows:.1%})"
+        reading = f"A person read {read} and corrected {self.n_corrected:,} labels."
+        if self.n_skipped:
+            reading += f" {self.n_skipped:,} were skipped, and count as wrong."
+        if self.n_unread:
+            reading += f" {self.n_unread:,} were still to be read, and count as wrong."
+        return f"With {self.confidence} confidence, {wrong}. {reading}"
+
+    def statements(self) -> list[tuple[str, str]]:
+        if not self.machine_counts:
+            return []
+        totals = [sum(column) for column in zip(*self.machine_counts.values())]
+        sampled = f"{totals[2]:,} of {totals[1]:,} rows drawn at random were wrong"
+        sampled += f", {totals[3]:,} have no answer" if totals[3] else ""
+        of_all = f"{_between(self.machine_error)} of its labels are wrong ({sampled})."
+        lines = [("The machine", f"{of_all} Each interval by itself, with {self.confidence}.")]
+        for name, limits in list(self.machine_class_error.items())[:_MAX_LISTED_CLASSES]:
+            _, n_sampled, n_wrong, _ = self.machine_counts[name]
+            text = f"{_between(limits)} wrong ({n_wrong:,} of {n_sampled:,})."
+            lines.append((f"Where it says {name}", text))
+        return lines
+
+
+def _between(limits: Sequence[float]) -> str:
+    """Limits of a fraction in words; the lower one is rounded down, the upper one up."""
+    lower = 100 * limits[0]
+    return f"{np.floor(lower * 10 + 1e-9) / 10:.1f}% to {percent(limits[1], 1)}"
+
+
+@cache
+def _error_limits(
+    n_rows: int, n_sampled: int, n_wrong: int, n_unanswered: int, delta: float
+) -> tuple[float, float]:
+    """Lower and upper limit of the fraction of wrong rows, half of delta each.
+
+    Of the rows some were drawn at random without replacement, and of these some are wrong. Those
+    without an answer count as wrong for the upper and as right for the lower limit.
+    """
+    if not n_sampled:
+        return 0.0, 1.0
+    upper = batch_limit(n_wrong + n_unanswered, n_sampled, n_rows, delta / 2)
+    most_right = batch_limit(n_sampled - n_wrong, n_sampled, n_rows, delta / 2)
+    return max(0.0, 1.0 - most_right), upper
+
+
+@cache
+def max_unread_errors(n_errors: int, n_sampled: int, n_rows: int, delta: float) -> int:
+    """Upper bound on unsampled wrong rows before a place with `n_errors` sampled ones."""
+    return round(batch_limit(n_errors, n_sampled, n_rows, delta) * n_rows) - n_errors
+
+
+# For each row that was shown whether the machine's label is wrong; None: the person skipped it.
+Answers = Mapping[int, bool | None]
+
+
+class LabelChecker:
+    """Which rows a person reads next: a random sample, then all but the most trusted rows.
+
+    The rows before the first few sampled errors are accepted: Theorem 28 of docs/theory.md. A
+    skipped row counts as wrong there, and stays wrong: where skipped rows take up some of the wrong
+    labels that may remain, accepted rows are read as well, the least trusted first.
+
+    `labels` are those of the machine, for the bounds on its error. `random_rows` were drawn at
+    random from the table beforehand: the sample begins with them.
+    """
+
+    def __init__(
+        self,
+        scores: Any,
+        *,
+        error: float,
+        delta: float,
+        random_state: int,
+        labels: Sequence | None = None,
+        random_rows: Sequence[int] = (),
+        n_candidates: int = 1,
+    ):
+        scores = np.asarray(scores, np.float64)
+        if scores.ndim != 1 or not scores.size:
+            raise ValueError(f"scores must be one for each row. Got shape {scores.shape} instead.")
+        if not np.isfinite(scores).all():
+            row = int(np.argmin(np.isfinite(scores)))
+            raise ValueError(f"scores must be finite. Got {scores[row]} in row {row:,} instead.")
+        error = check_probability("error", error)
+        self.delta = check_probability("delta", delta)
+        self.random_state, self.n_rows = random_state, scores.size
+        self._labels = labels
+        self._provenance = LabelCheckCertificate.provenance
+        if len(random_rows):
+            self._provenance += (
+                f"; {len(random_rows):,} rows had labels before, and the bound is valid if these "
+                "were drawn at random from the table"
+            )
+
+        # Rows of equal scores are in a random order.
+        rng = np.random.default_rng(random_state)
+        self.order = np.lexsort((rng.permutation(self.n_rows), -scores))
+        self.sample = rng.permutation(self.n_rows)
+        is_first = np.isin(self.sample, list(random_rows))
+        self.sample = np.concatenate([self.sample[is_first], self.sample[~is_first]])
+        self._place = np.argsort(self.order)  # of each row in the order
+
+        self.sizes = planned_sizes(self.n_rows)
+        self._corrections = candidates(n_candidates) | {"sizes of the sample": len(self.sizes)}
+        self._delta_each = divide_delta(self.delta, *self._corrections.values())
+        self.n_wrong_allowed = int(error * self.n_rows + 1e-9)
+        self.n_allowed = []  # sampled errors that may be accepted; -1: no row may
+        for size in self.sizes:
+            limit = partial(self._max_unread, n_sampled=size)
+            n_allowed = bisect_right(range(size + 1), self.n_wrong_allowed, key=limit) - 1
+            self.n_allowed.append(n_allowed)
+
+        problem = "All scores are equal: rows are read in a random order, and most of them are."
+        reads_all = max(self.n_allowed) < 0 or self.sizes[-1] == self.n_rows
+        if reads_all:
+            problem = f"No sample of {self.n_rows:,} rows certifies {error:g}: every row is read."
+        if reads_all or scores.min() == scores.max():
+            warnings.warn(problem, stacklevel=3)
+
+    def _max_unread(self, n_errors: int, n_sampled: int) -> int:
+        return max_unread_errors(n_errors, n_sampled, self.n_rows, self._delta_each)
+
+    def is_reachable(self, answers: Answers) -> bool:
+        """Whether few enough rows were skipped, as these stay wrong."""
+        return _count_skipped(answers) <= self.n_wrong_allowed
+
+    def sampled_rows(self, answers: Answers) -> list[int]:
+        """The random sample: the rows of the largest planned size that is answered completely."""
+        size = 0
+        for planned in self.sizes:
+            if not all(row in answers for row in self.sample[:planned].tolist()):
+                break
+            size = planned
+        return self.sample[:size].tolist()
+
+    def sample_forecast(self, answers: Answers) -> tuple[int, int]:
+        """The least and the largest number of rows of the sample that are still to be read."""
+        rows, certificate = self.next(answers)
+        if certificate is not None:
+            return 0, 0
+        n_answered = sum(row in answers for row in self.sample[: self.sizes[-1]].tolist())
+        return len(rows), self.sizes[-1] - n_answered
+
+    def next(self, answers: Answers) -> tuple[list[int], LabelCheckCertificate | None]:
+        """The rows to read after those of `answers`; after the sample also the certificate so far.
+
+        A larger sample is drawn if less would have to be read in all, by the density of errors
+        along the order in this one. No rows: the goal is reached, or it cannot be reached any more.
+        """
+        is_reachable = self.is_reachable(answers)
+        size = n_accepted = 0
+        for look, planned in enumerate(self.sizes):
+            sample = self.sample[:planned].tolist()
+            unread = [row for row in sample if row not in answers]
+            if unread and is_reachable:
+                return unread, None
+            if unread and size:
+                break  # it cannot be reached: the certificate is that of the size before
+
+            size = planned
+            is_bad = [row for row in sample if _is_bad(answers.get(row))]
+            errors = np.sort(self._place[is_bad])
+            options = []  # (rows read in all, rows accepted) with this size and with larger ones
+            for larger, n_allowed in zip(self.sizes[look:], self.n_allowed[look:]):
+                n_errors = n_allowed * planned // larger
+                n_rows_accepted = self.n_rows if n_allowed >= 0 else 0
+                if 0 <= n_errors < errors.size:
+                    n_rows_accepted = int(errors[n_errors])
+                n_to_read = (self.n_rows - n_rows_accepted) * (1 - larger / self.n_rows)
+                options.append((larger + n_to_read, n_rows_accepted))
+            n_accepted = options[0][1]
+            if unread or options[0][0] <= min(options)[0]:
+                break
+
+        certificate = self._certify(answers, size, n_accepted)
+        if not is_reachable:
+            return [], certificate
+        to_read = [row for row in self.order[n_accepted:][::-1].tolist() if row not in answers]
+        n_wrong = round(certificate.error_upper * self.n_rows)
+        if not to_read and n_wrong > self.n_wrong_allowed:  # by skipped rows
+            accepted = self.order[:n_accepted][::-1].tolist()
+            unread = [row for row in accepted if row not in answers]
+            to_read = unread[: n_wrong - self.n_wrong_allowed]
+        return to_read, certificate
+
+    def _certify(self, answers: Answers, size: int, n_accepted: int) -> LabelCheckCertificate:
+        """The certificate with a sample of this size if the rows before a place are accepted."""
+        sample = self.sample[:size].tolist()
+        in_sample = set(sample)
+        is_bad = {row for row in sample if _is_bad(answers.get(row))}
+        n_unread = sum(row not in answers for row in self.order[n_accepted:].tolist())
+        n_unread += sum(row not in answers and self._place[row] < n_accepted for row in sample)
+        n_found = sum(
+            _is_bad(wrong) and row not in in_sample and self._place[row] < n_accepted
+            for row, wrong in answers.items()
+        )
+        return LabelCheckCertificate.from_parts(
+            delta=self.delta,
+            corrections=dict(self._corrections),
+            n=size,
+            n_errors=int(sum(self._place[row] < n_accepted for row in is_bad)),
+            n_rows=self.n_rows,
+            n_read=len(answers),
+            n_corrected=sum(bool(wrong) for wrong in answers.values()),
+            n_unread=int(n_unread),
+            n_skipped=_count_skipped(answers),
+            n_found=int(n_found),
+            random_state=self.random_state,
+            provenance=self._provenance,
+            machine_counts=self._count_machine(answers, sample),
+        )
+
+    def _count_machine(self, answers: Answers, sample: list[int]) -> dict[str, list[int]]:
+        if self._labels is None:
+            return {}
+        labels = self._labels
+        n_rows = Counter(labels)
+        n_sampled = Counter(labels[row] for row in sample)
+        n_wrong = Counter(labels[row] for row in sample if answers.get(row))
+        n_unanswered = Counter(labels[row] for row in sample if answers.get(row) is None)
+        return {
+            str(name): [n_rows[name], n_sampled[name], n_wrong[name], n_unanswered[name]]
+            for name in sorted(n_rows)
+        }
+
+
+def _is_bad(wrong: bool | None) -> bool:
+    """Whether a sampled row counts as wrong: it is, or it was skipped, or it is still unread."""
+    return wrong is None or bool(wrong)
+
+
+def _count_skipped(answers: Answers) -> int:
+    return sum(wrong is None for wrong in answers.values())
+
+
+class CheckedLabels(NamedTuple):
+    """What `check_labels` returns.
+
+    Only the labels of `sampled_rows` are a random sample. The other rows that a person read were
+    chosen because their labels were doubtful, so that a classifier evaluated on all of `read_rows`
+    looks worse or better than it is.
+    """
+
+    labels: list
+    read_rows: list[int]
+    certificate: LabelCheckCertificate
+    sampled_rows: list[int]
+
+
+def check_labels(
+    texts: Iterable[str],
+    labels: Sequence,
+    scores: Any = None,
+    *,
+    ask: Callable[[int, str], Any],
+    classes: Sequence = (),
+    random_rows: Sequence[int] = (),
+    error: float = 0.05,
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    random_state: Any = None,
+) -> CheckedLabels:
+    """Ask a person for labels until few are wrong.
+
+    Parameters
+    ----------
+    texts, labels : one label of a machine for each text
+        Empty texts are not asked for and not counted; their final label is None.
+    scores : array, optional
+        Larger for labels that can be trusted more, such as the machine's confidence; by default the
+        log-probability of the label by `TextClassifier`, fitted on other rows. Any are valid.
+    ask : callable
+        `ask(row, text)` returns the right label, spelled as in `labels` or `classes`; anything else
+        raises ValueError. None (or NaN, or pandas' NA) skips the row: it is not asked for again,
+        its final label is None, and it counts as wrong. A person who sees the machine's label
+        agrees too often.
+    classes : sequence, optional
+        Classes that the machine never gives, and the person may.
+    random_rows : list of int, optional
+        Rows that were drawn at random from the table beforehand, because they have labels of a
+        person already (which `ask` returns): the sample begins with these.
+    error, delta : float, default=0.05
+        With probability 1 - delta, at most the fraction `error` of the labels is wrong in the end,
+        unless more rows are skipped: the certificate has the bound that was reached.
+    n_candidates : int, default=1
+        How many machines or scores are checked like this, before the labels of one are kept.
+    random_state : draws the sample; see `certify_predictions`
+
+    Returns
+    -------
+    CheckedLabels
+        `labels`, `read_rows`, `certificate` (also of the machine's own error), `sampled_rows`.
+
+    Examples
+    --------
+    >>> right = ["even", "odd"] * 1000
+    >>> machine, texts = ["odd"] * 100 + right[100:], [f"text {n}" for n in range(2000)]
+    >>> checked = check_labels(texts, machine, range(2000), ask=lambda row, text: right[row])
+    >>> checked.certificate.error_upper <= 0.05
+    True
+    """
+    texts = as_texts(texts)
+    labels, seed = as_labels(labels, len(texts)), as_seed(random_state)
+    names = {name: name for name in [*labels, *as_labels(classes, name="classes")]}
+    kept = [row for row, text in enumerate(texts) if not is_empty(text)]
+    if not kept:
+        raise ValueError(f"texts must have at least one text with words. Got {len(texts):,} empty.")
+    kept_labels = [labels[row] for row in kept]
+    if scores is None:
+        scores = label_scores([texts[row] for row in kept], kept_labels)
+    else:
+        scores = as_labels(scores, len(texts), "scores")
+        scores = [scores[row] for row in kept]
+    checker = LabelChecker(
+        scores,
+        error=error,
+        delta=delta,
+        random_state=seed,
+        labels=kept_labels,
+        random_rows=np.flatnonzero(np.isin(kept, random_rows)).tolist(),
+        n_candidates=n_candidates,
+    )
+
+    final: list = [None] * len(texts)
+    for row in kept:
+        final[row] = labels[row]
+    answers = dict[int, bool | None]()
+    while True:
+        rows, certificate = checker.next(answers)
+        if certificate is not None and not rows:
+            break
+        for position in rows:
+            row = kept[position]
+            final[row] = _as_class(ask(row, texts[row]), names, row)
+            answers[position] = None if final[row] is None else final[row] != labels[row]
+            if final[row] is None and not checker.is_reachable(answers):
+                break  # the goal: the other rows are not asked for
+    read = [kept[position] for position in answers]
+    sampled = [kept[position] for position in checker.sampled_rows(answers)]
+    return CheckedLabels(final, read, certificate, sampled)
+
+
+def _as_class(answer: Any, names: Mapping[Any, Any], row: int) -> Any:
+    """The class that a person named; None if the row was skipped."""
+    if is_missing(answer):
+        return None
+    try:
+        return names[answer]
+    except (KeyError, TypeError):  # a list cannot be looked up
+        pass
+    spelling = {str(name).strip().casefold(): name for name in names}
+    name = spelling.get(str(answer).strip().casefold())
+    advice = "" if name is None else f" Did you mean {name!r}?"
+    raise ValueError(
+        f"ask must return one of the classes ({few(names)}), or None to skip the row. Got "
+        f"{answer!r} ({type(answer).__name__}) for row {row:,} instead.{advice} Pass classes= for "
+        "those that the machine never gives."
+    )
+
+
+def label_scores(texts: Sequence[str], labels: Sequence) -> np.ndarray:
+    """The log-probability of each label by classifiers that were fitted on other rows, (n,)."""
+    _, y = encoded_labels(labels, texts)
+    return out_of_fold_log_proba(texts, y, text_units(texts))[np.arange(y.size), y]

@@ -1,0 +1,778 @@
+"""Kernels of the methods with negative sampling: PB-neg, w-PB-neg, PV-DBOW.
+
+Random numbers come from a state that is handed in. Sums may be reassociated by the compiler
+(`reassoc`), nothing else.
+"""
+
+import math
+
+import numpy as np
+
+from pacsent.kernels.compiling import njit
+from pacsent.kernels.skipgram_kernels import fetch_rows
+
+_F = np.float32
+_SQRT_HALF = _F(math.sqrt(0.5))
+_LOGISTIC_VARIANCE = _F(math.pi**2 / 3.0)
+_FLAGS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
+
+
+# ---- PB-neg, fast: single precision, a sample of the negatives with a control variate ---------
+
+
+@njit(inline="always", **_FLAGS)
+def power_of_two32(t):
+    """2^t to 4e-6 relative, for t cut at -80 and 80: vectors, no call."""
+    # 2^-80 is as good as 0, and times a weight it is not subnormal, which would be slow
+    t = _F(-80.0) if t < _F(-80.0) else t
+    t = _F(80.0) if t > _F(80.0) else t
+    shifted = t + _F(12582912.0)  # 1.5 * 2^23: the last bits now hold round(t)
+    r = t - (shifted - _F(12582912.0))
+    p = _F(0.0013333558)  # 2^r on [-1/2, 1/2]
+    p = p * r + _F(0.009618129)
+    p = p * r + _F(0.05550411)
+    p = p * r + _F(0.24022651)
+    p = p * r + _F(0.6931472)
+    p = p * r + _F(1.0)
+    whole = np.int32(np.float32(shifted).view(np.int32) - np.int32(0x4B400000) + np.int32(127))
+    return p * np.int32(whole << np.int32(23)).view(np.float32)
+
+
+@njit(inline="always", **_FLAGS)
+def _sigmoid32(x):
+    """1 / (1 + e^-x) to 4e-6 relative, in operations that the compiler turns into vectors."""
+    return _F(1.0) / (_F(1.0) + power_of_two32(x * _F(-1.4426950408889634)))
+
+
+@njit(inline="always", **_FLAGS)
+def _at_small_variance32(score, v):
+    """(f1, f2) of gaussian_logistic(score, 2 * v) for v <= 0.1.
+
+    Taylor: E g(a + sqrt(2v) Z) = g + v g^(2) + v^2/2 g^(4) + v^3/6 g^(6) + ...
+    """
+    x = _sigmoid32(score)
+    p = x * (_F(1.0) - x)
+    q = p * (_F(1.0) - x - x)
+    # sigmoid^(n) = p gn for odd n, q gn for even n
+    g3 = _F(1.0) - _F(6.0) * p
+    g4 = _F(1.0) - _F(12.0) * p
+    g5 = _F(1.0) + p * (_F(-30.0) + _F(120.0) * p)
+    g6 = _F(1.0) + p * (_F(-60.0) + _F(360.0) * p)
+    g7 = _F(1.0) + p * (_F(-126.0) + p * (_F(1680.0) - _F(5040.0) * p))
+    v2 = v * _F(0.5)
+    v3 = v * _F(0.33333334)
+    f1 = x + v * q * (_F(1.0) + v2 * (g4 + v3 * g6))
+    return f1, p * (_F(1.0) + v * (g3 + v2 * (g5 + v3 * g7)))
+
+
+@njit(inline="always", **_FLAGS)
+def _at_fit32(score, t, scale, c):
+    """(f1, f2) of gaussian_logistic(score, v) by one of `logistic.sigmoid_fits`, t as there."""
+    x = _sigmoid32(scale * score)
+    p = x * (_F(1.0) - x)
+    y = _F(4.0) * p
+    g = _F(0.0)
+    slope = _F(0.0)
+    for k in range(6, -1, -1):
+        term = c[k, 4]
+        term = term * t + c[k, 3]
+        term = term * t + c[k, 2]
+        term = term * t + c[k, 1]
+        term = term * t + c[k, 0]
+        slope = slope * y + g
+        g = g * y + term
+    bend = (_F(1.0) - _F(6.0) * p) * g + y * (_F(1.0) - y) * slope
+    return x + p * (_F(1.0) - x - x) * g, scale * p * (_F(1.0) + bend)
+
+
+@njit(**_FLAGS)
+def _fitted32(scores, shifts, v, fit, f1, f2):
+    """f1, f2 = gaussian_logistic(scores + shifts, v)[1:] for start <= v <= 2 start, in place.
+
+    fit = (start, scale, coefficients) is one of `logistic.sigmoid_fits`.
+    """
+    start, scale, c = fit
+    by = _F(2.0) / start
+    for i in range(scores.size):
+        f1[i], f2[i] = _at_fit32(scores[i] + shifts[i], v[i] * by - _F(3.0), scale, c)
+
+
+@njit(inline="always", **_FLAGS)
+def _at_large_variance32(score, v):
+    """(f1, f2) of gaussian_logistic(score, v) for v >= 18,000.
+
+    The sigmoid is the distribution function of a logistic variable, which next to a Gaussian this
+    wide may be taken for a Gaussian of the same variance.
+    """
+    by = _F(1.0) / math.sqrt(v + _LOGISTIC_VARIANCE)
+    z = score * by
+    density = _F(0.3989422804) * power_of_two32(_F(-0.7213475204) * z * z)
+    return _F(0.5) * math.erfc(-z * _SQRT_HALF), density * by
+
+
+@njit(**_FLAGS)
+def _expected_sigmoid32(score, v, fits):
+    """gaussian_logistic(score, v)[1:] of one score."""
+    starts, scales, coefficients = fits
+    if v <= _F(0.2):
+        return _at_small_variance32(score, _F(0.5) * v)
+    j = 0
+    while j + 2 < starts.size and starts[j + 2] <= v:  # they are sqrt(2) apart
+        j += 2
+    if v <= _F(2.001) * starts[j]:
+        return _at_fit32(score, v * (_F(2.0) / starts[j]) - _F(3.0), scales[j], coefficients[j])
+    f1, f2 = _at_large_variance32(score, v)
+    return _F(f1), _F(f2)
+
+
+@njit(**_FLAGS)
+def expected_sigmoids32(scores, shifts, var, nu, fits, out):
+    """out[:2] = gaussian_logistic(scores + shifts, var * nu)[1:]; out[2] is room to work.
+
+    nu increasing, within a factor of sqrt(2); fits = logistic.sigmoid_fits()
+    """
+    starts, scales, coefficients = fits
+    f1, f2, spare = out[0], out[1], out[2]
+    least, most = var * nu[0], var * nu[-1]
+    if most <= _F(0.2):
+        for i in range(nu.size):
+            half = _F(0.5) * var * nu[i]
+            f1[i], f2[i] = _at_small_variance32(scores[i] + shifts[i], half)
+        return
+    for i in range(nu.size):
+        spare[i] = var * nu[i]
+    j = 0
+    while j + 1 < starts.size and starts[j + 1] <= least:
+        j += 1
+    if most <= _F(2.001) * starts[j]:
+        _fitted32(scores, shifts, spare, (starts[j], scales[j], coefficients[j]), f1, f2)
+    else:
+        for i in range(scores.size):
+            f1[i], f2[i] = _at_large_variance32(scores[i] + shifts[i], spare[i])
+
+
+@njit(**_FLAGS)
+def own_slopes(counts, table, mu, var_Q, fits, grad, trace):
+    """Add the gradient of the loss of the sentences' own words, and its trace, in place.
+
+    W is the dense form of counts = (rows, indptr, indices, weights), some rows of a sparse matrix;
+    table = (A, nu); f, f1, f2 = gaussian_logistic(mu @ A.T, v), v = var_Q[:, None] * nu
+    grad += (W * (f1 - 1)) @ A; trace += (W * f2) @ nu
+    """
+    rows, indptr, indices, weights = counts
+    A, nu = table
+    n_dims = A.shape[1]
+    for s in range(mu.shape[0]):
+        mean, slope = mu[s], grad[s]
+        for j in range(indptr[rows[s]], indptr[rows[s] + 1]):
+            fetch_rows(A, indices, j + 2, j + 3)
+            w = indices[j]
+            row = A[w]
+            a = _F(0.0)
+            for d in range(n_dims):
+                a += mean[d] * row[d]
+            f1, f2 = _expected_sigmoid32(_F(a), _F(var_Q[s] * nu[w]), fits)
+            trace[s] += weights[j] * nu[w] * f2
+            step = _F(weights[j] * (f1 - 1.0))
+            for d in range(n_dims):
+                slope[d] += step * row[d]
+
+
+@njit(**_FLAGS)
+def _subtract_control(d, low, D, control, sample, expected):
+    """Overwrite d with w * (f1 - control); (sum for the trace, sum for the error).
+
+    control and sample are tuples of the rows that `sampled_noise_terms` names, of these words.
+    Rows, and not tables with a column to begin with: a sum such as begin + i could be negative, and
+    then numbers count from the end, so that the compiler would make no vectors.
+    """
+    _, b0, b1, b2, b3, t0, t1, t2 = control
+    nu, w, e = sample
+    f1, f2 = expected
+    spread = _F(0.0)
+    squares = _F(0.0)
+    for i in range(d.size):
+        x = d[i]
+        remainder = f1[i] - b0[i] - b1[i] * x - b3[i] * low[i] * low[i]
+        remainder -= D * (b2[i] + t2[i] * x)
+        bend = f2[i] - t0[i] - t1[i] * x - t2[i] * D
+        spread += w[i] * nu[i] * bend
+        squares += e[i] * remainder * remainder
+        d[i] = w[i] * remainder
+    return spread, squares
+
+
+@njit(**_FLAGS)
+def _columns(table, begin, end):
+    """The rows of a table of eight, from column `begin` to `end`."""
+    return (
+        table[0, begin:end], table[1, begin:end], table[2, begin:end], table[3, begin:end],
+        table[4, begin:end], table[5, begin:end], table[6, begin:end], table[7, begin:end],
+    )  # fmt: skip
+
+
+@njit(**_FLAGS)
+def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
+    """Overwrite shifts d with w * (f1 - control); sums for the trace and for the error per row.
+
+    centre = (var_0, control), the rows of control being a, b0, b1, b2, b3, t0, t1, t2; the rows of
+    sample are nu, w, e, sorted by nu; low = the shifts' part along a few directions;
+    D = var_Q - var_0
+    f, f1, f2 = gaussian_logistic(a + shifts, var_Q[:, None] * nu)
+    rest = f1 - b0 - b1 * shifts - b2 * D[:, None] - b3 * low**2 - t2 * D[:, None] * shifts
+    trace[:] = (f2 - t0 - t1 * shifts - t2 * D[:, None]) @ (w * nu)
+    error[:] = rest**2 @ e;  shifts[:] = w * rest
+    """
+    var_0, control = centre
+    nu = sample[0]
+    size = 512
+    buffer = np.empty((3, size), np.float32)
+    expected = buffer[0], buffer[1]
+    trace[:] = 0.0
+    error[:] = 0.0
+    begin = np.int64(0)
+    while begin < nu.size:
+        end = begin + 1  # of a run of increasing nu that have a fit in common
+        while end < nu.size and end < begin + size and nu[end] <= _F(1.4142) * nu[begin]:
+            end += 1
+        these = _columns(control, begin, end)
+        lengths = nu[begin:end]
+        own = (lengths, sample[1, begin:end], sample[2, begin:end])
+        for s in range(shifts.shape[0]):
+            var = _F(var_Q[s])
+            d = shifts[s, begin:end]
+            expected_sigmoids32(these[0], d, var, lengths, fits, buffer)
+            shift = _F(var_Q[s] - var_0)
+            spread, squares = _subtract_control(d, low[s, begin:end], shift, these, own, expected)
+            trace[s] += spread
+            error[s] += squares
+        begin = end
+
+
+# ---- Random numbers: xorshift64 with a state handed in, negatives by Walker's alias method ----
+
+_13, _7, _17 = np.uint64(13), np.uint64(7), np.uint64(17)
+_32, _11, _LOW = np.uint64(32), np.uint64(11), np.uint64(0xFFFFFFFF)
+
+
+@njit(inline="always", **_FLAGS)
+def _next(state):
+    """The next 64 random bits; state is one number, not 0, changed in place."""
+    x = state[0]
+    x ^= x << _13
+    x ^= x >> _7
+    x ^= x << _17
+    state[0] = x
+    return x
+
+
+@njit(inline="always", **_FLAGS)
+def _log32(u):
+    """log(u) for normal u > 0 to 1e-6, in operations that the compiler turns into vectors."""
+    bits = np.float32(u).view(np.int32) - np.int32(0x3F3504F3)  # as if sqrt(1/2) were the unit
+    whole = bits >> np.int32(23)
+    m = np.int32((bits & np.int32(0x007FFFFF)) + np.int32(0x3F3504F3)).view(np.float32) - _F(1.0)
+    p = _F(0.070376836)  # log(1 + m) on [sqrt(1/2) - 1, sqrt(2) - 1]
+    p = p * m + _F(-0.11514610)
+    p = p * m + _F(0.11676998)
+    p = p * m + _F(-0.12420141)
+    p = p * m + _F(0.14249323)
+    p = p * m + _F(-0.16668057)
+    p = p * m + _F(0.20000714)
+    p = p * m + _F(-0.24999994)
+    p = p * m + _F(0.33333331)
+    fraction = m - _F(0.5) * m * m + p * m * m * m
+    return np.float32(whole) * _F(0.6931471805599453) + fraction
+
+
+@njit(**_FLAGS)
+def _fill_normal(state, out):
+    """Independent standard normal numbers, in place (Box and Muller, in single precision)."""
+    half = (out.size + 1) // 2
+    first, second = np.empty(half, np.uint32), np.empty(half, np.uint32)
+    for i in range(half):
+        bits = _next(state)
+        first[i], second[i] = np.uint32(bits >> _32), np.uint32(bits & _LOW)
+    pairs = np.empty((2, half), np.float32)
+    x, y = pairs[0], pairs[1]
+    for i in range(half):
+        u = (np.float32(first[i]) + _F(0.5)) * _F(2.0**-32)
+        radius = np.sqrt(_F(-2.0) * min(_log32(u), _F(0.0)))
+        # an angle within an eighth of a turn of 0; two bits turn it anywhere
+        t = np.float32(np.int32(second[i] >> np.uint32(2)) - np.int32(1 << 29))
+        t *= _F(1.4629180792671596e-09)  # pi / 2^31
+        q = t * t
+        sine = t + t * q * (_F(-1 / 6) + q * (_F(1 / 120) - q * _F(1 / 5040)))
+        cosine = _F(1.0) - q * (_F(0.5) - q * (_F(1 / 24) - q * (_F(1 / 720) - q * _F(1 / 40320))))
+        sign = _F(1.0) - _F(2.0) * np.float32(np.int32(second[i] & np.uint32(1)))
+        turned = (second[i] & np.uint32(2)) != np.uint32(0)
+        x[i] = radius * sign * (sine if turned else cosine)
+        y[i] = radius * sign * (cosine if turned else sine)
+    for i in range(half):  # assigned to a part of the array, they take seconds to compile
+        out[i] = x[i]
+    for i in range(half, out.size):
+        out[i] = y[i - half]
+
+
+@njit(inline="always", **_FLAGS)
+def _draw(state, keep, other):
+    """One index with the probabilities of the alias table (keep, other)."""
+    bits = _next(state)
+    i = np.int64(((bits >> _32) * np.uint64(keep.size)) >> _32)
+    instead = np.int64(other[i])  # read in any case: a branch would wait for both
+    return instead if float(bits & _LOW) >= keep[i] * 4294967296.0 else i
+
+
+@njit(**_FLAGS)
+def _sigmoid(x):
+    if x >= 0.0:
+        return 1.0 / (1.0 + math.exp(-x))
+    e = math.exp(x)
+    return e / (1.0 + e)
+
+
+# ---- Rows of a table: products and sums ---------------------------------------------------------
+
+
+@njit(**_FLAGS)
+def _score(h, row):
+    a = h.dtype.type(0.0)
+    for d in range(h.size):
+        a += h[d] * row[d]
+    return a
+
+
+@njit(**_FLAGS)
+def _step_along(h, row, target, scale, grad):
+    """Add scale[0] * (sigmoid(h.row) - target) * row to grad, in place; sigmoid' there."""
+    p = _sigmoid(_score(h, row))
+    scale[1] = scale[0] * (p - target)
+    step = scale[1]
+    for d in range(h.size):
+        grad[d] += step * row[d]
+    return p * (1.0 - p)
+
+
+@njit(**_FLAGS)
+def _scores_4(h, A, picked, scores):
+    """Into scores: h.row of the four rows of A that are picked, h read once for all."""
+    r0, r1, r2, r3 = A[picked[0]], A[picked[1]], A[picked[2]], A[picked[3]]
+    a0 = a1 = a2 = a3 = h.dtype.type(0.0)
+    for d in range(h.size):  # from 0 on: vectors of whole rows, no rest
+        a0 += h[d] * r0[d]
+        a1 += h[d] * r1[d]
+        a2 += h[d] * r2[d]
+        a3 += h[d] * r3[d]
+    scores[0], scores[1], scores[2], scores[3] = a0, a1, a2, a3
+
+
+@njit(**_FLAGS)
+def _add_rows_4(A, picked, errors, grad):
+    """Add the four rows of A that are picked, times their errors, to grad."""
+    r0, r1, r2, r3 = A[picked[0]], A[picked[1]], A[picked[2]], A[picked[3]]
+    e0, e1, e2, e3 = errors[0], errors[1], errors[2], errors[3]
+    for d in range(grad.size):
+        grad[d] += e0 * r0[d] + e1 * r1[d] + e2 * r2[d] + e3 * r3[d]
+
+
+@njit(**_FLAGS)
+def _add_rows(A, picked, amounts, grad):
+    """Add the rows of A that are picked, times their amounts, to grad; by fours, fetched ahead.
+
+    There may be more words than amounts: those that come next are fetched.
+    """
+    whole = amounts.size - amounts.size % 4
+    for k in range(0, whole, 4):
+        fetch_rows(A, picked, k + 4, k + 8)
+        _add_rows_4(A, picked[k:], amounts[k:], grad)
+    for k in range(whole, amounts.size):
+        amount, row = amounts[k], A[picked[k]]
+        for d in range(grad.size):
+            grad[d] += amount * row[d]
+
+
+@njit(**_FLAGS)
+def _pick_noise(n, A, noise, state, picked):
+    """The next n negatives; their rows are fetched."""
+    words, keep, other, _ = noise
+    for k in range(n):
+        picked[k] = words[_draw(state, keep, other)]
+    fetch_rows(A, picked, np.int64(0), n)
+
+
+# ---- w-PB-neg by stochastic gradients -----------------------------------------------------------
+
+
+MAX_DRAWS = 320  # negatives of one step: more of them hardly reduce the variance of the gradient
+
+
+@njit(**_FLAGS)
+def apply_lazy_decay(D, z, clock, rates, c, now):
+    """Let the penalty act on every word since it was last touched, in place; z = var_P/var."""
+    for v in range(z.size):
+        gap = now - clock[v]
+        if gap > 0.0:
+            fade = math.exp(-rates[v] * gap)
+            for d in range(D.shape[1]):
+                D[v, d] *= fade
+            z[v] = 1.0 + (z[v] - 1.0) * math.exp(-c * gap)
+            clock[v] = now
+
+
+@njit(**_FLAGS)
+def common_step(begin, size, sentences, eta, budget, total):
+    """(sentences from `begin` on that may step together, factor of their step).
+
+    Sentence i moves its own h, and that of each sentence j it shares words with by K_ij =
+    sum_v share_iv share_jv; so all are stable if eta * stiffness_i * sum_j K_ij weight_j <= budget
+    for every i, 2 being the limit for one thread. The block is halved until that holds; a sentence
+    for which it does not hold even alone takes a shorter step. `total` is one 0 for each word,
+    and is that again afterwards.
+    """
+    indptr, indices, shares, _, weights, stiffness, _, _ = sentences
+    while True:
+        for s in range(begin, begin + size):
+            for j in range(indptr[s], indptr[s + 1]):
+                total[indices[j]] += weights[s] * shares[j]
+        worst = 0.0
+        for s in range(begin, begin + size):
+            along = 0.0
+            for j in range(indptr[s], indptr[s + 1]):
+                along += shares[j] * total[indices[j]]
+            worst = max(worst, eta * stiffness[s] * along)
+        for s in range(begin, begin + size):
+            for j in range(indptr[s], indptr[s + 1]):
+                total[indices[j]] = 0.0
+        if worst <= budget:
+            return size, 1.0
+        if size == 1:
+            return size, budget / worst
+        size = (size + 1) // 2
+
+
+@njit(inline="always", **_FLAGS)
+def _exp_neg(x):
+    """exp(-x) for x >= 0, which is mostly small here."""
+    if x < 0.01:
+        return 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0 - x * (1.0 / 24.0))))
+    return math.exp(-x)
+
+
+@njit(**_FLAGS)
+def _read_sentence(s, now, sentences, words, prior, e, h):
+    """Write h_S = m + sum share_v D_v + deviation * e, words as of `now`."""
+    indptr, indices, shares, _, _, _, order, m = sentences
+    D, z, clock = words
+    rates, var_P, c = prior
+    fetch_rows(m, order, s + 1, s + 2)
+    mean = m[order[s]]
+    for d in range(h.size):
+        h[d] = mean[d]
+    spread = 0.0
+    begin, end = indptr[s], indptr[s + 1]
+    amounts = np.empty(end - begin, np.float32)
+    for j in range(begin, end):
+        v = indices[j]
+        gap = max(0.0, now - clock[v])
+        amounts[j - begin] = np.float32(shares[j] * _exp_neg(rates[v] * gap))
+        precision = 1.0 + (z[v] - 1.0) * _exp_neg(c * gap)
+        spread += shares[j] ** 2 * var_P[v] / precision
+    _add_rows(D, indices[begin:], amounts, h)
+    amount = np.float32(math.sqrt(spread))
+    for d in range(h.size):
+        h[d] += amount * e[d]
+
+
+@njit(**_FLAGS)
+def _gather_noise(A, noise, state, picked, X, nu):
+    """Draw a negative for every row of X, and copy its row of A there and its length to nu."""
+    for j in range(len(X)):
+        picked[j] = _draw(state, noise[0], noise[1])
+    lengths = noise[5]
+    for j in range(len(X)):
+        fetch_rows(A, picked[: len(X)], j + 2, j + 3)
+        row, to = A[picked[j]], X[j]
+        for d in range(row.size):
+            to[d] = row[d]
+        nu[j] = lengths[picked[j]]
+
+
+@njit(**_FLAGS)
+def _subtract_line(scores, nu, share, line, sums):
+    """Overwrite the scores a of one sentence with share * (sigmoid(a) - level - slope * a).
+
+    sums get what a regression of the sigmoids on the scores needs; the trace of the Hessian.
+    """
+    level, slope = np.float32(line[0]), np.float32(line[1])
+    x_sum, a_sum, aa_sum, xa_sum = _F(0.0), _F(0.0), _F(0.0), _F(0.0)
+    spread = _F(0.0)
+    for j in range(scores.size):
+        a = scores[j]
+        x = _sigmoid32(a)
+        x_sum += x
+        a_sum += a
+        aa_sum += a * a
+        xa_sum += x * a
+        spread += x * (_F(1.0) - x) * nu[j]
+        scores[j] = share * (x - level - slope * a)
+    sums[0] += x_sum
+    sums[1] += a_sum
+    sums[2] += aa_sum
+    sums[3] += xa_sum
+    return share * spread
+
+
+@njit(**_FLAGS)
+def _noise_gradients(H, n_draws, A, noise, memory, G, trace):
+    """Write the sampled gradients of the negatives' loss in h, and the traces of its Hessians.
+
+    The same n_draws words for all rows of H, weighted to stand for n_negatives each. What a
+    straight line knows of their sigmoids is not left to chance: (level + slope * h.A_j) A_j is
+    subtracted, and its expectation level * E A_j + slope * E[A_j A_j'] h added; the line is the
+    one that fitted the words of the call before, so that the gradient is unbiased.
+    """
+    n_negatives, mean_row, moment = noise[2], noise[3], noise[4]
+    state, line = memory
+    size, n_dims = H.shape
+    tile = min(n_draws, 512)
+    X, nu = np.empty((tile, n_dims), np.float32), np.empty(tile, np.float32)
+    picked, sums = np.empty(tile, np.int64), np.zeros(4)
+    scores, extra = np.empty(size * tile, np.float32), np.empty((size, n_dims), np.float32)
+    share = np.float32(n_negatives / n_draws)
+    level, slope = np.float32(n_negatives * line[0]), np.float32(n_negatives * line[1])
+    np.dot(H, moment, extra)
+    for i in range(size):
+        trace[i] = 0.0
+        for d in range(n_dims):
+            G[i, d] = level * mean_row[d] + slope * extra[i, d]
+    for t in range(0, n_draws, tile):
+        T = min(tile, n_draws - t)
+        _gather_noise(A, noise, state, picked, X[:T], nu)
+        part = scores[: size * T].reshape(size, T)
+        np.dot(H, X[:T].T, part)
+        for i in range(size):
+            trace[i] += _subtract_line(part[i], nu, share, line, sums)
+        np.dot(part, X[:T], extra)
+        for i in range(size):
+            for d in range(n_dims):
+                G[i, d] += extra[i, d]
+    # the straight line through these points, for the next call
+    n = size * n_draws
+    x, a = sums[0] / n, sums[1] / n
+    spread = sums[2] / n - a * a
+    slope_fit = 0.0
+    if spread > 1e-6 * (1.0 + a * a):
+        slope_fit = min(max((sums[3] / n - x * a) / spread, 0.0), 0.25)  # no sigmoid is steeper
+    line[0], line[1] = x - slope_fit * a, slope_fit
+
+
+@njit(**_FLAGS)
+def _own_gradient(s, sentences, A, lengths, h, g):
+    """Add the gradient of the loss of the sentence's own words to g; the trace of its Hessian."""
+    indptr, indices, shares, _, _, _, _, _ = sentences
+    begin, end = indptr[s], indptr[s + 1]
+    whole = end - (end - begin) % 4
+    errors, scale = np.empty(4, np.float32), np.empty(2, np.float32)
+    trace = 0.0
+    for j in range(begin, whole, 4):
+        fetch_rows(A, indices, j + 4, j + 8)
+        _scores_4(h, A, indices[j:], errors)
+        for k in range(4):
+            p, share = np.float32(_sigmoid(errors[k])), shares[j + k]
+            trace += share * p * (1.0 - p) * lengths[indices[j + k]]
+            errors[k] = share * (p - 1.0)
+        _add_rows_4(A, indices[j:], errors, g)
+    for j in range(whole, end):
+        scale[0] = shares[j]
+        trace += shares[j] * _step_along(h, A[indices[j]], 1.0, scale, g) * lengths[indices[j]]
+    return trace
+
+
+@njit(inline="always", **_FLAGS)
+def _decay_integral(rate, eta):
+    """Integral of exp(-rate t) over [0, eta]."""
+    x = rate * eta
+    if x < 0.01:
+        return eta * (1.0 - x * (0.5 - x * (1.0 / 6.0 - x * (1.0 / 24.0 - x * (1.0 / 120.0)))))
+    return -math.expm1(-x) / rate
+
+
+@njit(**_FLAGS)
+def _move_words(s, moment, weight, sentences, words, prior, g, trace):
+    """One step of the words of sentence s, in place: g is the gradient in h, trace/2 that in s^2.
+
+    The mean follows D' = -rate D - gradient; z = var_P/var, the precision relative to the prior's,
+    follows z' = c (1 - z) + trace/2 * share^2 var_P, which is linear, so no step can overshoot.
+    """
+    now, eta = moment
+    indptr, indices, shares, _, _, _, _, _ = sentences
+    D, z, clock = words
+    rates, var_P, c = prior
+    last = _decay_integral(c, eta)
+    for j in range(indptr[s], indptr[s + 1]):
+        v = indices[j]
+        fetch_rows(D, indices, j + 4, j + 5)
+        # another thread may be ahead: the clock of a word never runs backwards
+        until = max(clock[v], now + eta)
+        elapsed = until - clock[v]
+        fade = np.float32(_exp_neg(rates[v] * elapsed))
+        amount = np.float32(weight * shares[j] * _decay_integral(rates[v], eta))
+        row = D[v]
+        for d in range(g.size):
+            row[d] = fade * row[d] - amount * g[d]
+        push = 0.5 * weight * trace * shares[j] ** 2 * var_P[v]
+        z[v] = 1.0 + (z[v] - 1.0) * _exp_neg(c * elapsed) + push * last
+        clock[v] = until
+
+
+@njit(**_FLAGS)
+def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
+    """Move the posteriors of the words downhill, sentence by sentence, in place.
+
+    Loss of a step: mean over the tokens of sampled l_neg(h_S), h_S = m + sum_v share_v D_v + s eps,
+    s^2 = sum_v share_v^2 var_v, plus the penalty of all words, which is caught up when a word is
+    met. begins: places in the order of the epoch where blocks start. All sentences of a block read
+    the words before any of them moves one, and use the same negatives: n_negatives * n_tokens of
+    the longest, at most MAX_DRAWS. A block that `common_step` finds unstable is cut.
+
+    sentences = (indptr, indices, shares, n_tokens, weights, stiffness, order, m), all but m in the
+    order of the epoch, so that the rows of words to come can be fetched; the mean of sentence s is
+    m[order[s]], stiffness an upper bound on the curvature of each sentence's loss in h;
+    words = (D, z, clock), z = var_P/var; prior = (rates, var_P, c);
+    noise = (keep, other, n_negatives, E A_j, E A_j A_j', |A_j|^2);
+    schedule = (clock at the start of the epoch, step, block size, budget of `common_step`);
+    memory = (state of the random numbers, line of `_noise_gradients`), both changed
+    """
+    _, _, _, n_tokens, weights, _, order, _ = sentences
+    start, eta, block, budget = schedule
+    state, _ = memory
+    n_dims = A.shape[1]
+    H = np.empty((block, n_dims), np.float32)
+    G = np.empty((block, n_dims), np.float32)
+    e = np.empty(n_dims, np.float32)
+    trace, total = np.empty(block), np.zeros(A.shape[0])
+    for first in begins:
+        begin, end = first, min(first + block, order.size)
+        while begin < end:
+            size, factor = common_step(begin, end - begin, sentences, eta, budget, total)
+            n_draws = np.int64(0)
+            for i in range(size):
+                s = begin + i
+                n_draws = min(max(n_draws, noise[2] * n_tokens[s]), MAX_DRAWS)
+                _fill_normal(state, e)
+                _read_sentence(s, start + eta * begin, sentences, words, prior, e, H[i])
+            _noise_gradients(H[:size], n_draws, A, noise, memory, G, trace)
+            for i in range(size):
+                trace[i] += _own_gradient(begin + i, sentences, A, noise[5], H[i], G[i])
+            for i in range(size):
+                s = begin + i
+                moment = (start + eta * s, eta)
+                _move_words(s, moment, factor * weights[s], sentences, words, prior, G[i], trace[i])
+            begin += size
+
+
+# ---- PV-DBOW ------------------------------------------------------------------------------------
+
+
+# Sentences that use the same negatives side by side: these and their vectors stay in the cache.
+GROUP_SIZE = 16
+
+
+@njit(**_FLAGS)
+def _n_remaining(group, offsets, t, n):
+    """How many of the first n sentences of a group have a token at place t."""
+    while n > 0 and (group[n - 1] < 0 or offsets[group[n - 1] + 1] - offsets[group[n - 1]] <= t):
+        n -= 1
+    return n
+
+
+@njit(**_FLAGS)
+def _pick(t, group, sentences, A, noise, state, own, drawn):
+    """The words of a group's sentences at place t, and negatives for it; both are fetched."""
+    ids, offsets = sentences
+    for i in range(group.size):
+        own[i] = ids[offsets[group[i]] + t]
+    fetch_rows(A, own, np.int64(0), group.size)
+    _pick_noise(noise[3], A, noise, state, drawn)
+
+
+@njit(**_FLAGS)
+def _copy_rows(table, rows, out):
+    for i in range(rows.size):
+        row, to = table[rows[i]], out[i]
+        for d in range(row.size):
+            to[d] = row[d]
+
+
+@njit(**_FLAGS)
+def _add_row(amount, row, to):
+    for d in range(row.size):
+        to[d] += amount * row[d]
+
+
+@njit(**_FLAGS)
+def _step_together(H, A, own, drawn, step, train_words, memory):
+    """One token of each row of H moves it, in place, and then the rows of A that were met."""
+    X, S, G, M = memory
+    n = len(H)
+    moves, errors = S[:n], np.empty(n, A.dtype)
+    _copy_rows(A, drawn, X)
+    np.dot(H, X.T, moves)
+    for i in range(n):
+        errors[i] = _score(H[i], A[own[i]])
+    flat = moves.reshape(moves.size)
+    for k in range(flat.size):
+        flat[k] = step * _sigmoid32(np.float32(flat[k]))
+    for i in range(n):
+        errors[i] = step * (_sigmoid32(np.float32(errors[i])) - _F(1.0))
+    np.dot(moves, X, G[:n])
+    for i in range(n):
+        _add_row(errors[i], A[own[i]], G[i])
+    if train_words:
+        np.dot(moves.T, H, M)
+        for k in range(drawn.size):
+            _add_row(S.dtype.type(1.0), M[k], A[drawn[k]])
+        for i in range(n):
+            _add_row(errors[i], H[i], A[own[i]])
+    for i in range(n):
+        _add_row(S.dtype.type(1.0), G[i], H[i])
+
+
+@njit(**_FLAGS)
+def pv_dbow(groups, sentences, A, noise, eta, train_words, vectors):
+    """One pass over some groups of sentences: each token moves its sentence's vector, and A.
+
+    loss of a token = softplus(-h.A_w) + sum_j softplus(h.A_{n_j}), with n_negatives negatives.
+    groups = (members, states), (n, GROUP_SIZE) sentences, long ones first, -1 for none, and a state
+    of random numbers for each group; sentences = (ids, offsets); noise = (words, keep, other,
+    n_negatives). The sentences of a group go on side by side, token by token. Every token has noise
+    words of its own, but they are those of the other sentences at this place, so that rows are
+    fetched once for all, while the place before is worked on. Rows of A move, if asked, once a
+    place.
+    """
+    members, states = groups
+    offsets = sentences[1]
+    n_dims, n_drawn = A.shape[1], noise[3]
+    H, G = np.empty((GROUP_SIZE, n_dims), A.dtype), np.empty((GROUP_SIZE, n_dims), A.dtype)
+    X, M = np.empty((n_drawn, n_dims), A.dtype), np.empty((n_drawn, n_dims), A.dtype)
+    memory = X, np.empty((GROUP_SIZE, n_drawn), A.dtype), G, M
+    own, drawn = np.empty((2, GROUP_SIZE), np.int64), np.empty((2, n_drawn), np.int64)
+    step = np.full(1, -eta, A.dtype)[0]
+    for g in range(members.shape[0]):
+        state = states[g : g + 1]
+        t = np.int64(0)
+        n = _n_remaining(members[g], offsets, t, members.shape[1])
+        group = members[g, :n]
+        _copy_rows(vectors, group, H)
+        _pick(t, group, sentences, A, noise, state, own[0], drawn[0])
+        while n > 0:
+            mine, others = own[t % 2, :n], drawn[t % 2]
+            t += 1
+            n_next = _n_remaining(group, offsets, t, n)
+            _pick(t, group[:n_next], sentences, A, noise, state, own[t % 2], drawn[t % 2])
+            _step_together(H[:n], A, mine, others, step, train_words, memory)
+            n = n_next
+        for i in range(group.size):
+            row, h = vectors[group[i]], H[i]
+            for d in range(n_dims):
+                row[d] = h[d]

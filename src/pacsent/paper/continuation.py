@@ -1,0 +1,190 @@
+"""The first part of a document against the words that follow in it.
+
+The rule is fixed before the certified documents are read: calibration, and whatever the method
+learns, come from documents that are set aside (Theorem 10 of docs/theory.md).
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from pacsent.bounds.rounding import percent
+from pacsent.certify.certificate import MeanCertificate, theorem_1
+from pacsent.paper.encoder_certificate import (
+    NOISE_IN_WORDS,
+    READ,
+    CertifyOptions,
+    EncoderCertificate,
+    Sample,
+    divided,
+    prepare,
+    vectors_of,
+)
+from pacsent.paper.word_calibration import calibrate
+from pacsent.progress import bar
+from pacsent.sentences.solvers.risks import word_scores
+from pacsent.storage.tensor_files import pack_losses, unpack_losses
+from pacsent.text.encoded import Encoded
+
+_N_NOISE = 256  # negative samples drawn for each document
+_DOCUMENTS_PER_BLOCK = 2048
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuationCertificate(EncoderCertificate, MeanCertificate):
+    """How well the vector of a document's first part recognises the words that follow.
+
+    The rule calls w a word of the document if (scale * vector + shift).A_w + bias > 0.
+    `shuffled_risk` is its risk if documents exchange their words: only what is below that is due to
+    the vectors. Neither number says how good they are for a task.
+
+    >>> ContinuationCertificate.unit  # what is counted; `certify_encoder` makes a certificate
+    'documents'
+    """
+
+    kind: ClassVar[str] = "continuation"
+    assumption: ClassVar[str] = (
+        "these documents and new documents are drawn independently from one distribution (words "
+        "within a document need not be), contain no near-duplicates, and were not used to train "
+        "the word vectors or to select anything."
+    )
+    scope: ClassVar[str] = (
+        "documents of at least two in-vocabulary words; one loss per document, in which words of "
+        f"the document and random words count half each. {NOISE_IN_WORDS}"
+    )
+    needs_texts = (*EncoderCertificate.needs_texts, "bias", "scale", "shift_norm", "shuffled_risk")
+
+    bias: float
+    scale: float
+    shift_norm: float
+    shuffled_risk: float
+
+    def recompute(self) -> dict[str, Any]:
+        return {"empirical_risk": float(unpack_losses(self.losses).mean()), **super().recompute()}
+
+    def measure_again(self, sample: Sample) -> EncoderCertificate:
+        return measure(sample)[0]
+
+    def theorem_1(self) -> str:
+        numbers = self.empirical_risk, self.n, self.delta_each, self.error_upper
+        return theorem_1(*numbers, "the betting bound")
+
+    def summary(self) -> str:
+        return (
+            "No measure of quality: other texts and other vectors have other baselines. Given the "
+            f"first {100 * READ:g}% of a new, similar document, its vector tells words from the "
+            f"rest of that document apart from random words. With {self.confidence} confidence the "
+            f"average error is at most {percent(self.error_upper)} (guessing: "
+            f"{100 * self.trivial_value:g}%; these documents with their words shuffled among "
+            f"them: {percent(self.shuffled_risk)})."
+        )
+
+
+def certify_continuation(encoder: Any, texts: Any, **options: Any) -> ContinuationCertificate:
+    """Certificate of the words that follow; the options are those of `CertifyOptions`."""
+    unknown = options.keys() - {item.name for item in fields(CertifyOptions)}
+    if unknown:
+        raise ValueError(
+            f"{', '.join(sorted(unknown))} must be left out for kind='continuation', which has no "
+            "posterior. Choose kind 'A', 'B' or 'C', or leave it out."
+        )
+    return measure(prepare(encoder, texts, CertifyOptions(**options)))[0]
+
+
+class Rule(NamedTuple):
+    """How a document's vector decides about a word: (scale * vector + shift).A_w + bias > 0."""
+
+    encoder: Any
+    A_hat: np.ndarray
+    p_noise: np.ndarray
+    scale: float
+    shift: np.ndarray
+    bias: float
+
+    def losses(
+        self, documents: Encoded, rng: np.random.Generator, verbose: bool = False
+    ) -> np.ndarray:
+        """Errors of each document, half among words that follow, half among negative samples."""
+        head, tail = cut(documents)
+        cumulated = np.cumsum(self.p_noise)
+        total, losses = documents.n_sentences, []
+        with bar("certify", total=total, unit="documents", enabled=verbose) as progress:
+            for start in range(0, total, _DOCUMENTS_PER_BLOCK):
+                rows = np.arange(start, min(start + _DOCUMENTS_PER_BLOCK, total))
+                n = rows.size
+                vectors = self.calibrated(vectors_of(self.encoder, head.take(rows)))
+                missed = self._missed(vectors, tail.take(rows))
+                drawn = rng.random((n, _N_NOISE)) * cumulated[-1]
+                noise = np.minimum(np.searchsorted(cumulated, drawn, "right"), cumulated.size - 1)
+                tokens = Encoded.from_lengths(noise.ravel(), np.full(n, _N_NOISE))
+                false = 1.0 - self._missed(vectors, tokens, at_zero=0.0)
+                losses.append(0.5 * missed + 0.5 * false)
+                progress.advance(n)
+        return np.concatenate(losses)
+
+    def calibrated(self, vectors: np.ndarray) -> np.ndarray:
+        return self.scale * vectors.astype(float) + self.shift
+
+    def _missed(self, vectors, tokens: Encoded, at_zero: float = 1.0) -> np.ndarray:
+        """Fraction of each document's tokens that the rule calls noise; a score of 0 counts so."""
+        scores = word_scores(vectors, tokens, self.A_hat) + self.bias
+        missed = np.where(scores == 0, at_zero, scores < 0)
+        n = np.diff(tokens.offsets)
+        return np.bincount(np.repeat(np.arange(n.size), n), missed, n.size) / n
+
+
+def cut(documents: Encoded) -> tuple[Encoded, Encoded]:
+    """The first 80% of each document in reading order, and the rest; both have a word."""
+    n = np.diff(documents.offsets)
+    n_head = np.clip(np.floor(READ * n), 1, n - 1).astype(np.int64)
+    place = np.arange(documents.ids.size) - np.repeat(documents.offsets[:-1], n)
+    first = place < np.repeat(n_head, n)
+    return Encoded.from_lengths(documents.ids[first], n_head), Encoded.from_lengths(
+        documents.ids[~first], n - n_head
+    )
+
+
+class Continuation(NamedTuple):
+    """What was measured."""
+
+    losses: np.ndarray  # in the order of the bound
+    rule: Rule
+    rows: np.ndarray  # certified documents
+    aside: np.ndarray
+    fresh: np.ndarray
+
+
+def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
+    """The certificate about what follows in new documents, and the rule it is about."""
+    encoded, rng = sample.encoded, sample.rng
+    aside, fresh, rows = divided(sample)
+    # the rule, from the documents that were set aside alone
+    fitting = encoded.take(aside)
+    encoder, scale, shift = sample.fitted(fitting), 1.0, np.zeros(sample.A_hat.shape[1])
+    if aside.size:
+        head, tail = cut(fitting)
+        scale, shift = calibrate(
+            vectors_of(encoder, head), tail, sample.A_hat, sample.p_noise, sample.bias, rng
+        )
+    rule = Rule(encoder, sample.A_hat, sample.p_noise, scale, shift, sample.bias)
+    losses = rule.losses(encoded.take(rows), rng, sample.options.verbose)
+    held_out: dict = {}
+    if fresh.size:
+        fresh_losses = rule.losses(encoded.take(fresh), rng)
+        held_out = {"held_out_risk": float(fresh_losses.mean()), "n_held_out": int(fresh.size)}
+    block = encoded.take(rows[:_DOCUMENTS_PER_BLOCK])
+    shuffled = rule.losses(block._replace(ids=rng.permutation(block.ids)), rng)
+    certificate = sample.certificate(
+        ContinuationCertificate,
+        losses=pack_losses(losses),
+        empirical_risk=float(losses.mean()),  # recomputed from the losses that are kept
+        n=int(rows.size),
+        bias=rule.bias,
+        scale=rule.scale,
+        shift_norm=float(np.linalg.norm(rule.shift)),
+        shuffled_risk=float(shuffled.mean()),
+        n_left_out=int(encoded.n_sentences - rows.size - aside.size - fresh.size),
+        **held_out,
+    )
+    return certificate, Continuation(losses, rule, rows, aside, fresh)

@@ -1,0 +1,465 @@
+"""Answers whose error is guaranteed: texts that are not sure enough are left unanswered.
+
+Thresholds and their order are planned on training texts (predictions by models that were not fitted
+on them) and tested on the calibration texts: Theorem 14 of docs/theory.md.
+"""
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from pacsent.bounds.binomial import chance_to_pass, format_needed, n_needed, passes, rank_for_sets
+from pacsent.bounds.checks import check_probability
+from pacsent.bounds.delta import confidence, divide_delta
+from pacsent.bounds.rounding import format_count
+from pacsent.certify import coverage
+from pacsent.certify.drift_check import DriftCheck
+from pacsent.certify.labels import positions
+from pacsent.certify.repeats import NEW_TEXTS, SAME
+from pacsent.certify.samples import samples_for
+from pacsent.text.ngrams import nonempty_rows
+
+_N_THRESHOLDS = 30  # more of them fail by chance, fewer lie too far apart
+# Quantiles of the posterior of an error rate over which the chance to pass is averaged.
+_RATE_QUANTILES = (np.arange(5) + 0.5) / 5
+_DEFAULT_COVERAGE = 0.5  # fraction of the texts that are answered with the default error
+# From which an error is chosen where none is given.
+ROUND_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Log-probabilities and labels of rows that nothing was fitted or chosen on.
+
+    Where texts repeat, there are two samples, by the names of `repeats`: one of rows and one of
+    clusters, of which each has one row. A row may be in both.
+    """
+
+    log_proba: Any  # (n, n_classes), or None for a classifier that gives labels alone
+    labels: np.ndarray  # (n,); multi-label (n, n_labels) of bool
+    # Whether a row is in each sample, (n,) of bool; empty if all are in the only one.
+    members: dict[str, np.ndarray] = field(default_factory=dict)
+    # The same for the rows that abstention is tested on; None if they are all of the samples.
+    tested_members: dict[str, np.ndarray] | None = None
+    monitors: np.ndarray | None = None  # (n, 4) of `drift_monitor.MONITORS`, where these are texts
+    covered: np.ndarray | None = None  # (n,) of bool: whether the classifier knows enough words
+    # Randomises the tests of thresholds; with 1 they are not randomised. It is drawn once for a
+    # calibration set: whoever draws again has tried several.
+    uniform: float = 1.0
+
+    @property
+    def wrong(self) -> np.ndarray:
+        """Which rows' likeliest class is not their label, (n,)."""
+        return self.log_proba.argmax(axis=1) != self.labels
+
+    def select(self, rows: np.ndarray) -> "Calibration":
+        """The calibration set of some rows, in their order, which are one sample."""
+        arrays = {
+            item.name: getattr(self, item.name)[rows]
+            for item in fields(self)
+            if isinstance(getattr(self, item.name), np.ndarray)
+        }
+        return replace(self, **arrays, members={}, tested_members=None)
+
+    def samples(self, *, tested: bool = False) -> dict[str, "Calibration"]:
+        """The calibration set of each sample, by its name; "" where there is only one.
+
+        With `tested`, the rows that abstention is tested on: those that did not plan it.
+        """
+        members = self.members or {SAME: np.ones(len(self.labels), bool)}
+        if tested and self.tested_members is not None:
+            members = self.tested_members
+        return {name: self.select(np.flatnonzero(rows)) for name, rows in members.items()}
+
+    def sample(self, name: str) -> "Calibration":
+        """The calibration set of one sample, "traffic" or "copies", or the only one."""
+        samples = self.samples()
+        return samples.get(name, next(iter(samples.values())))
+
+
+def confidences(
+    classifier: Any, log_proba: np.ndarray, covered: np.ndarray | None = None
+) -> np.ndarray:
+    """The probability of each likeliest class, (n,); -1, never answered, where it means nothing.
+
+    That is a text without known features, or one of which too few words are known: not `covered`.
+    The same rule applies to calibration texts, so that abstention keeps its guarantee.
+    """
+    confidence = np.exp(log_proba.max(axis=1))
+    if covered is not None:
+        confidence[~covered] = -1.0
+    model = getattr(classifier, "estimator_", classifier)
+    if hasattr(model, "has_no_features"):
+        if log_proba.shape[1] != len(model.classes_):  # some classes had too few texts to be fitted
+            log_proba = log_proba[:, positions(classifier.classes_, model.classes_)]
+        confidence[model.has_no_features(log_proba)] = -1.0
+    return confidence
+
+
+def prediction_set_thresholds(
+    calibration: Calibration, error: float, delta: float, per_class: bool
+) -> np.ndarray:
+    """Smallest log-probability with which a class enters a prediction set, (n_classes,).
+
+    It is that of the true label with rank `rank_for_sets`; per class: of that class's texts.
+    """
+    check_probability("delta", delta)
+    check_probability("error", error)
+    n_classes = calibration.log_proba.shape[1]
+    log_proba = calibration.log_proba[np.arange(calibration.labels.size), calibration.labels]
+    if calibration.covered is not None:
+        # The set of a text of which too few words are known has all classes: it omits none.
+        log_proba = np.where(calibration.covered, log_proba, np.inf)
+    parts = {"": np.ones(log_proba.size, bool)}
+    if per_class:
+        delta = divide_delta(delta, n_classes)
+        parts = {f" of class number {c}": calibration.labels == c for c in range(n_classes)}
+    thresholds = []
+    for name, rows in parts.items():
+        scores = np.sort(-log_proba[rows])
+        k = rank_for_sets(scores.size, error, delta)
+        if k is None:
+            needed = max(n_needed(error, delta), scores.size + 1)
+            raise ValueError(
+                f"Prediction sets that miss at most {error:g} with confidence {1 - delta:g} need "
+                f"{format_needed(needed)} calibration texts{name}. Got {scores.size:,}, so "
+                f"{format_needed(needed - scores.size)} are missing. Label more texts, or allow a "
+                "larger error."
+            )
+        thresholds.append(-scores[k - 1])
+    return np.broadcast_to(thresholds, n_classes).copy()
+
+
+def cautious_set_thresholds(
+    samples: Mapping[str, Calibration], error: float, delta: float, per_class: bool
+) -> np.ndarray:
+    """The lower of the thresholds of all samples: its sets contain those of each."""
+    thresholds = [
+        prediction_set_thresholds(calibration, error, delta, per_class)
+        for calibration in samples.values()
+    ]
+    return np.min(thresholds, axis=0)
+
+
+def accepted(
+    thresholds: np.ndarray, confidence: np.ndarray, wrong: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(n accepted, n wrong among them) at each threshold, thresholds falling."""
+    order = np.argsort(-confidence, kind="stable")
+    n = np.searchsorted(-confidence[order], -thresholds, side="right")
+    return n, np.concatenate([[0], np.cumsum(wrong[order])])[n]
+
+
+def plan(
+    confidence: np.ndarray, wrong: np.ndarray, n: int, error: float, delta: float, least: float = 0
+) -> np.ndarray:
+    """Falling thresholds in the order of tests on n calibration texts, chosen by other texts.
+
+    The test starts where a threshold most probably passes. Thresholds that answer less than `least`
+    of them are left out.
+    """
+    thresholds = np.unique(
+        np.quantile(confidence, np.linspace(0.0, 1.0 - least, _N_THRESHOLDS + 1))
+    )[::-1]
+    n_accepted, n_wrong = accepted(thresholds, confidence, wrong)
+    coverage = n_accepted / confidence.size
+    # the rate of wrong answers is not known exactly: five values of its posterior are averaged
+    rates = stats.beta.ppf(_RATE_QUANTILES[:, None], n_wrong + 0.5, n_accepted - n_wrong + 0.5)
+    chances = chance_to_pass(np.rint(n * coverage).astype(int), rates, error, delta).mean(axis=0)
+    return thresholds[int(np.argmax(chances)) :]
+
+
+def lowest_valid_threshold(
+    thresholds: np.ndarray,
+    confidence: np.ndarray,
+    wrong: np.ndarray,
+    error: float,
+    delta: float,
+    uniform: float,
+) -> int | None:
+    """Position of the lowest threshold that may be used; None where none may.
+
+    Fixed-sequence testing: thresholds pass in their order up to the first that fails. Tests are
+    randomised by `uniform`, drawn from [0, 1) independently of texts and labels; 1 randomises none.
+    """
+    failed = ~passes(*accepted(thresholds, confidence, wrong), error, delta, uniform)
+    n_passed = int(np.argmax(failed)) if failed.any() else failed.size
+    return n_passed - 1 if n_passed else None
+
+
+def draw_uniform() -> float:
+    """A number from [0, 1) for `Calibration.uniform`, drawn by the system and not by a seed.
+
+    People use the same seeds and the same numbers of texts. A number that follows from these would
+    be the same for all of them, and a test that it favours would be passed too often by all.
+    """
+    return secrets.randbits(53) / 2**53
+
+
+def describe_randomization(uniform: float) -> str:
+    """The sentence about tests that were randomised; empty where they were not."""
+    if uniform == 1.0:
+        return ""
+    return (
+        " The confidence is over the calibration texts and one random number, "
+        f"{uniform:.4f}, which was drawn when the model was calibrated."
+    )
+
+
+def lowest_common_threshold(
+    thresholds: np.ndarray,
+    samples: Iterable[tuple[np.ndarray, np.ndarray]],
+    error: float,
+    delta: float,
+    uniform: float,
+) -> int | None:
+    """Position of the lowest threshold up to which all pass on every sample; None if there is none.
+
+    Each sample is (confidences, whether they are wrong), and has the same thresholds in the same
+    order. The lower of two thresholds that pass on one sample each is not valid: precision may fall
+    where the threshold rises.
+    """
+    places = [
+        lowest_valid_threshold(thresholds, confidence, wrong, error, delta, uniform)
+        for confidence, wrong in samples
+    ]
+    passed = [place for place in places if place is not None]
+    return min(passed) if len(passed) == len(places) else None
+
+
+@dataclass(frozen=True)
+class Abstaining:
+    """A classifier that answers only where at most `error` of its answers are wrong.
+
+    Attributes
+    ----------
+    error, delta : float
+        With confidence 1 - delta, at most this fraction of the answers to new texts is wrong. If
+        the calibration texts permit no answers, this is true as well.
+    threshold : float
+        Smallest probability of the answer with which it answers; above 1 where it never does.
+    coverage, n : float, int
+        Fraction of the calibration texts it answers, and their number; of two samples the smaller.
+    n_choices : int
+        Errors and candidates that this one was chosen from, which share `delta`.
+    no_answers : str or None
+        Why it abstains from every text, and what the calibration texts do guarantee.
+    uniform : float
+        The random number of the test; 1 where it is not randomised.
+
+    Examples
+    --------
+    >>> from pacsent import CertifiedClassifier, TextClassifier
+    >>> texts = [f"{('good', 'bad')[n % 2]} film {n}" for n in range(80)]
+    >>> classifier = CertifiedClassifier(TextClassifier(None), calibration_size=0.5, random_state=0)
+    >>> _ = classifier.fit(texts, ["up", "down"] * 40)
+    >>> careful = classifier.abstain(error=0.3)
+    >>> careful.predict(["a good film"])
+    ['up']
+    >>> classifier.abstain(error=None).error  # the smallest that answers half of the texts
+    0.15
+    """
+
+    classifier: Any
+    error: float
+    delta: float
+    threshold: float
+    coverage: float
+    n: int
+    n_choices: int = 1
+    no_answers: str | None = None
+    uniform: float = 1.0
+
+    def predict(self, X: Iterable[str]) -> list:
+        """The likeliest class of each text, None where it abstains or can read nothing."""
+        X = samples_for(self.classifier, X)
+        log_proba = self.classifier.predict_log_proba(X)
+        labels = self.classifier.classes_[log_proba.argmax(axis=1)].tolist()
+        covered = coverage.are_covered(self.classifier, X)
+        is_answered = confidences(self.classifier, log_proba, covered) >= self.threshold
+        return [label if answer else None for label, answer in zip(labels, is_answered)]
+
+    def __str__(self) -> str:
+        if self.no_answers:
+            return self.no_answers
+        new_texts = NEW_TEXTS[getattr(self.classifier, "repeats", None)]
+        text = (
+            f"With {confidence(self.delta)} confidence, at most {100 * self.error:g}% of the "
+            f"answers to {new_texts} from the same distribution are wrong. Answered are texts "
+            f"whose predicted class has a probability of at least {self.threshold:.4f}: "
+            f"{100 * self.coverage:.1f}% of the calibration texts."
+        )
+        if self.n_choices > 1:
+            text += f" Corrected for a selection among {self.n_choices:,} error rates or models."
+        return text + describe_randomization(self.uniform)
+
+
+def abstain(
+    classifier: Any,
+    samples: Mapping[str, Calibration],
+    error: float | None,
+    delta: float,
+    n_candidates: int = 1,
+) -> Abstaining:
+    """The lowest threshold that passes the test of `lowest_valid_threshold` on all samples.
+
+    With error=None the error is the smallest of `ROUND_ERRORS` with which at least half of the
+    calibration texts are answered, or the one that answers most; each gets its part of delta.
+    """
+    check_probability("delta", delta)
+    if error is not None:
+        check_probability("error", error)
+    planning = classifier.out_of_fold_
+    is_wrong = planning.log_proba.argmax(axis=1) != planning.labels
+    planned = np.exp(planning.log_proba.max(axis=1)), is_wrong
+    tested = [
+        (
+            confidences(classifier, calibration.log_proba, calibration.covered),
+            calibration.wrong,
+        )
+        for calibration in samples.values()
+    ]
+    n = min(sure.size for sure, _ in tested)
+    uniform = next(iter(samples.values())).uniform
+
+    def lowest(error, delta, least=0.0):
+        """(coverage, error, threshold); no coverage and a threshold above 1 where none passes."""
+        thresholds = plan(*planned, n, error, delta, least)
+        place = lowest_common_threshold(thresholds, tested, error, delta, uniform)
+        if place is None:
+            return 0.0, error, 2.0
+        coverage = min(float(np.mean(sure >= thresholds[place])) for sure, _ in tested)
+        return coverage, error, float(thresholds[place])
+
+    n_choices = n_candidates * (len(ROUND_ERRORS) if error is None else 1)
+    level = divide_delta(delta, n_choices)
+    if error is None:
+        rules = [lowest(round_error, level, _DEFAULT_COVERAGE) for round_error in ROUND_ERRORS]
+        coverage, error, threshold = max(rules, key=lambda rule: min(rule[0], _DEFAULT_COVERAGE))
+        error = error if coverage else ROUND_ERRORS[-1]
+        larger: tuple[float, ...] = ()
+    else:
+        coverage, error, threshold = lowest(float(error), level)
+        larger = tuple(e for e in ROUND_ERRORS if e > error)
+    no_answers = None
+    if not coverage:
+        no_answers = (
+            f"It abstains from every text: on the {format_count(n, 'calibration text')}, "
+            f"no threshold has an error rate of at most {error:g} with {confidence(delta)} "
+            f"confidence. The {format_needed(n_needed(error, level))} most confident answers "
+            "would have to be right, or a few errors among more of them."
+        )
+        reachable = next((rule for e in larger if (rule := lowest(e, level))[0]), None)
+        if reachable is not None:
+            no_answers += (
+                f" An error rate of {reachable[1]:g} would be guaranteed, with "
+                f"{100 * reachable[0]:.0f}% of the texts answered, if it had been chosen before "
+                "calibration. With error=None one is selected, and the bound is corrected for this."
+            )
+    return Abstaining(
+        classifier=classifier,
+        error=error,
+        delta=delta,
+        threshold=threshold,
+        coverage=coverage,
+        n=n,
+        n_choices=n_choices,
+        no_answers=no_answers,
+        uniform=uniform,
+    )
+
+
+class Answered(NamedTuple):
+    """Answers to texts; `inside` and `abstained` are None without a calibration set."""
+
+    best: np.ndarray  # (n,) positions in `classes_`
+    probability: np.ndarray  # (n,)
+    inside: np.ndarray | None  # (n, n_classes), whether a class is in the prediction set
+    abstained: np.ndarray | None  # (n,)
+    covered: np.ndarray  # (n,), whether the classifier knows enough words of the text
+
+
+class AnswerRule:
+    """The prediction sets and answers of a classifier in the command line and the server.
+
+    With error=None the error of answers is that of `abstain`; that of prediction sets is 0.05, or
+    the smallest round one above that the calibration texts allow, which needs no correction. With
+    delta=None it is that of the classifier.
+    """
+
+    error: float | None = None
+    set_error: float | None = None
+    threshold: float | None = None
+    set_levels: np.ndarray | None = None
+    no_sets: str | None = None
+    no_answers: str | None = None
+    statement: str | None = None
+    check: DriftCheck | None = None
+
+    def __init__(self, classifier: Any, *, error: float | None = None, delta: float | None = None):
+        self.delta = getattr(classifier, "delta", 0.05) if delta is None else delta
+        self._classifier = classifier
+        if getattr(classifier, "target_type_", "classes") != "classes":
+            raise ValueError(
+                "classifier must give one class to each text. Got one that gives several labels "
+                "instead. Use its predict, or `pacsent predict` with one file or stdin."
+            )
+        if not hasattr(classifier, "calibration_"):
+            if error is not None:
+                raise ValueError(
+                    "error must be left out for a classifier without a calibration set. Got "
+                    f"{error:g} instead. Fit a CertifiedClassifier, as `pacsent train` does."
+                )
+            return
+        self.check = DriftCheck(classifier)
+        rule = classifier.abstain(error=error, delta=self.delta)
+        self.error, self.threshold = rule.error, rule.threshold
+        self.no_answers, self.statement = rule.no_answers, "" if rule.no_answers else str(rule)
+        if error is None:
+            samples, errors = classifier.calibration_.samples().values(), ROUND_ERRORS[2:]
+            n = min(sample.labels.size for sample in samples)
+            level = divide_delta(rule.delta, classifier.n_candidates)
+            error = next((e for e in errors if n >= n_needed(e, level)), errors[-1])
+        try:
+            self.set_levels = classifier.prediction_set_thresholds(error=error, delta=self.delta)
+        except ValueError as missing:
+            self.no_sets = str(missing)
+            return
+        self.set_error = error
+        new_texts = NEW_TEXTS[getattr(classifier, "repeats", None)].rstrip(",")
+        start = f"{self.statement} Separately, with" if self.statement else "With"
+        self.statement = (
+            f"{start} {confidence(rule.delta)} confidence, the prediction sets of "
+            f"{new_texts} omit the true class for at most {100 * error:g}% of them."
+        )
+
+    def answer(
+        self,
+        texts: list[str],
+        log_proba: np.ndarray | None = None,
+        *,
+        compare: bool = False,
+        first: int | None = None,
+    ) -> Answered:
+        """Answer texts, of which the logarithms of class probabilities may be known already.
+
+        With `compare` they are taken into account by `check`; `first` is the number of the first
+        row, from 0.
+        """
+        if log_proba is None:
+            log_proba = self._classifier.predict_log_proba(texts)
+        covered = coverage.are_covered(self._classifier, texts)
+        inside = abstained = None
+        if self.threshold is not None:
+            abstained = ~(confidences(self._classifier, log_proba, covered) >= self.threshold)
+            if compare and self.check is not None:
+                n_answered = int((~abstained[nonempty_rows(texts)]).sum())
+                self.check.add(texts, log_proba, n_answered, first)
+        if self.set_levels is not None:
+            inside = (log_proba >= self.set_levels) | ~covered[:, None]
+        best = log_proba.argmax(axis=1)
+        return Answered(best, np.exp(log_proba.max(axis=1)), inside, abstained, covered)

@@ -1,0 +1,355 @@
+"""Thresholds on probabilities with a guarantee: precision and recall of classes, risks of labels.
+
+A class is named for a text if its probability reaches the threshold of the class: Theorem 18 of
+docs/theory.md. Conformal risk control of labels in its high-probability form is Theorem 22.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from pacsent.bounds.binomial import rank_for_sets
+from pacsent.bounds.checks import check_probability
+from pacsent.bounds.delta import confidence, divide_delta
+from pacsent.bounds.means import mean_is_below
+from pacsent.certify.independence import as_seed, dependent_clusters
+from pacsent.certify.label_sets import known_sets
+from pacsent.certify.labels import position
+from pacsent.certify.repeats import COPIES, check_repeats, draw_samples
+from pacsent.certify.samples import select_rows
+from pacsent.predict.abstaining import (
+    Calibration,
+    describe_randomization,
+    lowest_common_threshold,
+    plan,
+)
+
+GRID = expit(np.linspace(-8.0, 8.0, 321))  # thresholds of labels that are tested, rising
+STARTS = (0.3, 0.5, 0.7, 0.9)  # where tests of false discoveries begin without a planning part
+# Fractions of `error` on the planning part at which they begin with one.
+_PLANNED_FRACTIONS = (0.4, 0.6, 0.75, 0.9)
+_MIN_PLANNING_TEXTS = 30  # that get labels, for the planning part to say anything
+
+
+@dataclass(frozen=True)
+class ClassThresholds:
+    """Which classes are named, with a guarantee for each; several, or none, for one text.
+
+    Attributes
+    ----------
+    thresholds : dict of class to float or None
+        Smallest probability with which a class is named; None where nothing can be guaranteed.
+    precision, recall : float or None
+        With confidence 1 - delta, for all these classes together: of the texts for which a class is
+        named at least `precision` are of it, and of the texts of the class at least `recall` are
+        named.
+
+    Examples
+    --------
+    >>> from pacsent import CertifiedClassifier, TextClassifier
+    >>> texts = [f"{word} film {n}" for n in range(150) for word in ("good", "bad")]
+    >>> classifier = CertifiedClassifier(TextClassifier(None), calibration_size=0.5, random_state=0)
+    >>> _ = classifier.fit(texts, ["up", "down"] * 150)
+    >>> sure = classifier.tune_thresholds(precision=0.8)
+    >>> sure.predict(["a good film"])
+    [['up']]
+    >>> print(sure)
+    With 95% confidence, for all of these classes together: of the texts for which a class is \
+named at least 80% are of it.
+    """
+
+    classifier: Any
+    thresholds: dict
+    precision: float | None
+    recall: float | None
+    delta: float
+    uniform: float = 1.0  # the random number of the tests of precision; 1: not randomised
+
+    def predict(self, X: Any) -> list[list]:
+        """The classes that are named for each text."""
+        names = self.classifier.classes_.tolist()
+        lowest = np.array([self.thresholds.get(name) for name in names], float)  # nan: never
+        is_named = np.exp(self.classifier.predict_log_proba(X)) >= lowest
+        return [[name for name, named in zip(names, row) if named] for row in is_named]
+
+    def __str__(self) -> str:
+        text = f"With {confidence(self.delta)} confidence, for all of these classes together: "
+        if self.precision is not None:
+            percent = 100 * self.precision
+            text += f"of the texts for which a class is named at least {percent:g}% are of it"
+        text += "" if None in (self.precision, self.recall) else ", and "
+        if self.recall is not None:
+            text += f"of the texts of a class at least {100 * self.recall:g}% are named"
+        text += "."
+        never = [str(name) for name, threshold in self.thresholds.items() if threshold is None]
+        if never:
+            text += f" Never named, as the calibration set is too small: {', '.join(never)}."
+        return text + describe_randomization(self.uniform)
+
+
+def class_thresholds(
+    classifier: Any,
+    samples: Mapping[str, Calibration],
+    *,
+    precision: float | None,
+    recall: float | None,
+    classes: Sequence | None,
+    delta: float,
+    n_candidates: int = 1,
+) -> ClassThresholds:
+    """The lowest threshold of each class that guarantees its precision; for recall the highest.
+
+    What is guaranteed is so on all samples.
+    """
+    if precision is None and recall is None:
+        raise ValueError("tune_thresholds needs precision or recall. Got neither instead.")
+    for name, value in (("precision", precision), ("recall", recall), ("delta", delta)):
+        if value is not None:
+            check_probability(name, value)
+
+    def is_of_class(labels, c):
+        return labels[:, c] if labels.ndim == 2 else labels == c
+
+    names = classifier.classes_.tolist()
+    chosen = names if classes is None else classes
+    if not len(chosen):
+        raise ValueError("classes must have at least one class. Got none. Leave it out for all.")
+    columns = [position(classifier.classes_, name) for name in chosen]
+    n_statements = 1 if precision is None or recall is None else 2
+    level = divide_delta(delta, n_candidates, len(columns), n_statements)
+    uniform = 1.0 if precision is None else next(iter(samples.values())).uniform
+    thresholds = {}
+    for c in columns:
+        of_samples = [
+            (np.exp(calibration.log_proba[:, c]), is_of_class(calibration.labels, c))
+            for calibration in samples.values()
+        ]
+        highest = lowest = np.inf  # the thresholds that recall and precision allow
+        if recall is not None:
+            for proba, is_c in of_samples:
+                k = rank_for_sets(int(is_c.sum()), 1.0 - recall, level)
+                highest = min(highest, -np.inf if k is None else np.sort(proba[is_c])[-k])
+            lowest = highest
+        if precision is not None:
+            planning, error = classifier.out_of_fold_, 1.0 - precision
+            planned = np.exp(planning.log_proba[:, c]), ~is_of_class(planning.labels, c)
+            n = min(proba.size for proba, _ in of_samples)
+            steps = plan(*planned, n, error, level)
+            tested = [(proba, ~is_c) for proba, is_c in of_samples]
+            passed = lowest_common_threshold(steps, tested, error, level, uniform)
+            lowest = np.inf if passed is None else steps[passed]
+        usable = np.isfinite(lowest) and lowest <= highest
+        thresholds[names[c]] = float(lowest) if usable else None
+    return ClassThresholds(classifier, thresholds, precision, recall, float(delta), uniform)
+
+
+@dataclass(frozen=True)
+class LabelThreshold:
+    """A threshold on the probabilities of labels, and what is guaranteed about it.
+
+    Attributes
+    ----------
+    threshold : float or None
+        Labels of at least this probability are given; None gives none.
+    about : {"false negatives", "false discoveries"}
+    error, delta : float
+        With probability 1 - delta, the mean over new texts of the fraction of their labels that are
+        missed (or of the labels given that are wrong) is at most `error`.
+    n, random_state : int
+        Calibration texts, and the seed of the order in which they were tested.
+
+    Examples
+    --------
+    >>> has = np.tile([[True, False], [False, True]], (100, 1))
+    >>> chosen = control_risk(has, np.where(has, 0.9, 0.2), false_negatives=0.1)
+    >>> 0.5 < chosen.threshold <= 0.9, chosen.predict(np.array([[0.95, 0.1]])).tolist()
+    (True, [[True, False]])
+    """
+
+    threshold: float | None
+    about: str
+    error: float
+    delta: float
+    n: int
+    random_state: int
+
+    def predict(self, probabilities: np.ndarray) -> np.ndarray:
+        """Whether each text is given each label, (n, n_labels) of bool."""
+        return np.asarray(probabilities, float) >= np.array(self.threshold, float)  # None: nan
+
+    def __str__(self) -> str:
+        if self.threshold is None:
+            return (
+                f"No threshold can be guaranteed at {self.error:g} {self.about} from {self.n:,} "
+                "texts: no label is given. Allow a larger error, or label more texts."
+            )
+        what = f"of the labels of a new text, on average, at most {self.error:g} are missed"
+        if self.about == "false discoveries":
+            what = (
+                "of the labels given to a new text that gets any, on average over such texts, at "
+                f"most {self.error:g} are wrong"
+            )
+        return (
+            f"With {confidence(self.delta)} confidence, {what}: labels of probability "
+            f"{self.threshold:.4f} and above are given ({self.n:,} calibration texts)."
+        )
+
+
+def control_risk(
+    y_true: Any,
+    y_proba: np.ndarray,
+    *,
+    false_negatives: float | None = None,
+    false_discoveries: float | None = None,
+    classes: Any = None,
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    random_state: Any = None,
+    planning: tuple[Any, np.ndarray] | None = None,
+    texts: Any = None,
+    repeats: str | None = None,
+) -> LabelThreshold:
+    """The threshold on label probabilities that misses few labels, or gives few wrong ones.
+
+    A text's loss is the fraction of its labels that are missed, which rises with the threshold:
+    thresholds are tested from the lowest up to the first that fails. Or it is the fraction of the
+    labels given to it that are wrong, over texts that get any, which may rise or fall: tests begin
+    at four places, each with delta / 4, and go down to the first that fails (Theorem 22).
+
+    Parameters
+    ----------
+    y_true : sets of labels, or an indicator matrix, of calibration texts
+        Nothing may have been fitted or chosen on these texts.
+    y_proba : array, (n, n_labels)
+    false_negatives, false_discoveries : float or None
+        Largest mean loss: one of the two.
+    classes : array, optional
+        The label of each column, for sets.
+    delta : float, default=0.05
+    n_candidates : int, default=1
+        How many classifiers were compared on these texts before this one was kept.
+    random_state : int, RandomState, Generator or None, default=None
+        Decides the order. The seed, drawn unless it is an int, is recorded.
+    planning : (y_true, y_proba), optional
+        Of texts other than the calibration texts, such as out-of-fold predictions of training
+        texts: they decide where tests of false discoveries begin.
+    texts : list of str, optional
+        The calibration texts. Without them, near-duplicates are not searched for.
+    repeats : see `certify_predictions`
+        Why texts repeat; if it is not known, a threshold passes for both reasons or fails.
+
+    Examples
+    --------
+    >>> y_true = [{"joy"}, {"love"}] * 100
+    >>> proba, classes = np.tile([[0.9, 0.2], [0.1, 0.8]], (100, 1)), ["joy", "love"]
+    >>> 0.2 < control_risk(y_true, proba, classes=classes, false_negatives=0.1).threshold <= 0.8
+    True
+    >>> 0.2 < control_risk(y_true, proba, classes=classes, false_discoveries=0.2).threshold < 0.3
+    True
+    """
+    check_repeats(repeats)
+    samples = [(y_true, y_proba)]
+    if texts is not None:
+        random_state = as_seed(random_state)
+        clusters = dependent_clusters(texts, n_rows=len(y_proba))
+        rows_of_samples = draw_samples(clusters, repeats, random_state).values()
+        labels = y_true if hasattr(y_true, "shape") else list(y_true)
+        samples = [
+            (select_rows(labels, rows), np.asarray(y_proba)[rows]) for rows in rows_of_samples
+        ]
+    elif repeats == COPIES:
+        raise ValueError("repeats='copies' needs texts, to find the copies. Got None instead.")
+    return control_risk_on_samples(
+        samples,
+        false_negatives=false_negatives,
+        false_discoveries=false_discoveries,
+        classes=classes,
+        delta=delta,
+        n_candidates=n_candidates,
+        random_state=random_state,
+        planning=planning,
+    )
+
+
+def control_risk_on_samples(
+    samples: Sequence[tuple[Any, np.ndarray]],
+    *,
+    false_negatives: float | None = None,
+    false_discoveries: float | None = None,
+    classes: Any = None,
+    delta: float = 0.05,
+    n_candidates: int = 1,
+    random_state: Any = None,
+    planning: tuple[Any, np.ndarray] | None = None,
+) -> LabelThreshold:
+    """`control_risk` for (y_true, y_proba) of each sample: a threshold passes on all, or fails."""
+    if (false_negatives is None) == (false_discoveries is None):
+        raise ValueError("Give false_negatives or false_discoveries, not both.")
+    about = "false negatives" if false_discoveries is None else "false discoveries"
+    error = false_negatives if false_discoveries is None else false_discoveries
+    error, delta = check_probability("error", error), check_probability("delta", delta)
+    seed = as_seed(random_state)
+    shuffled = [_shuffled_rows(y_true, proba, classes, seed) for y_true, proba in samples]
+    n = min(len(proba) for _, proba in shuffled)
+    result = LabelThreshold(None, about, error, delta, n, seed)
+    level = divide_delta(delta, n_candidates)
+
+    if false_discoveries is None:
+        for threshold in GRID:
+            losses = [_missed_fractions(has, proba, threshold) for has, proba in shuffled]
+            if not all(mean_is_below(of_sample, error, level) for of_sample in losses):
+                break
+            result = replace(result, threshold=float(threshold))
+        return result
+
+    starts = np.searchsorted(GRID, STARTS)
+    if planning is not None:
+        planned_labels, planned_proba = _shuffled_rows(*planning, classes, seed)
+        losses = [_wrong_fractions(planned_labels, planned_proba, level) for level in GRID]
+        means = np.array([x.mean() if x.size >= _MIN_PLANNING_TEXTS else 0.0 for x in losses])
+        # the lowest threshold from which on all are below the fraction
+        worst = np.maximum.accumulate(means[::-1])[::-1]
+        starts = np.array([np.argmax(worst <= s * error) for s in _PLANNED_FRACTIONS])
+    each = divide_delta(level, len(starts))
+
+    def passes(at):
+        losses = [_wrong_fractions(has, proba, GRID[at]) for has, proba in shuffled]
+        return all(mean_is_below(of_sample, error, each) for of_sample in losses)
+
+    lowest = GRID.size
+    for start in set(starts.tolist()):
+        at = start
+        while at >= 0 and passes(at):
+            at -= 1
+        if at < start:
+            lowest = min(lowest, at + 1)
+    return result if lowest == GRID.size else replace(result, threshold=float(GRID[lowest]))
+
+
+def _missed_fractions(has, proba, threshold):
+    """The fraction of each text's labels that are missed, (n,)."""
+    n_labels = np.maximum(has.sum(axis=1), 1)
+    return (has & (proba < threshold)).sum(axis=1) / n_labels
+
+
+def _wrong_fractions(has, proba, threshold):
+    """The fraction of the labels given to each text that gets any which are wrong."""
+    assigned = proba >= threshold
+    n_assigned = assigned.sum(axis=1)
+    rows = n_assigned > 0
+    return (assigned & ~has).sum(axis=1)[rows] / n_assigned[rows]
+
+
+def _shuffled_rows(labels, probabilities, classes, seed):
+    """Labels as a matrix and probabilities, in a random order: that of a file may be by label."""
+    proba = np.asarray(probabilities, float)
+    if proba.ndim != 2 or not ((proba >= 0) & (proba <= 1)).all():
+        raise ValueError(
+            "probabilities must be numbers in [0, 1], a row for each text and a column for each "
+            f"label. Got shape {proba.shape} or other numbers instead."
+        )
+    order = np.random.default_rng([seed, 1]).permutation(len(proba))
+    return known_sets(classes, labels, *proba.shape)[order], proba[order]

@@ -1,0 +1,234 @@
+"""Distil an encoder into a table of word vectors.
+
+`pacsent.distill` (in `guarantees`) holds texts out, calls `fit_static_encoder`, and certifies the
+result. The table is learned in two steps (`distillation_solver`): an exact least-squares problem,
+then a few epochs of gradient steps. A word outside the vocabulary is read as the longest word
+that it begins with, followed by subwords (`Vocabulary(..., unknown="pieces")`).
+"""
+
+import hashlib
+import json
+import math
+import os
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pacsent.arrays import unit_rows
+from pacsent.files import replacing
+from pacsent.progress import bar
+from pacsent.sentences.solvers.distillation import START_SCALE, Refinement, SolverOptions, fit_table
+from pacsent.sentences.static_encoder import StaticEncoder
+from pacsent.text.normalize import choose_normalize
+from pacsent.words.fingerprint import MOST, Fingerprint
+from pacsent.words.text_encoding import subword_ids
+from pacsent.words.vectors import WordVectors
+from pacsent.words.vocabulary import Vocabulary
+
+MARK = "##"  # in front of a subword that continues a word
+_MAX_SUBWORD_LETTERS = 8
+_MAX_RARE_WORDS = 200_000  # the most frequent ones; more take long and change little
+_MIN_COUNT = 2  # occurrences of a word that gets a vector of its own
+_N_SAMPLED_TEXTS = 1000  # from which normalize="auto" is chosen
+_BLOCK_ROWS = 65_536  # vectors validated at a time
+
+# A word that is this fraction of all tokens has half the weight in the prior (SIF).
+_SIF_FREQUENCY = 1e-3
+
+
+def fit_static_encoder(
+    texts: list[str],
+    vectors: np.ndarray,
+    encoder: Any = None,
+    *,
+    teacher: str,
+    n_words: int = 60_000,
+    n_subwords: int = 5_000,
+    normalize: str | Callable[[str], list[str]] = "auto",
+    n_epochs: int = 3,
+    random_state: int = 0,
+    checkpoint_dir: str | os.PathLike | None = None,
+    device: str = "cpu",
+    verbose: bool = False,
+) -> StaticEncoder:
+    """Fit a `StaticEncoder` to the vectors of texts; the parameters are those of `distill`.
+
+    `encoder` gives the vectors of single words, from which the table starts; without it the table
+    starts at zero.
+    """
+    training: dict[str, Any] = {"distilled_from": teacher, "random_state": random_state}
+    if normalize == "auto":
+        sample = " ".join(texts[:_N_SAMPLED_TEXTS])
+        normalize, training["normalize"] = choose_normalize(sample)
+    vocabulary = make_vocabulary(texts, n_words, n_subwords, normalize)
+    encoded = vocabulary.encode(texts)
+    known = np.flatnonzero(np.diff(encoded.offsets))
+    if not known.size:
+        raise ValueError(
+            "texts must have words that occur twice. Got none. Give more texts, or "
+            "normalize='unicode' for texts in another alphabet."
+        )
+    targets = vectors
+    if known.size < len(texts):
+        encoded, targets = encoded.take(known), vectors[known]
+    options = SolverOptions(n_epochs=n_epochs, random_state=random_state)
+    checkpoint = None if checkpoint_dir is None else Path(checkpoint_dir) / "distillation.npz"
+    with bar("distil", total=len(known) * n_epochs, unit="texts", enabled=verbose) as shown:
+        digest = _digest(encoded, targets, options) if checkpoint else ""
+        if checkpoint is not None and checkpoint.exists():
+            with np.load(checkpoint, allow_pickle=False) as saved:
+                if str(saved["digest"]) != digest:
+                    raise ValueError(
+                        f"checkpoint_dir must be a folder of the same distillation. Got "
+                        f"{checkpoint_dir}, which contains one with other texts, vectors or "
+                        "options, instead. Choose another folder, or delete it."
+                    )
+                refinement = Refinement(saved["table"], len(targets), options)
+                refinement.first, refinement.second = saved["first"], saved["second"]
+                refinement.epoch, variances = int(saved["epoch"]), saved["variances"]
+            shown.advance(refinement.epoch * len(targets))
+        else:
+            prior = np.zeros((len(vocabulary), vectors.shape[1]), dtype=np.float32)
+            if encoder is not None:  # its vectors of single words, weighted by SIF
+                of_words = encoder.encode([word.removeprefix(MARK) for word in vocabulary.words])
+                prior = unit_rows(np.nan_to_num(np.asarray(of_words, dtype=np.float32)))
+                p = vocabulary.require_counts("distillation") / max(1, encoded.ids.size)
+                prior *= (_SIF_FREQUENCY / (_SIF_FREQUENCY + p))[:, None].astype(np.float32)
+            means, variances = fit_table(encoded, targets, prior, options)
+            refinement = Refinement(np.float32(START_SCALE) * means, len(targets), options)
+            variances = START_SCALE**2 * variances
+        while refinement.epoch < n_epochs:
+            if device == "cpu":
+                refinement.run_epoch(encoded, targets, shown.advance)
+            else:
+                from pacsent.sentences.solvers.distillation_gpu import epoch_on_gpu
+
+                epoch_on_gpu(refinement, encoded, targets, shown.advance, device)
+            if checkpoint is not None:
+                state = {"digest": digest, "variances": variances}
+                for name in ("table", "first", "second", "epoch"):
+                    state[name] = getattr(refinement, name)
+                with replacing(checkpoint, parents=True) as file:
+                    np.savez(file, **state)
+    word_vectors = WordVectors(
+        vocabulary,
+        refinement.table,
+        training={**training, "n_texts": len(known), "n_epochs": n_epochs},
+        fingerprint=Fingerprint.of(vocabulary, encoded, MOST // 4),
+    )
+    if checkpoint is not None:
+        shutil.rmtree(checkpoint.parent, ignore_errors=True)
+    student = StaticEncoder(word_vectors, teacher=teacher)
+    student.word_variances_ = variances
+    return student
+
+
+def checked_vectors(vectors: Any, n_texts: int) -> np.ndarray:
+    """Return a teacher's vectors, one finite nonzero row per text, or raise ValueError.
+
+    >>> checked_vectors(np.array([[1.0, 0.0], [0.0, 0.0]]), 2)
+    Traceback (most recent call last):
+    ValueError: vectors must not be zero. Got zeros in 1 of 2 rows (first: row 1, ...
+    """
+    vectors = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
+    if vectors.ndim != 2 or vectors.dtype.kind != "f" or not vectors.size:
+        raise ValueError(
+            "vectors must be an array of floats of shape (n_texts, n_dims). Got "
+            f"{vectors.dtype} of shape {vectors.shape} instead."
+        )
+    if len(vectors) != n_texts:
+        raise ValueError(
+            f"vectors must have one row for each of the {n_texts:,} texts. Got {len(vectors):,} "
+            "rows instead. Give the vectors of these texts, in their order."
+        )
+    for start in range(0, n_texts, _BLOCK_ROWS):
+        block = np.asarray(vectors[start : start + _BLOCK_ROWS], dtype=np.float32)
+        for wrong, rule, what in (
+            (~np.isfinite(block).all(axis=1), "be finite numbers", "nan or infinity"),
+            (~block.any(axis=1), "not be zero", "zeros"),
+        ):
+            if wrong.any():
+                raise ValueError(
+                    f"vectors must {rule}. Got {what} in {int(wrong.sum()):,} of {len(block):,} "
+                    f"rows (first: row {start + int(np.argmax(wrong))}, counted from 0) instead. "
+                    "Omit these texts and their vectors."
+                )
+    return vectors
+
+
+def make_vocabulary(
+    texts: list[str], n_words: int, n_subwords: int, normalize: str | Callable[[str], list[str]]
+) -> Vocabulary:
+    """The most frequent words of texts, and subwords for the others.
+
+    >>> make_vocabulary(["two films", "two tourists", "the films"], 9, 4, "paper").words[:2]
+    ['films', 'two']
+    """
+    tokens = Vocabulary([], normalize=normalize).tokens
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(tokens(text))
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    frequent = [item for item in ranked if item[1] >= _MIN_COUNT][:n_words]
+    if not n_subwords:
+        return Vocabulary(*map(list, zip(*frequent)) if frequent else ([], []), normalize=normalize)
+    known = {word for word, _ in frequent}
+    rare = ranked[len(frequent) :]
+    subwords = learn_subwords(rare, known, n_subwords)
+    letters = sorted({word[0] for word, _ in rare} - known)  # a rare word may begin with them
+    words = [word for word, _ in frequent] + letters + subwords
+    uncounted = Vocabulary(words, normalize=normalize, unknown="pieces")
+    occurrences = np.bincount(uncounted.encode(texts).ids, minlength=len(words))
+    return Vocabulary(words, occurrences, normalize=normalize, unknown="pieces")
+
+
+def learn_subwords(
+    rare: Iterable[tuple[str, int]], known: Iterable[str], n_subwords: int
+) -> list[str]:
+    """Subwords for words outside the vocabulary, most used first, with their mark.
+
+    Learned from `rare`, words outside the vocabulary with their counts, most frequent first: those
+    that a longest-match segmentation of these words uses most. Besides `n_subwords`, every letter
+    that continues a rare word is kept.
+
+    >>> learn_subwords([("tourism", 2), ("tourists", 2), ("artists", 1)], {"tour", "art"}, 20)[:2]
+    ['##ists', '##ism']
+    """
+    weighted = [(word, 1.0 + math.log(count)) for word, count in list(rare)[:_MAX_RARE_WORDS]]
+    # A single letter begins a word that no in-vocabulary word begins.
+    starts = set(known) | {word[0] for word, _ in weighted}
+    weights: defaultdict[str, float] = defaultdict(float)
+    for word, weight in weighted:
+        for begin in range(1, len(word)):
+            for end in range(begin + 1, min(len(word), begin + _MAX_SUBWORD_LETTERS) + 1):
+                weights[word[begin:end]] += weight
+    letters = [s for s in weights if len(s) == 1]
+    longer = sorted(
+        (s for s in weights if len(s) > 1), key=lambda s: (-weights[s] * (len(s) - 1), s)
+    )
+    subwords = set(longer[: 6 * n_subwords]) | set(letters)
+    # Candidates overlap, so that their frequency overstates their use. Two rounds keep those that
+    # the segmentation uses.
+    for n_kept in (3 * n_subwords, n_subwords):
+        used: defaultdict[str, float] = defaultdict(float)
+        names = [*starts, *(MARK + s for s in subwords)]
+        index = {name: i for i, name in enumerate(names)}
+        for word, weight in weighted:
+            for i in subword_ids(word, index)[1:]:
+                used[names[i].removeprefix(MARK)] += weight
+        longer = sorted((s for s in used if len(s) > 1), key=lambda s: (-used[s] * len(s), s))
+        subwords = set(longer[:n_kept]) | set(letters)
+    letters.sort(key=lambda s: (-weights[s], s))
+    return [MARK + s for s in longer[:n_subwords] + letters]
+
+
+def _digest(encoded, targets, options) -> str:
+    """SHA-256 of everything that determines the result."""
+    digest = hashlib.sha256(json.dumps(vars(options), sort_keys=True).encode())
+    for array in (encoded.ids, encoded.offsets, targets):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

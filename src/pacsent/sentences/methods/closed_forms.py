@@ -1,0 +1,292 @@
+"""Posteriors in closed form: Average, PB-L2, IDF-Average, PB-IDF-L2 (`solvers.gaussians`)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Real
+from typing import ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from pacsent.arrays import frozen
+from pacsent.kernels.half_precision import HALF_PRECISION
+from pacsent.parameter_checks import Interval, StrOptions
+from pacsent.sentences.fitted_state import Learned
+from pacsent.sentences.sentence_vectorizer import ROLES, Name, SentenceVectorizer
+from pacsent.sentences.solvers.gaussians import idf, l2_coefficients, l2_lam
+from pacsent.sentences.solvers.risks import row_norms
+from pacsent.text.encoded import Encoded
+
+# Fewer texts are one batch: milliseconds of work, of which threads would double the CPU time.
+_MIN_FOR_THREADS = 1024
+
+
+class ClosedForm(SentenceVectorizer):
+    """Posteriors that are weighted sums of rows: mu = c_A sum beta_w A_w + c_B sum p_w B_w."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SentenceVectorizer._parameter_constraints,
+        "lam": [Interval(Real, 0, None, closed="right")],
+        "prior_variance": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def _batch_size(self, n_sentences, n_jobs):
+        if n_sentences < _MIN_FOR_THREADS or n_jobs == 1:  # or unknown
+            return self.batch_size
+        # several batches a thread, or the last one is waited for alone
+        return max(1, min(self.batch_size, max(64, n_sentences // (8 * n_jobs))))
+
+
+def token_sums(encoded: Encoded, weights: np.ndarray) -> np.ndarray:
+    """Sum of the words' weights in each sentence."""
+    sentence = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))
+    return np.bincount(sentence, weights[encoded.ids], encoded.n_sentences)
+
+
+def pool(encoded: Encoded, parts: Iterable, out: np.ndarray) -> None:
+    """Sum of scale * weights[w] * table[w] over tokens and over (table, weights, scale), in `out`.
+
+    Empty weights are ones; a table may be None where its scale is 0.
+    """
+    from pacsent.kernels.pooling_kernels import pool_rows
+
+    add = False
+    for table, weights, scale in parts:
+        if table is not None and (not add or scale.any()):
+            scale = scale.astype(out.dtype)
+            pool_rows(encoded.ids, encoded.offsets, frozen(table), weights, scale, out, add)
+            add = True
+
+
+def for_kernel(table: np.ndarray) -> np.ndarray:
+    """A table as the kernels take it: float16 as its bits, or widened once where they cannot."""
+    if table is None:
+        return None
+    table = np.ascontiguousarray(table)
+    if table.dtype == np.float16 and HALF_PRECISION:
+        return table.view(np.uint16)
+    return table.astype(np.float64 if table.dtype == np.float64 else np.float32, copy=False)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _SquaredLoss(ClosedForm):
+    """What Average and IDF share: the parameters of the paper's squared loss."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        **ClosedForm._parameter_constraints,
+        **ROLES,
+        "lam_mode": [StrOptions({"fixed", "per-token"})],
+    }
+
+    lam: float = 1.0
+    lam_mode: str = "fixed"
+    prior_variance: float = 1.0
+    swap_roles: bool = False
+
+    def _token_weights(self) -> np.ndarray:
+        """Weight of each word in loss and prior precision, (n_words,)."""
+        return np.ones(self.word_vectors.n_words)
+
+    def _prior_terms(self, counts):
+        weights = self._token_weights()
+        total = counts @ weights  # (n_sentences,)
+        _, B_hat = self._tables()
+        shares = sparse.diags_array(1.0 / total) @ counts @ sparse.diags_array(weights)
+        return sum_rows(shares, B_hat), self.prior_variance / total
+
+    def _squared_distance(self, sentences, shares):
+        """Sum over words of share/2 E|A_w - h|^2; shares (n_sentences, n_words) sum to `total`."""
+        A_hat, _ = self._tables()
+        squares = row_norms(A_hat) ** 2
+        total = np.asarray(shares.sum(axis=1)).ravel()
+        cross = np.einsum("sd,sd->s", sum_rows(shares, A_hat), sentences.mu)
+        lengths = np.einsum("sd,sd->s", sentences.mu, sentences.mu)
+        spread = sentences.mu.shape[1] * sentences.var_Q
+        return 0.5 * (shares @ squares - 2.0 * cross + total * (lengths + spread))
+
+
+def sum_rows(shares: sparse.csr_matrix, table: np.ndarray) -> np.ndarray:
+    """shares @ table in float64; only the rows of words that occur are widened."""
+    shares = sparse.csr_matrix(shares)
+    words, places = np.unique(shares.indices, return_inverse=True)
+    size = shares.shape[0], words.size
+    narrow = sparse.csr_matrix((shares.data, places, shares.indptr), shape=size)
+    return narrow @ np.asarray(table[words], dtype=float)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AverageVectorizer(_SquaredLoss):
+    """Sentence vectors as exact posterior means under squared loss (Average, PB-L2).
+
+        mu_S = (mean of A_hat + alpha * mean of B_hat) / (1 + alpha),  alpha = n_tokens/(var_P*lam)
+        var_Q = 1 / (lam * (1 + alpha))
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+    lam : float, default=1.0
+        Weight of the data. Larger values pull from the prior to the mean of `A_hat`; `inf` gives
+        that mean.
+    alpha : float or None, default=None
+        Weight of the prior, the same for every length. Given, it replaces `lam`.
+    lam_mode : {"fixed", "per-token"}, default="fixed"
+        With "per-token", lambda is `lam * n_tokens` and alpha is 1/(lam * prior_variance) at every
+        length. With "fixed", as in the paper, longer sentences lean more to the prior.
+    prior_variance : float, default=1.0
+        Variance of each word's prior. Larger values let a sentence move further from it.
+    swap_roles : bool, default=False
+        Whether output vectors take the place of input vectors and the reverse (`i-`).
+    on_empty : {"warn", "error", "ignore"}, default="warn"
+        What to do about sentences of OOV words only: mean 0, variance nan, and one warning;
+        or stop.
+    batch_size : int, default=1024
+        Sentences worked on at once. The result does not depend on it.
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores. The result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> from pacsent.sentences import AverageVectorizer
+    >>> vocabulary = Vocabulary(["good", "film"])
+    >>> words = WordVectors(vocabulary, np.eye(2), -np.eye(2))
+    >>> vectorizer = AverageVectorizer(words, lam=2.0).fit(["a good film"])
+    >>> vectorizer.transform(["Good, good film!"])
+    array([[-0.13333333, -0.06666667]])
+    """
+
+    names: ClassVar = {
+        "Average": Name(fixed={"lam": 1.0}, defaults={"alpha": 0.0}),
+        "PB-L2": Name(fixed={"alpha": None}),
+    }
+
+    _parameter_constraints: ClassVar[dict] = {
+        **_SquaredLoss._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="left"), None],
+    }
+
+    alpha: float | None = None
+
+    @property
+    def _paper_name(self):
+        return "PB-L2" if self.alpha is None else "Average"
+
+    def summed_table(self) -> np.ndarray | None:
+        return self._tables()[0] if self.alpha == 0 else None
+
+    def _needs_prior_table(self):
+        return self.alpha != 0 if self.alpha is not None else not np.isinf(self.lam)
+
+    def _reason_without_posterior(self):
+        if self._needs_prior_table():
+            return ""
+        setting = "alpha=0" if self.alpha is not None else "lam=inf"
+        return f"with {setting} its posterior is a point, infinitely far from every Gaussian prior"
+
+    def _lambda_of(self, n_tokens):
+        settings = {"lam": self.lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
+        return l2_lam(n_tokens, var_P=self.prior_variance, **settings)
+
+    def _data_terms(self, sentences):
+        shares = sparse.diags_array(1.0 / sentences.n_tokens) @ sentences.counts
+        return self._squared_distance(sentences, shares)
+
+    def _prepared(self):
+        A_hat, B_hat = map(for_kernel, self._tables())
+        no_weights = np.empty(0, self._dtype)
+        settings = {"lam": self.lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
+        var_P = self.prior_variance
+
+        def posterior(encoded, means):
+            n_tokens = np.diff(encoded.offsets).astype(float)
+            lam = l2_lam(n_tokens, var_P=var_P, **settings)
+            c_A, c_B, var_Q = l2_coefficients(n_tokens > 0, 1.0, n_tokens / var_P, lam)
+            c_A = c_A / np.maximum(n_tokens, np.finfo(float).tiny)  # beta_w = 1 / n_tokens
+            pool(encoded, [(A_hat, no_weights, c_A), (B_hat, no_weights, c_B / var_P)], means)
+            return var_Q, None
+
+        return posterior
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class IDFVectorizer(_SquaredLoss):
+    """Posterior means where rare words weigh more (IDF-Average, PB-IDF-L2).
+
+        mu_S = sum of IDF * (A_hat + B_hat/lam) / ((1 + 1/lam) * b),     b = sum of IDF(w)
+        var_Q = 1 / (b * (1 + lam)),                                     prior_variance = 1
+
+    IDF(w) = ln(n_sentences / number of training sentences with w) + 1, learned by `fit`. A word
+    that no training sentence contains counts as if one did.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+    lam : float, default=1.0
+        Weight of the data. Larger values pull from the prior to `A_hat`; `inf` leaves the prior
+        out. The loss is a sum over tokens, so the balance is the same at every length.
+    lam_mode : {"fixed", "per-token"}, default="fixed"
+        With "per-token", lambda is `lam * n_tokens`: the prior fades with the length.
+    prior_variance : float, default=1.0
+        The prior of a word has variance prior_variance / IDF(w).
+    swap_roles, on_empty, batch_size, n_jobs
+        As in AverageVectorizer.
+
+    Attributes
+    ----------
+    idf_ : array, shape (n_words,)
+        The weights.
+
+    Examples
+    --------
+    >>> from pacsent import make_encoder
+    >>> vectorizer = make_encoder("PB-IDF-L2", "english").fit(["a good film", "a quiet film"])
+    >>> vectorizer.transform(["good quiet film"]).shape
+    (1, 256)
+    """
+
+    names: ClassVar = {"IDF-Average": Name(defaults={"lam": float("inf")}), "PB-IDF-L2": Name()}
+    learned: ClassVar = {"idf": Learned(np.float64, ("n_words",), low=np.finfo(float).tiny)}
+    learns_from_text: ClassVar[bool] = True
+
+    @property
+    def _paper_name(self):
+        return "IDF-Average" if self.lam == float("inf") else "PB-IDF-L2"
+
+    def _needs_prior_table(self):
+        return not np.isinf(self.lam)
+
+    def _reason_without_posterior(self):
+        if self._needs_prior_table():
+            return ""
+        return "with lam=inf its posterior is a point, infinitely far from every Gaussian prior"
+
+    def _token_weights(self):
+        return self.idf_
+
+    def _lambda_of(self, n_tokens):
+        return l2_lam(n_tokens, lam=self.lam, lam_mode=self.lam_mode)
+
+    def _data_terms(self, sentences):
+        # the paper's mean over tokens of beta_w/2 |A_w - h|^2 with beta_w = n IDF(w)
+        weighted = sentences.counts @ sparse.diags_array(self._token_weights())
+        return self._squared_distance(sentences, weighted)
+
+    def _fit(self, encoded):
+        counts = self.word_vectors.vocabulary.count(encoded)
+        frequency = np.bincount(counts.indices, minlength=self.word_vectors.n_words)
+        self.idf_ = idf(frequency, encoded.n_sentences)
+
+    def _prepared(self):
+        A_hat, B_hat = map(for_kernel, self._tables())
+        weights, var_P = self.idf_.astype(self._dtype), self.prior_variance
+
+        def posterior(encoded, means):
+            n_tokens = np.diff(encoded.offsets).astype(float)
+            b = token_sums(encoded, self.idf_)
+            lam = l2_lam(n_tokens, lam=self.lam, lam_mode=self.lam_mode)
+            c_A, c_B, var_Q = l2_coefficients(n_tokens > 0, b, b / var_P, lam)
+            pool(encoded, [(A_hat, weights, c_A), (B_hat, weights, c_B / var_P)], means)
+            return var_Q, None
+
+        return posterior

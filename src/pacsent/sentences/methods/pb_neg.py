@@ -1,0 +1,228 @@
+"""PB-neg: one posterior for each sentence under the negative sampling loss, solved exactly."""
+
+import warnings
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from pacsent.parameter_checks import StrOptions
+from pacsent.sentences.fitted_state import WORD_IDS, Learned
+from pacsent.sentences.methods.closed_forms import sum_rows
+from pacsent.sentences.methods.sampled_methods import MINIMISED, POSITIVE, NegativeSampling
+from pacsent.sentences.sentence_vectorizer import Name
+from pacsent.sentences.solvers import pb_neg as pb_neg
+from pacsent.text.encoded import Encoded
+from pacsent.threads import one_blas_thread
+
+# Smallest `tol` that single precision and a sample of the negative samples reach.
+_MIN_SAMPLED_TOL = 1e-4
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PBNegVectorizer(NegativeSampling):
+    """Sentence vectors as posterior means under the negative sampling loss (PB-neg).
+
+        mu_S, var_Q = argmin of
+            (1/n) sum_w E[softplus(-h.A_w)] + n_negatives * E_{u ~ noise} E[softplus(h.A_u)]
+            + n/(2 var_P lam) |mu_S - mean of B_hat|^2 + V(var_Q),      h ~ N(mu_S, var_Q I)
+        V(var_Q) = d/(2 lam) (r - 1 - ln r),   r = n var_Q/var_P,   d = n_dims
+
+    The last two terms are KL(Q || P)/lam. The paper prints n d/(2 lam) (s - ln s), s = var_Q/var_P,
+    instead of V (`pacsent.paper.printed`).
+
+    Each sentence is a convex problem of its own, so new sentences need no training: `fit` only
+    learns the noise distribution, count^noise_power over the training sentences.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+    lam : float, default=1.0
+        Weight of the data. Larger values let a sentence move further from the mean of `B_hat`.
+    lam_mode : {"fixed", "per-token"}, default="fixed"
+        With "per-token", lambda is `lam * n_tokens`. With "fixed", as in the paper, the posterior
+        of a long sentence is its prior plus a displacement of order lam/n_tokens.
+    prior_variance : float, default=1.0
+        Variance of each word's prior. Larger values let a sentence move further from it.
+    n_negatives : int, default=15
+        Negative samples per token.
+    noise_power : float, default=0.75
+        The noise distribution is count^noise_power over the training sentences.
+    max_iter : int, default=200
+        Most evaluations of the objective per sentence.
+    tol : float, default=1e-3
+        Relative error of mu_S - (prior mean) at which a sentence counts as solved, as the
+        gradient and the strong convexity of the objective bound it.
+    swap_roles : bool, default=False
+        Whether output vectors take the place of input vectors and the reverse (`i-`).
+    on_empty : {"warn", "error", "ignore"}, default="warn"
+    batch_size : int, default=1024
+        Sentences worked on at once. The result does not depend on it (to 1e-5).
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        Draws the sample of the negative samples in `fit`.
+
+    Attributes
+    ----------
+    noise_counts_ : array, shape (n_words,)
+        Counts of the training sentences; the noise distribution is their power.
+    sample_words_, sample_inclusion_ : array, shape (n_sampled,)
+        The negative samples that stand for all, in single precision, or all of them where few are
+        enough, and their inclusion probabilities; empty with tol < 1e-4, where all are used in
+        double precision.
+    n_iter_, gradient_norm_ : array, shape (n_sentences,)
+        Evaluations of the objective, and the largest entry of its gradient, for each sentence of
+        the last `transform` or `posterior`; 0 and nan for sentences without an in-vocabulary word.
+    error_ : array, shape (n_sentences,)
+        Estimated relative error of mu_S - (prior mean) there that comes from summing over a
+        sample of the negative samples; 0 where all of them were used.
+    n_unconverged_ : int
+        Sentences there that did not reach `tol` within `max_iter`.
+
+    Examples
+    --------
+    >>> from pacsent import make_encoder
+    >>> vectorizer = make_encoder("PB-neg", "english").fit(["a good film", "a quiet film"])
+    >>> means, variances = vectorizer.posterior(["good film"])
+    >>> means.shape, vectorizer.n_unconverged_
+    ((1, 256), 0)
+    """
+
+    names: ClassVar = {"PB-neg": Name()}
+    learned: ClassVar = {
+        **NegativeSampling.learned,
+        "centre": Learned(np.float64, ("n_dims",)),
+        "sample_words": WORD_IDS,
+        "sample_inclusion": Learned(np.float64, ("sample_words",)),
+    }
+    _parameter_constraints: ClassVar[dict] = {
+        **NegativeSampling._parameter_constraints,
+        **MINIMISED,
+        "lam_mode": [StrOptions({"fixed", "per-token"})],
+        "prior_variance": [POSITIVE],
+    }
+
+    lam: float = 1.0
+    lam_mode: str = "fixed"
+    prior_variance: float = 1.0
+    max_iter: int = 200
+    tol: float = 1e-3
+
+    def _fit(self, encoded):
+        super()._fit(encoded)
+        _, _, means = self._problem(_spread(encoded, 2048))
+        self.centre_ = means.mean(axis=0, dtype=float)
+        self.sample_words_, self.sample_inclusion_ = np.empty(0, dtype=np.int64), np.empty(0)
+        if self.tol < _MIN_SAMPLED_TOL:
+            return
+        counts, n_tokens, means = self._problem(_spread(encoded, 256))
+        with one_blas_thread():  # small products: more threads would mostly wait
+            problem = self._noise_of(np.float32), counts, self._float_tables()[0], means
+            prior = {"lam": self._lam(n_tokens), "var_P": self._prior_variances(n_tokens)}
+            rng = check_random_state(self.random_state)
+            sample = pb_neg.draw_sample(*problem, error=0.9 * self.tol, rng=rng, **prior)
+        self.sample_words_ = sample.noise.words[sample.chosen]
+        self.sample_inclusion_ = sample.inclusion
+        self._derived("sample", lambda: sample)
+
+    def _noise_of(self, dtype):
+        settings = {"n_negatives": self.n_negatives, "noise_power": self.noise_power}
+        tables = self._float_tables()
+        return pb_neg.noise_of(self.noise_counts_, tables, self.centre_, dtype=dtype, **settings)
+
+    def _problem(self, encoded):
+        """(counts, n_tokens, prior means) of one batch."""
+        _, B_hat = self._float_tables()
+        counts = self.word_vectors.vocabulary.count(encoded)
+        n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
+        # in double precision, the rows that occur widened, not the whole table
+        words, places = np.unique(counts.indices, return_inverse=True)
+        shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
+        share = sparse.csr_matrix(
+            (shares, places, counts.indptr), shape=(counts.shape[0], words.size)
+        )
+        return counts, n_tokens, share @ B_hat[words].astype(float)
+
+    def _lam(self, n_tokens):
+        return self.lam * (n_tokens if self.lam_mode == "per-token" else np.ones_like(n_tokens))
+
+    def _prior_terms(self, counts):
+        n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+        _, B_hat = self._float_tables()
+        shares = sparse.diags_array(1.0 / n_tokens) @ counts
+        return sum_rows(shares, B_hat), self.prior_variance / n_tokens
+
+    def _reason_without_posterior(self):
+        return ""
+
+    def _lambda_of(self, n_tokens):
+        return self._lam(n_tokens)
+
+    def _data_terms(self, sentences):
+        noise = self._derived("noise", lambda: self._noise_of(np.float64))
+        A_hat, _ = self._float_tables()
+        posterior = sentences.mu, sentences.var_Q
+        return pb_neg.expected_loss(*posterior, sentences.counts, A_hat, noise.words, noise.kp)
+
+    def _prior_variances(self, n_tokens):
+        """Variance of each word's prior, one for all sentences or one for each."""
+        return self.prior_variance
+
+    def _solve(self, counts, n_tokens, means):
+        A_hat, _ = self._float_tables()
+        settings = {"lam": self._lam(n_tokens), "var_P": self._prior_variances(n_tokens)}
+        settings |= {"tol": self.tol, "max_iter": self.max_iter}
+        if not self.sample_words_.size or self.tol < _MIN_SAMPLED_TOL:
+            noise = self._derived("noise", lambda: self._noise_of(np.float64))
+            return pb_neg.solve(counts, A_hat, means, noise, **settings)
+        chosen = self.sample_words_, self.sample_inclusion_
+        noise = partial(self._noise_of, np.float32)
+        sample = self._derived("sample", lambda: pb_neg.sample_of(noise(), *chosen))
+        nu = self._derived("squared lengths", lambda: pb_neg.squared_lengths(A_hat))
+        return pb_neg.solve_sampled(counts, A_hat, means, sample, nu=nu, **settings)
+
+    def _prepared(self):
+        def posterior(encoded, means):
+            n = encoded.n_sentences
+            full = np.flatnonzero(np.diff(encoded.offsets) > 0)
+            variances, norm, error = np.full((3, n), np.nan)
+            n_iter, converged = np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool)
+            if full.size:
+                with one_blas_thread():  # the batches are the threads
+                    counts, n_tokens, m = self._problem(encoded)
+                    solution = self._solve(counts[full], n_tokens[full], m[full])
+                means[full], variances[full] = solution.mu, solution.var_Q
+                n_iter[full], norm[full] = solution.n_iter, solution.gradient_norm
+                error[full], converged[full] = solution.error, solution.converged
+            return variances, (n_iter, norm, error, converged)
+
+        return posterior
+
+    def _record(self, reports: list[tuple[np.ndarray, ...]]):
+        nothing = np.empty(0)
+        reports = [(nothing.astype(int), nothing, nothing, nothing.astype(bool)), *reports]
+        joined = map(np.concatenate, zip(*reports))
+        self.n_iter_, self.gradient_norm_, self.error_, converged = joined
+        self.n_unconverged_ = int((~converged).sum())
+        if self.n_unconverged_:
+            warnings.warn(
+                f"{self.n_unconverged_:,} of {converged.size:,} sentences did not reach tol="
+                f"{self.tol:g} within max_iter={self.max_iter} evaluations; see n_iter_ and "
+                "gradient_norm_. Raise max_iter or tol, or lower lam.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def _spread(encoded: Encoded, n: int) -> Encoded:
+    """At most n sentences that are not empty, evenly spread."""
+    lengths = np.diff(encoded.offsets)
+    rows = np.flatnonzero(lengths > 0)
+    if rows.size > n:
+        rows = rows[np.linspace(0, rows.size - 1, n).astype(int)]
+    return encoded.take(rows)

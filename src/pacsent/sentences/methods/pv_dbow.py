@@ -1,0 +1,152 @@
+"""PV-DBOW: paragraph vectors, what PB-neg becomes without prior and expectation."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from pacsent.arrays import GOLDEN, splitmix64
+from pacsent.progress import bar
+from pacsent.sentences.fitted_state import WORD_IDS, Learned
+from pacsent.sentences.methods.sampled_methods import SCHEDULED, NegativeSampling, learning_rates
+from pacsent.sentences.sentence_vectorizer import Name
+from pacsent.threads import n_threads
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PVDBOWVectorizer(NegativeSampling):
+    """Paragraph vectors by negative sampling (PV-DBOW), starting from the word vectors.
+
+        minimise the sum over sentences and tokens of
+            softplus(-h_S.A_w) + sum over negative samples of softplus(h_S.A_u),      in h_S and A
+
+    What PB-neg becomes without a prior (lam to infinity), without an expectation over h, and with
+    word vectors that are trained too. `fit` trains A on the training sentences; `transform` infers
+    the vector of any sentence with A fixed, from a start that depends on its words only and with
+    the same negatives for every sentence, so the same sentence always gets the same vector. There
+    is no posterior: variances are 0.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+        `A` starts at its input vectors (output vectors with `swap_roles`).
+    n_epochs : int, default=40
+        Passes over the training sentences.
+    learning_rate : float, default=0.025
+        First step; it falls linearly, epoch by epoch, to 0.
+    n_negatives, noise_power, swap_roles, on_empty, batch_size, n_jobs, random_state, verbose
+        As in WordPBNegVectorizer; inference is always repeatable.
+
+    Attributes
+    ----------
+    words_ : array of int, shape (n_trained,)
+        The words of the training sentences.
+    word_vectors_ : array, shape (n_trained, n_dims)
+        Their trained vectors; all others keep theirs.
+    noise_counts_ : array, shape (n_words,)
+
+    Examples
+    --------
+    >>> from pacsent import make_encoder
+    >>> vectorizer = make_encoder("PV-DBOW", "english", n_epochs=2, n_jobs=1)
+    >>> vectorizer.fit_transform(["a good film", "a quiet film"]).shape
+    (2, 256)
+    """
+
+    names: ClassVar = {"PV-DBOW": Name(swaps=False)}
+    learned: ClassVar = {
+        **NegativeSampling.learned,
+        "words": WORD_IDS,
+        "word_vectors": Learned(None, ("words", "n_dims")),
+    }
+    _parameter_constraints: ClassVar[dict] = {
+        **NegativeSampling._parameter_constraints,
+        **SCHEDULED,
+    }
+
+    n_epochs: int = 40
+    learning_rate: float = 0.025
+    verbose: bool | int = False
+
+    _no_posterior: ClassVar[str] = "its vectors are points, trained without a prior"
+
+    def _needs_prior_table(self):
+        return False
+
+    def _start(self, counts):
+        """Small random vectors, seeded by the sentences' words and counts alone."""
+        with np.errstate(over="ignore"):
+            mixed = splitmix64(counts.indices.astype(np.uint64) + np.uint64(self.seed_) + GOLDEN)
+            mixed *= np.rint(counts.data * 256.0).astype(np.uint64) * np.uint64(2) + np.uint64(1)
+            totals = np.concatenate([[np.uint64(0)], np.cumsum(mixed, dtype=np.uint64)])
+            seeds = splitmix64(totals[counts.indptr[1:]] - totals[counts.indptr[:-1]] + GOLDEN)
+        seeds = np.maximum(seeds, np.uint64(1))
+        n_dims = self.word_vectors.n_dims
+        start = [np.random.default_rng(seed).random(n_dims) - 0.5 for seed in seeds]
+        return (np.array(start).reshape(-1, n_dims) / n_dims).astype(self._dtype)
+
+    def _fit(self, encoded):
+        from pacsent.kernels.sampling_kernels import pv_dbow
+
+        super()._fit(encoded)
+        A = np.array(self._tables()[0], dtype=self._dtype)
+        vectors = self._start(self.word_vectors.vocabulary.count(encoded))
+        sentences, noise = (encoded.ids, encoded.offsets), self._alias_table()
+        rng, n_jobs = np.random.default_rng(self.seed_), n_threads(self.n_jobs)
+        with (
+            bar("PV-DBOW", total=self.n_epochs, unit="epochs", enabled=self.verbose) as shown,
+            ThreadPoolExecutor(n_jobs) as pool,
+        ):
+            for eta in learning_rates(self.n_epochs, self.learning_rate):
+                members = _groups(encoded.offsets, rng.permutation(encoded.n_sentences))
+                members = rng.permutation(members)
+                states = rng.integers(1, 2**63, len(members), dtype=np.uint64)
+                work = []
+                for t in range(n_jobs):
+                    groups = members[t::n_jobs].copy(), states[t::n_jobs].copy()
+                    work.append(
+                        pool.submit(pv_dbow, groups, sentences, A, noise, eta, True, vectors)
+                    )
+                for future in work:
+                    future.result()
+                shown.advance()
+        self.words_ = np.flatnonzero(self.noise_counts_)
+        self.word_vectors_ = A[self.words_]
+
+    def _table(self):
+        """A after training."""
+        A = np.array(self._tables()[0], dtype=self._dtype)
+        A[self.words_] = self.word_vectors_
+        return A
+
+    def _prepared(self):
+        from pacsent.kernels.sampling_kernels import pv_dbow
+
+        table, noise = self._derived("table", self._table), self._alias_table()
+
+        def posterior(encoded, means):
+            counts = self.word_vectors.vocabulary.count(encoded)
+            means[...] = self._start(counts)
+            # sorted, so that the order of the words changes nothing
+            ids = np.repeat(counts.indices, counts.data.astype(np.int64))
+            sentences = (ids, encoded.offsets)
+            members = _groups(encoded.offsets, np.arange(encoded.n_sentences))
+            rng = np.random.default_rng(self.seed_)
+            for eta in learning_rates(self.n_epochs, self.learning_rate):
+                # the same negative samples for every sentence, so that its company changes nothing
+                states = np.full(len(members), rng.integers(1, 2**63, dtype=np.uint64))
+                pv_dbow((members, states), sentences, table, noise, eta, False, means)
+            return np.zeros(encoded.n_sentences), None
+
+        return posterior
+
+
+def _groups(offsets, order):
+    """Sentences of about equal length together, long ones first, (n, GROUP_SIZE); -1 for none."""
+    from pacsent.kernels.sampling_kernels import GROUP_SIZE
+
+    by_length = order[np.argsort(-np.diff(offsets)[order], kind="stable")]
+    members = np.full(-(-order.size // GROUP_SIZE) * GROUP_SIZE, -1)
+    members[: order.size] = by_length
+    return members.reshape(-1, GROUP_SIZE)

@@ -1,0 +1,99 @@
+"""What the methods with the negative sampling loss share: PB-neg, w-PB-neg and PV-DBOW."""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from pacsent.parameter_checks import Interval
+from pacsent.sentences.fitted_state import Learned
+from pacsent.sentences.sentence_vectorizer import ROLES, SentenceVectorizer
+from pacsent.words.noise import alias, noise_probabilities
+
+POSITIVE = Interval(Real, 0, None, closed="neither")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class NegativeSampling(SentenceVectorizer):
+    """What the three share: the noise distribution, learned from the training counts."""
+
+    learns_from_text: ClassVar[bool] = True
+    learned: ClassVar = {
+        "noise_counts": Learned(np.int64, ("n_words",), low=0),
+        "seed": Learned(np.int64, (), low=0),
+    }
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SentenceVectorizer._parameter_constraints,
+        **ROLES,
+        "n_negatives": [Interval(Integral, 1, 10_000, closed="both")],
+        "noise_power": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    n_negatives: int = 15
+    noise_power: float = 0.75
+    swap_roles: bool = False
+    random_state: int | np.random.RandomState | None = None
+
+    def _fit(self, encoded):
+        if not encoded.ids.size:
+            raise ValueError(
+                f"X must have words that the vectors know. Got {encoded.n_sentences:,} sentences "
+                "without any instead. Check the language and the normalisation of the text."
+            )
+        self.noise_counts_ = np.bincount(encoded.ids, minlength=self.word_vectors.n_words)
+        self.seed_ = int(check_random_state(self.random_state).randint(2**31))
+
+    def _restore(self, state):
+        super()._restore(state)
+        if not self.noise_counts_.any():
+            raise ValueError("noise_counts must have a number above 0")
+
+    def _float_tables(self):
+        """(A_hat, B_hat) in a precision the kernels know, widened once."""
+        tables = self._tables()
+        if all(table is None or table.dtype in (np.float32, np.float64) for table in tables):
+            return tables
+        return self._derived(
+            "floats", lambda: tuple(np.asarray(table, dtype=np.float32) for table in tables)
+        )
+
+    def _noise_counts_of_theorem(self):
+        return self.noise_counts_
+
+    def _noise_probabilities(self):
+        """(words, probabilities) of the noise distribution, on its support."""
+        words = np.flatnonzero(self.noise_counts_)
+        return words, noise_probabilities(self.noise_counts_[words], self.noise_power)
+
+    def _alias_table(self):
+        """(words, keep, other, n_negatives), from which kernels draw negative samples."""
+
+        def build():
+            words, p = self._noise_probabilities()
+            return (words, *alias(p), self.n_negatives)
+
+        return self._derived("alias", build)
+
+
+# The constraints of the methods that minimise an objective with a penalty.
+MINIMISED: dict = {
+    "lam": [POSITIVE],  # finite: without a penalty the loss may have no minimiser
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [POSITIVE],
+}
+
+# The constraints of the methods that are trained by stochastic gradients.
+SCHEDULED: dict = {
+    "n_epochs": [Interval(Integral, 1, 100_000, closed="both")],
+    "learning_rate": [POSITIVE],
+    "verbose": ["verbose"],
+}
+
+
+def learning_rates(n_epochs: int, learning_rate: float) -> np.ndarray:
+    """Steps of the epochs, falling linearly: learning_rate * (1 - e/n_epochs)."""
+    return learning_rate * (1.0 - np.arange(n_epochs) / n_epochs)

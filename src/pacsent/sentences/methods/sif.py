@@ -1,0 +1,338 @@
+"""Weighted means for similarity and search: SIF, uSIF, SIF-sum, and both matrices concatenated.
+
+Everything is learned from the table and its counts, so that `fit` is free and a new sentence costs
+what Average costs; SIF and uSIF can take the texts given to `fit` instead (`solvers.weights`).
+"""
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import ClassVar
+
+import numpy as np
+
+from pacsent.arrays import unit_rows
+from pacsent.parameter_checks import Interval, StrOptions
+from pacsent.sentences.fitted_state import Learned
+from pacsent.sentences.methods.closed_forms import ClosedForm, for_kernel, pool
+from pacsent.sentences.sentence_vectorizer import ROLES, Name
+from pacsent.sentences.solvers.gaussians import l2_coefficients
+from pacsent.sentences.solvers.weights import (
+    damping,
+    heaviest,
+    main_directions,
+    moments,
+    sentence_moment,
+    sif_weights,
+    usif_a,
+)
+
+_BLOCK_ROWS = 1 << 14  # rows of a table transformed at a time
+
+# Directions that all sentences share and that are removed, as published: Arora et al. (2017) and
+# Ethayarajh (2018).
+_N_DIRECTIONS = {"SIF": 1, "uSIF": 5}
+
+# Tokens of a typical sentence, used unless the length is measured on texts. Ethayarajh (2018).
+_SENTENCE_LENGTH = 11.0
+
+# How strongly SIF-sum damps shared directions; 0 would only rescale dimensions. Chosen on the
+# training parts of STS-B (similarity) and 20news (search), whose optima lie on either side.
+_APERTURE = 2.5
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Weighted(ClosedForm):
+    """Posteriors under a squared loss in which a token is its word only by the word's weight.
+
+    loss = 1/n sum_w E(weight(w)/2 |T_w - h|^2 + (1 - weight(w))/2 |h|^2)
+           + KL(Q || N(0, var_P I)) / lam
+    mu_S = sum_w weight(w) T_w / n / (1 + 1/(lam var_P)),   var_Q = 1 / (lam + 1/var_P)
+    """
+
+    _no_posterior: ClassVar[str] = (
+        "its prior lies around 0 and knows nothing of the words of a sentence"
+    )
+
+    lam: float = float("inf")
+    prior_variance: float = 1.0
+
+    def _shares(self) -> np.ndarray:
+        """Share of each word in the source corpus, (n_words,)."""
+        vocabulary = self.word_vectors.vocabulary
+        counts = vocabulary.require_counts(type(self).__name__)
+        return counts / max(counts.sum(), 1)
+
+    def _posterior_of(self, add_sums):
+        """The function of `_prepared`, where add_sums(encoded, scale, means) writes the sums."""
+        # the same for every sentence that has a token
+        c_A, _, var_Q = l2_coefficients(np.ones(1, bool), 1.0, 1.0 / self.prior_variance, self.lam)
+
+        def posterior(encoded, means):
+            n_tokens = encoded.offsets[1:] - encoded.offsets[:-1]
+            add_sums(encoded, c_A / np.maximum(n_tokens, 1), means)  # no token: an empty sum
+            return np.where(n_tokens > 0, var_Q, np.nan), None
+
+        return posterior
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SIFVectorizer(_Weighted):
+    """Means where frequent words weigh less, minus the directions all sentences share.
+
+        mu_S = (I - sum_k c_k u_k u_k') sum_w weight(w) A_w / n_tokens / (1 + 1/(lam var_P))
+        weight(w) = a / (a + p(w)),   var_Q = 1 / (lam + 1/var_P)
+
+    Smooth inverse frequency (Arora, Liang and Ma, 2017), and with `weights="uSIF"` its
+    unsupervised form (Ethayarajh, 2018); at lam = inf the vectors are theirs. A token of weight w
+    counts as its word by w and as nothing in particular, a vector around 0, by 1 - w. SIF removes
+    one direction; uSIF five, each by its fraction c_k of their variance.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+        With counts.
+    weights : {"SIF", "uSIF"}, default="SIF"
+        a / (a + p(w)); or a / (a/2 + p(w)) with `a` computed from the vocabulary.
+    a : float, default=1e-3
+        Where weights start to fall; not used by uSIF.
+    learn_from : {"table", "texts"}, default="table"
+        Where the shared directions come from: sentences of independent words of the source, which
+        the table and its counts describe, or the texts given to `fit`.
+    lam : float, default=inf
+        Weight of the data. It changes the length of the means and the variance, not a direction.
+    prior_variance : float, default=1.0
+        Of the prior around 0.
+    swap_roles, on_empty, batch_size, n_jobs
+        As in AverageVectorizer.
+
+    Attributes
+    ----------
+    a_ : float
+    directions_ : array, shape (n_directions, n_dims)
+    shares_ : array, shape (n_directions,)
+        How much of each is removed, c_k above.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors
+    >>> from pacsent.sentences import SIFVectorizer
+    >>> words = WordVectors(Vocabulary(["the", "good", "film"], [9, 2, 1]), np.eye(3))
+    >>> SIFVectorizer(words, a=0.1).fit([]).transform(["the good film"]).round(2)
+    array([[-0.09,  0.03,  0.11]])
+    """
+
+    names: ClassVar = {
+        "SIF": Name(fixed={"weights": "SIF"}),
+        "uSIF": Name(fixed={"weights": "uSIF"}),
+    }
+
+    learned: ClassVar = {
+        "a": Learned(np.float64, ()),
+        "directions": Learned(np.float64, (None, "n_dims")),
+        "shares": Learned(np.float64, ("directions",)),
+    }
+    _parameter_constraints: ClassVar[dict] = {
+        **_Weighted._parameter_constraints,
+        **ROLES,
+        "weights": [StrOptions({"SIF", "uSIF"})],
+        "a": [Interval(Real, 0, None, closed="neither")],
+        "learn_from": [StrOptions({"table", "texts"})],
+    }
+
+    weights: str = "SIF"
+    a: float = 1e-3
+    learn_from: str = "table"
+    swap_roles: bool = False
+
+    @property
+    def learns_from_text(self) -> bool:  # type: ignore[override]
+        """Whether `fit` reads the texts it is given."""
+        return self.learn_from == "texts"
+
+    @property
+    def _paper_name(self):
+        return self.weights if isinstance(self.weights, str) else ""
+
+    def _needs_prior_table(self):
+        return False
+
+    def _fit(self, encoded):
+        p, length = self._shares(), _SENTENCE_LENGTH
+        if self.learn_from == "texts":
+            if encoded.ids.size == 0:
+                raise ValueError(
+                    f"{type(self).__name__} with learn_from='texts' must be fitted on sentences "
+                    f"with in-vocabulary words. Got {encoded.n_sentences:,} without any instead. "
+                    "Pass texts, or learn_from='table'."
+                )
+            length = max(1.0, encoded.ids.size / encoded.n_sentences)
+        self.a_ = float(self.a) if self.weights == "SIF" else float(usif_a(p, length))
+        weights = self._word_weights(p)
+        if self.learn_from == "texts":
+            scale = 1.0 / np.maximum(np.diff(encoded.offsets), 1)
+            vectors = np.empty((encoded.n_sentences, self._n_features_out), self._dtype)
+            table = for_kernel(self._tables()[0])
+            pool(encoded, [(table, weights.astype(self._dtype), scale)], vectors)
+            second = moments(vectors, np.full(len(vectors), 1.0 / len(vectors)))[1]
+        else:
+            frequent = heaviest(p * weights)  # the others hardly occur, and are most of the table
+            A, p, weights = self._tables()[0][frequent], p[frequent], weights[frequent]
+            _, second = moments(A, p * weights**2)
+            second = sentence_moment((p * weights) @ A.astype(float), second, length)
+        self.directions_, shares = main_directions(second, _N_DIRECTIONS[self.weights])
+        self.shares_ = shares if self.weights == "uSIF" else np.ones(len(shares))
+
+    def _word_weights(self, p):
+        # a/(a/2 + p) = 2 (a/2) / (a/2 + p)
+        return sif_weights(p, self.a_) if self.weights == "SIF" else 2 * sif_weights(p, self.a_ / 2)
+
+    def _prepared(self):
+        table = for_kernel(self._tables()[0])
+        weights = self._word_weights(self._shares()).astype(self._dtype)
+        U = self.directions_.astype(self._dtype)  # (n_directions, n_dims)
+        removed = (self.directions_ * self.shares_[:, None]).astype(self._dtype)
+
+        def add_sums(encoded, scale, means):
+            pool(encoded, [(table, weights, scale)], means)
+            # one product for each direction: a sentence's vector does not depend on its batch
+            parts = [np.einsum("ij,j->i", means, u) for u in U]
+            for part, direction in zip(parts, removed):
+                means -= part[:, None] * direction
+
+        return self._posterior_of(add_sums)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SIFSumVectorizer(_Weighted):
+    """The recipe for similarity and search: unit rows of both matrices summed, shared parts damped.
+
+        T_w = ((A_w - a0)/|A_w - a0| + (B_w - b0)/|B_w - b0|) D
+        mu_S = sum_w weight(w) T_w / n_tokens / (1 + 1/(lam var_P)),  weight(w)^2 = a/(a + p(w))
+
+    a0 and b0 are the means of the tables, D evens out dimensions and damps the directions that
+    words share (`solvers.weights.damping`), all under the distribution p(w) weight(w). Made for
+    cosines: the vectors are not in the coordinates of either table.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+        With both matrices and counts.
+    a : float, default=1.5e-3
+        Where weights start to fall.
+    lam, prior_variance, on_empty, batch_size, n_jobs
+        As in SIFVectorizer.
+
+    Attributes
+    ----------
+    centres_ : array, shape (2, n_dims)
+    map_ : array, shape (n_dims, n_dims)
+        D above.
+
+    Notes
+    -----
+    The first use makes T once, a table of float32 numbers as large as one of the two, and keeps it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors, make_encoder
+    >>> words = WordVectors(Vocabulary(["good", "film"], [1, 3]), np.eye(2), -np.eye(2))
+    >>> make_encoder("SIF-sum", words).fit_transform(["a good film"]).shape
+    (1, 2)
+    """
+
+    names: ClassVar = {"SIF-sum": Name(swaps=False)}  # the sum is the same either way
+    in_table_space: ClassVar[bool] = False
+    learned: ClassVar = {
+        "centres": Learned(np.float64, (2, "n_dims")),
+        "map": Learned(np.float64, ("n_dims", "n_dims")),
+    }
+    _parameter_constraints: ClassVar[dict] = {
+        **_Weighted._parameter_constraints,
+        "a": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    a: float = 1.5e-3
+
+    def _word_weights(self):
+        return np.sqrt(sif_weights(self._shares(), self.a))
+
+    def _fit(self, encoded):
+        q = self._shares() * self._word_weights()
+        frequent = heaviest(q)  # the others hardly occur, and are most of the table
+        q = q[frequent] / max(q[frequent].sum(), np.finfo(float).tiny)
+        tables = [table[frequent] for table in self._tables()]
+        self.centres_ = np.stack([q @ table.astype(float) for table in tables])
+        self.map_ = damping(*moments(_summed_rows(tables, self.centres_), q), _APERTURE)
+
+    def table(self) -> np.ndarray:
+        """T above, (n_words, n_dims): what the words of a sentence are replaced by."""
+
+        def build():
+            tables, map_ = self._tables(), self.map_.astype(self._dtype)
+            table = np.empty(tables[0].shape, self._dtype)
+            for start in range(0, len(table), _BLOCK_ROWS):
+                block = slice(start, start + _BLOCK_ROWS)
+                table[block] = _summed_rows([t[block] for t in tables], self.centres_) @ map_
+            return table
+
+        return self._derived("table", build)
+
+    def _prepared(self):
+        table, weights = self.table(), self._word_weights().astype(self._dtype)
+        return self._posterior_of(
+            lambda encoded, scale, means: pool(encoded, [(table, weights, scale)], means)
+        )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ConcatVectorizer(_Weighted):
+    """The plain means of both matrices, concatenated: 2 n_dims numbers for a sentence.
+
+        mu_S = (mean of A_hat, mean of B_hat) / (1 + 1/(lam var_P)),   var_Q = 1/(lam + 1/var_P)
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+        With both matrices.
+    lam : float, default=inf
+        Weight of the data; `inf` gives the means themselves.
+    prior_variance, on_empty, batch_size, n_jobs
+        As in SIFVectorizer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pacsent import Vocabulary, WordVectors, make_encoder
+    >>> words = WordVectors(Vocabulary(["good", "film"]), np.eye(2), -np.eye(2))
+    >>> make_encoder("concat", words).fit_transform(["good film"])
+    array([[ 0.5,  0.5, -0.5, -0.5]])
+    """
+
+    names: ClassVar = {"concat": Name(swaps=False)}  # the order of the halves is no role
+    in_table_space: ClassVar[bool] = False
+
+    @property
+    def _n_features_out(self):
+        return 2 * self.word_vectors.n_dims
+
+    def _prepared(self):
+        n_dims = self.word_vectors.n_dims
+        tables = [for_kernel(table) for table in self._tables()]
+        ones = np.empty(0, self._dtype)
+
+        def add_sums(encoded, scale, means):
+            for half, table in zip((means[:, :n_dims], means[:, n_dims:]), tables):
+                pool(encoded, [(table, ones, scale)], half)
+
+        return self._posterior_of(add_sums)
+
+
+def _summed_rows(tables, centres) -> np.ndarray:
+    """Unit rows of two centred tables, summed."""
+    parts = []
+    for table, centre in zip(tables, centres):
+        dtype = np.float64 if table.dtype == np.float64 else np.float32
+        parts.append(unit_rows(np.asarray(table, dtype) - centre.astype(dtype)))
+    return parts[0] + parts[1]

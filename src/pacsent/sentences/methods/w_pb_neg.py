@@ -1,0 +1,227 @@
+"""w-PB-neg: one posterior for each word, shared by all sentences."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from pacsent.parameter_checks import StrOptions
+from pacsent.progress import bar
+from pacsent.sentences.fitted_state import WORD_IDS, Learned
+from pacsent.sentences.methods.closed_forms import pool, sum_rows
+from pacsent.sentences.methods.sampled_methods import (
+    MINIMISED,
+    POSITIVE,
+    SCHEDULED,
+    NegativeSampling,
+    learning_rates,
+)
+from pacsent.sentences.sentence_vectorizer import Name
+from pacsent.sentences.solvers import pb_neg as pb_neg
+from pacsent.sentences.solvers import w_pb_neg as w_pb_neg
+from pacsent.sentences.solvers.gaussians import kl_gaussians
+from pacsent.text.encoded import Encoded
+from pacsent.threads import n_threads, one_blas_thread
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class WordPBNegVectorizer(NegativeSampling):
+    """Sentence vectors as means of word posteriors, learned from the training texts (w-PB-neg).
+
+        mu_S = mean of mu_w over the tokens of S;  var_S = sum over types of (count/n)^2 var_w
+
+    Every word of the training sentences has a posterior N(mu_w, var_w I), all learned together
+    under the negative sampling loss of the sentences; see `pacsent.sentences.solvers.w_pb_neg`. A
+    new sentence costs no more than an average. Words that do not occur in training keep their
+    prior mean, `B_hat`, as if it were certain.
+
+    Parameters
+    ----------
+    word_vectors : WordVectors
+    lam : float, default=1.0
+        Weight of the data. Larger values let words move further from their prior means.
+    prior_variance : "matched", "paper" or float, default="matched"
+        "paper": the prior variance of a word is T/count(w), T the number of training tokens. That
+        is so wide that a draw from a posterior is noise; only the means are of use.
+        "matched": s T/count(w), s such that the median training sentence has the variance
+        1/n_tokens, as in PB-neg, and the data weigh lam/s: so the means are held as in the paper,
+        and the posteriors are of use too. A number: that times (median p)/p(w), p = count/T, with
+        the data weighing lam, which then ought to be of the order of the number of sentences.
+    weighting : {"sentence", "token"}, default="sentence"
+        Whether every training sentence counts the same, or every token.
+    n_negatives, noise_power
+        As in PBNegVectorizer.
+    n_epochs : int, default=40
+        Passes over the training sentences.
+    learning_rate : float, default=0.025
+        First step; it falls linearly, epoch by epoch, to 0.
+    swap_roles, on_empty, batch_size
+        As in PBNegVectorizer.
+    n_jobs : int or None, default=None
+        Threads; None or -1 for all cores. With more than one, training is not repeatable to the
+        last digit: threads update common words without locks.
+    random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Whether to show progress on stderr.
+
+    Attributes
+    ----------
+    words_ : array of int, shape (n_trained,)
+        The words of the training sentences.
+    word_means_ : array, shape (n_trained, n_dims)
+    word_variances_, prior_variances_ : array, shape (n_trained,)
+    prior_scale_ : float
+        s above; 1 unless `prior_variance` is "matched". The data weigh `lam / prior_scale_`.
+    noise_counts_ : array, shape (n_words,)
+
+    Examples
+    --------
+    >>> from pacsent import make_encoder
+    >>> vectorizer = make_encoder("w-PB-neg", "english", n_epochs=2, n_jobs=1)
+    >>> vectorizer.fit_transform(["a good film", "a quiet film"]).shape
+    (2, 256)
+    """
+
+    names: ClassVar = {"w-PB-neg": Name()}
+    learned: ClassVar = {
+        **NegativeSampling.learned,
+        "words": WORD_IDS,
+        "word_means": Learned(None, ("words", "n_dims")),
+        "word_variances": Learned(np.float64, ("words",)),
+        "prior_variances": Learned(np.float64, ("words",)),
+        "prior_scale": Learned(np.float64, ()),
+    }
+    _parameter_constraints: ClassVar[dict] = {
+        **NegativeSampling._parameter_constraints,
+        "lam": MINIMISED["lam"],
+        "prior_variance": [StrOptions({"matched", "paper"}), POSITIVE],
+        "weighting": [StrOptions({"sentence", "token"})],
+        **SCHEDULED,
+    }
+
+    lam: float = 1.0
+    prior_variance: float | str = "matched"
+    weighting: str = "sentence"
+    n_epochs: int = 40
+    learning_rate: float = 0.025
+    verbose: bool | int = False
+
+    def _fit(self, encoded):
+        super()._fit(encoded)
+        words, _ = self._noise_probabilities()
+        counts = self._trained_counts(encoded, words)
+        self.prior_scale_ = 1.0
+        if self.prior_variance == "matched":
+            self.prior_scale_ = w_pb_neg.matched_scale(counts)
+        scale = None if isinstance(self.prior_variance, str) else self.prior_variance
+        var_P = w_pb_neg.prior_variances(self.noise_counts_, scale)[words]
+        var_P = self.prior_scale_ * var_P
+
+        mu, var_Q = self._train(counts, words, var_P, self.lam / self.prior_scale_)
+        self.words_, self.prior_variances_ = words, var_P
+        self.word_means_, self.word_variances_ = mu.astype(self._dtype), var_Q
+
+    def word_posteriors(
+        self, encoded: Encoded, prior_variances: np.ndarray, lam: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Posteriors of words under a prior that was fixed elsewhere, such as a certificate's.
+
+        `prior_variances` are (n_words,), one for each word of the vectors, and `lam` is the weight
+        of the data against this prior; `prior_variance` and the attribute `lam` are not used.
+
+        Returns
+        -------
+        words : array of int, shape (n_trained,)
+        means : array, shape (n_trained, n_dims)
+        variances : array, shape (n_trained,)
+        """
+        super()._fit(encoded)
+        words, _ = self._noise_probabilities()
+        counts = self._trained_counts(encoded, words)
+        mu, var_Q = self._train(counts, words, prior_variances[words], lam)
+        return words, mu, var_Q
+
+    def _trained_counts(self, encoded, words):
+        """Counts of the trained words in each sentence that has any, (n_sentences, n_trained)."""
+        counts = self.word_vectors.vocabulary.count(encoded).tocsc()[:, words].tocsr()
+        return counts[np.diff(counts.indptr) > 0]
+
+    def _train(self, counts, words, var_P, lam):
+        """Means and variances of the posteriors of `words`."""
+        A_hat, B_hat = self._float_tables()
+        _, p = self._noise_probabilities()
+        tables = np.float32(A_hat[words]), np.float32(B_hat[words])
+        with (
+            one_blas_thread(),
+            bar("w-PB-neg", total=self.n_epochs, unit="epochs", enabled=self.verbose) as progress,
+        ):
+            settings = {"n_negatives": self.n_negatives, "lam": lam}
+            settings |= {"weighting": self.weighting, "n_threads": n_threads(self.n_jobs)}
+            steps = learning_rates(self.n_epochs, self.learning_rate)
+            rng, shown = np.random.default_rng(self.seed_), lambda epoch: progress.advance()
+            mu, rho = w_pb_neg.train(
+                counts, tables, var_P, p, steps=steps, rng=rng, callback=shown, **settings
+            )
+        if not (np.isfinite(mu).all() and np.isfinite(rho).all()):
+            raise ValueError(
+                f"learning_rate must be small enough for training to end at numbers. Got "
+                f"{self.learning_rate} instead, and posteriors that are not finite. Lower it, and "
+                "check the word vectors for numbers that are not finite."
+            )
+        return mu, np.exp(rho)
+
+    def _reason_without_posterior(self):
+        return ""
+
+    def _prior_terms(self, counts):
+        """The prior of h_S = sum of (c_v/n) h_v that the priors of the words imply."""
+        n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+        _, B_hat = self._float_tables()
+        variances = np.zeros(self.word_vectors.n_words)
+        variances[self.words_] = self.prior_variances_
+        shares = sparse.csr_matrix(sparse.diags_array(1.0 / n_tokens) @ counts)
+        return sum_rows(shares, B_hat), shares.power(2) @ variances
+
+    def _lambda_of(self, n_tokens):
+        return self.lam / self.prior_scale_
+
+    def _kl_terms(self, sentences):
+        _, B_hat = self._float_tables()
+        posteriors = self.word_means_, self.word_variances_
+        return float(kl_gaussians(*posteriors, B_hat[self.words_], self.prior_variances_).sum())
+
+    def _data_terms(self, sentences):
+        words, p_noise = self._noise_probabilities()
+        A_hat, _ = self._float_tables()
+        posterior = sentences.mu, sentences.var_Q
+        kp = self.n_negatives * p_noise
+        losses = pb_neg.expected_loss(*posterior, sentences.counts, A_hat, words, kp)
+        omega = w_pb_neg.sentence_weights(sentences.n_tokens, self.weighting)
+        return float(omega @ losses)
+
+    def _zero_one_risk(self, sentences, n_negatives):
+        risks = super()._zero_one_risk(sentences, n_negatives)
+        return float(sentences.n_tokens @ risks / sentences.n_tokens.sum())
+
+    def _theorem_size(self, n_tokens):
+        return n_tokens.sum()
+
+    def _prepared(self):
+        def build():
+            means = self._float_tables()[1].astype(self._dtype)  # a copy
+            variances = np.zeros(self.word_vectors.n_words)
+            means[self.words_], variances[self.words_] = self.word_means_, self.word_variances_
+            return means, variances
+
+        # The posteriors of all words: learned ones, and the prior mean of the others.
+        table, word_variances = self._derived("tables", build)
+        ones = np.ones(self.word_vectors.n_words, self._dtype)
+
+        def posterior(encoded, means):
+            n_tokens = np.maximum(np.diff(encoded.offsets), 1)
+            pool(encoded, [(table, ones, 1.0 / n_tokens)], means)
+            counts = self.word_vectors.vocabulary.count(encoded)
+            return (counts.power(2) @ word_variances) / n_tokens.astype(float) ** 2, None
+
+        return posterior

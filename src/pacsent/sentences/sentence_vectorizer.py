@@ -1,0 +1,351 @@
+"""SentenceVectorizer: the base class of every sentence method, a scikit-learn transformer.
+
+The methods themselves are the files of the folder `sentences/methods`.
+"""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from pacsent.parameter_checks import Interval, StrOptions, fit_context
+from pacsent.sentences.encoding import (
+    EmptySentenceWarning,
+    EncoderMixin,
+    EncodingReport,
+    clear_empty,
+    stream_posteriors,
+)
+from pacsent.sentences.fitted_state import DerivedValues, Learned
+from pacsent.sentences.posterior_terms import PosteriorTerms
+from pacsent.storage import State, checked_tensor
+from pacsent.text.encoded import Encoded, LowCoverageWarning
+from pacsent.text.texts import as_sentences
+from pacsent.words.fingerprint import MOST, Fingerprint
+from pacsent.words.vectors import WordVectors
+
+ROLES: dict = {"swap_roles": ["boolean"]}  # the constraint of methods whose tables can be swapped
+
+# Parameters that change no number.
+_INDIFFERENT = frozenset({"on_empty", "batch_size", "n_jobs", "verbose"})
+
+
+@dataclass(frozen=True)
+class Name:
+    """What a name in `METHODS` stands for: parameters that it fixes, and its own defaults.
+
+    `swaps`: whether `i-` before the name swaps the roles of the tables.
+    """
+
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    swaps: bool = True
+
+
+@dataclass(eq=False, repr=False)  # fields are the parameters; equality is identity
+class SentenceVectorizer(
+    ClassNamePrefixFeaturesOutMixin, EncoderMixin, PosteriorTerms, BaseEstimator, ABC
+):
+    """Base class of all methods: sentences in, Gaussian posteriors out.
+
+    A subclass is a dataclass whose fields are its parameters. It has `_parameter_constraints`, its
+    `names`, what it has `learned`, `_fit(encoded)` and `_prepared()`.
+
+    Attributes
+    ----------
+    n_empty_ : int
+        Sentences without an in-vocabulary word in the last `fit`, `transform` or `posterior`.
+    coverage_ : float
+        Known tokens over all tokens there; nan when there was no token.
+    n_sentences_ : int
+        Sentences there.
+    fingerprint_ : Fingerprint
+        Of the training sentences, where the method learns from them (`learns_from_text`): a
+        certificate that uses the method as it is refuses sentences that are among them.
+
+    >>> SentenceVectorizer.learns_from_text  # PB-IDF-L2 and others do
+    False
+    """
+
+    kind = "SentenceVectorizer"
+    names: ClassVar[Mapping[str, Name]] = {}
+    learned: ClassVar[Mapping[str, Learned]] = {}  # what `fit` sets and `pacsent.save` writes
+    in_table_space: ClassVar[bool] = True  # whether products with rows of the tables mean something
+    learns_from_text: ClassVar[bool] = False  # whether `fit` reads more than the parameters
+    swap_roles = False  # a parameter of methods with the constraint ROLES
+
+    _parameter_constraints: ClassVar[dict] = {
+        "word_vectors": [WordVectors],
+        "on_empty": [StrOptions({"warn", "error", "ignore"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+    }
+
+    word_vectors: WordVectors
+    _: KW_ONLY
+    on_empty: str = "warn"
+    batch_size: int = 1024
+    n_jobs: int | None = None
+
+    # ---- to be written by subclasses -----------------------------------------------------------
+
+    def _fit(self, encoded: Encoded) -> None:
+        """Learn from the training sentences; nothing by default."""
+
+    @abstractmethod
+    def _prepared(self) -> Callable[[Encoded, np.ndarray], tuple[np.ndarray, Any]]:
+        """Return a function (encoded, means) -> (variances, report) of one batch.
+
+        It writes the means; the caller overwrites those of empty sentences. What all batches share
+        is done beforehand. The function runs on several threads at once and keeps nothing on
+        `self`: `_record` receives the reports about the batches, None for most methods.
+        """
+
+    def _record(self, reports: list) -> None:
+        """Set attributes from the reports about the batches."""
+
+    @property
+    def _paper_name(self) -> str:
+        """The name in `METHODS` with these parameters, without `i-`; "" for none."""
+        return next(iter(self.names), "")
+
+    def summed_table(self) -> np.ndarray | None:
+        """The table of which a vector is a multiple of the sum of rows; None where it is not."""
+        return None
+
+    def _needs_prior_table(self) -> bool:
+        """Whether these settings read `B_hat` at all."""
+        return True
+
+    def _batch_size(self, n_sentences: int, n_jobs: int) -> int:
+        """Sentences per batch, for a number of sentences (-1: unknown) and of threads."""
+        return self.batch_size
+
+    @property
+    def _n_features_out(self):
+        return self.word_vectors.n_dims
+
+    # ---- the public methods --------------------------------------------------------------------
+
+    @property
+    def method_name(self) -> str:
+        """The name in `METHODS` of the estimator with these parameters."""
+        return ("i-" if self.swap_roles else "") + self._paper_name
+
+    def __repr__(self, N_CHAR_MAX=700):
+        name = f"{self.method_name}: " if self._paper_name else ""
+        return name + super().__repr__(N_CHAR_MAX).replace("\n", "\n" + " " * len(name))
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> "SentenceVectorizer":
+        """Learn what the method needs from training sentences.
+
+        Parameters
+        ----------
+        X : iterable of str or of token lists, table of one column, or Encoded
+            Sentences. Token lists are taken as they are.
+        y : ignored
+        """
+        self._tables()
+        encoded = self.word_vectors.vocabulary.encode(X)
+        report = EncodingReport()
+        report.add(encoded, np.diff(encoded.offsets) == 0)
+        self._finish(report, stacklevel=4)
+        self._fit_number = getattr(self, "_fit_number", 0) + 1
+        self._fit(encoded)
+        self._remember_fit()
+        if self.learns_from_text:
+            self.fingerprint_ = Fingerprint.of(self.word_vectors.vocabulary, encoded, MOST // 4)
+        return self
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """`fit(X)`, then `transform(X)`, tokenising once; so `X` may be a generator."""
+        encoded = self.word_vectors.vocabulary.encode(X)
+        with warnings.catch_warnings():
+            if self.on_empty == "warn":  # `transform` warns of the same sentences
+                warnings.simplefilter("ignore", EmptySentenceWarning)
+                warnings.simplefilter("ignore", LowCoverageWarning)
+            self.fit(encoded, y)
+        return self.posterior(encoded)[0]  # an array: scikit-learn gives it the index of X
+
+    def posterior(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of the posteriors N(mean, variance I).
+
+        Returns
+        -------
+        means : array, shape (n_sentences, n_dims)
+        variances : array, shape (n_sentences,), float64
+            nan for sentences without an in-vocabulary word.
+        """
+        X = self._sentences(X)
+        X = X if isinstance(X, Encoded) else list(X)
+        n = X.n_sentences if isinstance(X, Encoded) else len(X)
+        means = np.empty((n, self._n_features_out), self._dtype)
+        variances = [np.empty(0), *(part for _, part in self._stream(X, means))]
+        return means, np.concatenate(variances)
+
+    def stream(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (means, variances) batch by batch, `batch_size` sentences at a time.
+
+        Memory does not grow with the number of sentences. The attributes of the report
+        (`n_empty_`, `coverage_`) are set when the last batch has been taken.
+        """
+        return self._stream(self._sentences(X))
+
+    def prepared(self) -> Callable[[Encoded], tuple[np.ndarray, np.ndarray]]:
+        """Return the function Encoded -> (means, variances), for many calls.
+
+        What all calls share is done beforehand; nothing is reported and no warning is issued, and
+        several threads may call it at once. Change no parameter while it is in use.
+        """
+        self._check_ready()
+        posterior, n_dims, dtype = self._prepared(), self._n_features_out, self._dtype
+
+        def solve(encoded: Encoded):
+            means = np.empty((encoded.n_sentences, n_dims), dtype)
+            variances, _ = posterior(encoded, means)
+            clear_empty(means, variances, encoded)
+            return means, variances
+
+        return solve
+
+    def sample(
+        self, X: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> np.ndarray:
+        """Draw from the posteriors.
+
+        Returns
+        -------
+        samples : array, shape (n_samples, n_sentences, n_dims)
+            Sentences without an in-vocabulary word have no posterior: nan.
+        """
+        rng = check_random_state(random_state)
+        means, variances = self.posterior(X)
+        noise = rng.standard_normal((n_samples, *means.shape))
+        noise *= np.sqrt(variances)[:, None]
+        noise += means
+        return noise.astype(means.dtype)
+
+    # ---- how it works --------------------------------------------------------------------------
+
+    def _sentences(self, X):
+        """What `X` holds, ready to be cut into batches: sentences, or an Encoded that fits."""
+        if isinstance(X, Encoded):
+            return X.checked(self.word_vectors.n_words)
+        return as_sentences(X)
+
+    def _stream(self, X, out=None):
+        self._check_ready()
+        report = EncodingReport()
+        yield from stream_posteriors(self, X, report, out)
+        self._finish(report, stacklevel=4)
+
+    def _finish(self, report: EncodingReport, stacklevel: int):
+        """Set the attributes of the report, and warn of what it found."""
+        self.n_sentences_, self.n_empty_ = report.n_sentences, report.n_empty
+        self.coverage_ = report.coverage
+        report.warn(self.on_empty, self.word_vectors.vocabulary, stacklevel + 1)
+
+    def _derived(self, name: str, make: Callable[[], Any]) -> Any:
+        """A value that follows from the parameters and from `fit`; made when first needed."""
+        values = self.__dict__.setdefault("_derived_values", DerivedValues())
+        parameters = (p for p in self._parameter_constraints if p not in _INDIFFERENT)
+        key = (getattr(self, "_fit_number", 0), *(getattr(self, p) for p in parameters))
+        return values.get(key, name, make)
+
+    def _remember_fit(self):
+        """Keep what was fitted on, and its report: a later `transform` changes neither."""
+        self._fit_report = self.n_sentences_, self.n_empty_, self.coverage_
+        learns = type(self)._fit is not SentenceVectorizer._fit
+        self._fitted_on = (self.word_vectors, self.swap_roles) if learns else None
+
+    def _check_ready(self):
+        """Raise an error if it is not fitted, or word vectors were replaced or lack a table."""
+        check_is_fitted(self)
+        if getattr(self, "_fitted_on", None) is not None:
+            (fitted, swap_roles), words, changed = self._fitted_on, self.word_vectors, None
+            if swap_roles != self.swap_roles:
+                changed = "swap_roles"
+            elif words is not fitted and words.digest() != fitted.digest():
+                changed = "word_vectors"
+            if changed:
+                raise ValueError(
+                    f"{type(self).__name__} must be fitted with the word vectors it is used with. "
+                    f"Got other {changed} after fit instead. Call fit again."
+                )
+            self._fitted_on = words, swap_roles  # the same numbers: not compared again
+        self._tables()
+
+    @property
+    def _dtype(self):
+        tables = (self.word_vectors.input_vectors, self.word_vectors.output_vectors)
+        wide = any(table is not None and table.dtype == np.float64 for table in tables)
+        return np.dtype(np.float64 if wide else np.float32)
+
+    def _tables(self):
+        """(A_hat, B_hat); B_hat may be None where these settings do not read it."""
+        words = self.word_vectors
+        if words.output_vectors is None and not self.swap_roles and not self._needs_prior_table():
+            return words.input_vectors, None
+        return words.roles(swap=self.swap_roles, method=type(self).__name__)
+
+    # ---- files ---------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """What `pacsent.save` writes: parameters, what `fit` learned, the word vectors."""
+        parameters = dict(self.get_params(deep=False))
+        words = parameters.pop("word_vectors")
+        config = {"class": type(self).__name__, "parameters": parameters}
+        return State(config, self._state(), parts={"words": words})
+
+    @classmethod
+    def from_state(cls, state: State) -> Any:
+        """The inverse of `state`."""
+        try:
+            method = cls(state.parts["words"], **state.config["parameters"])
+        except TypeError as error:
+            message = f"it holds parameters that {cls.__name__} does not take ({error})"
+            raise ValueError(message) from None
+        method._validate_params()
+        method._restore(state.tensors)
+        return method
+
+    def _state(self) -> dict[str, np.ndarray]:
+        """What `fit` learned, as arrays."""
+        self._check_ready()
+        state = {name: np.asarray(getattr(self, f"{name}_")) for name in self.learned}
+        state["fit_report"] = np.array(self._fit_report, dtype=np.float64)
+        if hasattr(self, "fingerprint_"):
+            state["fingerprint.documents"] = self.fingerprint_.documents
+            state["fingerprint.runs"] = self.fingerprint_.runs
+            counts = list(self.fingerprint_.counts().values())
+            state["fingerprint.counts"] = np.array(counts, dtype=np.int64)
+        return state
+
+    def _restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """The inverse of `_state`, on an estimator that has its parameters."""
+        for name, spec in self.learned.items():
+            setattr(self, f"{name}_", spec.read(state, name, self))
+        report = checked_tensor(state, "fit_report", np.float64, (3,), finite=False).tolist()
+        self.n_sentences_, self.n_empty_, self.coverage_ = int(report[0]), int(report[1]), report[2]
+        self._remember_fit()
+        if "fingerprint.documents" in state:
+            self.fingerprint_ = Fingerprint(
+                checked_tensor(state, "fingerprint.documents", np.uint64, (None,)),
+                checked_tensor(state, "fingerprint.runs", np.uint64, (None,)),
+                *checked_tensor(state, "fingerprint.counts", np.int64, (3,)).tolist(),
+            )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        return tags

@@ -1,0 +1,140 @@
+"""Posteriors of words under the negative sampling loss (w-PB-neg).
+
+Every word v of the training sentences has a posterior N(mu_v, e^rho_v I) and a
+prior N(B_v, var_P[v] I). A sentence with counts c_v is h_S = sum_v share_v h_v, share_v = c_v/n,
+hence Gaussian with mean sum share_v mu_v and variance s_S^2 = sum share_v^2 e^rho_v: a word that
+occurs twice is drawn once.
+
+    loss = sum_S omega_S (1/n) sum_{w in S} E l_neg(h_S, A_w)
+           + 1/(2 lam) sum_v [|mu_v - B_v|^2/var_P[v] + d (log var_P[v] - rho_v + e^rho_v/var_P[v])]
+
+omega_S is n/N (weighting="token", N tokens in all) or 1/M (weighting="sentence", M sentences).
+The loss is strictly convex in all mu_v and rho_v together.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from pacsent.sentences.solvers.pb_neg import squared_lengths
+from pacsent.words.noise import alias
+
+# Sentences whose gradients are taken together, with common negatives: their matrix products stay
+# in the first cache, and larger blocks are cut more often (`common_step`).
+_BLOCK = 64
+
+
+def prior_variances(counts: ArrayLike, scale: float | None = None) -> np.ndarray:
+    """Variance of each word's prior; inf for words that do not occur.
+
+    T/count, T the number of tokens: the paper's, under which frequent words are held tighter. Or,
+    with a `scale`, scale * (median p)/p, p = count/T: the same shape at a size of one's choice.
+    """
+    counts = np.asarray(counts, dtype=float)
+    with np.errstate(divide="ignore"):
+        inverse = counts.sum() / counts  # 1/p
+    if scale is None:
+        return inverse
+    return scale * inverse / np.median(inverse[counts > 0])
+
+
+def matched_scale(counts: sparse.csr_matrix) -> float:
+    """The s for which prior variances s T/count make the median sentence's variance 1/n_tokens.
+
+    That is the variance of PB-neg's prior; with s = 1, the paper's, it is in the hundreds. No row
+    of `counts` may be empty.
+    """
+    n_tokens = np.asarray(counts.sum(axis=1), dtype=float).ravel()
+    inverse = prior_variances(np.asarray(counts.sum(axis=0)).ravel())
+    spread = counts.power(2) @ np.where(np.isfinite(inverse), inverse, 0.0) / n_tokens**2
+    return float(np.median(1.0 / (n_tokens * spread)))
+
+
+def sentence_weights(n_tokens: ArrayLike, weighting: str) -> np.ndarray:
+    """omega_S; see the top of this module."""
+    n_tokens = np.asarray(n_tokens, dtype=float)
+    if weighting == "token":
+        return n_tokens / n_tokens.sum()
+    return np.where(n_tokens > 0, 1.0 / np.count_nonzero(n_tokens), 0.0)
+
+
+def train(
+    counts: sparse.csr_matrix,
+    tables: tuple[np.ndarray, np.ndarray],
+    var_P: np.ndarray,
+    noise: np.ndarray,
+    *,
+    steps: np.ndarray,
+    n_negatives: int = 15,
+    lam: float = 1.0,
+    weighting: str = "sentence",
+    block: int = _BLOCK,
+    n_threads: int = 1,
+    rng: np.random.Generator,
+    callback: Callable | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(mu, rho) of the words by stochastic gradients, one step per sentence and epoch.
+
+    A step takes the sampled data gradient of one sentence with weight 1 (or n M/N, for
+    weighting="token") and the whole penalty, which words that do not occur feel lazily: exactly, by
+    its flow, when they next occur. Sentences come in a fresh order every epoch. `counts` are whole
+    numbers, no row empty; `tables` are (A, B), float32; `steps` are the learning rates by epoch.
+
+    The gradients of `block` sentences are taken at the same state of the words and with common
+    negatives: n_negatives for each token of the longest, at most 320, weighted to stand for
+    n_negatives per token of each, with a control variate that is linear in the scores. Where a
+    common step would overshoot, a block is cut into smaller ones. 1 is strictly one by one. Threads
+    work on the same words without locks: with more than one, the result differs a little from run
+    to run.
+    """
+    from pacsent.kernels.sampling_kernels import MAX_DRAWS, apply_lazy_decay, word_sgd
+
+    A, B = tables
+    n_sentences, n_dims = counts.shape[0], A.shape[1]
+    n_tokens = np.asarray(counts.sum(axis=1)).ravel().astype(np.int64)
+    data = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
+    share = sparse.csr_matrix((data, counts.indices, counts.indptr), counts.shape)
+    m = (share.astype(np.float32) @ B).astype(np.float32)
+    weights = sentence_weights(n_tokens, weighting) * n_sentences
+    D = np.zeros(A.shape, dtype=np.float32)
+    # z = var_P/var; what belongs to a word lies side by side, where one read from memory finds it
+    numbers = np.stack([np.ones(len(A)), np.zeros(len(A)), 1.0 / (var_P * lam), var_P], axis=1)
+    z, clock, rates, widths = numbers.T
+    c = 0.5 * n_dims / lam
+    weighted = A * np.sqrt(noise, dtype=A.dtype)[:, None]
+    moment = weighted.T @ weighted  # E[A_j A_j'] over the negatives
+    lengths = squared_lengths(A)
+    table = *alias(noise), n_negatives, np.float32(noise @ A), np.float32(moment), lengths
+    # Upper bound on the curvature in h of each sentence's sampled loss. sigmoid' <= 1/4; the noise
+    # words have the largest eigenvalue of their second moment, with an allowance for their number
+    # (that of Marchenko and Pastur), and the sentence's own words |A_w|^2.
+    largest = max(np.linalg.eigvalsh(moment.astype(float))[-1], 0.0)
+    n_draws = np.minimum(n_negatives * n_tokens, MAX_DRAWS)
+    sampled = (np.sqrt(largest) + np.sqrt(np.trace(moment.astype(float)) / n_draws)) ** 2
+    stiffness = 0.25 * (n_negatives * sampled + share @ squared_lengths(A.astype(float)))
+    lines = np.tile([0.5, 0.0], (n_threads, 1))  # of the sigmoids on the scores
+    states = np.maximum(rng.integers(0, 2**63, (n_threads, 1), dtype=np.uint64), np.uint64(1))
+    begins = np.arange(0, n_sentences, block)
+    now = 0.0
+    with ThreadPoolExecutor(n_threads) as pool:
+        for epoch, eta in enumerate(steps):
+            order = rng.permutation(n_sentences)
+            rows = share[order]
+            by_sentence = n_tokens[order], weights[order], stiffness[order], order, m
+            sentences = rows.indptr, rows.indices, rows.data, *by_sentence
+            schedule = now, eta, block, 1.0 / n_threads
+            common = sentences, A, (D, z, clock), (rates, widths, c), table, schedule
+            parts: list[Any] = [
+                (begins[t::n_threads].copy(), *common, (states[t], lines[t]))
+                for t in range(n_threads)
+            ]
+            list(pool.map(lambda part: word_sgd(*part), parts))
+            now += eta * n_sentences
+            if callback is not None:
+                callback(epoch)
+    apply_lazy_decay(D, z, clock, rates, c, now)
+    return B + D, np.log(var_P) - np.log(z)

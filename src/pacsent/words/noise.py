@@ -1,0 +1,27 @@
+"""From counts to negatives: their probabilities, and the table that they are drawn from."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def noise_probabilities(counts: ArrayLike, power: float = 0.75) -> np.ndarray:
+    """p(w) proportional to count(w)^power; 0 where a word does not occur, whatever the power."""
+    counts = np.asarray(counts, dtype=float)
+    weights = np.where(counts > 0, counts, 1.0) ** power * (counts > 0)
+    return weights / weights.sum()
+
+
+def alias(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """(keep, other): with i uniform, i with chance keep[i] and else other[i] follows p."""
+    from pacsent.kernels.alias_kernels import alias_table
+
+    p = np.asarray(p, dtype=float)
+    keep, other = np.empty(p.size), np.empty(p.size, dtype=np.int32)
+    alias_table(p, keep, other)
+    return keep, other
+
+
+def alias_thresholds(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """`alias` for draws of 32 bits: i where a draw is below its threshold (uint64), else other."""
+    keep, other = alias(p)
+    return (np.clip(keep, 0.0, 1.0) * 2.0**32).astype(np.uint64), other
