@@ -52,10 +52,9 @@ def export_html(
     arrays: list[bytes] = []
 
     def add(array):
-        name, offset = array.dtype.name.capitalize(), sum(map(len, arrays))
-        # Bytes of the same place in a number compress better together.
-        by_place = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8).T
-        arrays.append(by_place.tobytes())
+        name = array.dtype.name.capitalize()
+        offset = sum(map(len, arrays))
+        arrays.append(_shuffle_bytes(array))
         return {"array": f"{name}Array", "offset": offset, "length": array.size}
 
     header = json.dumps(content, default=add).encode()
@@ -74,18 +73,6 @@ def export_html(
 
 
 def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
-    def ngrams(part, coef):
-        # Half of the n-grams or more occur in the same texts as another and have its weights.
-        multiples = np.rint(coef / _WEIGHT_STEP).astype(np.int32)
-        signed = multiples << 1 ^ multiples >> 31  # the sign is the last bit: small numbers
-        table = np.column_stack([part.idf.astype(np.float32).view(np.int32), signed])
-        table, rows = np.unique(table, axis=0, return_inverse=True)
-        differences = np.diff(part.hashes, prepend=np.uint64(0))  # they are sorted
-        low, high = differences.view("<u4").reshape(-1, 2).T
-        idf, weights = table[:, 0].copy().view(np.float32), table[:, 1:]
-        of_rows = {"idf": idf, "weights": weights, "step": _WEIGHT_STEP}
-        return of_rows | {"sizes": part.sizes, "high": high, "low": low, "rows": rows.astype("u4")}
-
     alone = [] if model.encoder_ is None else [model.encoder_]
     encoders = getattr(model.encoder_, "encoders_", alone)
     is_concatenated, (least, usual) = encoders is not alone, model.character_weight_
@@ -97,8 +84,8 @@ def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
         "nCommonWords": N_COMMON_WORDS,
         "coverageReason": coverage.REASON,
         "minLogProba": float(np.log(MIN_PROBABILITY)),
-        "ngrams": ngrams(model.ngrams_, model.coef_ngrams_),
-        "characters": ngrams(model.characters_, model.coef_characters_),
+        "ngrams": _ngrams(model.ngrams_, model.coef_ngrams_),
+        "characters": _ngrams(model.characters_, model.coef_characters_),
         "share": {"least": least, "usual": usual, "ramp": UNKNOWN_RAMP},
         "intercept": model.intercept_.tolist(),
         "interceptCharacters": model.intercept_characters_.tolist(),
@@ -110,6 +97,38 @@ def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
     }
 
 
+def _ngrams(part: Any, coef: np.ndarray) -> dict[str, Any]:
+    """The n-grams of one model: their hashes, and for each the row of its idf and weights."""
+    multiples = np.rint(coef / _WEIGHT_STEP).astype(np.int32)  # (n_ngrams, n_columns)
+    idf = part.idf.astype(np.float32)
+
+    # Half of the n-grams or more occur in the same texts as another and have its weights.
+    table = np.column_stack([idf.view(np.int32), _zigzag(multiples)])
+    table, rows = np.unique(table, axis=0, return_inverse=True)
+
+    differences = np.diff(part.hashes, prepend=np.uint64(0))  # they are sorted
+    low, high = differences.view("<u4").reshape(-1, 2).T
+    return {
+        "idf": table[:, 0].copy().view(np.float32),
+        "weights": table[:, 1:],
+        "step": _WEIGHT_STEP,
+        "sizes": part.sizes,
+        "high": high,
+        "low": low,
+        "rows": rows.astype("u4"),
+    }
+
+
+def _zigzag(numbers: np.ndarray) -> np.ndarray:
+    """Integers near 0 as small numbers whose last bit is the sign: 0, -1, 1, -2 as 0, 1, 2, 3."""
+    return numbers << 1 ^ numbers >> 31
+
+
+def _shuffle_bytes(array: np.ndarray) -> bytes:
+    """First bytes of all numbers, then all second bytes, ...: they compress better together."""
+    return np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8).T.tobytes()
+
+
 def _summed_parts(encoder: Any, complete: Any) -> dict[str, Any]:
     """The words and the table of an encoder, a part of `complete` or itself, that sums rows."""
     table: Any = encoder.summed_table() if hasattr(encoder, "summed_table") else None
@@ -119,22 +138,31 @@ def _summed_parts(encoder: Any, complete: Any) -> dict[str, Any]:
             "Only encoders that sum word vectors of normalize='paper' can be exported to HTML. Got "
             f"{complete.method_name} instead. Fit TextClassifier('english'), or with None."
         )
-    vocabulary, tables = encoder.word_vectors.vocabulary, encoder.word_vectors.tables
-    stored = tables["input"].stored
+    vocabulary = encoder.word_vectors.vocabulary
+    stored = encoder.word_vectors.tables["input"].stored
     part = {
         "words": "\n".join(vocabulary.words),
         "subwords": vocabulary.unknown == "pieces",
         "unit": complete is not encoder or not hasattr(encoder, "alpha"),
         "dims": table.shape[1],
     }
-    if not isinstance(stored, Packed) or getattr(encoder, "swap_roles", False):
-        n_words, n_dims = table.shape
-        none, zeros, ones = np.empty(0, np.uint8), np.zeros(n_dims), np.ones(max(n_words, n_dims))
-        part |= {"bits": 8, "levels": none, "codes": none, "head": np.asarray(table, np.float32)}
-        return part | {"scales": ones[:n_words], "centre": zeros, "spread": ones[:n_dims]}
-    levels = LEVELS.get(stored.bits, np.arange(256, dtype=np.uint8).view(np.int8))
-    part |= {"bits": stored.bits, "levels": levels.astype(np.float32)}
-    return part | stored.arrays() | {"scales": stored.scales.astype(np.float32)}
+    if isinstance(stored, Packed) and not getattr(encoder, "swap_roles", False):
+        levels = LEVELS.get(stored.bits, np.arange(256, dtype=np.uint8).view(np.int8))
+        part |= {"bits": stored.bits, "levels": levels.astype(np.float32)}
+        return part | stored.arrays() | {"scales": stored.scales.astype(np.float32)}
+
+    # A table that is not quantised: all of its rows are the head, which is stored as it is.
+    n_words, n_dims = table.shape
+    nothing = np.empty(0, np.uint8)
+    return part | {
+        "bits": 8,
+        "levels": nothing,
+        "codes": nothing,
+        "head": np.asarray(table, np.float32),
+        "scales": np.ones(n_words),
+        "centre": np.zeros(n_dims),
+        "spread": np.ones(n_dims),
+    }
 
 
 def _guarantees(classifier: Any, error: float | None) -> dict[str, Any]:
