@@ -110,3 +110,36 @@ def test_importing_is_light():
     code = "import sys, pacsent, pacsent.cli, pacsent.files, pacsent.threads; print(*sys.modules)"
     heavy = {"numba", "sklearn", "torch", "scipy", "joblib", "rich", "matplotlib", "fastapi"}
     assert not (heavy | {"uvicorn"}) & set(run_python(code).split())
+
+
+def modules_after(code):
+    """The modules that a new process has loaded after this code."""
+    return set(run_python(f"{code}\nimport sys; print(*sys.modules)").split())
+
+
+HEAVY = {"numba", "llvmlite", "sklearn", "jinja2", "safetensors", "scipy.stats", "scipy.sparse"}
+
+
+def test_certifying_predictions_loads_numpy_and_special_functions_of_scipy_alone():
+    loaded = modules_after("from pacsent import certify_predictions")
+
+    assert "scipy.special" in loaded
+    assert not HEAVY & loaded
+
+
+def test_counting_errors_without_texts_loads_nothing_heavy_either():
+    loaded = modules_after(
+        "from pacsent import certify_predictions\n"
+        "certify_predictions(['up', 'down'] * 50, ['up', 'down'] * 50, random_state=0)"
+    )
+
+    assert not HEAVY & loaded
+
+
+def test_texts_of_the_predictions_load_the_kernels():
+    loaded = modules_after(
+        "from pacsent import certify_predictions\n"
+        "certify_predictions(['up', 'down'], ['up', 'down'], texts=['a', 'b'], random_state=0)"
+    )
+
+    assert "pacsent.kernels.edit_kernels" in loaded

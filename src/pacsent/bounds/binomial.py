@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from scipy import stats
 from scipy.special import gammaln
 
 from pacsent.bounds.pac_bayes import binomial_tail
@@ -52,6 +51,8 @@ def batch_limit(n_errors: int, n: int, batch_size: int, delta: float) -> float:
 
 def most_errors(n_errors: int, n: int, batch_size: int, delta: float) -> int:
     """The number of errors in the batch of `batch_limit`."""
+    from scipy import stats  # here, because it takes a second to import
+
     fewest, most = n_errors, batch_size - (n - n_errors)
     level = delta * (1.0 - _rounding(batch_size))
     while fewest < most:  # the probability falls with the number of errors
@@ -164,6 +165,8 @@ def rank_for_sets(n: int, error: float, delta: float) -> int | None:
     >>> rank_for_sets(100, 0.1, 0.05), rank_for_sets(20, 0.1, 0.05)
     (96, None)
     """
+    from scipy import stats  # here, because it takes a second to import
+
     if n < n_needed(error, delta):
         return None
     k = np.arange(1, n + 1)
@@ -186,6 +189,8 @@ def passes(
     >>> passes([40, 60, 60], [0, 2, 3], 0.1, 0.05, coin=1.0)
     array([ True, False, False])
     """
+    from scipy import stats  # here, because it takes a second to import
+
     p = stats.binom.cdf(n_errors, n_accepted, error)
     fewer = stats.binom.cdf(np.asarray(n_errors) - 1, n_accepted, error)
     return ((1.0 - coin) * fewer + coin * p <= delta) & (p <= 2.0 * delta)
@@ -199,6 +204,8 @@ def chance_to_pass(
     >>> chance_to_pass([100, 100, 20], [0.01, 0.1, 0.01], 0.1, 0.05).round(3)
     array([0.997, 0.024, 0.   ])
     """
+    from scipy import stats  # here, because it takes a second to import
+
     n_accepted = np.asarray(n_accepted)
     most = stats.binom.ppf(delta, n_accepted, error)  # the smallest count whose p is >= delta
     most = np.where(stats.binom.cdf(most, n_accepted, error) <= delta, most, most - 1)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from pacsent.bounds.checks import check_probability
 from pacsent.bounds.rounding import format_count
@@ -201,6 +200,8 @@ class DriftMonitor:
         repeats: str | None = None,
         random_state: Any = None,
     ):
+        from sklearn.utils.validation import check_is_fitted
+
         check_probability("alpha", alpha)
         check_is_fitted(classifier)
         if not hasattr(classifier, "calibration_"):

@@ -6,7 +6,6 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from pacsent.bounds.checks import check_count, is_number
 from pacsent.bounds.rounding import format_count
@@ -123,6 +122,8 @@ def unseen(
 ) -> LabelledRows:
     """Leave out near-duplicates of rows that were fitted; refuse those rows, or leave them out."""
     if hasattr(classifier, "fit") and hasattr(classifier, "__sklearn_tags__"):
+        from sklearn.utils.validation import check_is_fitted
+
         check_is_fitted(classifier)
     X, y = samples.samples_for(classifier, X), counted(y)
     n_given = samples.n_samples(X)

@@ -12,7 +12,6 @@ import numpy as np
 
 from pacsent.bounds.checks import check_count, is_number
 from pacsent.bounds.means import ratio_at_least
-from pacsent.certify.near_duplicates import text_units
 from pacsent.certify.repeats import (
     COPIES,
     SAME,
@@ -57,6 +56,8 @@ def dependent_clusters(X: Any, *, n_rows: int | None = None) -> np.ndarray:
             f"texts must be one for each of the {n_rows:,} labels. Got {n_samples(X):,} instead."
         )
     if is_texts(X):
+        from pacsent.certify.near_duplicates import text_units  # loads compiled kernels
+
         return text_units(X)
     _, first, clusters = np.unique(row_fingerprints(X), return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[clusters]

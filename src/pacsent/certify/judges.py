@@ -7,8 +7,6 @@ how many rows are of either kind is smaller, and holds for any judge: Theorem 29
 from collections import Counter
 from typing import Any
 
-from scipy import stats
-
 from pacsent.bounds.binomial import stratified_limit, two_sided_limits, upper_limit
 from pacsent.bounds.delta import divide_delta
 from pacsent.certify import samples
@@ -99,6 +97,8 @@ def disagreement_p_value(counts: dict[str, list], alternative: str) -> float:
     small if it overlooks wrong predictions elsewhere, and so disagrees with labelled rows more
     often than with others (`alternative` "greater").
     """
+    from scipy import stats  # here, because it takes a second to import
+
     table = [[n, rows - n] for rows, n, _ in (counts["disagree"], counts["agree"])]
     return float(stats.fisher_exact(table, alternative=alternative).pvalue)
 

@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from pacsent.certify.labels import as_classes, as_column, as_labels, check_length, few
 
@@ -26,7 +25,7 @@ def label_matrix(labels: Any, n_texts: int) -> LabelMatrix | None:
     """
     columns = getattr(labels, "column_names", None)
     columns = list(getattr(labels, "columns", []) if columns is None else columns)
-    if sparse.issparse(labels):
+    if hasattr(labels, "toarray"):  # a sparse matrix
         labels = labels.toarray()
     if len(columns) > 1 or (getattr(labels, "ndim", 1) == 2 and labels.shape[1] > 1):
         return _indicator(labels, columns, n_texts)

@@ -14,10 +14,8 @@ from scipy.special import log_expit
 
 from pacsent.certify.label_sets import known_sets
 from pacsent.certify.labels import as_column, as_labels, few
-from pacsent.certify.near_duplicates import KnownTexts
 from pacsent.certify.scores import log_probabilities
 from pacsent.storage import row_bytes
-from pacsent.text.ngrams import fingerprints
 from pacsent.text.rows import as_samples, is_texts, n_samples, rows_with_text, text_column
 from pacsent.text.rows import select_rows as select_rows
 
@@ -32,6 +30,8 @@ def seen_before(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     if known is not None:
         exact = np.isin(row_fingerprints(X), known)
     if known_sketches is not None and is_texts(text_column(X)):
+        from pacsent.certify.near_duplicates import KnownTexts  # loads compiled kernels
+
         near = KnownTexts(known_sketches).are_near(text_column(X)) & ~exact
     if kept is not None:
         is_text = np.zeros(n_samples(X), bool)
@@ -50,6 +50,8 @@ def row_fingerprints(X: Any) -> np.ndarray:
     """A 64-bit hash of each row, (n,): equal rows have equal hashes."""
     X = text_column(X)
     if is_texts(X):
+        from pacsent.text.ngrams import fingerprints  # loads compiled kernels
+
         return fingerprints(X)
     hashes = (hashlib.blake2b(row, digest_size=8).digest() for row in row_bytes(X))
     return np.fromiter((int.from_bytes(h, "little") for h in hashes), np.uint64, n_samples(X))

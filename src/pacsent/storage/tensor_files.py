@@ -16,8 +16,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import DTypeLike
-from safetensors import SafetensorError
-from safetensors.numpy import save_file
 
 TENSORS = "model.safetensors"
 _SIZES = {"U": (1, 2, 4, 8), "I": (1, 2, 4, 8), "F": (2, 4, 8)}  # bytes of a number
@@ -35,6 +33,9 @@ def write_tensors(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) ->
             raise ValueError(
                 f"{name} must be an array of numbers to be saved. Got {tensor.dtype} instead."
             )
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
     with open(path, "ab") as file:  # with the permissions that the user gives to new files
         mode = os.fstat(file.fileno()).st_mode
     try:

@@ -1,14 +1,18 @@
 """HTML from the Jinja2 templates in `pacsent/templates`; whole pages extend `base.html`."""
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 @cache
-def _environment() -> Environment:
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     blocks: Any = {"trim_blocks": True, "lstrip_blocks": True}
     loader = PackageLoader("pacsent")
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **blocks)

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from pacsent.bounds.rounding import format_count
-from pacsent.text.ngrams import nonempty_rows
 from pacsent.text.texts import as_sentences, as_texts
 
 
@@ -62,6 +61,8 @@ def rows_with_text(X: Any) -> np.ndarray | None:
     texts = text_column(X)
     if not is_texts(texts):
         return None
+    from pacsent.text.ngrams import nonempty_rows  # loads compiled kernels
+
     rows = nonempty_rows(texts)
     if rows.size == len(texts):
         return None
