@@ -245,7 +245,7 @@ def fill_columns(hashes, keys, columns):
 def find_grams(data, start, stop, settings, lookup, room):
     """Columns of the n-grams of data[start:stop], in place, -1 where unknown; (tokens, n-grams).
 
-    room is (token hashes, spans, n-gram hashes, columns); see `ngrams.room_for`.
+    room is (token hashes, spans, n-gram hashes, columns): buffers that the caller allocates.
     """
     _, low, high, _ = settings
     keys, columns = lookup

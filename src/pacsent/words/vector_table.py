@@ -188,33 +188,85 @@ def pack(table: np.ndarray, bits: int, n_head: int = 16) -> Packed:
     if bits not in BITS:
         raise ValueError(f"bits must be one of {BITS}. Got {bits!r} instead.")
     table = np.asarray(table, dtype=np.float32)
-    n_words, n_dims = table.shape
-    n_head = min(n_head, n_dims)
-    centre, spread = table.mean(axis=0), table.std(axis=0)
+    n_head = min(n_head, table.shape[1])
+
+    centre = table.mean(axis=0)  # (n_dims,)
+    spread = table.std(axis=0)  # (n_dims,)
     spread = np.where(spread > 0, spread, np.float32(1))
-    Z = (table - centre) / spread  # (n_words, n_dims)
-    reach = np.abs(Z[:, :n_head]).max(axis=0, initial=1e-12) / 127
-    head = np.rint(Z[:, :n_head] / reach).astype(np.int8)
-    spread[:n_head] *= reach
-    tail = Z[:, n_head:]
+    standardized = (table - centre) / spread  # (n_words, n_dims)
+
+    head, head_steps = quantize_head(standardized[:, :n_head])
+    numbers, scales = quantize_tail(standardized[:, n_head:], bits)
+    codes = pack_bits(numbers, bits)
+
+    # A number of the head counts steps of its column: `unpack` multiplies by both at once.
+    spread[:n_head] *= head_steps
+    return Packed(codes, head, scales, centre, spread.astype(np.float32), bits)
+
+
+def quantize_head(head: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Round the columns of `head`, each to 255 equal steps around 0.
+
+    Returns
+    -------
+    numbers : array of int8, shape (n_words, n_head)
+        head is about numbers * steps.
+    steps : array of float32, shape (n_head,)
+    """
+    steps = np.abs(head).max(axis=0, initial=1e-12) / 127
+    numbers = np.rint(head / steps).astype(np.int8)
+    return numbers, steps
+
+
+def quantize_tail(tail: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Round the rows of `tail`, each to 2^bits levels times a scale of its own.
+
+    Returns
+    -------
+    numbers : array of uint8, shape (n_words, n_tail)
+        With 1, 2 or 4 bits the position in `LEVELS[bits]`; with 8 the bits of an int8, a multiple
+        of the scale.
+    scales : array of float16, shape (n_words,)
+    """
     if bits == 8:
-        scales = np.abs(tail).max(axis=1, initial=1e-6) / 127
-        scales = np.nextafter(scales.astype(np.float16), np.float16(np.inf))  # no code over 127
-        codes = np.rint(tail / scales.astype(np.float32)[:, None]).astype(np.int8).view(np.uint8)
-    else:
-        levels = LEVELS[bits]
-        length = np.sqrt((tail.astype(float) ** 2).mean(axis=1, keepdims=True)) if tail.size else 1
-        unit = tail / np.maximum(length, 1e-12)
-        numbers = np.searchsorted((levels[1:] + levels[:-1]) / 2, unit)
-        nearest = levels[numbers]
-        # the scale that loses least, given the levels
-        scales = (tail * nearest).sum(axis=1) / np.maximum((nearest * nearest).sum(axis=1), 1e-12)
-        per_byte = 8 // bits
-        padded = np.zeros((n_words, -(-tail.shape[1] // per_byte) * per_byte), dtype=np.uint8)
-        padded[:, : tail.shape[1]] = numbers
-        shifts = np.arange(0, 8, bits, dtype=np.uint8)
-        codes = (padded.reshape(n_words, -1, per_byte) << shifts).sum(axis=2, dtype=np.uint8)
-    return Packed(codes, head, scales.astype(np.float16), centre, spread.astype(np.float32), bits)
+        largest = np.abs(tail).max(axis=1, initial=1e-6)  # (n_words,)
+        # Rounded up: rounded down, the largest number of a row would pass 127.
+        scales = np.nextafter((largest / 127).astype(np.float16), np.float16(np.inf))
+        multiples = np.rint(tail / scales.astype(np.float32)[:, None]).astype(np.int8)
+        return multiples.view(np.uint8), scales
+    if tail.shape[1] == 0:
+        return tail.astype(np.uint8), np.zeros(len(tail), dtype=np.float16)
+
+    levels = LEVELS[bits]
+    middles = (levels[1:] + levels[:-1]) / 2  # between neighbouring levels
+
+    # A level is chosen as if the numbers of the row were standard normal.
+    lengths = np.sqrt((tail.astype(float) ** 2).mean(axis=1, keepdims=True))  # (n_words, 1)
+    numbers = np.searchsorted(middles, tail / np.maximum(lengths, 1e-12))
+    nearest = levels[numbers]  # (n_words, n_tail)
+
+    # The scale with the smallest squared error, given the levels: least squares on one variable.
+    products = (tail * nearest).sum(axis=1)  # (n_words,)
+    squares = (nearest * nearest).sum(axis=1)  # (n_words,)
+    scales = products / np.maximum(squares, 1e-12)
+    return numbers.astype(np.uint8), scales.astype(np.float16)
+
+
+def pack_bits(numbers: np.ndarray, bits: int) -> np.ndarray:
+    """Put 8 // bits numbers below 2^bits into each byte, lowest bits first; rows end with zeros.
+
+    >>> pack_bits(np.array([[1, 2, 3]], dtype=np.uint8), 4)  # 1 + 2 * 16, 3
+    array([[33,  3]], dtype=uint8)
+    """
+    n_rows, n_columns = numbers.shape
+    per_byte = 8 // bits
+    n_bytes = -(-n_columns // per_byte)
+
+    padded = np.zeros((n_rows, n_bytes * per_byte), dtype=np.uint8)
+    padded[:, :n_columns] = numbers
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    shifted = padded.reshape(n_rows, n_bytes, per_byte) << shifts
+    return shifted.sum(axis=2, dtype=np.uint8)
 
 
 def rotation(tables: Sequence[np.ndarray], counts: np.ndarray | None = None) -> np.ndarray:
