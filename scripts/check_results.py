@@ -85,6 +85,9 @@ class WithoutWords(ast.NodeTransformer):
             node.body = body[1:]
         return super().generic_visit(node)
 
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        return None  # a module that moved is the same module
+
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         return ast.Raise()
 
@@ -115,8 +118,18 @@ def add_definitions(code: str, definitions: dict[str, set[str]]) -> None:
 
 
 @cache
+def former_paths(commit: str) -> dict[str, str]:
+    """Where files of today were at a commit, by their path today; those that moved since."""
+    moves = git("diff", "--find-renames=40%", "--diff-filter=R", "--name-status", commit, "HEAD")
+    return {new: old for _, old, new in (line.split("\t") for line in moves.splitlines())}
+
+
+@cache
 def definitions_at(commit: str, place: str) -> dict[str, set[str]]:
+    paths_today = git("ls-tree", "-r", "--name-only", "HEAD", "--", place).split()
+    moved = former_paths(commit)
     paths = git("ls-tree", "-r", "--name-only", commit, "--", place).split()
+    paths += [moved[path] for path in paths_today if path in moved]
     definitions: dict[str, set[str]] = {}
     for path in paths:
         if path.endswith(".py"):
