@@ -1,7 +1,7 @@
 """The speed of two versions of pacsent, in interleaved rounds of new processes.
 
     git worktree add ../before COMMIT
-    python scripts/compare_versions.py ../before/src src [--rounds 5] [--jobs fit search] [--out FILE]
+    python scripts/compare_versions.py ../before/src src [--rounds 5] [--jobs fit search]
 
 Every process runs a job once to compile and load, then three times, and reports the smallest CPU
 time. The table has the median over the rounds of both versions and of their ratio. The texts are
