@@ -14,54 +14,137 @@ pytestmark = pytest.mark.extra(needs="browser")
 HOSTILE = "</script><img src=x onerror='window.hacked = 1'> lovely <b>film</b>"
 
 
-@pytest.fixture
+N_ROWS = 2000
+N_WRONG = 60  # the machine's labels of the first rows are wrong, those of all others right
+CLASSES = ("down", "up")
+
+
+@pytest.fixture(scope="module")
 def run():
-    """A function that starts a command with pages; it is killed in the end."""
+    """A function that starts a command with pages; all of them are killed in the end."""
     servers = []
-    yield lambda *command, **how: servers.append(Running(*command, **how)) or servers[-1]
+
+    def start_server(*command, **options):
+        server = Running(*command, **options)
+        servers.append(server)
+        return server
+
+    yield start_server
     for server in servers:
         server.end(signal.SIGKILL)
 
 
-def correct(page):
-    """Answer as a person who knows that the first 60 labels are wrong; Enter accepts a label."""
-    shown, row = page.evaluate("document.body.dataset.shown"), int(page.inner_text("#text")[4:])
-    is_accepted = row >= 60 and "machine's label:" in page.inner_text("#guess")
-    page.keyboard.press("Enter" if is_accepted else "12"[(row % 2 == 1) == (row >= 60)])
+def answer(page):
+    """Answer as a person who knows the right labels; Enter accepts the machine's label."""
+    shown = page.evaluate("document.body.dataset.shown")
+    row = int(page.inner_text("#text").removeprefix("row "))
+    machine_is_right = row >= N_WRONG
+    machine_label = row % 2
+    right_label = machine_label if machine_is_right else 1 - machine_label
+
+    shows_machine_label = "machine's label:" in page.inner_text("#guess")
+    if machine_is_right and shows_machine_label:
+        page.keyboard.press("Enter")
+    else:
+        page.keyboard.press(str(right_label + 1))  # the keys are counted from 1
     until(page, f"document.body.dataset.shown > {shown}")
 
 
-def test_labels_of_a_machine_are_checked_killed_and_resumed(chromium, run, tmp_path):
-    path, names = tmp_path / "m.csv", ",".join(f"x_{i:02}" for i in range(20))
-    options = f"--score-column trust --error 0.02 --random-state 1 --labels {names} --port 0"
-    lines = (f"{['down', 'up'][i % 2]},{i},row {i}\n" for i in range(2000))
-    path.write_text("label,trust,text\n" + "".join(lines))
-    command = ["check", path, *options.split(), "--no-browser"]
-    server = run(*command)
-    page = opened(chromium, server.urls[0])
-    assert page.title() == "Checking a machine's labels" and page.is_visible("#skip")
-    assert page.inner_text("#guess") == "" and "sample" in page.inner_text("#certified")
-    while n_labels(page) < 40:
-        correct(page)
-    server.end(signal.SIGKILL)
-    server = run(*command)
-    page = opened(chromium, server.urls[0], width=390, height=844)
-    assert n_labels(page) == 40 and page.evaluate("document.body.scrollWidth <= innerWidth")
-    text, answers = (page.locator(name).bounding_box() for name in ("#text", "#answers"))
-    assert text["y"] + text["height"] <= answers["y"] < 544 and answers["height"] < 430
-    for key in ("/", *"X 07"):
+def answer_by_name(page, name):
+    """Find one of many labels by typing a part of its name."""
+    page.keyboard.press("/")
+    for key in name:
         page.keyboard.press(key)
     page.keyboard.press("Enter")
-    until(page, "document.body.dataset.n == 41 && document.querySelector('#find').value === ''")
-    page.keyboard.press("Escape")
-    while page.get_attribute("body", "class") != "many reached":
-        correct(page)
-    assert page.inner_text("#goal").replace("\xa0", " ").startswith("Done: at most 1.9% of the")
-    until(page, "document.querySelector('#written').textContent.includes('labels.csv')")
-    assert server.process.wait(20) == 0  # it stops by itself
-    table = (tmp_path / "m-checked" / "labels.csv").read_text()
-    assert table.count(",machine,") == 2000 - table.count(",person,") > 1000
-    assert "down,0,row 0,up,person" in table and ",x_07,person" in table and page.problems == []
+
+
+@pytest.fixture(scope="module")
+def check_command(tmp_path_factory):
+    """`pacsent check` of a table with 2,000 labels of a machine and twenty unused labels."""
+    table = tmp_path_factory.mktemp("check") / "m.csv"
+    rows = [f"{CLASSES[row % 2]},{row},row {row}\n" for row in range(N_ROWS)]
+    table.write_text("label,trust,text\n" + "".join(rows))
+    unused_labels = ",".join(f"x_{number:02}" for number in range(20))
+    options = ["--score-column", "trust", "--error", "0.02", "--random-state", "1"]
+    options += ["--labels", unused_labels, "--port", "0", "--no-browser"]
+    return ["check", table, *options]
+
+
+@pytest.fixture(scope="module")
+def first_page(chromium, run, check_command):
+    """The page with forty answers; its server is killed without warning."""
+    server = run(*check_command)
+    page = opened(chromium, server.urls[0])
+    page.first_title = page.title()
+    page.first_guess = page.inner_text("#guess")
+    page.first_statement = page.inner_text("#certified")
+    page.offers_skip = page.is_visible("#skip")
+    while n_labels(page) < 40:
+        answer(page)
+    server.end(signal.SIGKILL)
+    return page
+
+
+@pytest.fixture(scope="module")
+def phone(chromium, run, check_command, first_page):
+    """The same session on a phone, after the server was started again."""
+    server = run(*check_command)
+    page = opened(chromium, server.urls[0], width=390, height=844)
+    page.server = server
+    page.n_labels_at_start = n_labels(page)
+    return page
+
+
+@pytest.fixture(scope="module")
+def labels_table(phone, check_command):
+    """The table that is written when the goal is reached: one label by name, the others by key."""
+    answer_by_name(phone, "X 07")
+    until(phone, "document.body.dataset.n == 41 && document.querySelector('#find').value === ''")
+    phone.keyboard.press("Escape")
+    while phone.get_attribute("body", "class") != "many reached":
+        answer(phone)
+    until(phone, "document.querySelector('#written').textContent.includes('labels.csv')")
+    table = check_command[1]
+    return (table.parent / "m-checked" / "labels.csv").read_text()
+
+
+def test_checking_begins_with_a_sample_that_does_not_show_the_machines_label(first_page):
+    assert first_page.first_title == "Checking a machine's labels"
+    assert first_page.first_guess == ""
+    assert "sample" in first_page.first_statement
+    assert first_page.offers_skip
+
+
+def test_no_answer_is_lost_when_the_server_is_killed(phone):
+    assert phone.n_labels_at_start == 40
+
+
+def test_on_a_phone_text_and_answers_are_on_the_screen_and_do_not_overlap(phone):
+    text = phone.locator("#text").bounding_box()
+    answers = phone.locator("#answers").bounding_box()
+
+    assert phone.evaluate("document.body.scrollWidth <= innerWidth")
+    assert text["y"] + text["height"] <= answers["y"] < 544
+    assert answers["height"] < 430
+
+
+def test_a_label_is_found_by_a_part_of_its_name(labels_table):
+    assert ",x_07,person" in labels_table
+
+
+def test_a_corrected_label_is_the_persons_and_the_others_stay_the_machines(labels_table):
+    n_by_person = labels_table.count(",person,")
+
+    assert "down,0,row 0,up,person" in labels_table
+    assert labels_table.count(",machine,") == N_ROWS - n_by_person > 1000
+
+
+def test_the_server_ends_by_itself_when_the_goal_is_reached(labels_table, phone):
+    goal = phone.inner_text("#goal").replace("\xa0", " ")
+
+    assert goal.startswith("Done: at most 1.9% of the")
+    assert phone.server.process.wait(20) == 0
+    assert phone.problems == []
 
 
 @pytest.fixture
