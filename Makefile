@@ -112,5 +112,6 @@ format: $(DEV) ## format in place
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-clean:           ## remove the environment and caches
+clean:           ## remove the environment and caches, those of compiled kernels too
+	find src -name '*.nb[ci]' -delete
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis $(DEMO) docs/_build docs/api docs/gallery dist
