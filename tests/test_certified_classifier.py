@@ -464,8 +464,22 @@ def test_votes_of_pairs_of_classes_are_no_scores_of_classes():
     pairs = make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo"))
     certified = CertifiedClassifier(pairs, random_state=0).fit(X, y)
     assert certified.certificate_.error_upper < 0.2 and certified.calibration_.log_proba is None
-    with pytest.raises(ValueError, match="gives labels alone"):
+    with pytest.raises(ValueError, match="decision values that are not one finite number per cl"):
         certified.predict_set(X)
+
+
+def test_decision_values_that_are_not_finite_are_named():
+    class Infinite(LogisticRegression):
+        predict_proba = property()
+
+        def decision_function(self, X):
+            return np.full((len(X), 3), np.inf)
+
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    certified = CertifiedClassifier(Infinite(), random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="Infinite has decision values that are not one finite"):
+        certified.abstain()
 
 
 def test_equal_rows_are_recognised_in_any_container(on_rows):

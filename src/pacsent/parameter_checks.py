@@ -7,11 +7,27 @@ release.
 """
 
 import re
+from typing import Any
 
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 
-__all__ = ["DeviceName", "Interval", "InvalidParameterError", "StrOptions", "fit_context"]
+__all__ = [
+    "DeviceName",
+    "Interval",
+    "InvalidParameterError",
+    "StrOptions",
+    "check_parameters",
+    "fit_context",
+]
+
+
+def check_parameters(estimator: Any) -> None:
+    """Raise InvalidParameterError if a parameter breaks the estimator's constraints.
+
+    `fit` does so by `fit_context`; this is for an estimator that is made in another way.
+    """
+    estimator._validate_params()
 
 
 class DeviceName(StrOptions):

@@ -26,7 +26,7 @@ from pacsent.certify.scores import log_probabilities
 from pacsent.classify import classifier_state, fitting, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation, explain, named_features
-from pacsent.parameter_checks import StrOptions, fit_context
+from pacsent.parameter_checks import StrOptions, check_parameters, fit_context
 from pacsent.sentences import SentenceVectorizer, make_encoder
 from pacsent.sentences.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
 from pacsent.storage import State, is_model_name, load
@@ -403,10 +403,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return in_order(work, batches, self.n_jobs)
 
     def _by_characters(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Shares of the n-grams of characters, and decision values by n-grams of words and by them.
+        """Weight of the character model, and decision values of the word and the character model.
 
-        (n_texts,) and (n_texts, n_columns). The share of a text does not rise with its unknown
-        words where its characters are unknown as well.
+        (n_texts,) and (n_texts, n_columns). The weight of a text does not rise with its OOV rate
+        where its characters are unknown as well.
         """
         share, known = self.character_weight_, self._encoder_words()
         if known is None or share.usual == 1.0:
@@ -589,7 +589,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         """The inverse of `state`."""
         encoder = state.parts.get("encoder")
         classifier = cls(encoder, **state.config["parameters"])
-        classifier._validate_params()
+        check_parameters(classifier)
         classifier.__dict__.update(classifier_state.from_arrays(state.tensors, encoder))
         return classifier
 

@@ -745,10 +745,9 @@ def pv_dbow(groups, sentences, A, noise, eta, train_words, vectors):
     loss of a token = softplus(-h.A_w) + sum_j softplus(h.A_{n_j}), with n_negatives negatives.
     groups = (members, states), (n, GROUP_SIZE) sentences, long ones first, -1 for none, and a state
     of random numbers for each group; sentences = (ids, offsets); noise = (words, keep, other,
-    n_negatives). The sentences of a group go on side by side, token by token. Every token has noise
-    words of its own, but they are those of the other sentences at this place, so that rows are
-    fetched once for all, while the place before is worked on. Rows of A move, if asked, once a
-    place.
+    n_negatives). The sentences of a group go on side by side, token by token. Each place draws its
+    own negative samples, which all sentences of the group share there, so that rows are fetched
+    once for all, while the place before is worked on. Rows of A move, if asked, once per place.
     """
     members, states = groups
     offsets = sentences[1]

@@ -35,7 +35,7 @@ from pacsent.classify import TextClassifier, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation
 from pacsent.classify.fitting import OutOfFold
-from pacsent.parameter_checks import Interval, StrOptions, fit_context
+from pacsent.parameter_checks import Interval, StrOptions, check_parameters, fit_context
 from pacsent.predict import abstaining, thresholds
 from pacsent.predict.abstaining import Calibration, cautious_set_thresholds
 from pacsent.storage import State, checked_tensor
@@ -226,7 +226,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         or left out with overlap="drop"; near-duplicates of them are left out. With
         repeats="traffic" rows that repeat a fitted text count, as new rows.
         """
-        self._validate_params()
+        check_parameters(self)
         calibrated = copy.copy(self)
         calibrated._calibrate(X, y, groups, overlap)
         self.__dict__ = calibrated.__dict__
@@ -621,10 +621,13 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_scores(self, what, log_proba):
         if log_proba is None:
+            reason = "gives labels alone"
+            if hasattr(self.estimator_, "decision_function"):
+                reason = "has decision values that are not one finite number per class"
             raise ValueError(
                 f"{what} needs probabilities or decision values. "
-                f"{samples.name_of(self.estimator_)} gives labels alone. Give a function "
-                "that returns probabilities, with classes=, or another estimator."
+                f"{samples.name_of(self.estimator_)} {reason}. Give a function that returns "
+                "probabilities, with classes=, or another estimator."
             )
         return log_proba
 
@@ -672,7 +675,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(estimator, "out_of_fold_"):
             raise ValueError("its estimator is no TextClassifier")
         made = cls(estimator, **state.config["parameters"], prefit=True)
-        made._validate_params()
+        check_parameters(made)
         described = json.loads(checked_tensor(tensors, "description", np.uint8, (None,)).tobytes())
         made.estimator_, made.fitted_classes_ = estimator, estimator.classes_
         made.target_type_, made.classes_ = estimator.target_type_, estimator.classes_

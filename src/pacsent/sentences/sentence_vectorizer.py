@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.parameter_checks import Interval, StrOptions, fit_context
+from pacsent.parameter_checks import Interval, StrOptions, check_parameters, fit_context
 from pacsent.sentences.encoding import (
     EmptySentenceWarning,
     EncoderMixin,
@@ -314,7 +314,7 @@ class SentenceVectorizer(
         except TypeError as error:
             message = f"it holds parameters that {cls.__name__} does not take ({error})"
             raise ValueError(message) from None
-        method._validate_params()
+        check_parameters(method)
         method._restore(state.tensors)
         return method
 

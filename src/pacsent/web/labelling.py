@@ -302,7 +302,7 @@ class Labelling(LabelSession):
             "error_upper": bound,
             "n_evaluated": 0 if certificate is None else certificate.n,
             "n_training": 0 if certificate is None else certificate.n_training,
-            # labels behind a evaluation text that another tab shows
+            # labels behind an evaluation text that another tab shows
             "n_waiting": 0 if certificate is None else n_evaluation - len(self.evaluated_rows()),
             # the part of the way from an error of 1 to the goal, or to 0 without one
             "progress": 0 if bound is None else min(1, (1 - bound) / (1 - (self.goal or 0))),

@@ -1,4 +1,4 @@
-"""One served model: a encoder, a classifier, an index, certificates."""
+"""One served model: an encoder, a classifier, an index, certificates."""
 
 import json
 import re

@@ -29,7 +29,7 @@ from sklearn.utils import check_random_state
 
 from pacsent.arrays import unit_rows
 from pacsent.files import replacing
-from pacsent.parameter_checks import DeviceName, Interval, StrOptions, fit_context
+from pacsent.parameter_checks import DeviceName, Interval, StrOptions, check_parameters, fit_context
 from pacsent.progress import bar
 from pacsent.storage.checksums import checksum_of_json
 from pacsent.text.normalize import TOKENISERS
@@ -296,7 +296,7 @@ class SkipGram(BaseEstimator):
             checkpoint_every=state["checkpoint_every"],
             verbose=verbose,
         )
-        model._validate_params()
+        check_parameters(model)
         model._train(corpus, state)
         return model
 

@@ -294,8 +294,9 @@ def compress(
     """Fewer words, fewer dimensions, fewer bits: smaller word vectors for the same methods.
 
     `n_words` keeps the most frequent and all subwords, of `sentences` too; `n_dims` rotates both
-    tables together (`rotation`) and keeps the first columns; `bits` (1, 2, 4 or 8) quantises what
-    is left but the first 16 columns, which have 8. Compressed tables stay so until they are used.
+    matrices together (`rotation`) and keeps the first columns; `bits` (1, 2, 4 or 8) quantises the
+    remaining columns but the first 16, which have 8. Compressed matrices stay so until they are
+    used.
 
     >>> from pacsent import Vocabulary, WordVectors
     >>> tables = np.random.default_rng(0).normal(size=(2, 100, 12)).astype(np.float32)

@@ -109,9 +109,9 @@ def train(
     moment = weighted.T @ weighted  # E[A_j A_j'] over the negatives
     lengths = squared_lengths(A)
     table = *alias(noise), n_negatives, np.float32(noise @ A), np.float32(moment), lengths
-    # Upper bound on the curvature in h of each sentence's sampled loss. sigmoid' <= 1/4; the noise
-    # words have the largest eigenvalue of their second moment, with an allowance for their number
-    # (that of Marchenko and Pastur), and the sentence's own words |A_w|^2.
+    # Upper bound on the curvature in h of each sentence's sampled loss. sigmoid' <= 1/4; the
+    # negatives have the largest eigenvalue of their second moment, with an allowance for their
+    # number (that of Marchenko and Pastur), and the sentence's own words |A_w|^2.
     largest = max(np.linalg.eigvalsh(moment.astype(float))[-1], 0.0)
     n_draws = np.minimum(n_negatives * n_tokens, MAX_DRAWS)
     sampled = (np.sqrt(largest) + np.sqrt(np.trace(moment.astype(float)) / n_draws)) ** 2
