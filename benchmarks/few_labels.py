@@ -9,7 +9,7 @@ Ways to fit:
   its mean with the candidates that have the least loss on folds;
 - folds: as `TextClassifier` does with many labels, the candidates with the fewest errors on folds;
 - losses: the mean of the eight candidates with the least loss on folds;
-- all: the mean of all candidates.
+- wide: as losses, with candidates that span the scales that the process averages over.
 
 Labels are drawn from the training part of a dataset, as many of each class, and the other texts of
 the training part are what accuracy is measured on (at most 2,000): no test text chooses how the
@@ -38,7 +38,8 @@ from pacsent.classify import fitting
 from pacsent.paper import benchmark_datasets
 
 SETS = ["subj", "mr", "imdb", "trec", "20news", "books", "banking77-12"]
-WAYS = ("process", "folds", "losses", "all")
+WAYS = ("process", "folds", "losses", "wide")
+WIDE = {"Cs": (0.1, 1.0, 10.0, 100.0), "dense_scales": (0.2, 0.8, 3.2, 12.8)}
 MAX_HELD_OUT = 2000
 
 
@@ -74,25 +75,17 @@ def draw(name, data, n, seed):
     return list(texts[train]), labels[train], list(texts[others]), labels[others]
 
 
-def fit_equally(n_averaged):
-    """A stand-in for `fitting.fit_by_folds` that gives the same weight to candidates.
-
-    They are those with the least loss on folds; all candidates where `n_averaged` is None.
-    """
-
-    def fit(rows, candidates, n_threads, groups=None, copies=None):
-        part, folds, chosen = fitting.selected(rows, rows.labels, groups, copies)
-        tried = fitting.try_all(part, candidates, folds, n_threads)
-        best = np.argsort(tried.losses(), kind="stable")[:n_averaged]
-        shares = tried.shares(best, 1.0)
-        model = fitting.fit_mixture(rows, tried.table, shares, n_threads)
-        values = tried.values @ shares
-        report = tried.table[int(best[0])] | fitting._judged(values, part, tried.tested)
-        report |= {"selection": "folds", "n_candidates": len(tried.table)}
-        left_out = chosen[tried.tested], values
-        return fitting.replace(model, report=report, left_out=left_out)
-
-    return fit
+def fit_by_losses(rows, candidates, n_threads, groups=None, copies=None):
+    """A stand-in for `fitting.fit_by_folds`: equal weights for the eight with the least loss."""
+    part, folds, chosen = fitting.selected(rows, rows.labels, groups, copies)
+    tried = fitting.try_all(part, candidates, folds, n_threads)
+    best = np.argsort(tried.losses(), kind="stable")[: fitting._MAX_AVERAGED]
+    shares = tried.shares(best, 1.0)
+    model = fitting.fit_mixture(rows, tried.table, shares, n_threads)
+    values = tried.values @ shares
+    report = tried.table[int(best[0])] | fitting._judged(values, part, tried.tested)
+    report |= {"selection": "folds", "n_candidates": len(tried.table)}
+    return fitting.replace(model, report=report, left_out=(chosen[tried.tested], values))
 
 
 @contextmanager
@@ -101,8 +94,8 @@ def fitted_by(way):
     max_cost, fit_by_folds = fitting.MAX_PROCESS_COST, fitting.fit_by_folds
     if way != "process":
         fitting.MAX_PROCESS_COST = 0.0
-    if way in ("losses", "all"):
-        fitting.fit_by_folds = fit_equally(fitting._MAX_AVERAGED if way == "losses" else None)
+    if way in ("losses", "wide"):
+        fitting.fit_by_folds = fit_by_losses
     try:
         yield
     finally:
@@ -116,9 +109,10 @@ def measure(job):
     texts, labels, held_out, truth = draw(name, data, n, seed)
     results = {}
     for way in np.roll(WAYS, seed).tolist():
+        scales = WIDE if way == "wide" else {}
         with fitted_by(way):
             start = time.process_time()
-            model = TextClassifier(_words(), n_jobs=1).fit(texts, labels)
+            model = TextClassifier(_words(), n_jobs=1, **scales).fit(texts, labels)
             seconds = time.process_time() - start
         proba = model.predict_proba(held_out)
         right = proba[np.arange(truth.size), truth]

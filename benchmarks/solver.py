@@ -44,7 +44,7 @@ from harness import finish, parser_for, run_jobs
 from pacsent import TextClassifier, datasets
 from pacsent import load as open_model
 from pacsent.classify import fitting
-from pacsent.maths.sparse_regressions import Solutions
+from pacsent.classify.solvers.sparse_regressions import Solutions
 from pacsent.paper import benchmark_datasets
 from target_data import load_goemotions
 
@@ -70,15 +70,15 @@ SHAPES = {
     "subj": Shape("subj", None),
     "mr": Shape("mr", None),
     "trec": Shape("trec", None),
-    "banking77, 12 classes": Shape("banking77", None, 12),
+    "banking77-12": Shape("banking77", None, 12),
     "books": Shape("books", None),
-    "20news, 1000 texts": Shape("20news", 1000),
-    "goemotions, 2000 texts": Shape("goemotions", 2000),
-    "200 texts, 2 classes": Shape("subj", 200),
-    "500 texts, 12 classes": Shape("banking77", 500, 12),
-    "1000 texts, 77 classes": Shape("banking77", 1000),
+    "20news-1000": Shape("20news", 1000),
+    "goemotions-2000": Shape("goemotions", 2000),
+    "200-in-2": Shape("subj", 200),
+    "500-in-12": Shape("banking77", 500, 12),
+    "1000-in-77": Shape("banking77", 1000),
 }
-MANY = "1000 classes, 20 texts each"
+MANY = "20-each-in-1000"
 N_TIMED_CLASSES = 16
 
 
@@ -138,7 +138,7 @@ def _with_two_of_each(train, others, labels):
 
 
 def solve_by(way):
-    """A function like `pacsent.maths.sparse_regressions.solve` that asks scikit-learn."""
+    """A function like `sparse_regressions.solve` that asks scikit-learn."""
 
     def solve(
         X, E, labels, Cs, dense_scales, *, positive, left_out=None, folds=None, text_weights=None,
@@ -346,7 +346,7 @@ def main():
 
 def is_different(name, way):
     """Whether a way is one of its own: softmax needs more than two classes, one for each text."""
-    one_against_rest = ("subj", "mr", "200 texts, 2 classes", "goemotions, 2000 texts", MANY)
+    one_against_rest = ("subj", "mr", "200-in-2", "goemotions-2000", MANY)
     return way != "softmax" or name not in one_against_rest
 
 
