@@ -30,6 +30,16 @@ def checksum_of_json(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+def checked_json(content: bytes) -> dict | None:
+    """An object of JSON whose checksum and format version are right; None if it is damaged."""
+    try:
+        about = json.loads(content)
+        intact = about.pop("checksum") == checksum_of_json(about) and about["format_version"] == 1
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return about if intact else None
+
+
 def row_bytes(X: Any) -> Iterator[bytes]:
     """Bytes of each row that are equal for equal rows, whatever contains them.
 

@@ -11,7 +11,6 @@ import numpy as np
 from pacsent.arrays import frozen
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.normalize import count_dropped, tokenise_unicode
-from pacsent.text.texts import as_sentences
 from pacsent.threads import in_order
 from pacsent.words.pieces import Pieces
 from pacsent.words.word_table import joined
@@ -49,9 +48,9 @@ class EncodingVocabulary(Protocol):
 def encode_texts(
     vocabulary: EncodingVocabulary, X: Iterable, n_jobs: int | None, first_row: int
 ) -> Encoded:
-    """Sentences to token ids: see `Vocabulary.encode`."""
+    """Sentences, as `as_sentences` returned them, to token ids: see `Vocabulary.encode`."""
     encode = partial(_encode_batch, vocabulary)
-    parts = list(in_order(encode, iter_batches(X, first_row), n_jobs))
+    parts = list(in_order(encode, iter_text_batches(X, first_row), n_jobs))
     if len(parts) == 1:
         return parts[0]
     sizes = np.cumsum([0] + [part.ids.size for part in parts])
@@ -188,12 +187,11 @@ def unicode_ids(sentences: list[str], ids_of: Callable) -> tuple[np.ndarray, np.
     return np.concatenate(ids)[order], np.cumsum(n_tokens)
 
 
-def iter_batches(X: Iterable, first_row: int = 0) -> Iterator[tuple[list, bool]]:
+def iter_text_batches(X: Iterable, first_row: int = 0) -> Iterator[tuple[list, bool]]:
     """Lists of about _BATCH_CHARACTERS, all str or all token lists, and whether they are str.
 
-    `first_row` is the number of the first one, for messages.
+    `X` is what `as_sentences` returned; `first_row` is the number of the first one, for messages.
     """
-    X = as_sentences(X)
     is_short = isinstance(X, list) and len(X) <= 1 << 12 and set(map(type, X)) == {str}
     # The usual case: one batch
     if isinstance(X, list) and is_short and sum(map(len, X)) <= _BATCH_CHARACTERS:

@@ -265,7 +265,7 @@ class Vocabulary(Frozen):
         """
         if isinstance(X, Encoded):
             return X.checked(len(self))
-        return encode_texts(self, X, n_jobs, first_row)
+        return encode_texts(self, as_sentences(X), n_jobs, first_row)
 
     def digest(self, X: Any) -> str:
         """sha256 over three sha256: of the words, of the token ids and of the offsets.
