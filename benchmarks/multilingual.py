@@ -29,7 +29,7 @@ from pacsent import TextClassifier
 from pacsent.arrays import unit_rows
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.sentences import as_encoder
-from pacsent.sentences.external_encoders import StoredVectors
+from pacsent.sentences.vector_sources import StoredVectors
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 from make_multilingual import HELD_OUT, letters, npm_pairs

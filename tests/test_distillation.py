@@ -15,6 +15,7 @@ from pacsent.sentences import FidelityCertificate, StaticEncoder
 from pacsent.sentences.distillation_certificate import measure_fidelity
 from pacsent.sentences.solvers.distillation import Refinement, SolverOptions, batch_loss, fit_table
 from pacsent.text.encoded import Encoded
+from pacsent.web import ModelSource, open_models
 
 N_DIMS = 12
 NOUNS = ["house", "river", "train", "song", "garden", "letter", "window", "bridge", "engine"]
@@ -157,6 +158,14 @@ def test_a_student_is_saved_and_works_where_an_encoder_does(student, texts, tmp_
     for searched in (index, load(save(index, tmp_path / "index"))):
         assert searched.search(texts[7], k=1)[0].text == texts[7]
     assert student.similarity([texts[0]], [texts[0]])[0, 0] == pytest.approx(1, abs=1e-5)
+
+
+def test_a_student_is_served_with_its_certificate(student, tmp_path):
+    [served] = open_models([ModelSource(str(save(student, tmp_path / "student")))])
+
+    [described] = served.describe_certificates()
+    assert described["about"] == "encoder"
+    assert described["certificate"] == json.loads(student.certificate_)
 
 
 def test_a_compressed_student_keeps_the_cosines(student, texts, tmp_path):

@@ -20,6 +20,7 @@ from pacsent.paper.benchmark_datasets import Dataset
 from pacsent.scale import Embed, embed_shards
 from pacsent.sentences import EmptySentenceWarning, ExternalEncoder, RemoteEncoder, as_encoder
 from pacsent.sentences import remote_encoder as remote
+from pacsent.sentences.encoder import Encoder
 from pacsent.sentences.probe import PROBE
 from pacsent.web import ModelSource, open_models
 
@@ -73,6 +74,41 @@ def test_a_file_of_input_vectors_alone_is_an_encoder_by_averages(tmp_path):
     index.add(["wine", "tea"])
     assert index.search("tea", 1)[0].id == 1
     assert as_encoder(tmp_path / "w.vec").encode(["wine tea"]).tolist() == [[0.5, 0.5]]
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        "english",
+        pacsent.load("english"),
+        make_encoder("PB-neg", "english"),
+        letters,
+        WithEncode(),
+        HashingVectorizer(n_features=32),
+        RemoteEncoder("http://localhost:9/v1"),
+        (TEXTS, letters(TEXTS)),
+        ["english", letters],
+    ],
+    ids=["name", "words", "method", "function", "encode", "transformer", "url", "stored", "list"],
+)
+def test_whatever_is_taken_has_all_that_the_package_asks_of_an_encoder(encoder):
+    asked = {name for name in vars(Encoder) if not name.startswith("_")}
+    adapted = as_encoder(encoder)
+
+    assert {"encode", "fit", "n_dims", "parts", "word_vectors"} <= asked
+    assert asked <= {*dir(type(adapted)), *vars(adapted)}
+
+
+def test_an_index_with_two_encoders_gives_the_same_scores_when_it_is_opened_again(tmp_path):
+    index = Index(["english", letters])
+    index.add(TEXTS)
+    opened = pacsent.load(pacsent.save(index, tmp_path / "index"), encoder=letters)
+
+    hits = index.search("a glass of tea", k=4)
+    again = opened.search("a glass of tea", k=4)
+
+    assert [hit.id for hit in again] == [hit.id for hit in hits]
+    np.testing.assert_allclose([h.score for h in again], [h.score for h in hits], rtol=1e-5)
 
 
 @pytest.mark.parametrize("wrong", [None, 7, dict, object()])

@@ -133,8 +133,8 @@ def _plain():
 
 _TEXTS_ALONE: dict[str, Callable] = {
     "text.as_texts": as_texts,
-    "sentences.AnyEncoder.posterior": lambda texts: external().posterior(texts)[0],
-    "sentences.AnyEncoder.stream": lambda texts: [v for v, _ in external().stream(texts)],
+    "sentences.BaseEncoder.posterior": lambda texts: external().posterior(texts)[0],
+    "sentences.BaseEncoder.stream": lambda texts: [v for v, _ in external().stream(texts)],
     "search.Index.add": _added,
     "search.Index.search": lambda texts: [
         [hit.id for hit in hits] for hits in _index().search(texts, k=3)

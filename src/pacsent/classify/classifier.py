@@ -280,8 +280,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             encoder = _english() if encoder == "english" else load(encoder)
         if isinstance(encoder, WordVectors):
             averages = make_encoder(self.method, encoder, on_empty="ignore", n_jobs=self.n_jobs)
-            if hasattr(averages, "random_state"):
-                averages.set_params(random_state=fitting.FOLD_SEED)
+            averages.set_known_params(random_state=fitting.FOLD_SEED)
             if encoder.sentences is None:
                 return averages
             distilled = clone(encoder.sentences).set_params(on_empty="ignore", n_jobs=self.n_jobs)
@@ -424,12 +423,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
         With `n_words` only that number of each vocabulary: the first ones, the most frequent.
         """
-        encoders = [] if self.encoder_ is None else [self.encoder_]
-        encoders = getattr(self.encoder_, "encoders_", encoders)
-        if not all(isinstance(encoder, SentenceVectorizer) for encoder in encoders):
+        parts = () if self.encoder_ is None else self.encoder_.parts
+        all_words = [part.word_vectors for part in parts]
+        if any(words is None for words in all_words):
             return None
-        vocabularies = (encoder.word_vectors.vocabulary for encoder in encoders)
-        return _known_words(*vocabularies, n_words=n_words)
+        return _known_words(*(words.vocabulary for words in all_words), n_words=n_words)
 
     def decision_function(self, X: Iterable[str]) -> np.ndarray:
         """Log-odds of the second of two classes, (n,); one value for each of many, (n, k)."""

@@ -9,6 +9,7 @@ import numpy as np
 from pacsent.certify.labels import as_classes, as_labels, as_ngram_sizes
 from pacsent.certify.near_duplicates import SKETCH
 from pacsent.classify.fitting import CharacterWeight, OutOfFold
+from pacsent.sentences.encoder import check_encoder
 from pacsent.storage import checked_tensor
 from pacsent.text.ngrams import NGrams
 
@@ -91,7 +92,7 @@ def from_arrays(state: Any, encoder: Any = None) -> dict[str, Any]:
 
     k = len(names)
     n_columns = 1 if k == 2 and targets == "classes" else k
-    n_dims = None if encoder is None else int(encoder._n_features_out)
+    n_dims = None if encoder is None else check_encoder(encoder).n_dims
     coef_dense = _weights(state, "coef_dense", np.float32, (n_dims, n_columns))
     if coef_dense.size and encoder is None:
         raise ValueError("it has weights for sentence vectors and no encoder")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pacsent.certify.labels import position
-from pacsent.sentences import SentenceVectorizer
 from pacsent.text.ngrams import JOINED, NGrams, continues, names, word_hashes
 from pacsent.text.pages import render
 from pacsent.text.printable import escape_controls
@@ -223,9 +222,9 @@ class _Part(NamedTuple):
 def _parts(encoder) -> list[_Part]:
     """Where the vectors are multiples of sums of rows; what is left is in no single word."""
     parts, start = [], 0
-    for part in getattr(encoder, "encoders_", [encoder]):
-        stop = start + part._n_features_out
-        table = part.summed_table() if isinstance(part, SentenceVectorizer) else None
+    for part in encoder.parts:
+        stop = start + part.n_dims
+        table = part.summed_table()
         if table is not None:
             parts.append(_Part(slice(start, stop), part.word_vectors.vocabulary, table))
         start = stop

@@ -11,6 +11,12 @@ from pacsent.bounds.rounding import format_count
 from pacsent.cli import params
 from pacsent.cli.printing import echo
 
+# What a command may need: the kinds of models that are one, and the command that makes it.
+_KINDS = {
+    "a classifier": (("TextClassifier", "CertifiedClassifier"), "train DATA -o MODEL"),
+    "an index": (("Index",), "index MODEL TEXTS -o INDEX"),
+}
+
 
 def given_encoder():
     """The value of --encoder where it belongs to a model; None outside of a command."""
@@ -23,22 +29,25 @@ def open_model(model, what: str | None = None):
     from pacsent.sentences.external_encoders import open_any
 
     opened = open_any(model, given_encoder())
-    kinds = {"a classifier": ("predict_proba", "train DATA -o MODEL")}
-    kinds["an index"] = ("search", "index MODEL TEXTS -o INDEX")
-    if what is not None and not hasattr(opened, kinds[what][0]):
+    if what is None:
+        return opened
+
+    kinds, command = _KINDS[what]
+    if opened.kind not in kinds:
         raise ValueError(
             f"{model} must be {what}. Got a {type(opened).__name__} instead. Make one: "
-            f"pacsent {kinds[what][1]}"
+            f"pacsent {command}"
         )
     return opened
 
 
 def open_encoder(model, method=None, *, default=None, fitted=True):
     """The fitted method in a folder, or a method on the word vectors that are there."""
+    from pacsent.sentences.encoder import EncoderMixin
     from pacsent.sentences.methods import as_vectorizer
 
     loaded = open_model(model)
-    if method is not None and hasattr(loaded, "transform"):
+    if method is not None and isinstance(loaded, EncoderMixin):
         raise click.UsageError(
             f"--method is for word vectors, and {model} is an encoder. Leave --method out."
         )

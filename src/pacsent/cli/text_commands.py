@@ -233,9 +233,7 @@ def map_(model, texts, output, method, k, overwrite, as_json, **options):
         rows, labels = labelled.texts, labelled.labels
     else:
         rows = list(inputs.read_texts(texts, options))
-    encoder = inputs.open_encoder(model, method)
-    if hasattr(encoder, "on_empty"):
-        encoder.set_params(on_empty="ignore")
+    encoder = inputs.open_encoder(model, method).set_known_params(on_empty="ignore")
     n_groups = 0 if k is None and len(rows) < 30 else k
     page = make_map(encoder, rows, labels, n_groups=n_groups)
     with replacing(Path(output)) as file:

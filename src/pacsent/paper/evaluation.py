@@ -26,7 +26,7 @@ from pacsent.paper.method_rows import (
     unit_length,
 )
 from pacsent.progress import bar
-from pacsent.sentences.external_encoders import AnyEncoder, as_encoder
+from pacsent.sentences.external_encoders import BaseEncoder, as_encoder
 from pacsent.storage import is_model_name
 
 SEEDS = (0, 1, 2)
@@ -298,7 +298,7 @@ def evaluate(
 
 def _row_of(method):
     if not isinstance(method, str):
-        label = method.method_name if isinstance(method, AnyEncoder) else type(method).__name__
+        label = method.method_name if isinstance(method, BaseEncoder) else type(method).__name__
 
         def extract(row, source, lam, seed):
             from sklearn.base import clone

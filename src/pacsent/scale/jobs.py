@@ -73,16 +73,15 @@ class Embed(_Job):
 
     def open(self) -> Any:
         """Return the fitted method, its parameters set and checked."""
+        from pacsent.sentences.encoder import EncoderMixin
         from pacsent.sentences.external_encoders import open_any
         from pacsent.sentences.methods import as_vectorizer
 
         opened = open_any(self.model, self.encoder)
-        if self.method is not None and hasattr(opened, "stream"):
+        if self.method is not None and isinstance(opened, EncoderMixin):
             raise ValueError("method is for word vectors. The model holds a fitted method.")
         encoder = as_vectorizer(opened, self.method, source=self.model)
-        known = encoder.get_params(deep=False)
-        params = {"on_empty": "ignore", "n_jobs": 1, "batch_size": self.batch_size}
-        return encoder.set_params(**{name: v for name, v in params.items() if name in known})
+        return encoder.set_known_params(on_empty="ignore", n_jobs=1, batch_size=self.batch_size)
 
     def load(self, encoder: Any = None) -> Callable[..., Batch]:
         """Return a thread-safe function from a list or an Arrow column of texts to a `Batch`.
@@ -90,7 +89,7 @@ class Embed(_Job):
         `encoder` is what `open` returned, if that was called before.
         """
         encoder = encoder or self.open()
-        if not hasattr(encoder, "word_vectors"):
+        if encoder.word_vectors is None:
 
             def embed_externally(texts, is_bad=None, first=None) -> Batch:
                 strings = texts if isinstance(texts, list) else texts.to_pylist()

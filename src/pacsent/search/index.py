@@ -25,7 +25,7 @@ from pacsent.search.faiss_index import InvertedLists
 from pacsent.search.metadata import Columns
 from pacsent.search.ranking import DEFAULT_LEXICAL_WEIGHT, Ranking, top
 from pacsent.search.snapshot import Block, Hit, Snapshot
-from pacsent.sentences import SentenceVectorizer
+from pacsent.sentences.encoder import check_encoder
 from pacsent.sentences.external_encoders import as_search_encoder
 from pacsent.storage import State, checked_tensor
 from pacsent.text.ngrams import is_empty
@@ -262,15 +262,15 @@ class Index:
 
     def _encode(self, texts, queries=False) -> np.ndarray:
         """Unit vectors; all zero for a text without an in-vocabulary word."""
-        encoder = self.encoder if self.query_encoder is None or not queries else self.query_encoder
+        encoder = self.encoder
+        if queries and self.query_encoder is not None:
+            encoder = self.query_encoder
         with self._lock:
-            own = isinstance(encoder, SentenceVectorizer) and not encoder.learns_from_text
-            if own and not hasattr(encoder, "n_sentences_"):
-                encoder.fit([])
-        vectors = unit_rows(np.asarray(encoder.posterior(texts)[0], dtype=np.float32))
-        if encoder is not self.encoder and vectors.shape[1] != self.encoder._n_features_out:
+            encoder.fit_if_stateless()
+        vectors = unit_rows(np.asarray(encoder.encode(texts), dtype=np.float32))
+        if encoder is not self.encoder and vectors.shape[1] != self.encoder.n_dims:
             raise ValueError(
-                f"query_encoder must return vectors of {self.encoder._n_features_out} numbers, as "
+                f"query_encoder must return vectors of {self.encoder.n_dims} numbers, as "
                 f"encoder does. Got {vectors.shape[1]} instead. Distil it from that encoder."
             )
         return vectors
@@ -334,9 +334,9 @@ class Index:
         background = None
         if self.lexical:
             # How rare words are by the vocabulary of the encoder, if it has one with counts.
-            encoders = getattr(self.encoder, "encoders", None) or [self.encoder]
-            words = [e.word_vectors for e in encoders if hasattr(e, "word_vectors")]
-            counted = [w.vocabulary for w in words if w.vocabulary.counts is not None]
+            all_words = [part.word_vectors for part in self.encoder.parts]
+            vocabularies = [words.vocabulary for words in all_words if words is not None]
+            counted = [vocabulary for vocabulary in vocabularies if vocabulary.counts is not None]
             background = lexical.Background.of(counted[-1]) if counted else None
         lists = None
         if excluded is not None and self.engine_ == "faiss":
@@ -511,7 +511,7 @@ class Index:
         with self._lock:
             snapshot, lists, next_number = self._snapshot, self._lists, self._next_number
         self._encode([])
-        block = snapshot.compacted(self.encoder._n_features_out)
+        block = snapshot.compacted(self.encoder.n_dims)
         config: dict[str, Any] = {
             "n_texts": len(block.ids),
             "engine": self.engine,
@@ -534,7 +534,8 @@ class Index:
     @classmethod
     def from_state(cls, state: State) -> "Index":
         """The inverse of `state`; raises ImportError if it was saved with FAISS, not installed."""
-        config, tensors, encoder = state.config, state.tensors, state.parts["encoder"]
+        config, tensors = state.config, state.tensors
+        encoder = check_encoder(state.parts["encoder"])
         index = cls(
             encoder,
             config["engine"],
@@ -544,7 +545,7 @@ class Index:
         )
         block = Block.from_tensors(
             tensors,
-            encoder._n_features_out,
+            encoder.n_dims,
             columns=config["columns"],
             chunk=index.chunk,
             lexical=bool(index.lexical),

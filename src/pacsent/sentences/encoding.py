@@ -8,16 +8,13 @@ from itertools import count, islice
 from typing import Any
 
 import numpy as np
-from sklearn.base import TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from pacsent.arrays import unit_rows
+from pacsent.sentences.encoder import Posteriors
 from pacsent.text.encoded import Encoded
 from pacsent.threads import in_order, n_threads
 from pacsent.words.text_encoding import warn_low_coverage
 from pacsent.words.vocabulary import Vocabulary
-
-Posteriors = tuple[np.ndarray, np.ndarray]
 
 
 class EmptySentenceWarning(UserWarning):
@@ -26,34 +23,6 @@ class EmptySentenceWarning(UserWarning):
     >>> EmptySentenceWarning.__mro__[1]
     <class 'UserWarning'>
     """
-
-
-class EncoderMixin(TransformerMixin):
-    """What every encoder derives from its method `posterior`."""
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Means of the posteriors.
-
-        Parameters
-        ----------
-        X : iterable of str or of token lists, table of one column, or Encoded
-            Sentences. A generator is read in batches.
-
-        Returns
-        -------
-        means : array, shape (n_sentences, n_dims), float32 (float64 if the word vectors are)
-            Zero for sentences without an in-vocabulary word.
-        """
-        return self.posterior(X)[0]
-
-    def encode(self, texts: Any) -> np.ndarray:
-        """The same as `transform`, under the name that other libraries give it."""
-        return self.posterior(texts)[0]
-
-    def similarity(self, a: Any, b: Any) -> np.ndarray:
-        """Cosines of the vectors of sentences, (n_a, n_b), within [-1, 1]."""
-        A, B = (unit_rows(np.asarray(self.encode(X), np.float32)) for X in (a, b))
-        return np.clip(A @ B.T, -1.0, 1.0)
 
 
 @dataclass
@@ -140,7 +109,7 @@ def stream_posteriors(
     `report` counts the sentences. The means go to `out` if it is given.
     """
     posterior, vocabulary = vectorizer._prepared(), vectorizer.word_vectors.vocabulary
-    n_dims, dtype = vectorizer._n_features_out, vectorizer._dtype
+    n_dims, dtype = vectorizer.n_dims, vectorizer._dtype
 
     def work(start_and_batch):
         start, batch = start_and_batch

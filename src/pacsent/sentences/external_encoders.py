@@ -1,12 +1,10 @@
-"""Encoders of other programs, behind the interface of the methods of pacsent: `as_encoder`."""
+"""Encoders of other programs, and several encoders side by side; `as_encoder` adapts them all."""
 
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
@@ -15,33 +13,51 @@ from pacsent import registry
 from pacsent.arrays import unit_rows
 from pacsent.bounds.checks import is_number
 from pacsent.optional import import_optional
-from pacsent.sentences.encoding import EmptySentenceWarning, EncoderMixin, iter_batches
+from pacsent.sentences.encoder import Encoder, EncoderMixin, Posteriors
+from pacsent.sentences.encoding import EmptySentenceWarning, iter_batches
 from pacsent.sentences.methods import DEFAULT, as_vectorizer
 from pacsent.sentences.probe import MIN_PROBE_COSINE, PROBE, probe_cosines
 from pacsent.sentences.remote_encoder import RemoteEncoder
 from pacsent.sentences.sentence_vectorizer import SentenceVectorizer
+from pacsent.sentences.vector_sources import (
+    ForeignSource,
+    StoredVectors,
+    VectorSource,
+    as_float_array,
+)
 from pacsent.storage import State, checked_tensor, is_model_name, is_url, load
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.words.vectors import WordVectors
 
 # Words of a text below which SIF-sum counts less beside a distilled encoder. Chosen on the training
 # part of 20news and the dev part of STS-B.
-_FADE_WORDS = 50
+_SHORT_TEXT_WORDS = 50
 
 _BATCH_TEXTS = 4096  # passed to the encoder at a time
 
 
-class AnyEncoder(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEstimator, ABC):
+class BaseEncoder(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEstimator, ABC):
     """Base of encoders that are no methods of pacsent; a class adds `_encode` and `n_dims`."""
 
-    learns_from_text = False
+    word_vectors = None
+    is_fitted = True
+    on_empty = "warn"
 
     @property
     @abstractmethod
     def n_dims(self) -> int:
         """Numbers of a vector."""
 
-    def posterior(self, X: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    @abstractmethod
+    def method_name(self) -> str:
+        """Name in messages."""
+
+    @abstractmethod
+    def _encode(self, texts: list[str], start: int) -> np.ndarray:
+        """Vectors of a batch, the first text of which is row `start`."""
+
+    def posterior(self, X: Iterable[str]) -> Posteriors:
         """The vectors, (n, n_dims), float32, and nan for their variances."""
         parts = [means for means, _ in self.stream(as_texts(X))]
         if len({part.shape[1] for part in parts}) > 1:
@@ -49,39 +65,37 @@ class AnyEncoder(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEstimator, A
         vectors = np.concatenate(parts) if parts else np.zeros((0, self.n_dims), np.float32)
         return vectors, np.full(len(vectors), np.nan)
 
-    def stream(self, X: Iterable[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def stream(self, X: Iterable[str]) -> Iterator[Posteriors]:
         """`posterior` in batches; sets `n_sentences_` and `n_empty_` (vectors of zeros)."""
-        n, empty = 0, []
+        n_texts = 0
+        empty_rows: list[int] = []
         for texts in iter_batches(as_sentences(X), _BATCH_TEXTS):
-            vectors = self._encode(as_texts(texts), n)
-            empty += (np.flatnonzero(~vectors.any(axis=1)) + n).tolist()
-            n += len(texts)
+            vectors = self._encode(as_texts(texts), n_texts)
+            is_empty = ~vectors.any(axis=1)
+            empty_rows += (np.flatnonzero(is_empty) + n_texts).tolist()
+            n_texts += len(texts)
             yield vectors, np.full(len(texts), np.nan)
-        self.n_sentences_, self.n_empty_, self.coverage_ = n, len(empty), None
-        parts = getattr(self, "encoders", [self])  # those of a classifier may be empty
-        if empty and any(getattr(part, "on_empty", "") != "ignore" for part in parts):
-            rows = f"{', '.join(map(str, empty[:3]))}{', ...' * (len(empty) > 3)}, counted from 0"
-            message = f"{len(empty):,} of {n:,} texts have no vector (row {rows})."
-            warnings.warn(message, EmptySentenceWarning, stacklevel=3)
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_dims
-
-    @property
-    @abstractmethod
-    def method_name(self) -> str:
-        """What messages call it."""
+        self.n_sentences_ = n_texts
+        self.n_empty_ = len(empty_rows)
+        self.coverage_ = None
+        # Texts without a vector are expected where every part is told to ignore them.
+        if empty_rows and any(part.on_empty != "ignore" for part in self.parts):
+            rows = ", ".join(map(str, empty_rows[:3]))
+            if len(empty_rows) > 3:
+                rows += ", ..."
+            warnings.warn(
+                f"{len(empty_rows):,} of {n_texts:,} texts have no vector (row {rows}, counted "
+                "from 0).",
+                EmptySentenceWarning,
+                stacklevel=3,
+            )
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
-    @abstractmethod
-    def _encode(self, texts: list[str], start: int) -> np.ndarray:
-        """Vectors of a batch, the first text of which is row `start`."""
 
-
-class ExternalEncoder(AnyEncoder):
+class ExternalEncoder(BaseEncoder):
     """An encoder of another program as a transformer of pacsent.
 
     Parameters
@@ -94,8 +108,8 @@ class ExternalEncoder(AnyEncoder):
     Attributes
     ----------
     probe_ : array, shape (10, n_dims)
-        The vectors of ten fixed sentences. A saved model keeps them and refuses an encoder that
-        gives others.
+        The vectors of ten fixed sentences, None before they are needed. A saved model keeps them
+        and refuses an encoder that gives others.
 
     Examples
     --------
@@ -106,38 +120,46 @@ class ExternalEncoder(AnyEncoder):
     """
 
     kind = "ExternalEncoder"
+    probe_ = cast(np.ndarray | None, None)
 
     def __init__(self, encoder: Any, *, name: str | None = None):
         self.encoder = encoder
         self.name = name
 
     @property
+    def _source(self) -> VectorSource:
+        if isinstance(self.encoder, VectorSource):
+            return self.encoder
+        return ForeignSource(self.encoder)
+
+    @property
     def method_name(self) -> str:
-        inner = self.encoder
-        source = inner.source if isinstance(inner, RemoteEncoder) else None
-        return str(self.name or source or getattr(inner, "__name__", type(inner).__name__))
+        return str(self.name or self._source.name)
 
     @property
     def n_dims(self) -> int:
-        return self.fit().probe_.shape[1]
+        return self._probe().shape[1]
 
     def fit(self, X: Any = None, y: Any = None) -> "ExternalEncoder":
         """Encode the ten sentences of the probe, once; the encoder learns nothing."""
-        if not hasattr(self, "probe_"):
-            if isinstance(self.encoder, StoredVectors):  # nothing can be encoded, only looked up
-                n_dims = self.encoder.vectors.shape[1]
-                self.probe_ = np.zeros((len(PROBE), n_dims), np.float32)
-            else:
-                self.probe_ = self._encode(list(PROBE), 0)
+        self._probe()
         return self
+
+    def _probe(self) -> np.ndarray:
+        if self.probe_ is None:
+            self.probe_ = self._checked(self._source.probe(), list(PROBE), 0)
+        return self.probe_
 
     def __sklearn_clone__(self) -> "ExternalEncoder":
         return self  # it learns nothing, and may be too large to copy
 
     def _encode(self, texts: list[str], start: int) -> np.ndarray:
-        output = _encode_function(self.encoder, self.method_name)(texts)
+        return self._checked(self._source.encode(texts), texts, start)
+
+    def _checked(self, output: Any, texts: list[str], start: int) -> np.ndarray:
+        """The vectors that the source gave for some texts, if they are one for each."""
         try:
-            vectors = _as_vectors(output)
+            vectors = as_float_array(output)
         except (ValueError, TypeError, OverflowError):
             vectors = np.zeros(0, np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1]:
@@ -146,8 +168,9 @@ class ExternalEncoder(AnyEncoder):
                 f"{getattr(output, 'shape', None) or type(output).__name__} for {len(texts):,} "
                 "texts instead. Check what it returns for a list of str."
             )
-        wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-        if wrong.size:
+        is_finite = np.isfinite(vectors).all(axis=1)  # (n_texts,)
+        if not is_finite.all():
+            wrong = np.flatnonzero(~is_finite)
             raise ValueError(
                 f"{self.method_name} must give finite numbers. Got nan or inf for {wrong.size:,} "
                 f"of {len(texts):,} texts (first: row {start + int(wrong[0])}, counted from 0: "
@@ -155,9 +178,17 @@ class ExternalEncoder(AnyEncoder):
             )
         return vectors
 
+    def probe_vectors(self) -> np.ndarray:
+        """Vectors of the ten sentences; of a server those of now, not those in its cache."""
+        return self._checked(self._source.current_probe(), list(PROBE), 0)
+
+    def accept_probe(self, vectors: np.ndarray) -> None:
+        """Compare the vectors of the ten sentences with those in the cache of a server."""
+        self._source.accept_probe(vectors)
+
     def state(self) -> State:
         """What `pacsent.save` writes: its name and the probe."""
-        return State({"name": self.method_name}, {"probe": self.fit().probe_})
+        return State({"name": self.method_name}, {"probe": self._probe()})
 
     @classmethod
     def from_state(cls, state: State) -> "ExternalEncoder":
@@ -166,77 +197,52 @@ class ExternalEncoder(AnyEncoder):
         A URL among the names is not contacted: whoever wrote the folder would receive the texts.
         """
         name = str(state.config.get("name"))
-        encoder = cls(partial(_refuse_without_encoder, name), name=name)
+        encoder = cls(_MissingSource(name), name=name)
         encoder.probe_ = checked_tensor(state.tensors, "probe", np.float32, (len(PROBE), None))
         return encoder
 
     def attach(self, encoder: Any) -> "ExternalEncoder":
         """Use this encoder, if it gives the vectors of the one that was saved."""
-        other = as_encoder(encoder)
-        inner = getattr(other, "encoder", None)
-        if isinstance(inner, RemoteEncoder):  # the server's vectors of now, not those in the cache
-            probe = inner.request(list(PROBE))
-        elif isinstance(inner, StoredVectors):
-            probe = other.fit().probe_
-        else:
-            probe = np.asarray(other.posterior(list(PROBE))[0], np.float32)
-        if probe.shape != self.probe_.shape:
+        attached = as_encoder(encoder)
+        expected = self._probe()
+        probe = attached.probe_vectors()
+        if probe.shape != expected.shape:
             raise ValueError(
-                f"encoder must give vectors of {self.probe_.shape[1]} numbers, as "
+                f"encoder must give vectors of {expected.shape[1]} numbers, as "
                 f"{self.method_name} did when this model was made. Got {probe.shape[1]} instead. "
                 "Pass that encoder."
             )
-        cosines = probe_cosines(probe, self.probe_)
+        cosines = probe_cosines(probe, expected)
         if cosines.min() < MIN_PROBE_COSINE:
             raise ValueError(
                 f"encoder must be {self.method_name}, which this model was made with. Got another "
                 f"instead: the cosine of its vectors with those is {cosines.min():.3f} for "
                 f"{PROBE[int(cosines.argmin())]!r}. Pass that encoder."
             )
-        if isinstance(inner, RemoteEncoder):
-            inner.compare_with_cache(probe)
-        self.encoder = other
+        attached.accept_probe(probe)
+        self.encoder = attached
         return self
 
 
-def _refuse_without_encoder(name: str, texts: list[str]) -> None:
+class _MissingSource(VectorSource):
     """Stands for an encoder that a saved model was made with, until it is attached."""
-    raise ValueError(
-        f"This model was made with the encoder {name}, which is not saved with it. Open it with "
-        "that encoder: load(path, encoder=...), or --encoder PATH|URL in the shell."
-    )
 
+    def __init__(self, name: str):
+        self._name = name
 
-class StoredVectors:
-    """Vectors computed elsewhere, looked up by their texts."""
-
-    def __init__(self, texts: Iterable[str], vectors: Any):
-        texts, self.vectors = as_texts(texts), np.asarray(vectors)
-        if self.vectors.ndim != 2 or len(self.vectors) != len(texts):
-            raise ValueError(
-                f"vectors must have shape ({len(texts)}, n_dims), one row for each text. Got "
-                f"{self.vectors.shape} instead."
-            )
-        self._rows: dict[str, int] = {}
-        for row, text in enumerate(texts):
-            first = self._rows.setdefault(text, row)
-            if not np.array_equal(self.vectors[first], self.vectors[row]):
-                raise ValueError(
-                    f"A text must have one vector. Got two for {text[:40]!r}, in rows {first} and "
-                    f"{row}. Remove one of them."
-                )
+    @property
+    def name(self) -> str:
+        return self._name
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """The rows of the texts."""
-        if missing := [text for text in texts if text not in self._rows]:
-            raise ValueError(
-                f"{len(missing):,} of {len(texts):,} texts have no vector (first: "
-                f"{missing[0][:40]!r}). Give the vectors of these texts too."
-            )
-        return self.vectors[[self._rows[text] for text in texts]]
+        """Raise ValueError."""
+        raise ValueError(
+            f"This model was made with the encoder {self._name}, which is not saved with it. Open "
+            "it with that encoder: load(path, encoder=...), or --encoder PATH|URL in the shell."
+        )
 
 
-class ConcatenatedEncoder(AnyEncoder):
+class ConcatenatedEncoder(BaseEncoder):
     """Several encoders side by side, each scaled to unit length.
 
     Parameters
@@ -254,45 +260,59 @@ class ConcatenatedEncoder(AnyEncoder):
     """
 
     kind = "ConcatenatedEncoder"
+    _parts = cast(tuple[Encoder, ...] | None, None)
+    _parts_are_fitted = False
 
     def __init__(self, encoders: Sequence[Any], *, fade: float | None = None):
         self.encoders = encoders
         self.fade = fade
 
+    @property
+    def parts(self) -> tuple[Encoder, ...]:
+        """The encoders whose vectors are concatenated."""
+        if self._parts is None:
+            self._parts = tuple(as_encoder(encoder) for encoder in self.encoders)
+        return self._parts
+
     def fit(self, X: Any = None, y: Any = None) -> "ConcatenatedEncoder":
         """Make every encoder ready; those that learn from text learn from X."""
-        self.encoders_: list[Any] = [as_encoder(encoder) for encoder in self.encoders]
-        for encoder in self.encoders_:
-            if not (encoder.learns_from_text and hasattr(encoder, "n_sentences_")):
-                encoder.fit(X if encoder.learns_from_text else [])
+        self._parts = tuple(as_encoder(encoder) for encoder in self.encoders)
+        for encoder in self._parts:
+            if not encoder.learns_from_text:
+                encoder.fit([])
+            elif not encoder.is_fitted:
+                encoder.fit(X)
+        self._parts_are_fitted = True
         return self
+
+    def _fitted_parts(self) -> tuple[Encoder, ...]:
+        if not self._parts_are_fitted:
+            self.fit([])
+        return self.parts
 
     @property
     def method_name(self) -> str:
-        return " + ".join(as_encoder(encoder).method_name for encoder in self.encoders)
+        return " + ".join(encoder.method_name for encoder in self.parts)
 
     @property
     def n_dims(self) -> int:
-        return sum(encoder._n_features_out for encoder in self._ready())
-
-    def _ready(self):
-        if not hasattr(self, "encoders_"):
-            self.fit([])
-        return self.encoders_
+        return sum(encoder.n_dims for encoder in self._fitted_parts())
 
     def _encode(self, texts: list[str], start: int) -> np.ndarray:
         with warnings.catch_warnings(action="ignore", category=EmptySentenceWarning):
-            parts = [encoder.posterior(texts)[0] for encoder in self._ready()]
-        parts = [unit_rows(np.asarray(part, np.float32)) for part in parts]
-        if self.fade is not None:
-            n_words = np.array([len(text.split()) for text in texts], np.float32)
-            parts[-1] = parts[-1] * np.minimum(1, n_words / np.float32(self.fade))[:, None]
-            return unit_rows(np.concatenate(parts, axis=1))
-        return np.concatenate(parts, axis=1) / np.float32(np.sqrt(len(parts)))
+            vectors = [encoder.encode(texts) for encoder in self._fitted_parts()]
+        blocks = [unit_rows(np.asarray(part, np.float32)) for part in vectors]
+        if self.fade is None:
+            return np.concatenate(blocks, axis=1) / np.float32(np.sqrt(len(blocks)))
+
+        n_words = np.array([len(text.split()) for text in texts], np.float32)
+        weights = np.minimum(1, n_words / np.float32(self.fade))  # (n_texts,)
+        blocks[-1] = blocks[-1] * weights[:, None]
+        return unit_rows(np.concatenate(blocks, axis=1))
 
     def state(self) -> State:
         """What `pacsent.save` writes: every encoder, as a part."""
-        parts = {f"encoder{i}": encoder for i, encoder in enumerate(self._ready())}
+        parts = {f"encoder{i}": encoder for i, encoder in enumerate(self._fitted_parts())}
         return State({"parameters": {"fade": self.fade}}, {"order": np.arange(len(parts))}, parts)
 
     @classmethod
@@ -309,7 +329,7 @@ registry.register("model", "ExternalEncoder", ExternalEncoder.from_state)
 registry.register("model", "ConcatenatedEncoder", ConcatenatedEncoder.from_state)
 
 
-def as_encoder(encoder: Any) -> Any:
+def as_encoder(encoder: Any) -> Encoder:
     """Return an encoder of pacsent for anything that turns texts into vectors.
 
     Parameters
@@ -319,32 +339,44 @@ def as_encoder(encoder: Any) -> Any:
         embeddings interface, an object with `encode` or `transform`, a function from a list of str
         to an array, a pair (texts, vectors) computed elsewhere, or a list of these.
 
+    Returns
+    -------
+    encoder : Encoder
+        With everything that `pacsent.sentences.encoder.Encoder` lists; itself if it is one.
+
     Examples
     --------
     >>> as_encoder(lambda texts: [[1.0, len(text)] for text in texts]).encode(["two"])
     array([[1., 3.]], dtype=float32)
     """
-    if isinstance(encoder, SentenceVectorizer | AnyEncoder):
+    if isinstance(encoder, SentenceVectorizer | BaseEncoder):
         return encoder
     if isinstance(encoder, WordVectors):
         return as_vectorizer(encoder)
     if isinstance(encoder, str | Path):
-        if is_model_name(encoder):
-            return as_encoder(load(encoder))
-        if is_url(encoder):
-            return ExternalEncoder(RemoteEncoder(str(encoder)))
-        needs = f"{encoder} is a folder of sentence-transformers"
-        library = import_optional("sentence_transformers", needs)
-        return ExternalEncoder(library.SentenceTransformer(str(encoder)), name=Path(encoder).name)
+        return _open_encoder(encoder)
     if is_stored(encoder):
         return ExternalEncoder(StoredVectors(*encoder), name="stored vectors")
     if isinstance(encoder, list | tuple):
         return ConcatenatedEncoder(list(encoder))
-    _encode_function(encoder, type(encoder).__name__)
+    if isinstance(encoder, VectorSource):
+        return ExternalEncoder(encoder)
+    ForeignSource(encoder)  # raises TypeError unless it is an encoder
     return ExternalEncoder(encoder)
 
 
-def as_search_encoder(encoder: Any) -> Any:
+def _open_encoder(source: str | Path) -> Encoder:
+    """The encoder behind a name, a folder or a URL."""
+    if is_model_name(source):
+        return as_encoder(load(source))
+    if is_url(source):
+        return ExternalEncoder(RemoteEncoder(str(source)))
+    needs = f"{source} is a folder of sentence-transformers"
+    library = import_optional("sentence_transformers", needs)
+    return ExternalEncoder(library.SentenceTransformer(str(source)), name=Path(source).name)
+
+
+def as_search_encoder(encoder: Any) -> Encoder:
     """`as_encoder` for an index: word vectors that come with an encoder of sentences use both.
 
     The topic of long texts is in their words more than in a vector distilled on sentences, so
@@ -358,7 +390,7 @@ def as_search_encoder(encoder: Any) -> Any:
     is_complete = isinstance(encoder, WordVectors) and encoder.sentences is not None
     if is_complete and encoder.counts is not None:
         both = [as_vectorizer(encoder), as_vectorizer(encoder, DEFAULT)]
-        return ConcatenatedEncoder(both, fade=_FADE_WORDS)
+        return ConcatenatedEncoder(both, fade=_SHORT_TEXT_WORDS)
     return as_encoder(encoder)
 
 
@@ -372,30 +404,3 @@ def open_any(path: str | Path, encoder: Any = None, **options: Any) -> Any:
     if is_model_name(path):
         return load(path, encoder=encoder, **options)
     return as_encoder(path)
-
-
-def _as_vectors(output: Any) -> np.ndarray:
-    """What an encoder returned as an array of float32; TypeError if it is no array of numbers."""
-    values = output.toarray() if hasattr(output, "toarray") else output
-    if np.ma.isMaskedArray(values):
-        values = np.ma.filled(values.astype(np.float32), np.nan)  # not a number: rejected below
-    vectors = np.asarray(values)
-    if vectors.dtype.kind == "O":
-        is_number_array = all(isinstance(value, Real) for value in vectors.ravel())
-    else:
-        is_number_array = vectors.dtype.kind in "biuf"
-    if not is_number_array:  # strings would be read as numbers, complex numbers cut to real ones
-        raise TypeError
-    return vectors.astype(np.float32)
-
-
-def _encode_function(encoder, name):
-    """The function of an encoder from a list of str to vectors; TypeError if there is none."""
-    if not isinstance(encoder, type | str):
-        for function in (getattr(encoder, "encode", 0), getattr(encoder, "transform", 0), encoder):
-            if callable(function):
-                return function
-    raise TypeError(
-        "encoder must be an object with encode or transform, a function from texts to vectors, a "
-        f"URL, or a model of pacsent. Got {name} instead. Pass 'english', for example."
-    )

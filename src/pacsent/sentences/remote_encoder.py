@@ -19,6 +19,7 @@ import numpy as np
 
 from pacsent.progress import bar
 from pacsent.sentences.probe import MIN_PROBE_COSINE, PROBE, probe_cosines
+from pacsent.sentences.vector_sources import VectorSource
 from pacsent.storage import PUBLIC_PARAMETERS, public_url
 from pacsent.text.texts import as_texts
 
@@ -37,7 +38,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-class RemoteEncoder:
+class RemoteEncoder(VectorSource):
     """An encoder behind a URL that answers `POST /embeddings` as OpenAI's servers do.
 
     Every vector is stored on disk when it arrives, by the hash of its text. A text is therefore
@@ -154,7 +155,7 @@ class RemoteEncoder:
         texts = as_texts(texts)
         missing = self._cache.missing(texts)
         if missing and not self._is_compared:
-            self.compare_with_cache(self.request(list(PROBE)))
+            self.accept_probe(self.current_probe())
             missing = self._cache.missing(texts)
         n = len(missing)
         with bar("requesting vectors", total=n, unit="texts", enabled=n > 0) as shown:
@@ -164,9 +165,18 @@ class RemoteEncoder:
                 shown.advance(len(batch))
         return self._cache.get(texts)
 
-    def compare_with_cache(self, probe: np.ndarray) -> None:
-        """Raise ValueError if the server's vectors of the probe are not those in the cache."""
-        self._cache.compare(probe, self.source)
+    @property
+    def name(self) -> str:
+        """Name in messages and saved models: the URL and the model."""
+        return self.source
+
+    def current_probe(self) -> np.ndarray:
+        """The server's vectors of the ten sentences now, not those in the cache."""
+        return self.request(list(PROBE))
+
+    def accept_probe(self, vectors: np.ndarray) -> None:
+        """Raise ValueError if these vectors of the ten sentences are not those in the cache."""
+        self._cache.compare(vectors, self.source)
         self._is_compared = True
 
     def request(self, texts: list[str]) -> np.ndarray:

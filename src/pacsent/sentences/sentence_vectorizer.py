@@ -16,9 +16,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.parameter_checks import Interval, StrOptions, check_parameters, fit_context
+from pacsent.sentences.encoder import EncoderMixin
 from pacsent.sentences.encoding import (
     EmptySentenceWarning,
-    EncoderMixin,
     EncodingReport,
     clear_empty,
     stream_posteriors,
@@ -78,7 +78,6 @@ class SentenceVectorizer(
     names: ClassVar[Mapping[str, Name]] = {}
     learned: ClassVar[Mapping[str, Learned]] = {}  # what `fit` sets and `pacsent.save` writes
     in_table_space: ClassVar[bool] = True  # whether products with rows of the tables mean something
-    learns_from_text: ClassVar[bool] = False  # whether `fit` reads more than the parameters
     swap_roles = False  # a parameter of methods with the constraint ROLES
 
     _parameter_constraints: ClassVar[dict] = {
@@ -116,10 +115,6 @@ class SentenceVectorizer(
         """The name in `METHODS` with these parameters, without `i-`; "" for none."""
         return next(iter(self.names), "")
 
-    def summed_table(self) -> np.ndarray | None:
-        """The table of which a vector is a multiple of the sum of rows; None where it is not."""
-        return None
-
     def _needs_prior_table(self) -> bool:
         """Whether these settings read `B_hat` at all."""
         return True
@@ -129,8 +124,17 @@ class SentenceVectorizer(
         return self.batch_size
 
     @property
-    def _n_features_out(self):
+    def n_dims(self) -> int:
+        """Numbers of a vector."""
         return self.word_vectors.n_dims
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether it can encode sentences."""
+        return self.__sklearn_is_fitted__()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_sentences_")
 
     # ---- the public methods --------------------------------------------------------------------
 
@@ -188,7 +192,7 @@ class SentenceVectorizer(
         X = self._sentences(X)
         X = X if isinstance(X, Encoded) else list(X)
         n = X.n_sentences if isinstance(X, Encoded) else len(X)
-        means = np.empty((n, self._n_features_out), self._dtype)
+        means = np.empty((n, self.n_dims), self._dtype)
         variances = [np.empty(0), *(part for _, part in self._stream(X, means))]
         return means, np.concatenate(variances)
 
@@ -207,7 +211,7 @@ class SentenceVectorizer(
         several threads may call it at once. Change no parameter while it is in use.
         """
         self._check_ready()
-        posterior, n_dims, dtype = self._prepared(), self._n_features_out, self._dtype
+        posterior, n_dims, dtype = self._prepared(), self.n_dims, self._dtype
 
         def solve(encoded: Encoded):
             means = np.empty((encoded.n_sentences, n_dims), dtype)

@@ -3,7 +3,7 @@
 import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -60,9 +60,8 @@ class StaticEncoder(ClosedForm):
 
     teacher: str = "unknown"
 
-    # Not dataclass fields: they are no parameters.
-    word_variances_ = cast(Any, None)
-    certificate_ = cast(Any, None)
+    # Not a dataclass field: it is no parameter.
+    word_variances_ = cast(np.ndarray | None, None)
 
     @property
     def _paper_name(self) -> str:
@@ -131,8 +130,9 @@ class StaticEncoder(ClosedForm):
         return encoder
 
     def _variances(self) -> np.ndarray:
-        known = self.word_variances_ is not None
-        return self.word_variances_ if known else np.zeros(self.word_vectors.n_words)
+        if self.word_variances_ is None:
+            return np.zeros(self.word_vectors.n_words)
+        return self.word_variances_
 
     def _state(self):
         return {"word_variances": self._variances().astype(np.float32)}

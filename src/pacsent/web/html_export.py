@@ -20,6 +20,8 @@ from pacsent.classify.classifier import N_COMMON_WORDS
 from pacsent.classify.fitting import UNKNOWN_RAMP
 from pacsent.files import check_output, replacing
 from pacsent.predict.abstaining import AnswerRule
+from pacsent.sentences import StaticEncoder
+from pacsent.sentences.external_encoders import ConcatenatedEncoder
 from pacsent.text.pages import as_characters, render
 from pacsent.words.vector_table import LEVELS, Packed
 
@@ -73,9 +75,9 @@ def export_html(
 
 
 def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
-    alone = [] if model.encoder_ is None else [model.encoder_]
-    encoders = getattr(model.encoder_, "encoders_", alone)
-    is_concatenated, (least, usual) = encoders is not alone, model.character_weight_
+    encoders = () if model.encoder_ is None else model.encoder_.parts
+    is_concatenated = isinstance(model.encoder_, ConcatenatedEncoder)
+    least, usual = model.character_weight_
     return {
         "classes": [str(name) for name in classifier.classes_.tolist()],
         "fitted": positions(classifier.classes_, model.classes_).tolist(),
@@ -131,9 +133,9 @@ def _shuffle_bytes(array: np.ndarray) -> bytes:
 
 def _summed_parts(encoder: Any, complete: Any) -> dict[str, Any]:
     """The words and the table of an encoder, a part of `complete` or itself, that sums rows."""
-    table: Any = encoder.summed_table() if hasattr(encoder, "summed_table") else None
-    is_sum = table is not None and getattr(complete, "fade", None) is None
-    if not is_sum or encoder.word_vectors.vocabulary.normalize != "paper":
+    table: Any = encoder.summed_table()
+    fades = isinstance(complete, ConcatenatedEncoder) and complete.fade is not None
+    if table is None or fades or encoder.word_vectors.vocabulary.normalize != "paper":
         raise ValueError(
             "Only encoders that sum word vectors of normalize='paper' can be exported to HTML. Got "
             f"{complete.method_name} instead. Fit TextClassifier('english'), or with None."
@@ -143,10 +145,10 @@ def _summed_parts(encoder: Any, complete: Any) -> dict[str, Any]:
     part = {
         "words": "\n".join(vocabulary.words),
         "subwords": vocabulary.unknown == "pieces",
-        "unit": complete is not encoder or not hasattr(encoder, "alpha"),
+        "unit": complete is not encoder or isinstance(encoder, StaticEncoder),
         "dims": table.shape[1],
     }
-    if isinstance(stored, Packed) and not getattr(encoder, "swap_roles", False):
+    if isinstance(stored, Packed) and not encoder.swap_roles:
         levels = LEVELS.get(stored.bits, np.arange(256, dtype=np.uint8).view(np.int8))
         part |= {"bits": stored.bits, "levels": levels.astype(np.float32)}
         return part | stored.arrays() | {"scales": stored.scales.astype(np.float32)}

@@ -27,8 +27,10 @@ class ModelSource:
         """Open the model and what it contains."""
         model = open_any(self.model, as_encoder(self.encoder) if self.encoder else None)
         name = self.name or Path(public_url(self.model)).name or "pacsent"
-        if isinstance(model, TextClassifier | CertifiedClassifier):
-            return ServedModel(name, getattr(model, "estimator_", model).encoder_, model)
+        if isinstance(model, TextClassifier):
+            return ServedModel(name, model.encoder_, model)
+        if isinstance(model, CertifiedClassifier):
+            return ServedModel(name, model.estimator_.encoder_, model)
         if isinstance(model, Index):
             return ServedModel(name, model.encoder, index=model)
         if isinstance(model, WordVectors):

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from pacsent.certify import Certificate
+from pacsent.certify import Certificate, read_certificate
 from pacsent.classify import TextClassifier
 from pacsent.predict import CertifiedClassifier, abstaining
 from pacsent.search import Index, SearchCertificate
-from pacsent.sentences import SentenceVectorizer
+from pacsent.sentences import SentenceVectorizer, as_encoder
 from pacsent.text.encoded import Encoded
 from pacsent.web.drift import ClientMonitors
 
@@ -70,7 +70,8 @@ class ServedModel:
         index: Index | None = None,
         certificates: Sequence[Certificate] = (),
     ):
-        self.name, self.encoder = name, encoder
+        self.name = name
+        self.encoder: Any = None if encoder is None else as_encoder(encoder)
         self.classifier: Any = classifier
         self.index: Any = index
         self.explainer: Any = getattr(classifier, "estimator_", classifier)
@@ -80,22 +81,28 @@ class ServedModel:
         self.drift: ClientMonitors | None = None
         if hasattr(classifier, "calibration_"):
             self.drift = ClientMonitors(classifier)
-        self._solve: Any = None
-        if encoder is not None:
-            if isinstance(encoder, SentenceVectorizer):
-                if not hasattr(encoder, "n_sentences_"):
-                    self.encoder = clone(encoder).fit([])
+        self._solve: Any = None  # from token ids to posteriors, for encoders with word vectors
+        self._vocabulary: Any = _OpenVocabulary()
+        self._encode = self._vocabulary.encode
+        if self.encoder is not None:
+            if isinstance(self.encoder, SentenceVectorizer):
+                if not self.encoder.is_fitted:
+                    self.encoder = clone(self.encoder).fit([])
                 self._solve = self.encoder.prepared()
-            self.n_dims = int(self.encoder._n_features_out)
-            self._vocabulary: Any = _OpenVocabulary()
-            self._encode = self._vocabulary.encode
-            for encoder in getattr(self.encoder, "encoders_", [self.encoder]):
-                if isinstance(encoder, SentenceVectorizer):  # the first that has a vocabulary
-                    self._vocabulary = encoder.word_vectors.vocabulary
-                    self._encode = partial(self._vocabulary.encode, n_jobs=1)
-                    break
-        attached = [getattr(m, "certificate_", None) for m in (classifier, index, encoder)]
-        self.certificates = [*certificates, *filter(None, attached)]
+            self.n_dims = self.encoder.n_dims
+            all_words = [part.word_vectors for part in self.encoder.parts]
+            vocabularies = [words.vocabulary for words in all_words if words is not None]
+            if vocabularies:
+                self._vocabulary = vocabularies[0]
+                self._encode = partial(self._vocabulary.encode, n_jobs=1)
+
+        self.certificates = list(certificates)
+        if isinstance(classifier, CertifiedClassifier):
+            self.certificates.append(classifier.certificate_)
+        if index is not None and index.certificate_ is not None:
+            self.certificates.append(index.certificate_)
+        if self.encoder is not None and self.encoder.certificate_ is not None:
+            self.certificates.append(read_certificate(self.encoder.certificate_))
         for certificate in self.certificates:
             certificate.verify()
 

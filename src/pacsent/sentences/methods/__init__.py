@@ -3,11 +3,12 @@
 Every file has one method or a few that belong together; `names` of a class are those in `METHODS`.
 """
 
-from typing import Any
+from typing import Any, cast
 
 from sklearn.base import clone
 
 from pacsent import registry
+from pacsent.sentences.encoder import Encoder, EncoderMixin
 from pacsent.sentences.methods.closed_forms import AverageVectorizer, IDFVectorizer
 from pacsent.sentences.methods.pb_01 import PB01Vectorizer
 from pacsent.sentences.methods.pb_neg import PBNegVectorizer
@@ -109,7 +110,7 @@ registry.register(
 
 def as_vectorizer(
     opened: Any, method: str | None = None, *, source: Any = "The model", fitted: bool = True
-) -> SentenceVectorizer:
+) -> Encoder:
     """Return the fitted method that `pacsent.load` opened, or `method` on word vectors that it did.
 
     Without a method, word vectors give the encoder of sentences they come with, or SIF-sum; or
@@ -119,8 +120,8 @@ def as_vectorizer(
     >>> as_vectorizer(as_word_vectors("english")).method_name
     'distilled'
     """
-    if hasattr(opened, "posterior"):  # a method, or an encoder of another program
-        return opened
+    if isinstance(opened, EncoderMixin):  # a method, or an encoder of another program
+        return cast(Encoder, opened)
     if not isinstance(opened, WordVectors):
         raise ValueError(
             f"{source} must be word vectors or a fitted method. Got a "

@@ -171,7 +171,7 @@ class SIFVectorizer(_Weighted):
         weights = self._word_weights(p)
         if self.learn_from == "texts":
             scale = 1.0 / np.maximum(np.diff(encoded.offsets), 1)
-            vectors = np.empty((encoded.n_sentences, self._n_features_out), self._dtype)
+            vectors = np.empty((encoded.n_sentences, self.n_dims), self._dtype)
             table = for_kernel(self._tables()[0])
             pool(encoded, [(table, weights.astype(self._dtype), scale)], vectors)
             second = moments(vectors, np.full(len(vectors), 1.0 / len(vectors)))[1]
@@ -314,7 +314,8 @@ class ConcatVectorizer(_Weighted):
     in_table_space: ClassVar[bool] = False
 
     @property
-    def _n_features_out(self):
+    def n_dims(self) -> int:
+        """Numbers of a vector: those of both matrices."""
         return 2 * self.word_vectors.n_dims
 
     def _prepared(self):
