@@ -9,7 +9,7 @@ from sklearn.metrics import f1_score
 import pacsent
 from pacsent import TextClassifier
 from pacsent.certify import MultilabelCertificate, certify_predictions
-from pacsent.certify.label_sets import label_matrix
+from pacsent.certify.labels import parse_sets
 from pacsent.classify.multilabel import best_threshold
 from pacsent.predict import control_risk
 from pacsent.predict.thresholds import GRID
@@ -44,13 +44,13 @@ def test_sets_lists_tuples_arrays_and_matrices_are_the_same():
     frame = pd.DataFrame(matrix, columns=["a", "b", "c"])
     forms = [[kind(sorted(labels)) for labels in sets] for kind in (set, list, tuple, np.array)]
     for form in (*forms, pd.Series(forms[1]), frame, frame.astype(bool)):
-        names, has, _ = label_matrix(form, 4)
+        names, has, _ = parse_sets(form, 4)
         assert names == ["a", "b", "c"] and (has == matrix).all()
     for form in (matrix, sparse.csr_matrix(matrix), matrix.astype(float)):
-        names, has, are_sets = label_matrix(form, 4)
+        names, has, are_sets = parse_sets(form, 4)
         assert names is None and not are_sets and (has == matrix).all()
-    assert label_matrix(["a", "b"], 2) is None
-    assert label_matrix(np.array([[1], [0]]), 2) is None
+    assert parse_sets(["a", "b"], 2) is None
+    assert parse_sets(np.array([[1], [0]]), 2) is None
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_labels_are_predicted_with_probabilities_of_their_own(fitted):
     assert all(isinstance(one, tuple) for one in found)
     proba = fitted.predict_proba(texts)
     assert proba.shape == (200, 3) and not np.allclose(proba.sum(axis=1), 1)
-    _, has, _ = label_matrix(labels, 200)
+    _, has, _ = parse_sets(labels, 200)
     given = np.array([[name in one for name in fitted.classes_] for one in found])
     assert f1_score(has, given, average="micro") > 0.95
     exact = np.mean([set(one) == some for one, some in zip(found, labels)])

@@ -13,8 +13,8 @@ from pacsent.bounds.paired_difference import difference_limits, difference_p_val
 from pacsent.bounds.rounding import format_count, rounded_down, rounded_up
 from pacsent.certify import independence
 from pacsent.certify.certificate import CountCertificate
-from pacsent.certify.error_bounds import unseen
-from pacsent.certify.labels import counted
+from pacsent.certify.columns import materialize
+from pacsent.certify.error_bounds import exclude_training_overlap
 from pacsent.certify.repeats import COPIES, SAME, TRAFFIC, check_repeats, draw_samples
 from pacsent.certify.samples import is_texts, predict_any, samples_for, select_rows, text_column
 
@@ -249,22 +249,24 @@ def compare(
     """
     delta, seed = check_probability("delta", delta), independence.as_seed(random_state)
     check_count("n_candidates", n_candidates)
-    X, y = samples_for(a, X), counted(y)
+    X = samples_for(a, X)
+    y = materialize(y)
     check_repeats(repeats)
-    labelled = [unseen(classifier, X, y, overlap, repeats=repeats) for classifier in (a, b)]
+    labelled = [
+        exclude_training_overlap(classifier, X, y, overlap, repeats=repeats)
+        for classifier in (a, b)
+    ]
     rows = np.intersect1d(labelled[0].rows, labelled[1].rows)
     if not rows.size:
         raise ValueError("X must have texts that neither classifier was fitted on. Got none.")
 
-    X, right = select_rows(X, rows), []
+    X = select_rows(X, rows)
+    right = []
     for classifier, known in zip((a, b), labelled):
-        labels = known.y[np.isin(known.rows, rows)]
-        own_classes = getattr(classifier, "classes_", known.classes)
+        labels = known.labels.select(np.isin(known.rows, rows))
+        own_classes = getattr(classifier, "classes_", labels.classes)
         predictions = predict_any(classifier, own_classes, X).labels
-        if labels.ndim == 2:
-            right.append((predictions == labels).all(axis=1))
-        else:
-            right.append(predictions == known.classes[labels])
+        right.append(labels.is_correct(predictions))
 
     clusters = independence.dependent_clusters(X)
     counts = {

@@ -14,7 +14,7 @@ import numpy as np
 from pacsent.bounds.checks import check_probability
 from pacsent.bounds.rounding import format_count
 from pacsent.certify.independence import as_seed
-from pacsent.certify.labels import positions
+from pacsent.certify.labels import class_indices
 from pacsent.certify.repeats import COPIES, TRAFFIC, check_repeats
 from pacsent.certify.row_status import FITTED, NEW, REPEATED, RowCounts, row_status
 from pacsent.certify.samples import seen_before
@@ -281,7 +281,7 @@ class DriftMonitor:
             Whether guarantees are withdrawn.
         """
         X = as_texts(X, "texts")
-        right = None if y is None else positions(self.classifier.classes_, y, len(X))
+        right = None if y is None else class_indices(self.classifier.classes_, y, len(X))
         if log_proba is None:
             log_proba = self.classifier.predict_log_proba(X)
         monitors = None

@@ -1,7 +1,6 @@
 """Exact bounds on the error rate of a classifier, from labelled texts that it was not fitted on."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -10,12 +9,19 @@ import numpy as np
 from pacsent.bounds.checks import check_count, is_number
 from pacsent.bounds.rounding import format_count
 from pacsent.certify import independence, samples
-from pacsent.certify import labels as inputs
+from pacsent.certify.columns import as_groups, check_length, few, materialize
 from pacsent.certify.error_certificate import ErrorCertificate, error_certificate
 from pacsent.certify.judges import as_judged, check_judge, count_judged, n_judge_statements
-from pacsent.certify.label_sets import known_sets, label_matrix
-from pacsent.certify.labels import as_labels, check_length, counted, few
-from pacsent.certify.multilabel_certificate import MultilabelCertificate, count_matches
+from pacsent.certify.labels import (
+    Labels,
+    as_classes,
+    as_labels,
+    classes_of,
+    label_type,
+    parse_sets,
+    to_indicator,
+)
+from pacsent.certify.multilabel_certificate import MultilabelCertificate
 from pacsent.certify.repeats import COPIES, TRAFFIC, check_repeats
 from pacsent.text.rows import describe_empty, rows_with_text, select_values
 from pacsent.text.texts import as_texts
@@ -59,14 +65,15 @@ def certify(
     >>> round(certify(last_digit, texts, odd).error_upper, 3)
     0.03
     """
-    rows = unseen(classifier, X, y, overlap, groups, repeats=repeats)
-    own_classes = getattr(classifier, "classes_", rows.classes)
+    rows = exclude_training_overlap(classifier, X, y, overlap, groups, repeats=repeats)
+    classes = rows.labels.classes
+    own_classes = getattr(classifier, "classes_", classes)
     predictions = samples.predict_any(classifier, own_classes, rows.X).labels
     return certify_rows(
         classifier,
         rows,
         predictions,
-        recall=rows.classes.tolist() if per_class else (),
+        recall=classes.tolist() if per_class else (),
         delta=delta,
         repeats=repeats,
         n_candidates=n_candidates,
@@ -79,9 +86,7 @@ class LabelledRows(NamedTuple):
     """Labelled rows that a classifier was not fitted on, and how this is known."""
 
     X: Any
-    y: np.ndarray  # (n,) positions in `classes`; multi-label (n, n_labels) of bool
-    classes: np.ndarray
-    groups: np.ndarray | None  # (n,)
+    labels: Labels
     provenance: str
     rows: np.ndarray  # of those that were given
 
@@ -96,22 +101,27 @@ def certify_rows(
     **options: Any,
 ) -> ErrorCertificate | MultilabelCertificate:
     """The certificate of a classifier's predictions for these rows; options of either kind."""
-    options |= {"clusters": independence.dependent_clusters(rows.X), "group_of": rows.groups}
+    options["clusters"] = independence.dependent_clusters(rows.X)
+    options["group_of"] = rows.labels.groups
     if not samples.is_texts(samples.text_column(rows.X)):
         fields["provenance"] += f"; {independence.NOT_SEARCHED}"
-    names, labels = rows.classes.tolist(), rows.y  # type: list, Any
-    if labels.ndim == 2:
-        options |= {"kind": MultilabelCertificate, "count": count_matches, "names": names}
+
+    right = rows.labels.answers
+    answers: Any = predictions
+    if rows.labels.is_multilabel:
+        options["kind"] = MultilabelCertificate
+        options["names"] = rows.labels.classes.tolist()
     else:
-        labels, predictions = [names[position] for position in labels], predictions.tolist()
+        answers = predictions.tolist()
         options["recall"] = recall
-    fields["digests"] = samples.digests(classifier, rows.X, labels, predictions)
+
+    fields["digests"] = samples.digests(classifier, rows.X, right, answers)
     if "model" not in fields["digests"]:
         fields["provenance"] += "; the model is not recorded: nothing tells whether it was changed"
-    return error_certificate(labels, predictions, fields=fields, **options)
+    return error_certificate(right, answers, fields=fields, **options)
 
 
-def unseen(
+def exclude_training_overlap(
     classifier: Any,
     X: Any,
     y: Any,
@@ -125,40 +135,42 @@ def unseen(
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(classifier)
-    X, y = samples.samples_for(classifier, X), counted(y)
+    X = samples.samples_for(classifier, X)
+    y = materialize(y)
     n_given = samples.n_samples(X)
     if not n_given:
         raise ValueError("X must have at least one text. Got none instead.")
+
     with_text = rows_with_text(X)
     if with_text is not None:
         check_length(y, n_given, "labels")
-        X, y = samples.select_rows(X, with_text), select_values(y, with_text)
+        X = samples.select_rows(X, with_text)
+        y = select_values(y, with_text)
         groups = select_values(groups, with_text)
+
     n = samples.n_samples(X)
     classes = getattr(classifier, "classes_", None)
     if classes is None:
-        classes = samples.classes_of(classifier, None, as_labels(y, n))
-    if samples.is_multilabel(classifier):
-        y = known_sets(classes, y, n, len(classes))
-    else:
-        fitted = getattr(classifier, "fitted_classes_", classes)
-        classes, y = inputs.with_other_labels(classes, y, n)
-        not_fitted = ~np.isin(classes, fitted)
-    group_of = inputs.as_groups(groups, n)
-    rows, provenance = unseen_rows(classifier, X, overlap, repeats)
+        classes = classes_of(classifier, None, as_labels(y, n))
+    labels = label_type(classifier).of_classes(classes, y, n).with_groups(groups)
+
+    rows, provenance = rows_without_overlap(classifier, X, overlap, repeats)
     if rows.size < n:
-        X, y = samples.select_rows(X, rows), y[rows]
-        group_of = None if group_of is None else group_of[rows]
-    if y.ndim == 1 and (n_unknown := int(not_fitted[y].sum())):
-        names = few(classes[not_fitted])
+        X = samples.select_rows(X, rows)
+        labels = labels.select(rows)
+
+    not_fitted = ~np.isin(labels.classes, getattr(classifier, "fitted_classes_", classes))
+    n_unknown = int(labels.have_any(labels.encoded, not_fitted).sum())
+    if n_unknown:
+        names = few(labels.classes[not_fitted])
         provenance += f"; {n_unknown:,} of classes that were not fitted ({names}) count as errors"
     provenance += describe_empty(n_given, with_text)
     if with_text is not None:
         rows = with_text[rows]
-    return LabelledRows(X, y, classes, group_of, provenance, rows)
+    return LabelledRows(X, labels, provenance, rows)
 
 
-def unseen_rows(
+def rows_without_overlap(
     classifier: Any, X: Any, overlap: str | None = None, repeats: str | None = None
 ) -> tuple[np.ndarray, str]:
     """Rows that were not fitted and are no near-duplicates of such, and how this is known."""
@@ -280,33 +292,25 @@ def certify_predictions(
     >>> round(certificate.error_upper, 4)
     0.0464
     """
-    y_true = counted(y_true)
-    n = samples.n_samples(y_true)
-    if not n:
+    y_true = materialize(y_true)
+    n_given = samples.n_samples(y_true)
+    if not n_given:
         raise ValueError("labels must have at least one label. Got none instead.")
     check_repeats(repeats)
+
+    with_text = None
     if texts is not None:
         texts = samples.as_samples(texts)
         with_text = rows_with_text(texts)
-        if with_text is not None:
-            check_length(texts, n, "labels")
-            certificate = certify_predictions(
-                select_values(y_true, with_text),
-                select_values(counted(y_pred), with_text),
-                texts=samples.select_rows(texts, with_text),
-                groups=select_values(groups, with_text),
-                classes=classes,
-                recall=recall,
-                precision=precision,
-                judge=select_values(judge, with_text),
-                unlabelled=unlabelled,
-                repeats=repeats,
-                delta=delta,
-                n_candidates=n_candidates,
-                random_state=random_state,
-            )
-            provenance = certificate.provenance + describe_empty(n, with_text)
-            return replace(certificate, provenance=provenance)
+    if with_text is not None:
+        check_length(texts, n_given, "labels")
+        texts = samples.select_rows(texts, with_text)
+        y_true = select_values(y_true, with_text)
+        y_pred = select_values(materialize(y_pred), with_text)
+        groups = select_values(groups, with_text)
+        judge = select_values(judge, with_text)
+    n = samples.n_samples(y_true)
+
     judged = batch_size = None
     if judge is not None or not (unlabelled is None or is_number(unlabelled)):
         judged = as_judged(judge, unlabelled, n)
@@ -317,59 +321,104 @@ def certify_predictions(
             raise ValueError("unlabelled must be None with groups, recall, precision or repeats.")
     if repeats == COPIES and texts is None:
         raise ValueError("repeats='copies' needs texts, to find the copies. Got None instead.")
-    options: dict[str, Any] = {"group_of": inputs.as_groups(groups, n), "delta": delta}
-    options["repeats"] = repeats
-    options |= {"n_candidates": n_candidates, "random_state": random_state}
-    unknown = "; near-duplicates were not searched for, because no texts were given"
+
+    options: dict[str, Any] = {
+        "group_of": as_groups(groups, n),
+        "delta": delta,
+        "repeats": repeats,
+        "n_candidates": n_candidates,
+        "random_state": random_state,
+    }
+    not_searched = "; near-duplicates were not searched for, because no texts were given"
     if texts is not None:
-        texts, unknown = samples.text_column(texts), ""
+        texts = samples.text_column(texts)
+        not_searched = ""
         if isinstance(texts, list):
             texts = as_texts(texts)
         elif batch_size is None:
-            unknown = f"; {independence.NOT_SEARCHED}"
+            not_searched = f"; {independence.NOT_SEARCHED}"
         clusters = independence.dependent_clusters(texts, n_rows=n)
         options["clusters"] = clusters if batch_size is None else None
-    provenance = f"given; it is not known whether the model was fitted on them{unknown}"
-    fields: dict[str, Any] = {"provenance": provenance}
-    matrix = label_matrix(y_true, n)
+    provenance = f"given; it is not known whether the model was fitted on them{not_searched}"
+    fields: dict[str, Any] = {"provenance": provenance + describe_empty(n_given, with_text)}
+
+    matrix = parse_sets(y_true, n)
     if matrix is not None:
         if batch_size is not None or len(recall) or len(precision):
             raise ValueError("unlabelled, recall and precision are for one class a text.")
-        if classes is None and not matrix.are_sets:
-            classes = matrix.names
-        width = matrix.has.shape[1] if classes is None else len(classes)
-        has, assigned = (known_sets(classes, sets, n, width) for sets in (y_true, y_pred))
-        names = list(range(width)) if classes is None else list(classes)
-        fields["digests"] = samples.digests(None, texts, has, assigned)
-        options |= {"kind": MultilabelCertificate, "count": count_matches, "names": names}
-        return error_certificate(has, assigned, fields=fields, **options)
-    true, predicted = as_labels(y_true), as_labels(y_pred, n, name="predictions")
+        return _certify_label_sets(matrix, y_pred, classes, texts, fields, options)
+
+    # ---- one class for each text
+    true = as_labels(y_true)
+    predicted = as_labels(y_pred, n, name="predictions")
     columns = {"labels": true, "predictions": predicted}
-    names = sorted(set(true)) if classes is None else as_labels(classes, name="classes")
     if judged is not None:
-        columns |= {"judge": judged[0] + judged[2], "unlabelled predictions": judged[1]}
-        if classes is None:
-            names = sorted({*as_labels([*chain(*columns.values())], name="all columns")})
+        columns["judge"] = judged[0] + judged[2]
+        columns["unlabelled predictions"] = judged[1]
+    names = _class_names(columns, classes)
+    counted = {
+        "recall": _chosen_classes(recall, names, "recall"),
+        "precision": _chosen_classes(precision, names, "precision"),
+    }
+    _check_classes(names, columns | counted)
+
+    fields["digests"] = samples.digests(None, texts, true, predicted)
+    fields["batch_size"] = batch_size
+    if judged is not None:
+        fields |= count_judged(true, predicted, judged)
+        check_judge(fields["judge_counts"])
+        if simultaneous:
+            options["n_statements"] = n_judge_statements(fields["judge_class_counts"])
+    return error_certificate(true, predicted, **counted, fields=fields, **options)
+
+
+def _certify_label_sets(matrix, y_pred, classes, texts, fields, options):
+    """The certificate of predictions of several labels per text."""
+    if classes is None and not matrix.are_sets:
+        classes = matrix.names
+    n_texts, n_labels = matrix.has.shape
+    if classes is not None:
+        n_labels = len(classes)
+    has = matrix.columns(classes, n_labels)
+    assigned = to_indicator(classes, y_pred, n_texts, n_labels)
+    fields["digests"] = samples.digests(None, texts, has, assigned)
+    return error_certificate(
+        has,
+        assigned,
+        kind=MultilabelCertificate,
+        names=list(range(n_labels)) if classes is None else list(classes),
+        fields=fields,
+        **options,
+    )
+
+
+def _class_names(columns, classes):
+    """The classes that are given, or those of all columns; with a judge, columns are alike."""
+    if classes is not None:
+        names = as_labels(classes, name="classes")
+    elif "judge" in columns:
+        names = sorted({*as_labels([*chain(*columns.values())], name="all columns")})
+    else:
+        names = sorted(set(columns["labels"]))
     if len(set(names)) != len(names) or not names:
         raise ValueError(f"classes must be all different, at least one. Got {few(names)} instead.")
-    names = inputs.as_classes(names).tolist()
-    chosen: dict[str, Any] = {}
-    for what, values in (("recall", recall), ("precision", precision)):
-        if isinstance(values, str):
-            values = names if values == "all" else [values]
-        chosen[what] = list(dict.fromkeys(as_labels(values, name=what)))
+    return as_classes(names).tolist()
+
+
+def _chosen_classes(values, names, what):
+    """The classes with a bound of their own: of `recall` or `precision`."""
+    if isinstance(values, str):
+        values = names if values == "all" else [values]
+    return list(dict.fromkeys(as_labels(values, name=what)))
+
+
+def _check_classes(names, columns):
+    """Refuse values that are none of the classes."""
     known = set(names)
-    for what, values in {**columns, **chosen}.items():
+    for what, values in columns.items():
         row = next((row for row, value in enumerate(values) if value not in known), None)
         if row is not None:
             raise ValueError(
                 f"{what} must be among the classes ({few(names)}). Got {values[row]!r} in "
                 f"y[{row}] instead. Name all classes, such as classes=A,B, or correct the row."
             )
-    fields |= {"digests": samples.digests(None, texts, true, predicted), "batch_size": batch_size}
-    if judged is not None:
-        fields |= count_judged(true, predicted, judged)
-        check_judge(fields["judge_counts"])
-        if simultaneous:
-            options["n_statements"] = n_judge_statements(fields["judge_class_counts"])
-    return error_certificate(true, predicted, **chosen, fields=fields, **options)

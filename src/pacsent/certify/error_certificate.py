@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from pacsent.bounds.means import betting
 from pacsent.bounds.rounding import interval, rounded_down, rounded_up
 from pacsent.certify import independence, samples
 from pacsent.certify.certificate import CountCertificate, RepeatsCertificate, Verified, theorem_1
+from pacsent.certify.columns import as_groups, quote
 from pacsent.certify.judges import (
     CONDITION,
     as_judged,
@@ -23,7 +24,7 @@ from pacsent.certify.judges import (
     judge_warnings,
     n_judge_statements,
 )
-from pacsent.certify.labels import as_groups, as_labels, quote
+from pacsent.certify.labels import as_labels, classes_of
 from pacsent.certify.repeats import COPIES, NEW_TEXTS, SAME, TRAFFIC, check_repeats
 from pacsent.storage.tensor_files import pack_losses, unpack_losses
 from pacsent.text.rows import rows_with_text, select_values
@@ -168,6 +169,11 @@ class HeldOutCertificate(RepeatsCertificate):
         checked = "the counts follow from the texts and the model, and the bounds from the counts"
         return Verified(checked, ", ".join(name for name, applies in unchecked.items() if applies))
 
+    @staticmethod
+    @abstractmethod
+    def count(*counted: Any, **options: Any) -> dict[str, Any]:
+        """The fields that the bounds of one sample are computed from: `count_errors` and alike."""
+
     @abstractmethod
     def _labels(self, model: Any, y: Any, n: int) -> Any:
         """What is right for each of n rows, as it was counted."""
@@ -296,6 +302,10 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     def _bounds(self, parts: Mapping[str, Any]) -> dict[str, Any]:
         return joint_bounds(parts, self.delta_each)
 
+    @staticmethod
+    def count(*counted: Any, **options: Any) -> dict[str, Any]:
+        return count_errors(*counted, **options)
+
     def _labels(self, model, y, n):
         return as_labels(y, n, "y")
 
@@ -304,12 +314,12 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             return as_labels(model, len(labels), "predictions")
         classes = getattr(model, "fitted_classes_", None)
         if classes is None:
-            classes = samples.classes_of(model, None, labels)
+            classes = classes_of(model, None, labels)
         return samples.predict_any(model, classes, X).labels.tolist()
 
     def _measure(self, labels, predictions, draws, sample):
         names = {str(name): name for name in [*labels, *predictions]}
-        return count_errors(
+        return self.count(
             labels,
             predictions,
             draws,
@@ -537,7 +547,6 @@ def error_certificate(
     predictions: Any,
     *,
     kind: type[HeldOutCertificate] = ErrorCertificate,
-    count: Callable[..., dict[str, Any]] = count_errors,
     clusters: np.ndarray | None = None,
     group_of: np.ndarray | None = None,
     repeats: str | None = None,
@@ -549,7 +558,7 @@ def error_certificate(
     fields: dict[str, Any] | None = None,
     **counted: Any,
 ) -> Any:
-    """The certificate of predictions; `counted` are further arguments of `count`.
+    """The certificate of predictions; `counted` are further arguments of `kind.count`.
 
     `drawn` are the rows of each sample, where not all rows may be in them. Among `n_statements`
     delta is divided, so that they hold together.
@@ -558,7 +567,7 @@ def error_certificate(
     how = clusters, group_of, seed, check_repeats(repeats), drawn
     draws = independence.independent_draws(len(labels), *how)
     parts = {
-        name: count(labels, predictions, draws, name, seed=seed, **counted)
+        name: kind.count(labels, predictions, draws, name, seed=seed, **counted)
         for name in draws.samples
     }
     corrections = candidates(n_candidates)

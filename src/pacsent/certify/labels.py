@@ -1,16 +1,29 @@
-"""Checks of what users pass to a classifier: labels, groups, weights and options."""
+"""Labels, parsed once: one class for each row, or a set of labels for each row.
+
+`Labels.parse` reads what users pass to `fit`, in any form; `of_classes` reads labels of rows that a
+classifier is judged on, whose classes are known. What is inside works on `ClassLabels` or
+`LabelSets`, which have the same methods.
+"""
 
 import difflib
-import math
-import sys
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from numbers import Integral, Real
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-_LARGEST = 1e6  # of a scale or its inverse: far more, and single precision overflows
+from pacsent.certify.columns import (
+    as_column,
+    as_groups,
+    check_length,
+    few,
+    known_values,
+    warn_caller,
+)
+from pacsent.text.rows import select_rows
+
 # Kinds of labels, and what makes plain values of them.
 _PLAIN: tuple = (
     (str, str.__str__),
@@ -18,34 +31,297 @@ _PLAIN: tuple = (
     (Integral, int),
     ((float, np.floating), float),
 )
+_SETS = (set, frozenset, list, tuple, np.ndarray)
 
 
-def as_column(values: Any, name: str) -> list:
-    """The values of a list, array, Series, one-column table or iterable, as they are."""
-    values, rule = counted(values, name), f"{name} must be a list, an array or a column."
-    if isinstance(values, (str, bytes, Mapping, set, frozenset)):
-        raise TypeError(f"{rule} Got a {type(values).__name__} instead.")
-    if hasattr(values, "columns") or hasattr(values, "column_names"):
-        columns = list(getattr(values, "column_names", None) or values.columns)
-        if len(columns) != 1:
+@dataclass(frozen=True, eq=False)
+class Labels(ABC):
+    """The right answers for some rows, encoded by classes.
+
+    Attributes
+    ----------
+    classes : array, (n_classes,)
+    encoded : array
+        The class index of each row, (n,); of sets of labels whether each row has each label,
+        (n, n_classes) of bool.
+    groups : array, (n,), or None
+        The number of each row's group, where groups were given.
+    """
+
+    classes: np.ndarray
+    encoded: np.ndarray
+    groups: np.ndarray | None = None
+
+    is_multilabel: ClassVar[bool]
+
+    @staticmethod
+    def parse(y: Any, n_texts: int, *, refuse_sets: str | None = None) -> "Labels":
+        """Read labels to fit on: a column with one label for each text, sets, or an indicator.
+
+        Each class must have enough texts to be learnt. `refuse_sets` is the error message for
+        several labels per text, where there may be only one.
+
+        >>> labels = Labels.parse(["no", "yes", "no", "yes"], 4)
+        >>> labels.classes.tolist(), labels.encoded.tolist()
+        (['no', 'yes'], [0, 1, 0, 1])
+        >>> Labels.parse([{"a", "b"}, {"a"}, {"b"}, set()], 4).encoded.astype(int).tolist()
+        [[1, 1], [1, 0], [0, 1], [0, 0]]
+        """
+        matrix = parse_sets(y, n_texts)
+        if matrix is None:
+            return ClassLabels.of_column(y, n_texts)
+        if refuse_sets is not None:
+            raise ValueError(refuse_sets)
+        return LabelSets.of_matrix(matrix, y)
+
+    @classmethod
+    @abstractmethod
+    def of_classes(cls, classes: np.ndarray, y: Any, n_texts: int) -> Self:
+        """Read labels of texts that a classifier with these classes is judged on."""
+
+    @classmethod
+    @abstractmethod
+    def of_answers(cls, classes: np.ndarray, answers: Any, groups: np.ndarray | None) -> Self:
+        """The labels of which these are the `answers`."""
+
+    @property
+    @abstractmethod
+    def target_type(self) -> str:
+        """One of "classes", "sets" and "indicator": the form in which labels are predicted."""
+
+    @property
+    @abstractmethod
+    def answers(self) -> Any:
+        """What certificates count: a list of classes, or a matrix of bool for sets of labels."""
+
+    @abstractmethod
+    def is_correct(self, predictions: np.ndarray) -> np.ndarray:
+        """Which rows are predicted exactly right, (n,); sets are predicted as a matrix of bool."""
+
+    @staticmethod
+    @abstractmethod
+    def have_any(encoded: np.ndarray, is_chosen: np.ndarray) -> np.ndarray:
+        """Which encoded rows have a class of those that are chosen, (n_classes,) of bool."""
+
+    @abstractmethod
+    def learnable(self, rows: np.ndarray) -> tuple[np.ndarray, Self]:
+        """Those of some rows that can be learnt from, and their labels, without other classes."""
+
+    @abstractmethod
+    def training_rows(
+        self, rows: np.ndarray, calibration_size: Any, clusters: np.ndarray
+    ) -> np.ndarray:
+        """The rows that can be learnt from, of those that were not held out."""
+
+    @abstractmethod
+    def targets(self, rows: np.ndarray, *, as_given: bool) -> Any:
+        """What an estimator is fitted on: classes, or a matrix of 0 and 1.
+
+        With `as_given`, sets of labels are in the form that they were given in.
+        """
+
+    @abstractmethod
+    def estimator_classes(self, estimator: Any, rows: np.ndarray) -> np.ndarray:
+        """The class of each column of an estimator that was fitted on these rows."""
+
+    def with_groups(self, groups: Any) -> Self:
+        """The same labels, with the groups of the rows."""
+        return replace(self, groups=as_groups(groups, len(self)))
+
+    def select(self, rows: np.ndarray) -> Self:
+        """The labels and groups of some rows."""
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, encoded=self.encoded[rows], groups=groups)
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassLabels(Labels):
+    """One class for each row."""
+
+    is_multilabel = False
+    target_type = "classes"
+
+    @classmethod
+    def of_column(cls, y: Any, n_texts: int) -> Self:
+        """Read a column of labels to fit on."""
+        values = as_labels(y, n_texts)
+        names = sorted(set(values))
+        if len(names) < 2:
             raise ValueError(
-                f"{name} must be one column. Got a table with the columns {few(columns)} instead. "
-                "Pass one of them."
+                f"labels must have at least two classes. Got {few(names) or 'none'} instead. Add "
+                "texts."
             )
-        values = values[columns[0]]
-    if getattr(values, "ndim", 1) != 1:
-        if values.ndim != 2 or values.shape[1] != 1:
-            raise ValueError(f"{name} must be one column. Got shape {values.shape} instead.")
-        values = np.asarray(values.toarray() if hasattr(values, "toarray") else values)[:, 0]
-    if isinstance(values, np.ndarray):  # tolist would turn dates into numbers
-        return values.tolist() if values.dtype.kind in "biufUO" else list(values)
-    for to_list in ("to_pylist", "tolist", "to_list"):  # Arrow, pandas, polars
-        if hasattr(values, to_list):
-            return getattr(values, to_list)()
-    try:
-        return list(values)
-    except TypeError:
-        raise TypeError(f"{rule} Got {str(values)[:40]!r} instead.") from None
+        classes = as_classes(names)
+        encoded = class_indices(classes, values)
+        counts = np.bincount(encoded)
+        if (counts >= 2).sum() < 2:
+            raise ValueError(
+                "Two classes must have at least two texts each. Got one text of "
+                f"{few(classes[counts < 2])} instead. Add texts."
+            )
+        _warn_of_spellings(names)
+        return cls(classes, encoded)
+
+    @classmethod
+    def of_classes(cls, classes: np.ndarray, y: Any, n_texts: int) -> Self:
+        """Read a column; other labels become further classes, if some label is of these classes."""
+        values = as_labels(y, n_texts)
+        known = set(classes.tolist())
+        if not known.isdisjoint(values) and not known.issuperset(values):
+            others = sorted(set(values) - known)
+            classes = as_classes([*classes.tolist(), *others])
+        return cls(classes, class_indices(classes, values))
+
+    @classmethod
+    def of_answers(cls, classes: np.ndarray, answers: Any, groups: np.ndarray | None) -> Self:
+        return cls(classes, class_indices(classes, answers), groups)
+
+    @property
+    def answers(self) -> list:
+        names = self.classes.tolist()
+        return [names[index] for index in self.encoded]
+
+    def is_correct(self, predictions: np.ndarray) -> np.ndarray:
+        return predictions == self.classes[self.encoded]
+
+    @staticmethod
+    def have_any(encoded: np.ndarray, is_chosen: np.ndarray) -> np.ndarray:
+        return is_chosen[encoded]
+
+    def learnable(self, rows: np.ndarray) -> tuple[np.ndarray, Self]:
+        rows = self._learnable_rows(rows)
+        occurring, encoded = np.unique(self.encoded[rows], return_inverse=True)
+        labels = replace(self.select(rows), classes=self.classes[occurring], encoded=encoded)
+        return rows, labels
+
+    def training_rows(
+        self, rows: np.ndarray, calibration_size: Any, clusters: np.ndarray
+    ) -> np.ndarray:
+        # held-out texts of a class that is left out count as errors
+        rows = self._learnable_rows(rows)
+        if np.unique(self.encoded[rows]).size < 2:
+            raise ValueError(
+                "calibration_size must leave at least two texts of two classes. Got "
+                f"{calibration_size!r} for {np.unique(clusters).size:,} texts that are no "
+                "near-duplicates, which are held out together. Hold out less, or add texts."
+            )
+        return rows
+
+    def _learnable_rows(self, rows):
+        """Rows of classes with at least two texts: no other one can be learnt and checked."""
+        counts = np.bincount(self.encoded[rows], minlength=self.classes.size)
+        is_rare = counts < 2
+        if is_rare.any():
+            warn_caller(
+                f"Classes with fewer than two training texts are never predicted: "
+                f"{few(self.classes[is_rare])} ({is_rare.sum():,} of {self.classes.size:,}). Add "
+                "texts."
+            )
+        return rows[~is_rare[self.encoded[rows]]]
+
+    def targets(self, rows: np.ndarray, *, as_given: bool) -> np.ndarray:
+        return self.classes[self.encoded[rows]]
+
+    def estimator_classes(self, estimator: Any, rows: np.ndarray) -> np.ndarray:
+        return classes_of(estimator, None, self.classes[np.unique(self.encoded[rows])])
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSets(Labels):
+    """A set of labels for each row, as an indicator matrix."""
+
+    are_sets: bool = True  # whether they were given as sets, not as a matrix
+    given: Any = None  # the labels to fit on, in the form in which they were given
+
+    is_multilabel = True
+
+    @classmethod
+    def of_matrix(cls, matrix: "LabelMatrix", given: Any) -> Self:
+        """Sets of labels to fit on."""
+        has = matrix.has
+        names = list(range(has.shape[1])) if matrix.names is None else matrix.names
+        if len(names) < 2:
+            raise ValueError(
+                f"labels must have at least two different labels. Got {few(names) or 'none'} "
+                "instead. For a single label, give every text one of two classes."
+            )
+        classes = as_classes(names)
+        n_with = has.sum(axis=0)
+        is_rare = (n_with < 2) | (len(has) - n_with < 2)
+        if is_rare.any():
+            raise ValueError(
+                "Every label must have at least two texts with it and two without. Got fewer of "
+                f"{few(classes[is_rare])} instead. Add texts, or leave the label out."
+            )
+        return cls(classes, has, are_sets=matrix.are_sets, given=given)
+
+    @classmethod
+    def of_classes(cls, classes: np.ndarray, y: Any, n_texts: int) -> Self:
+        """Read sets or a matrix, whose columns are the classes in order if they have no names."""
+        return cls(classes, to_indicator(classes, y, n_texts, len(classes)))
+
+    @classmethod
+    def of_answers(cls, classes: np.ndarray, answers: Any, groups: np.ndarray | None) -> Self:
+        return cls(classes, answers, groups)
+
+    @property
+    def target_type(self) -> str:
+        return "sets" if self.are_sets else "indicator"
+
+    @property
+    def answers(self) -> np.ndarray:
+        return self.encoded
+
+    def select(self, rows: np.ndarray) -> Self:
+        return replace(super().select(rows), given=None)
+
+    def is_correct(self, predictions: np.ndarray) -> np.ndarray:
+        return (predictions == self.encoded).all(axis=1)
+
+    @staticmethod
+    def have_any(encoded: np.ndarray, is_chosen: np.ndarray) -> np.ndarray:
+        return np.asarray(encoded[:, is_chosen].any(axis=1))
+
+    def learnable(self, rows: np.ndarray) -> tuple[np.ndarray, Self]:
+        return rows, self.select(rows)
+
+    def training_rows(
+        self, rows: np.ndarray, calibration_size: Any, clusters: np.ndarray
+    ) -> np.ndarray:
+        has = self.encoded[rows]
+        counts = np.minimum(has.sum(axis=0), (~has).sum(axis=0))
+        if (counts < 2).any():
+            raise ValueError(
+                "calibration_size must leave at least two texts with each label, and two "
+                f"without. {few(self.classes[counts < 2])} has fewer left. Hold out less, or add "
+                "texts."
+            )
+        return rows
+
+    def targets(self, rows: np.ndarray, *, as_given: bool) -> Any:
+        if not as_given:
+            return self.encoded[rows].astype(int)
+        given = self.given if hasattr(self.given, "shape") else list(self.given)
+        return select_rows(given, rows)
+
+    def estimator_classes(self, estimator: Any, rows: np.ndarray) -> np.ndarray:
+        return self.classes
+
+
+def label_type(classifier: Any) -> type[Labels]:
+    """`LabelSets` for a classifier that gives sets of labels, `ClassLabels` for any other."""
+    return LabelSets if is_multilabel(classifier) else ClassLabels
+
+
+def is_multilabel(classifier: Any) -> bool:
+    """Whether a classifier gives sets of labels."""
+    return getattr(classifier, "target_type_", "classes") != "classes"
+
+
+# ---- one class for each row ----------------------------------------------------------------------
 
 
 def as_labels(labels: Any, n_texts: int | None = None, name: str = "labels") -> list:
@@ -53,7 +329,7 @@ def as_labels(labels: Any, n_texts: int | None = None, name: str = "labels") -> 
 
     There must be `n_texts` of them; error messages call them `name`.
     """
-    values = _known_values(labels, n_texts, name)
+    values = known_values(labels, n_texts, name)
     types = set(map(type, values))
     if not types <= {str, int, bool, float}:
         values = [_plain(value, row, name) for row, value in enumerate(values)]
@@ -64,36 +340,6 @@ def as_labels(labels: Any, n_texts: int | None = None, name: str = "labels") -> 
             f"{name} must be all strings or all numbers. Got both instead (strings, and "
             f"{type(number).__name__} {number!r}). Turn them into strings: [str(y) for y in "
             f"{name}]"
-        )
-    return values
-
-
-def check_length(values: Any, n_texts: int, name: str) -> None:
-    """Refuse another number of values than of texts."""
-    if len(values) != n_texts:
-        raise ValueError(
-            f"{name} must be one for each of the {n_texts:,} texts. Got {len(values):,} instead."
-        )
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, NaT or pandas' NA."""
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):  # comparisons of pandas' NA, or of arrays
-        return type(value).__name__ == "NAType"
-
-
-def _known_values(values, n_texts, name):
-    """A column of `n_texts` values, none of which is None, NaN, NaT or pandas' NA."""
-    values = as_column(values, name)
-    check_length(values, len(values) if n_texts is None else n_texts, name)
-
-    missing = [row for row, value in enumerate(values) if is_missing(value)]
-    if missing:
-        raise ValueError(
-            f"{name} must all be known. Got {len(missing):,} missing ones (NaN or None; first: row "
-            f"{missing[0]:,}, counted from 0) instead. Leave those texts out."
         )
     return values
 
@@ -111,21 +357,8 @@ def _plain(value, row, name):
     )
 
 
-def encoded_labels(labels: Any, texts: Sequence) -> tuple[np.ndarray, np.ndarray]:
-    """(classes, the position of each text's class): what a classifier is fitted on."""
-    values = as_labels(labels, len(texts))
-    names = sorted(set(values))
-    if len(names) < 2:
-        raise ValueError(
-            f"labels must have at least two classes. Got {few(names) or 'none'} instead. Add texts."
-        )
-    classes = as_classes(names)
-    y = positions(classes, values)
-    if (np.bincount(y) >= 2).sum() < 2:
-        raise ValueError(
-            "Two classes must have at least two texts each. Got one text of "
-            f"{few(classes[np.bincount(y) < 2])} instead. Add texts."
-        )
+def _warn_of_spellings(names):
+    """Warn of classes whose names differ in case or spaces only."""
     spellings: dict[str, Any] = {}
     variants = []
     for name in names:
@@ -137,26 +370,6 @@ def encoded_labels(labels: Any, texts: Sequence) -> tuple[np.ndarray, np.ndarray
             f"Labels that differ in case or spaces only are different classes: {few(variants)}. "
             "Write them alike if they are one."
         )
-    return classes, y
-
-
-def learnable_rows(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Rows of classes with at least two texts: no other one can be learnt and checked."""
-    counts = np.bincount(y, minlength=classes.size)
-    if (counts < 2).any():
-        warn_caller(
-            f"Classes with fewer than two training texts are never predicted: "
-            f"{few(classes[counts < 2])} ({(counts < 2).sum():,} of {classes.size:,}). Add texts."
-        )
-    return np.flatnonzero(counts[y] >= 2)
-
-
-def warn_caller(message: str) -> None:
-    """Warn at the line outside this package and scikit-learn that the call came from."""
-    frame, level = sys._getframe(), 1
-    while frame.f_back and frame.f_globals["__name__"].startswith(("pacsent.", "sklearn.")):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=level)
 
 
 def as_classes(names: list) -> np.ndarray:
@@ -187,29 +400,21 @@ def _survives(name) -> bool:
     return -(2**63) <= name < 2**64
 
 
-def positions(classes: np.ndarray, labels: Any, n_texts: int | None = None) -> np.ndarray:
-    """Where each label is among the classes of a classifier, (n,)."""
-    place = {name: at for at, name in enumerate(classes.tolist())}
+def class_indices(classes: np.ndarray, labels: Any, n_texts: int | None = None) -> np.ndarray:
+    """The index of each label among the classes of a classifier, (n,)."""
+    index_of = {name: index for index, name in enumerate(classes.tolist())}
     values = as_labels(labels, n_texts)
-    unknown = sorted({value for value in values if value not in place}, key=str)
+    unknown = sorted({value for value in values if value not in index_of}, key=str)
     if unknown:
         raise ValueError(
             f"labels must be among the classes of training ({few(classes)}). Got {few(unknown)} "
             "instead. Correct the labels, or fit again with those texts."
         )
-    return np.fromiter((place[value] for value in values), np.int64, len(values))
+    return np.fromiter((index_of[value] for value in values), np.int64, len(values))
 
 
-def with_other_labels(classes: np.ndarray, labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """(classes and, after them, other labels; positions). Some label must be one of the classes."""
-    values, known = as_labels(labels, n), set(classes.tolist())
-    if not known.isdisjoint(values) and not known.issuperset(values):
-        classes = as_classes([*classes.tolist(), *sorted(set(values) - known)])
-    return classes, positions(classes, values)
-
-
-def position(classes: np.ndarray, label: Any) -> int:
-    """Where one class is among the classes of a classifier."""
+def class_index(classes: np.ndarray, label: Any) -> int:
+    """The index of one label among the classes of a classifier."""
     name = as_labels([label], name="label")[0]
     if name not in classes.tolist():
         spellings = {str(c).casefold(): c for c in classes.tolist()}
@@ -220,114 +425,152 @@ def position(classes: np.ndarray, label: Any) -> int:
     return classes.tolist().index(name)
 
 
-def few(values: Iterable) -> str:
-    """The first five of these, for a message."""
-    values = list(values)
-    shown = ", ".join(quote(str(value)) for value in values[:5])
-    return f"{shown}, ..." if len(values) > 5 else shown
-
-
-def quote(name: str) -> str:
-    """A name in a list with commas: quoted if it has a comma itself.
-
-    >>> quote("health, medicine"), quote("cars")
-    ('"health, medicine"', 'cars')
-    """
-    return f'"{name}"' if "," in name else name
-
-
-def as_groups(groups: Any, n_texts: int) -> np.ndarray | None:
-    """The number of each text's group, (n_texts,); None where there are no groups.
-
-    Groups may be of any kind that can be compared and hashed, such as dates.
-    """
-    if groups is None:
-        return None
-    values = _known_values(groups, n_texts, "groups")
-    try:
-        number = {group: at for at, group in enumerate(dict.fromkeys(values))}
-    except TypeError as error:
-        raise ValueError(f"groups must be names, numbers or dates. Got others ({error}).") from None
-    return np.array([number[group] for group in values])
-
-
-def counted(values: Any, name: str = "labels") -> Any:
-    """A list of what an iterator gives; anything else that is in memory as it is."""
-    if hasattr(values, "collect_schema") and not hasattr(values, "__len__"):
-        raise TypeError(f"{name} must be in memory. Got a LazyFrame instead. Collect it first.")
-    return list(values) if isinstance(values, Iterator) else values
-
-
-def class_weighted(
-    weights: np.ndarray, class_weight: Any, classes: np.ndarray, y: np.ndarray
-) -> np.ndarray:
-    """The weight of each text times that of its class, (n_texts,)."""
-    if isinstance(class_weight, dict):
-        factors = np.ones(classes.size)
-        for label, weight in class_weight.items():
-            if not (_is_number(weight) and 0 <= weight < math.inf):
-                raise ValueError(
-                    "class_weight must give each class a finite number of at least 0. Got "
-                    f"{weight!r} for {label!s} instead."
-                )
-            factors[position(classes, label)] = weight
-        weights = weights * factors[y]
-    elif class_weight is not None:  # "balanced"
-        weights = weights * (y.size / (classes.size * np.bincount(y, minlength=classes.size)))[y]
-    total = np.bincount(y, weights, classes.size)
-    if (total > 0).sum() < 2 or not np.isfinite(total).all():
+def classes_of(estimator: Any, given: Any, labels: Sequence | np.ndarray) -> np.ndarray:
+    """The classes in the order of columns: the estimator's own, the given, or those that occur."""
+    own = getattr(estimator, "classes_", None)
+    if own is None:
+        own = sorted(set(labels)) if given is None else as_column(given, "classes")
+    elif given is not None and list(given) != np.asarray(own).tolist():
         raise ValueError(
-            "sample_weight and class_weight must leave a positive and finite weight to at least "
-            f"two classes. Got {few(f'{name}: {sum_:g}' for name, sum_ in zip(classes, total))} "
+            f"classes must be those of the estimator ({few(own)}), or None. Got {few(given)} "
             "instead."
         )
-    return weights
-
-
-def sample_weights(sample_weight: Any, n_texts: int) -> np.ndarray:
-    """The weight of each text: 1 without any; they must not all be 0."""
-    if sample_weight is None:
-        return np.ones(n_texts)
-    rule = f"sample_weight must be one number of at least 0 for each of the {n_texts:,} texts."
-    values = as_column(sample_weight, "sample_weight")
-    try:
-        weights = np.array([float(value) for value in values])
-    except (TypeError, ValueError):
-        raise ValueError(f"{rule} Got other values instead ({few(values)}).") from None
-    if weights.size != n_texts:
-        raise ValueError(f"{rule} Got {weights.size:,} numbers instead.")
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if bad.size:
-        raise ValueError(f"{rule} Got {weights[bad[0]]} in row {bad[0]:,} instead.")
-    if n_texts and not weights.any():
-        raise ValueError(f"{rule} Got no positive and finite weight instead.")
-    return weights
-
-
-def _is_number(value) -> bool:
-    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-
-
-def as_scales(values: Any, name: str) -> tuple[float, ...]:
-    """Candidates of a scale: positive and finite."""
-    wrong = [v for v in values if not (_is_number(v) and 1 / _LARGEST <= v <= _LARGEST)]
-    if wrong or not len(values):
+    classes = np.asarray(own)
+    if classes.ndim != 1 or len(set(classes.tolist())) != len(classes) or len(classes) < 2:
         raise ValueError(
-            f"{name} must be one or more numbers between {1 / _LARGEST:g} and {_LARGEST:g}. Got "
-            f"{(wrong or [values])[0]!r} instead."
+            f"classes must be at least two different labels. Got {few(classes.tolist())} instead."
         )
-    return tuple(float(value) for value in values)
+    return classes
 
 
-def as_ngram_sizes(sizes: Any, name: str = "ngrams") -> tuple[int, int] | None:
-    """Smallest and largest number of words (or characters) of an n-gram; None for "auto"."""
-    if isinstance(sizes, str):
+# ---- a set of labels for each row ----------------------------------------------------------------
+
+
+class LabelMatrix(NamedTuple):
+    """Sets of labels before their classes are known."""
+
+    names: list | None  # of the labels; None for a matrix without names
+    has: np.ndarray  # (n, n_labels) of bool
+    are_sets: bool
+
+    def columns(self, classes: Any, n_labels: int) -> np.ndarray:
+        """Whether each text has each label of `classes`, (n, n_labels) of bool.
+
+        Without classes, or without names, the matrix is taken as it is.
+        """
+        if self.are_sets and classes is None:
+            raise ValueError(
+                "labels must be one set of labels for each text, or a matrix of 0 and 1: sets need "
+                "classes=, the label of each column. Got none instead."
+            )
+        if classes is None or self.names is None:
+            if self.has.shape[1] != n_labels:
+                raise ValueError(
+                    f"labels must have a column for each of the {n_labels} labels. Got "
+                    f"{self.has.shape[1]} instead."
+                )
+            return self.has
+
+        column_of = {name: c for c, name in enumerate(as_labels(classes, name="classes"))}
+        if len(column_of) != n_labels:
+            raise ValueError(
+                f"classes must be {n_labels} different labels, one for each column. Got "
+                f"{len(column_of)} instead."
+            )
+        unknown = [name for name in self.names if name not in column_of]
+        if unknown:
+            raise ValueError(
+                f"labels must be among the known ones ({few(column_of)}). Got {few(unknown)} "
+                "instead. Correct the labels, or fit again with those texts."
+            )
+        has = np.zeros((len(self.has), n_labels), bool)
+        has[:, [column_of[name] for name in self.names]] = self.has
+        return has
+
+
+def parse_sets(labels: Any, n_texts: int) -> LabelMatrix | None:
+    """Labels as a matrix; None where every text has one label of its own.
+
+    Sets, lists, tuples or arrays of labels, one for each text; or an indicator matrix, a table or
+    array of 0 and 1 with a column for each label (its name, or its number).
+    """
+    columns = getattr(labels, "column_names", None)
+    columns = list(getattr(labels, "columns", []) if columns is None else columns)
+    if hasattr(labels, "toarray"):  # a sparse matrix
+        labels = labels.toarray()
+    if len(columns) > 1 or (getattr(labels, "ndim", 1) == 2 and labels.shape[1] > 1):
+        return _parse_indicator(labels, columns, n_texts)
+
+    values = as_column(labels, "labels")
+    is_set = [isinstance(value, _SETS) for value in values]
+    if not any(is_set):
         return None
-    whole = all(isinstance(size, Integral) and not isinstance(size, bool) for size in sizes)
-    if not (whole and len(sizes) == 2 and 1 <= sizes[0] <= sizes[1] <= 8):
-        unit = "words" if name == "ngrams" else "characters"
+    if not all(is_set):
+        row = is_set.index(False)
         raise ValueError(
-            f"{name} must be the smallest and the largest number of {unit}, two integers between 1 "
-            f"and 8, such as (1, 2). Got {sizes!r} instead."
+            "labels must be one label for each text, or one set of labels for each text. Got both "
+            f"instead ({values[row]!r} in row {row:,}). Turn single labels into sets: {{label}}."
         )
-    return int(sizes[0]), int(sizes[1])
+    check_length(values, n_texts, "labels")
+
+    sets = [value.tolist() if isinstance(value, np.ndarray) else list(value) for value in values]
+    may_be_rows = not any(isinstance(value, (set, frozenset)) for value in values)
+    if may_be_rows and _look_like_indicator_rows(sets):
+        raise ValueError(
+            "labels must be clear. Got lists of 0 and 1 that are all of one length, which may be "
+            "sets of labels or rows of an indicator matrix. Pass sets, or np.array(labels)."
+        )
+
+    flat = as_labels([label for label_set in sets for label in label_set])
+    names = sorted(set(flat))
+    column_of = {name: c for c, name in enumerate(names)}
+    row_of = np.repeat(np.arange(n_texts), [len(label_set) for label_set in sets])
+    has = np.zeros((n_texts, len(names)), bool)
+    has[row_of, [column_of[name] for name in flat]] = True
+    return LabelMatrix(names, has, are_sets=True)
+
+
+def _look_like_indicator_rows(sets):
+    """Whether lists are of one length above one, and of zeros and ones only."""
+    has_one_length = len(set(map(len, sets))) == 1 and len(sets[0]) > 1
+    return has_one_length and all(
+        type(value) in (int, bool, float) and value in (0, 1) for row in sets for value in row
+    )
+
+
+def _parse_indicator(labels, columns, n_texts):
+    matrix = np.asarray(labels.to_pandas() if hasattr(labels, "to_pandas") else labels)
+    try:
+        numbers = matrix.astype(float)
+    except (TypeError, ValueError):
+        numbers = np.full(matrix.shape, np.nan)
+    wrong = np.argwhere((numbers != 0) & (numbers != 1))
+    if wrong.size:
+        row, column = wrong[0]
+        shown = f"the columns {few(columns)}" if columns else f"{matrix.shape[1]} columns"
+        raise ValueError(
+            f"labels with {shown} must be an indicator matrix of 0 and 1. Got "
+            f"{matrix[row, column]!s} in row {row:,} instead. Pass one column, or one set of "
+            "labels for each text."
+        )
+    check_length(matrix, n_texts, "labels")
+
+    names = as_labels(columns, name="names of labels") if columns else None
+    if names and len(set(names)) < len(names):
+        raise ValueError(f"Columns of labels must have different names. Got {few(names)} instead.")
+    return LabelMatrix(names, numbers == 1, are_sets=False)
+
+
+def to_indicator(classes: Any, labels: Any, n_texts: int, n_labels: int) -> np.ndarray:
+    """Whether each text has each label of `classes`, (n_texts, n_labels) of bool.
+
+    The columns of a matrix without names are the classes in order. Without classes, any matrix is
+    taken as it is.
+    """
+    matrix = parse_sets(labels, n_texts)
+    if matrix is None:
+        raise ValueError(
+            "labels must be one set of labels for each text, or a matrix of 0 and 1. Got one label "
+            "for each text instead."
+        )
+    return matrix.columns(classes, n_labels)

@@ -13,7 +13,7 @@ from pacsent.bounds.means import ratio_at_least
 from pacsent.bounds.rounding import rounded_down, rounded_up
 from pacsent.certify.error_certificate import HeldOutCertificate
 from pacsent.certify.independence import Draws
-from pacsent.certify.label_sets import known_sets
+from pacsent.certify.labels import to_indicator
 from pacsent.certify.repeats import NEW_TEXTS
 from pacsent.certify.samples import are_predictions, predict_any
 
@@ -92,10 +92,14 @@ class MultilabelCertificate(HeldOutCertificate):
             "macro_f1_lower": float(np.mean(list(f1.values()))),
         }
 
+    @staticmethod
+    def count(*counted: Any, **options: Any) -> dict[str, Any]:
+        return count_matches(*counted, **options)
+
     def _labels(self, model, y, n):
         names = list(self.label_counts)
         classes = names if getattr(model, "classes_", None) is None else model.classes_
-        return known_sets(classes, y, n, len(names))
+        return to_indicator(classes, y, n, len(names))
 
     def _predictions(self, model, X, labels):
         if are_predictions(model):
@@ -103,7 +107,7 @@ class MultilabelCertificate(HeldOutCertificate):
         return predict_any(model, model.classes_, X).labels
 
     def _measure(self, labels, predictions, draws, sample):
-        return count_matches(labels, predictions, draws, sample, names=self.label_counts)
+        return self.count(labels, predictions, draws, sample, names=self.label_counts)
 
     def _check(self) -> None:
         super()._check()

@@ -6,14 +6,13 @@ both in one pass; one whose attribute `only_texts` is true receives lists of tex
 
 import hashlib
 import json
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_expit
 
-from pacsent.certify.label_sets import known_sets
-from pacsent.certify.labels import as_column, as_labels, few
+from pacsent.certify.columns import as_column, few
+from pacsent.certify.labels import as_labels, to_indicator
 from pacsent.certify.scores import log_probabilities
 from pacsent.storage import row_bytes
 from pacsent.text.rows import as_samples, is_texts, n_samples, rows_with_text, text_column
@@ -104,9 +103,7 @@ class Predictions(NamedTuple):
     log_proba: np.ndarray | None  # (n, n_classes)
 
 
-def predict_any(
-    classifier: Any, classes: np.ndarray | None, X: Any, multilabel: bool = False
-) -> Predictions:
+def predict_any(classifier: Any, classes: np.ndarray | None, X: Any) -> Predictions:
     """Labels of any classifier and, where it has them, log-probabilities.
 
     Decision values replace missing probabilities: any score keeps the guarantees of prediction sets
@@ -115,15 +112,14 @@ def predict_any(
     if hasattr(classifier, "predict_with_scores"):
         return Predictions(*classifier.predict_with_scores(X))
     n = n_samples(X)
-    answers = classifier.predict(X) if hasattr(classifier, "predict") else classifier(X)
-    if multilabel and classes is not None:
-        labels = known_sets(classes, answers, n, len(classes))
-        return Predictions(labels, _scores(classifier, classes, X, n, multilabel))
+    answers = _ask(classifier, X)
+
     first: Any = next(iter(answers), None) if isinstance(answers, list | tuple) else None
     n_columns = np.size(first) if np.ndim(first) else np.prod(getattr(answers, "shape", ())[1:])
     if n_columns > 1 and classes is not None:
         log_proba = _logarithms(answers, n, classes, classifier)
         return Predictions(classes[log_proba.argmax(axis=1)], log_proba)
+
     column = as_column(answers, "predictions")
     if len(column) != n:
         raise ValueError(
@@ -149,6 +145,19 @@ def predict_any(
     return Predictions(np.asarray(column), _scores(classifier, classes, X, n))
 
 
+def predict_label_sets(classifier: Any, classes: np.ndarray, X: Any) -> Predictions:
+    """Sets of labels of any classifier as a matrix and, where it has them, log-probabilities."""
+    if hasattr(classifier, "predict_with_scores"):
+        return Predictions(*classifier.predict_with_scores(X))
+    n = n_samples(X)
+    labels = to_indicator(classes, _ask(classifier, X), n, len(classes))
+    return Predictions(labels, _scores(classifier, classes, X, n, multilabel=True))
+
+
+def _ask(classifier, X):
+    return classifier.predict(X) if hasattr(classifier, "predict") else classifier(X)
+
+
 def are_predictions(model: Any) -> bool:
     """Whether these are predictions themselves, such as a list or an array, and no classifier."""
     return not hasattr(model, "predict") and not callable(model)
@@ -158,11 +167,6 @@ def samples_for(classifier: Any, X: Any) -> Any:
     """X as this classifier takes it."""
     model = getattr(classifier, "estimator_", classifier)
     return as_samples(X, only_texts=getattr(model, "only_texts", False))
-
-
-def is_multilabel(classifier: Any) -> bool:
-    """Whether a classifier gives sets of labels."""
-    return getattr(classifier, "target_type_", "classes") != "classes"
 
 
 def _scores(estimator, classes, X, n, multilabel=False):
@@ -208,24 +212,6 @@ def _logarithms(probabilities, n, classes, estimator):
             f"Probabilities must be finite and at least 0. {name_of(estimator)} gave others."
         )
     return np.log(np.maximum(probabilities, MIN_PROBABILITY))
-
-
-def classes_of(estimator: Any, given: Any, labels: Sequence) -> np.ndarray:
-    """The classes in the order of columns: the estimator's own, the given, or those that occur."""
-    own = getattr(estimator, "classes_", None)
-    if own is None:
-        own = sorted(set(labels)) if given is None else as_column(given, "classes")
-    elif given is not None and list(given) != np.asarray(own).tolist():
-        raise ValueError(
-            f"classes must be those of the estimator ({few(own)}), or None. Got {few(given)} "
-            "instead."
-        )
-    classes = np.asarray(own)
-    if classes.ndim != 1 or len(set(classes.tolist())) != len(classes) or len(classes) < 2:
-        raise ValueError(
-            f"classes must be at least two different labels. Got {few(classes.tolist())} instead."
-        )
-    return classes
 
 
 def name_of(estimator: Any) -> str:

@@ -19,13 +19,14 @@ from sklearn.utils.validation import check_is_fitted
 from pacsent import registry
 from pacsent.bounds.checks import check_count
 from pacsent.bounds.rounding import format_count
-from pacsent.certify import label_sets
-from pacsent.certify import labels as inputs
+from pacsent.certify.columns import materialize, sample_weights, warn_caller
+from pacsent.certify.labels import Labels, LabelSets, as_labels, class_index
 from pacsent.certify.near_duplicates import sketches, text_units
 from pacsent.certify.scores import log_probabilities
 from pacsent.classify import classifier_state, fitting, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import Explanation, explain, named_features
+from pacsent.classify.options import apply_class_weight, as_ngram_sizes, as_scales
 from pacsent.parameter_checks import StrOptions, check_parameters, fit_context
 from pacsent.sentences import SentenceVectorizer, make_encoder
 from pacsent.sentences.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
@@ -202,42 +203,39 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
     def _fit(self, texts, labels, sample_weight, groups):
         weightings = fitting.WEIGHTINGS if self.weighting == "auto" else (self.weighting,)
         candidates = fitting.Candidates(
-            inputs.as_scales(self.Cs, "Cs"),
-            inputs.as_scales(self.dense_scales, "dense_scales"),
+            as_scales(self.Cs, "Cs"),
+            as_scales(self.dense_scales, "dense_scales"),
             weightings,
         )
-        labels = inputs.counted(labels)
-        sets = label_sets.label_matrix(labels, len(texts))
-        if sets is None:
-            classes, y = inputs.encoded_labels(labels, texts)
-        elif self.class_weight is not None or self.selection == "evidence":
-            raise ValueError(
+        refuse_sets = None
+        if self.class_weight is not None or self.selection == "evidence":
+            refuse_sets = (
                 "With several labels per text, class_weight must be None and selection auto or "
                 f"folds. Got {self.class_weight!r} and {self.selection!r} instead."
             )
-        else:
-            self.target_type_ = "sets" if sets.are_sets else "indicator"
-            self.classes_, y = label_sets.encoded_sets(sets)
-        weights = inputs.sample_weights(sample_weight, len(texts))
-        groups = inputs.as_groups(groups, len(texts))
+        labels = Labels.parse(materialize(labels), len(texts), refuse_sets=refuse_sets)
+        weights = sample_weights(sample_weight, len(texts))
+        labels = labels.with_groups(groups)
+
         rows = nonempty_rows(texts)
-        if 0 < rows.size < len(texts):
-            inputs.warn_caller(f"{format_count(len(texts) - rows.size, 'empty text')} left out.")
-            texts, y, weights = [texts[row] for row in rows], y[rows], weights[rows]
-            groups = None if groups is None else groups[rows]
-        if sets is None:
-            self.target_type_ = "classes"
-            rows = inputs.learnable_rows(classes, y)
-            texts, weights = [texts[row] for row in rows], weights[rows]
-            groups = None if groups is None else groups[rows]
-            known, y = np.unique(y[rows], return_inverse=True)
-            self.classes_ = classes[known]
-            weights = inputs.class_weighted(weights, self.class_weight, self.classes_, y)
-        together = groups, text_units(texts)
+        if rows.size == 0:
+            rows = np.arange(len(texts))
+        elif rows.size < len(texts):
+            warn_caller(f"{format_count(len(texts) - rows.size, 'empty text')} left out.")
+        rows, labels = labels.learnable(rows)
+        texts = [texts[row] for row in rows]
+        weights = weights[rows]
+        classes, y = labels.classes, labels.encoded
+        if not labels.is_multilabel:
+            weights = apply_class_weight(weights, self.class_weight, classes, y)
+
+        self.target_type_ = labels.target_type
+        self.classes_ = classes
+        together = labels.groups, text_units(texts)
 
         are_long = sum(map(len, texts)) >= _MIN_LENGTH_FOR_TRIGRAMS * len(texts)
         auto = (1, 3) if are_long and len(texts) >= _MIN_TEXTS_FOR_TRIGRAMS else (1, 2)
-        self.ngrams_ = self._count(texts, inputs.as_ngram_sizes(self.ngrams) or auto)
+        self.ngrams_ = self._count(texts, as_ngram_sizes(self.ngrams) or auto)
         if len(self.ngrams_) == 0:
             raise ValueError(
                 "texts must have words. Got no word in any of them instead. Check which column "
@@ -256,7 +254,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         self.min_coverage_ = self._choose_min_coverage(texts, X, together)
         linear = self._solve(rows, candidates, *together)
         self.characters_ = NGrams((1, 1), np.zeros(0), np.zeros(0), characters=True)
-        if self.characters is not None and sets is None:
+        if self.characters is not None and not labels.is_multilabel:
             linear = self._with_characters(texts, rows, linear, candidates, together)
         self._keep(linear, mean, scale)
         self.selection_["n_texts"] = len(texts)
@@ -310,7 +308,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def _with_characters(self, texts, rows, linear, candidates, together):
         """`linear` averaged with the same model on n-grams of characters."""
-        sizes = inputs.as_ngram_sizes(self.characters, "characters")
+        sizes = as_ngram_sizes(self.characters, "characters")
         ngrams = self._count(texts, sizes, characters=True)
         if len(ngrams) == 0:
             return linear
@@ -528,13 +526,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = as_texts(X)
-        y = inputs.counted(y)
+        y = materialize(y)
         if self.target_type_ != "classes":
-            right = label_sets.known_sets(self.classes_, y, len(X), self.classes_.size)
-            hits = (self.assign_labels(self.predict_proba(X)) == right).all(axis=1)
+            right = LabelSets.of_classes(self.classes_, y, len(X))
+            hits: Any = right.is_correct(self.assign_labels(self.predict_proba(X)))
         else:
             answers = self.classes_[fitting.predicted(self.decision_values(X))].tolist()
-            hits = [a == b for a, b in zip(answers, inputs.as_labels(y, len(X)))]
+            hits = [a == b for a, b in zip(answers, as_labels(y, len(X)))]
         if not X:
             raise ValueError("texts must have at least one text. Got none instead.")
         return float(np.average(hits, weights=sample_weight))
@@ -554,8 +552,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         check_count("n", n)
-        position, (names, values) = inputs.position(self.classes_, label), self.named_features_
-        weights = values[:, position] if values.shape[1] > 1 else values[:, 0] * (2 * position - 1)
+        index = class_index(self.classes_, label)
+        names, values = self.named_features_
+        weights = values[:, index] if values.shape[1] > 1 else values[:, 0] * (2 * index - 1)
         order = np.argsort(-weights, kind="stable")[: min(n, _MAX_NAMED)]
         return [(names[i], float(weights[i])) for i in order if weights[i] > 0]
 

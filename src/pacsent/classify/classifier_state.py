@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.certify.labels import as_classes, as_labels, as_ngram_sizes
+from pacsent.certify.labels import as_classes, as_labels
 from pacsent.certify.near_duplicates import SKETCH
 from pacsent.classify.fitting import CharacterWeight, OutOfFold
+from pacsent.classify.options import as_ngram_sizes
 from pacsent.sentences.encoder import check_encoder
 from pacsent.storage import checked_tensor
 from pacsent.text.ngrams import NGrams

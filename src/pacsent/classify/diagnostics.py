@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from pacsent.bounds.binomial import two_sided_limits
-from pacsent.certify import labels as inputs
+from pacsent.certify.columns import materialize
+from pacsent.certify.labels import ClassLabels, as_classes, as_labels, class_indices, is_multilabel
 from pacsent.classify.label_reports import Audit, LearningCurve
 from pacsent.optional import install_hint
 from pacsent.text.pages import render
@@ -264,11 +265,11 @@ def report_predictions(
     array([[1, 0],
            [1, 1]])
     """
-    labels = inputs.as_labels(labels)
-    predictions = inputs.as_labels(predictions, len(labels), "predictions")
-    classes = inputs.as_classes(sorted({*labels, *predictions}))
-    y = inputs.positions(classes, labels)
-    answers = inputs.positions(classes, predictions)
+    labels = as_labels(labels)
+    predictions = as_labels(predictions, len(labels), "predictions")
+    classes = as_classes(sorted({*labels, *predictions}))
+    y = class_indices(classes, labels)
+    answers = class_indices(classes, predictions)
     confusion = np.zeros((classes.size, classes.size), np.int64)
     np.add.at(confusion, (y, answers), 1)
     errors = [
@@ -305,9 +306,10 @@ def report(
     texts = as_texts(texts)
     if not texts:
         raise ValueError("texts must have at least one text. Got none instead.")
-    if getattr(model, "target_type_", "classes") != "classes":
+    if is_multilabel(model):
         raise ValueError("model must have one class a text. Got several labels per text instead.")
-    classes, y = inputs.with_other_labels(model.classes_, inputs.counted(labels), len(texts))
+    parsed = ClassLabels.of_classes(model.classes_, materialize(labels), len(texts))
+    classes, y = parsed.classes, parsed.encoded
     proba = np.asarray(model.predict_proba(texts), np.float64)
     proba = np.pad(proba, ((0, 0), (0, classes.size - model.classes_.size)))
     confusion = np.zeros((classes.size, classes.size), np.int64)

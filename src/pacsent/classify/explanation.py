@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pacsent.certify.labels import position
+from pacsent.certify.labels import class_index
 from pacsent.text.ngrams import JOINED, NGrams, continues, names, word_hashes
 from pacsent.text.pages import render
 from pacsent.text.printable import escape_controls
@@ -132,7 +132,7 @@ class Explanation:
 def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
     """Take the decision for one class apart; the likeliest class where none is named."""
     log_proba = classifier.predict_log_proba([text])[0]
-    at = int(log_proba.argmax()) if label is None else position(classifier.classes_, label)
+    at = int(log_proba.argmax()) if label is None else class_index(classifier.classes_, label)
     is_binary = classifier.intercept_.size == 1
     column, sign = (0, 1.0 if at == 1 else -1.0) if is_binary else (at, 1.0)
     occurrences = classifier.ngrams_.occurrences(text)

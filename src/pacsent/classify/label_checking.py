@@ -15,9 +15,10 @@ from pacsent.bounds.checks import are_counts, check_probability
 from pacsent.bounds.delta import divide_delta
 from pacsent.bounds.rounding import percent
 from pacsent.certify.certificate import CountCertificate
+from pacsent.certify.columns import few, is_missing
 from pacsent.certify.error_certificate import candidates
 from pacsent.certify.independence import as_seed
-from pacsent.certify.labels import as_labels, encoded_labels, few, is_missing
+from pacsent.certify.labels import ClassLabels, as_labels
 from pacsent.certify.near_duplicates import text_units
 from pacsent.classify.label_quality import out_of_fold_log_proba
 from pacsent.text.ngrams import is_empty
@@ -495,5 +496,5 @@ def _as_class(answer: Any, names: Mapping[Any, Any], row: int) -> Any:
 
 def label_scores(texts: Sequence[str], labels: Sequence) -> np.ndarray:
     """The log-probability of each label by classifiers that were fitted on other rows, (n,)."""
-    _, y = encoded_labels(labels, texts)
+    y = ClassLabels.of_column(labels, len(texts)).encoded
     return out_of_fold_log_proba(texts, y, text_units(texts))[np.arange(y.size), y]

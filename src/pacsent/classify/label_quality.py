@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from pacsent.certify import labels as inputs
+from pacsent.certify.labels import ClassLabels, as_labels
 from pacsent.certify.near_duplicates import text_units
 from pacsent.classify.classifier import TextClassifier
 from pacsent.classify.fitting import FOLD_SEED
@@ -72,9 +72,10 @@ def suspicious_labels(X: Iterable[str], y: Any, *, model: Any = None) -> list[Su
     """
     all_texts = as_texts(X)
     kept = nonempty_rows(all_texts).tolist()
-    names_of_rows = inputs.as_labels(y, len(all_texts))
+    names_of_rows = as_labels(y, len(all_texts))
     texts = [all_texts[row] for row in kept]
-    classes, y = inputs.encoded_labels([names_of_rows[row] for row in kept], texts)
+    labels = ClassLabels.of_column([names_of_rows[row] for row in kept], len(texts))
+    classes, y = labels.classes, labels.encoded
     clusters = text_units(texts)
     log_p = out_of_fold_log_proba(texts, y, clusters, model)
 
@@ -156,7 +157,7 @@ def audit(X: Iterable[str], y: Sequence, *, model: Any = None) -> Audit:
     ([[0, 60]], {'down': 30, 'up': 31})
     """
     texts = as_texts(X)
-    names = inputs.as_labels(y, len(texts))
+    names = as_labels(y, len(texts))
     suspicious = suspicious_labels(texts, names, model=model)
     groups: list[list[list[int]]] = []
     kept = nonempty_rows(texts).tolist()
@@ -230,10 +231,10 @@ def fit_learning_curve(
     True
     """
     texts = as_texts(X)
-    names = inputs.as_labels(y, len(texts))
+    names = as_labels(y, len(texts))
     kept = nonempty_rows(texts).tolist()
     texts = [texts[row] for row in kept]
-    _, y = inputs.encoded_labels([names[row] for row in kept], texts)
+    y = ClassLabels.of_column([names[row] for row in kept], len(texts)).encoded
     model = TextClassifier("english") if model is None else model
     rng = check_random_state(random_state)
     clusters = text_units(texts)

@@ -235,7 +235,7 @@ def _known_labels(columns: dict[str, list], name: str | None, classes: set) -> d
     """The labels that people gave before, by row."""
     if name is None:
         return {}
-    from pacsent.certify.labels import is_missing
+    from pacsent.certify.columns import is_missing
 
     if name not in columns:
         raise ValueError(f"human_column must be one of {', '.join(columns)}. Got {name} instead.")

@@ -18,7 +18,7 @@ from pacsent.bounds.delta import confidence, divide_delta
 from pacsent.bounds.rounding import format_count
 from pacsent.certify import coverage
 from pacsent.certify.drift_check import DriftCheck
-from pacsent.certify.labels import positions
+from pacsent.certify.labels import class_indices
 from pacsent.certify.repeats import NEW_TEXTS, SAME
 from pacsent.certify.samples import samples_for
 from pacsent.text.ngrams import nonempty_rows
@@ -95,7 +95,7 @@ def confidences(
     model = getattr(classifier, "estimator_", classifier)
     if hasattr(model, "has_no_features"):
         if log_proba.shape[1] != len(model.classes_):  # some classes had too few texts to be fitted
-            log_proba = log_proba[:, positions(classifier.classes_, model.classes_)]
+            log_proba = log_proba[:, class_indices(classifier.classes_, model.classes_)]
         confidence[model.has_no_features(log_proba)] = -1.0
     return confidence
 

@@ -16,11 +16,21 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from pacsent import registry
 from pacsent.bounds.checks import check_count, check_probability
 from pacsent.bounds.delta import divide_delta
-from pacsent.certify import coverage, error_bounds, independence, judges, label_sets, samples
-from pacsent.certify import labels as inputs
+from pacsent.certify import coverage, error_bounds, independence, judges, samples
+from pacsent.certify.columns import check_length, materialize, sample_weights
 from pacsent.certify.drift_check import DriftCheck, TextComparison
 from pacsent.certify.drift_monitor import MONITORS, monitors_of
 from pacsent.certify.error_certificate import ErrorCertificate, HeldOutCertificate
+from pacsent.certify.labels import (
+    Labels,
+    as_classes,
+    as_labels,
+    class_indices,
+    classes_of,
+    is_multilabel,
+    label_type,
+    parse_sets,
+)
 from pacsent.certify.multilabel_certificate import MultilabelCertificate
 from pacsent.certify.near_duplicates import sketches
 from pacsent.certify.repeats import (
@@ -59,10 +69,10 @@ def _with_machine_labels(X, y, groups, judge):
     texts = as_texts(texts, "judge[0]")
     if judges.is_machine(labels):
         labels = judges.machine_labels(labels, texts, X)
-    labels = inputs.as_labels(labels, len(texts))
+    labels = as_labels(labels, len(texts))
     with_text = rows_with_text(texts)
     texts, labels = select_values(texts, with_text), select_values(labels, with_text)
-    return [*X, *texts], [*inputs.as_labels(y, len(X), "y"), *labels]
+    return [*X, *texts], [*as_labels(y, len(X), "y"), *labels]
 
 
 @dataclass(eq=False, repr=False)
@@ -247,11 +257,11 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     def _fit(self, X, y, sample_weight, groups, judge):
         estimator = TextClassifier("english") if self.estimator is None else self.estimator
         only_texts = getattr(estimator, "only_texts", False)
-        X, y = samples.as_samples(X, only_texts=only_texts), inputs.counted(y)
+        X, y = samples.as_samples(X, only_texts=only_texts), materialize(y)
         n_given = samples.n_samples(X)
         with_text = rows_with_text(X)
         if with_text is not None:
-            inputs.check_length(y, n_given, "y")
+            check_length(y, n_given, "y")
             X, y = samples.select_rows(X, with_text), select_values(y, with_text)
             groups = select_values(groups, with_text)
             sample_weight = select_values(sample_weight, with_text)
@@ -259,14 +269,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         if judge is not None:
             X, y = _with_machine_labels(X, y, groups, judge)
         n = samples.n_samples(X)
-        sets = label_sets.label_matrix(y, n)
-        if sets is None:
-            self.target_type_ = "classes"
-            classes, positions = inputs.encoded_labels(y, range(n))
-        else:
-            self.target_type_ = "sets" if sets.are_sets else "indicator"
-            classes, positions = label_sets.encoded_sets(sets)
-        group_of = inputs.as_groups(groups, n)
+        labels = Labels.parse(y, n).with_groups(groups)
+        group_of = labels.groups
+        self.target_type_ = labels.target_type
         clusters = independence.dependent_clusters(X)
         if judge is not None and calibration_size == "auto":
             is_divided = self.repeats is None and np.unique(clusters).size < n
@@ -282,23 +287,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         )
         training, held_out = parts.training_rows, parts.held_out_rows
         by_machine = np.arange(n_certifiable, n)
-        if sets is None:  # held-out texts of a class that is left out count as errors
-            training = training[inputs.learnable_rows(classes, positions[training])]
-            if np.unique(positions[training]).size < 2:
-                raise ValueError(
-                    "calibration_size must leave at least two texts of two classes. Got "
-                    f"{self.calibration_size!r} for {np.unique(clusters).size:,} texts that are no "
-                    "near-duplicates, which are held out together. Hold out less, or add texts."
-                )
-        else:
-            has = positions[training]
-            counts = np.minimum(has.sum(axis=0), (~has).sum(axis=0))
-            if (counts < 2).any():
-                raise ValueError(
-                    "calibration_size must leave at least two texts with each label, and two "
-                    f"without. {inputs.few(classes[counts < 2])} has fewer left. Hold out less, "
-                    "or add texts."
-                )
+        training = labels.training_rows(training, self.calibration_size, clusters)
         options = {}  # of the estimator's fit
         if sample_weight is not None:
             if not has_fit_parameter(estimator, "sample_weight"):
@@ -307,23 +296,16 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
                     f"{samples.name_of(estimator)} does not. Leave it out, or set class_weight "
                     "there."
                 )
-            weights = inputs.sample_weights(sample_weight, n_certifiable)
+            weights = sample_weights(sample_weight, n_certifiable)
             weights = np.append(weights, np.ones(by_machine.size))
             options["sample_weight"] = weights[training]
         if group_of is not None and has_fit_parameter(estimator, "groups"):
             options["groups"] = group_of[training]
         training_X = samples.select_rows(X, training)
-        if sets is None:
-            target = classes[positions[training]]
-        elif only_texts:  # it takes sets of names, as they are given
-            target = samples.select_rows(y if hasattr(y, "shape") else list(y), training)
-        else:
-            target = positions[training].astype(int)
+        target = labels.targets(training, as_given=only_texts)
         self.estimator_ = clone(estimator).fit(training_X, target, **options)
-        self.classes_ = self.fitted_classes_ = classes
-        if sets is None:
-            fitted = classes[np.unique(positions[training])]
-            self.fitted_classes_ = samples.classes_of(self.estimator_, None, fitted)
+        self.classes_ = labels.classes
+        self.fitted_classes_ = labels.estimator_classes(self.estimator_, training)
         # what recognises the rows that were fitted, and their near-duplicates
         self.training_fingerprints_ = np.unique(samples.row_fingerprints(training_X))
         texts = samples.text_column(training_X)
@@ -335,11 +317,12 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         }
         if parts.scope == "same groups":
             fields |= {"scope": parts.scope, "n_groups": np.unique(group_of).size}
-        new_groups = group_of[held_out] if parts.scope == "groups" else None
         self.seed_ = parts.seed
         drawn = parts.positions() if len(parts.samples) > 1 else None
-        X_held_out = samples.select_rows(X, held_out)
-        self._certify(X_held_out, positions[held_out], new_groups, fields, drawn)
+        certified = labels.select(held_out)
+        if parts.scope != "groups":
+            certified = replace(certified, groups=None)
+        self._certify(samples.select_rows(X, held_out), certified, fields, drawn)
 
     def _calibrate(self, X, y, groups, overlap):
         if not hasattr(self, "estimator_"):
@@ -347,25 +330,28 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
                 check_is_fitted(self)
             frozen = isinstance(self.estimator, FrozenEstimator)
             self.estimator_ = self.estimator.estimator if frozen else self.estimator
-        X, y = samples.samples_for(self, X), inputs.counted(y)
-        sets = label_sets.label_matrix(y, samples.n_samples(X))
+        X, y = samples.samples_for(self, X), materialize(y)
+        sets = parse_sets(y, samples.n_samples(X))
         if not hasattr(self, "target_type_"):
             targets = "classes" if sets is None else "sets" if sets.are_sets else "indicator"
             self.target_type_ = getattr(self.estimator_, "target_type_", targets)
         if not hasattr(self, "classes_"):
             names = y if sets is None else sets.names or range(sets.has.shape[1])
-            names = inputs.as_labels(names, None if sets else samples.n_samples(X), "y")
-            self.classes_ = samples.classes_of(self.estimator_, self.classes, names)
+            names = as_labels(names, None if sets else samples.n_samples(X), "y")
+            self.classes_ = classes_of(self.estimator_, self.classes, names)
             self.fitted_classes_ = self.classes_
-        rows = error_bounds.unseen(self, X, y, overlap, groups, repeats=self.repeats)
-        self.classes_ = rows.classes  # with those that were not fitted: their texts are errors
+        rows = error_bounds.exclude_training_overlap(
+            self, X, y, overlap, groups, repeats=self.repeats
+        )
+        # with those that were not fitted: their texts are errors
+        self.classes_ = rows.labels.classes
         self.seed_ = getattr(self, "seed_", self.random_state)
-        self._certify(rows.X, rows.y, rows.groups, {"provenance": rows.provenance})
+        self._certify(rows.X, rows.labels, {"provenance": rows.provenance})
 
-    def _certify(self, X, y, group_of, fields, drawn=None):
+    def _certify(self, X, labels, fields, drawn=None):
         """Certify by these rows, and calibrate; `drawn` are the rows of two samples of them."""
         predictions = self.predict_with_scores(X)
-        rows = error_bounds.LabelledRows(X, y, self.classes_, group_of, "", np.arange(len(y)))
+        rows = error_bounds.LabelledRows(X, labels, "", np.arange(len(labels)))
         self.certificate_ = error_bounds.certify_rows(
             self,
             rows,
@@ -379,20 +365,21 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         )
         self.seed_ = self.certificate_.random_state
         self.out_of_fold_ = self._out_of_fold()
-        how = group_of, drawn, self.out_of_fold_ is None
-        self.calibration_, planning = self._calibration_of(X, y, predictions.log_proba, *how)
+        self.calibration_, planning = self._calibration_of(
+            X, labels, predictions.log_proba, drawn, self.out_of_fold_ is None
+        )
         if planning is not None:
             self.out_of_fold_ = OutOfFold(planning.log_proba, planning.labels)
         if self.randomized_tests:
             self.calibration_ = replace(self.calibration_, uniform=abstaining.draw_uniform())
 
-    def _calibration_of(self, X, y, log_proba, group_of, drawn, is_planned):
+    def _calibration_of(self, X, labels, log_proba, drawn, is_planned):
         """The calibration set, and rows of it that plan abstention if nothing else does.
 
         It has one row of each cluster, or of each group, or the rows of both samples.
         """
         grouped = self.certificate_.scope == "groups"
-        clusters = group_of if grouped else independence.dependent_clusters(X)
+        clusters = labels.groups if grouped else independence.dependent_clusters(X)
         if grouped:
             drawn = {SAME: one_row_per_cluster(clusters, self.seed_)}
         elif drawn is None:
@@ -408,7 +395,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         log_proba = None if log_proba is None else log_proba[kept]
         covered = coverage.are_covered(self, X)[kept]
         calibration = Calibration(
-            log_proba, y[kept], members=members, monitors=monitors, covered=covered
+            log_proba, labels.encoded[kept], members=members, monitors=monitors, covered=covered
         )
         if log_proba is None or not is_planned:
             return calibration, None
@@ -437,9 +424,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any, group_of: np.ndarray | None, drawn: dict[str, np.ndarray] | None
     ) -> None:
         """Refuse a calibration set that does not follow from the rows that were certified."""
-        y = y if samples.is_multilabel(self) else inputs.positions(self.classes_, y)
+        labels = label_type(self).of_answers(self.classes_, y, group_of)
         log_proba = self.predict_with_scores(X).log_proba
-        right, _ = self._calibration_of(X, y, log_proba, group_of, drawn, False)
+        right, _ = self._calibration_of(X, labels, log_proba, drawn, False)
         if {k: v.tolist() for k, v in right.members.items()} != {
             k: v.tolist() for k, v in self.calibration_.members.items()
         }:
@@ -460,9 +447,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         """Labels (multi-label: a matrix) and log-probabilities, if there are any, in one pass."""
         check_is_fitted(self)
         X = samples.samples_for(self, X)
-        labels, log_proba = samples.predict_any(
-            self.estimator_, self.fitted_classes_, X, samples.is_multilabel(self)
-        )
+        predict = samples.predict_label_sets if is_multilabel(self) else samples.predict_any
+        labels, log_proba = predict(self.estimator_, self.fitted_classes_, X)
         return samples.Predictions(labels, self._with_all_classes(log_proba))
 
     def _with_all_classes(self, log_proba):
@@ -471,20 +457,20 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             return log_proba
         shape = len(log_proba), len(self.classes_)
         of_all = np.full(shape, np.log(samples.MIN_PROBABILITY))
-        of_all[:, inputs.positions(self.classes_, self.fitted_classes_)] = log_proba
+        of_all[:, class_indices(self.classes_, self.fitted_classes_)] = log_proba
         return of_all
 
     def _out_of_fold(self):
         own = getattr(self.estimator_, "out_of_fold_", None)
         if own is None or len(self.fitted_classes_) == len(self.classes_):
             return own
-        labels = inputs.positions(self.classes_, self.fitted_classes_)[own.labels]
+        labels = class_indices(self.classes_, self.fitted_classes_)[own.labels]
         return OutOfFold(self._with_all_classes(own.log_proba), labels)
 
     def predict(self, X: Any) -> np.ndarray | list[tuple]:
         """The label, or the labels, that the estimator gives: what the certificate is about."""
         labels = self.predict_with_scores(X).labels
-        if not samples.is_multilabel(self):
+        if not is_multilabel(self):
             return labels
         return multilabel.as_given(labels, self.classes_, self.target_type_)
 
@@ -584,7 +570,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         delta: float | None = None,
     ) -> thresholds.LabelThreshold:
         """`pacsent.predict.control_risk` for multi-label classifiers, planned out of fold."""
-        if not samples.is_multilabel(self):
+        if not is_multilabel(self):
             raise ValueError(
                 "control_risk is for several labels per text. Got one class a text instead. Use "
                 "tune_thresholds(precision=, recall=)."
@@ -610,7 +596,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     def _scored_calibration(self, what, any_labels=False):
         check_is_fitted(self)
-        if samples.is_multilabel(self) and not any_labels:
+        if is_multilabel(self) and not any_labels:
             raise ValueError(
                 f"{what} is for one class a text. Got several labels per text instead. Use "
                 "tune_thresholds(precision=, recall=) or control_risk(false_negatives=)."
@@ -679,9 +665,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         described = json.loads(checked_tensor(tensors, "description", np.uint8, (None,)).tobytes())
         made.estimator_, made.fitted_classes_ = estimator, estimator.classes_
         made.target_type_, made.classes_ = estimator.target_type_, estimator.classes_
-        of_sets = samples.is_multilabel(made)
+        of_sets = is_multilabel(made)
         if not of_sets:
-            made.classes_ = inputs.as_classes(described["classes"])
+            made.classes_ = as_classes(described["classes"])
             fitted = made.classes_[np.isin(made.classes_, made.fitted_classes_)]
             if fitted.tolist() != made.fitted_classes_.tolist():
                 raise ValueError("its classes are not those of its estimator, in their order")

@@ -16,8 +16,7 @@ from pacsent.bounds.checks import check_probability
 from pacsent.bounds.delta import confidence, divide_delta
 from pacsent.bounds.means import mean_is_below
 from pacsent.certify.independence import as_seed, dependent_clusters
-from pacsent.certify.label_sets import known_sets
-from pacsent.certify.labels import position
+from pacsent.certify.labels import class_index, label_type, to_indicator
 from pacsent.certify.repeats import COPIES, check_repeats, draw_samples
 from pacsent.certify.samples import select_rows
 from pacsent.predict.abstaining import (
@@ -110,35 +109,34 @@ def class_thresholds(
         if value is not None:
             check_probability(name, value)
 
-    def is_of_class(labels, c):
-        return labels[:, c] if labels.ndim == 2 else labels == c
-
     names = classifier.classes_.tolist()
     chosen = names if classes is None else classes
     if not len(chosen):
         raise ValueError("classes must have at least one class. Got none. Leave it out for all.")
-    columns = [position(classifier.classes_, name) for name in chosen]
+    columns = [class_index(classifier.classes_, name) for name in chosen]
     n_statements = 1 if precision is None or recall is None else 2
     level = divide_delta(delta, n_candidates, len(columns), n_statements)
     uniform = 1.0 if precision is None else next(iter(samples.values())).uniform
+    have_any = label_type(classifier).have_any
     thresholds = {}
     for c in columns:
+        is_c = np.arange(len(names)) == c
         of_samples = [
-            (np.exp(calibration.log_proba[:, c]), is_of_class(calibration.labels, c))
+            (np.exp(calibration.log_proba[:, c]), have_any(calibration.labels, is_c))
             for calibration in samples.values()
         ]
         highest = lowest = np.inf  # the thresholds that recall and precision allow
         if recall is not None:
-            for proba, is_c in of_samples:
-                k = rank_for_sets(int(is_c.sum()), 1.0 - recall, level)
-                highest = min(highest, -np.inf if k is None else np.sort(proba[is_c])[-k])
+            for proba, is_right in of_samples:
+                k = rank_for_sets(int(is_right.sum()), 1.0 - recall, level)
+                highest = min(highest, -np.inf if k is None else np.sort(proba[is_right])[-k])
             lowest = highest
         if precision is not None:
             planning, error = classifier.out_of_fold_, 1.0 - precision
-            planned = np.exp(planning.log_proba[:, c]), ~is_of_class(planning.labels, c)
+            planned = np.exp(planning.log_proba[:, c]), ~have_any(planning.labels, is_c)
             n = min(proba.size for proba, _ in of_samples)
             steps = plan(*planned, n, error, level)
-            tested = [(proba, ~is_c) for proba, is_c in of_samples]
+            tested = [(proba, ~is_right) for proba, is_right in of_samples]
             passed = lowest_common_threshold(steps, tested, error, level, uniform)
             lowest = np.inf if passed is None else steps[passed]
         usable = np.isfinite(lowest) and lowest <= highest
@@ -352,4 +350,4 @@ def _shuffled_rows(labels, probabilities, classes, seed):
             f"label. Got shape {proba.shape} or other numbers instead."
         )
     order = np.random.default_rng([seed, 1]).permutation(len(proba))
-    return known_sets(classes, labels, *proba.shape)[order], proba[order]
+    return to_indicator(classes, labels, *proba.shape)[order], proba[order]

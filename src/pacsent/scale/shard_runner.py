@@ -19,7 +19,7 @@ from typing import Any
 
 from pacsent import progress, threads
 from pacsent.bounds.rounding import format_count
-from pacsent.certify.labels import few
+from pacsent.certify.columns import few
 from pacsent.scale import stores
 from pacsent.scale.jobs import Embed, Predict
 from pacsent.scale.manifest import Manifest

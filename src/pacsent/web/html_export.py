@@ -12,8 +12,9 @@ import numpy as np
 
 from pacsent.bounds.delta import divide_delta
 from pacsent.certify import coverage, drift_check
+from pacsent.certify.columns import few
 from pacsent.certify.drift_monitor import is_split_by_rows
-from pacsent.certify.labels import few, positions
+from pacsent.certify.labels import class_indices
 from pacsent.certify.samples import MIN_PROBABILITY, name_of
 from pacsent.classify import TextClassifier
 from pacsent.classify.classifier import N_COMMON_WORDS
@@ -80,7 +81,7 @@ def _linear_model(classifier: Any, model: TextClassifier) -> dict[str, Any]:
     least, usual = model.character_weight_
     return {
         "classes": [str(name) for name in classifier.classes_.tolist()],
-        "fitted": positions(classifier.classes_, model.classes_).tolist(),
+        "fitted": class_indices(classifier.classes_, model.classes_).tolist(),
         "listsWords": model.lists_words,
         "minCoverage": model.min_coverage_,
         "nCommonWords": N_COMMON_WORDS,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pacsent.arrays import unit_rows
-from pacsent.certify.labels import check_length
+from pacsent.certify.columns import check_length
 from pacsent.paper.figures import chart_runtime, require_altair
 from pacsent.search.text_clusters import clusters
 from pacsent.sentences import as_encoder

@@ -1,0 +1,68 @@
+"""Checks of the options of a TextClassifier: scales, sizes of n-grams, weights of classes."""
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from pacsent.certify.columns import few
+from pacsent.certify.labels import class_index
+
+_LARGEST = 1e6  # of a scale or its inverse: far more, and single precision overflows
+
+
+def as_scales(values: Any, name: str) -> tuple[float, ...]:
+    """Candidates of a scale: positive and finite."""
+    wrong = [v for v in values if not (_is_number(v) and 1 / _LARGEST <= v <= _LARGEST)]
+    if wrong or not len(values):
+        raise ValueError(
+            f"{name} must be one or more numbers between {1 / _LARGEST:g} and {_LARGEST:g}. Got "
+            f"{(wrong or [values])[0]!r} instead."
+        )
+    return tuple(float(value) for value in values)
+
+
+def as_ngram_sizes(sizes: Any, name: str = "ngrams") -> tuple[int, int] | None:
+    """Smallest and largest number of words (or characters) of an n-gram; None for "auto"."""
+    if isinstance(sizes, str):
+        return None
+    are_integers = all(isinstance(size, Integral) and not isinstance(size, bool) for size in sizes)
+    if not (are_integers and len(sizes) == 2 and 1 <= sizes[0] <= sizes[1] <= 8):
+        unit = "words" if name == "ngrams" else "characters"
+        raise ValueError(
+            f"{name} must be the smallest and the largest number of {unit}, two integers between 1 "
+            f"and 8, such as (1, 2). Got {sizes!r} instead."
+        )
+    return int(sizes[0]), int(sizes[1])
+
+
+def apply_class_weight(
+    weights: np.ndarray, class_weight: Any, classes: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """The weight of each text times that of its class, (n_texts,)."""
+    if isinstance(class_weight, dict):
+        factors = np.ones(classes.size)
+        for label, weight in class_weight.items():
+            if not (_is_number(weight) and 0 <= weight < math.inf):
+                raise ValueError(
+                    "class_weight must give each class a finite number of at least 0. Got "
+                    f"{weight!r} for {label!s} instead."
+                )
+            factors[class_index(classes, label)] = weight
+        weights = weights * factors[y]
+    elif class_weight is not None:  # "balanced"
+        weights = weights * (y.size / (classes.size * np.bincount(y, minlength=classes.size)))[y]
+
+    totals = np.bincount(y, weights, classes.size)
+    if (totals > 0).sum() < 2 or not np.isfinite(totals).all():
+        shown = few(f"{name}: {total:g}" for name, total in zip(classes, totals))
+        raise ValueError(
+            "sample_weight and class_weight must leave a positive and finite weight to at least "
+            f"two classes. Got {shown} instead."
+        )
+    return weights
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
