@@ -24,7 +24,8 @@ import numpy as np
 from harness import finish, parser_for, wikipedia
 from pacsent import Corpus, SkipGram
 from pacsent.kernels import intrinsics
-from pacsent.words.skipgram import ChunkTraining
+from pacsent.words.checkpoint import TrainingSettings
+from pacsent.words.skipgram_training import BlockShape, ChunkTraining
 from word_tasks import word_scores
 
 WORDS_PER_LINE = 1_000
@@ -59,12 +60,23 @@ def gensim_rate(path, workers):
 
 def our_rate(corpus, workers, one_centre=False):
     """Words per second: words of the text, as gensim counts."""
-    parameters = SkipGram(**SETTINGS, n_epochs=1).get_params()
-    training = ChunkTraining(corpus, {**parameters, "seed": 1, "digest": corpus.digest}, workers)
+    settings = TrainingSettings(
+        **SETTINGS,
+        n_epochs=1,
+        noise_power=0.75,
+        learning_rate=0.025,
+        min_count=5,
+        device="cpu",
+        seed=1,
+        digest=corpus.digest,
+    )
+    training = ChunkTraining(corpus, settings, workers)
     if one_centre:
-        training.shape = SETTINGS["window"], SETTINGS["n_negatives"], 1, SETTINGS["n_negatives"]
+        training.shape = BlockShape(
+            SETTINGS["window"], SETTINGS["n_negatives"], 1, SETTINGS["n_negatives"]
+        )
     started = time.process_time()
-    training.run(0, False)
+    training.run(verbose=False)
     return (corpus.n_tokens + corpus.n_unknown) / (time.process_time() - started)
 
 

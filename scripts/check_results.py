@@ -64,7 +64,11 @@ MEASURED = {  # packages and modules of each benchmark
     "solve": ("sentences/solvers", "kernels"),
     "solver": CLASSIFIER,
     "targets": (*CLASSIFIER, "classify/multilabel.py", "certify", "predict"),
-    "train": ("words/skipgram.py", "kernels/skipgram_kernels.py"),
+    "train": (
+        "words/skipgram.py",
+        "words/skipgram_training.py",
+        "kernels/skipgram_kernels.py",
+    ),
     "train_gpu": ("words/gpu",),
 }
 

@@ -34,7 +34,7 @@ from pacsent.paper import certify_heuristics
 from pacsent.predict import control_risk
 from pacsent.sentences.external_encoders import ConcatenatedEncoder, ExternalEncoder
 from pacsent.web.labelling import LabelCheck, Labelling
-from pacsent.words import compress, skipgram
+from pacsent.words import compress, skipgram_training
 
 STORED = Path(__file__).parent / "data" / "stored"
 
@@ -676,7 +676,7 @@ class Interrupted(Exception):
 
 def write_checkpoint(folder) -> None:
     """A training that is interrupted in its fourth chunk."""
-    train_chunk = skipgram.ChunkTraining.train_chunk
+    train_chunk = skipgram_training.ChunkTraining.train_chunk
 
     def train_or_stop(training, number):
         if number == 3:
@@ -688,8 +688,8 @@ def write_checkpoint(folder) -> None:
     trainer = SkipGram(4, n_epochs=4, min_count=2, n_jobs=1, random_state=0, subsample=1e-2)
     trainer.set_params(checkpoint_dir=folder, checkpoint_every=1e9)
     with (
-        patch.object(skipgram, "_MIN_CHUNK_TOKENS", 200),
-        patch.object(skipgram.ChunkTraining, "train_chunk", train_or_stop),
+        patch.object(skipgram_training, "_MIN_CHUNK_TOKENS", 200),
+        patch.object(skipgram_training.ChunkTraining, "train_chunk", train_or_stop),
         suppress(Interrupted),
     ):
         trainer.fit(Data().texts[:60])

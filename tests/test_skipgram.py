@@ -10,7 +10,6 @@ import time
 import warnings
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -24,10 +23,12 @@ from pacsent.datasets import load_books
 from pacsent.kernels import intrinsics
 from pacsent.kernels import skipgram_kernels as kernels
 from pacsent.threads import n_cores
-from pacsent.words import skipgram as skipgram_module
+from pacsent.words import skipgram_training
+from pacsent.words.checkpoint import TrainingSettings, delete_checkpoint
 from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.noise import alias_thresholds
-from pacsent.words.skipgram import ChunkTraining, forget
+from pacsent.words.skipgram import auto_epochs
+from pacsent.words.skipgram_training import ChunkTraining
 
 SMALL = {"n_dims": 20, "window": 3, "n_epochs": 2, "n_negatives": 4, "min_count": 1, "subsample": 0}
 
@@ -342,7 +343,7 @@ def test_too_few_updates_are_noticed(short_book):
     ("n_tokens", "n_epochs"), [(0, 200), (221_000, 46), (1_000_000, 10), (10**9, 5)]
 )
 def test_epochs_follow_the_corpus(n_tokens, n_epochs):
-    assert skipgram_module._auto_epochs(SimpleNamespace(n_tokens=n_tokens)) == n_epochs
+    assert auto_epochs(n_tokens) == n_epochs
 
 
 def test_windows_do_not_cross_documents(tmp_path):
@@ -362,13 +363,24 @@ def test_a_document_longer_than_a_chunk_is_trained_whole(monkeypatch, tmp_path):
     # every pair of one long document is met, whatever the chunks: window 1, nothing skipped
     document = [f"w{i % 7}" for i in range(3_000)]
     corpus = Corpus.build([document], tmp_path / "corpus", min_count=1)
-    changed = {"window": 1, "n_epochs": 1, "n_dims": 8}
-    settings = SkipGram(**SMALL | changed).get_params() | {"seed": 0}
+    settings = TrainingSettings(
+        n_dims=8,
+        window=1,
+        subsample=0,
+        n_epochs=1,
+        n_negatives=4,
+        noise_power=0.75,
+        learning_rate=0.025,
+        min_count=1,
+        device="cpu",
+        seed=0,
+        digest=corpus.digest,
+    )
     for size in (50, 1_000, 10_000):
-        monkeypatch.setattr(skipgram_module, "_MIN_CHUNK_TOKENS", size)
-        monkeypatch.setattr(skipgram_module, "_MAX_CHUNK_TOKENS", size)
+        monkeypatch.setattr(skipgram_training, "_MIN_CHUNK_TOKENS", size)
+        monkeypatch.setattr(skipgram_training, "_MAX_CHUNK_TOKENS", size)
         training = ChunkTraining(corpus, settings, 1)
-        training.run(0, False)
+        training.run(verbose=False)
         assert training.sums[0, 1] == 2 * 3_000 - 2
 
 
@@ -391,6 +403,15 @@ def test_a_tiny_vocabulary_stays_finite_and_bounded():
     settings = {"n_dims": 10, "min_count": 1, "subsample": 1e-2, "n_epochs": 10}
     model = SkipGram(**settings, n_jobs=1, random_state=0).fit(documents)
     assert np.abs(model.word_vectors_.input_vectors).max() < 10
+
+
+@pytest.mark.parametrize("text", [[["alone"], ["single"]], [["again"] * 50]])
+def test_a_fit_that_fails_changes_nothing(corpus, text):
+    model = SkipGram(**SMALL, n_jobs=1, random_state=0).fit(corpus)
+    fitted = model.word_vectors_, model.vocabulary_, model.loss_
+    with pytest.raises(ValueError, match=r"The text must"):
+        model.fit(text)
+    assert (model.word_vectors_, model.vocabulary_, model.loss_) == fitted
 
 
 @pytest.mark.parametrize(
@@ -515,13 +536,13 @@ def test_resume_gives_the_bits_and_losses_of_an_uninterrupted_run(corpus, tmp_pa
     settings = SMALL | {"n_epochs": 3, "random_state": 1, "n_jobs": 1}
     with pytest.MonkeyPatch.context() as patch:
         if chunk:
-            patch.setattr(skipgram_module, "_MIN_CHUNK_TOKENS", chunk)
+            patch.setattr(skipgram_training, "_MIN_CHUNK_TOKENS", chunk)
         whole = SkipGram(**settings).fit(corpus)
         interrupted(corpus, tmp_path / "state", 8, **settings)
     resumed = SkipGram.resume(tmp_path / "state")
     assert_array_equal(resumed.word_vectors_.output_vectors, whole.word_vectors_.output_vectors)
     assert_allclose(resumed.loss_, whole.loss_, rtol=1e-12)
-    forget(tmp_path / "state")
+    delete_checkpoint(tmp_path / "state")
     assert not (tmp_path / "state").exists()
 
 
@@ -544,19 +565,17 @@ def test_checkpoints_are_neither_overwritten_nor_read_when_damaged(corpus, tmp_p
 
 
 def test_a_full_disk_keeps_the_last_checkpoint_and_training_goes_on(corpus, tmp_path, monkeypatch):
-    original, write = ChunkTraining.train_chunk, skipgram_module._write_checkpoint
+    original = ChunkTraining.train_chunk
 
     def slowly(self, number):
         original(self, number)
         time.sleep(0.2)  # so that the time for a checkpoint comes between chunks
 
-    def full(folder, state, tables=()):
-        if tables:
-            raise OSError(28, "No space left on device")
-        write(folder, state)
+    def full(folder, plan, progress, tables):
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(ChunkTraining, "train_chunk", slowly)
-    monkeypatch.setattr(skipgram_module, "_write_checkpoint", full)
+    monkeypatch.setattr(skipgram_training, "write_checkpoint", full)
     model = SkipGram(**SMALL, n_jobs=1, checkpoint_dir=tmp_path, checkpoint_every=0.0)
     with pytest.warns(UserWarning, match="is full, so this checkpoint was not written"):
         model.fit(corpus)

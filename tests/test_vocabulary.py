@@ -271,7 +271,7 @@ def test_a_corpus_of_files_is_exact_for_all_sizes(tmp_path, lines, normalize, n_
     tokenise = {"paper": tokenise_paper, "unicode": tokenise_unicode}.get(normalize, normalize)
     n_threads = threading.active_count()
     for size in (64, 1000, 1 << 20):
-        monkeypatch.setattr("pacsent.words.corpus._CHUNK_BYTES", size)
+        monkeypatch.setattr("pacsent.words.text_source._CHUNK_BYTES", size)
         corpus = Corpus.build(
             paths, tmp_path / "corpus", 2, normalize, n_jobs=n_jobs, overwrite=True
         )
@@ -307,7 +307,7 @@ def test_a_function_tokenises_as_it_likes_and_is_not_saved_with_a_corpus(tmp_pat
 
 
 def test_a_corpus_is_replaced_when_told_and_left_alone_by_a_failed_build(tmp_path, monkeypatch):
-    monkeypatch.setattr("pacsent.words.corpus._CHUNK_BYTES", 8)
+    monkeypatch.setattr("pacsent.words.text_source._CHUNK_BYTES", 8)
     folder = tmp_path / "corpus"
     Corpus.build(["a"], folder, 1)
     assert Corpus.build(["b"], folder, 1, overwrite=True).vocabulary.words == ["b"]

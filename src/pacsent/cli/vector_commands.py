@@ -70,8 +70,9 @@ def train(context, texts, output, subwords, overwrite, as_json, quiet, **options
     """
     from pacsent.storage import check_place, save
     from pacsent.text.tables import kind_of
+    from pacsent.words.checkpoint import CHECKPOINT, delete_checkpoint
     from pacsent.words.pieces import train_pieces
-    from pacsent.words.skipgram import CHECKPOINT, SkipGram, forget
+    from pacsent.words.skipgram import SkipGram
 
     is_typed = {
         name: context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
@@ -122,7 +123,7 @@ def train(context, texts, output, subwords, overwrite, as_json, quiet, **options
         elif isinstance(error, KeyboardInterrupt):
             echo("The same command resumes.", err=True)
         raise
-    forget(work)
+    delete_checkpoint(work)
     words = model.word_vectors_
     if note := words.training.get("normalize"):
         echo(note, err=True)
