@@ -242,7 +242,7 @@ def test_arrays_have_the_permissions_of_other_files_and_a_full_disk_is_named(tmp
     def fill_disk(*args):
         raise SafetensorError("I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr(tensor_files, "save_file", fill_disk)
+    monkeypatch.setattr("safetensors.numpy.save_file", fill_disk)
     with pytest.raises(OSError, match=r"is full: .*model was not saved"):
         save(made(9), tmp_path / "model", overwrite=True)
 

@@ -74,6 +74,7 @@ def certify_encoder(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from pacsent import make_encoder
     >>> from pacsent.paper.simulation import SETTINGS, Language
     >>> language = Language(SETTINGS["topics"])

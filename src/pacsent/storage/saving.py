@@ -36,7 +36,7 @@ _MAX_DEPTH = 5
 _PLACES: WeakKeyDictionary[Any, Path] = WeakKeyDictionary()
 # While another process saves a model, its folder is missing for an instant, and a reader may have
 # opened files of two versions.
-_MAX_READS = 4
+_MAX_READS = 10
 _SECONDS_BETWEEN_READS = 0.05
 _NO_EFFECT = ("n_jobs", "batch_size", "verbose")  # parameters that decide nothing
 # What a factory may raise for a state that another program made up.
