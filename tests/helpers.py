@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 from click.testing import CliRunner
+from sklearn.base import BaseEstimator
 
 from pacsent.cli import cli
 
@@ -107,3 +108,13 @@ def serve(*arguments, **how) -> Running:
     server = Running("serve", *arguments, "--port", 0, **how)
     server.get("/health")
     return server
+
+
+class FittedStub(BaseEstimator):
+    """An estimator with the fitted attributes that it is given, for checks that need no texts."""
+
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+    def fit(self):
+        raise NotImplementedError

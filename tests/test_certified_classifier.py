@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import pacsent
-from helpers import invoke
+from helpers import FittedStub, invoke
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.bounds.means import mean_is_below
 from pacsent.certify import certify, certify_predictions
@@ -539,11 +539,9 @@ def test_the_power_that_is_printed_is_the_fraction_of_files_that_are_found(fract
         known = 0.5 + 0.5 * rng.random(n_calibration)
         is_other = rng.random(n_texts) < fraction
         new = 0.5 + 0.5 * np.where(is_other, OTHER_KIND, 1.0) * rng.random(n_texts)
-        classifier = TextClassifier(None)
-        classifier.classes_, classifier.seed_ = np.arange(2), seed
         log_proba = np.log(np.column_stack([known, 1 - known]))
-        classifier.calibration_ = Calibration(log_proba, np.zeros(n_calibration, int))
-        check = DriftCheck(classifier)
+        calibration = Calibration(log_proba, np.zeros(n_calibration, int))
+        check = DriftCheck(FittedStub(classes_=np.arange(2), seed_=seed, calibration_=calibration))
         check.add(list(range(n_texts)), np.log(np.column_stack([new, 1 - new])))
         n_found += check.result().differs is True
 

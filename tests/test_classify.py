@@ -7,7 +7,7 @@ import json
 import operator
 import re
 import unicodedata
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pandas as pd
@@ -474,7 +474,7 @@ def test_explanations_of_random_texts_add_up(normalising, alphabet):
         assert explanation.decision == pytest.approx(sign * decision, abs=1e-5)
         vector = np.asarray(classifier.encoder_.transform([text]), float)[0]
         vector = sign * (vector @ classifier.coef_dense_[:, 0].astype(float))
-        share = classifier._by_characters([text])[0][0]
+        share = classifier.fitted_.model.score_ngrams([text]).character_weights[0]
         assert explanation.from_vectors == pytest.approx((1 - share) * vector, abs=1e-6)
         rest = (1 - share) * classifier.intercept_ + share * classifier.intercept_characters_
         assert explanation.intercept == pytest.approx(sign * rest[0])
@@ -612,8 +612,12 @@ def test_misspelt_words_are_known_by_their_characters(n, n_classes, tmp_path):
     without = TextClassifier(None, characters=None).fit(texts, labels)
     assert model.score(wrong, right) > without.score(wrong, right) + 0.2
     assert model.score(new, right) >= without.score(new, right)
-    shares = model._by_characters(wrong)[0]
-    assert model._by_characters(new)[0].max() == model.character_weight_.least < shares.max()
+    shares = model.fitted_.model.score_ngrams(wrong).character_weights
+    assert (
+        model.fitted_.model.score_ngrams(new).character_weights.max()
+        == model.character_weight_.least
+        < shares.max()
+    )
     for text in wrong[:5]:
         found = model.explain(text, 1)
         values = np.append(0.0, model.decision_function([text])[0])  # log-odds, or of each class
@@ -634,11 +638,15 @@ def test_words_that_an_encoder_has_or_a_copy_of_the_text_are_told_apart(words):
     odd[1::2], labels[1::2] = odd[::2], labels[::2]  # every text twice
     model = TextClassifier(words).fit(odd, labels)
     assert model.character_weight_.usual == pytest.approx(1 / 12)
-    assert model._by_characters(["good great fine"])[0].tolist() == [model.character_weight_.least]
+    assert model.fitted_.model.score_ngrams(["good great fine"]).character_weights.tolist() == [
+        model.character_weight_.least
+    ]
     # an encoder whose words are not known has one share for all texts
     model = TextClassifier(lambda texts: [[len(text)] for text in texts]).fit(odd, labels)
     assert model.character_weight_.usual == 1.0
-    assert np.unique(model._by_characters(misspelt(odd))[0]) == [model.character_weight_.least]
+    assert np.unique(model.fitted_.model.score_ngrams(misspelt(odd)).character_weights) == [
+        model.character_weight_.least
+    ]
 
 
 def test_a_mark_never_cuts_a_character():
@@ -655,3 +663,29 @@ def test_a_watcher_knows_the_words_of_a_script_without_spaces():
     found = monitors_of(classifier, ["味道好", "味道xyz糟"])
     assert found[:, 0].tolist() == [3, 4]
     assert found[:, 1].tolist() == [0.0, 0.5]
+
+
+def test_a_fit_that_fails_keeps_the_state_before(words):
+    texts, labels = reviews(40)
+    classifier = TextClassifier(words).fit(texts, labels)
+    fitted = classifier.fitted_
+
+    with pytest.raises(ValueError, match="labels"):
+        classifier.fit(texts, labels[1:])
+
+    assert classifier.fitted_ is fitted
+
+
+def test_a_fitted_state_cannot_be_changed(words):
+    fitted = TextClassifier(words).fit(*reviews(40)).fitted_
+
+    with pytest.raises(FrozenInstanceError):
+        fitted.min_coverage = 0.5
+
+
+def test_attributes_of_a_fit_are_missing_before_it_with_the_usual_error():
+    classifier = TextClassifier(None)
+
+    assert not hasattr(classifier, "classes_")
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        classifier.coef_ngrams_  # noqa: B018

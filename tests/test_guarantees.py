@@ -10,10 +10,11 @@ import pytest
 from scipy import stats
 
 import pacsent
+from helpers import FittedStub
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.bounds import binomial
 from pacsent.certify import DriftMonitor, certify, compare
-from pacsent.classify.fitting import CharacterWeight, folds_for
+from pacsent.classify.fitting import folds_for
 from pacsent.predict import abstaining
 from pacsent.predict.abstaining import ROUND_ERRORS, AnswerRule, Calibration, abstain
 
@@ -92,10 +93,6 @@ def answering_from(planning):
     return SimpleNamespace(
         out_of_fold_=planning,
         seed_=0,
-        intercept_=np.zeros(3),
-        intercept_characters_=np.zeros(3),
-        character_weight_=CharacterWeight(),
-        inverse_temperature_=1.0,
     )
 
 
@@ -150,9 +147,7 @@ def test_answers_are_wrong_no_more_than_guaranteed_and_misuse_is_noticed(choose,
 
 def fixed(calibration):
     """A calibrated classifier without texts."""
-    classifier = TextClassifier(None)
-    classifier.classes_, classifier.calibration_ = np.arange(3), calibration
-    return classifier
+    return FittedStub(classes_=np.arange(3), calibration_=calibration)
 
 
 def stream_alarms(rng, labelled, n, twice):

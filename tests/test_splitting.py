@@ -223,14 +223,26 @@ def test_a_certificate_is_checked_with_its_model_and_texts(fitted):
     assert certificate.verify(model, [texts[i] for i in held_out], labels[held_out])
 
 
+def with_weights(certified, **weights):
+    """A copy of a certified classifier with other weights."""
+    changed = copy.deepcopy(certified)
+    fitted = changed.estimator_.fitted_
+    changed_model = dataclasses.replace(fitted.model, **weights)
+    changed.estimator_.fitted_ = dataclasses.replace(fitted, model=changed_model)
+    return changed
+
+
 def test_what_is_not_the_certified_model_or_text_is_refused(fitted):
     model, texts, labels = fitted
     certificate = model.certificate_
-    negated = copy.deepcopy(model)
-    for name in ("coef_ngrams_", "coef_dense_", "intercept_"):
-        setattr(negated.estimator_, name, -getattr(negated.estimator_, name))
-    nudged = copy.deepcopy(model)
-    nudged.estimator_.intercept_ = nudged.estimator_.intercept_ * (1 + 1e-9)
+    weights = model.estimator_.fitted_.model
+    negated = with_weights(
+        model,
+        coef_ngrams=-weights.coef_ngrams,
+        coef_dense=-weights.coef_dense,
+        intercept=-weights.intercept,
+    )
+    nudged = with_weights(model, intercept=weights.intercept * (1 + 1e-9))
     other = certify(texts, labels, 4)
     fewer = dataclasses.replace(
         certificate, n_errors=0, error_upper=upper_limit(0, certificate.n, 0.05)

@@ -1,149 +1,185 @@
 """A fitted classifier as arrays, and back: everything that is read is checked before use."""
 
 import json
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from pacsent.certify.labels import as_classes, as_labels
-from pacsent.certify.near_duplicates import SKETCH
+from pacsent.classify.fitted_classifier import MAX_WEIGHT, FittedTextClassifier, TextModel
 from pacsent.classify.fitting import CharacterWeight, OutOfFold
-from pacsent.classify.options import as_ngram_sizes
+from pacsent.classify.multilabel import LabelThresholds
+from pacsent.classify.options import check_ngram_sizes
 from pacsent.sentences.encoder import check_encoder
 from pacsent.storage import checked_tensor
+from pacsent.storage.array_fields import read_fields, to_tensors
 from pacsent.text.ngrams import NGrams
 
-_TARGETS = ("classes", "sets", "indicator")
-_MAX_WEIGHT = 1e12  # with larger ones a sum in single precision may overflow
-_weights = partial(checked_tensor, low=-_MAX_WEIGHT, below=_MAX_WEIGHT)
+_TARGET_TYPES = ("classes", "sets", "indicator")
 
 
-def to_arrays(classifier: Any) -> dict[str, np.ndarray]:
-    """What `fit` learned, as arrays; values that JSON can hold as the bytes of `description`."""
-    names, values = classifier.named_features_
-    out_of_fold = classifier.out_of_fold_
+def to_arrays(fitted: FittedTextClassifier) -> dict[str, np.ndarray]:
+    """The state as arrays; values that JSON can contain as the bytes of `description`.
+
+    Fields with a `StoredArray` annotation are tensors; the encoder is saved beside them.
+    """
+    model = fitted.model
+    names, named_values = fitted.named_features
     description = {
-        "classes": classifier.classes_.tolist(),
-        "inverse_temperature": classifier.inverse_temperature_.tolist(),
-        "targets": classifier.target_type_,
-        "selection": classifier.selection_,
+        "classes": fitted.classes.tolist(),
+        "inverse_temperature": fitted.inverse_temperatures.tolist(),
+        "targets": fitted.target_type,
+        "selection": fitted.selection,
         "names": names,
-        "min_coverage": classifier.min_coverage_,
-        "sizes": list(classifier.ngrams_.sizes),
-        "character_sizes": list(classifier.characters_.sizes),
+        "min_coverage": fitted.min_coverage,
+        "sizes": list(model.ngrams.sizes),
+        "character_sizes": list(model.characters.sizes),
     }
-    arrays = {
-        "hashes": classifier.ngrams_.hashes,
-        "idf": classifier.ngrams_.idf,
-        "coef_ngrams": classifier.coef_ngrams_,
-        "characters.hashes": classifier.characters_.hashes,
-        "characters.idf": classifier.characters_.idf,
-        "characters.coef": classifier.coef_characters_,
-        "characters.intercept": classifier.intercept_characters_,
-        "characters.share": np.array(classifier.character_weight_),
-        "coef_dense": classifier.coef_dense_,
-        "intercept": classifier.intercept_,
-        "mean_vector": classifier.mean_vector_,
-        "fingerprints": classifier.training_fingerprints_,
-        "sketches": classifier.training_sketches_,
-        "named": values,
-        "out_of_fold.log_proba": out_of_fold.log_proba,
-        "out_of_fold.labels": out_of_fold.labels,
+    arrays = to_tensors(model) | to_tensors(fitted)
+    arrays |= {
+        "hashes": model.ngrams.hashes,
+        "idf": model.ngrams.idf,
+        "characters.hashes": model.characters.hashes,
+        "characters.idf": model.characters.idf,
+        "characters.share": np.array(model.character_weight),
+        "named": named_values,
+        "out_of_fold.log_proba": fitted.out_of_fold.log_proba,
+        "out_of_fold.labels": fitted.out_of_fold.labels,
     }
-    if classifier.target_type_ != "classes":
-        arrays["out_of_fold.labels"] = out_of_fold.labels.astype(np.uint8)
-        arrays["thresholds"] = classifier.thresholds_
-        description["min_labels"] = classifier.min_labels_
+    if fitted.label_thresholds is not None:
+        arrays["out_of_fold.labels"] = fitted.out_of_fold.labels.astype(np.uint8)
+        arrays["thresholds"] = fitted.label_thresholds.values
+        description["min_labels"] = fitted.label_thresholds.min_labels
     text = json.dumps(description, ensure_ascii=False).encode()
     return {**arrays, "description": np.frombuffer(text, np.uint8)}
 
 
-def from_arrays(state: Any, encoder: Any = None) -> dict[str, Any]:
-    """The attributes of a fitted classifier from `to_arrays`, or ValueError where they are not.
+def from_arrays(state: Mapping[str, np.ndarray], encoder: Any = None) -> FittedTextClassifier:
+    """The inverse of `to_arrays`; ValueError for arrays that it cannot have written.
 
     The arrays may have been written by somebody else: all shapes agree with each other, and all
     numbers are finite and in their range.
     """
     description = json.loads(checked_tensor(state, "description", np.uint8, (None,)).tobytes())
-    names, targets = as_labels(description["classes"], name="classes"), description["targets"]
-    if targets not in _TARGETS:
-        raise ValueError(f"targets must be one of {_TARGETS}. Got {targets!r} instead")
-    in_order = names == sorted(names) or targets == "indicator"
-    if len(set(names)) != len(names) or len(names) < 2 or not in_order:
+    classes, target_type = _read_classes(description)
+    _check_description(description)
+    character_weight = checked_tensor(state, "characters.share", np.float64, (2,), low=0)
+    if (character_weight > 1).any():
+        raise ValueError(
+            f"characters.share must be at most 1. Got {character_weight.max()} instead"
+        )
+
+    ngrams = _read_ngrams(state, description["sizes"])
+    characters = _read_ngrams(state, description["character_sizes"], "characters.")
+    is_binary = len(classes) == 2 and target_type == "classes"
+    sizes = {
+        "n_columns": 1 if is_binary else len(classes),
+        "n_dims": None if encoder is None else check_encoder(encoder).n_dims,
+        "n_ngrams": len(ngrams),
+        "n_character_ngrams": len(characters),
+        "n_names": len(description["names"]),
+        "n_classes": len(classes),
+    }
+    model = TextModel(
+        ngrams=ngrams,
+        encoder=encoder,
+        characters=characters,
+        character_weight=CharacterWeight(*character_weight.tolist()),
+        **read_fields(TextModel, state, sizes),
+    )
+    if model.coef_dense.size and encoder is None:
+        raise ValueError("it has weights for sentence vectors and no encoder")
+    named_values = checked_tensor(
+        state,
+        "named",
+        np.float64,
+        (sizes["n_names"], sizes["n_columns"]),
+        low=-MAX_WEIGHT,
+        below=MAX_WEIGHT,
+    )
+    return FittedTextClassifier(
+        classes=classes,
+        target_type=target_type,
+        model=model,
+        inverse_temperatures=np.array(description["inverse_temperature"]),
+        label_thresholds=_read_label_thresholds(state, description, target_type, len(classes)),
+        min_coverage=float(description["min_coverage"]),
+        selection=description["selection"],
+        out_of_fold=_read_out_of_fold(state, target_type, len(classes)),
+        named_features=(description["names"], named_values),
+        **read_fields(FittedTextClassifier, state, sizes),
+    )
+
+
+def _read_classes(description: dict[str, Any]) -> tuple[np.ndarray, str]:
+    """Classes and target type."""
+    names = as_labels(description["classes"], name="classes")
+    target_type = description["targets"]
+    if target_type not in _TARGET_TYPES:
+        raise ValueError(f"targets must be one of {_TARGET_TYPES}. Got {target_type!r} instead")
+    # The columns of an indicator matrix may have any order.
+    is_in_order = names == sorted(names) or target_type == "indicator"
+    if len(set(names)) != len(names) or len(names) < 2 or not is_in_order:
         raise ValueError("classes must be at least two, all different and in order")
+    return as_classes(names), target_type
+
+
+def _check_description(description: dict[str, Any]) -> None:
+    """Check the values of `description` that need no array."""
     scales = description["inverse_temperature"]
-    if not (
-        isinstance(scales, list)
-        and scales
-        and all(type(scale) in (int, float) and 0 < scale < _MAX_WEIGHT for scale in scales)
-    ):
+    are_positive = isinstance(scales, list) and all(
+        type(scale) in (int, float) and 0 < scale < MAX_WEIGHT for scale in scales
+    )
+    if not (are_positive and scales):
         raise ValueError(f"inverse_temperature must be positive numbers. Got {scales!r} instead")
-    named = description["names"]
-    if not (isinstance(named, list) and all(isinstance(name, str) for name in named)):
+
+    names = description["names"]
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("names must be a list of strings")
+
     if not isinstance(description["selection"], dict):
         raise ValueError("selection must be an object")
+
     min_coverage = description["min_coverage"]
     if type(min_coverage) not in (int, float) or not 0 <= min_coverage <= 1:
         raise ValueError(f"min_coverage must be from 0 to 1. Got {min_coverage!r} instead")
-    share = checked_tensor(state, "characters.share", np.float64, (2,), low=0)
-    if (share > 1).any():
-        raise ValueError(f"characters.share must be at most 1. Got {share.max()} instead")
-
-    k = len(names)
-    n_columns = 1 if k == 2 and targets == "classes" else k
-    n_dims = None if encoder is None else check_encoder(encoder).n_dims
-    coef_dense = _weights(state, "coef_dense", np.float32, (n_dims, n_columns))
-    if coef_dense.size and encoder is None:
-        raise ValueError("it has weights for sentence vectors and no encoder")
-    ngrams = _ngrams(state, description["sizes"])
-    characters = _ngrams(state, description["character_sizes"], "characters.")
-
-    def weights(name, n, dtype=np.float32):
-        return _weights(state, name, dtype, (n, n_columns))
-
-    learned = {
-        "classes_": as_classes(names),
-        "target_type_": targets,
-        "inverse_temperature_": np.array(scales),
-        "selection_": description["selection"],
-        "min_coverage_": float(min_coverage),
-        "ngrams_": ngrams,
-        "coef_ngrams_": weights("coef_ngrams", len(ngrams)),
-        "characters_": characters,
-        "coef_characters_": weights("characters.coef", len(characters)),
-        "intercept_characters_": _weights(state, "characters.intercept", np.float64, (n_columns,)),
-        "character_weight_": CharacterWeight(*share.tolist()),
-        "encoder_": encoder,
-        "coef_dense_": coef_dense,
-        "intercept_": _weights(state, "intercept", np.float64, (n_columns,)),
-        "mean_vector_": _weights(state, "mean_vector", np.float64, (n_dims,)),
-        "training_fingerprints_": checked_tensor(state, "fingerprints", np.uint64, (None,)),
-        "training_sketches_": checked_tensor(state, "sketches", np.uint32, (None, SKETCH)),
-        "named_features_": (named, weights("named", len(named), np.float64)),
-    }
-    if targets == "classes":
-        labels = checked_tensor(state, "out_of_fold.labels", np.int64, (None,), low=0, below=k)
-    else:
-        labels = checked_tensor(state, "out_of_fold.labels", np.uint8, (None, k), low=0, below=2)
-        labels = labels.astype(bool)
-        learned["thresholds_"] = checked_tensor(state, "thresholds", np.float64, (k,), low=0)
-        min_labels = description["min_labels"]
-        if min_labels not in (0, 1):
-            raise ValueError(f"min_labels must be 0 or 1. Got {min_labels!r} instead")
-        learned["min_labels_"] = int(min_labels)
-    log_proba = checked_tensor(state, "out_of_fold.log_proba", np.float64, (len(labels), k))
-    return learned | {"out_of_fold_": OutOfFold(log_proba, labels)}
 
 
-def _ngrams(state, sizes, part=""):
+def _read_ngrams(state: Mapping[str, np.ndarray], sizes: Any, prefix: str = "") -> NGrams:
     """The n-grams of words, or of characters, of a saved model."""
-    hashes = checked_tensor(state, f"{part}hashes", np.uint64, (None,), low=1)
+    hashes = checked_tensor(state, f"{prefix}hashes", np.uint64, (None,), low=1)
     if (hashes[1:] <= hashes[:-1]).any():
-        raise ValueError(f"{part}hashes must be all different and in order")
-    ngram_sizes = as_ngram_sizes(sizes)
-    if ngram_sizes is None:
-        raise ValueError(f"sizes must be two integers. Got {sizes!r} instead")
-    idf = _weights(state, f"{part}idf", np.float32, (hashes.size,))
-    return NGrams(ngram_sizes, hashes, idf, characters=bool(part))
+        raise ValueError(f"{prefix}hashes must be all different and in order")
+    ngram_sizes = check_ngram_sizes(sizes)
+    idf = checked_tensor(
+        state, f"{prefix}idf", np.float32, (hashes.size,), low=-MAX_WEIGHT, below=MAX_WEIGHT
+    )
+    return NGrams(ngram_sizes, hashes, idf, characters=bool(prefix))
+
+
+def _read_label_thresholds(
+    state: Mapping[str, np.ndarray], description: dict[str, Any], target_type: str, n_classes: int
+) -> LabelThresholds | None:
+    """Thresholds of labels; None with one class per text."""
+    if target_type == "classes":
+        return None
+    values = checked_tensor(state, "thresholds", np.float64, (n_classes,), low=0)
+    min_labels = description["min_labels"]
+    if min_labels not in (0, 1):
+        raise ValueError(f"min_labels must be 0 or 1. Got {min_labels!r} instead")
+    return LabelThresholds(values, int(min_labels))
+
+
+def _read_out_of_fold(
+    state: Mapping[str, np.ndarray], target_type: str, n_classes: int
+) -> OutOfFold:
+    """Out-of-fold predictions and labels; several labels per text as (n, n_classes) of bool."""
+    name = "out_of_fold.labels"
+    if target_type == "classes":
+        labels = checked_tensor(state, name, np.int64, (None,), low=0, below=n_classes)
+    else:
+        labels = checked_tensor(state, name, np.uint8, (None, n_classes), low=0, below=2)
+        labels = labels.astype(bool)
+    shape = (len(labels), n_classes)
+    return OutOfFold(checked_tensor(state, "out_of_fold.log_proba", np.float64, shape), labels)

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pacsent.certify.labels import class_index
-from pacsent.text.ngrams import JOINED, NGrams, continues, names, word_hashes
+from pacsent.classify.fitted_classifier import FittedTextClassifier, TextModel
+from pacsent.sentences.encoder import Encoder
+from pacsent.text.ngrams import JOINED, NGrams, Occurrences, continues, names, word_hashes
 from pacsent.text.pages import render
 from pacsent.text.printable import escape_controls
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+MAX_NAMED = 200  # features per class whose names are kept
 _SAMPLED = 200  # texts whose vectors say how long those of average texts are
 
 
@@ -129,80 +132,123 @@ class Explanation:
     _repr_html_ = to_html
 
 
-def explain(classifier: Any, text: str, label: Any = None) -> Explanation:
+class _Contributions(NamedTuple):
+    """What each word of a text adds through one part of the decision value."""
+
+    words: np.ndarray  # (n_words,)
+    total: float  # with what belongs to no single word
+
+
+def explain(fitted: FittedTextClassifier, text: str, label: Any = None) -> Explanation:
     """Take the decision for one class apart; the likeliest class where none is named."""
-    log_proba = classifier.predict_log_proba([text])[0]
-    at = int(log_proba.argmax()) if label is None else class_index(classifier.classes_, label)
-    is_binary = classifier.intercept_.size == 1
-    column, sign = (0, 1.0 if at == 1 else -1.0) if is_binary else (at, 1.0)
-    occurrences = classifier.ngrams_.occurrences(text)
-    share = float(classifier._by_characters([text])[0][0])
-    of_words = sign * (1.0 - share)
-    coef = classifier.coef_ngrams_[:, column]
-    grams = of_words * _gram_values(classifier.ngrams_, occurrences, coef)
-    of_ngrams = occurrences.shared(grams)
+    model = fitted.model
+    log_proba = fitted.predict_log_proba([text])[0]  # (n_classes,)
+    index = int(log_proba.argmax()) if label is None else class_index(fitted.classes, label)
+    if model.n_columns == 1:  # the column is that of the second of two classes
+        column = 0
+        sign = 1.0 if index == 1 else -1.0
+    else:
+        column = index
+        sign = 1.0
 
-    # An n-gram of characters is shared by the words of its characters.
-    of_characters = np.zeros(len(occurrences.spans))
-    if len(classifier.characters_) and occurrences.spans:
-        inner, coef = classifier.characters_.occurrences(text), classifier.coef_characters_
-        values = inner.shared(_gram_values(classifier.characters_, inner, coef[:, column]))
-        starts, inside = ([a for a, _ in each.spans] for each in (occurrences, inner))
-        np.add.at(of_characters, np.searchsorted(starts, inside, "right") - 1, values)
-    of_characters *= sign * share
+    # The decision is the mean of the model on words, which has the vectors too, and of the model on
+    # characters.
+    share = float(model.score_ngrams([text]).character_weights[0])
+    word_weight = sign * (1.0 - share)
+    character_weight = sign * share
 
-    # The vector, and the part of it that each word adds.
-    vector, dense = 0.0, np.zeros(len(occurrences.spans))
-    if classifier.encoder_ is not None:
-        coef = classifier.coef_dense_[:, column].astype(np.float64)
-        numbers = np.asarray(classifier.encoder_.transform([text]), np.float64)[0]
-        vector = float(numbers @ coef)
-        for part in _parts(classifier.encoder_):
-            whole = part.sums([text])[0]
-            if whole.any():
-                scale = numbers[part.columns] @ whole / (whole @ whole)
-                dense += scale * _row_values(part, text, occurrences.spans, coef[part.columns])
+    occurrences = model.ngrams.occurrences(text)
+    coef = model.coef_ngrams[:, column]
+    gram_values = word_weight * _gram_values(model.ngrams, occurrences, coef)  # (n_occurrences,)
+    from_ngrams = occurrences.shared(gram_values)  # (n_words,)
+    from_characters = character_weight * _character_contributions(
+        model, text, occurrences.spans, column
+    )
+    from_vectors = _vector_contributions(model, text, occurrences.spans, column)
 
-    intercepts = of_words * classifier.intercept_ + sign * share * classifier.intercept_characters_
-    values = of_ngrams + of_characters + of_words * dense
+    intercepts = word_weight * model.intercept + sign * share * model.intercept_characters
+    values = from_ngrams + from_characters + word_weight * from_vectors.words
+    spans, word_values = _merge_marks(text, occurrences.spans, values)
+    return Explanation(
+        text=text,
+        label=fitted.classes.tolist()[index],
+        probability=float(np.exp(log_proba[index])),
+        words=[(text[start:end], value) for (start, end), value in zip(spans, word_values)],
+        ngrams=occurrences.named(text, gram_values),
+        from_ngrams=float(from_ngrams.sum()),
+        from_characters=float(from_characters.sum()),
+        from_vectors=word_weight * from_vectors.total,
+        vector_remainder=word_weight * (from_vectors.total - float(from_vectors.words.sum())),
+        intercept=float(intercepts[column]),
+        spans=spans,
+    )
 
-    # Words end where a character ends with all its marks.
+
+def _character_contributions(
+    model: TextModel, text: str, word_spans: list[tuple[int, int]], column: int
+) -> np.ndarray:
+    """What each word adds through the n-grams of its characters, (n_words,)."""
+    of_words = np.zeros(len(word_spans))
+    if not len(model.characters) or not word_spans:
+        return of_words
+    occurrences = model.characters.occurrences(text)
+    coef = model.coef_characters[:, column]
+    # An n-gram is shared by its characters, and a character belongs to the word it stands in.
+    of_characters = occurrences.shared(_gram_values(model.characters, occurrences, coef))
+    word_starts = [start for start, _ in word_spans]
+    character_starts = [start for start, _ in occurrences.spans]
+    word_of_character = np.searchsorted(word_starts, character_starts, "right") - 1
+    np.add.at(of_words, word_of_character, of_characters)
+    return of_words
+
+
+def _vector_contributions(
+    model: TextModel, text: str, word_spans: list[tuple[int, int]], column: int
+) -> _Contributions:
+    """What the sentence vector adds, and the part of it that each word adds."""
+    of_words = np.zeros(len(word_spans))
+    if model.encoder is None:
+        return _Contributions(of_words, 0.0)
+    coef = model.coef_dense[:, column].astype(np.float64)  # (n_dims,)
+    vector = np.asarray(model.encoder.transform([text]), np.float64)[0]  # (n_dims,)
+    for part in _parts(model.encoder):
+        row_sum = part.sums([text])[0]
+        if row_sum.any():
+            scale = vector[part.columns] @ row_sum / (row_sum @ row_sum)
+            of_words += scale * _row_values(part, text, word_spans, coef[part.columns])
+    return _Contributions(of_words, float(vector @ coef))
+
+
+def _merge_marks(
+    text: str, word_spans: list[tuple[int, int]], values: np.ndarray
+) -> tuple[list[tuple[int, int]], list[float]]:
+    """Spans that end where a character ends with all its marks, and the sums of their values."""
     spans: list[tuple[int, int]] = []
-    words: list[float] = []
-    for (start, end), value in zip(occurrences.spans, values.tolist()):
+    sums: list[float] = []
+    for (start, end), value in zip(word_spans, values.tolist()):
         while end < len(text) and (continues(text[end]) or JOINED.match(text, end)):
             end += 1
         if spans and start < spans[-1][1]:
             spans[-1] = spans[-1][0], max(end, spans[-1][1])
-            words[-1] += value
+            sums[-1] += value
         else:
             spans.append((start, end))
-            words.append(value)
-    return Explanation(
-        text,
-        classifier.classes_.tolist()[at],
-        float(np.exp(log_proba[at])),
-        [(text[a:b], value) for (a, b), value in zip(spans, words)],
-        occurrences.named(text, grams),
-        float(of_ngrams.sum()),
-        float(of_characters.sum()),
-        of_words * vector,
-        of_words * (vector - float(dense.sum())),
-        float(intercepts[column]),
-        spans,
-    )
+            sums.append(value)
+    return spans, sums
 
 
-def _gram_values(ngrams, occurrences, coef):
+def _gram_values(ngrams: NGrams, occurrences: Occurrences, coef: np.ndarray) -> np.ndarray:
     """What each occurrence of an n-gram adds, (n_occurrences,)."""
-    columns = occurrences.columns
-    known = columns >= 0
-    different, back, counts = np.unique(columns[known], return_inverse=True, return_counts=True)
-    tf_idf = (1.0 + np.log(counts)) * ngrams.idf[different].astype(np.float64)
-    values = tf_idf * coef[different] / (np.sqrt((tf_idf**2).sum()) or 1.0)
-    out = np.zeros(columns.size)
-    out[known] = (values / counts)[back]
-    return out
+    is_known = occurrences.columns >= 0
+    columns, column_of, counts = np.unique(
+        occurrences.columns[is_known], return_inverse=True, return_counts=True
+    )
+    tf_idf = (1.0 + np.log(counts)) * ngrams.idf[columns].astype(np.float64)  # (n_columns,)
+    length = np.sqrt((tf_idf**2).sum()) or 1.0
+    values = tf_idf * coef[columns] / length
+    of_occurrences = np.zeros(occurrences.columns.size)
+    of_occurrences[is_known] = (values / counts)[column_of]
+    return of_occurrences
 
 
 class _Part(NamedTuple):
@@ -219,84 +265,135 @@ class _Part(NamedTuple):
         return np.stack([self.table[encoded.ids[a:b]].sum(axis=0, dtype=float) for a, b in bounds])
 
 
-def _parts(encoder) -> list[_Part]:
+def _parts(encoder: Encoder) -> list[_Part]:
     """Where the vectors are multiples of sums of rows; what is left is in no single word."""
     parts, start = [], 0
     for part in encoder.parts:
         stop = start + part.n_dims
         table = part.summed_table()
-        if table is not None:
-            parts.append(_Part(slice(start, stop), part.word_vectors.vocabulary, table))
+        words = part.word_vectors
+        if table is not None and words is not None:
+            parts.append(_Part(slice(start, stop), words.vocabulary, table))
         start = stop
     return parts
 
 
-def _row_values(part, text, spans, coef) -> np.ndarray:
-    """What the rows of each word add to the product with `coef`, (n_spans,).
+class _Chunk(NamedTuple):
+    """Characters of a text between two spaces: the words in them, and the rows of their tokens.
 
-    The encoder splits texts by rules of its own. What it finds between two spaces belongs to the
-    words there: to each its own where it finds the same in them, else to all alike.
+    An encoder splits a text by rules of its own. `tokens` is a range of the rows that it finds in
+    the text; `word_tokens` are the bounds of the same rows by word if it finds the same in every
+    word by itself, and None otherwise.
     """
-    of_words = np.zeros(len(spans))
-    chunks = [match.span() for match in re.finditer(r"\S+", text)]
-    whole = part.vocabulary.encode([text]).ids
-    in_chunks = part.vocabulary.encode([text[a:b] for a, b in chunks])
-    if not chunks or not np.array_equal(in_chunks.ids, whole):
-        return of_words
-    in_words = part.vocabulary.encode([text[a:b] for a, b in spans])
-    sums = np.zeros(whole.size + 1)
-    np.cumsum(part.table[whole].astype(np.float64) @ coef, out=sums[1:])
-    first = np.searchsorted([a for a, _ in spans], [a for a, _ in chunks])
-    for c, (start, stop) in enumerate(zip(first, [*first[1:], len(spans)])):
-        ids, mine = in_chunks.offsets[c : c + 2], in_words.offsets[start : stop + 1]
-        if start == stop or ids[0] == ids[1]:
-            continue
-        word_ids = in_words.ids[mine[0] : mine[-1]]
-        if np.array_equal(word_ids, whole[ids[0] : ids[1]]):
-            of_words[start:stop] = np.diff(sums[mine - mine[0] + ids[0]])
+
+    words: slice
+    tokens: slice
+    word_tokens: np.ndarray | None  # (n_words + 1,)
+
+
+def _row_values(
+    part: _Part, text: str, word_spans: list[tuple[int, int]], coef: np.ndarray
+) -> np.ndarray:
+    """What the rows of each word add to the product with `coef`, (n_words,).
+
+    A chunk's contribution goes to its words: to each its own if the encoder splits them alike, else
+    evenly.
+    """
+    of_words = np.zeros(len(word_spans))
+    token_ids = part.vocabulary.encode([text]).ids  # (n_tokens,)
+    sums = np.zeros(token_ids.size + 1)  # of all rows before each one
+    np.cumsum(part.table[token_ids].astype(np.float64) @ coef, out=sums[1:])
+    for chunk in _split_chunks(part.vocabulary, text, token_ids, word_spans):
+        if chunk.word_tokens is not None:
+            of_words[chunk.words] = np.diff(sums[chunk.word_tokens])
         else:
-            of_words[start:stop] = (sums[ids[1]] - sums[ids[0]]) / (stop - start)
+            n_words = chunk.words.stop - chunk.words.start
+            contribution = sums[chunk.tokens.stop] - sums[chunk.tokens.start]
+            of_words[chunk.words] = contribution / n_words
     return of_words
 
 
-def named_features(
-    classifier: Any, texts: list[str], length: float, mean: np.ndarray, n: int
+def _split_chunks(
+    vocabulary: Any, text: str, token_ids: np.ndarray, word_spans: list[tuple[int, int]]
+) -> Iterator[_Chunk]:
+    """Chunks that have words and tokens; none if the encoder finds other tokens in the chunks."""
+    chunk_spans = [match.span() for match in re.finditer(r"\S+", text)]
+    in_chunks = vocabulary.encode([text[start:end] for start, end in chunk_spans])
+    if not chunk_spans or not np.array_equal(in_chunks.ids, token_ids):
+        return
+    in_words = vocabulary.encode([text[start:end] for start, end in word_spans])
+    word_starts = [start for start, _ in word_spans]
+    chunk_starts = [start for start, _ in chunk_spans]
+    first_words = [*np.searchsorted(word_starts, chunk_starts).tolist(), len(word_spans)]
+    for chunk, words in enumerate(itertools.starmap(slice, itertools.pairwise(first_words))):
+        tokens = slice(*in_chunks.offsets[chunk : chunk + 2].tolist())
+        if words.start == words.stop or tokens.start == tokens.stop:
+            continue
+        offsets = in_words.offsets[words.start : words.stop + 1]  # (n_words + 1,)
+        ids_by_word = in_words.ids[offsets[0] : offsets[-1]]
+        word_tokens = None
+        if np.array_equal(ids_by_word, token_ids[tokens]):
+            word_tokens = offsets - offsets[0] + tokens.start
+        yield _Chunk(words, tokens, word_tokens)
+
+
+def name_features(
+    model: TextModel, texts: list[str], tf_idf_length: float
 ) -> tuple[list[str], np.ndarray]:
     """The features that support each class most: names, and what one occurrence adds.
 
-    It is what a feature adds in a text of average length: `length` is that of its tf-idf, `mean`
-    its sentence vector. The vectors fold back onto single words where they are multiples of sums
-    of rows; an average word adds nothing. The n-grams of characters belong to the words that they
-    are in, with the fraction that they have in a text without OOV words. They are counted for
-    the 4 n features that are best without them.
+    It is what a feature adds in a text of average length: `tf_idf_length` is that of the training
+    texts. The vectors fold back onto single words where they are multiples of sums of rows; an
+    average word adds nothing. The n-grams of characters belong to the words that they are in, with
+    the weight that they have in a text without OOV words. They are counted for the four times
+    `MAX_NAMED` features that are best without them.
     """
-    ngrams: NGrams = classifier.ngrams_
-    out = ngrams.idf[:, None].astype(np.float64) * classifier.coef_ngrams_ / max(length, 1e-30)
-    n_words = max(float(np.mean([len(text.split()) for text in texts])), 1.0)
-    parts = [] if classifier.encoder_ is None else _parts(classifier.encoder_)
+    ngrams = model.ngrams
     sample = texts[:_SAMPLED]
-    vectors: Any = classifier.encoder_.transform(sample) if parts else None
-    for part in parts:
-        coef = classifier.coef_dense_[part.columns].astype(np.float64)
-        whole, mine = part.sums(sample), vectors[:, part.columns]
-        scale = np.linalg.norm(mine, axis=1).sum() / max(np.linalg.norm(whole, axis=1).sum(), 1e-30)
-        hashes = _hashes(part.vocabulary)
-        column = np.minimum(np.searchsorted(ngrams.hashes, hashes), len(ngrams) - 1)
-        known = np.flatnonzero(ngrams.hashes[column] == hashes)
-        adds = scale * (part.table[known] @ coef) - mean[part.columns] @ coef / n_words
-        out[column[known]] += adds
-    rows = _largest_rows(out, 4 * n)
-    characters: NGrams = classifier.characters_
-    share = classifier.character_weight_.least
-    values = (1.0 - share) * out[rows]
+    tf_idf = ngrams.idf[:, None].astype(np.float64)
+    values = tf_idf * model.coef_ngrams / max(tf_idf_length, 1e-30)  # (n_ngrams, n_columns)
+
+    if model.encoder is not None:
+        n_words = max(float(np.mean([len(text.split()) for text in texts])), 1.0)
+        _add_vector_values(values, model, model.encoder, sample, n_words)
+
+    rows = _largest_rows(values, 4 * MAX_NAMED)
+    share = model.character_weight.least
+    row_values = (1.0 - share) * values[rows]
     if share and ngrams.sizes[0] == 1:
         words = names(texts, (1, 1), ngrams.hashes[rows])  # "" for n-grams of several words
-        counts = characters.counts(words)
-        counts.data *= characters.idf[counts.indices]
-        length = characters.tf_idf_and_lengths(sample)[1].mean()
-        values += share * (counts @ classifier.coef_characters_) / length
-    best = _largest_rows(values, n)
-    return names(texts, ngrams.sizes, ngrams.hashes[rows[best]]), values[best]
+        counts = model.characters.counts(words)
+        counts.data *= model.characters.idf[counts.indices]
+        length = model.characters.tf_idf_and_lengths(sample)[1].mean()
+        row_values += share * (counts @ model.coef_characters) / length
+    best = _largest_rows(row_values, MAX_NAMED)
+    return names(texts, ngrams.sizes, ngrams.hashes[rows[best]]), row_values[best]
+
+
+def _add_vector_values(
+    values: np.ndarray, model: TextModel, encoder: Encoder, sample: list[str], n_words: float
+) -> None:
+    """Add to `values`, (n_ngrams, n_columns), what the vector of each single word adds.
+
+    It is less that of an average word, where texts have `n_words` words on average.
+    """
+    parts = _parts(encoder)
+    if not parts:
+        return
+    vectors = encoder.transform(sample)  # (n_sample, n_dims)
+    for part in parts:
+        coef = model.coef_dense[part.columns].astype(np.float64)
+        # Rows are scaled as the vectors of average texts are.
+        lengths = np.linalg.norm(vectors[:, part.columns], axis=1)
+        sum_lengths = np.linalg.norm(part.sums(sample), axis=1)
+        scale = lengths.sum() / max(sum_lengths.sum(), 1e-30)
+        average_word = model.mean_vector[part.columns] @ coef / n_words  # (n_columns,)
+
+        hashes_of_words = _hashes(part.vocabulary)
+        hashes = model.ngrams.hashes
+        columns = np.minimum(np.searchsorted(hashes, hashes_of_words), hashes.size - 1)
+        known = np.flatnonzero(hashes[columns] == hashes_of_words)
+        values[columns[known]] += scale * (part.table[known] @ coef) - average_word
 
 
 @lru_cache(maxsize=4)

@@ -1,17 +1,52 @@
 """Several labels per text: one linear problem per label on shared features, solved together.
 
 Every label has its own calibrated probability, sigmoid(slope * f + shift), and its own threshold:
-`mixed_thresholds`.
+`mix_thresholds`.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_expit, logit
 
 from pacsent.classify import fitting
 
-_AVERAGED = 4  # candidates that are averaged for each label
-_COMMON = np.arange(2, 61) / 100  # thresholds for all labels that are tried
-_MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)  # weights of each label's own threshold that are tried
+_MAX_AVERAGED = 4  # candidates that are averaged for each label
+_SHARED_THRESHOLDS = np.arange(2, 61) / 100  # thresholds for all labels that are tried
+_MIXING_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # weights of each label's own threshold, tried
+# A weak pull towards the line that was fitted, for labels of which hardly any text was held out.
+_LINE_PENALTY = 1e-4
+
+
+class LabelThresholds(NamedTuple):
+    """Probability from which on each label is assigned, and how many labels a text has at least."""
+
+    values: np.ndarray  # (n_labels,)
+    min_labels: int  # 0 or 1
+
+    def apply(self, proba: np.ndarray) -> np.ndarray:
+        """Labels that reach their threshold, (n, n_labels) of bool.
+
+        With min_labels = 1, a text of which none does gets the one that comes nearest.
+        """
+        assigned = proba >= self.values
+        if self.min_labels:
+            rows = np.flatnonzero(~assigned.any(axis=1))
+            ratios = proba[rows] / np.maximum(self.values, 1e-12)
+            assigned[rows, ratios.argmax(axis=1)] = True
+        return assigned
+
+
+class LabelSigmoids(NamedTuple):
+    """A sigmoid for each label: the logit of its probability is slope * f + shift."""
+
+    slopes: np.ndarray  # (n_labels,), at least 0
+    shifts: np.ndarray  # (n_labels,)
+    losses: np.ndarray  # (n_labels,)
+
+    def logits(self, decisions: np.ndarray) -> np.ndarray:
+        """Log-odds of each label, (n, n_labels)."""
+        return decisions * self.slopes + self.shifts
 
 
 def fit(
@@ -20,113 +55,173 @@ def fit(
     n_threads: int,
     groups: np.ndarray | None = None,
     copies: np.ndarray | None = None,
-) -> tuple[fitting.Linear, np.ndarray, int]:
-    """The linear model, calibrated, the threshold of each label, and how many a text has at least.
+) -> tuple[fitting.Linear, LabelThresholds]:
+    """The calibrated linear model, and the thresholds of the labels.
 
     The candidates with the least loss on texts left out are averaged, for each label its own.
     """
-    # Folds are kept even by the rarest label of each text; the last number where it has none.
-    counts = np.where(rows.labels, rows.labels.sum(axis=0), len(rows.labels) + 1)
-    rarest = np.where(rows.labels.any(axis=1), counts.argmin(axis=1), rows.n_classes)
-    part, folds, _ = fitting.selected(rows, rarest, groups, copies)
+    # Cross-validation: decision values of the candidates, (n_tested, n_labels, n_candidates).
+    part, folds, _ = fitting.selected(rows, rarest_labels(rows.labels), groups, copies)
     tried = fitting.try_all(part, candidates, folds, n_threads)
-    has, weights = tried.labels, tried.weights
-    scaled = [
-        [_platt(f, y, weights) for f, y in zip(values.T, has.T)]
-        for values in np.moveaxis(tried.values, 2, 0)
-    ]
-    losses = np.array([[loss for loss, _ in candidate] for candidate in scaled])
-    shares = np.zeros_like(losses)
-    np.put_along_axis(shares, np.argsort(losses, axis=0)[:_AVERAGED], 1.0, axis=0)
-    spread = np.sqrt(np.mean(np.square(tried.values), axis=0)).T + 1e-12
-    shares = shares / shares.sum(axis=0) / spread
-    model = fitting.fit_mixture(rows, tried.table, shares, n_threads)
-    values = np.einsum("nkc,ck->nk", tried.values, shares)
-    slope, shift = np.array([_platt(f, y, weights)[1] for f, y in zip(values.T, has.T)]).T
-    proba = expit(values * slope + shift)
-    min_labels = int(rows.labels.any(axis=1).all())
-    thresholds = mixed_thresholds(proba, has, weights, min_labels)
-    hits = (given_labels(proba, thresholds, min_labels) == has).all(axis=1)
+    has = tried.labels  # (n_tested, n_labels) of bool
+    weights = tried.weights  # (n_tested,)
+
+    # The weight of each candidate in the decision value of each label, (n_candidates, n_labels).
+    losses = np.stack(
+        [
+            calibrate(tried.values[:, :, candidate], has, weights).losses
+            for candidate in range(len(tried.table))
+        ]
+    )
+    mixture_weights = weigh_candidates(losses, tried.values)
+
+    # The mixture is calibrated and thresholds are chosen on the held-out texts.
+    held_out_values = np.einsum("nkc,ck->nk", tried.values, mixture_weights)
+    sigmoids = calibrate(held_out_values, has, weights)
+    logits = sigmoids.logits(held_out_values)  # (n_tested, n_labels)
+    every_text_has_labels = bool(rows.labels.any(axis=1).all())
+    thresholds = mix_thresholds(expit(logits), has, weights, int(every_text_has_labels))
+
+    # The same mixture is solved on all rows; its sigmoids become a part of its weights.
+    model = fitting.fit_mixture(rows, tried.table, mixture_weights, n_threads)
+    slopes = sigmoids.slopes.astype(np.float32)
+    is_exact = (thresholds.apply(expit(logits)) == has).all(axis=1)  # (n_tested,)
     report = tried.table[losses.sum(axis=1).argmin()] | {
         "selection": "folds",
         "n_candidates": len(tried.table),
         "n_tested": len(has),
-        "accuracy": float(np.average(hits, weights=weights)),
+        "accuracy": float(np.average(is_exact, weights=weights)),
         "candidates": tried.table,
-        "out_of_fold": fitting.OutOfFold(log_expit(values * slope + shift), has),
+        "out_of_fold": fitting.OutOfFold(log_expit(logits), has),
     }
     linear = fitting.Linear(
-        model.sparse * slope.astype(np.float32),
-        model.dense * slope.astype(np.float32),
-        model.intercept * slope + shift,
-        report,
+        sparse=model.sparse * slopes,
+        dense=model.dense * slopes,
+        intercept=sigmoids.logits(model.intercept),
+        report=report,
     )
-    return linear, thresholds, min_labels
+    return linear, thresholds
 
 
-def given_labels(proba: np.ndarray, thresholds: np.ndarray, min_labels: int) -> np.ndarray:
-    """Which labels each text gets, (n, n_labels) of bool.
+def rarest_labels(has: np.ndarray) -> np.ndarray:
+    """The rarest label of each text, (n,), which folds are stratified by; n_labels without any."""
+    n_texts, n_labels = has.shape
+    n_with_label = np.where(has, has.sum(axis=0), n_texts + 1)  # (n_texts, n_labels)
+    return np.where(has.any(axis=1), n_with_label.argmin(axis=1), n_labels)
 
-    Those that reach their threshold; with min_labels = 1, the one that comes nearest where none
-    does.
+
+def weigh_candidates(losses: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Equal weights for the candidates with the least losses of each label.
+
+    They are divided by the spread of the candidates' decision values.
+
+    Parameters
+    ----------
+    losses : array of shape (n_candidates, n_labels)
+    values : array of shape (n, n_labels, n_candidates)
+        Decision values.
+
+    Returns
+    -------
+    array of shape (n_candidates, n_labels)
     """
-    given = proba >= thresholds
-    if min_labels:
-        none = np.flatnonzero(~given.any(axis=1))
-        given[none, (proba[none] / np.maximum(thresholds, 1e-12)).argmax(axis=1)] = True
-    return given
+    best = np.argsort(losses, axis=0)[:_MAX_AVERAGED]
+    weights = np.zeros_like(losses)
+    np.put_along_axis(weights, best, 1.0, axis=0)
+    spread = np.sqrt(np.mean(np.square(values), axis=0)).T + 1e-12  # (n_candidates, n_labels)
+    return weights / weights.sum(axis=0) / spread
 
 
-def as_given(given: np.ndarray, classes: np.ndarray, targets: str) -> np.ndarray | list[tuple]:
-    """Labels as `predict` returns them: tuples, or an indicator matrix where one was fitted."""
-    if targets == "indicator":
-        return given.astype(np.int64)
-    return [tuple(classes[row].tolist()) for row in given]
+def calibrate(decisions: np.ndarray, has: np.ndarray, weights: np.ndarray) -> LabelSigmoids:
+    """Platt's sigmoid for each label, from decision values of held-out texts, (n, n_labels)."""
+    fits = [
+        fit_sigmoid(label_decisions, has_label, weights)
+        for label_decisions, has_label in zip(decisions.T, has.T)
+    ]
+    slopes, shifts, losses = np.array(fits).T
+    return LabelSigmoids(slopes, shifts, losses)
 
 
-def _platt(f, y, weights):
-    """(log-loss, (slope, shift)) of the likeliest sigmoid(slope * f + shift), slope >= 0."""
-    scale = max(float(np.sqrt(np.mean(f**2))), 1e-12)
-    z = f / scale
+def fit_sigmoid(
+    decisions: np.ndarray, has: np.ndarray, weights: np.ndarray
+) -> tuple[float, float, float]:
+    """The likeliest sigmoid(slope * f + shift) with slope >= 0: (slope, shift, log-loss).
 
-    def loss(line):
+    Parameters
+    ----------
+    decisions, has, weights : arrays of shape (n,)
+        Decision values of one label, whether each text has it, and the weights of the texts.
+    """
+    scale = max(float(np.sqrt(np.mean(decisions**2))), 1e-12)
+    z = decisions / scale
+    fitted_line = np.array([scale, 0.0])
+    total_weight = weights.sum()
+
+    def loss_and_gradient(line: np.ndarray) -> tuple[float, np.ndarray]:
         logits = line[0] * z + line[1]
-        p = expit(logits)
-        value = (weights * (np.logaddexp(0, logits) - y * logits)).sum() / weights.sum()
-        slopes = weights * (p - y) / weights.sum()
-        # a weak pull towards the line that was fitted, for labels with next to no text left out
-        pull = line - np.array([scale, 0.0])
-        return value + 1e-4 * pull @ pull, np.array([slopes @ z, slopes.sum()]) + 2e-4 * pull
+        loss = (weights * (np.logaddexp(0, logits) - has * logits)).sum() / total_weight
+        residuals = weights * (expit(logits) - has) / total_weight
+        gradient = np.array([residuals @ z, residuals.sum()])
+        pull = line - fitted_line
+        return loss + _LINE_PENALTY * pull @ pull, gradient + 2 * _LINE_PENALTY * pull
 
     from scipy.optimize import minimize  # a quarter of a second to import
 
-    bounds = [(0, None), (None, None)]
-    result = minimize(loss, [scale, 0.0], jac=True, method="L-BFGS-B", bounds=bounds)
-    return result.fun, (result.x[0] / scale, result.x[1])
+    result = minimize(
+        loss_and_gradient,
+        fitted_line.tolist(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None), (None, None)],
+    )
+    slope, shift = result.x
+    return slope / scale, shift, result.fun
 
 
-def mixed_thresholds(
+def format_labels(
+    assigned: np.ndarray, classes: np.ndarray, target_type: str
+) -> np.ndarray | list[tuple]:
+    """Labels as `predict` returns them: tuples, or an indicator matrix where one was fitted."""
+    if target_type == "indicator":
+        return assigned.astype(np.int64)
+    return [tuple(classes[row].tolist()) for row in assigned]
+
+
+def mix_thresholds(
     proba: np.ndarray, has: np.ndarray, weights: np.ndarray, min_labels: int
-) -> np.ndarray:
-    """The threshold of each label, between its own and one for all, on the scale of log-odds.
+) -> LabelThresholds:
+    """Thresholds between each label's own and one for all, on the scale of log-odds.
 
-    Its own has the best F1 of the label: the best macro F1, and too many labels. The common one
-    has the best micro F1. The weight of its own is the one with the best mean of micro and
-    macro F1 on these texts, which were left out.
+    A threshold per label maximises macro F1, and assigns too many labels; the shared one maximises
+    micro F1. The weight of a label's own is the one with the best mean of micro and macro F1 on
+    these texts, which were left out.
     """
 
-    def scores(thresholds):
-        given = given_labels(proba, thresholds, min_labels)
-        right, either = weights @ (has & given), weights @ has + weights @ given
-        return 2 * right.sum() / either.sum(), (2 * right / np.maximum(either, 1e-12)).mean()
+    def micro_and_macro_f1(values: np.ndarray) -> tuple[float, float]:
+        assigned = LabelThresholds(values, min_labels).apply(proba)
+        n_right = weights @ (has & assigned)  # (n_labels,), weighted
+        n_either = weights @ has + weights @ assigned
+        micro = 2 * n_right.sum() / n_either.sum()
+        macro = (2 * n_right / np.maximum(n_either, 1e-12)).mean()
+        return micro, macro
 
     n_labels = proba.shape[1]
-    micro = np.array([scores(np.full(n_labels, column))[0] for column in _COMMON])
-    common = float(np.median(_COMMON[micro >= micro.max() - 1e-12]))
-    own = np.array([best_threshold(*column, weights) for column in zip(proba.T, has.T)])
+    micro = np.array(
+        [micro_and_macro_f1(np.full(n_labels, value))[0] for value in _SHARED_THRESHOLDS]
+    )
+    shared = float(np.median(_SHARED_THRESHOLDS[micro >= micro.max() - 1e-12]))
+    own = np.array(
+        [
+            best_threshold(label_proba, has_label, weights)
+            for label_proba, has_label in zip(proba.T, has.T)
+        ]
+    )
     own = np.clip(own, 1e-9, 1 - 1e-9)
-    mixes = [expit(w * logit(own) + (1 - w) * logit(common)) for w in _MIXES]
-    return max(mixes, key=lambda thresholds: sum(scores(thresholds)))
+    mixtures = [
+        expit(weight * logit(own) + (1 - weight) * logit(shared)) for weight in _MIXING_WEIGHTS
+    ]
+    values = max(mixtures, key=lambda thresholds: sum(micro_and_macro_f1(thresholds)))
+    return LabelThresholds(values, min_labels)
 
 
 def best_threshold(proba: np.ndarray, has: np.ndarray, weights: np.ndarray) -> float:
@@ -136,10 +231,16 @@ def best_threshold(proba: np.ndarray, has: np.ndarray, weights: np.ndarray) -> f
     rare label.
     """
     order = np.argsort(-proba, kind="stable")
-    p, w = proba[order], weights[order]
-    y = (has[order] + p) / 2
-    f1 = 2 * np.cumsum(w * y) / (np.cumsum(w) + (w * y).sum())
-    f1[:-1][p[:-1] == p[1:]] = -1.0  # a threshold cannot separate ties
-    at = int(np.argmax(f1))
-    below = p[at + 1] if at + 1 < p.size else 0.0
-    return float((p[at] + below) / 2)
+    sorted_proba = proba[order]
+    sorted_weights = weights[order]
+    expected = (has[order] + sorted_proba) / 2
+
+    # F1 if the label is assigned to the first texts of this order, one more in each place.
+    n_right = np.cumsum(sorted_weights * expected)
+    n_assigned = np.cumsum(sorted_weights)
+    f1 = 2 * n_right / (n_assigned + (sorted_weights * expected).sum())
+    f1[:-1][sorted_proba[:-1] == sorted_proba[1:]] = -1.0  # a threshold cannot separate ties
+
+    last = int(np.argmax(f1))
+    below = sorted_proba[last + 1] if last + 1 < proba.size else 0.0
+    return float((sorted_proba[last] + below) / 2)

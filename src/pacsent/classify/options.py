@@ -23,10 +23,8 @@ def as_scales(values: Any, name: str) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
 
 
-def as_ngram_sizes(sizes: Any, name: str = "ngrams") -> tuple[int, int] | None:
-    """Smallest and largest number of words (or characters) of an n-gram; None for "auto"."""
-    if isinstance(sizes, str):
-        return None
+def check_ngram_sizes(sizes: Any, name: str = "ngrams") -> tuple[int, int]:
+    """Smallest and largest number of words (or characters) of an n-gram."""
     are_integers = all(isinstance(size, Integral) and not isinstance(size, bool) for size in sizes)
     if not (are_integers and len(sizes) == 2 and 1 <= sizes[0] <= sizes[1] <= 8):
         unit = "words" if name == "ngrams" else "characters"

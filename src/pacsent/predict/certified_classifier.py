@@ -472,7 +472,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         labels = self.predict_with_scores(X).labels
         if not is_multilabel(self):
             return labels
-        return multilabel.as_given(labels, self.classes_, self.target_type_)
+        return multilabel.format_labels(labels, self.classes_, self.target_type_)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""

@@ -17,7 +17,7 @@ from pacsent.certify.drift_monitor import is_split_by_rows
 from pacsent.certify.labels import class_indices
 from pacsent.certify.samples import MIN_PROBABILITY, name_of
 from pacsent.classify import TextClassifier
-from pacsent.classify.classifier import N_COMMON_WORDS
+from pacsent.classify.fitted_classifier import N_COMMON_WORDS
 from pacsent.classify.fitting import UNKNOWN_RAMP
 from pacsent.files import check_output, replacing
 from pacsent.predict.abstaining import AnswerRule

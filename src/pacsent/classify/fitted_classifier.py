@@ -1,0 +1,220 @@
+"""FittedTextClassifier: all that `fit` learns, frozen. It predicts, and is saved field by field."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from scipy.special import log_expit
+
+from pacsent.certify.near_duplicates import SKETCH
+from pacsent.certify.scores import log_probabilities
+from pacsent.classify.fitting import CharacterWeight, OutOfFold
+from pacsent.classify.multilabel import LabelThresholds
+from pacsent.sentences.encoder import Encoder
+from pacsent.storage.array_fields import StoredArray
+from pacsent.text.ngrams import NGrams, unknown_shares, word_hashes, word_keys
+from pacsent.text.texts import as_sentences, as_texts
+from pacsent.threads import in_order
+
+_BATCH_TEXTS = 1000  # few enough that encoders start no threads inside those of the batches
+# The most frequent words of the encoder that count as known; rarer ones include words of other
+# languages.
+N_COMMON_WORDS = 20_000
+MAX_WEIGHT = 1e12  # with larger ones a sum in single precision may overflow
+
+
+def _weights(name: str, *shape: str, dtype: type = np.float32) -> StoredArray:
+    return StoredArray(name, dtype, shape, low=-MAX_WEIGHT, below=MAX_WEIGHT)
+
+
+class NGramScores(NamedTuple):
+    """Decision values of the model on n-grams of words and of the one on n-grams of characters.
+
+    The decision is their mean, in which the characters have the weight `character_weights`.
+    """
+
+    character_weights: np.ndarray  # (n_texts,)
+    word_values: np.ndarray  # (n_texts, n_columns), without sentence vectors and intercept
+    character_values: np.ndarray  # (n_texts, n_columns), with their intercept
+
+
+@dataclass(frozen=True, eq=False)
+class TextModel:
+    """Texts to decision values: the mean of two linear models.
+
+    One has n-grams of words and sentence vectors as features, the other n-grams of characters. Each
+    class is a column; of two classes the second alone.
+    """
+
+    ngrams: NGrams
+    coef_ngrams: Annotated[np.ndarray, _weights("coef_ngrams", "n_ngrams", "n_columns")]
+    encoder: Encoder | None
+    coef_dense: Annotated[np.ndarray, _weights("coef_dense", "n_dims", "n_columns")]
+    intercept: Annotated[np.ndarray, _weights("intercept", "n_columns", dtype=np.float64)]
+    # The mean sentence vector of the training texts.
+    mean_vector: Annotated[np.ndarray, _weights("mean_vector", "n_dims", dtype=np.float64)]
+    characters: NGrams  # none where the model on characters has no weight
+    coef_characters: Annotated[
+        np.ndarray, _weights("characters.coef", "n_character_ngrams", "n_columns")
+    ]
+    intercept_characters: Annotated[
+        np.ndarray, _weights("characters.intercept", "n_columns", dtype=np.float64)
+    ]
+    character_weight: CharacterWeight
+
+    @property
+    def n_columns(self) -> int:
+        """Number of decision values per text."""
+        return self.intercept.size
+
+    def stream(self, texts: Iterable[str], n_jobs: int | None = None) -> Iterator[np.ndarray]:
+        """Decision values in batches, each (n_batch, n_columns), in constant memory."""
+        sentences = iter(as_sentences(texts, "texts"))
+        batches = iter(lambda: as_texts(list(islice(sentences, _BATCH_TEXTS))), [])
+        return in_order(self._decide, batches, n_jobs)
+
+    def decision_values(self, texts: Iterable[str], n_jobs: int | None = None) -> np.ndarray:
+        """Decision values of all texts, (n_texts, n_columns)."""
+        batches = list(self.stream(texts, n_jobs))
+        return np.concatenate(batches) if batches else np.zeros((0, self.n_columns))
+
+    def _decide(self, texts: list[str]) -> np.ndarray:
+        scores = self.score_ngrams(texts)
+        values = scores.word_values
+        values += self.encode(texts) @ self.coef_dense + self.intercept
+        values += scores.character_weights[:, None] * (scores.character_values - values)
+        return values
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """Sentence vectors of the texts, (n_texts, n_dims)."""
+        return encode_texts(self.encoder, texts)
+
+    def score_ngrams(self, texts: list[str]) -> NGramScores:
+        """Both parts of the decision that n-grams make, and the weight of the characters.
+
+        The weight does not rise with a text's OOV words where its characters are unknown as well.
+        """
+        weight = self.character_weight
+        encoder_words = list_encoder_words(self.encoder)
+        if encoder_words is None or weight.usual == 1.0:
+            encoder_words = np.empty(0, np.uint64)
+        word_values, oov_rates = self.ngrams.scores_and_unknown(
+            texts, self.coef_ngrams, encoder_words
+        )
+
+        character_weights = weight.of(oov_rates)
+        character_values = np.zeros_like(word_values)
+        rows = np.flatnonzero(character_weights)
+        if rows.size:
+            weighted_texts = [texts[row] for row in rows]
+            character_values[rows] = self.characters.scores(weighted_texts, self.coef_characters)
+            is_unknown = ~character_values[rows].any(axis=1)
+            character_weights[rows[is_unknown]] = weight.least
+        return NGramScores(
+            character_weights, word_values, character_values + self.intercept_characters
+        )
+
+    @property
+    def lists_words(self) -> bool:
+        """Whether it can say which words it knows: those of n-grams, and of the encoder if any."""
+        return self.ngrams.sizes[0] == 1 and list_encoder_words(self.encoder) is not None
+
+    def coverage(self, texts: list[str]) -> np.ndarray:
+        """The fraction of each text's words that are known, (n_texts,)."""
+        common_words = list_encoder_words(self.encoder, N_COMMON_WORDS)
+        known = [self.ngrams.keys] if common_words is None else [self.ngrams.keys, common_words]
+        return 1.0 - unknown_shares(texts, known)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTextClassifier:
+    """What `fit_classifier` learns from labelled texts: the state of a fitted `TextClassifier`."""
+
+    classes: np.ndarray  # (n_classes,)
+    target_type: str  # "classes", "sets" or "indicator"
+    model: TextModel
+    inverse_temperatures: np.ndarray  # (n,), whose probabilities are averaged; unused with sets
+    label_thresholds: LabelThresholds | None  # with several labels per text
+    min_coverage: float
+    selection: dict[str, Any]
+    out_of_fold: OutOfFold
+    # Features that support each class most, and what one occurrence adds, (n_names, n_columns).
+    named_features: tuple[list[str], np.ndarray]
+    training_fingerprints: Annotated[np.ndarray, StoredArray("fingerprints", np.uint64, (None,))]
+    training_sketches: Annotated[np.ndarray, StoredArray("sketches", np.uint32, (None, SKETCH))]
+
+    @property
+    def is_multilabel(self) -> bool:
+        """Whether texts have several labels each."""
+        return self.label_thresholds is not None
+
+    def predict_log_proba(self, texts: Iterable[str], n_jobs: int | None = None) -> np.ndarray:
+        """Logarithms of the calibrated probabilities, (n_texts, n_classes)."""
+        values = self.model.decision_values(texts, n_jobs)
+        if self.is_multilabel:
+            return log_expit(values)
+        return log_probabilities(values, self.inverse_temperatures)
+
+    def has_no_features(self, log_proba: np.ndarray) -> np.ndarray:
+        """Which texts have no known n-gram and only OOV words, by their log-probabilities, (n,)."""
+        model = self.model
+        # Without features the decision values are the intercepts, (n_columns,).
+        difference = model.intercept_characters - model.intercept
+        intercept = model.intercept + model.character_weight.least * difference
+        without_features = log_probabilities(intercept[None, :], self.inverse_temperatures)
+        return np.isclose(log_proba, without_features, rtol=1e-12, atol=1e-12).all(axis=1)
+
+    def are_covered(self, texts: list[str]) -> np.ndarray:
+        """Whether enough words of each text are known to answer it, (n_texts,) of bool."""
+        model = self.model
+        if not model.lists_words:
+            return np.ones(len(texts), bool)
+
+        coverage = model.coverage(texts)
+        if model.encoder is not None:
+            return coverage >= self.min_coverage
+
+        # Without an encoder, one word or one n-gram of characters is enough.
+        is_covered = coverage > 0
+        rows = np.flatnonzero(~is_covered)
+        if rows.size and len(model.characters):
+            uncovered_texts = [texts[row] for row in rows]
+            character_values = model.characters.scores(uncovered_texts, model.coef_characters)
+            is_covered[rows] = character_values.any(axis=1)
+        return is_covered
+
+
+def encode_texts(encoder: Encoder | None, texts: Sequence[str]) -> np.ndarray:
+    """Sentence vectors, (n_texts, n_dims); without an encoder, of no dimensions."""
+    if encoder is None:
+        return np.zeros((len(texts), 0), np.float32)
+    return np.asarray(encoder.transform(texts), np.float32)
+
+
+def list_encoder_words(encoder: Encoder | None, n_words: int | None = None) -> np.ndarray | None:
+    """The words that an encoder knows, for `unknown_shares`; None if it does not list them.
+
+    With `n_words` only that number of each vocabulary: the first ones, the most frequent.
+    """
+    vocabularies = []
+    for part in () if encoder is None else encoder.parts:
+        if part.word_vectors is None:
+            return None
+        vocabularies.append(part.word_vectors.vocabulary)
+    return _known_words(*vocabularies, n_words=n_words)
+
+
+@lru_cache(maxsize=8)
+def _known_words(*vocabularies: Any, n_words: int | None = None) -> np.ndarray:
+    # Words that begin with ## are subwords.
+    words = [
+        word
+        for vocabulary in vocabularies
+        for word in vocabulary.words[:n_words]
+        if not word.startswith("##")
+    ]
+    hashes = np.unique(word_hashes(words))
+    return word_keys(hashes[hashes > 0])

@@ -1,0 +1,382 @@
+"""Labelled texts to a `FittedTextClassifier`: what `TextClassifier.fit` computes.
+
+The labels are labels, features are made of the texts, candidates are compared by `fitting`, and
+everything that prediction and explanation need becomes one frozen state.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+
+from pacsent.bounds.rounding import format_count
+from pacsent.certify.columns import materialize, sample_weights, warn_caller
+from pacsent.certify.labels import Labels
+from pacsent.certify.near_duplicates import sketches, text_units
+from pacsent.classify import fitting, multilabel
+from pacsent.classify.explanation import name_features
+from pacsent.classify.fitted_classifier import (
+    N_COMMON_WORDS,
+    FittedTextClassifier,
+    TextModel,
+    encode_texts,
+    list_encoder_words,
+)
+from pacsent.classify.options import apply_class_weight, as_scales, check_ngram_sizes
+from pacsent.sentences import SentenceVectorizer, make_encoder
+from pacsent.sentences.encoder import Encoder
+from pacsent.sentences.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
+from pacsent.storage import is_model_name, load
+from pacsent.text.ngrams import NGrams, fingerprints, nonempty_rows, unknown_shares, word_keys
+from pacsent.threads import n_threads
+from pacsent.words.vectors import WordVectors
+
+_MIN_TEXTS_FOR_PRUNING = 5_000  # from this number of texts on, an n-gram must occur in two of them
+# From this number of texts, and characters per text, on, trigrams of words are features.
+_MIN_TEXTS_FOR_TRIGRAMS, _MIN_LENGTH_FOR_TRIGRAMS = 5_000, 600
+# A text is answered if at least this fraction of its words are known, by the training texts or as
+# one of the most frequent words of the encoder (benchmarks/drift.py, "coverage": at most 0.1% of
+# the texts of four sets have less; most texts of other languages do).
+_MIN_COVERAGE = 0.4
+# The threshold is at most half of this quantile of the training texts' coverage by other texts.
+_USUAL_COVERAGE_QUANTILE = 0.1
+
+
+@dataclass(frozen=True)
+class TrainingTexts:
+    """Texts that a classifier is fitted on: none is empty, and every class has two or more."""
+
+    texts: list[str]
+    labels: Labels
+    weights: np.ndarray  # (n,)
+    near_duplicates: np.ndarray  # (n,), the same number for texts that almost repeat each other
+
+    @property
+    def clusters(self) -> np.ndarray:
+        """Texts that are left out together: those of a group, or near-duplicates, (n,)."""
+        groups = self.labels.groups
+        return self.near_duplicates if groups is None else groups
+
+
+def fit_classifier(
+    texts: list[str],
+    y: Any,
+    sample_weight: Any = None,
+    groups: Any = None,
+    *,
+    encoder: Any,
+    method: str,
+    ngrams: str | tuple[int, int],
+    weighting: str,
+    selection: str,
+    Cs: Sequence[float],
+    dense_scales: Sequence[float],
+    class_weight: str | dict | None,
+    characters: tuple[int, int] | None,
+    n_jobs: int | None,
+) -> FittedTextClassifier:
+    """Fit a text classifier.
+
+    Parameters
+    ----------
+    texts : list of str
+    y : one label, or set of labels, for each text; or an indicator matrix
+    sample_weight, groups : as `TextClassifier.fit` takes them
+    encoder, method, ngrams, weighting, selection : parameters of `TextClassifier`
+    Cs, dense_scales, class_weight, characters, n_jobs : parameters of `TextClassifier`
+
+    Returns
+    -------
+    FittedTextClassifier
+    """
+    candidates = fitting.Candidates(
+        as_scales(Cs, "Cs"),
+        as_scales(dense_scales, "dense_scales"),
+        fitting.WEIGHTINGS if weighting == "auto" else (weighting,),
+    )
+    training = select_training_texts(
+        texts, y, sample_weight, groups, class_weight=class_weight, selection=selection
+    )
+    texts = training.texts
+    threads = n_threads(n_jobs)
+
+    # N-grams of words: X (n, n_ngrams), and the length of each row before it was scaled to 1.
+    sizes = choose_ngram_sizes(texts) if ngrams == "auto" else check_ngram_sizes(ngrams)
+    word_ngrams = count_ngrams(texts, sizes, threads)
+    if len(word_ngrams) == 0:
+        raise ValueError(
+            "texts must have words. Got no word in any of them instead. Check which column "
+            "holds the text."
+        )
+    X, lengths = word_ngrams.tf_idf_and_lengths(texts, threads)
+
+    # Sentence vectors, centred and scaled to a mean square of 1: E (n, n_dims).
+    text_encoder = make_text_encoder(encoder, method, n_jobs)
+    if text_encoder is not None:
+        text_encoder = text_encoder.fit(texts)
+    E, mean_vector, vector_scale = standardize(encode_texts(text_encoder, texts))
+
+    # The linear model on both, and the one on n-grams of characters.
+    rows = fitting.Labelled(
+        X, E, training.labels.encoded, training.labels.classes.size, training.weights
+    )
+    min_coverage = choose_min_coverage(training, word_ngrams, X, text_encoder)
+    linear, label_thresholds = fit_linear_model(rows, training, candidates, selection, threads)
+    character_ngrams = None
+    if characters is not None and not training.labels.is_multilabel:
+        character_sizes = check_ngram_sizes(characters, "characters")
+        character_ngrams = count_ngrams(texts, character_sizes, threads, characters=True)
+    if character_ngrams is not None and len(character_ngrams):
+        X_characters = character_ngrams.tf_idf(texts, threads)
+        linear_characters, _ = fit_linear_model(
+            dataclasses.replace(rows, X=X_characters, E=np.zeros((len(texts), 0), np.float32)),
+            training,
+            dataclasses.replace(candidates, weightings=("tf-idf",)),
+            selection,
+            threads,
+        )
+        oov_rates = measure_oov_rates(training, word_ngrams, X, text_encoder)
+        linear = fitting.with_characters(linear, linear_characters, rows, oov_rates)
+
+    model = make_text_model(
+        linear, word_ngrams, character_ngrams, text_encoder, mean_vector, vector_scale
+    )
+    report = dict(linear.report)
+    out_of_fold = report.pop("out_of_fold")
+    report["n_texts"] = len(texts)
+    # Where all pairs of words are features, near-duplicates are found by these counts.
+    has_all_pairs = word_ngrams.sizes == (1, 2) and len(texts) < _MIN_TEXTS_FOR_PRUNING
+    return FittedTextClassifier(
+        classes=training.labels.classes,
+        target_type=training.labels.target_type,
+        model=model,
+        inverse_temperatures=np.array(report.get("inverse_temperature", [1.0])),
+        label_thresholds=label_thresholds,
+        min_coverage=min_coverage,
+        selection=report,
+        out_of_fold=out_of_fold,
+        named_features=name_features(model, texts, float(lengths.mean())),
+        training_fingerprints=np.unique(fingerprints(texts)),
+        training_sketches=sketches(texts, (word_ngrams, X) if has_all_pairs else None),
+    )
+
+
+# ---- labels and texts ----------------------------------------------------------------------------
+
+
+def select_training_texts(
+    texts: list[str],
+    y: Any,
+    sample_weight: Any,
+    groups: Any,
+    *,
+    class_weight: str | dict | None,
+    selection: str,
+) -> TrainingTexts:
+    """Parse the labels; leave out empty texts, and classes of a single text."""
+    refuse_sets = None
+    if class_weight is not None or selection == "evidence":
+        refuse_sets = (
+            "With several labels per text, class_weight must be None and selection auto or "
+            f"folds. Got {class_weight!r} and {selection!r} instead."
+        )
+    labels = Labels.parse(materialize(y), len(texts), refuse_sets=refuse_sets)
+    weights = sample_weights(sample_weight, len(texts))
+    labels = labels.with_groups(groups)
+
+    rows = nonempty_rows(texts)
+    if rows.size == 0:
+        rows = np.arange(len(texts))
+    elif rows.size < len(texts):
+        warn_caller(f"{format_count(len(texts) - rows.size, 'empty text')} left out.")
+    rows, labels = labels.learnable(rows)
+    texts = [texts[row] for row in rows]
+    weights = weights[rows]
+    if not labels.is_multilabel:
+        weights = apply_class_weight(weights, class_weight, labels.classes, labels.encoded)
+    return TrainingTexts(texts, labels, weights, text_units(texts))
+
+
+# ---- features ------------------------------------------------------------------------------------
+
+
+def choose_ngram_sizes(texts: list[str]) -> tuple[int, int]:
+    """Smallest and largest number of words in a row: trigrams for many long texts."""
+    n_characters = sum(map(len, texts))
+    are_long = n_characters >= _MIN_LENGTH_FOR_TRIGRAMS * len(texts)
+    return (1, 3) if are_long and len(texts) >= _MIN_TEXTS_FOR_TRIGRAMS else (1, 2)
+
+
+def count_ngrams(
+    texts: list[str], sizes: tuple[int, int], threads: int, characters: bool = False
+) -> NGrams:
+    """The n-grams of texts; with many texts only those that occur in two of them."""
+    min_texts = 2 if len(texts) >= _MIN_TEXTS_FOR_PRUNING else 1
+    return NGrams.of(texts, sizes, min_texts=min_texts, n_threads=threads, characters=characters)
+
+
+def make_text_encoder(encoder: Any, method: str, n_jobs: int | None) -> Encoder | None:
+    """The unfitted encoder of a `TextClassifier` with these parameters; None without one."""
+    if encoder is None:
+        return None
+    if isinstance(encoder, list | tuple) and not is_stored(encoder):
+        return ConcatenatedEncoder([make_text_encoder(part, method, n_jobs) for part in encoder])
+    if isinstance(encoder, str | Path) and is_model_name(encoder):
+        encoder = load_english() if encoder == "english" else load(encoder)
+    if isinstance(encoder, WordVectors):
+        return _make_word_encoder(encoder, method, n_jobs)
+    if isinstance(encoder, SentenceVectorizer):
+        return clone(encoder).set_params(on_empty="ignore")
+    return as_encoder(encoder)
+
+
+def _make_word_encoder(words: WordVectors, method: str, n_jobs: int | None) -> Encoder:
+    averages = make_encoder(method, words, on_empty="ignore", n_jobs=n_jobs)
+    averages.set_known_params(random_state=fitting.FOLD_SEED)
+    if words.sentences is None:
+        return averages
+    distilled = clone(words.sentences).set_params(on_empty="ignore", n_jobs=n_jobs)
+    if words.counts is None:  # static embeddings of another program
+        return distilled
+    return ConcatenatedEncoder([averages, distilled])
+
+
+# The word vectors that come with the package, opened and unpacked once in a process.
+load_english = cache(partial(load, "english"))
+
+
+def standardize(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Vectors centred and scaled to a mean square of 1, (n, n_dims); their mean, and the scale.
+
+    The scale is the root mean square of the lengths of the centred vectors.
+    """
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    centred = vectors - mean.astype(np.float32)
+    mean_square = float((centred.astype(np.float64) ** 2).sum(axis=1).mean())
+    scale = np.sqrt(max(mean_square, 1e-30))
+    return np.ascontiguousarray(centred * np.float32(1.0 / scale)), mean, scale
+
+
+# ---- the linear models ---------------------------------------------------------------------------
+
+
+def fit_linear_model(
+    rows: fitting.Labelled,
+    training: TrainingTexts,
+    candidates: fitting.Candidates,
+    selection: str,
+    threads: int,
+) -> tuple[fitting.Linear, multilabel.LabelThresholds | None]:
+    """The model chosen by evidence, folds or both; thresholds with several labels per text."""
+    groups = training.labels.groups
+    near_duplicates = training.near_duplicates
+    if training.labels.is_multilabel:
+        return multilabel.fit(rows, candidates, threads, groups, near_duplicates)
+
+    n_texts = len(rows.labels)
+    is_few = fitting.is_few(n_texts, rows.n_classes)
+    if selection == "folds" or (selection == "auto" and not is_few):
+        return fitting.fit_by_folds(rows, candidates, threads, groups, near_duplicates), None
+
+    rng = np.random.default_rng(fitting.FOLD_SEED)
+    folds = fitting.folds_for(rows.labels, rng, groups, near_duplicates)
+    n_distinct = fitting.distinct_texts(rows.labels, near_duplicates)[0].size
+    repeats_texts = n_distinct < fitting.MIN_DISTINCT_FRACTION * n_texts
+    is_grouped = groups is not None or repeats_texts
+    if selection == "evidence" or n_texts < fitting.MIN_FOLD_TEXTS:
+        return fitting.fit_by_evidence(rows, threads, folds if is_grouped else None), None
+    return fitting.fit_by_both(rows, candidates, threads, folds, is_grouped), None
+
+
+def make_text_model(
+    linear: fitting.Linear,
+    word_ngrams: NGrams,
+    character_ngrams: NGrams | None,
+    encoder: Encoder | None,
+    mean_vector: np.ndarray,
+    vector_scale: float,
+) -> TextModel:
+    """The weights of the model, for vectors that are neither centred nor scaled."""
+    coef_dense = np.ascontiguousarray(linear.dense / vector_scale, np.float32)
+    n_columns = linear.intercept.size
+    if linear.characters is None:
+        character_ngrams = None
+        characters = fitting.Characters(
+            np.zeros((0, n_columns)), np.zeros(n_columns), fitting.CharacterWeight()
+        )
+    else:
+        characters = linear.characters
+    if character_ngrams is None:
+        character_ngrams = NGrams((1, 1), np.zeros(0), np.zeros(0), characters=True)
+    model = TextModel(
+        ngrams=word_ngrams,
+        coef_ngrams=np.ascontiguousarray(linear.sparse, np.float32),
+        encoder=encoder,
+        coef_dense=coef_dense,
+        intercept=linear.intercept - mean_vector @ coef_dense.astype(np.float64),
+        mean_vector=mean_vector,
+        characters=character_ngrams,
+        coef_characters=np.ascontiguousarray(characters.coef, np.float32),
+        intercept_characters=np.asarray(characters.intercept, np.float64),
+        character_weight=characters.share,
+    )
+    weights = model.coef_ngrams, model.coef_characters, model.coef_dense, model.intercept
+    if not all(np.isfinite(array).all() for array in weights):
+        raise ValueError(
+            "The weights that were fitted must be finite. They are not: sample_weight, "
+            "class_weight, Cs, dense_scales or the word vectors are too large or too small."
+        )
+    return model
+
+
+# ---- known words ---------------------------------------------------------------------------------
+
+
+def measure_oov_rates(
+    training: TrainingTexts, ngrams: NGrams, X: sparse.csr_matrix, encoder: Encoder | None
+) -> np.ndarray | None:
+    """OOV rate of each text, were it a new one, (n,): words of no other text and not the encoder's.
+
+    None if the encoder does not list its words, or the n-grams have no single words.
+    """
+    encoder_words = list_encoder_words(encoder)
+    if encoder_words is None or ngrams.sizes[0] > 1:
+        return None
+    shared_words = list_shared_words(training, ngrams, X)
+    return unknown_shares(training.texts, (shared_words, encoder_words))
+
+
+def choose_min_coverage(
+    training: TrainingTexts, ngrams: NGrams, X: sparse.csr_matrix, encoder: Encoder | None
+) -> float:
+    """The least coverage with which a text is answered; 0 where one word is enough.
+
+    It is smaller than `_MIN_COVERAGE` for training texts in a language, or of a kind, of which the
+    encoder knows few words.
+    """
+    common_words = list_encoder_words(encoder, N_COMMON_WORDS)
+    if encoder is None or common_words is None or ngrams.sizes[0] > 1:
+        return 0.0
+    shared_words = list_shared_words(training, ngrams, X)
+    coverage = 1.0 - unknown_shares(training.texts, (shared_words, common_words))  # (n,)
+    usual_coverage = float(np.quantile(coverage, _USUAL_COVERAGE_QUANTILE))
+    return min(_MIN_COVERAGE, usual_coverage / 2)
+
+
+def list_shared_words(training: TrainingTexts, ngrams: NGrams, X: sparse.csr_matrix) -> np.ndarray:
+    """Keys of the n-grams that occur in several groups, or in texts that are no near-duplicates."""
+    clusters = training.clusters
+    columns = X.indices
+    n_columns = X.shape[1]
+    if np.unique(clusters).size < clusters.size:
+        # Each n-gram counts once per cluster.
+        cluster_of_entry = np.repeat(clusters.astype(np.int64), np.diff(X.indptr))
+        columns = np.unique(cluster_of_entry * n_columns + columns) % n_columns
+    n_clusters = np.bincount(columns, minlength=n_columns)  # (n_columns,)
+    return word_keys(ngrams.hashes[n_clusters > 1])
