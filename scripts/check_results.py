@@ -59,7 +59,12 @@ MEASURED = {  # packages and modules of each benchmark
     "scale": ("scale", *ENCODING),
     "search": ("search",),
     "serve": ("web",),
-    "vectors_in_classifier": (*CLASSIFIER, "sentences/methods", "sentences/solvers/pb_neg.py"),
+    "vectors_in_classifier": (
+        *CLASSIFIER,
+        "sentences/methods",
+        "sentences/solvers/pb_neg.py",
+        "sentences/solvers/pb_neg_sampled.py",
+    ),
     "simulate": ("bounds", "paper"),
     "solve": ("sentences/solvers", "kernels"),
     "solver": CLASSIFIER,

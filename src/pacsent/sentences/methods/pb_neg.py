@@ -15,7 +15,7 @@ from pacsent.sentences.fitted_state import WORD_IDS, Learned
 from pacsent.sentences.methods.closed_forms import sum_rows
 from pacsent.sentences.methods.sampled_methods import MINIMISED, POSITIVE, NegativeSampling
 from pacsent.sentences.sentence_vectorizer import Name
-from pacsent.sentences.solvers import pb_neg as pb_neg
+from pacsent.sentences.solvers import pb_neg, pb_neg_sampled
 from pacsent.text.encoded import Encoded
 from pacsent.threads import one_blas_thread
 
@@ -125,7 +125,7 @@ class PBNegVectorizer(NegativeSampling):
             problem = self._noise_of(np.float32), counts, self._float_tables()[0], means
             prior = {"lam": self._lam(n_tokens), "var_P": self._prior_variances(n_tokens)}
             rng = check_random_state(self.random_state)
-            sample = pb_neg.draw_sample(*problem, error=0.9 * self.tol, rng=rng, **prior)
+            sample = pb_neg_sampled.draw_sample(*problem, error=0.9 * self.tol, rng=rng, **prior)
         self.sample_words_ = sample.noise.words[sample.chosen]
         self.sample_inclusion_ = sample.inclusion
         self._derived("sample", lambda: sample)
@@ -182,9 +182,9 @@ class PBNegVectorizer(NegativeSampling):
             return pb_neg.solve(counts, A_hat, means, noise, **settings)
         chosen = self.sample_words_, self.sample_inclusion_
         noise = partial(self._noise_of, np.float32)
-        sample = self._derived("sample", lambda: pb_neg.sample_of(noise(), *chosen))
+        sample = self._derived("sample", lambda: pb_neg_sampled.sample_of(noise(), *chosen))
         nu = self._derived("squared lengths", lambda: pb_neg.squared_lengths(A_hat))
-        return pb_neg.solve_sampled(counts, A_hat, means, sample, nu=nu, **settings)
+        return pb_neg_sampled.solve_sampled(counts, A_hat, means, sample, nu=nu, **settings)
 
     def _prepared(self):
         def posterior(encoded, means):
