@@ -13,8 +13,12 @@ Evaluate = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | Non
 Precondition = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Pair = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-# A step must reach this fraction of the predicted decrease, or is cut to a fraction between these.
-_MIN_DECREASE, _MIN_CUT, _MAX_CUT = 1e-4, 0.1, 0.7
+# A step must reach this fraction of the predicted decrease.
+_MIN_DECREASE = 1e-4
+
+# Fractions between which a rejected step is cut.
+_MIN_CUT = 0.1
+_MAX_CUT = 0.7
 
 
 class Minima(NamedTuple):
@@ -45,76 +49,105 @@ def minimise(
     Hessian to begin with, and `is_solved(rows, x, gradients, directions)` says which rows are where
     they should be. A row is evaluated `max_iter` times at most, `memory` pairs are kept, and
     `limit` shortens directions in place. With `last_step` a row that is solved takes the step at
-    hand. Values are known to within `noise`, by which they may rise. A row whose preconditioned
-    gradient leads uphill, or nowhere, is left where it is.
+    hand. Values are known to within `noise`, by which they may rise. Rows without a descent
+    direction are returned unchanged.
     """
     n = len(start)
-    value, n_iter = np.full_like(start[:, 0], np.inf), np.zeros(n, dtype=np.int64)
-    minima = Minima(start.copy(), n_iter, value.copy(), np.zeros(n, dtype=bool))
-    rows, x, trial, g = np.arange(n), start, start, np.zeros_like(start)
+    value = np.full_like(start[:, 0], np.inf)
+    minima = Minima(
+        x=start.copy(),
+        n_iter=np.zeros(n, dtype=np.int64),
+        norm=value.copy(),
+        converged=np.zeros(n, dtype=bool),
+    )
+    rows = np.arange(n)  # still worked on; the arrays below have one row for each
+    x = start  # best point
+    trial = start  # next point to evaluate
+    g = np.zeros_like(start)  # gradient at x
     pairs: list[Pair] = []
     for turn in range(max_iter):
         if not rows.size:
             break
-        g_new, value_new = evaluate(rows, trial)
-        n_iter[rows] += 1
+        is_first = turn == 0
+        g_trial, value_trial = evaluate(rows, trial)
+        minima.n_iter[rows] += 1
+
         step = trial - x
-        before, after = _dot(g, step), _dot(g_new, step)
-        if turn == 0:
-            fell = np.ones(rows.size, dtype=bool)
-        elif value_new is not None:
-            fell = value_new <= value + 1e-13 * np.abs(value) + 1e-300 + noise
+        slope_before = _dot(g, step)
+        slope_after = _dot(g_trial, step)
+        if is_first:
+            is_accepted = np.ones(rows.size, dtype=bool)
+        elif value_trial is not None:
+            is_accepted = value_trial <= value + 1e-13 * np.abs(value) + 1e-300 + noise
         else:
             # Convex: F(new) <= F(old) + after; to third order F(new) - F(old) = (before + after)/2.
-            fell = (after <= 0) | (before + after <= _MIN_DECREASE * before)
-        if turn:  # (s, y, 1 / (s.y)); 0 for a row that stayed, or whose pair has no curvature
-            y = g_new - g
-            sy, r = _dot(step, y), np.zeros_like(before)
-            good = fell & (sy > 1e-10 * (_dot(step, step) * _dot(y, y)) ** 0.5)
-            r[good] = 1.0 / sy[good]
-            pairs = [*pairs[1 - memory :], (step, y, r)]
-        cut = np.full_like(before, 0.5)
-        if value_new is None:  # to where the secant of the slopes vanishes
-            with np.errstate(invalid="ignore", divide="ignore"):
-                cut = before / (before - np.nan_to_num(after, nan=np.inf))
-            cut = np.clip(np.nan_to_num(cut, nan=_MIN_CUT), _MIN_CUT, _MAX_CUT)
-        shorter = x[~fell] + cut[~fell, None] * step[~fell]
-        x, g = _moved(x, trial, fell), _moved(g, g_new, fell)
-        if value_new is not None:
-            value = np.where(fell, value_new, value)
-        minima.norm[rows[fell]] = np.abs(g[fell]).max(axis=1, initial=0.0)
+            falls_enough = slope_before + slope_after <= _MIN_DECREASE * slope_before
+            is_accepted = (slope_after <= 0) | falls_enough
 
-        used = [pair for pair in pairs if pair[2].any()]
-        direction = -two_loop(g, used, partial(precondition, rows))
-        lost = ~(_dot(direction, g) <= 0)
-        if lost.any():  # the pairs of these rows mislead, and are forgotten
+        if not is_first:
+            pairs = [*pairs[1 - memory :], _new_pair(step, g_trial - g, is_accepted)]
+
+        # A rejected step is cut, without values to where the secant of the slopes vanishes.
+        cut = np.full_like(slope_before, 0.5)
+        if value_trial is None:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                cut = slope_before / (slope_before - np.nan_to_num(slope_after, nan=np.inf))
+            cut = np.clip(np.nan_to_num(cut, nan=_MIN_CUT), _MIN_CUT, _MAX_CUT)
+        shorter = x[~is_accepted] + cut[~is_accepted, None] * step[~is_accepted]
+
+        x = _where_rows(is_accepted, trial, x)
+        g = _where_rows(is_accepted, g_trial, g)
+        if value_trial is not None:
+            value = np.where(is_accepted, value_trial, value)
+        largest_entries = np.abs(g[is_accepted]).max(axis=1, initial=0.0)
+        minima.norm[rows[is_accepted]] = largest_entries
+
+        used_pairs = [pair for pair in pairs if pair[2].any()]
+        direction = -two_loop(g, used_pairs, partial(precondition, rows))
+        is_uphill = ~(_dot(direction, g) <= 0)
+        if is_uphill.any():  # the pairs of these rows mislead, and are forgotten
             for _, _, r in pairs:
-                r[lost] = 0.0
-            direction[lost] = -precondition(rows[lost], g[lost])
-            lost = ~(_dot(direction, g) <= 0)
+                r[is_uphill] = 0.0
+            direction[is_uphill] = -precondition(rows[is_uphill], g[is_uphill])
+            is_uphill = ~(_dot(direction, g) <= 0)
         if limit is not None:
             limit(direction)
         trial = x + direction
-        trial[~fell] = shorter
-        solved = fell & is_solved(rows, x, g, direction)
+        trial[~is_accepted] = shorter
+
+        solved = is_accepted & is_solved(rows, x, g, direction)
         minima.converged[rows[solved]] = True
         if last_step:
-            x = _moved(x, trial, solved)
-        going = ~solved & ~(lost & fell)
-        if not going.all():
+            x = _where_rows(solved, trial, x)
+        is_active = ~solved & ~(is_uphill & is_accepted)
+        if not is_active.all():
             minima.x[rows] = x
-            rows, x, trial, g, value = (a[going] for a in (rows, x, trial, g, value))
-            pairs = [(s[going], y[going], r[going]) for s, y, r in pairs]
+            rows = rows[is_active]
+            x = x[is_active]
+            trial = trial[is_active]
+            g = g[is_active]
+            value = value[is_active]
+            pairs = [(s[is_active], y[is_active], r[is_active]) for s, y, r in pairs]
     minima.x[rows] = x
     return minima
+
+
+def _new_pair(step: np.ndarray, change: np.ndarray, is_accepted: np.ndarray) -> Pair:
+    """(s, y, 1 / (s.y)); 0 for a row that stayed, or whose pair has no curvature."""
+    products = _dot(step, change)
+    lengths = (_dot(step, step) * _dot(change, change)) ** 0.5  # |s| |y|
+    has_curvature = is_accepted & (products > 1e-10 * lengths)
+    r = np.zeros_like(products)
+    r[has_curvature] = 1.0 / products[has_curvature]
+    return step, change, r
 
 
 def _dot(a, b):
     return np.einsum("ij,ij->i", a, b)
 
 
-def _moved(old, new, which):
-    """Rows `which` of `new`, the others of `old`; no copy where all move."""
+def _where_rows(which: np.ndarray, new: np.ndarray, old: np.ndarray) -> np.ndarray:
+    """Rows `which` of `new`, the others of `old`; no copy if all are new."""
     return new if which.all() else np.where(which[:, None], new, old)
 
 
@@ -139,8 +172,8 @@ def minimise_all(
         if bound is not None:
             return bound(subset[rows], x, g) <= tol
         length = np.linalg.norm(direction[:, :-1], axis=1)
-        moved = np.linalg.norm(x[:, :-1] + direction[:, :-1], axis=1)
-        return (length <= tol * moved) & (np.abs(direction[:, -1]) <= tol)
+        displacement = np.linalg.norm(x[:, :-1] + direction[:, :-1], axis=1)
+        return (length <= tol * displacement) & (np.abs(direction[:, -1]) <= tol)
 
     def limit_rho(direction):
         direction[:, -1] = direction[:, -1].clip(-1.0, 1.0)
