@@ -151,41 +151,107 @@ def test_the_score_is_the_standardised_sum(encoder):
     assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
 
 
-@pytest.mark.parametrize("how", [{"lexical": False}, {}, {"lexical": True, "chunk": True}])
-def test_filters_metadata_updates_and_saving(encoder, tmp_path, how):
-    index = Index(encoder, **how)
-    years = [2020, 2021, 2022, 2023, None, 2021, 2020]
-    index.add(TEXTS[:4], metadata=[{"year": y, "kind": "a"} for y in years[:4]])
-    index.add(TEXTS[4:], metadata={"year": years[4:], "new": [True, False, True]})
+SETTINGS = [{"lexical": False}, {}, {"chunk": True}]
+YEARS = [2020, 2021, 2022, 2023, None, 2021, 2020]
+
+
+@pytest.fixture(params=SETTINGS, ids=["vectors", "both", "passages"])
+def settings(request):
+    """How an index searches: by vectors alone, by words too, and passage by passage."""
+    return request.param
+
+
+@pytest.fixture
+def dated(encoder, settings):
+    """Eight texts, added in three calls: seven of a year, None in text 4; the last has nothing.
+
+    The first four have the column "kind", the next three the column "new".
+    """
+    index = Index(encoder, **settings)
+    index.add(TEXTS[:4], metadata=[{"year": year, "kind": "a"} for year in YEARS[:4]])
+    index.add(TEXTS[4:], metadata={"year": YEARS[4:], "new": [True, False, True]})
     index.add(["The dog barked."])
-    for year, ids in (
+    return index
+
+
+@pytest.fixture
+def edited(dated):
+    """The same texts after two updates and a deletion."""
+    dated.update([2, 0], ["The king spoke to the queen.", "A glass of wine."])
+    dated.update([7], ["The dog barked again."], metadata=[{"year": 1}])
+    dated.delete([1])
+    return dated
+
+
+QUERIES = ["a queen", "printer on fire", "wine", "cat"]
+
+
+@pytest.mark.parametrize(
+    ("year", "ids"),
+    [
         (2021, {1, 5}),
         ([2021, 2022], {1, 2, 5}),
         ({">": 2021, "<": 9999}, {2, 3}),
         (None, {4, 7}),
-    ):
-        assert {hit.id for hit in index.search("the cat", k=9, where={"year": year})} == ids
-    assert index.search("the cat", k=9, where={"new": 1}) == []  # 1 is not true
-    best = index.search("a cat", k=1, where={"kind": "a"})[0]
-    assert best.metadata == {"year": years[best.id], "kind": "a"}
-    index.update([2, 0], ["The king spoke to the queen.", "A glass of wine."])
-    assert index.metadata(2) == {"year": 2022, "kind": "a"} and len(index) == 8
-    assert index.search("a queen", k=1)[0].id == 2 and index.text(0) == "A glass of wine."
-    index.update([7], ["The dog barked again."], metadata=[{"year": 1}])
-    assert index.search("dog", k=1, where={"year": 1})[0].text == "The dog barked again."
-    index.delete([1])
-    queries = ["a queen", "printer on fire", "wine", "cat"]
-    before = index.search(queries, k=9)
-    save(index, tmp_path / "index")
-    again = load(tmp_path / "index")
-    for a, b in zip(again.search(queries, k=9), before):
-        assert [(h.id, h.text, h[3:]) for h in a] == [(h.id, h.text, h[3:]) for h in b]
-        np.testing.assert_allclose([h.score for h in a], [h.score for h in b], atol=1e-5)
-    assert again.add(["more"]).tolist() == [8] and again.search("dog", where={"year": 1})
-    fresh = Index(encoder, **how)
-    fresh.add([again.text(i) for i in range(9) if i != 1])
-    for query in queries:
-        assert [h.text for h in fresh.search(query)] == [h.text for h in again.search(query)]
+    ],
+    ids=["a value", "several values", "comparisons", "no value"],
+)
+def test_a_filter_keeps_the_texts_whose_metadata_match(dated, year, ids):
+    assert {hit.id for hit in dated.search("the cat", k=9, where={"year": year})} == ids
+
+
+def test_the_number_one_is_not_true_in_a_filter(dated):
+    assert dated.search("the cat", k=9, where={"new": True}) != []
+    assert dated.search("the cat", k=9, where={"new": 1}) == []
+
+
+def test_a_hit_has_the_metadata_of_its_text(dated):
+    best = dated.search("a cat", k=1, where={"kind": "a"})[0]
+    assert best.metadata == {"year": YEARS[best.id], "kind": "a"}
+
+
+def test_an_updated_text_keeps_its_number_and_its_metadata(dated):
+    dated.update([2, 0], ["The king spoke to the queen.", "A glass of wine."])
+
+    assert len(dated) == 8
+    assert dated.text(0) == "A glass of wine."
+    assert dated.metadata(2) == {"year": 2022, "kind": "a"}
+
+
+def test_an_updated_text_is_found_by_its_new_words(dated):
+    dated.update([2, 0], ["The king spoke to the queen.", "A glass of wine."])
+    assert dated.search("a queen", k=1)[0].id == 2
+
+
+def test_an_update_with_metadata_replaces_them(dated):
+    dated.update([7], ["The dog barked again."], metadata=[{"year": 1}])
+    assert dated.search("dog", k=1, where={"year": 1})[0].text == "The dog barked again."
+
+
+def test_an_edited_index_finds_the_same_after_it_is_saved(edited, tmp_path):
+    opened = load(save(edited, tmp_path / "index"))
+
+    for hits, expected in zip(opened.search(QUERIES, k=9), edited.search(QUERIES, k=9)):
+        assert [(h.id, h.text, h[3:]) for h in hits] == [(h.id, h.text, h[3:]) for h in expected]
+        np.testing.assert_allclose(
+            [hit.score for hit in hits], [hit.score for hit in expected], atol=1e-5
+        )
+
+
+def test_an_index_that_was_saved_goes_on_with_its_numbers_and_metadata(edited, tmp_path):
+    opened = load(save(edited, tmp_path / "index"))
+
+    assert opened.add(["more"]).tolist() == [8]
+    assert opened.search("dog", where={"year": 1})[0].id == 7
+
+
+def test_an_edited_index_ranks_as_a_new_one_with_its_texts(edited, encoder, settings):
+    fresh = Index(encoder, **settings)
+    fresh.add([edited.text(i) for i in range(8) if i != 1])
+
+    for query in QUERIES:
+        found = [hit.text for hit in edited.search(query)]
+        assert found == [hit.text for hit in fresh.search(query)]
 
 
 def test_what_metadata_and_filters_must_be(encoder):

@@ -23,9 +23,9 @@ from pacsent.search.calibration import CalibrationQueries, ThresholdRule
 from pacsent.search.chunking import split_passages
 from pacsent.search.faiss_index import InvertedLists
 from pacsent.search.metadata import Columns
-from pacsent.search.ranking import DEFAULT_LEXICAL_WEIGHT, Ranking, top
+from pacsent.search.ranking import DEFAULT_LEXICAL_WEIGHT, CandidateFinder, Ranking, top
 from pacsent.search.snapshot import Block, Hit, Snapshot
-from pacsent.sentences.encoder import check_encoder
+from pacsent.sentences.encoder import Encoder, check_encoder
 from pacsent.sentences.external_encoders import as_search_encoder
 from pacsent.storage import State, checked_tensor
 from pacsent.text.ngrams import is_empty
@@ -56,7 +56,8 @@ class Hits(list):
 
     def __init__(self, hits: Iterable[Hit], guarantee: str):
         super().__init__(hits)
-        self._guarantee, self.no_answer = guarantee, not self
+        self._guarantee = guarantee
+        self.no_answer = not self
 
     def summary(self) -> str:
         """The guarantee and its conditions, as a sentence."""
@@ -132,10 +133,12 @@ class Index:
         self.engine = engine
         self.lexical = DEFAULT_LEXICAL_WEIGHT if lexical is True else float(lexical)
         self.chunk = chunk
-        # Both are of the texts as they were at `certify`, and dropped when a text changes.
-        # by the name of the sample, where queries repeat
+
+        # Both are of the texts as they were at `certify`, and dropped when a text changes. The
+        # queries are those of each sample, by its name, where queries repeat.
         self.calibration_: dict[str, CalibrationQueries] | None = None
         self.certificate_: SearchCertificate | None = None
+
         self._snapshot = Snapshot()
         self._next_number = 0
         self._lists: InvertedLists | None = None
@@ -245,39 +248,53 @@ class Index:
         block, position = self._snapshot.locate(number)
         return block.columns.row(position)
 
-    def _make_block(self, texts, columns) -> Block:
+    def _make_block(self, texts: list[str], columns: Columns) -> Block:
         """Encode texts; their numbers are not known yet."""
-        spans, rows = None, texts
+        spans = None
+        rows = texts
         if self.chunk:
-            cut = [
-                (i, *span)
-                for i, text in enumerate(texts)
-                for span in split_passages(text) or [(0, len(text))]
+            passages = [
+                (position, begin, end)
+                for position, text in enumerate(texts)
+                for begin, end in split_passages(text) or [(0, len(text))]
             ]
-            spans = np.array(cut, dtype=np.int64).reshape(-1, 3)
-            rows = [texts[i][begin:end] for i, begin, end in cut]
-        postings = lexical.Postings.of(rows) if self.lexical else None
-        ids = np.empty(0, np.int64)
-        return Block(self._encode(rows), ids, texts, columns, spans, postings)
+            spans = np.array(passages, dtype=np.int64).reshape(-1, 3)
+            rows = [texts[position][begin:end] for position, begin, end in passages]
+        return Block(
+            vectors=self._encode(rows),
+            ids=np.empty(0, np.int64),
+            texts=texts,
+            columns=columns,
+            spans=spans,
+            postings=lexical.Postings.of(rows) if self.lexical else None,
+        )
 
-    def _encode(self, texts, queries=False) -> np.ndarray:
+    def _encode(self, texts: list[str]) -> np.ndarray:
         """Unit vectors; all zero for a text without an in-vocabulary word."""
-        encoder = self.encoder
-        if queries and self.query_encoder is not None:
-            encoder = self.query_encoder
-        with self._lock:
-            encoder.fit_if_stateless()
-        vectors = unit_rows(np.asarray(encoder.encode(texts), dtype=np.float32))
-        if encoder is not self.encoder and vectors.shape[1] != self.encoder.n_dims:
+        return self._unit_vectors(self.encoder, texts)
+
+    def _encode_queries(self, queries: list[str]) -> np.ndarray:
+        """Unit vectors in the space of the texts, (n_queries, n_dims)."""
+        if self.query_encoder is None:
+            return self._encode(queries)
+        vectors = self._unit_vectors(self.query_encoder, queries)
+        if vectors.shape[1] != self.encoder.n_dims:
             raise ValueError(
                 f"query_encoder must return vectors of {self.encoder.n_dims} numbers, as "
                 f"encoder does. Got {vectors.shape[1]} instead. Distil it from that encoder."
             )
         return vectors
 
-    def _replace(self, snapshot):
+    def _unit_vectors(self, encoder: Encoder, texts: list[str]) -> np.ndarray:
+        with self._lock:
+            encoder.fit_if_stateless()
+        return unit_rows(np.asarray(encoder.encode(texts), dtype=np.float32))
+
+    def _replace(self, snapshot: Snapshot) -> None:
         """Use other texts. What was certified does not hold for them."""
-        self._snapshot, self.calibration_, self.certificate_ = snapshot, None, None
+        self._snapshot = snapshot
+        self.calibration_ = None
+        self.certificate_ = None
 
     # ---- search --------------------------------------------------------------------------------
 
@@ -315,37 +332,54 @@ class Index:
         """
         k = check_count("k", k)
         queries = [query] if isinstance(query, str) else as_texts(query, "query")
-        snapshot = self._snapshot
-        if guarantee is not None:
-            if where is not None:
-                raise ValueError("guarantee must be given without where: it holds for all texts.")
-            results: list = self._guaranteed_hits(queries, snapshot, guarantee, delta)
+        if guarantee is not None and where is not None:
+            raise ValueError("guarantee must be given without where: it holds for all texts.")
+
+        snapshot = self._snapshot  # other threads may replace it
+        results: list
+        if guarantee is None:
+            results = self._best_hits(queries, snapshot, k, where)
         else:
-            excluded = snapshot.excluded(where)
-            ranking, Q = self._ranking(snapshot, excluded), self._encode(queries, True)
-            results = [
-                [snapshot.hit(*pair) for pair in zip(rows.tolist(), scores.tolist())]
-                for rows, scores in ranking.best(queries, Q, k, excluded)
-            ]
+            results = self._guaranteed_hits(queries, snapshot, guarantee, delta)
         return results[0] if isinstance(query, str) else results
 
-    def _ranking(self, snapshot, excluded=None) -> Ranking:
-        """How to rank the rows of a snapshot; by all of them without `excluded`."""
-        background = None
-        if self.lexical:
-            # How rare words are by the vocabulary of the encoder, if it has one with counts.
-            all_words = [part.word_vectors for part in self.encoder.parts]
-            vocabularies = [words.vocabulary for words in all_words if words is not None]
-            counted = [vocabulary for vocabulary in vocabularies if vocabulary.counts is not None]
-            background = lexical.Background.of(counted[-1]) if counted else None
-        lists = None
-        if excluded is not None and self.engine_ == "faiss":
-            n_kept = len(snapshot) - int(np.count_nonzero(excluded))
-            if n_kept >= _MIN_KEPT_FRACTION * len(snapshot):
-                lists = partial(self._candidates, snapshot)
-        return Ranking(snapshot, self.lexical, background, lists)
+    def _best_hits(
+        self, queries: list[str], snapshot: Snapshot, k: int, where: Mapping[str, Any] | None
+    ) -> list[list[Hit]]:
+        """The k best texts for each query."""
+        excluded = snapshot.excluded(where)
+        ranking = self._ranking(snapshot, self._candidate_finder(snapshot, excluded))
+        Q = self._encode_queries(queries)
+        return [
+            snapshot.hits(rows, scores) for rows, scores in ranking.best(queries, Q, k, excluded)
+        ]
 
-    def _candidates(self, snapshot, q, n, excluded) -> np.ndarray:
+    def _ranking(
+        self, snapshot: Snapshot, find_candidates: CandidateFinder | None = None
+    ) -> Ranking:
+        """How to rank the rows of a snapshot: those that are found, or all of them."""
+        background = self._background() if self.lexical else None
+        return Ranking(snapshot, self.lexical, background, find_candidates)
+
+    def _background(self) -> lexical.Background | None:
+        """How rare words are by the vocabulary of the encoder, if it has one with counts."""
+        all_words = [part.word_vectors for part in self.encoder.parts]
+        vocabularies = [words.vocabulary for words in all_words if words is not None]
+        counted = [vocabulary for vocabulary in vocabularies if vocabulary.counts is not None]
+        return lexical.Background.of(counted[-1]) if counted else None
+
+    def _candidate_finder(self, snapshot: Snapshot, excluded: np.ndarray) -> CandidateFinder | None:
+        """FAISS, if it is in use and enough rows are left; None to compare all rows."""
+        if self.engine_ != "faiss":
+            return None
+        n_kept = len(snapshot) - int(np.count_nonzero(excluded))
+        if n_kept < _MIN_KEPT_FRACTION * len(snapshot):
+            return None
+        return partial(self._candidates, snapshot)
+
+    def _candidates(
+        self, snapshot: Snapshot, q: np.ndarray, n: int, excluded: np.ndarray
+    ) -> np.ndarray:
         """Rows near a query by FAISS, which does not search while rows are added."""
         with self._lock:
             if self._lists is None or len(snapshot) > _MAX_GROWTH * self._lists.n_learned:
@@ -407,51 +441,33 @@ class Index:
         (3, 0)
         """
         queries = as_texts(queries, "queries")
-        k, snapshot = check_count("k", k), self._snapshot
-        numbers = [_as_numbers(answer) for answer in answers]
-        if len(numbers) != len(queries):
-            raise ValueError(
-                f"answers must have one for each of the {len(queries):,} queries. Got "
-                f"{len(numbers):,} instead."
-            )
-        kept = np.setdiff1d(np.arange(snapshot.n_texts), snapshot.deleted)
-        position_of = dict(zip(snapshot.ids[kept].tolist(), kept.tolist()))
-        for answer in numbers:
-            missing = [number for number in answer if number not in position_of]
-            if missing or not answer:
-                raise ValueError(
-                    "answers must be numbers of texts in the index, which are not empty. Got "
-                    f"{missing[0] if missing else 'none'} instead. Leave this query out."
-                )
+        k = check_count("k", k)
+        snapshot = self._snapshot
+        right_positions = _positions_of_answers(snapshot, queries, answers)
         check_repeats(repeats)
         seed = as_seed(random_state)
+
+        # The rows of all samples are searched once; `places` are those of a sample among them.
         clusters = dependent_clusters(queries)
         samples = draw_samples(clusters, repeats, seed)
-        # all rows of the samples are searched once, each at its place among these
         rows = np.unique(np.concatenate(list(samples.values())))
         places = {name: np.searchsorted(rows, sampled) for name, sampled in samples.items()}
+        sampled_queries = [queries[row] for row in rows]
+        right = [right_positions[row] for row in rows]
+        Q = self._encode_queries(sampled_queries)
 
-        texts = [queries[i] for i in rows]
-        right = [np.array([position_of[number] for number in numbers[i]]) for i in rows]
-        Q, excluded, owners = self._encode(texts, True), snapshot.excluded(), snapshot.owners
-        ranking = self._ranking(snapshot, excluded)
-        missed = np.array(
-            [
-                not np.isin(hits if owners is None else owners[hits], positions).any()
-                for positions, (hits, _) in zip(right, ranking.best(texts, Q, k, excluded))
-            ],
-            bool,
-        )
+        is_missed = self._are_missed(snapshot, sampled_queries, Q, right, k)  # (n_rows,)
         n_repeats = len(queries) - np.unique(clusters).size
+        counts = {
+            name: {
+                "n": place.size,
+                "n_errors": int(is_missed[place].sum()),
+                "n_duplicates": n_repeats,
+            }
+            for name, place in places.items()
+        }
         certificate = SearchCertificate.from_samples(
-            {
-                name: {
-                    "n": place.size,
-                    "n_errors": int(missed[place].sum()),
-                    "n_duplicates": n_repeats,
-                }
-                for name, place in places.items()
-            },
+            counts,
             delta=check_probability("delta", delta),
             repeats=repeats,
             n_hits=k,
@@ -459,19 +475,64 @@ class Index:
             random_state=seed,
             corrections=candidates(n_candidates),
         )
-        best, of_right = [], []
-        for text, q, positions in zip(texts, Q, right):
-            scores, _ = ranking.best_of_texts(text, q, excluded)
-            best.append(scores.max(initial=-np.inf))
-            of_right.append(scores[positions].max())
-        scores = np.array([best, of_right], float)  # (2, n)
+
+        best, of_right = self._calibration_scores(snapshot, sampled_queries, Q, right)
         self.calibration_ = {
-            name: CalibrationQueries(*scores[:, place]) for name, place in places.items()
+            name: CalibrationQueries(best[place], of_right[place]) for name, place in places.items()
         }
         self.certificate_ = certificate
         return certificate
 
-    def _guaranteed_hits(self, queries, snapshot, guarantee, delta) -> list[Hits]:
+    def _are_missed(
+        self,
+        snapshot: Snapshot,
+        queries: list[str],
+        Q: np.ndarray,
+        right: list[np.ndarray],
+        k: int,
+    ) -> np.ndarray:
+        """Whether no text of `right`, positions of texts, is among the first k, (n_queries,)."""
+        excluded = snapshot.excluded()
+        owners = snapshot.owners
+        ranking = self._ranking(snapshot, self._candidate_finder(snapshot, excluded))
+        is_missed = np.zeros(len(queries), bool)
+        for i, (rows, _) in enumerate(ranking.best(queries, Q, k, excluded)):
+            positions = rows if owners is None else owners[rows]
+            is_missed[i] = not np.isin(positions, right[i]).any()
+        return is_missed
+
+    def _calibration_scores(
+        self, snapshot: Snapshot, queries: list[str], Q: np.ndarray, right: list[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The largest score of a text, and that of a right text, for each query."""
+        excluded = snapshot.excluded()
+        ranking = self._ranking(snapshot)
+        best = np.empty(len(queries))
+        of_right = np.empty(len(queries))
+        for i, (query, q) in enumerate(zip(queries, Q)):
+            scores, _ = ranking.best_of_texts(query, q, excluded)  # (n_texts,)
+            best[i] = scores.max(initial=-np.inf)
+            of_right[i] = scores[right[i]].max()
+        return best, of_right
+
+    def _guaranteed_hits(
+        self, queries: list[str], snapshot: Snapshot, guarantee: float, delta: float | None
+    ) -> list[Hits]:
+        """The texts for each query that are needed to find the right one."""
+        rule = self._threshold_rule(guarantee, delta)
+        ranking = self._ranking(snapshot)
+        excluded = snapshot.excluded()
+        results = []
+        for query, q in zip(queries, self._encode_queries(queries)):
+            scores, rows = ranking.best_of_texts(query, q, excluded)  # (n_texts,)
+            scores = np.where(scores >= rule.threshold(scores), scores, -np.inf)
+            order = top(scores, scores.size)
+            hits = snapshot.hits(rows[order], scores[order])
+            results.append(Hits(hits, rule.statement))
+        return results
+
+    def _threshold_rule(self, guarantee: float, delta: float | None) -> ThresholdRule:
+        """The rule that says how many hits a query needs."""
         if self.calibration_ is None:
             raise ValueError(
                 "guarantee needs an index that was certified since its texts last changed. Call "
@@ -486,23 +547,13 @@ class Index:
         if self.certificate_ is not None:
             delta = self.certificate_.delta if delta is None else delta
             n_candidates = self.certificate_.n_candidates
-        queries_of_samples = list(self.calibration_.values())
-        rule = ThresholdRule.of(
-            queries_of_samples,
+        return ThresholdRule.of(
+            list(self.calibration_.values()),
             guarantee,
             0.05 if delta is None else delta,
             new_queries,
             n_candidates,
         )
-        ranking, excluded = self._ranking(snapshot), snapshot.excluded()
-        results = []
-        for query, q in zip(queries, self._encode(queries, True)):
-            scores, rows = ranking.best_of_texts(query, q, excluded)
-            scores = np.where(scores >= rule.threshold(scores), scores, -np.inf)
-            order = top(scores, scores.size)
-            pairs = zip(rows[order].tolist(), scores[order].tolist())
-            results.append(Hits((snapshot.hit(*pair) for pair in pairs), rule.statement))
-        return results
 
     # ---- saving --------------------------------------------------------------------------------
 
@@ -575,7 +626,29 @@ class Index:
 registry.register("model", Index.kind, Index.from_state)
 
 
-def _as_numbers(ids) -> list[int]:
+def _positions_of_answers(
+    snapshot: Snapshot, queries: list[str], answers: Iterable[Any]
+) -> list[np.ndarray]:
+    """The positions of the texts that are right for each query, of one text at least."""
+    numbers = [_as_numbers(answer) for answer in answers]
+    if len(numbers) != len(queries):
+        raise ValueError(
+            f"answers must have one for each of the {len(queries):,} queries. Got "
+            f"{len(numbers):,} instead."
+        )
+    kept = np.setdiff1d(np.arange(snapshot.n_texts), snapshot.deleted)
+    position_of = dict(zip(snapshot.ids[kept].tolist(), kept.tolist()))
+    for answer in numbers:
+        missing = [number for number in answer if number not in position_of]
+        if missing or not answer:
+            raise ValueError(
+                "answers must be numbers of texts in the index, which are not empty. Got "
+                f"{missing[0] if missing else 'none'} instead. Leave this query out."
+            )
+    return [np.array([position_of[number] for number in answer]) for answer in numbers]
+
+
+def _as_numbers(ids: Any) -> list[int]:
     """The numbers of texts that were passed: one, or an iterable of them."""
     is_single = isinstance(ids, (str, bytes, Mapping)) or not hasattr(ids, "__iter__")
     ids = [ids] if is_single else list(ids)

@@ -8,7 +8,7 @@ about how rare a word is: n and n_with are then filled up to 300 texts by what t
 encoder expects, if most tokens of the texts are in it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from scipy import sparse
 
 from pacsent.kernels.bm25_kernels import add_postings, find_best
 from pacsent.kernels.ngram_kernels import hash_tokens
+from pacsent.storage import checked_tensor
 from pacsent.text.ngrams import NGrams, as_bytes, byte_kinds, word_hashes
 from pacsent.threads import n_cores
 
@@ -53,27 +54,65 @@ class Postings:
         """
         grams = NGrams.of(texts, (1, 1), n_threads=n_cores(), marks="")
         starts = range(0, len(texts), _CHUNK_TEXTS)
-        parts = [grams.counts(texts[at : at + _CHUNK_TEXTS], n_cores()) for at in starts]
+        parts = [grams.counts(texts[start : start + _CHUNK_TEXTS], n_cores()) for start in starts]
         return cls._of(grams.hashes, sparse.vstack(parts, format="csc", dtype=np.float32))
 
     @classmethod
-    def _of(cls, hashes, counts: sparse.csc_matrix) -> "Postings":
-        lengths = np.asarray(counts.sum(axis=1), np.float32).ravel()
-        ends, rows = counts.indptr.astype(np.int64), counts.indices.astype(np.int32)
-        return cls(hashes, ends, rows, counts.data.astype(np.float32, copy=False), lengths)
+    def _of(cls, hashes: np.ndarray, counts: sparse.csc_matrix) -> "Postings":
+        return cls(
+            hashes=hashes,
+            ends=counts.indptr.astype(np.int64),
+            rows=counts.indices.astype(np.int32),
+            counts=counts.data.astype(np.float32, copy=False),
+            lengths=np.asarray(counts.sum(axis=1), np.float32).ravel(),
+        )
+
+    def find(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which of the words occur here, as positions in `hashes`, and their columns."""
+        columns = np.searchsorted(self.hashes, hashes)
+        is_known = np.flatnonzero(columns < self.hashes.size)
+        is_known = is_known[self.hashes[columns[is_known]] == hashes[is_known]]
+        return is_known, columns[is_known]
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, np.ndarray], n_rows: int) -> "Postings":
+        """The inverse of `to_tensors`; ValueError if the arrays do not belong together."""
+        hashes = checked_tensor(tensors, "word_hashes", np.int64, (None,)).view(np.uint64)
+        ends = checked_tensor(tensors, "word_ends", np.int64, (len(hashes) + 1,), low=0)
+        below = max(n_rows, 1)
+        rows = checked_tensor(tensors, "word_rows", np.int32, (None,), low=0, below=below)
+        counts = checked_tensor(tensors, "word_counts", np.float32, (len(rows),))
+        lengths = checked_tensor(tensors, "word_lengths", np.float32, (n_rows,))
+        if ends[0] != 0 or ends[-1] != len(rows) or (np.diff(ends) < 0).any():
+            raise ValueError("word_ends must be the bounds of the words")
+        if (hashes[1:] <= hashes[:-1]).any():
+            raise ValueError("word_hashes must increase")
+        if not np.isin(np.flatnonzero(np.diff(rows) <= 0) + 1, ends).all():
+            raise ValueError("word_rows of a word must increase")
+        return cls(hashes, ends, rows, counts, lengths)
+
+    def to_tensors(self) -> dict[str, np.ndarray]:
+        """The arrays that are saved."""
+        return {
+            "word_hashes": self.hashes.view(np.int64),
+            "word_ends": self.ends,
+            "word_rows": self.rows,
+            "word_counts": self.counts,
+            "word_lengths": self.lengths,
+        }
 
     def append(self, other: "Postings") -> "Postings":
         """The words of both, the rows of `other` after those of this."""
         hashes = np.union1d(self.hashes, other.hashes)
-        spread = []
+        matrices = []
         for part in (self, other):
             columns = np.searchsorted(hashes, part.hashes)
-            sizes = np.zeros(hashes.size, np.int64)
-            sizes[columns] = np.diff(part.ends)
-            ends = np.concatenate([[0], np.cumsum(sizes)])
+            n_postings = np.zeros(hashes.size, np.int64)  # of each word of both
+            n_postings[columns] = np.diff(part.ends)
+            ends = np.concatenate([[0], np.cumsum(n_postings)])
             shape = (part.lengths.size, hashes.size)
-            spread.append(sparse.csc_matrix((part.counts, part.rows, ends), shape=shape))
-        return self._of(hashes, sparse.vstack(spread, format="csc"))
+            matrices.append(sparse.csc_matrix((part.counts, part.rows, ends), shape=shape))
+        return self._of(hashes, sparse.vstack(matrices, format="csc"))
 
     def select(self, rows: np.ndarray) -> "Postings":
         """The words of some rows, in this order."""
@@ -93,14 +132,15 @@ class Background:
     @lru_cache(maxsize=4)
     def of(cls, vocabulary: Any) -> "Background":
         """The words of a `Vocabulary` with counts."""
-        hashes, counts = word_hashes(vocabulary.words), vocabulary.counts
+        hashes = word_hashes(vocabulary.words)
+        counts = vocabulary.counts
         order = np.argsort(hashes)
         return cls(hashes[order], counts[order] / counts.sum())
 
     def frequencies_of(self, hashes: np.ndarray) -> np.ndarray:
         """The frequencies of words, 0 for unknown ones, (n,)."""
-        at = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
-        return np.where(self.hashes[at] == hashes, self.frequencies[at], 0.0)
+        places = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
+        return np.where(self.hashes[places] == hashes, self.frequencies[places], 0.0)
 
     def covers(self, hashes: np.ndarray, counts: np.ndarray) -> bool:
         """Whether most tokens of texts, given their words and counts, are in the vocabulary."""
@@ -116,6 +156,21 @@ class QueryWords(NamedTuple):
     spans: list[np.ndarray]  # (n_words, 2) for each part: begin and end of the word's postings
 
 
+def query_terms(query: str) -> tuple[np.ndarray, np.ndarray]:
+    """Hashes of the distinct words of a query, increasing, and how often each occurs.
+
+    >>> query_terms("red, red roses")[1].tolist()
+    [1, 2]
+    """
+    data, _ = as_bytes([query])
+    room = data.size + 2
+    hashes = np.empty(room, np.uint64)
+    token_spans = np.empty((room, 2), np.int64)  # written by the kernel, not needed here
+    n_tokens = hash_tokens(data, 0, data.size, _SETTINGS, hashes, token_spans)
+    words = hashes[1 : max(n_tokens, 1)]  # without the edge in front
+    return np.unique(words, return_counts=True)
+
+
 class BM25:
     """BM25 of the rows of `parts`, one part after the other.
 
@@ -126,58 +181,86 @@ class BM25:
 
     def __init__(self, parts: Sequence[Postings], excluded: np.ndarray):
         lengths = np.concatenate([np.empty(0, np.float32), *(part.lengths for part in parts)])
-        self.parts, self._kept = parts, ~excluded if excluded.size else np.ones(lengths.size, bool)
+        self.parts = parts
+        self._kept = ~excluded if excluded.size else np.ones(lengths.size, bool)  # (n_rows,)
         self.n_texts = int(self._kept.sum())
-        self._mean_length = max(float(lengths[self._kept].mean()) if self.n_texts else 1.0, 1e-12)
+        mean_length = float(lengths[self._kept].mean()) if self.n_texts else 1.0
+        self._mean_length = max(mean_length, 1e-12)
         self.norms = (_K1 * (1 - _B + _B * lengths / self._mean_length)).astype(np.float32)
         self._starts = np.cumsum([0, *(part.lengths.size for part in parts)]).tolist()
+
+        # What each posting contributes per unit of idf, made for a word when a query first has it.
         self._impacts = [np.empty(part.rows.size, np.float32) for part in parts]
         # For each word the number of its rows, -1 until impacts are known, and the largest impact.
         self._statistics = [np.full((part.hashes.size, 2), -1.0) for part in parts]
 
     def words(self, query: str, background: Background | None = None) -> QueryWords:
         """The words of a query; `background` says how rare they are among fewer than 300 texts."""
-        data, _ = as_bytes([query])
-        hashes, spans = np.empty(data.size + 2, np.uint64), np.empty((data.size + 2, 2), np.int64)
-        n = hash_tokens(data, 0, data.size, _SETTINGS, hashes, spans)
-        hashes, n_times = np.unique(hashes[1 : max(n, 1)], return_counts=True)
-        n_with, largest, places = np.zeros(hashes.size), np.zeros(hashes.size), []
+        hashes, n_times = query_terms(query)
+        n_with = np.zeros(hashes.size)  # rows that contain each word
+        max_impacts = np.zeros(hashes.size)
+        spans = []
         for i, part in enumerate(self.parts):
-            at = np.searchsorted(part.hashes, hashes)
-            known = np.flatnonzero(at < part.hashes.size)
-            known = known[part.hashes[at[known]] == hashes[known]]
-            columns, statistics = at[known], self._statistics[i]
-            for column in columns[statistics[columns, 0] < 0]:
-                here = slice(part.ends[column], part.ends[column + 1])
-                rows, counts = self._starts[i] + part.rows[here], part.counts[here]
-                impacts = self._kept[rows] * counts / (counts + self.norms[rows])
-                self._impacts[i][here] = impacts
-                statistics[column] = np.count_nonzero(impacts), impacts.max(initial=0)
-            n_with[known] += statistics[columns, 0]
-            largest[known] = np.maximum(largest[known], statistics[columns, 1])
-            places.append(np.zeros((hashes.size, 2), np.int64))
-            places[i][known] = np.column_stack([part.ends[columns], part.ends[columns + 1]])
-        n_texts = self.n_texts
-        if background is not None and 0 < n_texts < MIN_TEXTS:
-            tokens = [p.counts * self._kept[at + p.rows] for at, p in zip(self._starts, self.parts)]
-            owners = [np.repeat(part.hashes, np.diff(part.ends)) for part in self.parts]
-            if background.covers(np.concatenate(owners), np.concatenate(tokens)):
-                # An added text of independent words contains a word with 1 - exp(-length * p).
-                absent = np.expm1(-self._mean_length * background.frequencies_of(hashes))
-                n_with -= (MIN_TEXTS - n_texts) * absent
-                n_texts = MIN_TEXTS
-        idf = np.log1p((n_texts - n_with + 0.5) / (n_with + 0.5))
-        weights = (n_times * idf).astype(np.float32)
-        limits = (weights * largest).astype(np.float32)
+            is_known, columns = part.find(hashes)
+            self._ensure_impacts(i, columns)
+            n_rows, largest = self._statistics[i][columns].T
+            n_with[is_known] += n_rows
+            max_impacts[is_known] = np.maximum(max_impacts[is_known], largest)
+
+            part_spans = np.zeros((hashes.size, 2), np.int64)
+            part_spans[is_known, 0] = part.ends[columns]
+            part_spans[is_known, 1] = part.ends[columns + 1]
+            spans.append(part_spans)
+
+        weights = (n_times * self._idf(hashes, n_with, background)).astype(np.float32)
+        limits = (weights * max_impacts).astype(np.float32)
         order = np.argsort(-weights, kind="stable")
-        return QueryWords(weights[order], limits[order], [spans[order] for spans in places])
+        return QueryWords(
+            weights=weights[order],
+            limits=limits[order],
+            spans=[part_spans[order] for part_spans in spans],
+        )
+
+    def _ensure_impacts(self, i: int, columns: np.ndarray) -> None:
+        """Compute what the postings of these words of a part contribute, if that is not known."""
+        part = self.parts[i]
+        statistics = self._statistics[i]
+        is_missing = statistics[columns, 0] < 0
+        for column in columns[is_missing]:
+            postings = slice(part.ends[column], part.ends[column + 1])
+            rows = self._starts[i] + part.rows[postings]
+            counts = part.counts[postings]
+            impacts = self._kept[rows] * counts / (counts + self.norms[rows])
+            self._impacts[i][postings] = impacts
+            statistics[column] = np.count_nonzero(impacts), impacts.max(initial=0)
+
+    def _idf(
+        self, hashes: np.ndarray, n_with: np.ndarray, background: Background | None
+    ) -> np.ndarray:
+        """The idf of words that so many rows contain, (n_words,)."""
+        n_texts = self.n_texts
+        if background is not None and 0 < n_texts < MIN_TEXTS and self._is_covered(background):
+            # An added text of independent words contains a word with 1 - exp(-length * p).
+            minus_p_contains = np.expm1(-self._mean_length * background.frequencies_of(hashes))
+            n_with = n_with - (MIN_TEXTS - n_texts) * minus_p_contains
+            n_texts = MIN_TEXTS
+        return np.log1p((n_texts - n_with + 0.5) / (n_with + 0.5))
+
+    def _is_covered(self, background: Background) -> bool:
+        """Whether most tokens of the kept rows are words of the background."""
+        hashes = [np.repeat(part.hashes, np.diff(part.ends)) for part in self.parts]
+        counts = [
+            part.counts * self._kept[start + part.rows]
+            for start, part in zip(self._starts, self.parts)
+        ]
+        return background.covers(np.concatenate(hashes), np.concatenate(counts))
 
     def scores(self, words: QueryWords) -> np.ndarray:
         """BM25 of every row, (n_rows,) float32."""
         scores = np.zeros(self.norms.size, np.float32)
         for i, part in enumerate(self.parts):
-            out = scores[self._starts[i] : self._starts[i + 1]]
-            add_postings(part.rows, self._impacts[i], words.spans[i], words.weights, out)
+            part_scores = scores[self._starts[i] : self._starts[i + 1]]
+            add_postings(part.rows, self._impacts[i], words.spans[i], words.weights, part_scores)
         return scores
 
     def best(
@@ -188,11 +271,20 @@ class BM25:
         The best come first, and of equal scores the earlier row. They are those of `scores`; rows
         that cannot be among them are skipped.
         """
-        best = np.zeros((min(k, self.norms.size), 2))
+        heap = np.zeros((min(k, self.norms.size), 2))  # (score, -row) of the best rows so far
         for i, part in enumerate(self.parts):
             start, stop = self._starts[i : i + 2]
-            postings = part.rows, self._impacts[i], words.spans[i]
-            find_best(*postings, words.weights, words.limits, start, excluded[start:stop], best)
-        scores, rows = best[best[:, 0] > 0].T
-        order = np.lexsort((-rows, -scores))
-        return -rows[order].astype(np.int64), scores[order]
+            find_best(
+                part.rows,
+                self._impacts[i],
+                words.spans[i],
+                words.weights,
+                words.limits,
+                start,
+                excluded[start:stop],
+                heap,
+            )
+        scores, negative_rows = heap[heap[:, 0] > 0].T
+        order = np.lexsort((-negative_rows, -scores))
+        rows = -negative_rows[order].astype(np.int64)
+        return rows, scores[order]

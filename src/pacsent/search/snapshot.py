@@ -16,7 +16,7 @@ from pacsent.storage import checked_tensor
 
 _MAX_SAMPLE_ROWS = 4096  # enough to standardise cosines with a query
 _MAX_NUMBER = 1 << 62  # larger integers are no numbers of texts
-_NO_ROWS = np.empty(0, bool)
+_NO_MASK = np.empty(0, bool)  # of rows, where none is masked
 _NO_POSITIONS = np.empty(0, np.int64)
 
 
@@ -71,6 +71,16 @@ class Block:
             )
         return squares > 0
 
+    def hit(self, row: int, score: float) -> Hit:
+        """Return a row as a search result."""
+        if self.spans is None:
+            text = self.texts[row]
+            return Hit(int(self.ids[row]), score, text, self.columns.row(row))
+        position, begin, end = self.spans[row].tolist()
+        text = self.texts[position][begin:end]
+        metadata = self.columns.row(position)
+        return Hit(int(self.ids[position]), score, text, metadata, (begin, end))
+
     def append(self, other: "Block") -> "Block":
         """Return the texts of both blocks as one."""
         spans = postings = None
@@ -78,9 +88,14 @@ class Block:
             spans = np.concatenate([self.spans, other.spans + [len(self.ids), 0, 0]])
         if self.postings is not None and other.postings is not None:
             postings = self.postings.append(other.postings)
-        vectors = np.concatenate([self.vectors, other.vectors])
-        ids, texts = np.concatenate([self.ids, other.ids]), [*self.texts, *other.texts]
-        return Block(vectors, ids, texts, self.columns.append(other.columns), spans, postings)
+        return Block(
+            vectors=np.concatenate([self.vectors, other.vectors]),
+            ids=np.concatenate([self.ids, other.ids]),
+            texts=[*self.texts, *other.texts],
+            columns=self.columns.append(other.columns),
+            spans=spans,
+            postings=postings,
+        )
 
     def to_tensors(self) -> dict[str, np.ndarray]:
         """The arrays that are saved, of texts whose numbers increase."""
@@ -89,8 +104,7 @@ class Block:
         if self.spans is not None:
             tensors["spans"] = self.spans
         if self.postings is not None:
-            tensors |= {f"word_{name}": array for name, array in vars(self.postings).items()}
-            tensors["word_hashes"] = self.postings.hashes.view(np.int64)
+            tensors |= self.postings.to_tensors()
         for i, (name, codes) in enumerate(self.columns.codes.items()):
             values = list(map(json.dumps, self.columns.values[name]))
             tensors[f"column{i}_codes"] = codes
@@ -111,36 +125,47 @@ class Block:
         ids = checked_tensor(tensors, "ids", np.int64, (None,), low=0)
         if (np.diff(ids) <= 0).any():
             raise ValueError("ids must increase")
-        n = n_rows = len(ids)
-        spans = None
-        if chunk and n:  # nothing is stored of an index without texts
-            spans = checked_tensor(tensors, "spans", np.int64, (None, 3), low=0)
-            owners, n_rows = spans[:, 0], len(spans)
-            if (np.diff(owners) < 0).any() or not np.array_equal(np.unique(owners), np.arange(n)):
-                raise ValueError("spans must be those of every text, in their order")
+        n_texts = len(ids)
+        n_rows = n_texts
+
+        # Neither passages nor words are stored of an index without texts.
+        spans = postings = None
+        if chunk and n_texts:
+            spans = _read_spans(tensors, n_texts)
+            n_rows = len(spans)
         vectors = checked_tensor(tensors, "vectors", np.float32, (n_rows, n_dims), finite=False)
-        postings = None
-        if lexical and n:
-            hashes = checked_tensor(tensors, "word_hashes", np.int64, (None,)).view(np.uint64)
-            ends = checked_tensor(tensors, "word_ends", np.int64, (len(hashes) + 1,), low=0)
-            below = max(n_rows, 1)
-            rows = checked_tensor(tensors, "word_rows", np.int32, (None,), low=0, below=below)
-            counts = checked_tensor(tensors, "word_counts", np.float32, (len(rows),))
-            lengths = checked_tensor(tensors, "word_lengths", np.float32, (n_rows,))
-            if ends[0] != 0 or ends[-1] != len(rows) or (np.diff(ends) < 0).any():
-                raise ValueError("word_ends must be the bounds of the words")
-            if (hashes[1:] <= hashes[:-1]).any():
-                raise ValueError("word_hashes must increase")
-            if not np.isin(np.flatnonzero(np.diff(rows) <= 0) + 1, ends).all():
-                raise ValueError("word_rows of a word must increase")
-            postings = Postings(hashes, ends, rows, counts, lengths)
-        codes, values = {}, {}
-        for i, name in enumerate(map(str, columns)):
-            values[name] = list(map(json.loads, StoredTexts.of(tensors, f"column{i}")))
-            key, below = f"column{i}_codes", max(len(values[name]), 1)
-            codes[name] = checked_tensor(tensors, key, np.int32, (n,), low=-1, below=below)
-        texts = StoredTexts.of(tensors, "text", n + 1)
-        return cls(vectors, np.array(ids), texts, Columns(n, codes, values), spans, postings)
+        if lexical and n_texts:
+            postings = Postings.from_tensors(tensors, n_rows)
+        return cls(
+            columns=_read_columns(tensors, columns, n_texts),
+            texts=StoredTexts.of(tensors, "text", n_texts + 1),
+            vectors=vectors,
+            ids=np.array(ids),
+            spans=spans,
+            postings=postings,
+        )
+
+
+def _read_spans(tensors: Mapping[str, np.ndarray], n_texts: int) -> np.ndarray:
+    """The passages of texts: text, begin and end, (n_rows, 3)."""
+    spans = checked_tensor(tensors, "spans", np.int64, (None, 3), low=0)
+    owners = spans[:, 0]
+    is_complete = np.array_equal(np.unique(owners), np.arange(n_texts))
+    if (np.diff(owners) < 0).any() or not is_complete:
+        raise ValueError("spans must be those of every text, in their order")
+    return spans
+
+
+def _read_columns(tensors: Mapping[str, np.ndarray], names: Sequence[str], n_texts: int) -> Columns:
+    """The metadata of texts."""
+    codes, values = {}, {}
+    for i, name in enumerate(map(str, names)):
+        values[name] = list(map(json.loads, StoredTexts.of(tensors, f"column{i}")))
+        n_values = max(len(values[name]), 1)
+        codes[name] = checked_tensor(
+            tensors, f"column{i}_codes", np.int32, (n_texts,), low=-1, below=n_values
+        )
+    return Columns(n_texts, codes, values)
 
 
 @dataclass(frozen=True)
@@ -196,24 +221,33 @@ class Snapshot:
         in_order = (np.diff(self.ids) > 0).all()  # until a text is updated
         if len(self.blocks) == 1 and not self.deleted.size and in_order:
             return self.blocks[0]
-        kept = np.setdiff1d(np.arange(self.n_texts), self.deleted)
+
+        kept = np.setdiff1d(np.arange(self.n_texts), self.deleted)  # positions of texts
         kept = kept[np.argsort(self.ids[kept])]
-        texts = [text for block in self.blocks for text in block.texts]
+        all_texts = [text for block in self.blocks for text in block.texts]
         none = np.empty((0, n_dims), np.float32)
         vectors = np.concatenate([none, *(block.vectors for block in self.blocks)])
-        rows, spans = kept, None
+        rows = kept
+        spans = postings = None
         if self.owners is not None:
-            new_position = np.full(self.n_texts, -1)
-            new_position[kept] = np.arange(kept.size)
-            owners = new_position[self.owners]
-            rows = np.argsort(owners, kind="stable")[np.count_nonzero(owners < 0) :]
-            old = np.concatenate([b.spans for b in self.blocks if b.spans is not None])
-            spans = np.column_stack([owners[rows], old[rows, 1:]])
-        postings = reduce(Postings.append, self.postings).select(rows) if self.postings else None
-        all_columns = (block.columns for block in self.blocks)
-        columns = reduce(Columns.append, all_columns, Columns(0, {}, {})).select(kept)
-        texts = [texts[position] for position in kept]
-        return Block(vectors[rows], self.ids[kept], texts, columns, spans, postings)
+            new_positions = np.full(self.n_texts, -1)
+            new_positions[kept] = np.arange(kept.size)
+            owners = new_positions[self.owners]  # -1 for passages of deleted texts
+            n_deleted_rows = np.count_nonzero(owners < 0)
+            rows = np.argsort(owners, kind="stable")[n_deleted_rows:]
+            all_spans = np.concatenate([b.spans for b in self.blocks if b.spans is not None])
+            spans = np.column_stack([owners[rows], all_spans[rows, 1:]])
+        if self.postings:
+            postings = reduce(Postings.append, self.postings).select(rows)
+        columns = reduce(Columns.append, (b.columns for b in self.blocks), Columns(0, {}, {}))
+        return Block(
+            vectors=vectors[rows],
+            ids=self.ids[kept],
+            texts=[all_texts[position] for position in kept],
+            columns=columns.select(kept),
+            spans=spans,
+            postings=postings,
+        )
 
     @cached_property
     def ids(self) -> np.ndarray:
@@ -238,30 +272,36 @@ class Snapshot:
         """The position of each row's text; None if each text is one row."""
         if not self.blocks or self.blocks[0].spans is None:
             return None
-        starts = np.cumsum([0, *(len(block.ids) for block in self.blocks)])
-        parts = [block.spans[:, 0] + at for block, at in zip(self.blocks, starts)]  # type: ignore[index]
-        return np.concatenate(parts)
+        owners = []
+        n_before = 0  # texts of earlier blocks
+        for block in self.blocks:
+            if block.spans is not None:  # all blocks have them, or none
+                owners.append(block.spans[:, 0] + n_before)
+            n_before += len(block.ids)
+        return np.concatenate(owners)
 
     @cached_property
     def has_vector(self) -> np.ndarray:
         """Which rows have a vector: not those without an in-vocabulary word, (n_rows,)."""
-        return np.concatenate([_NO_ROWS, *(block.has_vector for block in self.blocks)])
+        return np.concatenate([_NO_MASK, *(block.has_vector for block in self.blocks)])
 
     def excluded(self, where: Mapping[str, Any] | None = None) -> np.ndarray:
         """Which rows are deleted or do not match `where`, (n_rows,); empty for none."""
         if not self.deleted.size and where is None:
-            return _NO_ROWS
-        mask = np.zeros(self.n_texts, bool)
+            return _NO_MASK
+        is_excluded = np.zeros(self.n_texts, bool)
         if where is not None and self.blocks:
             columns = {name: None for block in self.blocks for name in block.columns.codes}
-            plain = check_where(where, columns)
-            mask = ~np.concatenate([block.columns.match(plain) for block in self.blocks])
-        mask[self.deleted] = True
-        return mask if self.owners is None else mask[self.owners]
+            conditions = check_where(where, columns)
+            matches = [block.columns.match(conditions) for block in self.blocks]
+            is_excluded = ~np.concatenate(matches)
+        is_excluded[self.deleted] = True
+        return is_excluded if self.owners is None else is_excluded[self.owners]
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """Return the vectors of these rows, which are sorted."""
-        parts, first = [], 0
+        parts = []
+        first = 0  # row of the block
         for block in self.blocks:
             low, high = np.searchsorted(rows, [first, first + len(block.vectors)])
             parts.append(block.vectors[rows[low:high] - first])
@@ -273,7 +313,8 @@ class Snapshot:
         """Vectors of evenly spaced rows of texts that were not deleted."""
         excluded = self.excluded()
         rows = np.flatnonzero(~excluded) if excluded.size else np.arange(len(self))
-        return self.vectors(rows[:: max(1, -(-rows.size // _MAX_SAMPLE_ROWS))])
+        step = max(1, -(-rows.size // _MAX_SAMPLE_ROWS))
+        return self.vectors(rows[::step])
 
     @property
     def postings(self) -> list[Postings]:
@@ -285,16 +326,14 @@ class Snapshot:
         """BM25 of the rows."""
         return BM25(self.postings, self.excluded())
 
-    def hit(self, row: int, score: float) -> Hit:
-        """Return a row as a search result."""
+    def hits(self, rows: np.ndarray, scores: np.ndarray) -> list[Hit]:
+        """Return rows as search results, in this order."""
+        return [self._hit(row, score) for row, score in zip(rows.tolist(), scores.tolist())]
+
+    def _hit(self, row: int, score: float) -> Hit:
         for block in self.blocks:
             if row < len(block.vectors):
-                at, begin, end, span = row, 0, None, None
-                if block.spans is not None:
-                    at, begin, end = block.spans[row].tolist()
-                    span = begin, end
-                text, metadata = block.texts[at][begin:end], block.columns.row(at)
-                return Hit(int(block.ids[at]), score, text, metadata, span)
+                return block.hit(row, score)
             row -= len(block.vectors)
         raise IndexError(row)
 
