@@ -1,13 +1,15 @@
-"""What a fitted method keeps: arrays that are saved with it, and values derived from them."""
+"""What a fitted method keeps: its fitted state, how it is saved, and values derived from it."""
 
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pacsent.storage import checked_tensor
+from pacsent.words.fingerprint import Fingerprint
+from pacsent.words.vectors import WordVectors
 
 
 @dataclass(frozen=True)
@@ -25,23 +27,52 @@ class Learned:
     finite: bool = True
     is_words: bool = False
 
-    def read(self, state: Mapping[str, np.ndarray], name: str, method: Any) -> Any:
-        """The value in a saved state, if it is what the method relies on."""
+    def read(
+        self, tensors: Mapping[str, np.ndarray], name: str, method: Any, values: Mapping[str, Any]
+    ) -> Any:
+        """The value in a saved state, if it is what the method relies on.
+
+        `values` are those that were read before.
+        """
         words = method.word_vectors
         sizes = {"n_words": words.n_words, "n_dims": words.n_dims}
-        shape = tuple(
-            sizes.get(n) or len(getattr(method, f"{n}_")) if isinstance(n, str) else n
-            for n in self.shape
-        )
+        shape: list[int | None] = []
+        for size in self.shape:
+            if isinstance(size, str):
+                size = sizes[size] if size in sizes else len(values[size])
+            shape.append(size)
         limits = {"low": 0, "below": words.n_words} if self.is_words else {"low": self.low}
         dtype = self.dtype or method._dtype
-        array = checked_tensor(state, name, dtype, shape, finite=self.finite, **limits)
+        array = checked_tensor(tensors, name, dtype, tuple(shape), finite=self.finite, **limits)
         if self.is_words and np.unique(array).size != array.size:
             raise ValueError(f"{name} names a word twice")
         return array if shape else array.item()
 
 
 WORD_IDS = Learned(np.int64, (None,), is_words=True)
+
+
+class FitReport(NamedTuple):
+    """What `fit` found in its sentences."""
+
+    n_sentences: int
+    n_empty: int
+    coverage: float
+
+
+@dataclass(frozen=True)
+class FittedState:
+    """What `fit` computed. The next `fit` replaces it as a whole.
+
+    `values` are the attributes `name_` by name; those that the class lists as `learned` are saved.
+    They hold for `word_vectors` and `swap_roles` alone.
+    """
+
+    values: Mapping[str, Any]
+    report: FitReport
+    word_vectors: WordVectors
+    swap_roles: bool
+    fingerprint: Fingerprint | None = None  # of the sentences, if the method learns from them
 
 
 class DerivedValues:

@@ -195,7 +195,10 @@ class PosteriorTerms:
 
     def _n_negatives_of_theorem(self) -> int:
         training = self.word_vectors.training or {}
-        return int(getattr(self, "n_negatives", training.get("n_negatives", _N_NEGATIVES)))
+        return int(training.get("n_negatives", _N_NEGATIVES))
+
+    def _noise_power_of_theorem(self) -> float:
+        return _NOISE_POWER
 
     def _noise_counts_of_theorem(self) -> np.ndarray:
         """Counts behind the noise distribution: those of the source, where `fit` learns none."""
@@ -205,8 +208,7 @@ class PosteriorTerms:
         """(R+ + k R-)/(k+1) of each sentence, without a bias; at most 1 whatever the rounding."""
         counts = self._noise_counts_of_theorem()
         words = np.flatnonzero(counts)
-        power = getattr(self, "noise_power", _NOISE_POWER)
-        p_noise = noise_probabilities(counts[words], power)
+        p_noise = noise_probabilities(counts[words], self._noise_power_of_theorem())
         A_hat, _ = self._tables()
         weights = 1.0 / (n_negatives + 1), n_negatives / (n_negatives + 1)
         gibbs = gibbs_risk(

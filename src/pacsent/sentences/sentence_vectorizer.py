@@ -6,9 +6,10 @@ The methods themselves are the files of the folder `sentences/methods`.
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
@@ -23,7 +24,7 @@ from pacsent.sentences.encoding import (
     clear_empty,
     stream_posteriors,
 )
-from pacsent.sentences.fitted_state import DerivedValues, Learned
+from pacsent.sentences.fitted_state import DerivedValues, FitReport, FittedState, Learned
 from pacsent.sentences.posterior_terms import PosteriorTerms
 from pacsent.storage import State, checked_tensor
 from pacsent.text.encoded import Encoded, LowCoverageWarning
@@ -34,7 +35,7 @@ from pacsent.words.vectors import WordVectors
 ROLES: dict = {"swap_roles": ["boolean"]}  # the constraint of methods whose tables can be swapped
 
 # Parameters that change no number.
-_INDIFFERENT = frozenset({"on_empty", "batch_size", "n_jobs", "verbose"})
+_NON_RESULT_PARAMS = frozenset({"on_empty", "batch_size", "n_jobs", "verbose"})
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class SentenceVectorizer(
     """Base class of all methods: sentences in, Gaussian posteriors out.
 
     A subclass is a dataclass whose fields are its parameters. It has `_parameter_constraints`, its
-    `names`, what it has `learned`, `_fit(encoded)` and `_prepared()`.
+    `names`, what it has `learned`, `_learn(encoded)` and `_prepared()`.
 
     Attributes
     ----------
@@ -77,6 +78,8 @@ class SentenceVectorizer(
     kind = "SentenceVectorizer"
     names: ClassVar[Mapping[str, Name]] = {}
     learned: ClassVar[Mapping[str, Learned]] = {}  # what `fit` sets and `pacsent.save` writes
+    # What else `_learn` returns that can be made again from what is learned, and is not saved.
+    derived: ClassVar[tuple[str, ...]] = ()
     in_table_space: ClassVar[bool] = True  # whether products with rows of the tables mean something
     swap_roles = False  # a parameter of methods with the constraint ROLES
 
@@ -87,6 +90,8 @@ class SentenceVectorizer(
         "n_jobs": [Integral, None],
     }
 
+    _fitted = cast(FittedState | None, None)  # not annotated: it is no field
+
     word_vectors: WordVectors
     _: KW_ONLY
     on_empty: str = "warn"
@@ -95,8 +100,12 @@ class SentenceVectorizer(
 
     # ---- to be written by subclasses -----------------------------------------------------------
 
-    def _fit(self, encoded: Encoded) -> None:
-        """Learn from the training sentences; nothing by default."""
+    def _learn(self, encoded: Encoded) -> dict[str, Any]:
+        """Return what is learned from the training sentences, by name: nothing by default.
+
+        The value `name` becomes the attribute `name_`; a name in `derived` a derived value.
+        """
+        return {}
 
     @abstractmethod
     def _prepared(self) -> Callable[[Encoded, np.ndarray], tuple[np.ndarray, Any]]:
@@ -134,7 +143,7 @@ class SentenceVectorizer(
         return self.__sklearn_is_fitted__()
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "n_sentences_")
+        return self._fitted is not None
 
     # ---- the public methods --------------------------------------------------------------------
 
@@ -161,13 +170,37 @@ class SentenceVectorizer(
         encoded = self.word_vectors.vocabulary.encode(X)
         report = EncodingReport()
         report.add(encoded, np.diff(encoded.offsets) == 0)
-        self._finish(report, stacklevel=4)
-        self._fit_number = getattr(self, "_fit_number", 0) + 1
-        self._fit(encoded)
-        self._remember_fit()
-        if self.learns_from_text:
-            self.fingerprint_ = Fingerprint.of(self.word_vectors.vocabulary, encoded, MOST // 4)
+        report.warn(self.on_empty, self.word_vectors.vocabulary, stacklevel=4)
+
+        values = self._learn(encoded)
+        derived = {name: values.pop(name) for name in self.derived if name in values}
+        self._assign(self._fitted_state(values, report, encoded))
+        for name, value in derived.items():
+            self._derived(name, partial(_identity, value))
         return self
+
+    def _fitted_state(
+        self, values: dict[str, Any], report: EncodingReport, encoded: Encoded
+    ) -> FittedState:
+        fingerprint = None
+        if self.learns_from_text:
+            fingerprint = Fingerprint.of(self.word_vectors.vocabulary, encoded, MOST // 4)
+        return FittedState(
+            values=values,
+            report=FitReport(report.n_sentences, report.n_empty, report.coverage),
+            word_vectors=self.word_vectors,
+            swap_roles=self.swap_roles,
+            fingerprint=fingerprint,
+        )
+
+    def _assign(self, fitted: FittedState) -> None:
+        """Use what `fit` computed, or what was saved: the only place that sets what is learned."""
+        self._fitted = fitted
+        for name, value in fitted.values.items():
+            setattr(self, f"{name}_", value)
+        self.n_sentences_, self.n_empty_, self.coverage_ = fitted.report
+        if fitted.fingerprint is not None:
+            self.fingerprint_ = fitted.fingerprint
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
@@ -261,32 +294,34 @@ class SentenceVectorizer(
     def _derived(self, name: str, make: Callable[[], Any]) -> Any:
         """A value that follows from the parameters and from `fit`; made when first needed."""
         values = self.__dict__.setdefault("_derived_values", DerivedValues())
-        parameters = (p for p in self._parameter_constraints if p not in _INDIFFERENT)
-        key = (getattr(self, "_fit_number", 0), *(getattr(self, p) for p in parameters))
+        parameters = (p for p in self._parameter_constraints if p not in _NON_RESULT_PARAMS)
+        # What was learned is compared by identity, and stays the same for equal word vectors.
+        learned = None if self._fitted is None else self._fitted.values
+        key = (learned, *(getattr(self, p) for p in parameters))
         return values.get(key, name, make)
-
-    def _remember_fit(self):
-        """Keep what was fitted on, and its report: a later `transform` changes neither."""
-        self._fit_report = self.n_sentences_, self.n_empty_, self.coverage_
-        learns = type(self)._fit is not SentenceVectorizer._fit
-        self._fitted_on = (self.word_vectors, self.swap_roles) if learns else None
 
     def _check_ready(self):
         """Raise an error if it is not fitted, or word vectors were replaced or lack a table."""
         check_is_fitted(self)
-        if getattr(self, "_fitted_on", None) is not None:
-            (fitted, swap_roles), words, changed = self._fitted_on, self.word_vectors, None
-            if swap_roles != self.swap_roles:
-                changed = "swap_roles"
-            elif words is not fitted and words.digest() != fitted.digest():
-                changed = "word_vectors"
-            if changed:
-                raise ValueError(
-                    f"{type(self).__name__} must be fitted with the word vectors it is used with. "
-                    f"Got other {changed} after fit instead. Call fit again."
-                )
-            self._fitted_on = words, swap_roles  # the same numbers: not compared again
+        if self._fitted is not None and self._fitted.values:
+            self._check_word_vectors(self._fitted)
         self._tables()
+
+    def _check_word_vectors(self, fitted: FittedState) -> None:
+        """Raise an error if what was learned belongs to other word vectors or roles."""
+        words = self.word_vectors
+        changed = ""
+        if fitted.swap_roles != self.swap_roles:
+            changed = "swap_roles"
+        elif words is not fitted.word_vectors and words.digest() != fitted.word_vectors.digest():
+            changed = "word_vectors"
+        if changed:
+            raise ValueError(
+                f"{type(self).__name__} must be fitted with the word vectors it is used with. "
+                f"Got other {changed} after fit instead. Call fit again."
+            )
+        if words is not fitted.word_vectors:  # the same numbers: they are not compared again
+            self._fitted = replace(fitted, word_vectors=words)
 
     @property
     def _dtype(self):
@@ -325,31 +360,50 @@ class SentenceVectorizer(
     def _state(self) -> dict[str, np.ndarray]:
         """What `fit` learned, as arrays."""
         self._check_ready()
-        state = {name: np.asarray(getattr(self, f"{name}_")) for name in self.learned}
-        state["fit_report"] = np.array(self._fit_report, dtype=np.float64)
-        if hasattr(self, "fingerprint_"):
-            state["fingerprint.documents"] = self.fingerprint_.documents
-            state["fingerprint.runs"] = self.fingerprint_.runs
-            counts = list(self.fingerprint_.counts().values())
+        fitted = cast(FittedState, self._fitted)
+        state = {name: np.asarray(fitted.values[name]) for name in self.learned}
+        state["fit_report"] = np.array(fitted.report, dtype=np.float64)
+        if fitted.fingerprint is not None:
+            state["fingerprint.documents"] = fitted.fingerprint.documents
+            state["fingerprint.runs"] = fitted.fingerprint.runs
+            counts = list(fitted.fingerprint.counts().values())
             state["fingerprint.counts"] = np.array(counts, dtype=np.int64)
         return state
 
     def _restore(self, state: Mapping[str, np.ndarray]) -> None:
         """The inverse of `_state`, on an estimator that has its parameters."""
-        for name, spec in self.learned.items():
-            setattr(self, f"{name}_", spec.read(state, name, self))
+        values = self._read_values(state)
         report = checked_tensor(state, "fit_report", np.float64, (3,), finite=False).tolist()
-        self.n_sentences_, self.n_empty_, self.coverage_ = int(report[0]), int(report[1]), report[2]
-        self._remember_fit()
+        fingerprint = None
         if "fingerprint.documents" in state:
-            self.fingerprint_ = Fingerprint(
+            fingerprint = Fingerprint(
                 checked_tensor(state, "fingerprint.documents", np.uint64, (None,)),
                 checked_tensor(state, "fingerprint.runs", np.uint64, (None,)),
                 *checked_tensor(state, "fingerprint.counts", np.int64, (3,)).tolist(),
             )
+        self._assign(
+            FittedState(
+                values=values,
+                report=FitReport(int(report[0]), int(report[1]), report[2]),
+                word_vectors=self.word_vectors,
+                swap_roles=self.swap_roles,
+                fingerprint=fingerprint,
+            )
+        )
+
+    def _read_values(self, state: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """What `fit` learned, from a saved state; each value is checked."""
+        values: dict[str, Any] = {}
+        for name, spec in self.learned.items():
+            values[name] = spec.read(state, name, self, values)
+        return values
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
         return tags
+
+
+def _identity(value: Any) -> Any:
+    return value

@@ -272,10 +272,10 @@ class IDFVectorizer(_SquaredLoss):
         weighted = sentences.counts @ sparse.diags_array(self._token_weights())
         return self._squared_distance(sentences, weighted)
 
-    def _fit(self, encoded):
+    def _learn(self, encoded):
         counts = self.word_vectors.vocabulary.count(encoded)
-        frequency = np.bincount(counts.indices, minlength=self.word_vectors.n_words)
-        self.idf_ = idf(frequency, encoded.n_sentences)
+        n_containing = np.bincount(counts.indices, minlength=self.word_vectors.n_words)
+        return {"idf": idf(n_containing, encoded.n_sentences)}
 
     def _prepared(self):
         A_hat, B_hat = map(for_kernel, self._tables())

@@ -92,37 +92,52 @@ class PB01Vectorizer(SentenceVectorizer):
     random_state: int | np.random.RandomState | None = None
 
     def _new_start(self):
-        names = ("lam_mode", "prior_variance", "n_negatives", "noise_power", "swap_roles")
-        settings = {name: getattr(self, name) for name in names}
-        settings |= {"tol": 1e-2, "on_empty": "ignore", "n_jobs": 1, "random_state": 0}
-        lam = min(self.lam, _START_LAM) if self.lam_mode == "per-token" else self.lam
-        return PBNegVectorizer(self.word_vectors, lam=lam, **settings)
+        return PBNegVectorizer(
+            self.word_vectors,
+            lam=min(self.lam, _START_LAM) if self.lam_mode == "per-token" else self.lam,
+            lam_mode=self.lam_mode,
+            prior_variance=self.prior_variance,
+            n_negatives=self.n_negatives,
+            noise_power=self.noise_power,
+            swap_roles=self.swap_roles,
+            tol=1e-2,
+            on_empty="ignore",
+            n_jobs=1,
+            random_state=0,
+        )
 
-    def _fit(self, encoded):
-        self.start_ = self._new_start().fit(encoded)
-        p_noise = noise_probabilities(self.start_.noise_counts_, self.noise_power)
-        support = np.flatnonzero(p_noise)
-        if support.size <= _N_NOISE:
-            self.noise_words_, self.noise_weights_ = support, p_noise[support]
-            return
-        rng = check_random_state(self.random_state)
-        drawn = rng.choice(support, _N_NOISE, p=p_noise[support])
-        self.noise_words_, times = np.unique(drawn, return_counts=True)
-        self.noise_weights_ = times / _N_NOISE
+    def _learn(self, encoded):
+        start = self._new_start().fit(encoded)
+        p_noise = noise_probabilities(start.noise_counts_, self.noise_power)
+        words = np.flatnonzero(p_noise)
+        weights = p_noise[words]
+        if words.size > _N_NOISE:
+            rng = check_random_state(self.random_state)
+            drawn = rng.choice(words, _N_NOISE, p=weights)
+            words, n_drawn = np.unique(drawn, return_counts=True)
+            weights = n_drawn / _N_NOISE
+        return {"start": start, "noise_words": words, "noise_weights": weights}
 
     def _state(self):
         start = {f"start_{key}": value for key, value in self.start_._state().items()}
         return {**super()._state(), **start}
 
-    def _restore(self, state):
-        super()._restore(state)
-        self.start_ = self._new_start()
-        self.start_._restore(
+    def _read_values(self, state):
+        values = super()._read_values(state)
+        start = self._new_start()
+        start._restore(
             {key.removeprefix("start_"): v for key, v in state.items() if key.startswith("start_")}
         )
+        return values | {"start": start}
 
     def _reason_without_posterior(self):
         return ""
+
+    def _n_negatives_of_theorem(self):
+        return self.n_negatives
+
+    def _noise_power_of_theorem(self):
+        return self.noise_power
 
     def _noise_counts_of_theorem(self):
         return self.start_.noise_counts_
@@ -153,9 +168,10 @@ class PB01Vectorizer(SentenceVectorizer):
 
     def _prepared(self):
         # PB-neg with the parameters as they are now, which may differ from those of `fit`.
-        now = self._new_start().get_params(deep=False)
         started = self.start_
-        started.set_params(**{k: v for k, v in now.items() if getattr(started, k) != v})
+        before = started.get_params(deep=False)
+        now = self._new_start().get_params(deep=False)
+        started.set_params(**{k: value for k, value in now.items() if before[k] != value})
         A_hat, B_hat = started._float_tables()  # widened once, for both
         start = started._prepared()
         risk = partial(

@@ -100,6 +100,7 @@ class PBNegVectorizer(NegativeSampling):
         "sample_words": WORD_IDS,
         "sample_inclusion": Learned(np.float64, ("sample_words",)),
     }
+    derived: ClassVar = ("sample",)
     _parameter_constraints: ClassVar[dict] = {
         **NegativeSampling._parameter_constraints,
         **MINIMISED,
@@ -113,27 +114,59 @@ class PBNegVectorizer(NegativeSampling):
     max_iter: int = 200
     tol: float = 1e-3
 
-    def _fit(self, encoded):
-        super()._fit(encoded)
+    def _learn(self, encoded):
+        values = super()._learn(encoded)
         _, _, means = self._problem(_spread(encoded, 2048))
-        self.centre_ = means.mean(axis=0, dtype=float)
-        self.sample_words_, self.sample_inclusion_ = np.empty(0, dtype=np.int64), np.empty(0)
+        values["centre"] = means.mean(axis=0, dtype=float)
         if self.tol < _MIN_SAMPLED_TOL:
-            return
-        counts, n_tokens, means = self._problem(_spread(encoded, 256))
-        with one_blas_thread():  # small products: more threads would mostly wait
-            problem = self._noise_of(np.float32), counts, self._float_tables()[0], means
-            prior = {"lam": self._lam(n_tokens), "var_P": self._prior_variances(n_tokens)}
-            rng = check_random_state(self.random_state)
-            sample = pb_neg_sampled.draw_sample(*problem, error=0.9 * self.tol, rng=rng, **prior)
-        self.sample_words_ = sample.noise.words[sample.chosen]
-        self.sample_inclusion_ = sample.inclusion
-        self._derived("sample", lambda: sample)
+            no_sample = {"sample_words": np.empty(0, np.int64), "sample_inclusion": np.empty(0)}
+            return values | no_sample
 
-    def _noise_of(self, dtype):
-        settings = {"n_negatives": self.n_negatives, "noise_power": self.noise_power}
-        tables = self._float_tables()
-        return pb_neg.noise_of(self.noise_counts_, tables, self.centre_, dtype=dtype, **settings)
+        sample = self._draw_sample(encoded, values["noise_counts"], values["centre"])
+        values["sample_words"] = sample.noise.words[sample.chosen]
+        values["sample_inclusion"] = sample.inclusion
+        values["sample"] = sample
+        return values
+
+    def _draw_sample(self, encoded, noise_counts, centre):
+        """Negative samples that stand for all, as precise as `tol` asks for these sentences."""
+        counts, n_tokens, means = self._problem(_spread(encoded, 256))
+        A_hat, _ = self._float_tables()
+        with one_blas_thread():  # small products: more threads would mostly wait
+            return pb_neg_sampled.draw_sample(
+                self._make_noise(noise_counts, centre, np.float32),
+                counts,
+                A_hat,
+                means,
+                error=0.9 * self.tol,
+                rng=check_random_state(self.random_state),
+                lam=self._lam(n_tokens),
+                var_P=self._prior_variances(n_tokens),
+            )
+
+    def _make_noise(self, noise_counts, centre, dtype):
+        return pb_neg.noise_of(
+            noise_counts,
+            self._float_tables(),
+            centre,
+            dtype=dtype,
+            n_negatives=self.n_negatives,
+            noise_power=self.noise_power,
+        )
+
+    def _exact_noise(self):
+        """All negative samples, in double precision."""
+        make = partial(self._make_noise, self.noise_counts_, self.centre_, np.float64)
+        return self._derived("noise", make)
+
+    def _sample(self):
+        """The negative samples that stand for all, in single precision."""
+
+        def make():
+            noise = self._make_noise(self.noise_counts_, self.centre_, np.float32)
+            return pb_neg_sampled.sample_of(noise, self.sample_words_, self.sample_inclusion_)
+
+        return self._derived("sample", make)
 
     def _problem(self, encoded):
         """(counts, n_tokens, prior means) of one batch."""
@@ -164,7 +197,7 @@ class PBNegVectorizer(NegativeSampling):
         return self._lam(n_tokens)
 
     def _data_terms(self, sentences):
-        noise = self._derived("noise", lambda: self._noise_of(np.float64))
+        noise = self._exact_noise()
         A_hat, _ = self._float_tables()
         posterior = sentences.mu, sentences.var_Q
         return pb_neg.expected_loss(*posterior, sentences.counts, A_hat, noise.words, noise.kp)
@@ -178,12 +211,9 @@ class PBNegVectorizer(NegativeSampling):
         settings = {"lam": self._lam(n_tokens), "var_P": self._prior_variances(n_tokens)}
         settings |= {"tol": self.tol, "max_iter": self.max_iter}
         if not self.sample_words_.size or self.tol < _MIN_SAMPLED_TOL:
-            noise = self._derived("noise", lambda: self._noise_of(np.float64))
-            return pb_neg.solve(counts, A_hat, means, noise, **settings)
-        chosen = self.sample_words_, self.sample_inclusion_
-        noise = partial(self._noise_of, np.float32)
-        sample = self._derived("sample", lambda: pb_neg_sampled.sample_of(noise(), *chosen))
+            return pb_neg.solve(counts, A_hat, means, self._exact_noise(), **settings)
         nu = self._derived("squared lengths", lambda: pb_neg.squared_lengths(A_hat))
+        sample = self._sample()
         return pb_neg_sampled.solve_sampled(counts, A_hat, means, sample, nu=nu, **settings)
 
     def _prepared(self):

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -74,26 +75,28 @@ class PVDBOWVectorizer(NegativeSampling):
     def _needs_prior_table(self):
         return False
 
-    def _start(self, counts):
+    def _start(self, counts, seed):
         """Small random vectors, seeded by the sentences' words and counts alone."""
         with np.errstate(over="ignore"):
-            mixed = splitmix64(counts.indices.astype(np.uint64) + np.uint64(self.seed_) + GOLDEN)
+            mixed = splitmix64(counts.indices.astype(np.uint64) + np.uint64(seed) + GOLDEN)
             mixed *= np.rint(counts.data * 256.0).astype(np.uint64) * np.uint64(2) + np.uint64(1)
             totals = np.concatenate([[np.uint64(0)], np.cumsum(mixed, dtype=np.uint64)])
             seeds = splitmix64(totals[counts.indptr[1:]] - totals[counts.indptr[:-1]] + GOLDEN)
         seeds = np.maximum(seeds, np.uint64(1))
         n_dims = self.word_vectors.n_dims
-        start = [np.random.default_rng(seed).random(n_dims) - 0.5 for seed in seeds]
+        start = [np.random.default_rng(own_seed).random(n_dims) - 0.5 for own_seed in seeds]
         return (np.array(start).reshape(-1, n_dims) / n_dims).astype(self._dtype)
 
-    def _fit(self, encoded):
+    def _learn(self, encoded):
         from pacsent.kernels.sampling_kernels import pv_dbow
 
-        super()._fit(encoded)
+        values = super()._learn(encoded)
         A = np.array(self._tables()[0], dtype=self._dtype)
-        vectors = self._start(self.word_vectors.vocabulary.count(encoded))
-        sentences, noise = (encoded.ids, encoded.offsets), self._alias_table()
-        rng, n_jobs = np.random.default_rng(self.seed_), n_threads(self.n_jobs)
+        vectors = self._start(self.word_vectors.vocabulary.count(encoded), values["seed"])
+        sentences = (encoded.ids, encoded.offsets)
+        noise = self._alias_table(values["noise_counts"])
+        rng = np.random.default_rng(values["seed"])
+        n_jobs = n_threads(self.n_jobs)
         with (
             bar("PV-DBOW", total=self.n_epochs, unit="epochs", enabled=self.verbose) as shown,
             ThreadPoolExecutor(n_jobs) as pool,
@@ -111,8 +114,8 @@ class PVDBOWVectorizer(NegativeSampling):
                 for future in work:
                     future.result()
                 shown.advance()
-        self.words_ = np.flatnonzero(self.noise_counts_)
-        self.word_vectors_ = A[self.words_]
+        words = np.flatnonzero(values["noise_counts"])
+        return values | {"words": words, "word_vectors": A[words]}
 
     def _table(self):
         """A after training."""
@@ -123,11 +126,12 @@ class PVDBOWVectorizer(NegativeSampling):
     def _prepared(self):
         from pacsent.kernels.sampling_kernels import pv_dbow
 
-        table, noise = self._derived("table", self._table), self._alias_table()
+        table = self._derived("table", self._table)
+        noise = self._derived("alias", partial(self._alias_table, self.noise_counts_))
 
         def posterior(encoded, means):
             counts = self.word_vectors.vocabulary.count(encoded)
-            means[...] = self._start(counts)
+            means[...] = self._start(counts, self.seed_)
             # sorted, so that the order of the words changes nothing
             ids = np.repeat(counts.indices, counts.data.astype(np.int64))
             sentences = (ids, encoded.offsets)

@@ -38,19 +38,22 @@ class NegativeSampling(SentenceVectorizer):
     swap_roles: bool = False
     random_state: int | np.random.RandomState | None = None
 
-    def _fit(self, encoded):
+    def _learn(self, encoded):
         if not encoded.ids.size:
             raise ValueError(
                 f"X must have words that the vectors know. Got {encoded.n_sentences:,} sentences "
                 "without any instead. Check the language and the normalisation of the text."
             )
-        self.noise_counts_ = np.bincount(encoded.ids, minlength=self.word_vectors.n_words)
-        self.seed_ = int(check_random_state(self.random_state).randint(2**31))
+        return {
+            "noise_counts": np.bincount(encoded.ids, minlength=self.word_vectors.n_words),
+            "seed": int(check_random_state(self.random_state).randint(2**31)),
+        }
 
-    def _restore(self, state):
-        super()._restore(state)
-        if not self.noise_counts_.any():
+    def _read_values(self, state):
+        values = super()._read_values(state)
+        if not values["noise_counts"].any():
             raise ValueError("noise_counts must have a number above 0")
+        return values
 
     def _float_tables(self):
         """(A_hat, B_hat) in a precision the kernels know, widened once."""
@@ -61,22 +64,24 @@ class NegativeSampling(SentenceVectorizer):
             "floats", lambda: tuple(np.asarray(table, dtype=np.float32) for table in tables)
         )
 
+    def _n_negatives_of_theorem(self):
+        return self.n_negatives
+
+    def _noise_power_of_theorem(self):
+        return self.noise_power
+
     def _noise_counts_of_theorem(self):
         return self.noise_counts_
 
-    def _noise_probabilities(self):
+    def _noise_of_counts(self, noise_counts):
         """(words, probabilities) of the noise distribution, on its support."""
-        words = np.flatnonzero(self.noise_counts_)
-        return words, noise_probabilities(self.noise_counts_[words], self.noise_power)
+        words = np.flatnonzero(noise_counts)
+        return words, noise_probabilities(noise_counts[words], self.noise_power)
 
-    def _alias_table(self):
+    def _alias_table(self, noise_counts):
         """(words, keep, other, n_negatives), from which kernels draw negative samples."""
-
-        def build():
-            words, p = self._noise_probabilities()
-            return (words, *alias(p), self.n_negatives)
-
-        return self._derived("alias", build)
+        words, p = self._noise_of_counts(noise_counts)
+        return (words, *alias(p), self.n_negatives)
 
 
 # The constraints of the methods that minimise an objective with a penalty.

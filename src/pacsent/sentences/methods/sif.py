@@ -157,8 +157,9 @@ class SIFVectorizer(_Weighted):
     def _needs_prior_table(self):
         return False
 
-    def _fit(self, encoded):
-        p, length = self._shares(), _SENTENCE_LENGTH
+    def _learn(self, encoded):
+        p = self._shares()
+        length = _SENTENCE_LENGTH
         if self.learn_from == "texts":
             if encoded.ids.size == 0:
                 raise ValueError(
@@ -167,8 +168,8 @@ class SIFVectorizer(_Weighted):
                     "Pass texts, or learn_from='table'."
                 )
             length = max(1.0, encoded.ids.size / encoded.n_sentences)
-        self.a_ = float(self.a) if self.weights == "SIF" else float(usif_a(p, length))
-        weights = self._word_weights(p)
+        a = float(self.a) if self.weights == "SIF" else float(usif_a(p, length))
+        weights = self._word_weights(p, a)
         if self.learn_from == "texts":
             scale = 1.0 / np.maximum(np.diff(encoded.offsets), 1)
             vectors = np.empty((encoded.n_sentences, self.n_dims), self._dtype)
@@ -180,16 +181,19 @@ class SIFVectorizer(_Weighted):
             A, p, weights = self._tables()[0][frequent], p[frequent], weights[frequent]
             _, second = moments(A, p * weights**2)
             second = sentence_moment((p * weights) @ A.astype(float), second, length)
-        self.directions_, shares = main_directions(second, _N_DIRECTIONS[self.weights])
-        self.shares_ = shares if self.weights == "uSIF" else np.ones(len(shares))
+        directions, shares = main_directions(second, _N_DIRECTIONS[self.weights])
+        if self.weights == "SIF":  # removed as a whole
+            shares = np.ones(len(shares))
+        return {"a": a, "directions": directions, "shares": shares}
 
-    def _word_weights(self, p):
-        # a/(a/2 + p) = 2 (a/2) / (a/2 + p)
-        return sif_weights(p, self.a_) if self.weights == "SIF" else 2 * sif_weights(p, self.a_ / 2)
+    def _word_weights(self, p, a):
+        if self.weights == "SIF":
+            return sif_weights(p, a)
+        return 2 * sif_weights(p, a / 2)  # a/(a/2 + p) = 2 (a/2) / (a/2 + p)
 
     def _prepared(self):
         table = for_kernel(self._tables()[0])
-        weights = self._word_weights(self._shares()).astype(self._dtype)
+        weights = self._word_weights(self._shares(), self.a_).astype(self._dtype)
         U = self.directions_.astype(self._dtype)  # (n_directions, n_dims)
         removed = (self.directions_ * self.shares_[:, None]).astype(self._dtype)
 
@@ -258,13 +262,14 @@ class SIFSumVectorizer(_Weighted):
     def _word_weights(self):
         return np.sqrt(sif_weights(self._shares(), self.a))
 
-    def _fit(self, encoded):
+    def _learn(self, encoded):
         q = self._shares() * self._word_weights()
         frequent = heaviest(q)  # the others hardly occur, and are most of the table
         q = q[frequent] / max(q[frequent].sum(), np.finfo(float).tiny)
         tables = [table[frequent] for table in self._tables()]
-        self.centres_ = np.stack([q @ table.astype(float) for table in tables])
-        self.map_ = damping(*moments(_summed_rows(tables, self.centres_), q), _APERTURE)
+        centres = np.stack([q @ table.astype(float) for table in tables])
+        mean, second = moments(_summed_rows(tables, centres), q)
+        return {"centres": centres, "map": damping(mean, second, _APERTURE)}
 
     def table(self) -> np.ndarray:
         """T above, (n_words, n_dims): what the words of a sentence are replaced by."""

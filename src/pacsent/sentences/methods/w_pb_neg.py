@@ -107,20 +107,26 @@ class WordPBNegVectorizer(NegativeSampling):
     learning_rate: float = 0.025
     verbose: bool | int = False
 
-    def _fit(self, encoded):
-        super()._fit(encoded)
-        words, _ = self._noise_probabilities()
+    def _learn(self, encoded):
+        values = super()._learn(encoded)
+        words, p_noise = self._noise_of_counts(values["noise_counts"])
         counts = self._trained_counts(encoded, words)
-        self.prior_scale_ = 1.0
+        prior_scale = 1.0
         if self.prior_variance == "matched":
-            self.prior_scale_ = w_pb_neg.matched_scale(counts)
+            prior_scale = w_pb_neg.matched_scale(counts)
         scale = None if isinstance(self.prior_variance, str) else self.prior_variance
-        var_P = w_pb_neg.prior_variances(self.noise_counts_, scale)[words]
-        var_P = self.prior_scale_ * var_P
+        var_P = w_pb_neg.prior_variances(values["noise_counts"], scale)[words]
+        var_P = prior_scale * var_P
 
-        mu, var_Q = self._train(counts, words, var_P, self.lam / self.prior_scale_)
-        self.words_, self.prior_variances_ = words, var_P
-        self.word_means_, self.word_variances_ = mu.astype(self._dtype), var_Q
+        lam = self.lam / prior_scale
+        mu, var_Q = self._train(counts, words, p_noise, var_P, lam, values["seed"])
+        return values | {
+            "words": words,
+            "word_means": mu.astype(self._dtype),
+            "word_variances": var_Q,
+            "prior_variances": var_P,
+            "prior_scale": prior_scale,
+        }
 
     def word_posteriors(
         self, encoded: Encoded, prior_variances: np.ndarray, lam: float
@@ -136,10 +142,11 @@ class WordPBNegVectorizer(NegativeSampling):
         means : array, shape (n_trained, n_dims)
         variances : array, shape (n_trained,)
         """
-        super()._fit(encoded)
-        words, _ = self._noise_probabilities()
+        noise = super()._learn(encoded)
+        words, p_noise = self._noise_of_counts(noise["noise_counts"])
         counts = self._trained_counts(encoded, words)
-        mu, var_Q = self._train(counts, words, prior_variances[words], lam)
+        var_P = prior_variances[words]
+        mu, var_Q = self._train(counts, words, p_noise, var_P, lam, noise["seed"])
         return words, mu, var_Q
 
     def _trained_counts(self, encoded, words):
@@ -147,10 +154,9 @@ class WordPBNegVectorizer(NegativeSampling):
         counts = self.word_vectors.vocabulary.count(encoded).tocsc()[:, words].tocsr()
         return counts[np.diff(counts.indptr) > 0]
 
-    def _train(self, counts, words, var_P, lam):
+    def _train(self, counts, words, p_noise, var_P, lam, seed):
         """Means and variances of the posteriors of `words`."""
         A_hat, B_hat = self._float_tables()
-        _, p = self._noise_probabilities()
         tables = np.float32(A_hat[words]), np.float32(B_hat[words])
         with (
             one_blas_thread(),
@@ -159,9 +165,15 @@ class WordPBNegVectorizer(NegativeSampling):
             settings = {"n_negatives": self.n_negatives, "lam": lam}
             settings |= {"weighting": self.weighting, "n_threads": n_threads(self.n_jobs)}
             steps = learning_rates(self.n_epochs, self.learning_rate)
-            rng, shown = np.random.default_rng(self.seed_), lambda epoch: progress.advance()
             mu, rho = w_pb_neg.train(
-                counts, tables, var_P, p, steps=steps, rng=rng, callback=shown, **settings
+                counts,
+                tables,
+                var_P,
+                p_noise,
+                steps=steps,
+                rng=np.random.default_rng(seed),
+                callback=lambda epoch: progress.advance(),
+                **settings,
             )
         if not (np.isfinite(mu).all() and np.isfinite(rho).all()):
             raise ValueError(
@@ -192,7 +204,7 @@ class WordPBNegVectorizer(NegativeSampling):
         return float(kl_gaussians(*posteriors, B_hat[self.words_], self.prior_variances_).sum())
 
     def _data_terms(self, sentences):
-        words, p_noise = self._noise_probabilities()
+        words, p_noise = self._noise_of_counts(self.noise_counts_)
         A_hat, _ = self._float_tables()
         posterior = sentences.mu, sentences.var_Q
         kp = self.n_negatives * p_noise
