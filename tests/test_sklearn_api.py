@@ -92,6 +92,36 @@ def test_every_way_to_the_vectors_gives_the_same_and_leaves_its_input(vectorizer
     assert_allclose(a, b, atol=1e-6)  # in any order of the words
 
 
+@pytest.mark.parametrize("method", ["PB-neg", "w-PB-neg", "PV-DBOW", "PB-01"])
+def test_a_fit_that_fails_leaves_the_method_as_it_was(vectorizer, tiny_corpus):
+    before = vectorizer.fit(tiny_corpus).transform(tiny_corpus)
+
+    with pytest.raises(ValueError, match="X must have words that the vectors know"):
+        vectorizer.fit(["zzz"])
+
+    assert vectorizer.state().tensors["fit_report"][0] == len(tiny_corpus)
+    assert_array_equal(vectorizer.transform(tiny_corpus), before)
+
+
+@pytest.mark.parametrize("method", ["PB-neg", "w-PB-neg", "PV-DBOW", "PB-01"])
+def test_a_first_fit_that_fails_leaves_the_method_unfitted(vectorizer):
+    with pytest.raises(ValueError, match="X must have words that the vectors know"):
+        vectorizer.fit(["zzz"])
+
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        vectorizer.transform(["good film"])
+
+
+def test_word_posteriors_do_not_change_the_method(toy_word_vectors, tiny_corpus):
+    vectorizer = seeded("w-PB-neg", toy_word_vectors)
+    encoded = toy_word_vectors.vocabulary.encode(tiny_corpus)
+
+    vectorizer.word_posteriors(encoded, np.ones(toy_word_vectors.n_words), 1.0)
+
+    assert not vectorizer.is_fitted
+    assert not hasattr(vectorizer, "noise_counts_")
+
+
 def test_unknown_parameters_and_single_strings_are_refused(vectorizer, tiny_corpus):
     with pytest.raises(TypeError, match="sample_wieght"):
         vectorizer.fit_transform(tiny_corpus, sample_wieght=[1.0] * len(tiny_corpus))
