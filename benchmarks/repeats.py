@@ -32,7 +32,8 @@ from pacsent.certify.independence import hold_out
 from pacsent.certify.repeats import draw_samples
 from pacsent.datasets import load_banking
 from pacsent.paper import benchmark_datasets as datasets
-from pacsent.predict.abstaining import Calibration, abstain, cautious_set_thresholds
+from pacsent.predict.abstaining import abstain, cautious_set_thresholds
+from pacsent.predict.calibration import Calibration
 
 DELTA, ERROR, HELD_OUT = 0.05, 0.2, 0.3
 SETTINGS = (None, "traffic", "copies")

@@ -30,7 +30,8 @@ from pacsent.certify import certify, certify_predictions
 from pacsent.certify.drift_check import OTHER_FRACTIONS, OTHER_KIND, DriftCheck, detection_times
 from pacsent.certify.samples import digest, row_fingerprints, select_rows
 from pacsent.predict import control_risk
-from pacsent.predict.abstaining import AnswerRule, Calibration
+from pacsent.predict.abstaining import AnswerRule
+from pacsent.predict.calibration import Calibration
 
 DELTA = 0.1
 
@@ -246,6 +247,20 @@ def test_wrong_data_is_refused_and_changes_nothing(name, on_texts):
     with pytest.raises((ValueError, TypeError), match=message) as caught:
         on_texts.fit(*change(*map(list, texts_of(60))))
     assert "\n" not in str(caught.value) and vars(on_texts) == before
+
+
+def test_a_calibration_that_fails_keeps_the_state_before(on_texts):
+    fitted = on_texts.fitted_
+    with pytest.raises(ValueError, match="labels"):
+        on_texts.calibrate(["a new text"], ["neither"])
+    assert on_texts.fitted_ is fitted
+
+
+def test_attributes_are_there_after_fit_only():
+    classifier = CertifiedClassifier(pipeline())
+    assert not hasattr(classifier, "calibration_")
+    with pytest.raises(NotFittedError, match="CertifiedClassifier instance is not fitted"):
+        _ = classifier.certificate_
 
 
 @pytest.mark.parametrize(

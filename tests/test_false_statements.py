@@ -741,8 +741,11 @@ def test_an_estimator_that_was_fitted_again_is_not_used_with_its_old_certificate
 
 def test_a_certificate_and_its_calibration_set_cannot_be_given_to_another_model(certified_model):
     other = CertifiedClassifier(TextClassifier(None), random_state=0).fit(*make_texts(80, seed=1))
-    other.certificate_ = certified_model.certificate_
-    other.calibration_ = certified_model.calibration_
+    other.fitted_ = replace(
+        other.fitted_,
+        certificate=certified_model.certificate_,
+        calibration=certified_model.calibration_,
+    )
 
     with pytest.raises(ValueError, match="The model must be the one that was certified"):
         other.abstain(error=0.2)

@@ -16,7 +16,8 @@ from pacsent.bounds import binomial
 from pacsent.certify import DriftMonitor, certify, compare
 from pacsent.classify.fitting import folds_for
 from pacsent.predict import abstaining
-from pacsent.predict.abstaining import ROUND_ERRORS, AnswerRule, Calibration, abstain
+from pacsent.predict.abstaining import ROUND_ERRORS, AnswerRule, abstain
+from pacsent.predict.calibration import Calibration
 
 REPLICATES = 500
 DELTA = 0.1

@@ -10,7 +10,8 @@ from pacsent.bounds import binomial
 from pacsent.certify import scores
 from pacsent.classify import fitting
 from pacsent.classify.solvers import temperature
-from pacsent.predict.abstaining import Calibration, lowest_valid_threshold, plan
+from pacsent.predict.abstaining import lowest_valid_threshold, plan
+from pacsent.predict.calibration import Calibration
 from pacsent.predict.thresholds import class_thresholds
 from pacsent.text.ngrams import NGrams
 

@@ -53,6 +53,12 @@ class Labels(ABC):
     groups: np.ndarray | None = None
 
     is_multilabel: ClassVar[bool]
+    dtype: ClassVar[type]  # of `encoded`
+
+    @staticmethod
+    @abstractmethod
+    def encoded_shape(n_rows: int, n_classes: int) -> tuple[tuple[int, ...], int]:
+        """(shape of `encoded`, number of values that it may have)."""
 
     @staticmethod
     def parse(y: Any, n_texts: int, *, refuse_sets: str | None = None) -> "Labels":
@@ -142,7 +148,12 @@ class ClassLabels(Labels):
     """One class for each row."""
 
     is_multilabel = False
+    dtype = np.int64
     target_type = "classes"
+
+    @staticmethod
+    def encoded_shape(n_rows: int, n_classes: int) -> tuple[tuple[int, ...], int]:
+        return (n_rows,), n_classes
 
     @classmethod
     def of_column(cls, y: Any, n_texts: int) -> Self:
@@ -237,12 +248,17 @@ class LabelSets(Labels):
     given: Any = None  # the labels to fit on, in the form in which they were given
 
     is_multilabel = True
+    dtype = np.bool_
+
+    @staticmethod
+    def encoded_shape(n_rows: int, n_classes: int) -> tuple[tuple[int, ...], int]:
+        return (n_rows, n_classes), 2
 
     @classmethod
     def of_matrix(cls, matrix: "LabelMatrix", given: Any) -> Self:
         """Sets of labels to fit on."""
         has = matrix.has
-        names = list(range(has.shape[1])) if matrix.names is None else matrix.names
+        names = matrix.column_names
         if len(names) < 2:
             raise ValueError(
                 f"labels must have at least two different labels. Got {few(names) or 'none'} "
@@ -314,6 +330,14 @@ class LabelSets(Labels):
 def label_type(classifier: Any) -> type[Labels]:
     """`LabelSets` for a classifier that gives sets of labels, `ClassLabels` for any other."""
     return LabelSets if is_multilabel(classifier) else ClassLabels
+
+
+def names_and_target_type(y: Any, n_texts: int) -> tuple[list, str]:
+    """The labels that occur in y, and the target type of a classifier that predicts such."""
+    matrix = parse_sets(y, n_texts)
+    if matrix is None:
+        return as_labels(y, n_texts, "y"), "classes"
+    return as_labels(matrix.column_names, name="y"), "sets" if matrix.are_sets else "indicator"
 
 
 def is_multilabel(classifier: Any) -> bool:
@@ -452,6 +476,11 @@ class LabelMatrix(NamedTuple):
     names: list | None  # of the labels; None for a matrix without names
     has: np.ndarray  # (n, n_labels) of bool
     are_sets: bool
+
+    @property
+    def column_names(self) -> list:
+        """The label of each column: its name, or its number."""
+        return list(range(self.has.shape[1])) if self.names is None else self.names
 
     def columns(self, classes: Any, n_labels: int) -> np.ndarray:
         """Whether each text has each label of `classes`, (n, n_labels) of bool.

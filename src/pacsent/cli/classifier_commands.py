@@ -99,7 +99,8 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
             has_others = labelled.other_texts and labelled.groups is None
             judge = (labelled.other_texts, labelled.other_labels) if has_others else None
             classifier.fit(texts, labels, groups=labelled.groups, judge=judge)
-        classifier.certificate_ = labelled.add_condition(classifier.certificate_)
+        certificate = labelled.add_condition(classifier.certificate_)
+        classifier.fitted_ = replace(classifier.fitted_, certificate=certificate)
     save(classifier, output, overwrite=overwrite)
 
     model = getattr(classifier, "estimator_", classifier)

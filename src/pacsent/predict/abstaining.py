@@ -6,7 +6,7 @@ on them) and tested on the calibration texts: Theorem 14 of docs/theory.md.
 
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +19,9 @@ from pacsent.bounds.rounding import format_count
 from pacsent.certify import coverage
 from pacsent.certify.drift_check import DriftCheck
 from pacsent.certify.labels import class_indices
-from pacsent.certify.repeats import NEW_TEXTS, SAME
+from pacsent.certify.repeats import NEW_TEXTS
 from pacsent.certify.samples import samples_for
+from pacsent.predict.calibration import Calibration
 from pacsent.text.ngrams import nonempty_rows
 
 _N_THRESHOLDS = 30  # more of them fail by chance, fewer lie too far apart
@@ -29,56 +30,6 @@ _RATE_QUANTILES = (np.arange(5) + 0.5) / 5
 _DEFAULT_COVERAGE = 0.5  # fraction of the texts that are answered with the default error
 # From which an error is chosen where none is given.
 ROUND_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Log-probabilities and labels of rows that nothing was fitted or chosen on.
-
-    Where texts repeat, there are two samples, by the names of `repeats`: one of rows and one of
-    clusters, of which each has one row. A row may be in both.
-    """
-
-    log_proba: Any  # (n, n_classes), or None for a classifier that gives labels alone
-    labels: np.ndarray  # (n,); multi-label (n, n_labels) of bool
-    # Whether a row is in each sample, (n,) of bool; empty if all are in the only one.
-    members: dict[str, np.ndarray] = field(default_factory=dict)
-    # The same for the rows that abstention is tested on; None if they are all of the samples.
-    tested_members: dict[str, np.ndarray] | None = None
-    monitors: np.ndarray | None = None  # (n, 4) of `drift_monitor.MONITORS`, where these are texts
-    covered: np.ndarray | None = None  # (n,) of bool: whether the classifier knows enough words
-    # Randomises the tests of thresholds; with 1 they are not randomised. It is drawn once for a
-    # calibration set: whoever draws again has tried several.
-    uniform: float = 1.0
-
-    @property
-    def wrong(self) -> np.ndarray:
-        """Which rows' likeliest class is not their label, (n,)."""
-        return self.log_proba.argmax(axis=1) != self.labels
-
-    def select(self, rows: np.ndarray) -> "Calibration":
-        """The calibration set of some rows, in their order, which are one sample."""
-        arrays = {
-            item.name: getattr(self, item.name)[rows]
-            for item in fields(self)
-            if isinstance(getattr(self, item.name), np.ndarray)
-        }
-        return replace(self, **arrays, members={}, tested_members=None)
-
-    def samples(self, *, tested: bool = False) -> dict[str, "Calibration"]:
-        """The calibration set of each sample, by its name; "" where there is only one.
-
-        With `tested`, the rows that abstention is tested on: those that did not plan it.
-        """
-        members = self.members or {SAME: np.ones(len(self.labels), bool)}
-        if tested and self.tested_members is not None:
-            members = self.tested_members
-        return {name: self.select(np.flatnonzero(rows)) for name, rows in members.items()}
-
-    def sample(self, name: str) -> "Calibration":
-        """The calibration set of one sample, "traffic" or "copies", or the only one."""
-        samples = self.samples()
-        return samples.get(name, next(iter(samples.values())))
 
 
 def confidences(

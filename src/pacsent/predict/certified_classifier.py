@@ -1,78 +1,50 @@
 """CertifiedClassifier: a guarantee on the errors of any classifier, from labels held out."""
 
-import copy
-import json
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from pacsent import registry
-from pacsent.bounds.checks import check_count, check_probability
+from pacsent.bounds.checks import check_probability
 from pacsent.bounds.delta import divide_delta
 from pacsent.certify import coverage, error_bounds, independence, judges, samples
-from pacsent.certify.columns import check_length, materialize, sample_weights
+from pacsent.certify.columns import materialize
 from pacsent.certify.drift_check import DriftCheck, TextComparison
-from pacsent.certify.drift_monitor import MONITORS, monitors_of
-from pacsent.certify.error_certificate import ErrorCertificate, HeldOutCertificate
-from pacsent.certify.labels import (
-    Labels,
-    as_classes,
-    as_labels,
-    class_indices,
-    classes_of,
-    is_multilabel,
-    label_type,
-    parse_sets,
-)
-from pacsent.certify.multilabel_certificate import MultilabelCertificate
-from pacsent.certify.near_duplicates import sketches
-from pacsent.certify.repeats import (
-    COPIES,
-    SAME,
-    TRAFFIC,
-    divide_rows,
-    draw_samples,
-    one_row_per_cluster,
-)
-from pacsent.classify import TextClassifier, multilabel
-from pacsent.classify.diagnostics import Diagnostics, report
-from pacsent.classify.explanation import Explanation
-from pacsent.classify.fitting import OutOfFold
+from pacsent.certify.labels import Labels, is_multilabel, parse_sets
+from pacsent.certify.repeats import COPIES, TRAFFIC
 from pacsent.parameter_checks import Interval, StrOptions, check_parameters, fit_context
 from pacsent.predict import abstaining, thresholds
-from pacsent.predict.abstaining import Calibration, cautious_set_thresholds
-from pacsent.storage import State, checked_tensor
-from pacsent.text.rows import describe_empty, rows_with_text, select_values
-from pacsent.text.texts import as_texts
+from pacsent.predict.abstaining import cautious_set_thresholds
+from pacsent.predict.calibration import draw_calibration
+from pacsent.predict.fitted import FittedCertifiedClassifier, FittedModel
+from pacsent.predict.holding_out import GivenRows, fit_estimator, split_rows, weights_of
+from pacsent.storage import State
 
-# Of the calibration set of a fitted model: plans which thresholds of abstention are tested.
-_PLANNING_FRACTION = 0.25
+if TYPE_CHECKING:
+    from pacsent.classify.diagnostics import Diagnostics
+    from pacsent.classify.explanation import Explanation
+
 _N_JOINT_STATEMENTS = 3  # the error, prediction sets and abstention
-_FRACTION_WITH_JUDGE = 0.8  # held out where a machine's labels are there to fit on
 
 
-def _with_machine_labels(X, y, groups, judge):
-    """Texts and labels, and those of a machine after them, which may be a model."""
-    texts, labels = judge if isinstance(judge, tuple | list) and len(judge) == 2 else (None, None)
-    if texts is None or not samples.is_texts(X) or groups is not None:
-        raise ValueError(
-            "judge must be (texts, labels), or (texts, model), beside texts with one label each, "
-            "without groups."
-        )
-    texts = as_texts(texts, "judge[0]")
-    if judges.is_machine(labels):
-        labels = judges.machine_labels(labels, texts, X)
-    labels = as_labels(labels, len(texts))
-    with_text = rows_with_text(texts)
-    texts, labels = select_values(texts, with_text), select_values(labels, with_text)
-    return [*X, *texts], [*as_labels(y, len(X), "y"), *labels]
+def _fitted_attribute(path: str) -> Any:
+    """A public attribute that is a field of the fitted state, such as "model.classes_"."""
+    read = attrgetter(path)
+
+    def get(classifier):
+        if "fitted_" not in vars(classifier):
+            check_is_fitted(classifier)  # raises
+        return read(classifier.fitted_)
+
+    return property(get)
 
 
 @dataclass(eq=False, repr=False)
@@ -163,6 +135,16 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
     random_state: Any = None
 
     kind = "CertifiedClassifier"
+    estimator_ = _fitted_attribute("model.estimator_")
+    classes_ = _fitted_attribute("model.classes_")
+    fitted_classes_ = _fitted_attribute("model.fitted_classes_")
+    target_type_ = _fitted_attribute("model.target_type_")
+    training_fingerprints_ = _fitted_attribute("model.training_fingerprints_")
+    training_sketches_ = _fitted_attribute("model.training_sketches_")
+    certificate_ = _fitted_attribute("certificate")
+    calibration_ = _fitted_attribute("calibration")
+    out_of_fold_ = _fitted_attribute("out_of_fold")
+    seed_ = _fitted_attribute("seed")
     _parameter_constraints: ClassVar[dict] = {
         "estimator": "no_validation",
         "calibration_size": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
@@ -213,18 +195,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             calibration_size="auto" holds out four fifths of y, and half of it where texts repeat
             and it is not stated why.
         """
-        fitted = copy.copy(self)
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(fitted, name)
-        if fitted._is_fitted_already():
+        if self._is_fitted_already():
             if sample_weight is not None or judge is not None:
                 raise ValueError(
                     "sample_weight and judge must be None for an estimator that is fitted already."
                 )
-            fitted._calibrate(X, y, groups, None)
+            self.fitted_ = self._calibrate(None, X, y, groups, None)
         else:
-            fitted._fit(X, y, sample_weight, groups, judge)
-        self.__dict__ = fitted.__dict__  # at the end, so that a failed fit changes nothing
+            self.fitted_ = self._fit(X, y, sample_weight, groups, judge)
         return self
 
     def calibrate(
@@ -237,9 +215,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         repeats="traffic" rows that repeat a fitted text count, as new rows.
         """
         check_parameters(self)
-        calibrated = copy.copy(self)
-        calibrated._calibrate(X, y, groups, overlap)
-        self.__dict__ = calibrated.__dict__
+        fitted = getattr(self, "fitted_", None)
+        if fitted is None and not self._is_fitted_already():
+            check_is_fitted(self)
+        self.fitted_ = self._calibrate(fitted, X, y, groups, overlap)
         return self
 
     def _is_fitted_already(self) -> bool:
@@ -254,225 +233,132 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         can_fit = model is None or hasattr(model, "fit")
         return self.prefit or isinstance(model, FrozenEstimator) or not can_fit
 
-    def _fit(self, X, y, sample_weight, groups, judge):
-        estimator = TextClassifier("english") if self.estimator is None else self.estimator
+    def _fit(self, X, y, sample_weight, groups, judge) -> FittedCertifiedClassifier:
+        """Hold out rows, fit on the others, certify."""
+        estimator = self.estimator
+        if estimator is None:
+            from pacsent.classify import TextClassifier
+
+            estimator = TextClassifier("english")
+
         only_texts = getattr(estimator, "only_texts", False)
-        X, y = samples.as_samples(X, only_texts=only_texts), materialize(y)
-        n_given = samples.n_samples(X)
-        with_text = rows_with_text(X)
-        if with_text is not None:
-            check_length(y, n_given, "y")
-            X, y = samples.select_rows(X, with_text), select_values(y, with_text)
-            groups = select_values(groups, with_text)
-            sample_weight = select_values(sample_weight, with_text)
-        n_certifiable, calibration_size = samples.n_samples(X), self.calibration_size
+        rows = GivenRows.of(X, y, sample_weight, groups, only_texts=only_texts)
         if judge is not None:
-            X, y = _with_machine_labels(X, y, groups, judge)
-        n = samples.n_samples(X)
-        labels = Labels.parse(y, n).with_groups(groups)
-        group_of = labels.groups
-        self.target_type_ = labels.target_type
-        clusters = independence.dependent_clusters(X)
-        if judge is not None and calibration_size == "auto":
-            is_divided = self.repeats is None and np.unique(clusters).size < n
-            calibration_size = 0.5 if is_divided else _FRACTION_WITH_JUDGE
-        parts = independence.hold_out(
-            clusters,
-            calibration_size,
-            self.random_state,
-            group_of,
+            rows = rows.with_judge(judge)
+        X = rows.X
+        labels = Labels.parse(rows.y, samples.n_samples(X)).with_groups(rows.groups)
+
+        split = split_rows(
+            X,
+            labels,
+            independence.dependent_clusters(X),
+            calibration_size=self.calibration_size,
+            random_state=self.random_state,
             repeats=self.repeats,
-            n_labelled=n_certifiable,
-            cluster_rows=independence.cluster_rows_of(X),
+            n_labelled=rows.n_labelled,
+            has_judge=judge is not None,
         )
-        training, held_out = parts.training_rows, parts.held_out_rows
-        by_machine = np.arange(n_certifiable, n)
-        training = labels.training_rows(training, self.calibration_size, clusters)
-        options = {}  # of the estimator's fit
-        if sample_weight is not None:
-            if not has_fit_parameter(estimator, "sample_weight"):
-                raise ValueError(
-                    f"sample_weight must be None for an estimator whose fit does not take it. "
-                    f"{samples.name_of(estimator)} does not. Leave it out, or set class_weight "
-                    "there."
-                )
-            weights = sample_weights(sample_weight, n_certifiable)
-            weights = np.append(weights, np.ones(by_machine.size))
-            options["sample_weight"] = weights[training]
-        if group_of is not None and has_fit_parameter(estimator, "groups"):
-            options["groups"] = group_of[training]
-        training_X = samples.select_rows(X, training)
-        target = labels.targets(training, as_given=only_texts)
-        self.estimator_ = clone(estimator).fit(training_X, target, **options)
-        self.classes_ = labels.classes
-        self.fitted_classes_ = labels.estimator_classes(self.estimator_, training)
-        # what recognises the rows that were fitted, and their near-duplicates
-        self.training_fingerprints_ = np.unique(samples.row_fingerprints(training_X))
-        texts = samples.text_column(training_X)
-        self.training_sketches_ = sketches(texts) if samples.is_texts(texts) else None
+        weights = weights_of(estimator, rows.sample_weight, rows.n_labelled, len(labels))
+        model = fit_estimator(estimator, X, labels, split.training_rows, weights)
+
         condition = "" if judge is None else f"; {judges.CONDITION}"
         fields = {
-            "provenance": f"held out by fit{describe_empty(n_given, with_text)}{condition}",
-            "calibration_size": parts.fraction,
+            "provenance": f"held out by fit{rows.empty}{condition}",
+            "calibration_size": split.fraction,
         }
-        if parts.scope == "same groups":
-            fields |= {"scope": parts.scope, "n_groups": np.unique(group_of).size}
-        self.seed_ = parts.seed
-        drawn = parts.positions() if len(parts.samples) > 1 else None
-        certified = labels.select(held_out)
-        if parts.scope != "groups":
-            certified = replace(certified, groups=None)
-        self._certify(samples.select_rows(X, held_out), certified, fields, drawn)
-
-    def _calibrate(self, X, y, groups, overlap):
-        if not hasattr(self, "estimator_"):
-            if not self._is_fitted_already():
-                check_is_fitted(self)
-            frozen = isinstance(self.estimator, FrozenEstimator)
-            self.estimator_ = self.estimator.estimator if frozen else self.estimator
-        X, y = samples.samples_for(self, X), materialize(y)
-        sets = parse_sets(y, samples.n_samples(X))
-        if not hasattr(self, "target_type_"):
-            targets = "classes" if sets is None else "sets" if sets.are_sets else "indicator"
-            self.target_type_ = getattr(self.estimator_, "target_type_", targets)
-        if not hasattr(self, "classes_"):
-            names = y if sets is None else sets.names or range(sets.has.shape[1])
-            names = as_labels(names, None if sets else samples.n_samples(X), "y")
-            self.classes_ = classes_of(self.estimator_, self.classes, names)
-            self.fitted_classes_ = self.classes_
-        rows = error_bounds.exclude_training_overlap(
-            self, X, y, overlap, groups, repeats=self.repeats
+        held_out = labels.select(split.held_out_rows)
+        if split.scope != "groups":
+            held_out = replace(held_out, groups=None)
+        if split.scope == "same groups" and labels.groups is not None:
+            fields["scope"] = split.scope
+            fields["n_groups"] = np.unique(labels.groups).size
+        return self._certify(
+            model,
+            samples.select_rows(X, split.held_out_rows),
+            held_out,
+            fields,
+            seed=split.seed,
+            drawn=split.positions() if len(split.samples) > 1 else None,
         )
-        # with those that were not fitted: their texts are errors
-        self.classes_ = rows.labels.classes
-        self.seed_ = getattr(self, "seed_", self.random_state)
-        self._certify(rows.X, rows.labels, {"provenance": rows.provenance})
 
-    def _certify(self, X, labels, fields, drawn=None):
+    def _calibrate(self, fitted, X, y, groups, overlap) -> FittedCertifiedClassifier:
+        """Certify the model of a fitted state, or without one the estimator that was given."""
+        estimator = self.estimator
+        if fitted is not None:
+            estimator = fitted.model.estimator_
+        elif isinstance(estimator, FrozenEstimator):
+            estimator = estimator.estimator
+        X = samples.as_samples(X, only_texts=getattr(estimator, "only_texts", False))
+        y = materialize(y)
+        if fitted is None:
+            model = FittedModel.of_given(estimator, self.classes, X, y)
+        else:
+            model = fitted.model
+            parse_sets(y, samples.n_samples(X))  # refuses a mixture of labels and sets
+
+        rows = error_bounds.exclude_training_overlap(
+            model, X, y, overlap, groups, repeats=self.repeats
+        )
+        # Classes that were not fitted belong to it: their texts are errors.
+        model = replace(model, classes_=rows.labels.classes)
+        return self._certify(
+            model,
+            rows.X,
+            rows.labels,
+            {"provenance": rows.provenance},
+            seed=self.random_state if fitted is None else fitted.seed,
+        )
+
+    def _certify(self, model, X, labels, fields, *, seed, drawn=None) -> FittedCertifiedClassifier:
         """Certify by these rows, and calibrate; `drawn` are the rows of two samples of them."""
-        predictions = self.predict_with_scores(X)
-        rows = error_bounds.LabelledRows(X, labels, "", np.arange(len(labels)))
-        self.certificate_ = error_bounds.certify_rows(
-            self,
-            rows,
+        predictions = model.predict_with_scores(X)
+        certificate = error_bounds.certify_rows(
+            model,
+            error_bounds.LabelledRows(X, labels, "", np.arange(len(labels))),
             predictions.labels,
             fields=fields,
             delta=self._delta(None),
             n_candidates=self.n_candidates,
-            random_state=self.seed_,
+            random_state=seed,
             repeats=self.repeats,
             drawn=drawn,
         )
-        self.seed_ = self.certificate_.random_state
-        self.out_of_fold_ = self._out_of_fold()
-        self.calibration_, planning = self._calibration_of(
-            X, labels, predictions.log_proba, drawn, self.out_of_fold_ is None
-        )
-        if planning is not None:
-            self.out_of_fold_ = OutOfFold(planning.log_proba, planning.labels)
+
+        rows = draw_calibration(model, certificate, X, labels, predictions.log_proba, drawn)
+        calibration = rows.calibration
+        out_of_fold = model.out_of_fold()
+        if out_of_fold is None and calibration.log_proba is not None:
+            from pacsent.classify.fitting import OutOfFold
+
+            calibration, planning = rows.divide(certificate)
+            out_of_fold = OutOfFold(planning.log_proba, planning.labels)
         if self.randomized_tests:
-            self.calibration_ = replace(self.calibration_, uniform=abstaining.draw_uniform())
-
-    def _calibration_of(self, X, labels, log_proba, drawn, is_planned):
-        """The calibration set, and rows of it that plan abstention if nothing else does.
-
-        It has one row of each cluster, or of each group, or the rows of both samples.
-        """
-        grouped = self.certificate_.scope == "groups"
-        clusters = labels.groups if grouped else independence.dependent_clusters(X)
-        if grouped:
-            drawn = {SAME: one_row_per_cluster(clusters, self.seed_)}
-        elif drawn is None:
-            drawn = draw_samples(clusters, self.repeats, self.seed_)
-        if len(drawn) == 1:
-            (kept,) = drawn.values()
-            members = {}
-        else:
-            kept = np.unique(np.concatenate(list(drawn.values())))
-            members = {name: np.isin(kept, rows) for name, rows in drawn.items()}
-
-        monitors = monitors_of(self, X)[kept] if samples.is_texts(X) else None
-        log_proba = None if log_proba is None else log_proba[kept]
-        covered = coverage.are_covered(self, X)[kept]
-        calibration = Calibration(
-            log_proba, labels.encoded[kept], members=members, monitors=monitors, covered=covered
-        )
-        if log_proba is None or not is_planned:
-            return calibration, None
-
-        rng = np.random.default_rng([self.seed_, 2])
-        clusters_kept = clusters[kept]
-        if np.unique(clusters_kept).size == kept.size:
-            is_planning = rng.random(kept.size) < _PLANNING_FRACTION
-            all_members = members or {SAME: np.ones(kept.size, bool)}
-            tested = {name: rows & ~is_planning for name, rows in all_members.items()}
-        else:  # no row of a cluster that is tested may plan, and the rows tested are a sample
-            find_clusters = independence.cluster_rows_of(samples.select_rows(X, kept))
-            division = divide_rows(clusters_kept, 0.5, rng, cluster_rows=find_clusters)
-            is_planning = division.is_free
-            rows_of_traffic = division.samples.get(TRAFFIC, division.samples.get(SAME))
-            in_traffic = np.isin(np.arange(kept.size), rows_of_traffic)
-            has_planning = np.isin(clusters_kept, clusters_kept[is_planning])
-            all_members = members or {TRAFFIC: np.ones(kept.size, bool)}
-            tested = {}
-            for name, rows in all_members.items():
-                tested[name] = rows & (~has_planning if name == COPIES else in_traffic)
-        calibration = replace(calibration, tested_members=tested)
-        return calibration, calibration.select(np.flatnonzero(is_planning))
+            calibration = replace(calibration, uniform=abstaining.draw_uniform())
+        return FittedCertifiedClassifier(model, certificate, calibration, out_of_fold)
 
     def _check_calibration(
         self, X: Any, y: Any, group_of: np.ndarray | None, drawn: dict[str, np.ndarray] | None
     ) -> None:
         """Refuse a calibration set that does not follow from the rows that were certified."""
-        labels = label_type(self).of_answers(self.classes_, y, group_of)
-        log_proba = self.predict_with_scores(X).log_proba
-        right, _ = self._calibration_of(X, labels, log_proba, drawn, False)
-        if {k: v.tolist() for k, v in right.members.items()} != {
-            k: v.tolist() for k, v in self.calibration_.members.items()
-        }:
-            raise ValueError(
-                "The calibration set must be that of the certified texts. Got other samples "
-                "instead: it was changed. Calibrate again."
-            )
-        for name in ("labels", "log_proba", "monitors", "covered"):
-            stated, value = getattr(self.calibration_, name), getattr(right, name)
-            # machines round sums differently; equality comes first for None
-            if stated is not value and not np.allclose(stated, value, rtol=1e-4, atol=1e-6):
-                raise ValueError(
-                    f"The calibration set must be that of the certified texts. Got other {name} "
-                    "instead: it was changed. Calibrate again."
-                )
+        model = self.fitted_.model
+        labels = model.label_type.of_answers(model.classes_, y, group_of)
+        log_proba = model.predict_with_scores(X).log_proba
+        rows = draw_calibration(model, self.certificate_, X, labels, log_proba, drawn)
+        rows.calibration.check_equal(self.calibration_)
 
     def predict_with_scores(self, X: Any) -> samples.Predictions:
         """Labels (multi-label: a matrix) and log-probabilities, if there are any, in one pass."""
         check_is_fitted(self)
-        X = samples.samples_for(self, X)
-        predict = samples.predict_label_sets if is_multilabel(self) else samples.predict_any
-        labels, log_proba = predict(self.estimator_, self.fitted_classes_, X)
-        return samples.Predictions(labels, self._with_all_classes(log_proba))
-
-    def _with_all_classes(self, log_proba):
-        """Add columns for classes that had too few texts to be fitted: they are not predicted."""
-        if log_proba is None or len(self.fitted_classes_) == len(self.classes_):
-            return log_proba
-        shape = len(log_proba), len(self.classes_)
-        of_all = np.full(shape, np.log(samples.MIN_PROBABILITY))
-        of_all[:, class_indices(self.classes_, self.fitted_classes_)] = log_proba
-        return of_all
-
-    def _out_of_fold(self):
-        own = getattr(self.estimator_, "out_of_fold_", None)
-        if own is None or len(self.fitted_classes_) == len(self.classes_):
-            return own
-        labels = class_indices(self.classes_, self.fitted_classes_)[own.labels]
-        return OutOfFold(self._with_all_classes(own.log_proba), labels)
+        return self.fitted_.model.predict_with_scores(X)
 
     def predict(self, X: Any) -> np.ndarray | list[tuple]:
         """The label, or the labels, that the estimator gives: what the certificate is about."""
         labels = self.predict_with_scores(X).labels
         if not is_multilabel(self):
             return labels
-        return multilabel.format_labels(labels, self.classes_, self.target_type_)
+        from pacsent.classify.multilabel import format_labels
+
+        return format_labels(labels, self.classes_, self.target_type_)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""
@@ -482,13 +368,15 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         """The estimator's probabilities, or normalised decision values, (n, n_classes)."""
         return np.exp(self.predict_log_proba(X))
 
-    def explain(self, text: str, label: Any = None) -> Explanation:
+    def explain(self, text: str, label: Any = None) -> "Explanation":
         """The decision of a TextClassifier taken apart: see `TextClassifier.explain`."""
         check_is_fitted(self)
         return self.estimator_.explain(text, label)
 
-    def report(self, X: Any, y: Sequence) -> Diagnostics:
+    def report(self, X: Any, y: Sequence) -> "Diagnostics":
         """How it does on labelled texts that it was not fitted on: see `TextClassifier.report`."""
+        from pacsent.classify.diagnostics import report
+
         check_is_fitted(self)
         return report(self, X, y)
 
@@ -637,76 +525,18 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         for name in ("estimator", "classes", "prefit"):
             del parameters[name]
         parameters["random_state"] = self.seed_
-        described = json.dumps(
-            {"certificate": self.certificate_.to_dict(), "classes": self.classes_.tolist()},
-            ensure_ascii=False,
-        )
-        arrays = {
-            "calibration.log_proba": self.calibration_.log_proba,
-            "calibration.labels": self.calibration_.labels.astype(np.int64),
-            "calibration.monitors": self.calibration_.monitors,
-            "calibration.covered": self.calibration_.covered.astype(np.uint8),
-            "description": np.frombuffer(described.encode(), np.uint8),
-        }
-        for name, rows in self.calibration_.members.items():
-            arrays[f"calibration.in_{name}"] = rows.astype(np.uint8)
-        if self.randomized_tests:
-            arrays["calibration.uniform"] = np.array(self.calibration_.uniform)
-        return State({"parameters": parameters}, arrays, {"estimator": self.estimator_})
+        return self.fitted_.to_state(parameters)
 
     @classmethod
     def from_state(cls, state: State) -> "CertifiedClassifier":
         """The inverse of `state`, for arrays that anybody may have written: all are checked."""
-        tensors, estimator = state.tensors, state.parts["estimator"]
+        estimator = state.parts["estimator"]
         if not hasattr(estimator, "out_of_fold_"):
             raise ValueError("its estimator is no TextClassifier")
         made = cls(estimator, **state.config["parameters"], prefit=True)
         check_parameters(made)
-        described = json.loads(checked_tensor(tensors, "description", np.uint8, (None,)).tobytes())
-        made.estimator_, made.fitted_classes_ = estimator, estimator.classes_
-        made.target_type_, made.classes_ = estimator.target_type_, estimator.classes_
-        of_sets = is_multilabel(made)
-        if not of_sets:
-            made.classes_ = as_classes(described["classes"])
-            fitted = made.classes_[np.isin(made.classes_, made.fitted_classes_)]
-            if fitted.tolist() != made.fitted_classes_.tolist():
-                raise ValueError("its classes are not those of its estimator, in their order")
-        made.out_of_fold_ = made._out_of_fold()
-        n_classes = made.classes_.size
-        kind: type[HeldOutCertificate] = MultilabelCertificate if of_sets else ErrorCertificate
-        made.certificate_ = kind.from_dict(described["certificate"])
-        made.certificate_.verify()
-        samples.check_unchanged(estimator, made.certificate_.digests)
+        made.fitted_ = FittedCertifiedClassifier.from_state(state, randomized=made.randomized_tests)
         made.repeats = made.certificate_.repeats
-        made.seed_ = check_count("random_state", made.certificate_.random_state, least=0)
-        n = made.certificate_.n
-        members = {}
-        if made.certificate_.other:
-            for name, parts in made.certificate_.samples.items():
-                rows = checked_tensor(
-                    tensors, f"calibration.in_{name}", np.uint8, (None,), low=0, below=2
-                )
-                if int(rows.sum()) != parts["n"]:
-                    raise ValueError(f"its calibration set must have {parts['n']} rows of {name}")
-                members[name] = rows.astype(bool)
-            n = next(iter(members.values())).size
-        shape, below = ((n, n_classes), 2) if of_sets else ((n,), n_classes)
-        name = "calibration.labels"
-        labels = checked_tensor(tensors, name, np.int64, shape, low=0, below=below)
-        made.calibration_ = Calibration(
-            checked_tensor(tensors, "calibration.log_proba", np.float64, (n, n_classes)),
-            labels.astype(bool) if of_sets else labels,
-            members=members,
-            monitors=checked_tensor(
-                tensors, "calibration.monitors", np.float64, (n, len(MONITORS)), low=-1
-            ),
-            covered=checked_tensor(
-                tensors, "calibration.covered", np.uint8, (n,), low=0, below=2
-            ).astype(bool),
-        )
-        if made.randomized_tests:
-            uniform = checked_tensor(tensors, "calibration.uniform", np.float64, (), low=0, below=1)
-            made.calibration_ = replace(made.calibration_, uniform=float(uniform))
         return made
 
 

@@ -19,12 +19,8 @@ from pacsent.certify.independence import as_seed, dependent_clusters
 from pacsent.certify.labels import class_index, label_type, to_indicator
 from pacsent.certify.repeats import COPIES, check_repeats, draw_samples
 from pacsent.certify.samples import select_rows
-from pacsent.predict.abstaining import (
-    Calibration,
-    describe_randomization,
-    lowest_common_threshold,
-    plan,
-)
+from pacsent.predict.abstaining import describe_randomization, lowest_common_threshold, plan
+from pacsent.predict.calibration import Calibration
 
 GRID = expit(np.linspace(-8.0, 8.0, 321))  # thresholds of labels that are tested, rising
 STARTS = (0.3, 0.5, 0.7, 0.9)  # where tests of false discoveries begin without a planning part
