@@ -395,20 +395,28 @@ def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
     n, n_tokens = counts.shape[0], counts.sum(axis=1).A1.astype(np.int64)
     shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
     starts = np.zeros((n, A.shape[1]), np.float32)
-    sentences = (  # weights are 0: only the penalty
-        counts.indptr, counts.indices, shares, n_tokens, np.zeros(n), np.zeros(n), np.arange(n),
-        starts,
-    )  # fmt: skip
+    sentences = sampling_kernels.Sentences(
+        indptr=counts.indptr,
+        indices=counts.indices,
+        fractions=shares,
+        n_tokens=n_tokens,
+        weights=np.zeros(n),  # only the penalty
+        stiffness=np.zeros(n),
+        order=np.arange(n),
+        m=starts,
+    )
+    keep, other = alias(noise)
     moment = np.float32(A.T @ (noise[:, None] * A))
-    table = (*alias(noise), 5, np.float32(noise @ A), moment, (A**2).sum(1))
+    mean = np.float32(noise @ A)
+    table = sampling_kernels.NoiseTable(keep, other, 5, mean, moment, (A**2).sum(1))
     D, z, clock = np.ones(A.shape, np.float32), np.ones(len(A)), np.zeros(len(A))
-    memory = np.array([1], dtype=np.uint64), np.array([0.5, 0.0])
+    words = sampling_kernels.WordStates(D, z, clock)
+    prior = sampling_kernels.WordPriors(1.0 / var_P, var_P, 3.0)
+    schedule = sampling_kernels.Schedule(start=0.0, eta=0.1, block=1, budget=1.0)
+    memory = sampling_kernels.Memory(np.array([1], dtype=np.uint64), np.array([0.5, 0.0]))
     for begins in (np.arange(n // 2, n), np.arange(n // 2)):
         before = clock.copy()
-        sampling_kernels.word_sgd(
-            begins, sentences, A, (D, z, clock), (1.0 / var_P, var_P, 3.0), table,
-            (0.0, 0.1, 1, 1.0), memory,
-        )  # fmt: skip
+        sampling_kernels.word_sgd(begins, sentences, A, words, prior, table, schedule, memory)
         assert np.all(clock >= before)
     assert_allclose(D, np.exp(-clock / var_P)[:, None] * np.ones(A.shape), rtol=1e-4)
 

@@ -5,6 +5,7 @@ Random numbers come from a state that is handed in. Sums may be reassociated by 
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -406,6 +407,62 @@ def _pick_noise(n, A, noise, state, picked):
 MAX_DRAWS = 320  # negatives of one step: more of them hardly reduce the variance of the gradient
 
 
+class Sentences(NamedTuple):
+    """Sentences in the order of an epoch, so that the rows of words to come can be fetched."""
+
+    indptr: np.ndarray  # (n_sentences + 1,): words of sentence s are indices[indptr[s] : ...]
+    indices: np.ndarray
+    fractions: np.ndarray  # of each word in its sentence
+    n_tokens: np.ndarray  # (n_sentences,)
+    weights: np.ndarray  # (n_sentences,)
+    stiffness: np.ndarray  # (n_sentences,): bound on the curvature of each sentence's loss in h
+    order: np.ndarray  # (n_sentences,): the prior mean of sentence s is m[order[s]]
+    m: np.ndarray  # (n_sentences, n_dims), not in the order of the epoch
+
+
+class WordStates(NamedTuple):
+    """Posteriors of the words, which change."""
+
+    D: np.ndarray  # (n_words, n_dims): means minus prior means
+    z: np.ndarray  # (n_words,): var_P / var
+    clock: np.ndarray  # (n_words,): when the penalty last acted on each word
+
+
+class WordPriors(NamedTuple):
+    """The penalty on the words."""
+
+    rates: np.ndarray  # (n_words,): 1 / (var_P lam)
+    var_P: np.ndarray  # (n_words,)
+    c: float  # n_dims / (2 lam)
+
+
+class NoiseTable(NamedTuple):
+    """The negatives: their alias table and moments."""
+
+    keep: np.ndarray  # (n_words,)
+    other: np.ndarray  # (n_words,)
+    n_negatives: int
+    mean: np.ndarray  # (n_dims,): E A_j
+    moment: np.ndarray  # (n_dims, n_dims): E A_j A_j'
+    lengths: np.ndarray  # (n_words,): |A_j|^2
+
+
+class Schedule(NamedTuple):
+    """The steps of an epoch."""
+
+    start: float  # the clock when it begins
+    eta: float  # step, and time that passes with each sentence
+    block: int  # sentences that step together, at most
+    budget: float  # of `stable_block_size`
+
+
+class Memory(NamedTuple):
+    """A thread's own numbers, which change."""
+
+    state: np.ndarray  # (1,): of the random numbers
+    line: np.ndarray  # (2,): of `_noise_gradients`
+
+
 @njit(**_FLAGS)
 def apply_lazy_decay(D, z, clock, rates, c, now):
     """Let the penalty act on every word since it was last touched, in place; z = var_P/var."""
@@ -420,26 +477,28 @@ def apply_lazy_decay(D, z, clock, rates, c, now):
 
 
 @njit(**_FLAGS)
-def common_step(begin, size, sentences, eta, budget, total):
+def stable_block_size(begin, size, sentences, eta, budget, total):
     """(sentences from `begin` on that may step together, factor of their step).
 
     Sentence i moves its own h, and that of each sentence j it shares words with by K_ij =
-    sum_v share_iv share_jv; so all are stable if eta * stiffness_i * sum_j K_ij weight_j <= budget
-    for every i, 2 being the limit for one thread. The block is halved until that holds; a sentence
-    for which it does not hold even alone takes a shorter step. `total` is one 0 for each word,
-    and is that again afterwards.
+    sum_v fraction_iv fraction_jv; so all are stable if
+    eta * stiffness_i * sum_j K_ij weight_j <= budget for every i, 2 being the limit for one thread.
+    The block is halved until that holds; a sentence for which it does not hold even alone takes a
+    shorter step. `total` is one 0 for each word, and is that again afterwards.
     """
-    indptr, indices, shares, _, weights, stiffness, _, _ = sentences
+    indptr = sentences.indptr
+    indices = sentences.indices
+    fractions = sentences.fractions
     while True:
         for s in range(begin, begin + size):
             for j in range(indptr[s], indptr[s + 1]):
-                total[indices[j]] += weights[s] * shares[j]
+                total[indices[j]] += sentences.weights[s] * fractions[j]
         worst = 0.0
         for s in range(begin, begin + size):
-            along = 0.0
+            overlap = 0.0
             for j in range(indptr[s], indptr[s + 1]):
-                along += shares[j] * total[indices[j]]
-            worst = max(worst, eta * stiffness[s] * along)
+                overlap += fractions[j] * total[indices[j]]
+            worst = max(worst, eta * sentences.stiffness[s] * overlap)
         for s in range(begin, begin + size):
             for j in range(indptr[s], indptr[s + 1]):
                 total[indices[j]] = 0.0
@@ -460,24 +519,23 @@ def _exp_neg(x):
 
 @njit(**_FLAGS)
 def _read_sentence(s, now, sentences, words, prior, e, h):
-    """Write h_S = m + sum share_v D_v + deviation * e, words as of `now`."""
-    indptr, indices, shares, _, _, _, order, m = sentences
-    D, z, clock = words
-    rates, var_P, c = prior
-    fetch_rows(m, order, s + 1, s + 2)
-    mean = m[order[s]]
+    """Write h_S = m + sum fraction_v D_v + deviation * e, words as of `now`."""
+    indices = sentences.indices
+    fractions = sentences.fractions
+    fetch_rows(sentences.m, sentences.order, s + 1, s + 2)
+    mean = sentences.m[sentences.order[s]]
     for d in range(h.size):
         h[d] = mean[d]
     spread = 0.0
-    begin, end = indptr[s], indptr[s + 1]
+    begin, end = sentences.indptr[s], sentences.indptr[s + 1]
     amounts = np.empty(end - begin, np.float32)
     for j in range(begin, end):
         v = indices[j]
-        gap = max(0.0, now - clock[v])
-        amounts[j - begin] = np.float32(shares[j] * _exp_neg(rates[v] * gap))
-        precision = 1.0 + (z[v] - 1.0) * _exp_neg(c * gap)
-        spread += shares[j] ** 2 * var_P[v] / precision
-    _add_rows(D, indices[begin:], amounts, h)
+        gap = max(0.0, now - words.clock[v])
+        amounts[j - begin] = np.float32(fractions[j] * _exp_neg(prior.rates[v] * gap))
+        precision = 1.0 + (words.z[v] - 1.0) * _exp_neg(prior.c * gap)
+        spread += fractions[j] ** 2 * prior.var_P[v] / precision
+    _add_rows(words.D, indices[begin:], amounts, h)
     amount = np.float32(math.sqrt(spread))
     for d in range(h.size):
         h[d] += amount * e[d]
@@ -487,19 +545,18 @@ def _read_sentence(s, now, sentences, words, prior, e, h):
 def _gather_noise(A, noise, state, picked, X, nu):
     """Draw a negative for every row of X, and copy its row of A there and its length to nu."""
     for j in range(len(X)):
-        picked[j] = _draw(state, noise[0], noise[1])
-    lengths = noise[5]
+        picked[j] = _draw(state, noise.keep, noise.other)
     for j in range(len(X)):
         fetch_rows(A, picked[: len(X)], j + 2, j + 3)
         row, to = A[picked[j]], X[j]
         for d in range(row.size):
             to[d] = row[d]
-        nu[j] = lengths[picked[j]]
+        nu[j] = noise.lengths[picked[j]]
 
 
 @njit(**_FLAGS)
-def _subtract_line(scores, nu, share, line, sums):
-    """Overwrite the scores a of one sentence with share * (sigmoid(a) - level - slope * a).
+def _subtract_line(scores, nu, weight, line, sums):
+    """Overwrite the scores a of one sentence with weight * (sigmoid(a) - level - slope * a).
 
     sums get what a regression of the sigmoids on the scores needs; the trace of the Hessian.
     """
@@ -514,12 +571,12 @@ def _subtract_line(scores, nu, share, line, sums):
         aa_sum += a * a
         xa_sum += x * a
         spread += x * (_F(1.0) - x) * nu[j]
-        scores[j] = share * (x - level - slope * a)
+        scores[j] = weight * (x - level - slope * a)
     sums[0] += x_sum
     sums[1] += a_sum
     sums[2] += aa_sum
     sums[3] += xa_sum
-    return share * spread
+    return weight * spread
 
 
 @njit(**_FLAGS)
@@ -531,27 +588,27 @@ def _noise_gradients(H, n_draws, A, noise, memory, G, trace):
     subtracted, and its expectation level * E A_j + slope * E[A_j A_j'] h added; the line is the
     one that fitted the words of the call before, so that the gradient is unbiased.
     """
-    n_negatives, mean_row, moment = noise[2], noise[3], noise[4]
-    state, line = memory
+    line = memory.line
     size, n_dims = H.shape
     tile = min(n_draws, 512)
     X, nu = np.empty((tile, n_dims), np.float32), np.empty(tile, np.float32)
     picked, sums = np.empty(tile, np.int64), np.zeros(4)
     scores, extra = np.empty(size * tile, np.float32), np.empty((size, n_dims), np.float32)
-    share = np.float32(n_negatives / n_draws)
-    level, slope = np.float32(n_negatives * line[0]), np.float32(n_negatives * line[1])
-    np.dot(H, moment, extra)
+    weight = np.float32(noise.n_negatives / n_draws)
+    level = np.float32(noise.n_negatives * line[0])
+    slope = np.float32(noise.n_negatives * line[1])
+    np.dot(H, noise.moment, extra)
     for i in range(size):
         trace[i] = 0.0
         for d in range(n_dims):
-            G[i, d] = level * mean_row[d] + slope * extra[i, d]
+            G[i, d] = level * noise.mean[d] + slope * extra[i, d]
     for t in range(0, n_draws, tile):
         T = min(tile, n_draws - t)
-        _gather_noise(A, noise, state, picked, X[:T], nu)
+        _gather_noise(A, noise, memory.state, picked, X[:T], nu)
         part = scores[: size * T].reshape(size, T)
         np.dot(H, X[:T].T, part)
         for i in range(size):
-            trace[i] += _subtract_line(part[i], nu, share, line, sums)
+            trace[i] += _subtract_line(part[i], nu, weight, line, sums)
         np.dot(part, X[:T], extra)
         for i in range(size):
             for d in range(n_dims):
@@ -569,8 +626,9 @@ def _noise_gradients(H, n_draws, A, noise, memory, G, trace):
 @njit(**_FLAGS)
 def _own_gradient(s, sentences, A, lengths, h, g):
     """Add the gradient of the loss of the sentence's own words to g; the trace of its Hessian."""
-    indptr, indices, shares, _, _, _, _, _ = sentences
-    begin, end = indptr[s], indptr[s + 1]
+    indices = sentences.indices
+    fractions = sentences.fractions
+    begin, end = sentences.indptr[s], sentences.indptr[s + 1]
     whole = end - (end - begin) % 4
     errors, scale = np.empty(4, np.float32), np.empty(2, np.float32)
     trace = 0.0
@@ -578,13 +636,14 @@ def _own_gradient(s, sentences, A, lengths, h, g):
         fetch_rows(A, indices, j + 4, j + 8)
         _scores_4(h, A, indices[j:], errors)
         for k in range(4):
-            p, share = np.float32(_sigmoid(errors[k])), shares[j + k]
-            trace += share * p * (1.0 - p) * lengths[indices[j + k]]
-            errors[k] = share * (p - 1.0)
+            p = np.float32(_sigmoid(errors[k]))
+            fraction = fractions[j + k]
+            trace += fraction * p * (1.0 - p) * lengths[indices[j + k]]
+            errors[k] = fraction * (p - 1.0)
         _add_rows_4(A, indices[j:], errors, g)
     for j in range(whole, end):
-        scale[0] = shares[j]
-        trace += shares[j] * _step_along(h, A[indices[j]], 1.0, scale, g) * lengths[indices[j]]
+        scale[0] = fractions[j]
+        trace += fractions[j] * _step_along(h, A[indices[j]], 1.0, scale, g) * lengths[indices[j]]
     return trace
 
 
@@ -598,30 +657,31 @@ def _decay_integral(rate, eta):
 
 
 @njit(**_FLAGS)
-def _move_words(s, moment, weight, sentences, words, prior, g, trace):
+def _move_words(s, now, eta, weight, sentences, words, prior, g, trace):
     """One step of the words of sentence s, in place: g is the gradient in h, trace/2 that in s^2.
 
     The mean follows D' = -rate D - gradient; z = var_P/var, the precision relative to the prior's,
-    follows z' = c (1 - z) + trace/2 * share^2 var_P, which is linear, so no step can overshoot.
+    follows z' = c (1 - z) + trace/2 * fraction^2 var_P, which is linear, so no step can overshoot.
     """
-    now, eta = moment
-    indptr, indices, shares, _, _, _, _, _ = sentences
-    D, z, clock = words
-    rates, var_P, c = prior
-    last = _decay_integral(c, eta)
-    for j in range(indptr[s], indptr[s + 1]):
+    indices = sentences.indices
+    fractions = sentences.fractions
+    clock = words.clock
+    z = words.z
+    rates = prior.rates
+    last = _decay_integral(prior.c, eta)
+    for j in range(sentences.indptr[s], sentences.indptr[s + 1]):
         v = indices[j]
-        fetch_rows(D, indices, j + 4, j + 5)
+        fetch_rows(words.D, indices, j + 4, j + 5)
         # another thread may be ahead: the clock of a word never runs backwards
         until = max(clock[v], now + eta)
         elapsed = until - clock[v]
         fade = np.float32(_exp_neg(rates[v] * elapsed))
-        amount = np.float32(weight * shares[j] * _decay_integral(rates[v], eta))
-        row = D[v]
+        amount = np.float32(weight * fractions[j] * _decay_integral(rates[v], eta))
+        row = words.D[v]
         for d in range(g.size):
             row[d] = fade * row[d] - amount * g[d]
-        push = 0.5 * weight * trace * shares[j] ** 2 * var_P[v]
-        z[v] = 1.0 + (z[v] - 1.0) * _exp_neg(c * elapsed) + push * last
+        push = 0.5 * weight * trace * fractions[j] ** 2 * prior.var_P[v]
+        z[v] = 1.0 + (z[v] - 1.0) * _exp_neg(prior.c * elapsed) + push * last
         clock[v] = until
 
 
@@ -629,23 +689,20 @@ def _move_words(s, moment, weight, sentences, words, prior, g, trace):
 def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     """Move the posteriors of the words downhill, sentence by sentence, in place.
 
-    Loss of a step: mean over the tokens of sampled l_neg(h_S), h_S = m + sum_v share_v D_v + s eps,
-    s^2 = sum_v share_v^2 var_v, plus the penalty of all words, which is caught up when a word is
-    met. begins: places in the order of the epoch where blocks start. All sentences of a block read
-    the words before any of them moves one, and use the same negatives: n_negatives * n_tokens of
-    the longest, at most MAX_DRAWS. A block that `common_step` finds unstable is cut.
+    Loss of a step: mean over the tokens of sampled l_neg(h_S), h_S = m + sum_v fraction_v D_v +
+    s eps, s^2 = sum_v fraction_v^2 var_v, plus the penalty of all words, which is caught up when a
+    word is met. begins: places in the order of the epoch where blocks start. All sentences of a
+    block read the words before any of them moves one, and use the same negatives:
+    n_negatives * n_tokens of the longest, at most MAX_DRAWS. A block that `stable_block_size` finds
+    unstable is cut.
 
-    sentences = (indptr, indices, shares, n_tokens, weights, stiffness, order, m), all but m in the
-    order of the epoch, so that the rows of words to come can be fetched; the mean of sentence s is
-    m[order[s]], stiffness an upper bound on the curvature of each sentence's loss in h;
-    words = (D, z, clock), z = var_P/var; prior = (rates, var_P, c);
-    noise = (keep, other, n_negatives, E A_j, E A_j A_j', |A_j|^2);
-    schedule = (clock at the start of the epoch, step, block size, budget of `common_step`);
-    memory = (state of the random numbers, line of `_noise_gradients`), both changed
+    The arguments are `Sentences`, `WordStates`, `WordPriors`, `NoiseTable`, `Schedule`, `Memory`.
     """
-    _, _, _, n_tokens, weights, _, order, _ = sentences
-    start, eta, block, budget = schedule
-    state, _ = memory
+    order = sentences.order
+    start = schedule.start
+    eta = schedule.eta
+    block = schedule.block
+    budget = schedule.budget
     n_dims = A.shape[1]
     H = np.empty((block, n_dims), np.float32)
     G = np.empty((block, n_dims), np.float32)
@@ -654,20 +711,21 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     for first in begins:
         begin, end = first, min(first + block, order.size)
         while begin < end:
-            size, factor = common_step(begin, end - begin, sentences, eta, budget, total)
+            size, factor = stable_block_size(begin, end - begin, sentences, eta, budget, total)
             n_draws = np.int64(0)
             for i in range(size):
                 s = begin + i
-                n_draws = min(max(n_draws, noise[2] * n_tokens[s]), MAX_DRAWS)
-                _fill_normal(state, e)
+                n_draws = min(max(n_draws, noise.n_negatives * sentences.n_tokens[s]), MAX_DRAWS)
+                _fill_normal(memory.state, e)
                 _read_sentence(s, start + eta * begin, sentences, words, prior, e, H[i])
             _noise_gradients(H[:size], n_draws, A, noise, memory, G, trace)
             for i in range(size):
-                trace[i] += _own_gradient(begin + i, sentences, A, noise[5], H[i], G[i])
+                trace[i] += _own_gradient(begin + i, sentences, A, noise.lengths, H[i], G[i])
             for i in range(size):
                 s = begin + i
-                moment = (start + eta * s, eta)
-                _move_words(s, moment, factor * weights[s], sentences, words, prior, G[i], trace[i])
+                now = start + eta * s
+                weight = factor * sentences.weights[s]
+                _move_words(s, now, eta, weight, sentences, words, prior, G[i], trace[i])
             begin += size
 
 

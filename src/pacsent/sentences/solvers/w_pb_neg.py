@@ -1,9 +1,9 @@
 """Posteriors of words under the negative sampling loss (w-PB-neg).
 
 Every word v of the training sentences has a posterior N(mu_v, e^rho_v I) and a
-prior N(B_v, var_P[v] I). A sentence with counts c_v is h_S = sum_v share_v h_v, share_v = c_v/n,
-hence Gaussian with mean sum share_v mu_v and variance s_S^2 = sum share_v^2 e^rho_v: a word that
-occurs twice is drawn once.
+prior N(B_v, var_P[v] I). A sentence with counts c_v is h_S = sum_v fraction_v h_v, fraction_v =
+c_v/n, hence Gaussian with mean sum fraction_v mu_v and variance s_S^2 = sum fraction_v^2 e^rho_v: a
+word that occurs twice is drawn once.
 
     loss = sum_S omega_S (1/n) sum_{w in S} E l_neg(h_S, A_w)
            + 1/(2 lam) sum_v [|mu_v - B_v|^2/var_P[v] + d (log var_P[v] - rho_v + e^rho_v/var_P[v])]
@@ -14,7 +14,6 @@ The loss is strictly convex in all mu_v and rho_v together.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +23,7 @@ from pacsent.sentences.solvers.pb_neg import squared_lengths
 from pacsent.words.noise import alias
 
 # Sentences whose gradients are taken together, with common negatives: their matrix products stay
-# in the first cache, and larger blocks are cut more often (`common_step`).
+# in the first cache, and larger blocks are cut more often (`stable_block_size`).
 _BLOCK = 64
 
 
@@ -91,50 +90,83 @@ def train(
     work on the same words without locks: with more than one, the result differs a little from run
     to run.
     """
-    from pacsent.kernels.sampling_kernels import MAX_DRAWS, apply_lazy_decay, word_sgd
+    from pacsent.kernels import sampling_kernels as kernels
 
     A, B = tables
     n_sentences, n_dims = counts.shape[0], A.shape[1]
     n_tokens = np.asarray(counts.sum(axis=1)).ravel().astype(np.int64)
     data = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
-    share = sparse.csr_matrix((data, counts.indices, counts.indptr), counts.shape)
-    m = (share.astype(np.float32) @ B).astype(np.float32)
+    fractions = sparse.csr_matrix((data, counts.indices, counts.indptr), counts.shape)
+    m = (fractions.astype(np.float32) @ B).astype(np.float32)
     weights = sentence_weights(n_tokens, weighting) * n_sentences
-    D = np.zeros(A.shape, dtype=np.float32)
+
     # z = var_P/var; what belongs to a word lies side by side, where one read from memory finds it
+    D = np.zeros(A.shape, dtype=np.float32)
     numbers = np.stack([np.ones(len(A)), np.zeros(len(A)), 1.0 / (var_P * lam), var_P], axis=1)
     z, clock, rates, widths = numbers.T
-    c = 0.5 * n_dims / lam
+    words = kernels.WordStates(D, z, clock)
+    prior = kernels.WordPriors(rates, widths, 0.5 * n_dims / lam)
+
     weighted = A * np.sqrt(noise, dtype=A.dtype)[:, None]
     moment = weighted.T @ weighted  # E[A_j A_j'] over the negatives
-    lengths = squared_lengths(A)
-    table = *alias(noise), n_negatives, np.float32(noise @ A), np.float32(moment), lengths
+    keep, other = alias(noise)
+    noise_table = kernels.NoiseTable(
+        keep=keep,
+        other=other,
+        n_negatives=n_negatives,
+        mean=np.ascontiguousarray(noise @ A, dtype=np.float32),
+        moment=np.ascontiguousarray(moment, dtype=np.float32),
+        lengths=squared_lengths(A),
+    )
+
     # Upper bound on the curvature in h of each sentence's sampled loss. sigmoid' <= 1/4; the
     # negatives have the largest eigenvalue of their second moment, with an allowance for their
     # number (that of Marchenko and Pastur), and the sentence's own words |A_w|^2.
     largest = max(np.linalg.eigvalsh(moment.astype(float))[-1], 0.0)
-    n_draws = np.minimum(n_negatives * n_tokens, MAX_DRAWS)
+    n_draws = np.minimum(n_negatives * n_tokens, kernels.MAX_DRAWS)
     sampled = (np.sqrt(largest) + np.sqrt(np.trace(moment.astype(float)) / n_draws)) ** 2
-    stiffness = 0.25 * (n_negatives * sampled + share @ squared_lengths(A.astype(float)))
-    lines = np.tile([0.5, 0.0], (n_threads, 1))  # of the sigmoids on the scores
+    own = fractions @ squared_lengths(A.astype(float))
+    stiffness = 0.25 * (n_negatives * sampled + own)
+
+    # Each thread has random numbers of its own, and a line through the sigmoids on the scores.
+    lines = np.tile([0.5, 0.0], (n_threads, 1))
     states = np.maximum(rng.integers(0, 2**63, (n_threads, 1), dtype=np.uint64), np.uint64(1))
+    memories = [kernels.Memory(state, line) for state, line in zip(states, lines)]
     begins = np.arange(0, n_sentences, block)
     now = 0.0
     with ThreadPoolExecutor(n_threads) as pool:
         for epoch, eta in enumerate(steps):
             order = rng.permutation(n_sentences)
-            rows = share[order]
-            by_sentence = n_tokens[order], weights[order], stiffness[order], order, m
-            sentences = rows.indptr, rows.indices, rows.data, *by_sentence
-            schedule = now, eta, block, 1.0 / n_threads
-            common = sentences, A, (D, z, clock), (rates, widths, c), table, schedule
-            parts: list[Any] = [
-                (begins[t::n_threads].copy(), *common, (states[t], lines[t]))
-                for t in range(n_threads)
+            rows = fractions[order]
+            sentences = kernels.Sentences(
+                indptr=rows.indptr,
+                indices=rows.indices,
+                fractions=rows.data,
+                n_tokens=n_tokens[order],
+                weights=weights[order],
+                stiffness=stiffness[order],
+                order=order,
+                m=m,
+            )
+            schedule = kernels.Schedule(now, eta, block, 1.0 / n_threads)
+            futures = [
+                pool.submit(
+                    kernels.word_sgd,
+                    begins[thread::n_threads].copy(),
+                    sentences,
+                    A,
+                    words,
+                    prior,
+                    noise_table,
+                    schedule,
+                    memory,
+                )
+                for thread, memory in enumerate(memories)
             ]
-            list(pool.map(lambda part: word_sgd(*part), parts))
+            for future in futures:
+                future.result()
             now += eta * n_sentences
             if callback is not None:
                 callback(epoch)
-    apply_lazy_decay(D, z, clock, rates, c, now)
+    kernels.apply_lazy_decay(D, z, clock, rates, prior.c, now)
     return B + D, np.log(var_P) - np.log(z)
