@@ -19,7 +19,7 @@ _LINE_PENALTY = 1e-4
 
 
 class LabelThresholds(NamedTuple):
-    """Probability from which on each label is assigned, and how many labels a text has at least."""
+    """Probability from which on each label is assigned, and the fewest labels of a prediction."""
 
     values: np.ndarray  # (n_labels,)
     min_labels: int  # 0 or 1

@@ -237,7 +237,7 @@ class BM25:
     def _idf(
         self, hashes: np.ndarray, n_with: np.ndarray, background: Background | None
     ) -> np.ndarray:
-        """The idf of words that so many rows contain, (n_words,)."""
+        """The idf of words by the number of rows that contain them, (n_words,)."""
         n_texts = self.n_texts
         if background is not None and 0 < n_texts < MIN_TEXTS and self._is_covered(background):
             # An added text of independent words contains a word with 1 - exp(-length * p).

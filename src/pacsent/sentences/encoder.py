@@ -79,7 +79,7 @@ class Encoder(Protocol):
         """The table of which a vector is a multiple of the sum of rows; None where it is not."""
 
     def probe_vectors(self) -> np.ndarray:
-        """Vectors of ten fixed sentences, computed now, by which encoders are told apart."""
+        """Vectors of ten fixed sentences, computed now, by which encoders are distinguished."""
 
     def accept_probe(self, vectors: np.ndarray) -> None:
         """Take notice that these vectors of the ten sentences are those that were expected."""

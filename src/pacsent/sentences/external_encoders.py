@@ -79,7 +79,7 @@ class BaseEncoder(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEstimator, 
         self.n_sentences_ = n_texts
         self.n_empty_ = len(empty_rows)
         self.coverage_ = None
-        # Texts without a vector are expected where every part is told to ignore them.
+        # Texts without a vector are expected where every part ignores them.
         if empty_rows and any(part.on_empty != "ignore" for part in self.parts):
             rows = ", ".join(map(str, empty_rows[:3]))
             if len(empty_rows) > 3:

@@ -127,11 +127,12 @@ class Schedule:
         return Chunk(epoch, start, min(start + self.chunk_tokens, self.n_tokens))
 
     def rate(self, n_words: int) -> float:
-        """The learning rate after so many words: falls linearly."""
+        """The learning rate after `n_words` words: falls linearly."""
         return self.learning_rate * max(_MIN_RATE, 1.0 - n_words / self.n_words)
 
 
 def default_chunk_tokens(n_tokens: int) -> int:
+    """Tokens of a chunk: a 64th of all, within limits."""
     return max(_MIN_CHUNK_TOKENS, min(n_tokens // 64, _MAX_CHUNK_TOKENS))
 
 
@@ -343,7 +344,7 @@ class ChunkTraining:
             raise
 
     def _work(self, ended: threading.Event) -> None:
-        """One thread: train the next chunk until told to stop."""
+        """One thread: train the next chunk until `stop` is set."""
         schedule = self.schedule
         try:
             while not self.stop:

@@ -23,7 +23,7 @@ _CHUNK_BYTES = 1 << 18  # of a file that one thread takes at a time
 _MAX_NAME_CHARACTERS = 4096  # of a string that may be the name of a file
 _CHECKED_TEXTS = 10  # first texts that may turn out to be paths, or names of files
 
-# What `TextSource.sample` reads: the beginnings of so many files, evenly spread, or so many texts.
+# What `TextSource.sample` reads: the beginnings of some files, evenly spread, or some texts.
 _SAMPLED_FILES = 32
 _SAMPLED_BYTES = 1 << 16  # of each file
 _SAMPLED_TEXTS = 1000
