@@ -22,6 +22,7 @@ from pacsent.paper import (
     word_certificate,
 )
 from pacsent.paper.encoder_certificate import prepare
+from pacsent.sentences import as_encoder
 from pacsent.sentences.methods import make_encoder
 from pacsent.sentences.methods.closed_forms import AverageVectorizer, IDFVectorizer
 from pacsent.sentences.solvers.gaussians import kl_gaussians
@@ -359,6 +360,9 @@ class TestRefusals:
             certify(AverageVectorizer(half, alpha=0.0), ["w1 w2"])
         with pytest.raises(TypeError, match="encoder must be"):
             certify(dict, ["good film"] * 20)
+        lengths = as_encoder(lambda texts: [[1.0, len(text)] for text in texts])
+        with pytest.raises(TypeError, match=r"with word vectors\. Got ExternalEncoder"):
+            certify(lengths, ["good film"] * 20)
 
     @pytest.mark.parametrize(
         "options, message",

@@ -129,7 +129,7 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
     options, encoded = sample.options, sample.encoded
     named = isinstance(options.posterior, tuple) or options.posterior == "prior"
     if not named and not isinstance(sample.encoder, WordPBNegVectorizer):
-        name = getattr(sample.encoder, "method_name", "") or type(sample.encoder).__name__
+        name = sample.encoder.method_name or type(sample.encoder).__name__
         raise ValueError(
             f"kind 'B' certifies the words' posteriors of w-PB-neg. Got {name} instead, which has "
             "none. Use the method w-PB-neg (in the shell --method w-PB-neg), certify_encoder "

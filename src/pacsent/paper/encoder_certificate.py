@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 
 from pacsent.bounds.checks import check_count, check_probability, is_number
 from pacsent.bounds.delta import divide_delta
 from pacsent.certify.certificate import Certificate, Verified
 from pacsent.certify.error_certificate import candidates
 from pacsent.certify.independence import as_seed
-from pacsent.sentences import EmptySentenceWarning
+from pacsent.sentences import EmptySentenceWarning, SentenceVectorizer
 from pacsent.storage.tensor_files import unpack_losses
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.words.vectors import WordVectors
@@ -277,13 +277,13 @@ def vectors_of(encoder: Any, encoded: Encoded) -> np.ndarray:
 
 def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
     """Check the encoder, encode the texts, and leave out what it has seen and copies."""
-    if not hasattr(encoder, "word_vectors") or is_classifier(encoder):
+    if not isinstance(encoder, SentenceVectorizer):
         raise TypeError(
             f"encoder must be a sentence encoder with word vectors. Got {type(encoder).__name__} "
             "instead. Make one: make_encoder('PB-L2', words). For a classifier call "
             "pacsent.certify.certify(classifier, texts, labels)."
         )
-    if not getattr(encoder, "in_table_space", True):
+    if not encoder.in_table_space:
         raise ValueError(
             "The vectors must be in the coordinates of the word table to be certified. Got "
             f"{type(encoder).__name__} instead, whose are not. Certify SIF, Average, PB-L2 or "
@@ -324,7 +324,7 @@ def prepare(encoder: Any, texts: Any, options: CertifyOptions) -> Sample:
         for key, value in sorted(encoder.get_params(deep=False).items())
         if key not in ("word_vectors", "n_jobs", "batch_size", "on_empty", "verbose")
     }
-    A_hat, B_hat = words.roles(swap=getattr(encoder, "swap_roles", False))
+    A_hat, B_hat = words.roles(swap=encoder.swap_roles)
     n_negatives = words.training.get("n_negatives") or _N_NEGATIVES
     bias = math.log(n_negatives) if options.bias is None else options.bias
     return Sample(

@@ -121,6 +121,21 @@ class Embed(_Job):
         return embed
 
 
+def _text_classifier(opened: Any, source: str) -> Any:
+    """The text classifier that was opened, or that a certified one calls."""
+    from pacsent.classify import TextClassifier
+    from pacsent.predict import CertifiedClassifier
+
+    if isinstance(opened, CertifiedClassifier):
+        return opened.estimator_
+    if isinstance(opened, TextClassifier):
+        return opened
+    raise ValueError(
+        f"{source} must be a classifier. Got {type(opened).__name__} instead. Train one: "
+        "pacsent train DATA -o MODEL."
+    )
+
+
 @dataclass(frozen=True)
 class Predict(_Job):
     """From texts to classes.
@@ -145,13 +160,8 @@ class Predict(_Job):
         from pacsent.predict.abstaining import AnswerRule
 
         classifier = storage.load(self.model, encoder=self.encoder)
-        if not hasattr(classifier, "predict_proba"):
-            raise ValueError(
-                f"{self.model} must be a classifier. Got {type(classifier).__name__} "
-                "instead. Train one: pacsent train DATA -o MODEL."
-            )
-        getattr(classifier, "estimator_", classifier).set_params(n_jobs=1)
-        if getattr(classifier, "target_type_", "classes") == "classes":
+        _text_classifier(classifier, self.model).set_params(n_jobs=1)
+        if classifier.target_type_ == "classes":
             rule = AnswerRule(classifier, error=self.error, delta=self.delta)
             if rule.check is not None:
                 rule.check.keep_all = self.keep_rows
@@ -177,7 +187,7 @@ class Predict(_Job):
         names = np.array([str(name) for name in classifier.classes_], dtype=object)
 
         def assign_labels(strings: list[str]) -> dict[str, TypedColumn]:  # the likeliest first
-            estimator = getattr(classifier, "estimator_", classifier)
+            estimator = _text_classifier(classifier, self.model)
             proba = estimator.predict_proba(strings)
             assigned = estimator.assign_labels(proba)
             rows = [

@@ -156,7 +156,7 @@ def distill(
     encoder, name = None, "stored vectors"
     if not isinstance(teacher, np.ndarray):
         encoder = as_encoder(teacher)
-        name = str(getattr(encoder, "label", None) or encoder.method_name)
+        name = encoder.method_name
         teacher = encoder.encode(texts)
     vectors = checked_vectors(teacher, len(texts))
     # Copies of a text are not independent of each other: only the first is used.

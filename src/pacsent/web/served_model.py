@@ -74,12 +74,13 @@ class ServedModel:
         self.encoder: Any = None if encoder is None else as_encoder(encoder)
         self.classifier: Any = classifier
         self.index: Any = index
-        self.explainer: Any = getattr(classifier, "estimator_", classifier)
+        self.explainer: Any = classifier
         # when the classifier answers, and its prediction sets, for error and delta
         self.answer_rule = lru_cache(_MAX_RULES)(partial(_answer_rule, classifier))
         # drift monitors; None for a classifier without a calibration set
         self.drift: ClientMonitors | None = None
-        if hasattr(classifier, "calibration_"):
+        if isinstance(classifier, CertifiedClassifier):
+            self.explainer = classifier.estimator_
             self.drift = ClientMonitors(classifier)
         self._solve: Any = None  # from token ids to posteriors, for encoders with word vectors
         self._vocabulary: Any = _OpenVocabulary()
