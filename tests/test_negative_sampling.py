@@ -395,7 +395,7 @@ def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
     n, n_tokens = counts.shape[0], counts.sum(axis=1).A1.astype(np.int64)
     shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
     starts = np.zeros((n, A.shape[1]), np.float32)
-    sentences = sampling_kernels.Sentences(
+    sentences = sampling_kernels.EpochSentences(
         indptr=counts.indptr,
         indices=counts.indices,
         fractions=shares,
@@ -412,7 +412,7 @@ def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
     D, z, clock = np.ones(A.shape, np.float32), np.ones(len(A)), np.zeros(len(A))
     words = sampling_kernels.WordStates(D, z, clock)
     prior = sampling_kernels.WordPriors(1.0 / var_P, var_P, 3.0)
-    schedule = sampling_kernels.Schedule(start=0.0, eta=0.1, block=1, budget=1.0)
+    schedule = sampling_kernels.EpochSchedule(start=0.0, eta=0.1, block=1, budget=1.0)
     memory = sampling_kernels.Memory(np.array([1], dtype=np.uint64), np.array([0.5, 0.0]))
     for begins in (np.arange(n // 2, n), np.arange(n // 2)):
         before = clock.copy()

@@ -407,7 +407,7 @@ def _pick_noise(n, A, noise, state, picked):
 MAX_DRAWS = 320  # negatives of one step: more of them hardly reduce the variance of the gradient
 
 
-class Sentences(NamedTuple):
+class EpochSentences(NamedTuple):
     """Sentences in the order of an epoch, so that the rows of words to come can be fetched."""
 
     indptr: np.ndarray  # (n_sentences + 1,): words of sentence s are indices[indptr[s] : ...]
@@ -447,7 +447,7 @@ class NoiseTable(NamedTuple):
     lengths: np.ndarray  # (n_words,): |A_j|^2
 
 
-class Schedule(NamedTuple):
+class EpochSchedule(NamedTuple):
     """The steps of an epoch."""
 
     start: float  # the clock when it begins
@@ -696,7 +696,8 @@ def word_sgd(begins, sentences, A, words, prior, noise, schedule, memory):
     n_negatives * n_tokens of the longest, at most MAX_DRAWS. A block that `stable_block_size` finds
     unstable is cut.
 
-    The arguments are `Sentences`, `WordStates`, `WordPriors`, `NoiseTable`, `Schedule`, `Memory`.
+    The arguments are `EpochSentences`, `WordStates`, `WordPriors`, `NoiseTable`, `EpochSchedule`
+    and `Memory`.
     """
     order = sentences.order
     start = schedule.start

@@ -138,7 +138,7 @@ def train(
         for epoch, eta in enumerate(steps):
             order = rng.permutation(n_sentences)
             rows = fractions[order]
-            sentences = kernels.Sentences(
+            sentences = kernels.EpochSentences(
                 indptr=rows.indptr,
                 indices=rows.indices,
                 fractions=rows.data,
@@ -148,7 +148,7 @@ def train(
                 order=order,
                 m=m,
             )
-            schedule = kernels.Schedule(now, eta, block, 1.0 / n_threads)
+            schedule = kernels.EpochSchedule(now, eta, block, 1.0 / n_threads)
             futures = [
                 pool.submit(
                     kernels.word_sgd,
