@@ -653,9 +653,9 @@ def test_a_mark_never_cuts_a_character():
     texts, labels = ["สวัสดีครับ", "แย่มาก"] * 20, ["good", "bad"] * 20
     classifier = TextClassifier(None).fit(texts, labels)
     text = "สวัสดีครับ 1️⃣ cafe\u0301"
-    pieces = [piece for piece, _, _ in classifier.explain(text).pieces()]
-    assert "".join(pieces) == text
-    assert not any(unicodedata.category(piece[0])[0] == "M" for piece in pieces)
+    segments = [segment for segment, _, _ in classifier.explain(text).segments()]
+    assert "".join(segments) == text
+    assert not any(unicodedata.category(segment[0])[0] == "M" for segment in segments)
 
 
 def test_a_watcher_knows_the_words_of_a_script_without_spaces():

@@ -20,7 +20,9 @@ _BINS = 10
 _DELTA = 0.05
 _MAX_MATRIX_CLASSES = 20  # beyond, the most frequent confusions are listed instead
 _MAX_LISTED = 500  # rows of each list on the page
-_ERROR_FIELDS = "row", "label", "prediction", "probability", "text"
+_MAX_CONFUSIONS = 40
+_MAX_RISK_POINTS = 200  # of the curve of risk against coverage
+_N_TOP_WORDS = 12  # of each class
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,23 +81,13 @@ class Diagnostics:
         That of F1 follows from those of errors among the texts that are of the class or predicted
         to be: F1 = 2s / (1 + s), s the share of them that is right, which grows with s.
         """
-        rows = []
-        for c, name in enumerate(self.classes):
-            right = int(self.confusion[c, c])
-            predicted, are = int(self.confusion[:, c].sum()), int(self.confusion[c].sum())
-            either = predicted + are - right
-            row = {
-                "class": name,
-                "texts": are,
-                "precision": right / predicted if predicted else math.nan,
-                "precision_interval": _limits(right, predicted),
-                "recall": right / are if are else math.nan,
-                "recall_interval": _limits(right, are),
-                "f1": 2 * right / (predicted + are) if predicted + are else math.nan,
-                "f1_interval": tuple(2 * s / (1 + s) for s in _limits(right, either)),
-            }
-            rows.append(row)
-        return rows
+        n_of_class = self.confusion.sum(axis=1).tolist()  # (n_classes,)
+        n_predicted = self.confusion.sum(axis=0).tolist()  # (n_classes,)
+        n_right = np.diag(self.confusion).tolist()  # (n_classes,)
+        return [
+            _class_scores(name, *counts)
+            for name, *counts in zip(self.classes, n_of_class, n_predicted, n_right)
+        ]
 
     def _known_proba(self) -> np.ndarray:
         if self.proba is None:
@@ -105,11 +97,15 @@ class Diagnostics:
     def reliability(self) -> list[tuple[float, float, int]]:
         """(mean probability of the answer, share right, texts) in ten bins of equal width."""
         proba = self._known_proba()
-        top = proba.max(axis=1)
-        right = proba.argmax(axis=1) == self.labels
-        of = np.minimum((top * _BINS).astype(int), _BINS - 1)
-        bins = [np.flatnonzero(of == b) for b in range(_BINS)]
-        return [(float(top[b].mean()), float(right[b].mean()), int(b.size)) for b in bins if b.size]
+        confidence = proba.max(axis=1)  # (n,)
+        is_right = proba.argmax(axis=1) == self.labels  # (n,)
+        bin_of_text = np.minimum((confidence * _BINS).astype(int), _BINS - 1)  # (n,)
+        points = []
+        for b in np.unique(bin_of_text):
+            rows = np.flatnonzero(bin_of_text == b)
+            point = float(confidence[rows].mean()), float(is_right[rows].mean()), int(rows.size)
+            points.append(point)
+        return points
 
     @property
     def ece(self) -> float:
@@ -119,16 +115,16 @@ class Diagnostics:
     @property
     def brier(self) -> float:
         """Mean squared distance of the probabilities from the right class, over all classes."""
-        hit = np.eye(len(self.classes))[self.labels]
-        return float(np.square(self._known_proba() - hit).sum(axis=1).mean())
+        targets = np.eye(len(self.classes))[self.labels]  # (n, n_classes)
+        return float(np.square(self._known_proba() - targets).sum(axis=1).mean())
 
     def risk_coverage(self) -> tuple[np.ndarray, np.ndarray]:
         """Share of the texts that are answered, the surest first, and the errors among them."""
         proba = self._known_proba()
-        order = np.argsort(-proba.max(axis=1), kind="stable")
-        wrong = (proba.argmax(axis=1) != self.labels)[order]
-        n = np.arange(1, self.n + 1)
-        return n / self.n, np.cumsum(wrong) / n
+        is_wrong = proba.argmax(axis=1) != self.labels  # (n,)
+        surest_first = np.argsort(-proba.max(axis=1), kind="stable")
+        n_answered = np.arange(1, self.n + 1)
+        return n_answered / self.n, np.cumsum(is_wrong[surest_first]) / n_answered
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers."""
@@ -152,58 +148,37 @@ class Diagnostics:
         """
         if not all(importlib.util.find_spec(name) for name in ("altair", "vl_convert")):
             return []
-        import altair as alt
         import vl_convert
 
-        def line(x, y, **more):
-            data = alt.Data(values=[{"x": float(a), "y": float(b)} for a, b in zip(x, y)])
-            return alt.Chart(data).mark_line(**more)
-
-        p, right, _ = zip(*self.reliability())
-        covered, risk = self.risk_coverage()
-        shown = np.unique(np.linspace(0, covered.size - 1, 200).astype(int))
-        square = alt.Scale(domain=[0, 1])
-        charts = [
-            (line([0, 1], [0, 1], strokeDash=[4, 4]) + line(p, right, point=True)).encode(
-                alt.X("x:Q", title="probability of the predicted class", scale=square),
-                alt.Y("y:Q", title="accuracy", scale=square),
-            ),
-            line(covered[shown], risk[shown]).encode(
-                alt.X("x:Q", title="fraction answered"), alt.Y("y:Q", title="error rate")
-            ),
-        ]
+        charts = [self._reliability_chart(), self._risk_chart()]
         if self.curve is not None:
-            ticks = alt.Axis(format="~s", tickCount=4)
-            x = alt.X("labels:Q", scale=alt.Scale(type="log"), axis=ticks)
-            base = alt.Chart(alt.Data(values=self.curve.points())).encode(x)
-            charts.append(
-                base.mark_area(opacity=0.3).encode(alt.Y("low:Q", title="error"), alt.Y2("high:Q"))
-                + base.mark_line().encode(alt.Y("error:Q"))
-                + base.mark_point().encode(alt.Y("measured:Q"))
-            )
+            charts.append(_learning_curve_chart(self.curve))
         specs = [chart.properties(width=260, height=200).to_dict() for chart in charts]
         return [vl_convert.vegalite_to_svg(spec) for spec in specs]
 
+    def _reliability_chart(self) -> Any:
+        import altair as alt
+
+        confidence, accuracy, _ = zip(*self.reliability())
+        diagonal = _line_chart([0, 1], [0, 1], strokeDash=[4, 4])
+        square = alt.Scale(domain=[0, 1])
+        return (diagonal + _line_chart(confidence, accuracy, point=True)).encode(
+            alt.X("x:Q", title="probability of the predicted class", scale=square),
+            alt.Y("y:Q", title="accuracy", scale=square),
+        )
+
+    def _risk_chart(self) -> Any:
+        import altair as alt
+
+        coverage, risk = self.risk_coverage()
+        shown = np.unique(np.linspace(0, coverage.size - 1, _MAX_RISK_POINTS).astype(int))
+        return _line_chart(coverage[shown], risk[shown]).encode(
+            alt.X("x:Q", title="fraction answered"), alt.Y("y:Q", title="error rate")
+        )
+
     def to_html(self, title: str = "Report of a classifier") -> str:
         """One page, without script and without other files."""
-        confusions = cell_rows = None
-        if len(self.classes) > _MAX_MATRIX_CLASSES:
-            off = self.confusion - np.diag(np.diag(self.confusion))
-            pairs = np.dstack(np.unravel_index(np.argsort(-off, axis=None)[:40], off.shape))[0]
-            names = self.classes
-            confusions = [(names[a], names[b], off[a, b]) for a, b in pairs if off[a, b]]
-        else:
-            shares = self.confusion / np.maximum(self.confusion.sum(axis=1, keepdims=True), 1)
-            cell_rows = [
-                (name, zip(counts.tolist(), (0.7 * row).tolist()))
-                for name, counts, row in zip(self.classes, self.confusion, shares)
-            ]
-        class_rows = []
-        for row in self.per_class():
-            values = [(row[key], *row[f"{key}_interval"]) for key in ("precision", "recall", "f1")]
-            form = "{:.3f} ({:.3f} to {:.3f})".format
-            shown = ["-" if math.isnan(value[0]) else form(*value) for value in values]
-            class_rows.append((row["class"], f"{row['texts']:,}", *shown))
+        has_matrix = len(self.classes) <= _MAX_MATRIX_CLASSES
         page = render(
             "classifier_report.html",
             title=title,
@@ -211,15 +186,48 @@ class Diagnostics:
             interval=_limits(round(self.accuracy * self.n), self.n),
             figures=self.figures(),
             install_hint=install_hint("report"),
-            class_rows=class_rows,
-            confusions=confusions,
-            cell_rows=cell_rows,
+            class_rows=self._class_rows(),
+            confusions=None if has_matrix else self._frequent_confusions(),
+            cell_rows=self._matrix_rows() if has_matrix else None,
             word_rows=[(c, ", ".join(w for w, _ in words)) for c, words in self.top_words.items()],
             n_shown=_MAX_LISTED,
         )
         return page.encode("utf-8", "replace").decode()  # a lone surrogate cannot be written
 
     _repr_html_ = to_html
+
+    def _class_rows(self) -> list[tuple]:
+        """Cells of the table of classes: name, texts, precision, recall and F1."""
+        rows = []
+        for scores in self.per_class():
+            cells = [scores["class"], f"{scores['texts']:,}"]
+            for name in ("precision", "recall", "f1"):
+                low, high = scores[f"{name}_interval"]
+                is_known = not math.isnan(scores[name])
+                cells.append(f"{scores[name]:.3f} ({low:.3f} to {high:.3f})" if is_known else "-")
+            rows.append(tuple(cells))
+        return rows
+
+    def _frequent_confusions(self) -> list[tuple]:
+        """The most frequent errors: class, prediction, number of texts."""
+        n_errors = self.confusion - np.diag(np.diag(self.confusion))
+        largest = np.argsort(-n_errors, axis=None)[:_MAX_CONFUSIONS]
+        return [
+            (self.classes[row], self.classes[column], n_errors[row, column])
+            for row, column in zip(*np.unravel_index(largest, n_errors.shape))
+            if n_errors[row, column]
+        ]
+
+    def _matrix_rows(self) -> list[tuple]:
+        """Rows of the confusion matrix: the class, and a count and a shade for each cell."""
+        n_of_class = np.maximum(self.confusion.sum(axis=1, keepdims=True), 1)
+        shades = 0.7 * (self.confusion / n_of_class)
+        return [
+            (name, list(zip(counts, of_cells)))
+            for name, counts, of_cells in zip(
+                self.classes, self.confusion.tolist(), shades.tolist()
+            )
+        ]
 
     def __str__(self) -> str:
         low, high = _limits(round(self.accuracy * self.n), self.n)
@@ -229,13 +237,60 @@ class Diagnostics:
         )
         if self.proba is not None:
             head += f", calibration error (ECE) {self.ece:.4f}, Brier score {self.brier:.4f}"
-        lines = []
-        for row in self.per_class():
-            scores = (row[key] for key in ("precision", "recall", "f1"))
-            shown = ("-" if math.isnan(score) else f"{score:.3f}" for score in scores)
-            form = f"{{}}: precision {{}}, recall {{}}, F1 {{}}, {row['texts']:,} texts"
-            lines.append(form.format(row["class"], *shown))
-        return "\n".join([head, *lines])
+        lines = [head]
+        for scores in self.per_class():
+            precision, recall, f1 = (
+                "-" if math.isnan(scores[name]) else f"{scores[name]:.3f}"
+                for name in ("precision", "recall", "f1")
+            )
+            lines.append(
+                f"{scores['class']}: precision {precision}, recall {recall}, F1 {f1}, "
+                f"{scores['texts']:,} texts"
+            )
+        return "\n".join(lines)
+
+
+def _class_scores(name: Any, n_of_class: int, n_predicted: int, n_right: int) -> dict[str, Any]:
+    """Precision, recall and F1 of one class, nan where there are no texts, with intervals."""
+    n_either = n_predicted + n_of_class - n_right
+    n_both = n_predicted + n_of_class
+    return {
+        "class": name,
+        "texts": n_of_class,
+        "precision": n_right / n_predicted if n_predicted else math.nan,
+        "precision_interval": _limits(n_right, n_predicted),
+        "recall": n_right / n_of_class if n_of_class else math.nan,
+        "recall_interval": _limits(n_right, n_of_class),
+        "f1": 2 * n_right / n_both if n_both else math.nan,
+        "f1_interval": tuple(2 * s / (1 + s) for s in _limits(n_right, n_either)),
+    }
+
+
+def _line_chart(x: Iterable, y: Iterable, **line: Any) -> Any:
+    """An Altair line through these points."""
+    import altair as alt
+
+    points = [{"x": float(a), "y": float(b)} for a, b in zip(x, y)]
+    return alt.Chart(alt.Data(values=points)).mark_line(**line)
+
+
+def _learning_curve_chart(curve: LearningCurve) -> Any:
+    """Error rate by the number of labels: the curve, its interval, and what was measured."""
+    import altair as alt
+
+    labels = alt.X("labels:Q", scale=alt.Scale(type="log"), axis=alt.Axis(format="~s", tickCount=4))
+    base = alt.Chart(alt.Data(values=curve.points())).encode(labels)
+    interval = base.mark_area(opacity=0.3).encode(alt.Y("low:Q", title="error"), alt.Y2("high:Q"))
+    line = base.mark_line().encode(alt.Y("error:Q"))
+    points = base.mark_point().encode(alt.Y("measured:Q"))
+    return interval + line + points
+
+
+def count_confusions(y: np.ndarray, predictions: np.ndarray, n_classes: int) -> np.ndarray:
+    """Texts of each class (row) that got each prediction (column), (n_classes, n_classes)."""
+    confusion = np.zeros((n_classes, n_classes), np.int64)
+    np.add.at(confusion, (y, predictions), 1)
+    return confusion
 
 
 def _limits(n_right: int, n: int) -> tuple[float, float]:
@@ -269,9 +324,7 @@ def report_predictions(
     predictions = as_labels(predictions, len(labels), "predictions")
     classes = as_classes(sorted({*labels, *predictions}))
     y = class_indices(classes, labels)
-    answers = class_indices(classes, predictions)
-    confusion = np.zeros((classes.size, classes.size), np.int64)
-    np.add.at(confusion, (y, answers), 1)
+    predicted = class_indices(classes, predictions)
     errors = [
         {
             "row": row,
@@ -280,9 +333,17 @@ def report_predictions(
             "probability": None,
             "text": "" if texts is None else texts[row],
         }
-        for row in np.flatnonzero(answers != y).tolist()
+        for row in np.flatnonzero(predicted != y).tolist()
     ]
-    return Diagnostics(classes.tolist(), confusion, None, y, None, {}, errors=errors)
+    return Diagnostics(
+        classes=classes.tolist(),
+        confusion=count_confusions(y, predicted, classes.size),
+        proba=None,
+        labels=y,
+        curve=None,
+        top_words={},
+        errors=errors,
+    )
 
 
 def report(
@@ -309,20 +370,45 @@ def report(
     if is_multilabel(model):
         raise ValueError("model must have one class a text. Got several labels per text instead.")
     parsed = ClassLabels.of_classes(model.classes_, materialize(labels), len(texts))
-    classes, y = parsed.classes, parsed.encoded
+    y = parsed.encoded
+    n_classes = parsed.classes.size
+
+    # Labels that are none of the model's classes come after these, and have probability 0.
     proba = np.asarray(model.predict_proba(texts), np.float64)
-    proba = np.pad(proba, ((0, 0), (0, classes.size - model.classes_.size)))
-    confusion = np.zeros((classes.size, classes.size), np.int64)
-    answers, top = proba.argmax(axis=1), proba.max(axis=1)
-    np.add.at(confusion, (y, answers), 1)
-    names, wrong = classes.tolist(), np.flatnonzero(answers != y)
+    proba = np.pad(proba, ((0, 0), (0, n_classes - model.classes_.size)))  # (n, n_classes)
+    predicted = proba.argmax(axis=1)  # (n,)
+    confidence = proba.max(axis=1)  # (n,)
+
+    names = parsed.classes.tolist()
+    wrong_rows = np.flatnonzero(predicted != y)
+    surest_first = np.argsort(-confidence[wrong_rows], kind="stable")
     errors = [
-        dict(zip(_ERROR_FIELDS, (row, names[y[row]], names[answers[row]], top[row], texts[row])))
-        for row in wrong[np.argsort(-top[wrong], kind="stable")].tolist()
+        {
+            "row": row,
+            "label": names[y[row]],
+            "prediction": names[predicted[row]],
+            "probability": confidence[row],
+            "text": texts[row],
+        }
+        for row in wrong_rows[surest_first].tolist()
     ]
-    inner = getattr(model, "estimator_", model)
-    words = {}
-    if hasattr(inner, "top_features"):
-        words = {str(c): inner.top_features(c, 12) for c in inner.classes_.tolist()}
-    certificate = getattr(model, "certificate_", None)
-    return Diagnostics(names, confusion, proba, y, curve, words, audit, errors, certificate)
+
+    # Of a classifier with guarantees, the one inside it; not every one can name features.
+    estimator = getattr(model, "estimator_", model)
+    top_words = {}
+    if hasattr(estimator, "top_features"):
+        top_words = {
+            str(name): estimator.top_features(name, _N_TOP_WORDS)
+            for name in estimator.classes_.tolist()
+        }
+    return Diagnostics(
+        classes=names,
+        confusion=count_confusions(y, predicted, n_classes),
+        proba=proba,
+        labels=y,
+        curve=curve,
+        top_words=top_words,
+        audit=audit,
+        errors=errors,
+        certificate=getattr(model, "certificate_", None),
+    )

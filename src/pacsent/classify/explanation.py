@@ -102,26 +102,29 @@ class Explanation:
 
     __str__ = describe
 
-    def pieces(self) -> Iterator[tuple[str, float, float]]:
-        """(piece of the text, what it adds, its share of the largest) in order."""
-        largest = max((abs(v) for _, v in self.words), default=0.0) or 1.0
-        done = 0
-        for (first, last), (_, value) in zip(self.spans, self.words):
-            if first > done:
-                yield self.text[done:first], 0.0, 0.0
-            yield self.text[max(first, done) : last], value, abs(value) / largest
-            done = last
-        if done < len(self.text):
-            yield self.text[done:], 0.0, 0.0
+    def segments(self) -> Iterator[tuple[str, float, float]]:
+        """(segment of the text, what it adds, its fraction of the largest) in order."""
+        largest = max((abs(value) for _, value in self.words), default=0.0) or 1.0
+        end = 0  # of the segments before
+        for (start, stop), (_, value) in zip(self.spans, self.words):
+            if start > end:
+                yield self.text[end:start], 0.0, 0.0
+            yield self.text[max(start, end) : stop], value, abs(value) / largest
+            end = stop
+        if end < len(self.text):
+            yield self.text[end:], 0.0, 0.0
 
     def to_terminal(self) -> "Text":
         """A rich Text: green speaks for the class, red against it, bold where it adds much."""
         from rich.text import Text
 
         out = Text()
-        for piece, value, share in self.pieces():
-            style = ("green" if value > 0 else "red") if share > 0.05 else ""
-            out.append(escape_controls(piece), style=f"bold {style}" if share > 0.5 else style)
+        for segment, value, fraction in self.segments():
+            color = "green" if value > 0 else "red"
+            style = color if fraction > 0.05 else ""
+            if fraction > 0.5:
+                style = f"bold {color}"
+            out.append(escape_controls(segment), style=style)
         return out
 
     def to_html(self, top: int = 20) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from pacsent.bounds.rounding import format_count
 from pacsent.certify.labels import ClassLabels, as_labels
 from pacsent.certify.near_duplicates import text_units
 from pacsent.classify.classifier import TextClassifier
@@ -31,7 +32,7 @@ _CURVE_DRAWS = 2_000
 _CONFIDENCE = 0.9
 
 
-def _fit_others(model, texts, y, rows):
+def _fit_others(model: Any, texts: Sequence[str], y: np.ndarray, rows: np.ndarray) -> Any:
     """`model` fitted on the rows of classes with at least two of them; None below two classes."""
     counts = np.bincount(y[rows], minlength=int(y.max()) + 1)
     rows = rows[counts[y[rows]] >= 2]
@@ -79,39 +80,75 @@ def suspicious_labels(X: Iterable[str], y: Any, *, model: Any = None) -> list[Su
     clusters = text_units(texts)
     log_p = out_of_fold_log_proba(texts, y, clusters, model)
 
-    # Log-odds of the likeliest other class against the given one, each class measured by the mean
-    # probability of its own texts. That of a class that cannot be learnt is near 0, so that others
-    # are measured by at least 1 / n_classes, and must be likelier than that and the label.
-    rows, log_chance = np.arange(y.size), -np.log(classes.size)
-    log_usual = np.log([np.exp(log_p[y == c, c]).mean() for c in range(classes.size)])
-    own, others = log_p[rows, y], log_p.copy()
-    others[rows, y] = -np.inf
-    likeliest, log_other = others.argmax(axis=1), others.max(axis=1)
-    score = log_other - np.maximum(log_usual, log_chance)[likeliest] - (own - log_usual[y])
-    is_likelier = (log_other > own) & (log_other > log_chance)
-    score = np.where(is_likelier, score, np.minimum(score, 0.0))
-    # Near-duplicates with another label, less those with the same one.
-    votes = np.zeros((int(clusters.max()) + 1, classes.size), np.int64)
-    np.add.at(votes, (clusters, y), 1)
-    votes = votes[clusters]
-    n_same = votes[rows, y] - 1
-    votes[rows, y] = 0
-    n_other = np.maximum(votes.sum(axis=1) - n_same, 0)
-    suggested = np.where((n_other > 0) & (score <= 0), votes.argmax(axis=1), likeliest)
+    # The score of each label, and what to put in its place, (n,).
+    score, suggested = _score_labels(log_p, y)
+    n_other, usual_label = _count_other_labels(clusters, y, classes.size)
+    suggested = np.where((n_other > 0) & (score <= 0), usual_label, suggested)
     score = score + _DUPLICATE_SCORE * n_other
 
-    names, suspicious = classes.tolist(), []
-    for i in np.argsort(-score, kind="stable")[: int((score > _MIN_SCORE).sum())].tolist():
-        label, other, n = y[i], suggested[i], int(n_other[i])
-        duplicates = f"{n:,} near-duplicate{'s' * (n > 1)} with another label; " if n else ""
+    names = classes.tolist()
+    n_suspicious = int((score > _MIN_SCORE).sum())
+    suspicious = []
+    for i in np.argsort(-score, kind="stable")[:n_suspicious].tolist():
+        label = y[i]
+        other = suggested[i]
         reason = (
-            f"{duplicates}without this text, {names[other]} has probability "
+            f"without this text, {names[other]} has probability "
             f"{np.exp(log_p[i, other]):.2f} and {names[label]} {np.exp(log_p[i, label]):.2f}"
         )
+        if n_other[i]:
+            duplicates = format_count(int(n_other[i]), "near-duplicate")
+            reason = f"{duplicates} with another label; {reason}"
         suspicious.append(
-            SuspiciousLabel(kept[i], names[label], names[other], float(score[i]), reason)
+            SuspiciousLabel(
+                row=kept[i],
+                label=names[label],
+                suggested=names[other],
+                score=float(score[i]),
+                reason=reason,
+            )
         )
     return suspicious
+
+
+def _score_labels(log_p: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log-odds of the likeliest other class against each label, and that class, (n,) each.
+
+    Each class is measured by the mean probability of its own texts. Unlearnable classes have a mean
+    near 0. Therefore the reference of the other class is at least 1 / n_classes, and it must exceed
+    that and the label to count at all.
+    """
+    rows = np.arange(y.size)
+    n_classes = log_p.shape[1]
+    log_chance = -np.log(n_classes)
+    log_usual = np.log([np.exp(log_p[y == c, c]).mean() for c in range(n_classes)])
+
+    log_label = log_p[rows, y]
+    others = log_p.copy()
+    others[rows, y] = -np.inf
+    likeliest = others.argmax(axis=1)
+    log_other = others.max(axis=1)
+
+    evidence_for_other = log_other - np.maximum(log_usual, log_chance)[likeliest]
+    score = evidence_for_other - (log_label - log_usual[y])
+    is_likelier = (log_other > log_label) & (log_other > log_chance)
+    return np.where(is_likelier, score, np.minimum(score, 0.0)), likeliest
+
+
+def _count_other_labels(
+    clusters: np.ndarray, y: np.ndarray, n_classes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Near-duplicates with another label less those with the same one, and that label, (n,) each.
+
+    The number is at least 0; the label is the most frequent other one.
+    """
+    rows = np.arange(y.size)
+    of_cluster = np.zeros((int(clusters.max()) + 1, n_classes), np.int64)
+    np.add.at(of_cluster, (clusters, y), 1)
+    counts = of_cluster[clusters]  # (n, n_classes)
+    n_same = counts[rows, y] - 1
+    counts[rows, y] = 0
+    return np.maximum(counts.sum(axis=1) - n_same, 0), counts.argmax(axis=1)
 
 
 def out_of_fold_log_proba(
@@ -159,29 +196,45 @@ def audit(X: Iterable[str], y: Sequence, *, model: Any = None) -> Audit:
     texts = as_texts(X)
     names = as_labels(y, len(texts))
     suspicious = suspicious_labels(texts, names, model=model)
-    groups: list[list[list[int]]] = []
     kept = nonempty_rows(texts).tolist()
     kept_texts = [texts[row] for row in kept]
-    for ids in (fingerprints(kept_texts), text_units(kept_texts)):
-        rows_of = defaultdict(list)
-        for row, value in zip(kept, ids.tolist()):
-            rows_of[value].append(row)
-        groups.append([rows for rows in rows_of.values() if len(rows) > 1])
-    duplicates, near = groups
-    exact = set(map(tuple, duplicates))
-    near = [rows for rows in near if tuple(rows) not in exact]
-    empty = sorted(set(range(len(texts))).difference(kept))
+    duplicates = _group_rows(kept, fingerprints(kept_texts))
+    near_duplicates = _group_rows(kept, text_units(kept_texts))
+    is_exact = set(map(tuple, duplicates))
+    near_duplicates = [rows for rows in near_duplicates if tuple(rows) not in is_exact]
     totals = Counter(names[row] for row in kept)
-    counts = {name: totals[name] for name in sorted(totals, key=str)}
-    unknown = []
+    return Audit(
+        texts=texts,
+        labels=names,
+        counts={name: totals[name] for name in sorted(totals, key=str)},
+        suspicious=suspicious,
+        duplicates=duplicates,
+        near_duplicates=near_duplicates,
+        empty=sorted(set(range(len(texts))).difference(kept)),
+        unknown=_find_unknown_texts(texts, model),
+    )
+
+
+def _group_rows(rows: list[int], ids: np.ndarray) -> list[list[int]]:
+    """Rows that share a number with other rows."""
+    rows_of = defaultdict(list)
+    for row, value in zip(rows, ids.tolist()):
+        rows_of[value].append(row)
+    return [group for group in rows_of.values() if len(group) > 1]
+
+
+def _find_unknown_texts(texts: list[str], model: Any) -> list[tuple[int, float]]:
+    """Rows of which less than half of the words are in the vocabulary, and that fraction."""
     encoder = "english" if model is None else getattr(model, "encoder", None)
-    if isinstance(encoder, str):
-        n_known = np.diff(load(encoder).vocabulary.encode(texts).offsets).tolist()
-        for row, text in enumerate(texts):
-            n_words = sum(any(c.isalpha() for c in word) for word in text.split())
-            if n_words and n_known[row] < n_words / 2:
-                unknown.append((row, n_known[row] / n_words))
-    return Audit(texts, names, counts, suspicious, duplicates, near, empty, unknown)
+    if not isinstance(encoder, str):
+        return []
+    n_known = np.diff(load(encoder).vocabulary.encode(texts).offsets).tolist()
+    unknown = []
+    for row, text in enumerate(texts):
+        n_words = sum(any(c.isalpha() for c in word) for word in text.split())
+        if n_words and n_known[row] < n_words / 2:
+            unknown.append((row, n_known[row] / n_words))
+    return unknown
 
 
 def fit_holdout_curve(
@@ -263,21 +316,35 @@ def fit_learning_curve(
     return LearningCurve(len(texts), sizes / n_folds, n_tested, n_wrong, curves)
 
 
-def _curve_posterior(sizes, tested, wrong, n, rng) -> np.ndarray:
+def _curve_posterior(
+    sizes: np.ndarray,
+    tested: np.ndarray,
+    wrong: np.ndarray,
+    n: int,
+    rng: np.random.Generator | np.random.RandomState,
+) -> np.ndarray:
     """Draws of (error at n, b, c), by the likelihood of the errors on a grid, (_CURVE_DRAWS, 3).
 
     The prior falls linearly with the ratio c / error at n, from curves that go to 0 to flat ones.
     """
-    last = (wrong[-1] + 0.5) / (tested[-1] + 1)
-    spread = math.sqrt(last * (1 - last) / tested[-1])
-    at_n = np.linspace(max(last - 6 * spread, 1e-4), min(last + 3 * spread, 0.999), 41)
-    b, ratio = np.linspace(0.05, 1.0, 20), np.linspace(0.0, 0.95, 20)
-    E, B, S = (part.ravel() for part in np.meshgrid(at_n, b, ratio, indexing="ij"))
-    C = S * E
-    error = C[:, None] + (E - C)[:, None] * (sizes / n) ** -B[:, None]
-    error = np.clip(error, 1e-6, 1 - 1e-6)
+    last_error = (wrong[-1] + 0.5) / (tested[-1] + 1)
+    spread = math.sqrt(last_error * (1 - last_error) / tested[-1])
+    lowest = max(last_error - 6 * spread, 1e-4)
+    highest = min(last_error + 3 * spread, 0.999)
+    grid = np.meshgrid(
+        np.linspace(lowest, highest, 41),  # the error at n
+        np.linspace(0.05, 1.0, 20),  # b
+        np.linspace(0.0, 0.95, 20),  # c / the error at n
+        indexing="ij",
+    )
+    error_at_n, b, ratio = (values.ravel() for values in grid)  # (n_points,) each
+    c = ratio * error_at_n
+
+    errors = c[:, None] + (error_at_n - c)[:, None] * (sizes / n) ** -b[:, None]
+    errors = np.clip(errors, 1e-6, 1 - 1e-6)  # (n_points, n_sizes)
+    log_likelihoods = wrong * np.log(errors) + (tested - wrong) * np.log1p(-errors)
     # Each text is held out at every size: errors at two sizes are about half as much evidence.
-    logs = 0.5 * (wrong * np.log(error) + (tested - wrong) * np.log1p(-error)).sum(axis=1)
-    weights = np.exp(logs - logs.max()) * (1 - S)
-    drawn = rng.choice(E.size, _CURVE_DRAWS, p=weights / weights.sum())
-    return np.stack([E[drawn], B[drawn], C[drawn]], axis=1)
+    log_weights = 0.5 * log_likelihoods.sum(axis=1)
+    weights = np.exp(log_weights - log_weights.max()) * (1 - ratio)
+    drawn = rng.choice(weights.size, _CURVE_DRAWS, p=weights / weights.sum())
+    return np.stack([error_at_n[drawn], b[drawn], c[drawn]], axis=1)

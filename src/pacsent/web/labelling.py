@@ -239,7 +239,9 @@ class Labelling(LabelSession):
         if stream != TRAIN or model is None:
             return Task(row, self.texts[row], stream)
         why = model.explain(self.texts[row])
-        pieces = tuple((piece, share if value > 0 else 0.0) for piece, value, share in why.pieces())
+        pieces = tuple(
+            (piece, share if value > 0 else 0.0) for piece, value, share in why.segments()
+        )
         return Task(row, self.texts[row], stream, why.label, why.probability, pieces)
 
     def _candidates(self, shown: set[int]) -> Iterable[int]:
