@@ -1,5 +1,7 @@
 """Gaussian expectations of the logistic loss: golden numbers, and one route against another."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -59,6 +61,20 @@ def test_far_scores_do_not_overflow():
         assert_allclose(f1[2], 1.0)
     with pytest.raises(ValueError, match=r"v must be a variance, 0 or more. Got -1.0 instead"):
         logistic.gaussian_logistic(0.0, -1.0)
+
+
+@pytest.mark.parametrize("j", [0, 5, 33])
+def test_the_table_of_fits_is_what_its_script_makes(monkeypatch, j):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "scripts")
+    import make_sigmoid_fits
+
+    starts, scales, coefficients = logistic.sigmoid_fits()
+    start = make_sigmoid_fits.FIRST_START * 2.0 ** (0.5 * j)
+    scale = make_sigmoid_fits.scale_of(start)
+    assert_allclose([starts[j], scales[j]], [start, scale], rtol=1e-7)
+    # other libraries for least squares may differ in more than the last digits
+    again = make_sigmoid_fits.fit(start, scale)
+    assert_allclose(coefficients[j], again, rtol=1e-3, atol=1e-5 * np.abs(again).max())
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ compiled version of the fast solver, in single precision, is in `pacsent.kernels
 """
 
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 from scipy.special import erfc, erfcx, expit, ndtr
@@ -18,7 +19,7 @@ from pacsent.arrays import Numbers
 # Gauss-Hermite nodes that keep f, f1 and f2 within 1e-12 up to a variance, measured for |a| <= 6;
 # beyond the last variance a series takes over.
 _NODES = ((0.01, 8), (0.09, 12), (0.25, 20), (1.0, 32))
-_FIT_FROM, _N_FITS = 0.1, 34  # variances that `sigmoid_fits` covers: 0.1 * 2^(j/2), up to 18,000
+
 _FIT_TERMS = (7, 5)  # powers of 4 p (1 - p), and of the variance, in a fit
 
 
@@ -84,7 +85,7 @@ def higher_derivatives(a: Numbers, v: Numbers) -> tuple[np.ndarray, np.ndarray]:
 
 
 @lru_cache
-def sigmoid_fits() -> tuple[np.ndarray, ...]:
+def sigmoid_fits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(starts, scales, coefficients): E sigmoid(x), x ~ N(a, v), for kernels; within 1e-5.
 
     For starts[j] <= v <= 2 starts[j], with p = sigmoid(scales[j] a), P = p (1 - p) and t = 2 v /
@@ -93,26 +94,18 @@ def sigmoid_fits() -> tuple[np.ndarray, ...]:
         E sigmoid(x) = p + P (1 - 2p) sum_km coefficients[j, k, m] (4 P)^k t^m
 
     and E sigmoid'(x) is its derivative in a. The starts are sqrt(2) apart, so that variances within
-    a factor of sqrt(2) of each other have a fit in common.
+    a factor of sqrt(2) of each other have a fit in common. `scripts/make_sigmoid_fits.py` made the
+    table; it ships, so that results do not depend on the library that solves least squares.
+
+    Returns
+    -------
+    starts, scales : array of float32, shape (34,)
+    coefficients : array of float32, shape (34, 7, 5)
     """
-    n_powers, n_variances = _FIT_TERMS
-    starts = _FIT_FROM * 2.0 ** (0.5 * np.arange(_N_FITS))
-    # 1 and 1/2: sigmoid(a) and its derivatives are rational functions of sigmoid(a/2)
-    scales = np.where(starts < 0.19, 1.0, np.where(starts < 0.75, 0.5, 0.0))
-    scales = np.where(scales > 0, scales, 0.56 / np.sqrt(1.0 + np.pi / 8.0 * np.sqrt(2.0) * starts))
-    t = np.cos(np.pi * (np.arange(7) + 0.5) / 7)
-    where = 0.5 + 0.5 * np.cos(np.pi * (np.arange(72) + 0.5) / 72)
-    coefficients = np.empty((_N_FITS, n_powers, n_variances))
-    for j, (start, scale) in enumerate(zip(starts, scales)):
-        a = (10.0 + 6.0 * np.sqrt(2.0 * start)) * where[:, None]
-        p = expit(scale * a)
-        P = p * (1.0 - p)
-        terms = P * (1.0 - 2.0 * p) * (4.0 * P) ** np.arange(n_powers)  # (n_a, n_powers)
-        design = terms[:, None, :, None] * (t[:, None] ** np.arange(n_variances))[:, None, :]
-        target = gaussian_logistic(a, 0.5 * start * (t + 3.0))[1] - p
-        fit = np.linalg.lstsq(design.reshape(target.size, -1), target.ravel(), rcond=1e-12)[0]
-        coefficients[j] = fit.reshape(_FIT_TERMS)
-    return tuple(np.asarray(x, dtype=np.float32) for x in (starts, scales, coefficients))
+    lines = Path(__file__).with_name("sigmoid_fits.txt").read_text().splitlines()
+    table = np.array([line.split() for line in lines[1:]], dtype=float).astype(np.float32)
+    coefficients = table[:, 2:].reshape(len(table), *_FIT_TERMS)
+    return table[:, 0].copy(), table[:, 1].copy(), np.ascontiguousarray(coefficients)
 
 
 def _quadrature(a, v, n_nodes=32):
