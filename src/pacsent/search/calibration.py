@@ -62,47 +62,66 @@ class ThresholdRule(NamedTuple):
         """
         check_probability("guarantee", guarantee)
         check_probability("delta", delta)
-        how = guarantee, delta, new_queries, n_candidates
-        rules = [cls._of_sample(queries, *how) for queries in samples]
-        # the shortest statement is about the sample that is too small for a floor
+        rules = [
+            cls._of_sample(queries, guarantee, delta, new_queries, n_candidates)
+            for queries in samples
+        ]
+        # The shortest statement is about the sample that is too small for a floor.
         floor, statement = min((rule.floor, rule.statement) for rule in rules)
         return cls(max(rule.width for rule in rules), floor, statement)
 
     @classmethod
-    def _of_sample(cls, queries, guarantee, delta, new_queries, n_candidates):
-        n, sure = queries.best.size, confidence(delta)
+    def _of_sample(
+        cls,
+        queries: CalibrationQueries,
+        guarantee: float,
+        delta: float,
+        new_queries: str,
+        n_candidates: int,
+    ) -> "ThresholdRule":
+        n = queries.best.size
+        sure = confidence(delta)
         delta = divide_delta(delta, n_candidates)
-        finite = np.isfinite(queries.right)
-        gaps = np.full(n, np.inf)
-        gaps[finite] = queries.best[finite] - queries.right[finite]
-        floor_error, floor_delta = FLOOR_ERROR * (1 - guarantee), FLOOR_DELTA * delta
+
+        # Error and delta are divided between floor and width by the number of queries alone, so
+        # that no data choose.
+        floor_error = FLOOR_ERROR * (1 - guarantee)
+        floor_delta = FLOOR_DELTA * delta
         floor_rank = rank_for_sets(n, floor_error, floor_delta)
-        if floor_rank is None:  # by the number of queries alone, so that no data choose
+        if floor_rank is None:
             floor_error = floor_delta = 0.0
-        error, width_delta = 1 - guarantee - floor_error, delta - floor_delta
-        width_rank = rank_for_sets(n, error, width_delta)
+        width_error = 1 - guarantee - floor_error
+        width_delta = delta - floor_delta
+        width_rank = rank_for_sets(n, width_error, width_delta)
         if width_rank is None:
-            needed = format_needed(n_needed(error, width_delta))
+            needed = format_needed(n_needed(width_error, width_delta))
             raise ValueError(
                 f"guarantee must be smaller for {n:,} queries. Got {guarantee:g} instead. With "
                 f"{sure} confidence it needs {needed} queries with answers."
             )
+
+        # How far the right text is below the best one: inf if it was not found at all, (n,).
+        is_found = np.isfinite(queries.right)
+        gaps = np.full(n, np.inf)
+        gaps[is_found] = queries.best[is_found] - queries.right[is_found]
         width = float(np.sort(gaps)[width_rank - 1])
+        floor = -np.inf
+        if floor_rank is not None:
+            floor = -float(np.sort(-queries.best)[floor_rank - 1])
+        if not np.isfinite(width) or (floor_rank is not None and not np.isfinite(floor)):
+            raise ValueError(
+                f"guarantee must be smaller: {np.count_nonzero(~is_found):,} of {n:,} queries "
+                f"cannot find their right text at all. Got {guarantee:g} instead."
+            )
+
         statement = (
             f"With {sure} confidence, the right text is among the hits for at least "
             f"{100 * guarantee:g}% of {new_queries} that have one"
         )
         if floor_rank is None:
-            floor, statement = -np.inf, f"{statement}."
-        else:
-            floor = -float(np.sort(-queries.best)[floor_rank - 1])
-            statement += f", and at most {100 * floor_error:g}% of them are answered with nothing."
-        if not np.isfinite(width) or (floor_rank is not None and not np.isfinite(floor)):
-            raise ValueError(
-                f"guarantee must be smaller: {n - int(finite.sum()):,} of {n:,} queries cannot "
-                f"find their right text at all. Got {guarantee:g} instead."
-            )
-        return cls(width, floor, statement)
+            return cls(width, floor, f"{statement}.")
+        unanswered = f"at most {100 * floor_error:g}% of them are answered with nothing"
+        return cls(width, floor, f"{statement}, and {unanswered}.")
 
     def threshold(self, scores: np.ndarray) -> float:
         """The smallest score of a hit; inf where there is none."""
