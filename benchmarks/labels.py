@@ -157,7 +157,7 @@ def wrong_draw(job):
     from sklearn.model_selection import cross_val_predict
     from sklearn.pipeline import make_pipeline
 
-    from pacsent.certify.near_duplicates import text_units
+    from pacsent.certify.near_duplicates import near_duplicate_clusters
     from pacsent.classify.label_quality import out_of_fold_log_proba
 
     name, seed, data = job
@@ -171,7 +171,7 @@ def wrong_draw(job):
         return float(np.isin(rows[: flipped.size], flipped).sum() / flipped.size)
 
     model = new_model()
-    same = out_of_fold_log_proba(texts, labels, text_units(texts), model, seed)
+    same = out_of_fold_log_proba(texts, labels, near_duplicate_clusters(texts), model, seed)
     with mock.patch("pacsent.classify.label_quality.out_of_fold_log_proba", return_value=same):
         ours = suspicious_labels(texts, labels)  # which would fit the same folds once more
     pipeline = make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=1000))

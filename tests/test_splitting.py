@@ -2,6 +2,8 @@
 
 import copy
 import dataclasses
+from collections import Counter
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.bounds.binomial import upper_limit
-from pacsent.certify import certify_predictions, read_certificate
+from pacsent.certify import certify_predictions, near_duplicates, read_certificate
 from pacsent.certify.independence import (
     MIN_HELD_OUT_GROUPS,
     dependent_clusters,
@@ -19,7 +21,7 @@ from pacsent.certify.independence import (
     holdout_fraction,
     one_row_per_cluster,
 )
-from pacsent.certify.near_duplicates import KnownTexts, sketches, text_units
+from pacsent.certify.near_duplicates import KnownTexts, near_duplicate_clusters, sketches
 from pacsent.certify.repeats import divide_rows
 from pacsent.datasets import load_banking
 
@@ -77,7 +79,7 @@ def test_clusters_are_those_of_all_pairs_with_the_representatives():
     texts += [changed(rng, text) for text in texts[:60]]
     texts += [changed(rng, changed(rng, text)) for text in texts[:30]]
     texts += [" ".join(text.split()[2:]) for text in texts[:30]] + ["w1", "w1 w2", "W1"]
-    clusters = text_units(texts)
+    clusters = near_duplicate_clusters(texts)
     expected = clusters_by_hand(texts)
     assert len(set(zip(expected, clusters.tolist()))) == len(set(expected)) == clusters.max() + 1
     assert (clusters[:60] == clusters[100:160]).all()  # every copy with a changed word is found
@@ -85,13 +87,53 @@ def test_clusters_are_those_of_all_pairs_with_the_representatives():
     assert clusters[-1] == clusters[-3] != clusters[-2]
 
 
+def rare_words_by_hand(words, n_words, starts):
+    """For each text its rarest (word, use) pairs, and in how many texts each pair is one."""
+    pairs = []
+    for begin, end in pairwise(starts):
+        seen = Counter()
+        uses = []
+        for word in words[begin:end].tolist():
+            uses.append((word, seen[word]))
+            seen[word] += 1
+        n = len(uses)
+        pairs.append(sorted(uses)[: min(n, n // 4 + 1 + n // 6)])
+    return pairs, Counter(chain.from_iterable(pairs))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_rarest_words_are_those_of_the_plain_definition(seed):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 15, rng.integers(0, 12))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    words = rng.integers(0, 8, starts[-1])  # few, so that texts repeat them
+    rare = near_duplicates._find_rarest_words(words, 8, starts)
+
+    pairs, n_texts = rare_words_by_hand(words, 8, starts)
+    assert rare.starts.tolist() == np.cumsum([0, *map(len, pairs)]).tolist()
+    number_of = {}
+    for pair, number in zip(chain.from_iterable(pairs), rare.words.tolist()):
+        assert number_of.setdefault(pair, number) == number
+        assert rare.n_texts[number] == n_texts[pair]
+    assert len(set(number_of.values())) == len(number_of) == rare.n_texts.size
+
+
+def test_clusters_are_numbered_by_their_first_texts():
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        texts = [" ".join(rng.choice(WORDS[:6], rng.integers(0, 7))) for _ in range(12)]
+        clusters = near_duplicate_clusters(texts)
+        assert list(dict.fromkeys(clusters.tolist())) == list(range(clusters.max() + 1))
+    assert near_duplicate_clusters([]).size == 0
+
+
 def test_templates_do_not_chain_short_texts_into_one_cluster():
     texts, _ = load_banking(n_classes=12)
-    clusters = text_units(texts)
+    clusters = near_duplicate_clusters(texts)
     sizes = np.bincount(clusters)
     assert len(texts) == 2106 and sizes.size >= 0.9 * len(texts) and sizes.max() < 10
-    chain = [" ".join("abcdefghijklmnopqrstuvwxyz"[i : i + 8]) for i in range(18)]
-    assert np.unique(text_units(chain)).size > 5  # each is near the next
+    steps = [" ".join("abcdefghijklmnopqrstuvwxyz"[i : i + 8]) for i in range(18)]
+    assert np.unique(near_duplicate_clusters(steps)).size > 5  # each is near the next
     rng = np.random.default_rng(0)
     words = [text.split() for text in texts]
     long = [i for i, row in enumerate(words) if len(row) >= 4][:500]
@@ -99,17 +141,17 @@ def test_templates_do_not_chain_short_texts_into_one_cluster():
     for row in (words[i] for i in long):
         place = rng.integers(len(row))
         copies.append(" ".join([*row[:place], "zebra", *row[place + 1 :]]))
-    both = text_units([*texts, *copies])
+    both = near_duplicate_clusters([*texts, *copies])
     assert np.mean(both[long] == both[len(texts) :]) >= 0.99
     paraphrase = "my card has still not been delivered", "why is the card I ordered not here yet"
-    assert np.unique(text_units(paraphrase)).size == 2  # not found: other words
+    assert np.unique(near_duplicate_clusters(paraphrase)).size == 2  # not found: other words
 
 
 def test_copies_with_invisible_characters_or_full_width_letters_are_copies():
     text = "a dull film with no plot at all"
     wide = "".join(chr(ord(c) + 0xFEE0) if c.isalpha() else c for c in text)
     copies = [text.replace("l", "l\u00ad"), text.replace("a", "\u200ba"), wide]
-    assert text_units([text, *copies, "so good"]).tolist() == [0, 0, 0, 0, 1]
+    assert near_duplicate_clusters([text, *copies, "so good"]).tolist() == [0, 0, 0, 0, 1]
     for known in (text, *copies):
         assert KnownTexts(sketches([known])).are_near([text, *copies]).all()
 

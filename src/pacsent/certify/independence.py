@@ -45,7 +45,7 @@ def as_seed(random_state: Any) -> int:
 def dependent_clusters(X: Any, *, n_rows: int | None = None) -> np.ndarray:
     """The cluster of each text, or of each row of an array, a sparse matrix or a table, (n,).
 
-    Near-duplicates (`text_units`) are in one cluster, and equal rows; numbered as they come.
+    Near-duplicates, and equal rows, share a number; numbers follow first occurrence.
 
     >>> dependent_clusters(["a dull film with no plot", "a dull film with a plot", "so good"])
     array([0, 0, 1])
@@ -56,9 +56,11 @@ def dependent_clusters(X: Any, *, n_rows: int | None = None) -> np.ndarray:
             f"texts must be one for each of the {n_rows:,} labels. Got {n_samples(X):,} instead."
         )
     if is_texts(X):
-        from pacsent.certify.near_duplicates import text_units  # loads compiled kernels
+        from pacsent.certify.near_duplicates import (
+            near_duplicate_clusters,  # loads compiled kernels
+        )
 
-        return text_units(X)
+        return near_duplicate_clusters(X)
     _, first, clusters = np.unique(row_fingerprints(X), return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[clusters]
 

@@ -1,6 +1,7 @@
 """Near-duplicates: texts that repeat each other, word for word or almost."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 from unicodedata import normalize
 
 import numpy as np
@@ -9,14 +10,14 @@ from scipy import sparse
 from pacsent.kernels.edit_kernels import cluster_by_edits
 from pacsent.text.ngrams import NGrams, fingerprints, word_sequences
 
-NEAR = 0.5  # cosine of tf-idf from which on a text is a near-duplicate of a known one
+MIN_COSINE = 0.5  # cosine of tf-idf from which on a text is a near-duplicate of a known one
 _ROUNDING = 1e-6
-SKETCH = 64  # words and pairs of words of a text that are kept: those with the smallest hashes
-_AT_ONCE = 256  # texts that are compared with all known ones together
+SKETCH_SIZE = 64  # words and pairs of words of a text that are kept: those with the smallest hashes
+_BATCH_TEXTS = 256  # texts that are compared with all known ones together
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))  # soft hyphen, ...
 
 
-def text_units(texts: Sequence[str]) -> np.ndarray:
+def near_duplicate_clusters(texts: Sequence[str]) -> np.ndarray:
     """The number of the near-duplicate cluster that each text belongs to, (n_texts,).
 
     A text joins the nearest earlier text that represents a cluster, if the words to insert, delete
@@ -27,35 +28,78 @@ def text_units(texts: Sequence[str]) -> np.ndarray:
     more than a quarter was rewritten, are not found.
 
     >>> texts = ["a dull film with no plot", "A dull  film with no plot", "a dull film with no end"]
-    >>> text_units([*texts, "so good"])
+    >>> near_duplicate_clusters([*texts, "so good"])
     array([0, 0, 0, 1])
     """
+    if not len(texts):
+        return np.empty(0, np.int64)
     texts = _visible(texts)
-    _, first, of_text = np.unique(fingerprints(texts), return_index=True, return_inverse=True)
-    order = np.argsort(first)  # as they come: the first of a cluster represents it
-    hashes, starts = word_sequences([texts[i] for i in first[order]])
-    text = np.repeat(np.arange(order.size), np.diff(starts))
-    _, word, n_uses = np.unique(hashes, return_inverse=True, return_counts=True)
-    # Words are numbered by rarity. The second use in a text is another word, to count common ones.
-    word = np.argsort(np.argsort(n_uses, kind="stable"))[word]
-    cell = text * n_uses.size + word
-    by_rarity = np.argsort(cell, kind="stable")
-    run = np.flatnonzero(np.diff(cell[by_rarity], prepend=-1))
-    use = np.arange(word.size) - np.repeat(run, np.diff(np.append(run, word.size)))
-    # The rarest words of each text, as many as two near texts must share some of.
-    n_words = np.diff(starts)
-    n_rare = np.minimum(n_words, n_words // 4 + 1 + n_words // 6)
-    is_rare = np.arange(word.size) - np.repeat(starts[:-1], n_words) < np.repeat(n_rare, n_words)
-    rows, use = by_rarity[is_rare], use[is_rare]
-    _, rare, n_texts = np.unique(
-        word[rows] * (use.max(initial=0) + 1) + use, return_inverse=True, return_counts=True
-    )
-    rare_starts = np.concatenate([[0], np.cumsum(n_rare)])
-    lists = np.tile(np.cumsum(n_texts) - n_texts, (2, 1))
-    room = np.zeros((3, max(order.size, n_words.max(initial=0) + 1)), np.int32)
-    clusters = cluster_by_edits(word, starts, rare, rare_starts, lists, room)
-    _, number = np.unique(clusters, return_inverse=True)
-    return number[np.argsort(order)][of_text] if len(texts) else np.empty(0, np.int64)
+    first_rows, text_of_row = _number_by_occurrence(fingerprints(texts))
+    hashes, starts = word_sequences([texts[row] for row in first_rows])
+    words, n_words = _number_by_rarity(hashes)
+    rare = _find_rarest_words(words, n_words, starts)
+
+    # The texts that hold a rare word are listed in a part of one array: its begin, twice.
+    begins = np.cumsum(rare.n_texts) - rare.n_texts
+    lists = np.tile(begins, (2, 1))  # (2, n_rare_words)
+    n_distinct = first_rows.size
+    longest = np.diff(starts).max(initial=0)
+    room = np.zeros((3, max(n_distinct, longest + 1)), np.int32)
+    representatives = cluster_by_edits(words, starts, rare.words, rare.starts, lists, room)
+
+    _, clusters = np.unique(representatives, return_inverse=True)  # (n_distinct,)
+    return clusters[text_of_row]
+
+
+def _number_by_occurrence(values):
+    """(the first row of each distinct value, in their order; the number of each row's value)."""
+    _, first_rows, sorted_number = np.unique(values, return_index=True, return_inverse=True)
+    by_occurrence = np.argsort(first_rows)  # (n_distinct,): the first value is number 0
+    number_of_sorted = np.argsort(by_occurrence)
+    return first_rows[by_occurrence], number_of_sorted[sorted_number]
+
+
+def _number_by_rarity(hashes):
+    """(the number of each word, the rarest is 0; how many different words there are)."""
+    _, sorted_number, n_uses = np.unique(hashes, return_inverse=True, return_counts=True)
+    by_rarity = np.argsort(n_uses, kind="stable")  # (n_words,)
+    number_of_sorted = np.argsort(by_rarity)
+    return number_of_sorted[sorted_number], by_rarity.size
+
+
+class _RareWords(NamedTuple):
+    """The rarest words of each text: as many as two near texts must share some of."""
+
+    words: np.ndarray  # (n,) numbers: words[starts[i]:starts[i + 1]] are those of text i
+    starts: np.ndarray  # (n_texts + 1,)
+    n_texts: np.ndarray  # (n_rare_words,): in how many texts each of them is
+
+
+def _find_rarest_words(words, n_words, starts) -> _RareWords:
+    """The rarest words of each text; words[starts[i]:starts[i + 1]] are the words of text i.
+
+    The second use of a word in a text is another word, so that common words are counted.
+    """
+    n_tokens = words.size
+    lengths = np.diff(starts)  # (n_texts,)
+    text_of = np.repeat(np.arange(lengths.size), lengths)  # (n_tokens,)
+
+    # Tokens text by text, those of rare words first: the uses of a word in a text are a run.
+    word_in_text = text_of * n_words + words
+    order = np.argsort(word_in_text, kind="stable")
+    run_starts = np.flatnonzero(np.diff(word_in_text[order], prepend=-1))
+    run_lengths = np.diff(np.append(run_starts, n_tokens))
+    use = np.arange(n_tokens) - np.repeat(run_starts, run_lengths)  # 0 for the first use
+
+    # Of n words, n // 4 + 1 + n // 6 are kept (`cluster_by_edits` says why).
+    n_rare = np.minimum(lengths, lengths // 4 + 1 + lengths // 6)  # (n_texts,)
+    place_in_text = np.arange(n_tokens) - np.repeat(starts[:-1], lengths)
+    is_rare = place_in_text < np.repeat(n_rare, lengths)
+
+    rare_use = use[is_rare]
+    word_and_use = words[order[is_rare]] * (rare_use.max(initial=0) + 1) + rare_use
+    _, numbers, n_texts = np.unique(word_and_use, return_inverse=True, return_counts=True)
+    return _RareWords(numbers, np.concatenate([[0], np.cumsum(n_rare)]), n_texts)
 
 
 def _visible(texts):
@@ -71,7 +115,7 @@ def sketches(
     By these, `KnownTexts` recognises near-duplicates of texts that are not kept themselves.
     `counted` saves counting all words and pairs once more; the indices of its rows get sorted.
     """
-    out = np.zeros((len(texts), SKETCH), np.uint32)
+    out = np.zeros((len(texts), SKETCH_SIZE), np.uint32)
     if not len(texts):
         return out
     visible = _visible(texts)
@@ -79,10 +123,12 @@ def sketches(
         grams = NGrams.of(visible, (1, 2))
         counted = grams, grams.counts(visible)
     grams, X = counted
+
     X.sort_indices()  # columns are in the order of their hashes
-    steps = np.arange(SKETCH)
-    there = steps < np.diff(X.indptr)[:, None]
-    out[there] = grams.hashes[X.indices[(X.indptr[:-1, None] + steps)[there]]] >> np.uint64(32)
+    steps = np.arange(SKETCH_SIZE)
+    is_there = steps < np.diff(X.indptr)[:, None]  # (n_texts, SKETCH_SIZE)
+    entries = (X.indptr[:-1, None] + steps)[is_there]
+    out[is_there] = grams.hashes[X.indices[entries]] >> np.uint64(32)
     return out
 
 
@@ -103,25 +149,29 @@ class KnownTexts:
         self._idf = np.log((1.0 + len(known)) / (1.0 + np.append(n_texts, 0))) + 1.0
         self._known = self._table(known).T.tocsr() if self._ids.size else None
 
-    def are_near(self, texts: Sequence[str], near: float = NEAR) -> np.ndarray:
+    def are_near(self, texts: Sequence[str], near: float = MIN_COSINE) -> np.ndarray:
         """Which texts are near-duplicates of a known one, (n,) of bool."""
         is_near = np.zeros(len(texts), bool)
         if self._known is None or not len(texts):
             return is_near
         own = self._table(sketches(texts))
-        for first in range(0, len(texts), _AT_ONCE):
-            cosines = own[first : first + _AT_ONCE] @ self._known
+        for first in range(0, len(texts), _BATCH_TEXTS):
+            cosines = own[first : first + _BATCH_TEXTS] @ self._known
             largest = cosines.max(axis=1).toarray().ravel()
             is_near[first : first + largest.size] = largest >= near - _ROUNDING
         return is_near
 
     def _table(self, rows):
-        at = np.minimum(np.searchsorted(self._ids, rows), self._ids.size - 1)
-        at = np.where(self._ids[at] == rows, at, self._ids.size)
+        """Sketches as rows of tf-idf of length 1, (n_texts, n_ids); unknown ids have no column."""
+        n_ids = self._ids.size
+        nearest = np.minimum(np.searchsorted(self._ids, rows), n_ids - 1)
+        column_of = np.where(self._ids[nearest] == rows, nearest, n_ids)  # (n_texts, SKETCH_SIZE)
+
         row, place = np.nonzero(rows)
-        columns = at[row, place]
+        columns = column_of[row, place]
         lengths = np.sqrt(np.bincount(row, self._idf[columns] ** 2, len(rows)))
         values = self._idf[columns] / lengths[row]
-        inside = columns < self._ids.size
-        shape = len(rows), self._ids.size
-        return sparse.csr_matrix((values[inside], (row[inside], columns[inside])), shape)
+
+        is_known = columns < n_ids
+        entries = values[is_known], (row[is_known], columns[is_known])
+        return sparse.csr_matrix(entries, (len(rows), n_ids))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pacsent.bounds.rounding import format_count
-from pacsent.certify.near_duplicates import text_units
+from pacsent.certify.near_duplicates import near_duplicate_clusters
 from pacsent.certify.samples import seen_before
 from pacsent.text.ngrams import nonempty_rows
 
@@ -81,9 +81,8 @@ def row_status(model: Any, texts: Sequence[str], earlier: Sequence[str] = ()) ->
 
     rows = np.flatnonzero(status == NEW)
     own_texts = [*earlier, *texts]
-    _, first_places, clusters = np.unique(
-        text_units([own_texts[row] for row in rows]), return_index=True, return_inverse=True
-    )
+    clusters = near_duplicate_clusters([own_texts[row] for row in rows])
+    _, first_places = np.unique(clusters, return_index=True)
     first[rows] = rows[first_places[clusters]]
     status[first != np.arange(n_rows)] = REPEATED
     return RowStatus(status[n_earlier:], first[n_earlier:])

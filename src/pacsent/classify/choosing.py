@@ -9,7 +9,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.utils import check_random_state
 
 from pacsent.bounds.checks import check_count
-from pacsent.certify.near_duplicates import text_units
+from pacsent.certify.near_duplicates import near_duplicate_clusters
 from pacsent.text.ngrams import NGrams
 from pacsent.text.texts import as_texts
 
@@ -72,7 +72,8 @@ def next_to_label(
         pool = np.sort(rng.permutation(len(texts))[: max(_POOL, _UNSURE * n)])
         weights = np.ones(pool.size)
     # Texts that repeat no earlier one and none that is labelled.
-    _, first = np.unique(text_units([*labelled, *(texts[i] for i in pool)]), return_index=True)
+    clusters = near_duplicate_clusters([*labelled, *(texts[i] for i in pool)])
+    _, first = np.unique(clusters, return_index=True)
     first = np.sort(first[first >= len(labelled)]) - len(labelled)
     if first.size >= n:
         pool, weights = pool[first], weights[first]

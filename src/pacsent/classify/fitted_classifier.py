@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy.special import log_expit
 
-from pacsent.certify.near_duplicates import SKETCH
+from pacsent.certify.near_duplicates import SKETCH_SIZE
 from pacsent.certify.scores import log_probabilities
 from pacsent.classify.fitting import CharacterWeight, OutOfFold
 from pacsent.classify.multilabel import LabelThresholds
@@ -144,7 +144,9 @@ class FittedTextClassifier:
     # Features that support each class most, and what one occurrence adds, (n_names, n_columns).
     named_features: tuple[list[str], np.ndarray]
     training_fingerprints: Annotated[np.ndarray, StoredArray("fingerprints", np.uint64, (None,))]
-    training_sketches: Annotated[np.ndarray, StoredArray("sketches", np.uint32, (None, SKETCH))]
+    training_sketches: Annotated[
+        np.ndarray, StoredArray("sketches", np.uint32, (None, SKETCH_SIZE))
+    ]
 
     @property
     def is_multilabel(self) -> bool:

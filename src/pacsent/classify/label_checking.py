@@ -19,7 +19,7 @@ from pacsent.certify.columns import few, is_missing
 from pacsent.certify.error_certificate import candidates
 from pacsent.certify.independence import as_seed
 from pacsent.certify.labels import ClassLabels, as_labels
-from pacsent.certify.near_duplicates import text_units
+from pacsent.certify.near_duplicates import near_duplicate_clusters
 from pacsent.classify.label_quality import out_of_fold_log_proba
 from pacsent.text.ngrams import is_empty
 from pacsent.text.texts import as_texts
@@ -497,4 +497,4 @@ def _as_class(answer: Any, names: Mapping[Any, Any], row: int) -> Any:
 def label_scores(texts: Sequence[str], labels: Sequence) -> np.ndarray:
     """The log-probability of each label by classifiers that were fitted on other rows, (n,)."""
     y = ClassLabels.of_column(labels, len(texts)).encoded
-    return out_of_fold_log_proba(texts, y, text_units(texts))[np.arange(y.size), y]
+    return out_of_fold_log_proba(texts, y, near_duplicate_clusters(texts))[np.arange(y.size), y]

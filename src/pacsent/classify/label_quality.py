@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from pacsent.bounds.rounding import format_count
 from pacsent.certify.labels import ClassLabels, as_labels
-from pacsent.certify.near_duplicates import text_units
+from pacsent.certify.near_duplicates import near_duplicate_clusters
 from pacsent.classify.classifier import TextClassifier
 from pacsent.classify.fitting import FOLD_SEED
 from pacsent.classify.label_reports import Audit, LearningCurve, SuspiciousLabel
@@ -77,7 +77,7 @@ def suspicious_labels(X: Iterable[str], y: Any, *, model: Any = None) -> list[Su
     texts = [all_texts[row] for row in kept]
     labels = ClassLabels.of_column([names_of_rows[row] for row in kept], len(texts))
     classes, y = labels.classes, labels.encoded
-    clusters = text_units(texts)
+    clusters = near_duplicate_clusters(texts)
     log_p = out_of_fold_log_proba(texts, y, clusters, model)
 
     # The score of each label, and what to put in its place, (n,).
@@ -199,7 +199,7 @@ def audit(X: Iterable[str], y: Sequence, *, model: Any = None) -> Audit:
     kept = nonempty_rows(texts).tolist()
     kept_texts = [texts[row] for row in kept]
     duplicates = _group_rows(kept, fingerprints(kept_texts))
-    near_duplicates = _group_rows(kept, text_units(kept_texts))
+    near_duplicates = _group_rows(kept, near_duplicate_clusters(kept_texts))
     is_exact = set(map(tuple, duplicates))
     near_duplicates = [rows for rows in near_duplicates if tuple(rows) not in is_exact]
     totals = Counter(names[row] for row in kept)
@@ -290,7 +290,7 @@ def fit_learning_curve(
     y = ClassLabels.of_column([names[row] for row in kept], len(texts)).encoded
     model = TextClassifier("english") if model is None else model
     rng = check_random_state(random_state)
-    clusters = text_units(texts)
+    clusters = near_duplicate_clusters(texts)
     folds = (rng.permutation(int(clusters.max()) + 1) % _FOLDS)[clusters]
     n_fitted = len(texts) - len(texts) // _FOLDS
     smallest = np.clip(_MIN_CLASS_LABELS * (int(y.max()) + 1) / n_fitted, 0.125, 0.5)

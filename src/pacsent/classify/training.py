@@ -18,7 +18,7 @@ from sklearn.base import clone
 from pacsent.bounds.rounding import format_count
 from pacsent.certify.columns import materialize, sample_weights, warn_caller
 from pacsent.certify.labels import Labels
-from pacsent.certify.near_duplicates import sketches, text_units
+from pacsent.certify.near_duplicates import near_duplicate_clusters, sketches
 from pacsent.classify import fitting, multilabel
 from pacsent.classify.explanation import name_features
 from pacsent.classify.fitted_classifier import (
@@ -200,7 +200,7 @@ def select_training_texts(
     weights = weights[rows]
     if not labels.is_multilabel:
         weights = apply_class_weight(weights, class_weight, labels.classes, labels.encoded)
-    return TrainingTexts(texts, labels, weights, text_units(texts))
+    return TrainingTexts(texts, labels, weights, near_duplicate_clusters(texts))
 
 
 # ---- features ------------------------------------------------------------------------------------

@@ -350,11 +350,11 @@ def _draw_reviewed(texts: list[str], every_row: bool, random_state: int | None) 
     import numpy as np
 
     from pacsent.certify.independence import as_seed, holdout_fraction
-    from pacsent.certify.near_duplicates import text_units
+    from pacsent.certify.near_duplicates import near_duplicate_clusters
 
     if every_row:
         return list(range(len(texts)))
-    fraction = holdout_fraction("auto", np.unique(text_units(texts)).size)
+    fraction = holdout_fraction("auto", np.unique(near_duplicate_clusters(texts)).size)
     uniform = np.random.default_rng(as_seed(random_state)).random(len(texts))
     return np.flatnonzero(uniform >= fraction).tolist()
 

@@ -189,12 +189,12 @@ def dedupe(texts, as_json, **options):
     of all texts that repeat another, word for word or with at most a quarter of the words changed.
     Example: pacsent dedupe notes.txt
     """
-    from pacsent.certify.near_duplicates import text_units
+    from pacsent.certify.near_duplicates import near_duplicate_clusters
 
     ids = inputs.read_ids(texts, options)
     rows = list(inputs.read_texts(texts, options, progress=True))
     members: dict[int, list[int]] = {}
-    for row, number in enumerate(text_units(rows).tolist() if rows else ()):
+    for row, number in enumerate(near_duplicate_clusters(rows).tolist() if rows else ()):
         members.setdefault(number, []).append(row)
     clusters = [repeated for repeated in members.values() if len(repeated) > 1]
     lines = [

@@ -455,7 +455,8 @@ function editDistance(a, b, limit) {
   return Math.min(row[b.length], limit + 1);
 }
 
-// The index of the text that each text repeats; its own if it repeats none: `text_units` in Python.
+// The index of the text that each text repeats; its own if it repeats none: `near_duplicate_clusters`
+// in Python.
 function repeatedTexts(texts) {
   const firstOf = new Map(), firstText = [], distinct = []; // distinct: { at, words }
   texts.forEach((text, at) => {

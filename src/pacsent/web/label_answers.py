@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pacsent.certify.count_certificates import N_MODELS
-from pacsent.certify.near_duplicates import text_units
+from pacsent.certify.near_duplicates import near_duplicate_clusters
 from pacsent.text.ngrams import nonempty_rows
 
 # Numbers of training labels at which a model is fitted that the bound is about. They are fixed
@@ -28,7 +28,7 @@ def text_clusters(texts: Sequence[str]) -> np.ndarray:
     """The near-duplicate cluster of each text, -1 for empty texts."""
     kept = nonempty_rows(texts)
     clusters = np.full(len(texts), -1)
-    clusters[kept] = text_units([texts[row] for row in kept.tolist()])
+    clusters[kept] = near_duplicate_clusters([texts[row] for row in kept.tolist()])
     n = np.unique(clusters[kept]).size
     if n < 4:
         raise ValueError(
