@@ -10,9 +10,10 @@ fitted and averaged.
 
 import warnings
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import groupby, product
+from itertools import groupby, product, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from scipy.special import softmax
 
 from pacsent.certify.scores import log_loss, log_probabilities
 from pacsent.classify.solvers.gaussian_process import averaged, scales
-from pacsent.classify.solvers.sparse_regressions import log_ratios, solve
+from pacsent.classify.solvers.sparse_regressions import Solutions, log_ratios, solve
 from pacsent.classify.solvers.temperature import fit_inverse_temperature, inverse_temperatures
 from pacsent.threads import one_blas_thread
 
@@ -430,107 +431,181 @@ class Tried:
         ]
 
 
+class Candidate(NamedTuple):
+    """A weighting of the n-grams, and the number of a pair of scales: C, and that of the vectors.
+
+    Decision values of "both" weightings are the mean of those of the two others. So only candidates
+    of a single weighting are solved.
+    """
+
+    weighting: str
+    pair: int
+
+    def parts(self) -> list["Candidate"]:
+        """The candidates of a single weighting that it is the mean of."""
+        return [Candidate(weighting, self.pair) for weighting in _PARTS[self.weighting]]
+
+
 def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int) -> Tried:
-    """Cross-validation of the candidates.
+    """Cross-validate the candidates that a screening on the first fold leaves."""
+    cross_validation = CrossValidation(rows, candidates, folds, n_threads)
+    return cross_validation.score(cross_validation.screen())
 
-    Most of the time of a fit is spent here, and most candidates are far from the best. So all pairs
-    of scales are tried on the first fold alone, under one weighting; only the best quarter of them
-    is tried under the others, and only the best candidates of these are tried on the other folds.
-    A first fold of few texts could not tell them apart, and several labels per text choose their
-    own candidates: then all candidates are tried on all folds.
+
+class CrossValidation:
+    """Decision values of candidates on held-out folds, each computed once.
+
+    Most of the time of a fit is spent here, and most candidates are far from the best. So `screen`
+    tries all pairs of scales on the first fold alone, under one weighting, and only the best
+    quarter of them under the others. `score` tries the best candidates of these on all folds.
     """
-    dense_scales = candidates.dense_scales if rows.E.shape[1] else (1.0,)
-    pairs = np.array(list(product(candidates.Cs, dense_scales)))
-    held_out, lengths = folds.held_out(), growth(rows.X, folds.of)
-    names = list(product(candidates.weightings, range(len(pairs))))
-    first = held_out[0][folds.judged[held_out[0]]]
-    screened: dict = {}  # decision values in the first fold
-    if rows.labels.ndim == 1 and len(held_out) > 1 and first.size >= _MIN_SCREENING_TEXTS:
-        judged = folds.judged[held_out[0]]
 
-        def best(names, n):
-            values = np.stack([_candidate_values(screened, *name)[judged] for name in names], 2)
-            tried = Tried([], values, first, rows.labels[first], rows.weights[first])
-            return [names[at] for at in np.sort(np.argsort(tried.losses(), kind="stable")[:n])]
+    def __init__(self, rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int):
+        self.rows = rows
+        self.folds = folds
+        self.n_threads = n_threads
+        self.weightings = candidates.weightings
+        # Without vectors their scale does not matter.
+        dense_scales = candidates.dense_scales if rows.E.shape[1] else (1.0,)
+        self.pairs = np.array(list(product(candidates.Cs, dense_scales)))  # (n_pairs, 2)
+        self.fold_rows = folds.held_out()
+        self.length_factors = growth(rows.X, folds.of)  # (n,)
+        # Decision values of a candidate's parts on the rows of a fold, (n_fold_rows, n_columns).
+        self._decisions: dict[tuple[Candidate, int], np.ndarray] = {}
 
-        tried_parts = {part for w in candidates.weightings for part in _PARTS[w]}
-        leading, *others = [part for part in WEIGHTINGS if part in tried_parts]
-        problems = list(product([leading], range(len(pairs))))
-        screened |= _held_out_values(rows, problems, pairs, held_out[:1], lengths, n_threads)
-        kept_pairs = [at for _, at in best(problems, max(2, len(pairs) // 4))]
+    def screen(self) -> list[Candidate]:
+        """Candidates that are worth trying on all folds.
+
+        A first fold of few texts could not tell them apart, and several labels per text choose
+        their own candidates: then all of them.
+        """
+        all_pairs = range(len(self.pairs))
+        is_multilabel = self.rows.labels.ndim == 2
+        n_first = int(self.folds.judged[self.fold_rows[0]].sum())
+        if is_multilabel or self.folds.n < 2 or n_first < _MIN_SCREENING_TEXTS:
+            return self._candidates(self.weightings, all_pairs)
+
+        leading, *others = self._solved_weightings()
+        pair_candidates = self._candidates([leading], all_pairs)
+        self._solve(pair_candidates, [0])
+        n_kept_pairs = max(2, len(self.pairs) // 4)
+        kept_pairs = [candidate.pair for candidate in self._best(pair_candidates, n_kept_pairs)]
         if others:
-            problems = list(product(others, kept_pairs))
-            screened |= _held_out_values(rows, problems, pairs, held_out[:1], lengths, n_threads)
-        names = best(list(product(candidates.weightings, kept_pairs)), _MAX_AVERAGED)
-    solved = {(part, at) for weighting, at in names for part in _PARTS[weighting]}
-    remaining = held_out[1:] if screened else held_out
-    values = _held_out_values(rows, sorted(solved), pairs, remaining, lengths, n_threads)
-    if screened:
-        values = {name: np.concatenate([screened[name], values[name]]) for name in values}
-    tested = np.concatenate(held_out)
-    judged, tested = folds.judged[tested], tested[folds.judged[tested]]
-    stacked = np.stack([_candidate_values(values, *name)[judged] for name in names], axis=2)
-    labels, weights = rows.labels[tested], rows.weights[tested]
-    table = []
-    for at, (weighting, pair) in enumerate(names):
-        C, dense_scale = pairs[pair].tolist()
-        hits = right(stacked[:, :, at], labels)
-        measured = {
-            "accuracy": float((weights * hits).sum() / weights.sum()),
-            "n_errors": int((~hits).sum()),
-        }
-        table.append({"weighting": weighting, "C": C, "dense_scale": dense_scale, **measured})
-    return Tried(table, stacked, tested, labels, weights)
+            self._solve(self._candidates(others, kept_pairs), [0])
+        return self._best(self._candidates(self.weightings, kept_pairs), _MAX_AVERAGED)
+
+    def score(self, candidates: list[Candidate]) -> Tried:
+        """Decision values and accuracy of candidates on all folds."""
+        all_folds = range(self.folds.n)
+        parts = sorted({part for candidate in candidates for part in candidate.parts()})
+        unsolved_folds = [f for f in all_folds if (parts[0], f) not in self._decisions]
+        self._solve(parts, unsolved_folds)
+
+        values = self._held_out_values(candidates, all_folds)
+        evaluated_rows = self._evaluated_rows(all_folds)
+        labels = self.rows.labels[evaluated_rows]
+        weights = self.rows.weights[evaluated_rows]
+        table = []
+        for number, candidate in enumerate(candidates):
+            C, dense_scale = self.pairs[candidate.pair].tolist()
+            is_right = right(values[:, :, number], labels)  # (n_evaluated,)
+            table.append(
+                {
+                    "weighting": candidate.weighting,
+                    "C": C,
+                    "dense_scale": dense_scale,
+                    "accuracy": float((weights * is_right).sum() / weights.sum()),
+                    "n_errors": int((~is_right).sum()),
+                }
+            )
+        return Tried(table, values, evaluated_rows, labels, weights)
+
+    def _candidates(self, weightings: Iterable[str], pairs: Iterable[int]) -> list[Candidate]:
+        return list(starmap(Candidate, product(weightings, pairs)))
+
+    def _solved_weightings(self) -> list[str]:
+        """Single weightings of which the candidates are made, in the order of `WEIGHTINGS`."""
+        solved = {part for weighting in self.weightings for part in _PARTS[weighting]}
+        return [weighting for weighting in WEIGHTINGS if weighting in solved]
+
+    def _best(self, candidates: list[Candidate], n: int) -> list[Candidate]:
+        """The n candidates with the least loss on the first fold, in the order given."""
+        rows = self._evaluated_rows([0])
+        values = self._held_out_values(candidates, [0])
+        tried = Tried([], values, rows, self.rows.labels[rows], self.rows.weights[rows])
+        best = np.argsort(tried.losses(), kind="stable")[:n]
+        return [candidates[number] for number in np.sort(best)]
+
+    def _evaluated_rows(self, folds: Sequence[int]) -> np.ndarray:
+        """Rows of these folds that are scored, fold by fold, (n_evaluated,)."""
+        rows = np.concatenate([self.fold_rows[f] for f in folds])
+        return rows[self.folds.judged[rows]]
+
+    def _held_out_values(self, candidates: list[Candidate], folds: Sequence[int]) -> np.ndarray:
+        """Decision values of `_evaluated_rows`, (n_evaluated, n_columns, n_candidates)."""
+        is_evaluated = self.folds.judged[np.concatenate([self.fold_rows[f] for f in folds])]
+        values = []
+        for candidate in candidates:
+            parts = candidate.parts()
+            by_fold = [sum(self._decisions[part, f] for part in parts) / len(parts) for f in folds]
+            values.append(np.concatenate(by_fold)[is_evaluated])
+        return np.stack(values, axis=2)
+
+    def _solve(self, candidates: list[Candidate], folds: Sequence[int]) -> None:
+        """Compute decision values of these folds by models of all other rows.
+
+        Under tf-idf all folds, classes and pairs share their features and are solved side by side;
+        naive Bayes' ratios differ by fold and class.
+        """
+        rows = self.rows
+        n_columns = len(rows.columns)
+        held_out_X = {}  # with the lengths that the rows would have as new texts
+        for f in folds:
+            X = rows.X[self.fold_rows[f]]
+            factors = self.length_factors[self.fold_rows[f]].astype(np.float32)
+            X.data *= np.repeat(factors, np.diff(X.indptr))
+            held_out_X[f] = X
+            for candidate in candidates:
+                shape = (self.fold_rows[f].size, n_columns)
+                self._decisions[candidate, f] = np.empty(shape)
+
+        tasks = []
+        for weighting in WEIGHTINGS[:2]:
+            pairs = [candidate.pair for candidate in candidates if candidate.weighting == weighting]
+            tasks += _tasks(weighting, list(product(folds, rows.columns, pairs)))
+
+        def work(task: tuple[str, list[tuple]]) -> None:
+            weighting, problems = task
+            fold, classes, pair = np.array(problems).T  # (n_problems,) each
+            training_rows = np.flatnonzero(self.folds.of != fold[0])
+            Cs, dense_scales = np.ascontiguousarray(self.pairs[pair].T)
+            solutions, ratios = _solved(
+                rows,
+                weighting,
+                classes,
+                training_rows,
+                Cs,
+                dense_scales,
+                left_out=fold,
+                folds=self.folds.of,
+                tol=2e-3,
+                max_epochs=30,
+            )
+            for f in np.unique(fold):
+                X = held_out_X[f]
+                if ratios is not None:
+                    weighted = X.data * ratios[X.indices]
+                    X = sparse.csr_matrix((weighted, X.indices, X.indptr), X.shape)
+                solved = np.flatnonzero(fold == f)
+                decisions = solutions.take(solved).decisions(X, rows.E[self.fold_rows[f]])
+                for problem, column in zip(solved, decisions.T):
+                    values = self._decisions[Candidate(weighting, int(pair[problem])), f]
+                    values[:, classes[problem] - rows.columns[0]] = column
+
+        _in_threads(work, tasks, self.n_threads)
 
 
-def _candidate_values(values, weighting, pair):
-    """Decision values of a candidate; those of "both" are the mean of the two others."""
-    parts = [values[part, pair] for part in _PARTS[weighting]]
-    return sum(parts) / len(parts)
-
-
-def _held_out_values(rows, problems, pairs, held_out, lengths, n_threads):
-    """Decision values of the rows in each of `held_out` by models of all other rows.
-
-    For each problem (weighting, number of the pair of scales), (n_held_out, n_columns). Under
-    tf-idf all folds, classes and pairs share their features and are solved side by side; naive
-    Bayes' ratios differ by fold and class.
-    """
-    fold_of = np.full(len(rows.labels), len(held_out))
-    new_X, places, start = [], [], 0
-    for f, tested in enumerate(held_out):
-        fold_of[tested] = f
-        X = rows.X[tested]
-        X.data *= np.repeat(lengths[tested].astype(np.float32), np.diff(X.indptr))
-        new_X.append(X)
-        places.append(slice(start, start + tested.size))
-        start += tested.size
-    values = {problem: np.empty((start, len(rows.columns))) for problem in problems}
-    tasks = []
-    for weighting in WEIGHTINGS[:2]:
-        chosen = [pair for name, pair in values if name == weighting]
-        tasks += _tasks(weighting, list(product(range(len(held_out)), rows.columns, chosen)))
-
-    def work(task):
-        weighting, problems = task
-        fold, classes, at = np.array(problems).T
-        learnt_from = np.flatnonzero(fold_of != fold[0])
-        how = {"left_out": fold, "folds": fold_of, "tol": 2e-3, "max_epochs": 30}
-        Cs, scales = np.ascontiguousarray(pairs[at].T)
-        solution, r = _solved(rows, weighting, classes, learnt_from, Cs, scales, **how)
-        for f in np.unique(fold):
-            mine, X = np.flatnonzero(fold == f), new_X[f]
-            if r is not None:
-                X = sparse.csr_matrix((X.data * r[X.indices], X.indices, X.indptr), X.shape)
-            decisions = solution.take(mine).decisions(X, rows.E[held_out[f]])
-            for i, column in zip(mine, decisions.T):
-                values[weighting, at[i]][places[f], classes[i] - rows.columns[0]] = column
-
-    _in_threads(work, tasks, n_threads)
-    return values
-
-
-def _tasks(weighting, problems):
+def _tasks(weighting: str, problems: list[tuple]) -> list[tuple[str, list[tuple]]]:
     """Problems (fold, class, ...) that are solved together, each list with its weighting."""
     if weighting == "tf-idf":
         size = _COLUMNS_PER_SOLVE
@@ -540,9 +615,18 @@ def _tasks(weighting, problems):
     return [(weighting, part) for part in parts]
 
 
-def _in_threads(work, tasks, n_threads):
+def _in_threads(work: Callable, tasks: list, n_threads: int) -> list:
     with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(work, tasks))
+
+
+class _PartialSum(NamedTuple):
+    """What the solutions of one task add to the weighted sum of candidates."""
+
+    columns: slice
+    sparse: np.ndarray  # (n_features, n_own_columns)
+    dense: np.ndarray  # (n_dims, n_own_columns)
+    intercept: np.ndarray  # (n_own_columns,)
 
 
 def fit_mixture(
@@ -555,37 +639,51 @@ def fit_mixture(
     n_columns = len(rows.columns)
     if shares.ndim == 1:
         shares = np.repeat(shares[:, None], n_columns, axis=1)
-    share_of: dict[tuple, float] = defaultdict(float)
-    for row, of_columns in zip(table, shares):
+
+    # The weight of each problem: a single weighting, a class, C, and the scale of the vectors.
+    weight_of: dict[tuple, float] = defaultdict(float)
+    for row, candidate_shares in zip(table, shares):
         parts = _PARTS[row["weighting"]]
-        for part, (column, share) in product(parts, zip(rows.columns, of_columns)):
+        for weighting, (column, share) in product(parts, zip(rows.columns, candidate_shares)):
             if share > 0:
-                share_of[part, column, row["C"], row["dense_scale"]] += share / len(parts)
+                problem = weighting, column, row["C"], row["dense_scale"]
+                weight_of[problem] += share / len(parts)
     tasks = []
     for weighting in WEIGHTINGS[:2]:
-        problems = [(-1, *key[1:], share) for key, share in share_of.items() if key[0] == weighting]
+        problems = [
+            (-1, *problem[1:], weight)
+            for problem, weight in weight_of.items()
+            if problem[0] == weighting
+        ]
         tasks += _tasks(weighting, sorted(problems))
 
-    def work(task):
-        weighting, problems = task
-        _, classes, Cs, scales, share = (np.array(values) for values in zip(*problems))
-        learnt_from = np.arange(len(rows.labels))
-        how = {"tol": 5e-4, "max_epochs": 100}
-        solution, r = _solved(rows, weighting, classes, learnt_from, Cs, scales, **how)
-        sums = np.zeros((classes.size, classes[-1] + 1 - classes[0]), np.float32)
-        sums[np.arange(classes.size), classes - classes[0]] = share
-        w = solution.sparse_weights @ sums
-        if r is not None:
-            w *= r[:, None]
-        parts = w, solution.dense_weights @ sums, solution.intercepts @ sums
-        return classes[0] - rows.columns[0], *parts
+    all_rows = np.arange(len(rows.labels))
 
-    shapes = (rows.X.shape[1], n_columns), (rows.E.shape[1], n_columns), n_columns
-    totals = [np.zeros(shape, np.float32) for shape in shapes]
-    for first, *parts in _in_threads(work, tasks, n_threads):
-        for total, part in zip(totals, parts):
-            total[..., first : first + part.shape[-1]] += part
-    return Linear(totals[0], totals[1], totals[2].astype(np.float64))
+    def work(task: tuple[str, list[tuple]]) -> _PartialSum:
+        weighting, problems = task
+        _, classes, Cs, dense_scales, weights = (np.array(values) for values in zip(*problems))
+        solutions, ratios = _solved(
+            rows, weighting, classes, all_rows, Cs, dense_scales, tol=5e-4, max_epochs=100
+        )
+        # Solutions of one class are added up, (n_problems, n_own_columns).
+        own_columns = slice(classes[0] - rows.columns[0], classes[-1] + 1 - rows.columns[0])
+        sums = np.zeros((classes.size, own_columns.stop - own_columns.start), np.float32)
+        sums[np.arange(classes.size), classes - classes[0]] = weights
+        sparse_weights = solutions.sparse_weights @ sums
+        if ratios is not None:
+            sparse_weights *= ratios[:, None]
+        return _PartialSum(
+            own_columns, sparse_weights, solutions.dense_weights @ sums, solutions.intercepts @ sums
+        )
+
+    sparse_weights = np.zeros((rows.X.shape[1], n_columns), np.float32)
+    dense_weights = np.zeros((rows.E.shape[1], n_columns), np.float32)
+    intercept = np.zeros(n_columns, np.float32)
+    for part in _in_threads(work, tasks, n_threads):
+        sparse_weights[:, part.columns] += part.sparse
+        dense_weights[:, part.columns] += part.dense
+        intercept[part.columns] += part.intercept
+    return Linear(sparse_weights, dense_weights, intercept.astype(np.float64))
 
 
 def growth(X: sparse.csr_matrix, folds: np.ndarray | None) -> np.ndarray:
@@ -611,23 +709,42 @@ def growth(X: sparse.csr_matrix, folds: np.ndarray | None) -> np.ndarray:
     return 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))
 
 
-def _solved(rows, weighting, classes, learnt_from, Cs, dense_scales, **how):
+def _solved(
+    rows: Labelled,
+    weighting: str,
+    classes: np.ndarray,
+    training_rows: np.ndarray,
+    Cs: np.ndarray,
+    dense_scales: np.ndarray,
+    **how: Any,
+) -> tuple[Solutions, np.ndarray | None]:
     """Regressions, and naive Bayes' ratios that X was multiplied by; None under tf-idf."""
-    X, r = rows.X, None
+    X = rows.X
+    ratios = None
     if weighting == "naive-bayes":
-        labels = rows.labels[learnt_from]
-        positive = labels[:, classes[0]] if labels.ndim == 2 else labels == classes[0]
-        r = np.abs(log_ratios(X[learnt_from], positive))
-        data = X.data * r[X.indices].astype(np.float32)
-        # rows keep their mean length, so that C means the same under either weighting
-        of_row = np.repeat(np.arange(len(rows.labels)), np.diff(X.indptr))
-        squares = np.bincount(of_row, data.astype(np.float64) ** 2, len(rows.labels))
-        factor = 1.0 / np.sqrt(max(squares[learnt_from].mean(), 1e-30))
+        labels = rows.labels[training_rows]
+        is_positive = labels[:, classes[0]] if labels.ndim == 2 else labels == classes[0]
+        ratios = np.abs(log_ratios(X[training_rows], is_positive))  # (n_features,)
+        data = X.data * ratios[X.indices].astype(np.float32)
+
+        # Rows keep their mean length, so that C means the same under either weighting.
+        row_of = np.repeat(np.arange(len(rows.labels)), np.diff(X.indptr))
+        squares = np.bincount(row_of, data.astype(np.float64) ** 2, len(rows.labels))  # (n,)
+        factor = 1.0 / np.sqrt(max(squares[training_rows].mean(), 1e-30))
         data *= np.float32(factor)
-        r = (r * factor).astype(np.float32)
+        ratios = (ratios * factor).astype(np.float32)
         X = sparse.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
-    how |= {"positive": classes, "text_weights": rows.weights}
-    return solve(X, rows.E, rows.labels, Cs, dense_scales, **how), r
+    solutions = solve(
+        X,
+        rows.E,
+        rows.labels,
+        Cs,
+        dense_scales,
+        positive=classes,
+        text_weights=rows.weights,
+        **how,
+    )
+    return solutions, ratios
 
 
 def predicted(decisions: np.ndarray) -> np.ndarray:
