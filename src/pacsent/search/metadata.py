@@ -35,35 +35,20 @@ class Columns:
         """
         if metadata is None:
             return cls(n, {}, {})
-        if hasattr(metadata, "keys"):  # a mapping or a table
-            names = metadata.keys()
-            columns = {name: list(metadata[name]) for name in names}
-            lengths = list(map(len, columns.values()))
-        else:
-            rows = list(metadata)
-            for row in rows:
-                if not isinstance(row, Mapping):
-                    raise TypeError(
-                        "metadata must be a list of mappings, one for each text, or a mapping of "
-                        f"columns. Got {type(row).__name__} in it instead."
-                    )
-            names = dict.fromkeys(name for row in rows for name in row)
-            columns = {name: [row.get(name) for row in rows] for name in names}
-            lengths = [len(rows)]
-        for length in lengths:
-            if length != n:
-                raise ValueError(
-                    f"metadata must have one entry for each of the {n:,} texts. Got {length:,} "
-                    "instead."
-                )
         codes, values = {}, {}
-        for name, cells in columns.items():
+        for name, cells in _cells_by_column(metadata, n).items():
             if not isinstance(name, str):
                 raise TypeError(f"A column's name must be a str. Got {name!r} instead.")
-            seen: dict[str, int] = {}
-            plain = [_plain(value, name) for value in cells]
-            column = [-1 if x is None else seen.setdefault(json.dumps(x), len(seen)) for x in plain]
-            codes[name], values[name] = np.array(column, np.int32), list(map(json.loads, seen))
+            code_of: dict[str, int] = {}  # by the JSON of a value: 1 and true differ
+            column = []
+            for cell in cells:
+                value = _plain(cell, name)
+                code = -1
+                if value is not None:
+                    code = code_of.setdefault(json.dumps(value), len(code_of))
+                column.append(code)
+            codes[name] = np.array(column, np.int32)
+            values[name] = list(map(json.loads, code_of))
         return cls(n, codes, values)
 
     def row(self, i: int) -> dict[str, Any]:
@@ -104,14 +89,40 @@ class Columns:
         """The rows of both."""
         codes, values = {}, {}
         for name in {**self.codes, **other.codes}:
-            seen = {json.dumps(value): i for i, value in enumerate(self.values.get(name, ()))}
-            keys = map(json.dumps, other.values.get(name, ()))
-            back = [seen.setdefault(key, len(seen)) for key in keys]
+            code_of = {json.dumps(value): i for i, value in enumerate(self.values.get(name, ()))}
+            other_keys = map(json.dumps, other.values.get(name, ()))
+            new_codes = [code_of.setdefault(key, len(code_of)) for key in other_keys]
+            new_codes.append(-1)  # the last, which code -1 points to: no value
             first = self.codes.get(name, np.full(self.n, -1, np.int32))
             second = other.codes.get(name, np.full(other.n, -1, np.int32))
-            codes[name] = np.concatenate([first, np.array([*back, -1], np.int32)[second]])
-            values[name] = list(map(json.loads, seen))
+            codes[name] = np.concatenate([first, np.array(new_codes, np.int32)[second]])
+            values[name] = list(map(json.loads, code_of))
         return Columns(self.n + other.n, codes, values)
+
+
+def _cells_by_column(metadata: Any, n: int) -> dict[Any, list]:
+    """The cells of each column, from a mapping of columns or a list of mappings of n rows."""
+    if hasattr(metadata, "keys"):  # a mapping or a table
+        names = metadata.keys()
+        columns = {name: list(metadata[name]) for name in names}
+        lengths = list(map(len, columns.values()))
+    else:
+        rows = list(metadata)
+        for row in rows:
+            if not isinstance(row, Mapping):
+                raise TypeError(
+                    "metadata must be a list of mappings, one for each text, or a mapping of "
+                    f"columns. Got {type(row).__name__} in it instead."
+                )
+        names = dict.fromkeys(name for row in rows for name in row)
+        columns = {name: [row.get(name) for row in rows] for name in names}
+        lengths = [len(rows)]
+    for length in lengths:
+        if length != n:
+            raise ValueError(
+                f"metadata must have one entry for each of the {n:,} texts. Got {length:,} instead."
+            )
+    return columns
 
 
 def check_where(where: Any, columns: Iterable[str]) -> dict[str, Any]:

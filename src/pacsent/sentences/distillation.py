@@ -1,8 +1,8 @@
 """Distil an encoder into a table of word vectors.
 
-`pacsent.distill` (in `guarantees`) holds texts out, calls `fit_static_encoder`, and certifies the
-result. The table is learned in two steps (`distillation_solver`): an exact least-squares problem,
-then a few epochs of gradient steps. A word outside the vocabulary is read as the longest word
+`pacsent.distill` holds texts out, calls `fit_static_encoder`, and certifies the result. The table
+is learned in two steps (`solvers.distillation`): an exact least-squares problem, then a few epochs
+of gradient steps. A word outside the vocabulary is read as the longest word
 that it begins with, followed by subwords (`Vocabulary(..., unknown="pieces")`).
 """
 
@@ -13,6 +13,7 @@ import os
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ import numpy as np
 from pacsent.arrays import unit_rows
 from pacsent.files import replacing
 from pacsent.progress import bar
+from pacsent.sentences.encoder import Encoder
 from pacsent.sentences.solvers.distillation import START_SCALE, Refinement, SolverOptions, fit_table
 from pacsent.sentences.static_encoder import StaticEncoder
+from pacsent.text.encoded import Encoded
 from pacsent.text.normalize import choose_normalize
 from pacsent.words.fingerprint import MOST, Fingerprint
 from pacsent.words.text_encoding import subword_ids
@@ -43,7 +46,7 @@ _SIF_FREQUENCY = 1e-3
 def fit_static_encoder(
     texts: list[str],
     vectors: np.ndarray,
-    encoder: Any = None,
+    encoder: Encoder | None = None,
     *,
     teacher: str,
     n_words: int = 60_000,
@@ -65,8 +68,9 @@ def fit_static_encoder(
         sample = " ".join(texts[:_N_SAMPLED_TEXTS])
         normalize, training["normalize"] = choose_normalize(sample)
     vocabulary = make_vocabulary(texts, n_words, n_subwords, normalize)
+
     encoded = vocabulary.encode(texts)
-    known = np.flatnonzero(np.diff(encoded.offsets))
+    known = np.flatnonzero(np.diff(encoded.offsets))  # texts with a word of the vocabulary
     if not known.size:
         raise ValueError(
             "texts must have words that occur twice. Got none. Give more texts, or "
@@ -76,28 +80,17 @@ def fit_static_encoder(
     if known.size < len(texts):
         encoded, targets = encoded.take(known), vectors[known]
     options = SolverOptions(n_epochs=n_epochs, random_state=random_state)
-    checkpoint = None if checkpoint_dir is None else Path(checkpoint_dir) / "distillation.npz"
+    checkpoint = None
+    if checkpoint_dir is not None:
+        path = Path(checkpoint_dir) / "distillation.npz"
+        checkpoint = _Checkpoint(path, _digest(encoded, targets, options))
+
     with bar("distil", total=len(known) * n_epochs, unit="texts", enabled=verbose) as shown:
-        digest = _digest(encoded, targets, options) if checkpoint else ""
-        if checkpoint is not None and checkpoint.exists():
-            with np.load(checkpoint, allow_pickle=False) as saved:
-                if str(saved["digest"]) != digest:
-                    raise ValueError(
-                        f"checkpoint_dir must be a folder of the same distillation. Got "
-                        f"{checkpoint_dir}, which contains one with other texts, vectors or "
-                        "options, instead. Choose another folder, or delete it."
-                    )
-                refinement = Refinement(saved["table"], len(targets), options)
-                refinement.first, refinement.second = saved["first"], saved["second"]
-                refinement.epoch, variances = int(saved["epoch"]), saved["variances"]
+        if checkpoint is not None and checkpoint.path.exists():
+            refinement, variances = checkpoint.read(len(targets), options)
             shown.advance(refinement.epoch * len(targets))
         else:
-            prior = np.zeros((len(vocabulary), vectors.shape[1]), dtype=np.float32)
-            if encoder is not None:  # its vectors of single words, weighted by SIF
-                of_words = encoder.encode([word.removeprefix(MARK) for word in vocabulary.words])
-                prior = unit_rows(np.nan_to_num(np.asarray(of_words, dtype=np.float32)))
-                p = vocabulary.require_counts("distillation") / max(1, encoded.ids.size)
-                prior *= (_SIF_FREQUENCY / (_SIF_FREQUENCY + p))[:, None].astype(np.float32)
+            prior = _prior_table(vocabulary, encoded, vectors.shape[1], encoder)
             means, variances = fit_table(encoded, targets, prior, options)
             refinement = Refinement(np.float32(START_SCALE) * means, len(targets), options)
             variances = START_SCALE**2 * variances
@@ -109,11 +102,8 @@ def fit_static_encoder(
 
                 epoch_on_gpu(refinement, encoded, targets, shown.advance, device)
             if checkpoint is not None:
-                state = {"digest": digest, "variances": variances}
-                for name in ("table", "first", "second", "epoch"):
-                    state[name] = getattr(refinement, name)
-                with replacing(checkpoint, parents=True) as file:
-                    np.savez(file, **state)
+                checkpoint.write(refinement, variances)
+
     word_vectors = WordVectors(
         vocabulary,
         refinement.table,
@@ -121,10 +111,60 @@ def fit_static_encoder(
         fingerprint=Fingerprint.of(vocabulary, encoded, MOST // 4),
     )
     if checkpoint is not None:
-        shutil.rmtree(checkpoint.parent, ignore_errors=True)
+        shutil.rmtree(checkpoint.path.parent, ignore_errors=True)
     student = StaticEncoder(word_vectors, teacher=teacher)
     student.word_variances_ = variances
     return student
+
+
+def _prior_table(
+    vocabulary: Vocabulary, encoded: Encoded, n_dims: int, encoder: Encoder | None
+) -> np.ndarray:
+    """The encoder's vectors of single words, weighted by SIF, (n_words, n_dims); else zeros."""
+    if encoder is None:
+        return np.zeros((len(vocabulary), n_dims), dtype=np.float32)
+    of_words = encoder.encode([word.removeprefix(MARK) for word in vocabulary.words])
+    table = unit_rows(np.nan_to_num(np.asarray(of_words, dtype=np.float32)))
+    p = vocabulary.require_counts("distillation") / max(1, encoded.ids.size)
+    weights = _SIF_FREQUENCY / (_SIF_FREQUENCY + p)  # (n_words,)
+    table *= weights[:, None].astype(np.float32)
+    return table
+
+
+@dataclass(frozen=True)
+class _Checkpoint:
+    """The file in which a distillation of these texts, vectors and options is stored."""
+
+    path: Path
+    digest: str
+
+    def read(self, n_texts: int, options: SolverOptions) -> tuple[Refinement, np.ndarray]:
+        """The refinement, and the variances of words; ValueError if it is of another one."""
+        with np.load(self.path, allow_pickle=False) as saved:
+            if str(saved["digest"]) != self.digest:
+                raise ValueError(
+                    "checkpoint_dir must be a folder of the same distillation. Got "
+                    f"{self.path.parent}, which contains one with other texts, vectors or "
+                    "options, instead. Choose another folder, or delete it."
+                )
+            refinement = Refinement(saved["table"], n_texts, options)
+            refinement.first = saved["first"]
+            refinement.second = saved["second"]
+            refinement.epoch = int(saved["epoch"])
+            return refinement, saved["variances"]
+
+    def write(self, refinement: Refinement, variances: np.ndarray) -> None:
+        """Store the refinement as it is now."""
+        with replacing(self.path, parents=True) as file:
+            np.savez(
+                file,
+                digest=self.digest,
+                variances=variances,
+                table=refinement.table,
+                first=refinement.first,
+                second=refinement.second,
+                epoch=refinement.epoch,
+            )
 
 
 def checked_vectors(vectors: Any, n_texts: int) -> np.ndarray:

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -69,14 +69,17 @@ class EncodingReport:
             message = self._message(vocabulary)
             raise ValueError(f"{message}. Omit such rows, or pass on_empty='warn' to get mean 0.")
 
-    def _message(self, vocabulary):
+    def _message(self, vocabulary: Vocabulary) -> str:
         rows = ", ".join(map(str, self.first_empty))
-        rows += ", ..." if self.n_empty > len(self.first_empty) else ""
-        paper = "; normalize='paper' reads letters a-z and digits only"
-        return (
+        if self.n_empty > len(self.first_empty):
+            rows += ", ..."
+        message = (
             f"Sentences of OOV words only: {self.n_empty:,} of {self.n_sentences:,} (row "
-            f"{rows}, counted from 0){paper * (vocabulary.normalize == 'paper')}"
+            f"{rows}, counted from 0)"
         )
+        if vocabulary.normalize == "paper":
+            message += "; normalize='paper' reads letters a-z and digits only"
+        return message
 
 
 def iter_batches(X: Any, size: int) -> Iterator:
@@ -101,6 +104,16 @@ def clear_empty(means: np.ndarray, variances: np.ndarray, encoded: Encoded) -> n
     return empty
 
 
+class _Solved(NamedTuple):
+    """A batch and its posteriors."""
+
+    encoded: Encoded
+    means: np.ndarray  # (n, n_dims)
+    variances: np.ndarray  # (n,)
+    is_finite: bool
+    solver_report: Any
+
+
 def stream_posteriors(
     vectorizer: Any, X: Any, report: EncodingReport, out: np.ndarray | None = None
 ) -> Iterator[Posteriors]:
@@ -108,10 +121,12 @@ def stream_posteriors(
 
     `report` counts the sentences. The means go to `out` if it is given.
     """
-    posterior, vocabulary = vectorizer._prepared(), vectorizer.word_vectors.vocabulary
-    n_dims, dtype = vectorizer.n_dims, vectorizer._dtype
+    posterior = vectorizer._prepared()
+    vocabulary = vectorizer.word_vectors.vocabulary
+    n_dims = vectorizer.n_dims
+    dtype = vectorizer._dtype
 
-    def work(start_and_batch):
+    def solve(start_and_batch: tuple[int, Any]) -> _Solved:
         start, batch = start_and_batch
         encoded = batch
         if not isinstance(batch, Encoded):
@@ -120,23 +135,25 @@ def stream_posteriors(
         means = np.empty((n, n_dims), dtype) if out is None else out[start : start + n]
         variances, solver_report = posterior(encoded, means)
         with np.errstate(over="ignore", invalid="ignore"):
-            finite = np.isfinite(means.sum())  # one pass, while the numbers are in the cache
-        return encoded, finite, means, variances, solver_report
+            is_finite = np.isfinite(means.sum())  # one pass, while the numbers are in the cache
+        return _Solved(encoded, means, variances, bool(is_finite), solver_report)
 
     n_jobs = n_threads(vectorizer.n_jobs)
     n_sentences = X.n_sentences if isinstance(X, Encoded) else operator.length_hint(X, -1)
     size = vectorizer._batch_size(n_sentences, n_jobs)
-    n_diverged, solver_reports = 0, []
+    batches = zip(count(0, size), iter_batches(X, size))
+    n_diverged = 0
+    solver_reports = []
     # A few batches ahead, so that no thread waits and memory stays bounded.
-    results = in_order(work, zip(count(0, size), iter_batches(X, size)), n_jobs, ahead=n_jobs + 1)
-    for encoded, finite, means, variances, solver_report in results:
-        report.add(encoded, clear_empty(means, variances, encoded))
+    for solved in in_order(solve, batches, n_jobs, ahead=n_jobs + 1):
+        report.add(solved.encoded, clear_empty(solved.means, solved.variances, solved.encoded))
         report.check_empty(vectorizer.on_empty, vocabulary)
-        if not finite:
-            rows = np.flatnonzero(~np.isfinite(means).all(axis=1))
-            n_diverged += rows.size
-        solver_reports.append(solver_report)
-        yield means, variances
+        if not solved.is_finite:
+            is_row_finite = np.isfinite(solved.means).all(axis=1)
+            n_diverged += int(np.count_nonzero(~is_row_finite))
+        solver_reports.append(solved.solver_report)
+        yield solved.means, solved.variances
+
     vectorizer._record(solver_reports)
     if n_diverged:
         warnings.warn(
