@@ -5,7 +5,7 @@ import pytest
 
 from pacsent import Vocabulary
 from pacsent.words import fingerprint as module
-from pacsent.words.fingerprint import Fingerprint, word_hashes
+from pacsent.words.fingerprint import Fingerprint, spelling_hashes
 
 WORDS = [f"w{i}" for i in range(500)]
 
@@ -46,7 +46,7 @@ def test_the_words_count_not_their_ids(rng):
     document = [rng.choice(WORDS, 30).tolist()]
     seen = Fingerprint.of(one, one.encode(document))
     assert seen.overlap(two, two.encode(document)).all()
-    assert len(set(word_hashes(one).tolist())) == len(WORDS)
+    assert len(set(spelling_hashes(one).tolist())) == len(WORDS)
 
 
 def test_a_large_text_keeps_an_even_sample_that_still_notices(vocabulary, rng):
@@ -72,7 +72,7 @@ def test_blocks_and_huge_documents_change_nothing(vocabulary, rng, monkeypatch):
     seen = texts(rng, 30, 50) + texts(rng, 1, 3000)
     encoded = vocabulary.encode(seen)
     whole = Fingerprint.of(vocabulary, encoded)
-    monkeypatch.setattr(module, "_BLOCK", 300)
+    monkeypatch.setattr(module, "_BLOCK_TOKENS", 300)
     cut = Fingerprint.of(vocabulary, encoded)
     np.testing.assert_array_equal(whole.runs, cut.runs)
     assert (whole.n_documents, cut.n_documents) == (31, 30)  # the huge one by its runs alone

@@ -27,7 +27,7 @@ from pacsent.sentences.solvers.distillation import START_SCALE, Refinement, Solv
 from pacsent.sentences.static_encoder import StaticEncoder
 from pacsent.text.encoded import Encoded
 from pacsent.text.normalize import choose_normalize
-from pacsent.words.fingerprint import MOST, Fingerprint
+from pacsent.words.fingerprint import MAX_HASHES, Fingerprint
 from pacsent.words.text_encoding import subword_ids
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary
@@ -108,7 +108,7 @@ def fit_static_encoder(
         vocabulary,
         refinement.table,
         training={**training, "n_texts": len(known), "n_epochs": n_epochs},
-        fingerprint=Fingerprint.of(vocabulary, encoded, MOST // 4),
+        fingerprint=Fingerprint.of(vocabulary, encoded, MAX_HASHES // 4),
     )
     if checkpoint is not None:
         shutil.rmtree(checkpoint.path.parent, ignore_errors=True)

@@ -29,7 +29,7 @@ from pacsent.sentences.posterior_terms import PosteriorTerms
 from pacsent.storage import State, checked_tensor
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.texts import as_sentences
-from pacsent.words.fingerprint import MOST, Fingerprint
+from pacsent.words.fingerprint import MAX_HASHES, Fingerprint
 from pacsent.words.vectors import WordVectors
 
 ROLES: dict = {"swap_roles": ["boolean"]}  # the constraint of methods whose tables can be swapped
@@ -184,7 +184,7 @@ class SentenceVectorizer(
     ) -> FittedState:
         fingerprint = None
         if self.learns_from_text:
-            fingerprint = Fingerprint.of(self.word_vectors.vocabulary, encoded, MOST // 4)
+            fingerprint = Fingerprint.of(self.word_vectors.vocabulary, encoded, MAX_HASHES // 4)
         return FittedState(
             values=values,
             report=FitReport(report.n_sentences, report.n_empty, report.coverage),

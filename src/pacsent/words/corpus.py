@@ -171,17 +171,17 @@ class Corpus:
             )
         check_output(directory, overwrite=overwrite, folder=True)
 
-        text = TextSource(source)
+        text_source = TextSource(source)
         reason = None
         if normalize == "auto":
-            normalize, reason = choose_normalize(text.sample())
+            normalize, reason = choose_normalize(text_source.sample())
             logger.info(reason)
         empty = Vocabulary([], normalize=normalize)  # checks and holds the normalisation
 
         with replacing_folder(directory, _FILES) as folder:
             about = write_corpus(
                 folder,
-                text,
+                text_source,
                 empty,
                 min_count=int(min_count),
                 n_threads=n_threads(n_jobs),

@@ -22,7 +22,7 @@ from pacsent.words.pieces import Pieces
 from pacsent.words.text_encoding import unicode_ids
 from pacsent.words.text_source import TextChunk, TextSource
 from pacsent.words.vocabulary import Vocabulary, digest_of, raw_bytes
-from pacsent.words.word_table import joined, n_slots
+from pacsent.words.word_table import concat_utf8, n_slots
 
 TOKENIZER_FILE = "tokenizer.json"  # of a corpus of subwords
 _PROVISIONAL_FILE = "provisional"
@@ -69,7 +69,7 @@ class _WordCounter:
 
         self.kernels = kernels
         self.buffers = kernels.places_and_keys()
-        digit_bytes, self.word_offsets = joined(DIGIT_NAMES)  # the kernel wants them first
+        digit_bytes, self.word_offsets = concat_utf8(DIGIT_NAMES)  # the kernel wants them first
         self.word_bytes = digit_bytes.copy()
         self.n_words = len(DIGIT_NAMES)
         self.counts = np.zeros(self.n_words, dtype=np.int64)
@@ -106,7 +106,7 @@ class _WordCounter:
         else:
             lists = [vocabulary.tokens(document) for document in chunk.data]
             ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
-            ids = self.add_words(*joined(list(itertools.chain.from_iterable(lists))))
+            ids = self.add_words(*concat_utf8(list(itertools.chain.from_iterable(lists))))
         self.counts += np.bincount(ids, minlength=self.counts.size)
         return ids, ends[: chunk.n_ends]
 
@@ -176,20 +176,21 @@ def _count_words(
             free_counters.append(number)
         return chunk, number, ids, ends
 
-    chunks = []
+    counted_chunks = []
     n_characters = 0
     n_foreign = 0
     with open(folder / _PROVISIONAL_FILE, "wb") as file:
-        texts = source.iter_chunks(vocabulary, verbose)
-        for chunk, number, ids, ends in in_order(count_chunk, texts, n_threads):
-            chunks.append(_CountedChunk(number, ids.size, ends.size))
+        chunks = source.iter_chunks(vocabulary, verbose)
+        for chunk, number, ids, ends in in_order(count_chunk, chunks, n_threads):
+            counted_chunks.append(_CountedChunk(number, ids.size, ends.size))
             n_characters += chunk.n_characters
             n_foreign += chunk.n_foreign
             file.write(ids.data)
             file.write(ends.data)
 
     counts, numbers = _add_counts(counters)
-    return _CountedText(counters, chunks, counts, numbers, n_foreign / max(1, n_characters))
+    foreign_fraction = n_foreign / max(1, n_characters)
+    return _CountedText(counters, counted_chunks, counts, numbers, foreign_fraction)
 
 
 def _add_counts(counters: list[_WordCounter]) -> tuple[np.ndarray, list[np.ndarray]]:

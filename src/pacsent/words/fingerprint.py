@@ -5,8 +5,9 @@ the smallest are kept: an even sample, the same for every text, so that two text
 documents or long passages share kept hashes, whatever the order and however they were cut.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,12 +17,17 @@ from pacsent.text.encoded import Encoded
 if TYPE_CHECKING:
     from pacsent.words.vocabulary import Vocabulary
 
-RUN = 20  # words; two independent texts share so long a run only where one quotes the other
-LEAST_WORDS = 8  # of a document that is compared as a whole: shorter ones coincide by chance
-MOST = 1 << 17  # hashes of each kind that are kept: 1 MB
+# Words of a run. Two independent texts share so long a run only where one quotes the other.
+RUN_WORDS = 20
+
+# Words of a document that is compared as a whole; shorter ones coincide by chance.
+MIN_DOCUMENT_WORDS = 8
+
+MAX_HASHES = 1 << 17  # of each kind that are kept: 1 MB
+_BLOCK_TOKENS = 1 << 17  # hashed at once: a few megabytes
+
 _BASE = GOLDEN  # odd, so it has an inverse modulo 2^64
 _INVERSE = np.uint64(pow(int(GOLDEN), -1, 1 << 64))
-_BLOCK = 1 << 17  # tokens hashed at once: a few megabytes
 
 
 @dataclass(frozen=True)
@@ -32,34 +38,33 @@ class Fingerprint:
     runs: np.ndarray  # uint64, sorted
     n_documents: int  # seen and compared as a whole
     n_runs: int
-    most: int = MOST
+    most: int = MAX_HASHES
 
     def counts(self) -> dict[str, int]:
         """The counts that a file keeps next to the hashes."""
         return {"n_documents": self.n_documents, "n_runs": self.n_runs, "most": self.most}
 
     @classmethod
-    def of(cls, vocabulary: "Vocabulary", encoded: Any, most: int = MOST) -> "Fingerprint":
+    def of(cls, vocabulary: "Vocabulary", encoded: Any, most: int = MAX_HASHES) -> "Fingerprint":
         """The fingerprint of texts that were encoded by `vocabulary`: an Encoded, or a Corpus."""
-        kept = [np.zeros(0, np.uint64), np.zeros(0, np.uint64)]
-        n = [0, 0]
-        for block in _blocks(vocabulary, encoded.ids, encoded.offsets):
-            for i, hashes in enumerate(block[:2]):
-                n[i] += hashes.size
-                if kept[i].size >= most:
-                    hashes = hashes[hashes <= kept[i][-1]]
-                kept[i] = np.union1d(kept[i], hashes)[:most]
-        return cls(kept[0], kept[1], n[0], n[1], most)
+        documents = np.zeros(0, np.uint64)
+        runs = np.zeros(0, np.uint64)
+        n_documents = 0
+        n_runs = 0
+        for block in _iter_blocks(vocabulary, encoded.ids, encoded.offsets):
+            n_documents += block.documents.size
+            n_runs += block.runs.size
+            documents = _keep_smallest(documents, block.documents, most)
+            runs = _keep_smallest(runs, block.runs, most)
+        return cls(documents, runs, n_documents, n_runs, most)
 
     def overlap(self, vocabulary: "Vocabulary", encoded: Encoded) -> np.ndarray:
         """Which documents were seen, as a whole or by a run of words, (n_documents,) bool."""
-        seen = np.zeros(encoded.n_sentences, dtype=bool)
-        for block in _blocks(vocabulary, encoded.ids, encoded.offsets):
-            for hashes, rows, kept in zip(block[:2], block[2:], (self.documents, self.runs)):
-                if kept.size:
-                    place = np.minimum(np.searchsorted(kept, hashes), kept.size - 1)
-                    seen[rows[kept[place] == hashes]] = True
-        return seen
+        is_seen = np.zeros(encoded.n_sentences, dtype=bool)
+        for block in _iter_blocks(vocabulary, encoded.ids, encoded.offsets):
+            is_seen[block.document_rows[_is_kept(block.documents, self.documents)]] = True
+            is_seen[block.run_rows[_is_kept(block.runs, self.runs)]] = True
+        return is_seen
 
     def chance_to_notice(self, n_words: int) -> float:
         """Probability that a document of `n_words` words from the training text is recognised."""
@@ -67,12 +72,12 @@ class Fingerprint:
             int(kept[-1]) / 2.0**64 if kept.size >= self.most else 1.0
             for kept in (self.documents, self.runs)
         )
-        if n_words < LEAST_WORDS:  # shorter ones are not compared
+        if n_words < MIN_DOCUMENT_WORDS:  # shorter ones are not compared
             documents = 0.0
-        return 1.0 - (1.0 - documents) * (1.0 - runs) ** max(0, n_words - RUN + 1)
+        return 1.0 - (1.0 - documents) * (1.0 - runs) ** max(0, n_words - RUN_WORDS + 1)
 
 
-def word_hashes(vocabulary: "Vocabulary") -> np.ndarray:
+def spelling_hashes(vocabulary: "Vocabulary") -> np.ndarray:
     """A 64-bit number for each word, by its letters alone, (n_words,) uint64."""
     data, offsets = vocabulary.table.arrays
     lengths = np.diff(offsets)
@@ -89,38 +94,75 @@ def _powers(base: np.uint64, n: int) -> np.ndarray:
     return np.cumprod(powers, dtype=np.uint64)
 
 
-def _blocks(vocabulary, ids, offsets):
-    """(document hashes, run hashes, their documents), about _BLOCK tokens at a time."""
-    numbers = word_hashes(vocabulary)
-    start, n_documents = 0, len(offsets) - 1
+def _keep_smallest(kept: np.ndarray, hashes: np.ndarray, n_hashes: int) -> np.ndarray:
+    """The smallest of both, sorted, each once."""
+    if kept.size >= n_hashes:
+        hashes = hashes[hashes <= kept[-1]]
+    return np.union1d(kept, hashes)[:n_hashes]
+
+
+def _is_kept(hashes: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Which hashes are among the kept ones, which are sorted."""
+    if not kept.size:
+        return np.zeros(hashes.size, dtype=bool)
+    positions = np.minimum(np.searchsorted(kept, hashes), kept.size - 1)
+    return kept[positions] == hashes
+
+
+class _Hashes(NamedTuple):
+    """Hashes of some documents, and the documents they are of."""
+
+    documents: np.ndarray  # (n,) uint64
+    runs: np.ndarray  # (n_runs,) uint64
+    document_rows: np.ndarray  # (n,)
+    run_rows: np.ndarray  # (n_runs,)
+
+
+def _iter_blocks(
+    vocabulary: "Vocabulary", ids: np.ndarray, offsets: np.ndarray
+) -> Iterator[_Hashes]:
+    """Hashes of all documents, about _BLOCK_TOKENS at a time."""
+    word_numbers = spelling_hashes(vocabulary)
+    n_documents = len(offsets) - 1
+    start = 0
     while start < n_documents:
-        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + _BLOCK, "right")) - 1)
+        limit = offsets[start] + _BLOCK_TOKENS
+        stop = max(start + 1, int(np.searchsorted(offsets, limit, "right")) - 1)
         stop = min(stop, n_documents)
-        begin, end = int(offsets[start]), int(offsets[stop])
-        if end - begin <= 2 * _BLOCK:
-            edges = np.asarray(offsets[start : stop + 1], dtype=np.int64) - begin
-            yield _hashes(numbers[ids[begin:end]], edges, start)
+        begin = int(offsets[start])
+        end = int(offsets[stop])
+        if end - begin <= 2 * _BLOCK_TOKENS:
+            bounds = np.asarray(offsets[start : stop + 1], dtype=np.int64) - begin
+            yield _hash_documents(word_numbers[ids[begin:end]], bounds, start)
         else:  # one huge document is recognised by its runs alone
-            for place in range(begin, end, _BLOCK):
-                part = numbers[ids[place : min(end, place + _BLOCK + RUN - 1)]]
-                documents, runs, _, rows = _hashes(part, np.array([0, part.size]), start)
-                yield documents[:0], runs, rows[:0], rows
+            for place in range(begin, end, _BLOCK_TOKENS):
+                part = ids[place : min(end, place + _BLOCK_TOKENS + RUN_WORDS - 1)]
+                hashes = _hash_documents(word_numbers[part], np.array([0, part.size]), start)
+                none = hashes.documents[:0]
+                no_rows = hashes.document_rows[:0]
+                yield _Hashes(none, hashes.runs, no_rows, hashes.run_rows)
         start = stop
 
 
-def _hashes(numbers, edges, first):
-    n = np.diff(edges)
-    forward = _powers(_BASE, numbers.size + 1)
-    back = _powers(_INVERSE, numbers.size + 1)
-    # sum over j < i of numbers[j] base^j; a run from i is (sums[i + RUN] - sums[i]) base^-i
+def _hash_documents(numbers: np.ndarray, bounds: np.ndarray, first_row: int) -> _Hashes:
+    """Hashes of the documents numbers[bounds[s]:bounds[s + 1]], the first being `first_row`."""
+    lengths = np.diff(bounds)
+    powers = _powers(_BASE, numbers.size + 1)
+    inverse_powers = _powers(_INVERSE, numbers.size + 1)
+    # sum over j < i of numbers[j] base^j; a run from i is (sums[i + RUN_WORDS] - sums[i]) base^-i
     sums = np.zeros(numbers.size + 1, np.uint64)
-    np.cumsum(numbers * forward[:-1], out=sums[1:], dtype=np.uint64)
-    long = np.flatnonzero(n >= LEAST_WORDS)
-    starts, ends = edges[long], edges[long + 1]
-    documents = (sums[ends] - sums[starts]) * back[starts]
-    documents = splitmix64(documents ^ n[long].astype(np.uint64))
-    row = np.repeat(np.arange(n.size), n)
-    at = np.arange(max(0, numbers.size - RUN + 1))
-    at = at[row[at] == row[at + RUN - 1]]
-    runs = splitmix64((sums[at + RUN] - sums[at]) * back[at])
-    return documents, runs, long + first, row[at] + first
+    np.cumsum(numbers * powers[:-1], out=sums[1:], dtype=np.uint64)
+
+    rows = np.flatnonzero(lengths >= MIN_DOCUMENT_WORDS)
+    starts = bounds[rows]
+    ends = bounds[rows + 1]
+    documents = (sums[ends] - sums[starts]) * inverse_powers[starts]
+    documents = splitmix64(documents ^ lengths[rows].astype(np.uint64))
+
+    # Runs may begin where their last word is of the same document.
+    row_of_token = np.repeat(np.arange(lengths.size), lengths)
+    begins = np.arange(max(0, numbers.size - RUN_WORDS + 1))
+    is_inside = row_of_token[begins] == row_of_token[begins + RUN_WORDS - 1]
+    begins = begins[is_inside]
+    runs = splitmix64((sums[begins + RUN_WORDS] - sums[begins]) * inverse_powers[begins])
+    return _Hashes(documents, runs, rows + first_row, row_of_token[begins] + first_row)

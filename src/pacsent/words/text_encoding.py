@@ -13,7 +13,7 @@ from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.normalize import count_dropped, tokenise_unicode
 from pacsent.threads import in_order
 from pacsent.words.pieces import Pieces
-from pacsent.words.word_table import joined
+from pacsent.words.word_table import concat_utf8
 
 _BATCH_CHARACTERS = 1 << 20  # that one thread takes at a time
 _MAX_BATCH_TEXTS = 1 << 16
@@ -178,7 +178,7 @@ def unicode_ids(sentences: list[str], ids_of: Callable) -> tuple[np.ndarray, np.
     if not is_ascii.all():
         lists = [tokenise_unicode(text) for text in itertools.compress(sentences, ~is_ascii)]
         n_tokens[~is_ascii] = np.fromiter(map(len, lists), np.int64, len(lists))
-        ids.append(ids_of(*joined(list(itertools.chain.from_iterable(lists)))))
+        ids.append(ids_of(*concat_utf8(list(itertools.chain.from_iterable(lists)))))
     if len(ids) == 1:
         return ids[0], np.cumsum(n_tokens)
     # Two sorted runs: the stable sort merges them in one pass.
@@ -187,29 +187,32 @@ def unicode_ids(sentences: list[str], ids_of: Callable) -> tuple[np.ndarray, np.
     return np.concatenate(ids)[order], np.cumsum(n_tokens)
 
 
-def iter_text_batches(X: Iterable, first_row: int = 0) -> Iterator[tuple[list, bool]]:
+def iter_text_batches(texts: Iterable, first_row: int = 0) -> Iterator[tuple[list, bool]]:
     """Lists of about _BATCH_CHARACTERS, all str or all token lists, and whether they are str.
 
-    `X` is what `as_sentences` returned; `first_row` is the number of the first one, for messages.
+    `texts` is what `as_sentences` returned; `first_row` is the number of the first one, for
+    messages.
     """
-    is_short = isinstance(X, list) and len(X) <= 1 << 12 and set(map(type, X)) == {str}
     # The usual case: one batch
-    if isinstance(X, list) and is_short and sum(map(len, X)) <= _BATCH_CHARACTERS:
-        yield X, True
+    is_short = isinstance(texts, list) and len(texts) <= 1 << 12 and set(map(type, texts)) == {str}
+    if isinstance(texts, list) and is_short and sum(map(len, texts)) <= _BATCH_CHARACTERS:
+        yield texts, True
         return
-    sentences = iter(X)
-    size, row = 16, first_row
-    while block := list(itertools.islice(sentences, size)):
-        runs = itertools.groupby(block, lambda sentence: isinstance(sentence, str))
-        for raw, run in [(True, block)] if set(map(type, block)) == {str} else runs:
-            texts = list(run)
-            if not raw:
-                _check_token_lists(texts, row)
-            yield texts, raw
-            row += len(texts)
-        # the sentences so far show how many make a batch
-        fitting = max(1, size * _BATCH_CHARACTERS // max(sum(map(len, block)), 1))
-        size = min(fitting, 4 * size, _MAX_BATCH_TEXTS)
+
+    iterator = iter(texts)
+    n_texts = 16
+    row = first_row
+    while block := list(itertools.islice(iterator, n_texts)):
+        runs = itertools.groupby(block, lambda text: isinstance(text, str))
+        for is_raw, run in [(True, block)] if set(map(type, block)) == {str} else runs:
+            batch = list(run)
+            if not is_raw:
+                _check_token_lists(batch, row)
+            yield batch, is_raw
+            row += len(batch)
+        # The texts so far show how many make a batch.
+        n_fitting = max(1, n_texts * _BATCH_CHARACTERS // max(sum(map(len, block)), 1))
+        n_texts = min(n_fitting, 4 * n_texts, _MAX_BATCH_TEXTS)
 
 
 def _check_token_lists(sentences: list, first_row: int) -> None:
@@ -228,16 +231,16 @@ def _check_token_lists(sentences: list, first_row: int) -> None:
         )
 
 
-def as_ascii(sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
+def as_ascii(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Strings as one array with a byte a character, and where each begins and ends.
 
     What is not ASCII becomes another byte that is not, or '?': a separator for a separator. So
     lengths in characters are lengths in bytes, and no mark between the strings is needed.
     """
     # Latin-1 is how Python holds most texts that are not ASCII, so that bytes are only copied
-    data = np.frombuffer("".join(sentences).encode("latin-1", "replace"), dtype=np.uint8)
-    bounds = np.zeros(len(sentences) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, sentences), np.int64, len(sentences)), out=bounds[1:])
+    data = np.frombuffer("".join(texts).encode("latin-1", "replace"), dtype=np.uint8)
+    bounds = np.zeros(len(texts) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)), out=bounds[1:])
     return data, bounds
 
 

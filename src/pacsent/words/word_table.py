@@ -62,7 +62,7 @@ class WordTable:
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """(word_bytes, word_offsets); those of a file are checked."""
         if self._list is not None:
-            return joined(self._list)
+            return concat_utf8(self._list)
         offsets = self._arrays["word_offsets"]
         if np.any(offsets[1:] < offsets[:-1]):
             raise _damaged("word_offsets must not fall", "offsets that do")
@@ -77,11 +77,11 @@ class WordTable:
 
             table = np.zeros((n_slots(self.n_words), 2), dtype=np.uint64)
             with np.errstate(over="ignore"):  # the hash wraps around on purpose
-                twice = kernels.build_table(table, (frozen(table), word_bytes, offsets))
-            if twice >= 0:
+                duplicate_id = kernels.build_table(table, (frozen(table), word_bytes, offsets))
+            if duplicate_id >= 0:
                 raise ValueError(
-                    f"words must be all different. Got {self.word(twice)!r} a second time at "
-                    f"{twice} instead. Keep one of them."
+                    f"words must be all different. Got {self.word(duplicate_id)!r} a second time "
+                    f"at {duplicate_id} instead. Keep one of them."
                 )
             return frozen(table), word_bytes, offsets
         table = self._arrays["hash_table"]
@@ -121,7 +121,7 @@ class WordTable:
         """Id of a word, -1 where it is unknown; without making `index` for a table of a file."""
         if self._list is not None or "index" in self.__dict__:
             return self.index.get(word, -1)
-        return int(self.ids_of(*joined([word]))[0])
+        return int(self.ids_of(*concat_utf8([word]))[0])
 
     def ids_of(self, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Ids of words that lie one after the other in UTF-8, -1 for unknown ones."""
@@ -140,7 +140,7 @@ class WordTable:
             raise _damaged("Every word must be found at its own number", problem)
 
 
-def joined(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+def concat_utf8(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Words one after the other in UTF-8, and where each begins and ends."""
     whole = "".join(words)
     offsets = np.zeros(len(words) + 1, dtype=np.int64)
