@@ -38,6 +38,19 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class _FailedAttempt(Exception):
+    """An attempt to get vectors that failed, for a reason that may pass unless it is final.
+
+    `wait` are the seconds after which the server wants to be asked again.
+    """
+
+    def __init__(self, problem: str, *, is_final: bool = False, wait: float | None = None):
+        super().__init__(problem)
+        self.problem = problem
+        self.is_final = is_final
+        self.wait = wait
+
+
 class RemoteEncoder(VectorSource):
     """An encoder behind a URL that answers `POST /embeddings` as OpenAI's servers do.
 
@@ -186,40 +199,17 @@ class RemoteEncoder(VectorSource):
                 f"The encoder of {self.source} was pickled, without its {self._omitted}. Set "
                 "PACSENT_API_KEY before it is unpickled, or make it again: RemoteEncoder(url)."
             )
-        body = {"model": self.model, "input": texts, "encoding_format": "float"}
-        headers = {"Content-Type": "application/json"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-        data = json.dumps(body).encode()
-        query = urllib.parse.urlencode([*self._public_query, *self._private_query])
-        url = f"{self.url}/embeddings" + (f"?{query}" if query else "")
-        request = urllib.request.Request(url, data, headers)
-        opener = urllib.request.build_opener(_NoRedirects)
-        limit = _MAX_ANSWER_BYTES * len(texts)
+        request = self._http_request(texts)
+        max_bytes = _MAX_ANSWER_BYTES * len(texts)
+        problem = ""
         for attempt in range(self.n_retries + 1):
-            wait = 2.0**attempt
             try:
-                deadline, content = time.monotonic() + self.timeout, bytearray()
-                with opener.open(request, timeout=self.timeout) as response:
-                    while len(content) <= limit and (piece := response.read1()):
-                        content += piece
-                        if time.monotonic() > deadline:  # a byte now and then is no answer
-                            raise TimeoutError(f"incomplete after {self.timeout:g} s")
-                if len(content) > limit:
-                    problem = f"more than {limit:,} bytes"
+                answer = self._attempt(request, max_bytes)
+            except _FailedAttempt as failure:
+                problem = failure.problem
+                if failure.is_final:
                     break
-                answer = json.loads(content)
-            except urllib.error.HTTPError as error:
-                text = error.read(500).decode("utf-8", "replace")
-                reason = self._without_secrets(_one_line(text)) or error.reason
-                problem = f"status {error.code} ({reason})"
-                if error.code != 429 and error.code < 500:
-                    break
-                with contextlib.suppress(ValueError):  # a date
-                    wait = float(error.headers.get("Retry-After") or wait)
-            except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-                reason = self._without_secrets(_one_line(str(error)))
-                problem = f"nothing that can be read ({reason})"
+                wait = 2.0**attempt if failure.wait is None else failure.wait
             else:
                 return self._parse(answer, len(texts))
             if attempt < self.n_retries:
@@ -230,7 +220,51 @@ class RemoteEncoder(VectorSource):
             f"{self._cache.path}: run the same again to resume."
         )
 
-    def _parse(self, answer, n) -> np.ndarray:
+    def _http_request(self, texts: list[str]) -> urllib.request.Request:
+        """The request for the vectors of some texts."""
+        body = {"model": self.model, "input": texts, "encoding_format": "float"}
+        headers = {"Content-Type": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        query = urllib.parse.urlencode([*self._public_query, *self._private_query])
+        url = f"{self.url}/embeddings" + (f"?{query}" if query else "")
+        return urllib.request.Request(url, json.dumps(body).encode(), headers)
+
+    def _attempt(self, request: urllib.request.Request, max_bytes: int) -> Any:
+        """The JSON that the server answers, or `_FailedAttempt`."""
+        try:
+            content = self._read_answer(request, max_bytes)
+            if len(content) > max_bytes:
+                raise _FailedAttempt(f"more than {max_bytes:,} bytes", is_final=True)
+            return json.loads(content)
+        except urllib.error.HTTPError as error:
+            text = error.read(500).decode("utf-8", "replace")
+            reason = self._without_secrets(_one_line(text)) or error.reason
+            wait = None
+            with contextlib.suppress(ValueError):  # none, or a date
+                wait = float(error.headers.get("Retry-After", ""))
+            raise _FailedAttempt(
+                f"status {error.code} ({reason})",
+                is_final=error.code != 429 and error.code < 500,
+                wait=wait,
+            ) from None
+        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+            reason = self._without_secrets(_one_line(str(error)))
+            raise _FailedAttempt(f"nothing that can be read ({reason})") from None
+
+    def _read_answer(self, request: urllib.request.Request, max_bytes: int) -> bytearray:
+        """The body of the answer; of a longer one at least a byte more than `max_bytes`."""
+        opener = urllib.request.build_opener(_NoRedirects)
+        deadline = time.monotonic() + self.timeout
+        content = bytearray()
+        with opener.open(request, timeout=self.timeout) as response:
+            while len(content) <= max_bytes and (piece := response.read1()):
+                content += piece
+                if time.monotonic() > deadline:  # a byte now and then is no answer
+                    raise TimeoutError(f"incomplete after {self.timeout:g} s")
+        return content
+
+    def _parse(self, answer: Any, n: int) -> np.ndarray:
         """The vectors in the order of the texts; rows without any index are in that order."""
         try:
             rows = answer["data"]
