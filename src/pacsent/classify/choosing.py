@@ -10,6 +10,9 @@ from sklearn.utils import check_random_state
 
 from pacsent.bounds.checks import check_count
 from pacsent.certify.near_duplicates import near_duplicate_clusters
+from pacsent.classify.classifier import TextClassifier
+from pacsent.classify.training import make_text_encoder
+from pacsent.sentences.encoder import Encoder
 from pacsent.text.ngrams import NGrams
 from pacsent.text.texts import as_texts
 
@@ -63,39 +66,59 @@ def next_to_label(
     rng = check_random_state(random_state)
     if not n:
         return np.zeros(0, np.int64)
+
+    # Rows that may be chosen, and the weight of each, (n_pool,).
     if hasattr(model, "classes_"):
         largest = np.sort(model.predict_proba(texts), axis=1)
-        margins = largest[:, -1] - largest[:, -2]
+        margins = largest[:, -1] - largest[:, -2]  # (n_texts,)
         pool = np.argsort(margins, kind="stable")[: _UNSURE * n]
         weights = 1.0 - margins[pool] + 1e-6
     else:
         pool = np.sort(rng.permutation(len(texts))[: max(_POOL, _UNSURE * n)])
         weights = np.ones(pool.size)
+
     # Texts that repeat no earlier one and none that is labelled.
     clusters = near_duplicate_clusters([*labelled, *(texts[i] for i in pool)])
     _, first = np.unique(clusters, return_index=True)
     first = np.sort(first[first >= len(labelled)]) - len(labelled)
     if first.size >= n:
-        pool, weights = pool[first], weights[first]
-    return pool[_spread(_vectors(model, [texts[i] for i in pool]), weights, n, rng)]
+        pool = pool[first]
+        weights = weights[first]
+
+    points = _make_points(model, [texts[i] for i in pool])
+    return pool[_spread(points, weights, n, rng)]
 
 
-def _vectors(model: Any, texts: list[str]) -> np.ndarray:
+def _make_points(model: Any, texts: list[str]) -> np.ndarray:
     """Texts as points that are near each other where they say the same, of length one."""
-    model = getattr(model, "estimator_", model)
-    if getattr(model, "encoder", None) is not None and hasattr(model, "_make_encoder"):
-        encoder = getattr(model, "encoder_", None) or model._make_encoder(texts)
-        made = np.asarray(encoder.transform(texts), np.float64)
+    encoder = _find_encoder(model, texts)
+    if encoder is not None:
+        points = np.asarray(encoder.transform(texts), np.float64)
     else:
         X = NGrams.of(texts, (1, 1)).tf_idf(texts).astype(np.float64)
-        if min(X.shape) <= _DIMS:
-            made = X.toarray() if X.shape[1] else np.zeros((len(texts), 1))
+        if X.shape[1] == 0:
+            points = np.zeros((len(texts), 1))
+        elif min(X.shape) <= _DIMS:
+            points = X.toarray()
         else:
-            made = TruncatedSVD(_DIMS, random_state=0).fit_transform(X)
-    return made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-12)
+            points = TruncatedSVD(_DIMS, random_state=0).fit_transform(X)
+    return points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
 
 
-def _spread(points: np.ndarray, weights: np.ndarray, n: int, rng: np.random.RandomState):
+def _find_encoder(model: Any, texts: list[str]) -> Encoder | None:
+    """The encoder of a text classifier, fitted on these texts if the classifier is not fitted."""
+    classifier = getattr(model, "estimator_", model)  # of one with guarantees, the one inside it
+    if not isinstance(classifier, TextClassifier) or classifier.encoder is None:
+        return None
+    if hasattr(classifier, "fitted_"):
+        return classifier.encoder_
+    encoder = make_text_encoder(classifier.encoder, classifier.method, classifier.n_jobs)
+    return None if encoder is None else encoder.fit(texts)
+
+
+def _spread(
+    points: np.ndarray, weights: np.ndarray, n: int, rng: np.random.RandomState
+) -> np.ndarray:
     """Rows of n points, each the nearest to the centroid of its cluster, heaviest cluster first."""
     if len(points) <= n:
         return np.argsort(-weights, kind="stable")

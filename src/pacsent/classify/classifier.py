@@ -19,7 +19,7 @@ from pacsent.classify import classifier_state, fitting, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import MAX_NAMED, Explanation, explain
 from pacsent.classify.fitted_classifier import FittedTextClassifier
-from pacsent.classify.training import fit_classifier, make_text_encoder
+from pacsent.classify.training import fit_classifier
 from pacsent.parameter_checks import StrOptions, check_parameters, fit_context
 from pacsent.storage import State
 from pacsent.text.pages import render
@@ -206,10 +206,6 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
             as_texts(X), y, sample_weight, groups, **self.get_params(deep=False)
         )
         return self
-
-    def _make_encoder(self, texts: Sequence[str]) -> Any:
-        encoder = make_text_encoder(self.encoder, self.method, self.n_jobs)
-        return None if encoder is None else encoder.fit(texts)
 
     # ---- predicting ----------------------------------------------------------------------------
 

@@ -87,8 +87,14 @@ class Labelled:
     @property
     def columns(self) -> list[int]:
         """Classes that have a decision value: the second of two, or all."""
-        two = self.n_classes == 2 and self.labels.ndim == 1
-        return [1] if two else list(range(self.n_classes))
+        is_binary = self.n_classes == 2 and self.labels.ndim == 1
+        return [1] if is_binary else list(range(self.n_classes))
+
+    def select(self, rows: np.ndarray) -> "Labelled":
+        """Some of the rows."""
+        return Labelled(
+            self.X[rows], self.E[rows], self.labels[rows], self.n_classes, self.weights[rows]
+        )
 
 
 class CharacterWeight(NamedTuple):
@@ -312,9 +318,13 @@ def selected(
     """At most MAX_SELECTION_TEXTS rows, their folds (stratified by `kinds`), and their numbers."""
     rng = np.random.default_rng(FOLD_SEED)
     chosen = np.sort(rng.permutation(len(kinds))[:MAX_SELECTION_TEXTS])
-    of_rows = {name: getattr(rows, name)[chosen] for name in ("X", "E", "labels", "weights")}
-    chosen_groups = [None if each is None else each[chosen] for each in (groups, copies)]
-    return replace(rows, **of_rows), folds_for(kinds[chosen], rng, *chosen_groups), chosen
+    folds = folds_for(
+        kinds[chosen],
+        rng,
+        None if groups is None else groups[chosen],
+        None if copies is None else copies[chosen],
+    )
+    return rows.select(chosen), folds, chosen
 
 
 @dataclass(frozen=True)
@@ -342,15 +352,24 @@ def folds_for(
     is also fitted is no held-out text.
     """
     if groups is None:
-        n_used = int(np.clip(-(-_MAX_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))
-        first, text_of = distinct_texts(labels, copies)
-        of = np.empty(first.size, np.int64)
-        for c in np.unique(labels):
-            rows = rng.permutation(np.flatnonzero(labels[first] == c))
-            of[rows] = (np.arange(rows.size) + rng.integers(N_FOLDS)) % N_FOLDS
-        of = np.minimum(of[text_of], n_used)
-        return Folds(of, n_used, of < n_used)
+        return _split_texts(labels, rng, copies)
+    return _split_groups(labels, rng, groups)
 
+
+def _split_texts(labels: np.ndarray, rng: np.random.Generator, copies: np.ndarray | None) -> Folds:
+    """Folds with the same number of each class; copies of a text stay together."""
+    n_held_out = int(np.clip(-(-_MAX_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))
+    first_rows, text_of_row = distinct_texts(labels, copies)
+    fold_of_text = np.empty(first_rows.size, np.int64)
+    for c in np.unique(labels):
+        texts = rng.permutation(np.flatnonzero(labels[first_rows] == c))
+        fold_of_text[texts] = (np.arange(texts.size) + rng.integers(N_FOLDS)) % N_FOLDS
+    fold_of_row = np.minimum(fold_of_text[text_of_row], n_held_out)
+    return Folds(fold_of_row, n_held_out, fold_of_row < n_held_out)
+
+
+def _split_groups(labels: np.ndarray, rng: np.random.Generator, groups: np.ndarray) -> Folds:
+    """Folds of whole groups, as equal in their classes as groups allow."""
     n_groups = np.unique(groups).size
     if n_groups < 2:
         raise ValueError(
@@ -358,22 +377,27 @@ def folds_for(
         )
     from sklearn.model_selection import StratifiedGroupKFold  # a second to import
 
-    n_class_groups = max(np.unique(groups[labels == c]).size for c in np.unique(labels))
-    n_folds, state = min(N_FOLDS, n_groups, n_class_groups), int(rng.integers(2**31))
-    splits = StratifiedGroupKFold(max(n_folds, 2), shuffle=True, random_state=state)
-    of = np.zeros(labels.size, np.int64)
+    max_class_groups = max(np.unique(groups[labels == c]).size for c in np.unique(labels))
+    n_folds = max(min(N_FOLDS, n_groups, max_class_groups), 2)
+    seed = int(rng.integers(2**31))
+    splits = StratifiedGroupKFold(n_folds, shuffle=True, random_state=seed)
+    fold_of_row = np.zeros(labels.size, np.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of classes smaller than the folds are many
-        for f, (_, tested) in enumerate(splits.split(labels, labels, groups)):
-            of[tested] = f
-    # a class that occurs in no other group cannot be learnt, so its rows are not scored
-    judged = np.any([np.isin(labels, labels[of != f]) & (of == f) for f in range(N_FOLDS)], axis=0)
-    if not judged.any():
+        for f, (_, held_out) in enumerate(splits.split(labels, labels, groups)):
+            fold_of_row[held_out] = f
+
+    # A class that occurs in no other group cannot be learnt, so its rows are not scored.
+    is_scored = np.zeros(labels.size, bool)
+    for f in range(N_FOLDS):
+        is_held_out = fold_of_row == f
+        is_scored |= is_held_out & np.isin(labels, labels[~is_held_out])
+    if not is_scored.any():
         raise ValueError(
             "groups must have texts of some class in two of them at least. Got every class in one "
             "group instead. Leave groups out, or add texts of other groups."
         )
-    return Folds(of, N_FOLDS, judged)
+    return Folds(fold_of_row, N_FOLDS, is_scored)
 
 
 def distinct_texts(labels: np.ndarray, copies: Any) -> tuple[np.ndarray, np.ndarray]:
