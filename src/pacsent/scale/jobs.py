@@ -17,7 +17,7 @@ from pacsent.text.encoded import Encoded
 from pacsent.text.ngrams import is_empty
 from pacsent.text.result_files import TypedColumn
 from pacsent.words.text_encoding import encode_bytes
-from pacsent.words.word_table import joined
+from pacsent.words.word_table import concat_utf8
 
 _ONE_WORD = Encoded(np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int64))
 
@@ -232,7 +232,7 @@ class Predict(_Job):
 def text_bytes(texts: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the bytes of a list of texts, or of an Arrow column without a copy, and bounds."""
     if isinstance(texts, list):
-        return joined(texts)
+        return concat_utf8(texts)
     column = texts.cast("large_string")
     if column.null_count:
         column = column.fill_null("")

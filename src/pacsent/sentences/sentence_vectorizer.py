@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pacsent.parameter_checks import Interval, StrOptions, check_parameters, fit_context
-from pacsent.sentences.encoder import EncoderMixin
+from pacsent.sentences.encoder import EncoderMixin, Posteriors
 from pacsent.sentences.encoding import (
     EmptySentenceWarning,
     EncodingReport,
@@ -213,7 +213,7 @@ class SentenceVectorizer(
             self.fit(encoded, y)
         return self.posterior(encoded)[0]  # an array: scikit-learn gives it the index of X
 
-    def posterior(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def posterior(self, X: Any) -> Posteriors:
         """Means and variances of the posteriors N(mean, variance I).
 
         Returns
@@ -229,7 +229,7 @@ class SentenceVectorizer(
         variances = [np.empty(0), *(part for _, part in self._stream(X, means))]
         return means, np.concatenate(variances)
 
-    def stream(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def stream(self, X: Any) -> Iterator[Posteriors]:
         """Yield (means, variances) batch by batch, `batch_size` sentences at a time.
 
         Memory does not grow with the number of sentences. The attributes of the report
@@ -237,16 +237,18 @@ class SentenceVectorizer(
         """
         return self._stream(self._sentences(X))
 
-    def prepared(self) -> Callable[[Encoded], tuple[np.ndarray, np.ndarray]]:
+    def prepared(self) -> Callable[[Encoded], Posteriors]:
         """Return the function Encoded -> (means, variances), for many calls.
 
         What all calls share is done beforehand; nothing is reported and no warning is issued, and
         several threads may call it at once. Change no parameter while it is in use.
         """
         self._check_ready()
-        posterior, n_dims, dtype = self._prepared(), self.n_dims, self._dtype
+        posterior = self._prepared()
+        n_dims = self.n_dims
+        dtype = self._dtype
 
-        def solve(encoded: Encoded):
+        def solve(encoded: Encoded) -> Posteriors:
             means = np.empty((encoded.n_sentences, n_dims), dtype)
             variances, _ = posterior(encoded, means)
             clear_empty(means, variances, encoded)
@@ -273,21 +275,22 @@ class SentenceVectorizer(
 
     # ---- how it works --------------------------------------------------------------------------
 
-    def _sentences(self, X):
+    def _sentences(self, X: Any) -> Any:
         """What `X` holds, ready to be cut into batches: sentences, or an Encoded that fits."""
         if isinstance(X, Encoded):
             return X.checked(self.word_vectors.n_words)
         return as_sentences(X)
 
-    def _stream(self, X, out=None):
+    def _stream(self, X: Any, out: np.ndarray | None = None) -> Iterator[Posteriors]:
         self._check_ready()
         report = EncodingReport()
         yield from stream_posteriors(self, X, report, out)
         self._finish(report, stacklevel=4)
 
-    def _finish(self, report: EncodingReport, stacklevel: int):
+    def _finish(self, report: EncodingReport, stacklevel: int) -> None:
         """Set the attributes of the report, and warn of what it found."""
-        self.n_sentences_, self.n_empty_ = report.n_sentences, report.n_empty
+        self.n_sentences_ = report.n_sentences
+        self.n_empty_ = report.n_empty
         self.coverage_ = report.coverage
         report.warn(self.on_empty, self.word_vectors.vocabulary, stacklevel + 1)
 
@@ -300,7 +303,7 @@ class SentenceVectorizer(
         key = (learned, *(getattr(self, p) for p in parameters))
         return values.get(key, name, make)
 
-    def _check_ready(self):
+    def _check_ready(self) -> None:
         """Raise an error if it is not fitted, or word vectors were replaced or lack a table."""
         check_is_fitted(self)
         if self._fitted is not None and self._fitted.values:
@@ -324,12 +327,12 @@ class SentenceVectorizer(
             self._fitted = replace(fitted, word_vectors=words)
 
     @property
-    def _dtype(self):
+    def _dtype(self) -> np.dtype:
         tables = (self.word_vectors.input_vectors, self.word_vectors.output_vectors)
         wide = any(table is not None and table.dtype == np.float64 for table in tables)
         return np.dtype(np.float64 if wide else np.float32)
 
-    def _tables(self):
+    def _tables(self) -> Any:
         """(A_hat, B_hat); B_hat may be None where these settings do not read it."""
         words = self.word_vectors
         if words.output_vectors is None and not self.swap_roles and not self._needs_prior_table():
