@@ -331,40 +331,62 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
 
     def _check(self) -> None:
         HeldOutCertificate._check(self)
-        n_texts = self.n + (self.n_duplicates if self.scope == "groups" else 0)
-        if self.n_errors > n_texts:
-            self._refuse("n_errors", f"at most {n_texts}, the number of texts")
+        self._check_totals()
+        self._check_judge()
+        self._check_losses()
+        for name in ("class_counts", "prediction_counts", "guess_counts"):
+            self._check_counts(name)
+
+    @property
+    def _n_texts(self) -> int:
+        """Texts whose errors are counted: of groups, all of their texts."""
+        return self.n + (self.n_duplicates if self.scope == "groups" else 0)
+
+    def _check_totals(self) -> None:
+        if self.n_errors > self._n_texts:
+            self._refuse("n_errors", f"at most {self._n_texts}, the number of texts")
         if self.batch_size is not None and not is_count(self.batch_size, least=self.n):
             self._refuse("batch_size", f"at least {self.n}, the number of labelled texts")
-        for name, last in (("judge_counts", self.n_errors), ("judge_class_counts", self.n)):
-            rows, totals = list(getattr(self, name).values()), [self.batch_size, self.n, last]
-            width = 3 if name == "judge_counts" else 4
-            if rows and not (
-                all(are_counts(r, width) and r[0] >= r[1] >= r[-1] <= r[2] for r in rows)
-                and [sum(column) for column in zip(*rows)][:3] == totals
-            ):
-                self._refuse(name, f"possible counts of rows, {totals} in all")
+
+    def _check_judge(self) -> None:
+        totals = [self.batch_size, self.n, self.n_errors]
+        if not _are_judge_counts(list(self.judge_counts.values()), totals):
+            self._refuse("judge_counts", f"possible counts of rows, {totals} in all")
+
+        totals = [self.batch_size, self.n, self.n]
+        if not _are_judge_class_counts(list(self.judge_class_counts.values()), totals):
+            self._refuse("judge_class_counts", f"possible counts of rows, {totals} in all")
+
         if set(self.judge_counts) not in (set(), {"agree", "disagree"}):
             self._refuse("judge_counts", "those of rows that agree and disagree")
+
         n_statements = n_judge_statements(self.judge_class_counts)
         if self.corrections.get(_STATEMENTS, n_statements) != n_statements:
             self._refuse("corrections", f"for {n_statements} statements, as many as there are")
+
+    def _check_losses(self) -> None:
         if (self.scope == "groups") != ("error" in self.losses):
             self._refuse("losses", "those of each group exactly where scope is 'groups'")
         if self.losses and unpack_losses(self.losses["error"]).size != self.n:
             self._refuse("losses", f"{self.n} numbers for the error, one for each group")
-        for name in ("class_counts", "prediction_counts", "guess_counts"):
-            counts = list(getattr(self, name).values())
-            if not all(are_counts(pair, 2) and pair[1] <= pair[0] for pair in counts):
-                self._refuse(name, "[texts, errors] for each class, errors <= texts")
-            n, n_errors = (sum(pair[i] for pair in counts) for i in (0, 1))
-            if n > n_texts or (n_errors > self.n_errors and name != "guess_counts"):
-                self._refuse(name, f"at most {n_texts} texts and {self.n_errors} errors in all")
-            if name == "guess_counts" and counts and n != n_texts:
-                self._refuse(name, f"of all {n_texts} texts")
-            is_complete = self.balanced_error_upper is not None and name == "class_counts"
-            if is_complete and n_errors != self.n_errors:
-                self._refuse(name, f"errors that add up to {self.n_errors}")
+
+    def _check_counts(self, name: str) -> None:
+        """Refuse impossible [texts, errors] of classes, of predictions, or of the guess."""
+        counts = list(getattr(self, name).values())
+        if not all(are_counts(pair, 2) and pair[1] <= pair[0] for pair in counts):
+            self._refuse(name, "[texts, errors] for each class, errors <= texts")
+
+        n = sum(n for n, _ in counts)
+        n_errors = sum(n_errors for _, n_errors in counts)
+        is_guess = name == "guess_counts"
+        if n > self._n_texts or (n_errors > self.n_errors and not is_guess):
+            self._refuse(name, f"at most {self._n_texts} texts and {self.n_errors} errors in all")
+        if is_guess and counts and n != self._n_texts:
+            self._refuse(name, f"of all {self._n_texts} texts")
+
+        has_all_classes = name == "class_counts" and self.balanced_error_upper is not None
+        if has_all_classes and n_errors != self.n_errors:
+            self._refuse(name, f"errors that add up to {self.n_errors}")
 
     def summary(self) -> str:
         where = {
@@ -460,6 +482,23 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             text = theorem_1(self.error, self.n, delta, self.error_upper, name)
             rows.append(("Theorem 1 of Nozawa and Sato", text))
         return rows
+
+
+def _are_judge_counts(rows: list, totals: list) -> bool:
+    """Whether these may be [rows, labelled rows, errors], with these sums."""
+    are_possible = all(
+        are_counts(row, 3) and row[0] >= row[1] >= row[2]  # rows >= labelled >= errors
+        for row in rows
+    )
+    return not rows or (are_possible and [sum(column) for column in zip(*rows)] == totals)
+
+
+def _are_judge_class_counts(rows: list, totals: list) -> bool:
+    """Whether these may be [rows judged so, labelled among them, labelled of the class, both]."""
+    are_possible = all(
+        are_counts(row, 4) and row[0] >= row[1] >= row[3] and row[2] >= row[3] for row in rows
+    )
+    return not rows or (are_possible and [sum(column) for column in zip(*rows)][:3] == totals)
 
 
 def joint_bounds(parts: Mapping[str, Any], delta: float) -> dict[str, Any]:
