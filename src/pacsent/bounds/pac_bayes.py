@@ -228,7 +228,10 @@ def maurer(
 
 
 def binomial_tail(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:
-    """The test-set bound, for comparison: one classifier fixed beforehand, errors counted.
+    """Upper limit of an error rate, of one classifier that was fixed before errors were counted.
+
+    Certificates from a count of errors use it through `binomial.upper_limit`, and the comparison
+    with PAC-Bayes bounds calls it the test-set bound.
 
     sup {p : P(Binomial(n, p) <= n_errors) >= delta}        (Clopper-Pearson, one-sided)
     """

@@ -99,7 +99,8 @@ class Certificate(ABC):
     provenance : str
         What is known about whether the examples were used in training.
     n_duplicates : int
-        Examples that repeat an earlier one. Copies are counted once.
+        Examples that repeat an earlier one. They are among the n if repeated texts count as often
+        as they occur, and not if near-duplicates count once.
 
     Examples
     --------

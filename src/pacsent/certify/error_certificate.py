@@ -220,17 +220,19 @@ class HeldOutCertificate(RepeatsCertificate):
 class ErrorCertificate(HeldOutCertificate, CountCertificate):
     """Upper bounds on how often one classifier, or whoever predicted, is wrong on new texts.
 
-    `n` counts independent examples: near-duplicate clusters, of each of which one text is drawn by
-    the seed, or groups. All bounds hold together with probability 1 - delta: where there is more
-    than `error_upper`, it has half of delta, and all others share the other half. Only what a judge
-    adds holds each by itself, unless `corrections` names the number of statements.
+    `n` counts independent examples: rows, repeats included; near-duplicate clusters, of each of
+    which one text is drawn by the seed; or groups. All bounds hold together with probability 1 -
+    delta: where there is more than `error_upper`, it has half of delta, and all others share the
+    other half. Only what a judge adds holds each by itself, unless `corrections` names the number
+    of statements.
 
     Attributes
     ----------
     n_errors : int
         Wrong predictions among the n texts; of groups, among all their texts.
     n_duplicates : int
-        Further texts that repeat one of the n, almost or exactly, or belong to the same group.
+        Texts that repeat another one, almost or exactly, or belong to the same group; of rows with
+        repeats included they are among the n, else they are not.
     class_counts, class_error_upper : dict
         Per class: [texts of the class, errors] and the bound on its error rate, 1 - recall.
         `balanced_error_upper` is the mean of the bounds of all classes that occur, if each has one.

@@ -28,8 +28,8 @@ NOT_SEARCHED = "near-copies were not looked for: these are no texts, and only eq
 # With fewer groups held out, no bound on the mean over groups is below one half.
 MIN_HELD_OUT_GROUPS = 8
 GENERATORS = (np.random.RandomState, np.random.Generator)  # as values of `random_state`
-# The fraction held out, by the number of clusters up to which it is used: the one with the smallest
-# certified error on the training parts of SUBJ, MR and TREC.
+# The fraction held out, by the number of rows, clusters or groups (what is held out) up to which it
+# is used: the one with the smallest certified error on the training parts of SUBJ, MR and TREC.
 HOLDOUT_FRACTIONS = ((300, 0.4), (1000, 0.3), (float("inf"), 0.2))
 
 
@@ -192,7 +192,9 @@ def hold_out(
     ----------
     clusters : array, (n,)
         The near-duplicate cluster of each row.
-    calibration_size, seed, groups, repeats : see `CertifiedClassifier`
+    calibration_size, groups, repeats : see `CertifiedClassifier`
+    seed : int, optional
+        Draws the rows; what `as_seed` makes of a `random_state`.
     n_labelled, cluster_rows : see `divide_rows`
         Rows after the first `n_labelled` are held out with nothing, but fitted or left out.
     """

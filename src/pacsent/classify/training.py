@@ -1,6 +1,6 @@
 """Labelled texts to a `FittedTextClassifier`: what `TextClassifier.fit` computes.
 
-The labels are labels, features are made of the texts, candidates are compared by `fitting`, and
+Labels are parsed, features are made of the texts, candidates are compared by `fitting`, and
 everything that prediction and explanation need becomes one frozen state.
 """
 

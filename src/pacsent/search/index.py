@@ -67,10 +67,10 @@ class Hits(list):
 class Index:
     """Texts and their vectors; `search` finds the texts nearest to a query.
 
-    The search is exact: every text is compared; of texts with equal scores the earlier comes
-    first. `pacsent.save` stores an index with its encoder as a folder, which
-    `pacsent.load` opens by memory map. Texts can be added and deleted at any time, also by several
-    threads.
+    The search is exact unless FAISS finds the candidates (`engine`): every text is compared. Of
+    texts with equal scores the earlier comes first. `pacsent.save` stores an index with its encoder
+    as a folder, which `pacsent.load` opens by memory map. Texts can be added and deleted at any
+    time, also by several threads.
 
     Parameters
     ----------
@@ -80,8 +80,9 @@ class Index:
         object with `encode`, a function, a URL.
     lexical : bool or float, default=True
         Whether to search by words as well: hits are ordered by the sum of exp(3 cosine) and BM25,
-        each standardised over the texts. A number is the weight of BM25, from 0 to 1; True is 0.5.
-        False orders by the cosine alone, in double precision, and 1 by BM25 alone.
+        each standardised over the rows, cosines over at most 4,096 of them. A number is the weight
+        of BM25, from 0 to 1; True is 0.5. False orders by the cosine alone, in double precision,
+        and 1 by BM25 alone.
     chunk : bool, default=False
         Cut texts into passages of whole sentences, of 120 words at most. A text is then found by
         its best passage.
@@ -667,8 +668,8 @@ def rerank(
     """Order documents by how well they answer a query, by meaning and by words.
 
     The `id` of a hit is the position of its document. The score is the logistic function of the sum
-    of the standardised cosine and BM25; it is no probability, and 0 for a document that shares
-    nothing with the query.
+    of exp(3 cosine) and BM25, each standardised and weighted by one half; it is no probability, and
+    0 for a document that shares nothing with the query.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Which rows of a snapshot answer a query best: by cosine, by BM25, or by their sum.
 
 `Ranking.best` chooses one of three ways. By words alone and by cosines alone, rows that cannot be
-among the best are skipped. Otherwise every row is scored, or every candidate if FAISS is in use,
-and of each text the best row counts.
+among the best are skipped if a text is one row. Otherwise every row is scored (its cosine only if
+it is a candidate, where FAISS is in use), and of each text the best row counts.
 """
 
 from collections.abc import Callable, Iterator
@@ -164,7 +164,7 @@ class Ranking:
         return cosines, has_vector & q.any()
 
     def _sums(self, query: str, q: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
-        """Weighted sums of exp(3 cosine) and BM25, each standardised over the texts."""
+        """Weighted sums of exp(3 cosine) and BM25, each standardised over rows."""
         words = self.query_words(query)
         bm25 = self.snapshot.bm25.scores(words)  # of all rows
         mean, deviation = self._bm25_moments(bm25, words)

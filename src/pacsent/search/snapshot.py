@@ -24,8 +24,8 @@ class Hit(NamedTuple):
     """A search result.
 
     `id` is the number of the text, `score` what hits are ordered by: a sum of exp(3 cosine) and
-    BM25, or the cosine with the query alone. `text` is the best passage if texts are cut into
-    passages, and `span` its begin and end in the text.
+    BM25, the cosine with the query alone, or BM25 alone. `text` is the best passage if texts are
+    cut into passages, and `span` its begin and end in the text.
 
     Examples
     --------

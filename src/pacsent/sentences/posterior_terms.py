@@ -1,6 +1,6 @@
 """Prior, KL, objective and the paper's bound of a posterior, for every method that has one.
 
-A method says with four short functions what it minimises, data term + KL(Q || P)/lambda; the
+A method defines its terms by a few short functions of its own, data term + KL(Q || P)/lambda; the
 public methods here put the terms together. They are for reading and checking the paper; nothing
 in pacsent certifies with them.
 """

@@ -74,6 +74,8 @@ class WordPBNegVectorizer(NegativeSampling):
     prior_scale_ : float
         s above; 1 unless `prior_variance` is "matched". The data weigh `lam / prior_scale_`.
     noise_counts_ : array, shape (n_words,)
+    seed_ : int
+        Of the order of sentences and of the negatives.
 
     Examples
     --------

@@ -344,7 +344,7 @@ def solve(
 
     Every row of `counts` must contain a word; the caller overwrites those that do not. `m` are the
     means of the priors, and `noise` is from `noise_of`. A sentence is solved when strong convexity
-    bounds the error of mu by tol |mu - m|: |mu - mu*| <= |gradient|/kappa, kappa = n/(var_P lam).
+    bounds the error of mu by tol |mu - m| (`error_bound`), kappa = n/(var_P lam).
     """
     A = np.asarray(A_hat, dtype=float)
     nu = squared_lengths(A_hat).astype(float)
