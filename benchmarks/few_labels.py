@@ -9,7 +9,8 @@ Ways to fit:
   its mean with the candidates that have the least loss on folds;
 - folds: as `TextClassifier` does with many labels, the candidates with the fewest errors on folds;
 - losses: the mean of the eight candidates with the least loss on folds;
-- wide: as losses, with candidates that span the scales that the process averages over.
+- wide: the mean of the sixteen candidates with the least loss, of which some have larger scales of
+  the vectors.
 
 Labels are drawn from the training part of a dataset, as many of each class, and the other texts of
 the training part are what accuracy is measured on (at most 2,000): no test text chooses how the
@@ -26,7 +27,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import time
 import warnings
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,8 @@ from pacsent.paper import benchmark_datasets
 
 SETS = ["subj", "mr", "imdb", "trec", "20news", "books", "banking77-12"]
 WAYS = ("process", "folds", "losses", "wide")
-WIDE = {"Cs": (0.1, 1.0, 10.0, 100.0), "dense_scales": (0.2, 0.8, 3.2, 12.8)}
+WIDE = {"Cs": (1.0, 6.0, 36.0, 216.0), "dense_scales": (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)}
+N_AVERAGED = {"losses": 8, "wide": 16}
 MAX_HELD_OUT = 2000
 
 
@@ -75,11 +77,11 @@ def draw(name, data, n, seed):
     return list(texts[train]), labels[train], list(texts[others]), labels[others]
 
 
-def fit_by_losses(rows, candidates, n_threads, groups=None, copies=None):
-    """A stand-in for `fitting.fit_by_folds`: equal weights for the eight with the least loss."""
+def fit_by_losses(n_averaged, rows, candidates, n_threads, groups=None, copies=None):
+    """A stand-in for `fitting.fit_by_folds`: equal weights for those with the least loss."""
     part, folds, chosen = fitting.selected(rows, rows.labels, groups, copies)
     tried = fitting.try_all(part, candidates, folds, n_threads)
-    best = np.argsort(tried.losses(), kind="stable")[: fitting._MAX_AVERAGED]
+    best = np.argsort(tried.losses(), kind="stable")[:n_averaged]
     shares = tried.shares(best, 1.0)
     model = fitting.fit_mixture(rows, tried.table, shares, n_threads)
     values = tried.values @ shares
@@ -94,8 +96,8 @@ def fitted_by(way):
     max_cost, fit_by_folds = fitting.MAX_PROCESS_COST, fitting.fit_by_folds
     if way != "process":
         fitting.MAX_PROCESS_COST = 0.0
-    if way in ("losses", "wide"):
-        fitting.fit_by_folds = fit_by_losses
+    if way in N_AVERAGED:
+        fitting.fit_by_folds = partial(fit_by_losses, N_AVERAGED[way])
     try:
         yield
     finally:
