@@ -1,5 +1,7 @@
 """What several test files use: the commands, and commands that run as servers."""
 
+import dataclasses
+import functools
 import json
 import re
 import subprocess
@@ -8,9 +10,11 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
+import numpy as np
 from click.testing import CliRunner
 from sklearn.base import BaseEstimator
 
@@ -118,3 +122,45 @@ class FittedStub(BaseEstimator):
 
     def fit(self):
         raise NotImplementedError
+
+
+def assert_same_state(first, second, name="state"):
+    """Compare two fitted states field by field, whatever fields they have.
+
+    Dataclasses, mappings, sequences and plain objects are taken apart (values that these cache do
+    not count); word vectors and encoders are compared by the SHA-256 of what is saved of them.
+    """
+    if first is None or second is None:
+        assert first is second, name
+    elif dataclasses.is_dataclass(first) and not isinstance(first, BaseEstimator):
+        assert type(first) is type(second), name
+        for item in dataclasses.fields(first):
+            values = getattr(first, item.name), getattr(second, item.name)
+            assert_same_state(*values, f"{name}.{item.name}")
+    elif hasattr(first, "state"):
+        assert first.state().digest() == second.state().digest(), name
+    elif isinstance(first, Mapping):
+        assert first.keys() == second.keys(), name
+        for key in first:
+            assert_same_state(first[key], second[key], f"{name}[{key!r}]")
+    elif isinstance(first, np.ndarray):
+        assert first.dtype == second.dtype, name
+        np.testing.assert_array_equal(first, second, err_msg=name)
+    elif isinstance(first, Sequence) and not isinstance(first, str):
+        assert len(first) == len(second), name
+        for place, values in enumerate(zip(first, second)):
+            assert_same_state(*values, f"{name}[{place}]")
+    elif type(first).__eq__ is not object.__eq__:
+        assert first == second, name
+    else:
+        assert type(first) is type(second), name
+        attributes = (_given_attributes(value) for value in (first, second))
+        assert_same_state(*attributes, name)
+
+
+def _given_attributes(value):
+    return {
+        name: attribute
+        for name, attribute in vars(value).items()
+        if not isinstance(getattr(type(value), name, None), functools.cached_property)
+    }

@@ -1,7 +1,7 @@
 """The state of a fitted `CertifiedClassifier`, frozen: what `fit` computes and `save` writes."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,11 +137,18 @@ class FittedCertifiedClassifier:
 def _read_model(estimator: Any, description: dict[str, Any]) -> FittedModel:
     """The estimator of a saved classifier; all classes are those of its description."""
     fitted_classes = estimator.classes_
-    model = FittedModel(estimator, fitted_classes, fitted_classes, estimator.target_type_)
+    model = FittedModel(
+        estimator_=estimator,
+        classes_=fitted_classes,
+        fitted_classes_=fitted_classes,
+        target_type_=estimator.target_type_,
+        training_fingerprints_=estimator.training_fingerprints_,
+        training_sketches_=estimator.training_sketches_,
+    )
     if model.label_type.is_multilabel:
         return model
     classes = as_classes(description["classes"])
     fitted_among_all = classes[np.isin(classes, fitted_classes)]
     if fitted_among_all.tolist() != fitted_classes.tolist():
         raise ValueError("its classes are not those of its estimator, in their order")
-    return FittedModel(estimator, classes, fitted_classes, estimator.target_type_)
+    return replace(model, classes_=classes)
