@@ -126,7 +126,7 @@ class TestNeverBelow:
         "k, n, delta", [(0, 1, 0.5), (0, 50, 0.05), (7, 60, 1e-6), (20, 200, 0.05), (499, 500, 0.9)]
     )
     def test_test_set_bound(self, k, n, delta):
-        p = bounds.binomial_tail(k, n, delta)
+        p = bounds.binomial_tail_inverse(k, n, delta)
 
         def tail(p):
             p = mpmath.mpf(p)
@@ -161,7 +161,7 @@ class TestProperties:
         assert bounds.ln_xi(np.array([[5, 5], [7, 9]])).shape == (2, 2)
 
     def test_the_ends_and_clipping_which_can_be_switched_off(self):
-        assert bounds.binomial_tail(5, 5, 0.05) == bounds.kl_inverse(0.3, np.inf) == 1.0
+        assert bounds.binomial_tail_inverse(5, 5, 0.05) == bounds.kl_inverse(0.3, np.inf) == 1.0
         assert (bounds.kl_inverse(0.0, 0.0), bounds.kl_inverse(0.3, 0.0)) == (0.0, 0.3)
         arguments = 0.9, 500, 100, 0.05
         for bound in (partial(bounds.catoni, lam=100), bounds.catoni_over_grid):
@@ -179,7 +179,7 @@ class TestProperties:
             "kl inverse, 2 sqrt(n) (Maurer)": bounds.maurer(0.1, 5.0, 200, 0.05),
             "Catoni over a grid": bounds.catoni_over_grid(0.1, 5.0, 200, 0.05),
             "Catoni, lambda = 200": bounds.catoni(0.1, 5.0, 200, 0.05, lam=200.0),
-            "test set (binomial tail)": bounds.binomial_tail(20, 200, 0.05),
+            "test set (binomial tail)": bounds.binomial_tail_inverse(20, 200, 0.05),
         }
 
 
@@ -209,6 +209,6 @@ class TestMistakes:
         with pytest.raises(ValueError, match=r"constant must be 'sqrt' or 'xi'. Got 'pi' instead"):
             bounds.maurer(0.1, 5, 200, 0.05, constant="pi")
         with pytest.raises(ValueError, match="n_errors must be a whole number between 0 and n"):
-            bounds.binomial_tail(7, 5, 0.05)
+            bounds.binomial_tail_inverse(7, 5, 0.05)
         with pytest.raises(TypeError, match="kl must be a finite number of nats"):
             bounds.maurer(0.1, "five", 200, 0.05)

@@ -77,6 +77,15 @@ def test_training_prints_the_certificate_or_that_nothing_is_guaranteed(
     assert "No guarantee: no labels were held out" in invoke(*how, *PLAIN[1:]).stderr
 
 
+def test_texts_of_a_class_that_is_not_fitted_are_named_beside_those_held_out(tmp_path):
+    data = write(tmp_path / "train.tsv", [*rows(400), ("maybe", "neither good nor bad")])
+
+    trained = invoke("train", data, "-o", tmp_path / "m", "--calibration-size", "0.4", *QUICK[1:])
+
+    cost = "This counts every text of 1 class with too few to be fitted."
+    assert cost in trained.stderr
+
+
 def test_the_share_held_out_is_chosen_by_the_number_of_labels_and_the_rows_by_the_seed(
     folder, tmp_path
 ):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.special import gammaln
 
-from pacsent.bounds.pac_bayes import binomial_tail
+from pacsent.bounds.pac_bayes import binomial_tail_inverse
 
 MOST_TEXTS = 10**12  # that a message says are needed; more cannot be collected
 
@@ -16,7 +16,7 @@ def upper_limit(n_errors: int, n: int, delta: float) -> float:
     >>> round(upper_limit(20, 200, 0.05), 4)
     0.142
     """
-    return 1.0 if n == 0 else float(binomial_tail(n_errors, n, delta))
+    return 1.0 if n == 0 else float(binomial_tail_inverse(n_errors, n, delta))
 
 
 def lower_limit(n_errors: int, n: int, delta: float) -> float:

@@ -227,11 +227,12 @@ def maurer(
     return kl_inverse(q, _up(complexity / n, 2))
 
 
-def binomial_tail(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:
+def binomial_tail_inverse(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:
     """Upper limit of an error rate, of one classifier that was fixed before errors were counted.
 
-    Certificates from a count of errors use it through `binomial.upper_limit`, and the comparison
-    with PAC-Bayes bounds calls it the test-set bound.
+    The largest rate at which so few errors have a probability of delta: the binomial tail,
+    inverted. Certificates from a count of errors use it through `binomial.upper_limit`, and the
+    comparison with PAC-Bayes bounds calls it the test-set bound.
 
     sup {p : P(Binomial(n, p) <= n_errors) >= delta}        (Clopper-Pearson, one-sided)
     """
@@ -271,5 +272,5 @@ def compare(empirical_risk: float, kl: float, n: int, delta: float) -> list[tupl
         ("kl inverse, 2 sqrt(n) (Maurer)", sqrt, free),
         ("Catoni over a grid", catoni_over_grid(*numbers), grid_note),
         (f"Catoni, lambda = {n:g}", catoni(*numbers, lam=n), fixed_note),
-        ("test set (binomial tail)", binomial_tail(n_errors, n, delta), tail_note),
+        ("test set (binomial tail)", binomial_tail_inverse(n_errors, n, delta), tail_note),
     ]

@@ -139,8 +139,9 @@ class HeldOutCertificate(RepeatsCertificate):
         if getattr(self, "batch_size", None):
             clusters = np.arange(len(rows))
         seed = self.random_state or 0
-        how = clusters, new_groups, seed, self.repeats, drawn
-        draws = independence.independent_draws(len(rows), *how)
+        draws = independence.independent_draws(
+            len(rows), clusters, new_groups, seed, self.repeats, drawn
+        )
         measured = {name: self._measure(labels, predictions, draws, name) for name in draws.samples}
         if set(measured) != set(self.samples):
             self._refuse("sample", f"that of these texts: {' and '.join(map(repr, measured))}")
@@ -433,15 +434,15 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
         classes, answers = [], []
         for name in self.class_counts:
             n, n_wrong = self._counts_of("class", name)
-            bound = f"at most {rounded_up(self.class_error_upper[name])} ({n_wrong:,} of {n:,})"
-            classes.append(f"{name} {bound if n else 'has no text here'}")
+            error = f"at most {rounded_up(self.class_error_upper[name])} ({n_wrong:,} of {n:,})"
+            classes.append(f"{name} {error if n else 'has no text here'}")
         for name in self.prediction_counts:
             n, n_wrong = self._counts_of("prediction", name)
-            bound = rounded_down(1 - self.prediction_error_upper[name])
-            answers.append(f"{name} is right for at least {bound} ({n - n_wrong:,} of {n:,})")
+            precision = rounded_down(1 - self.prediction_error_upper[name])
+            answers.append(f"{name} is right for at least {precision} ({n - n_wrong:,} of {n:,})")
         if self.balanced_error_upper is not None:
-            bound = rounded_up(self.balanced_error_upper)
-            classes.append(f"the mean over classes with texts at most {bound}")
+            mean_error = rounded_up(self.balanced_error_upper)
+            classes.append(f"the mean over classes with texts at most {mean_error}")
         together = [f"all of this holds together with {self.confidence} confidence"]
         are_joint = bool(classes or answers or _STATEMENTS in self.corrections)
         lists = {"Classes": classes, "Precision": answers}
@@ -505,32 +506,42 @@ def _are_judge_class_counts(rows: list, totals: list) -> bool:
 
 def joint_bounds(parts: Mapping[str, Any], delta: float) -> dict[str, Any]:
     """All bounds of an `ErrorCertificate`, from what `count_errors` returns."""
-    class_counts, prediction_counts = parts["class_counts"], parts["prediction_counts"]
+    class_counts = parts["class_counts"]
+    prediction_counts = parts["prediction_counts"]
     losses = parts["losses"]
-    n_texts = parts["n"] + (parts["n_duplicates"] if losses else 0)
+    batch_size = parts.get("batch_size")
+    if batch_size and batch_size > _MAX_BATCH_SIZE:
+        raise ValueError(f"batch_size must be at most {_MAX_BATCH_SIZE:,}. Leave it out.")
+
     n_others = len(class_counts) + len(prediction_counts)
-    first = divide_delta(delta, fraction=0.5) if n_others else delta
-    each = divide_delta(delta, 2, max(1, n_others))
+    delta_of_error = divide_delta(delta, fraction=0.5) if n_others else delta
+    delta_of_each_other = divide_delta(delta, 2, max(1, n_others))
 
-    def bound(name, n, n_errors, delta):
+    def error_limit(name: str, n: int, n_errors: int, delta_of_limit: float) -> float:
         if name in losses:
-            return betting(unpack_losses(losses[name]), delta)
-        if parts.get("batch_size"):
-            if parts["batch_size"] > _MAX_BATCH_SIZE:
-                raise ValueError(f"batch_size must be at most {_MAX_BATCH_SIZE:,}. Leave it out.")
-            return batch_limit(n_errors, n, parts["batch_size"], delta)
-        return upper_limit(n_errors, n, delta)
+            return betting(unpack_losses(losses[name]), delta_of_limit)
+        if batch_size:
+            return batch_limit(n_errors, n, batch_size, delta_of_limit)
+        return upper_limit(n_errors, n, delta_of_limit)
 
-    class_error_upper = {c: bound(f"class {c}", n, k, each) for c, (n, k) in class_counts.items()}
+    class_error_upper = {
+        name: error_limit(f"class {name}", n, n_errors, delta_of_each_other)
+        for name, (n, n_errors) in class_counts.items()
+    }
+    prediction_error_upper = {
+        name: error_limit(f"prediction {name}", n, n_errors, delta_of_each_other)
+        for name, (n, n_errors) in prediction_counts.items()
+    }
+
+    # The mean over classes is stated if each text has one of the classes that were counted.
+    n_texts = parts["n"] + (parts["n_duplicates"] if losses else 0)
     occurring = [class_error_upper[name] for name, (n, _) in class_counts.items() if n]
     has_all = occurring and sum(n for n, _ in class_counts.values()) == n_texts
     return {
-        "error_upper": bound("error", parts["n"], parts["n_errors"], first),
+        "error_upper": error_limit("error", parts["n"], parts["n_errors"], delta_of_error),
         "class_error_upper": class_error_upper,
         "balanced_error_upper": float(np.mean(occurring)) if has_all else None,
-        "prediction_error_upper": {
-            c: bound(f"prediction {c}", n, k, each) for c, (n, k) in prediction_counts.items()
-        },
+        "prediction_error_upper": prediction_error_upper,
     }
 
 
@@ -605,8 +616,9 @@ def error_certificate(
     delta is divided, so that they hold together.
     """
     seed = independence.as_seed(random_state)
-    how = clusters, group_of, seed, check_repeats(repeats), drawn
-    draws = independence.independent_draws(len(labels), *how)
+    draws = independence.independent_draws(
+        len(labels), clusters, group_of, seed, check_repeats(repeats), drawn
+    )
     parts = {
         name: kind.count(labels, predictions, draws, name, seed=seed, **counted)
         for name in draws.samples

@@ -137,10 +137,13 @@ def independent_draws(
     return Draws(samples, clusters, None, scope, n_groups)
 
 
-def holdout_fraction(calibration_size: Any, n_clusters: int) -> float:
-    """The fraction of `n_clusters` to hold out; `calibration_size` is a fraction or "auto"."""
+def holdout_fraction(calibration_size: Any, n_units: int) -> float:
+    """The fraction to hold out of `n_units` rows, clusters or groups: what is held out as a whole.
+
+    `calibration_size` is this fraction, or "auto".
+    """
     if isinstance(calibration_size, str) and calibration_size == "auto":
-        return next(fraction for most, fraction in HOLDOUT_FRACTIONS if n_clusters <= most)
+        return next(fraction for most, fraction in HOLDOUT_FRACTIONS if n_units <= most)
     if not is_number(calibration_size) or not 0 < calibration_size < 1:
         raise ValueError(
             "calibration_size must be 'auto' or a fraction strictly between 0 and 1. Got "

@@ -1,4 +1,16 @@
-"""Near-duplicates: texts that repeat each other, word for word or almost."""
+"""Near-duplicates: texts that repeat each other, word for word or almost.
+
+The word has two meanings here, by what is kept of the texts:
+
+- Of texts that are all given, `near_duplicate_clusters` compares words in their order: a quarter of
+  them, at most, was changed. Clusters decide which texts count once and are held out together.
+- Of texts of which only `sketches` were kept, such as those that a saved model was fitted on,
+  `KnownTexts` compares sets of words and of pairs of words: the cosine of tf-idf is at least
+  `MIN_COSINE`. It decides which new texts repeat one that a model has seen.
+
+Neither contains the other: a text whose words were put into another order is near by the second
+alone.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -41,6 +41,7 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
     random part is held out as a calibration set, and the guarantee that follows from it is printed.
     Example: pacsent train labelled.csv -o model
     """
+    from pacsent.bounds.rounding import format_count
     from pacsent.classify import TextClassifier
     from pacsent.classify.label_quality import fit_holdout_curve
     from pacsent.predict import CertifiedClassifier
@@ -118,15 +119,18 @@ def train(data, output, encoder, ngrams, overwrite, as_json, **options):
     else:
         result["certificate"] = classifier.certificate_.to_dict()
         line += f"\n{classifier.certificate_.summary()}"
-        n_held_out = len(texts) + len(labelled.other_texts) - chosen["n_texts"]
+        n_not_fitted = len(texts) + len(labelled.other_texts) - chosen["n_texts"]
         cost = (
-            f"{n_held_out:,} texts were held out. To see what that costs in accuracy, train with "
+            f"{n_not_fitted:,} texts were held out. To see what that costs in accuracy, train with "
             "--no-calibration and evaluate both models on other texts."
         )
         is_long = len(texts) > _MAX_COST_TEXTS or is_multilabel or "://" in str(encoder)
         if not quiet and not is_long and not labelled.other_texts:
             curve = fit_holdout_curve(model, texts, labels, labelled.groups)
-            cost = curve.describe_calibration_cost(n_held_out)
+            cost = curve.describe_calibration_cost(n_not_fitted)
+        if n_fitted < n:
+            n_rare = format_count(n - n_fitted, "class", "classes")
+            cost += f" This counts every text of {n_rare} with too few to be fitted."
         inputs.say(quiet)(cost)
     show(result, line, as_json)
 

@@ -18,12 +18,13 @@ from pacsent.bounds.delta import divide_delta
 from pacsent.certify import coverage, error_bounds, independence, judges, samples
 from pacsent.certify.columns import materialize
 from pacsent.certify.drift_check import DriftCheck, TextComparison
+from pacsent.certify.error_certificate import HeldOutCertificate
 from pacsent.certify.labels import Labels, is_multilabel, parse_sets
 from pacsent.certify.repeats import COPIES, TRAFFIC
 from pacsent.parameter_checks import Interval, StrOptions, check_parameters, fit_context
 from pacsent.predict import abstaining, thresholds
 from pacsent.predict.abstaining import cautious_set_thresholds
-from pacsent.predict.calibration import draw_calibration
+from pacsent.predict.calibration import Calibration, DrawnRows, draw_calibration
 from pacsent.predict.fitted import FittedCertifiedClassifier, FittedModel
 from pacsent.predict.holding_out import GivenRows, fit_estimator, split_rows, weights_of
 from pacsent.storage import State
@@ -31,6 +32,7 @@ from pacsent.storage import State
 if TYPE_CHECKING:
     from pacsent.classify.diagnostics import Diagnostics
     from pacsent.classify.explanation import Explanation
+    from pacsent.classify.fitting import OutOfFold
 
 _N_JOINT_STATEMENTS = 3  # the error, prediction sets and abstention
 
@@ -272,7 +274,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         if split.scope == "same groups" and labels.groups is not None:
             fields["scope"] = split.scope
             fields["n_groups"] = np.unique(labels.groups).size
-        return self._certify(
+        return self._make_state(
             model,
             samples.select_rows(X, split.held_out_rows),
             held_out,
@@ -301,7 +303,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         )
         # Classes that were not fitted belong to it: their texts are errors.
         model = replace(model, classes_=rows.labels.classes)
-        return self._certify(
+        return self._make_state(
             model,
             rows.X,
             rows.labels,
@@ -309,8 +311,13 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             seed=self.random_state if fitted is None else fitted.seed,
         )
 
-    def _certify(self, model, X, labels, fields, *, seed, drawn=None) -> FittedCertifiedClassifier:
-        """Certify by these rows, and calibrate; `drawn` are the rows of two samples of them."""
+    def _make_state(
+        self, model, X, labels, fields, *, seed, drawn=None
+    ) -> FittedCertifiedClassifier:
+        """The state of a model that these rows certify and calibrate.
+
+        `drawn` are the rows of two samples of them.
+        """
         predictions = model.predict_with_scores(X)
         certificate = error_bounds.certify_rows(
             model,
@@ -325,6 +332,16 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         )
 
         rows = draw_calibration(model, certificate, X, labels, predictions.log_proba, drawn)
+        calibration, out_of_fold = self._plan_abstention(model, certificate, rows)
+        return FittedCertifiedClassifier(model, certificate, calibration, out_of_fold)
+
+    def _plan_abstention(
+        self, model: FittedModel, certificate: HeldOutCertificate, rows: DrawnRows
+    ) -> tuple[Calibration, "OutOfFold | None"]:
+        """The calibration set, and the predictions that abstention is planned on.
+
+        Without out-of-fold predictions a part of the calibration set plans, and is not tested.
+        """
         calibration = rows.calibration
         out_of_fold = model.out_of_fold()
         if out_of_fold is None and calibration.log_proba is not None:
@@ -334,7 +351,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             out_of_fold = OutOfFold(planning.log_proba, planning.labels)
         if self.randomized_tests:
             calibration = replace(calibration, uniform=abstaining.draw_uniform())
-        return FittedCertifiedClassifier(model, certificate, calibration, out_of_fold)
+        return calibration, out_of_fold
 
     def _check_calibration(
         self, X: Any, y: Any, group_of: np.ndarray | None, drawn: dict[str, np.ndarray] | None

@@ -18,10 +18,11 @@ from pacsent.certify import read_certificate
 from pacsent.certify.error_certificate import candidates
 from pacsent.certify.independence import as_seed, dependent_clusters
 from pacsent.certify.repeats import COPIES, SAME, TRAFFIC, check_repeats, draw_samples
-from pacsent.search import SearchCertificate, faiss_index, lexical
+from pacsent.search import SearchCertificate, faiss_index
 from pacsent.search.calibration import CalibrationQueries, ThresholdRule
 from pacsent.search.chunking import split_passages
 from pacsent.search.faiss_index import InvertedLists
+from pacsent.search.lexical import Background, Postings
 from pacsent.search.metadata import Columns
 from pacsent.search.ranking import DEFAULT_LEXICAL_WEIGHT, CandidateFinder, Ranking, top
 from pacsent.search.snapshot import Block, Hit, Snapshot
@@ -267,7 +268,7 @@ class Index:
             texts=texts,
             columns=columns,
             spans=spans,
-            postings=lexical.Postings.of(rows) if self.lexical else None,
+            postings=Postings.of(rows) if self.lexical else None,
         )
 
     def _encode(self, texts: list[str]) -> np.ndarray:
@@ -362,12 +363,12 @@ class Index:
         background = self._background() if self.lexical else None
         return Ranking(snapshot, self.lexical, background, find_candidates)
 
-    def _background(self) -> lexical.Background | None:
+    def _background(self) -> Background | None:
         """How rare words are by the vocabulary of the encoder, if it has one with counts."""
         all_words = [part.word_vectors for part in self.encoder.parts]
         vocabularies = [words.vocabulary for words in all_words if words is not None]
         counted = [vocabulary for vocabulary in vocabularies if vocabulary.counts is not None]
-        return lexical.Background.of(counted[-1]) if counted else None
+        return Background.of(counted[-1]) if counted else None
 
     def _candidate_finder(self, snapshot: Snapshot, excluded: np.ndarray) -> CandidateFinder | None:
         """FAISS, if it is in use and enough rows are left; None to compare all rows."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pacsent.search import lexical
+from pacsent.search.lexical import MIN_TEXTS, Background, QueryWords
 from pacsent.search.snapshot import Snapshot
 
 # Weight of BM25 beside the cosine, and the exponent of the cosine before both are standardised.
@@ -52,7 +52,7 @@ class Ranking:
 
     snapshot: Snapshot
     lexical_weight: float
-    background: lexical.Background | None
+    background: Background | None
     find_candidates: CandidateFinder | None = None
 
     def best(
@@ -182,17 +182,17 @@ class Ranking:
         scores[~is_comparable & (bm25 == 0)] = -np.inf
         return scores
 
-    def _bm25_moments(self, bm25: np.ndarray, words: lexical.QueryWords) -> tuple[float, float]:
+    def _bm25_moments(self, bm25: np.ndarray, words: QueryWords) -> tuple[float, float]:
         """Mean and standard deviation of BM25 over the rows that were not deleted."""
         deleted = self.snapshot.excluded()
         kept = bm25[~deleted] if deleted.size else bm25
         mean = float(kept.mean(dtype=float))
         deviation = float(kept.std(dtype=float))
-        if kept.size < lexical.MIN_TEXTS:
+        if kept.size < MIN_TEXTS:
             deviation = max(deviation, _MIN_DEVIATION * float(words.weights.sum()))
         return mean, deviation
 
-    def query_words(self, query: str) -> lexical.QueryWords:
+    def query_words(self, query: str) -> QueryWords:
         """The words of a query with their weights in BM25."""
         return self.snapshot.bm25.words(query, self.background)
 

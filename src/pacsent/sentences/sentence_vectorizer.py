@@ -166,7 +166,7 @@ class SentenceVectorizer(
             Sentences. Token lists are taken as they are.
         y : ignored
         """
-        self._tables()
+        self._check_tables()
         encoded = self.word_vectors.vocabulary.encode(X)
         report = EncodingReport()
         report.add(encoded, np.diff(encoded.offsets) == 0)
@@ -308,7 +308,7 @@ class SentenceVectorizer(
         check_is_fitted(self)
         if self._fitted is not None and self._fitted.values:
             self._check_word_vectors(self._fitted)
-        self._tables()
+        self._check_tables()
 
     def _check_word_vectors(self, fitted: FittedState) -> None:
         """Raise an error if what was learned belongs to other word vectors or roles."""
@@ -338,6 +338,10 @@ class SentenceVectorizer(
         if words.output_vectors is None and not self.swap_roles and not self._needs_prior_table():
             return words.input_vectors, None
         return words.roles(swap=self.swap_roles, method=type(self).__name__)
+
+    def _check_tables(self) -> None:
+        """Raise an error if the word vectors lack a table that these settings read."""
+        self._tables()
 
     # ---- files ---------------------------------------------------------------------------------
 

@@ -116,9 +116,9 @@ class WordPBNegVectorizer(NegativeSampling):
         prior_scale = 1.0
         if self.prior_variance == "matched":
             prior_scale = w_pb_neg.matched_scale(counts)
-        scale = None if isinstance(self.prior_variance, str) else self.prior_variance
-        var_P = w_pb_neg.prior_variances(values["noise_counts"], scale)[words]
-        var_P = prior_scale * var_P
+        median_variance = None if isinstance(self.prior_variance, str) else self.prior_variance
+        var_P_of_all = w_pb_neg.prior_variances(values["noise_counts"], median_variance)
+        var_P = prior_scale * var_P_of_all[words]
 
         lam = self.lam / prior_scale
         mu, var_Q = self._train(counts, words, p_noise, var_P, lam, values["seed"])

@@ -27,18 +27,19 @@ from pacsent.words.noise import alias
 _BLOCK = 64
 
 
-def prior_variances(counts: ArrayLike, scale: float | None = None) -> np.ndarray:
+def prior_variances(counts: ArrayLike, median_variance: float | None = None) -> np.ndarray:
     """Variance of each word's prior; inf for words that do not occur.
 
     T/count, T the number of tokens: the paper's, under which frequent words are held tighter. Or,
-    with a `scale`, scale * (median p)/p, p = count/T: the same shape at a size of one's choice.
+    with a `median_variance`, median_variance * (median p)/p, p = count/T: the same shape, and this
+    variance for a word of median frequency.
     """
     counts = np.asarray(counts, dtype=float)
     with np.errstate(divide="ignore"):
         inverse = counts.sum() / counts  # 1/p
-    if scale is None:
+    if median_variance is None:
         return inverse
-    return scale * inverse / np.median(inverse[counts > 0])
+    return median_variance * inverse / np.median(inverse[counts > 0])
 
 
 def matched_scale(counts: sparse.csr_matrix) -> float:
@@ -102,10 +103,15 @@ def train(
 
     # z = var_P/var; what belongs to a word lies side by side, where one read from memory finds it
     D = np.zeros(A.shape, dtype=np.float32)
-    numbers = np.stack([np.ones(len(A)), np.zeros(len(A)), 1.0 / (var_P * lam), var_P], axis=1)
-    z, clock, rates, widths = numbers.T
+    n_words = len(A)
+    of_words = np.empty((n_words, 4))
+    z, clock, decay_rates, own_var_P = of_words.T  # views, (n_words,) each
+    z[:] = 1.0
+    clock[:] = 0.0
+    decay_rates[:] = 1.0 / (var_P * lam)
+    own_var_P[:] = var_P
     words = kernels.WordStates(D, z, clock)
-    prior = kernels.WordPriors(rates, widths, 0.5 * n_dims / lam)
+    prior = kernels.WordPriors(decay_rates, own_var_P, 0.5 * n_dims / lam)
 
     weighted = A * np.sqrt(noise, dtype=A.dtype)[:, None]
     moment = weighted.T @ weighted  # E[A_j A_j'] over the negatives
@@ -168,5 +174,5 @@ def train(
             now += eta * n_sentences
             if callback is not None:
                 callback(epoch)
-    kernels.apply_lazy_decay(D, z, clock, rates, prior.c, now)
+    kernels.apply_lazy_decay(D, z, clock, decay_rates, prior.c, now)
     return B + D, np.log(var_P) - np.log(z)
