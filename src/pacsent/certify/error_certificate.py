@@ -87,80 +87,41 @@ class HeldOutCertificate(RepeatsCertificate):
             raise ValueError("model, X and y must be given together. Got some of them only.")
         X = samples.samples_for(model, X)
         n = samples.n_samples(X)
-        labels, group_of = self._labels(model, y, n), as_groups(groups, n)
+        labels = self._labels(model, y, n)
+        group_of = as_groups(groups, n)
         with_text = rows_with_text(X)
         if with_text is not None:
-            X, labels = samples.select_rows(X, with_text), select_values(labels, with_text)
-            group_of, n = select_values(group_of, with_text), with_text.size
+            n = with_text.size
+            X = samples.select_rows(X, with_text)
+            labels = select_values(labels, with_text)
+            group_of = select_values(group_of, with_text)
             judge = (select_values(judge[0], with_text), judge[1]) if judge else judge
             if samples.are_predictions(model):
                 model = select_values(model, with_text)
-        rows, certified_X, texts_digest = np.arange(n), X, self.digests.get("texts")
-        drawn: dict[str, np.ndarray] | None = None
-        if texts_digest is not None and samples.digest(X) != texts_digest:
-            if self.calibration_size is not None and self.random_state is not None:
-                split = independence.hold_out(
-                    independence.dependent_clusters(X),
-                    self.calibration_size,
-                    self.random_state,
-                    group_of,
-                    repeats=self.repeats,
-                    cluster_rows=independence.cluster_rows_of(X),
-                )
-                rows = split.held_out_rows
-                drawn = split.positions() if self.other else None
-            else:
-                rows = np.flatnonzero(~np.logical_or(*samples.seen_before(model, X)))
-            certified_X = samples.select_rows(X, rows)
-            if samples.digest(certified_X) != texts_digest:
-                raise ValueError(
-                    "X must be the texts that were certified, or those that were given to fit, "
-                    "with their groups. Got others instead, or another order."
-                )
-        elif self.other and self.calibration_size is not None:
-            raise ValueError(
-                "X must be all texts that were given to fit, in their order, where texts repeat: "
-                "which of the held-out ones count follows from them. Got the held-out ones instead."
-            )
+
+        rows, drawn = self._certified_rows(model, X, group_of)
+        certified_X = X if len(rows) == n else samples.select_rows(X, rows)
         labels = samples.select_rows(labels, rows)
         predictions = self._predictions(model, certified_X, labels)
-        own = None if samples.are_predictions(model) else model
-        own_digests = samples.digests(own, certified_X, labels, predictions)
-        for name, stated in self.digests.items():
-            if stated != own_digests.get(name):
-                raise ValueError(
-                    f"The {name} must be what was certified (SHA-256 {stated[:12]}...). Got "
-                    "something else instead: the certificate is not about this."
-                )
-        clusters = np.arange(len(rows))
-        if "texts" in self.digests:
-            clusters = independence.dependent_clusters(certified_X)
+        self._check_digests(model, certified_X, labels, predictions)
+
         new_groups = None if group_of is None or self.scope != "groups" else group_of[rows]
-        if getattr(self, "batch_size", None):
-            clusters = np.arange(len(rows))
-        seed = self.random_state or 0
-        draws = independence.independent_draws(
-            len(rows), clusters, new_groups, seed, self.repeats, drawn
-        )
-        measured = {name: self._measure(labels, predictions, draws, name) for name in draws.samples}
-        if set(measured) != set(self.samples):
-            self._refuse("sample", f"that of these texts: {' and '.join(map(repr, measured))}")
-        parts = measured.pop(self.sample)
-        for other in measured.values():
-            parts["other"] = {name: other[name] for name in self.counted}
+        parts = self._count_again(labels, predictions, certified_X, new_groups, drawn)
         if self.scope == "same groups" and group_of is not None:
             parts |= {"scope": self.scope, "n_groups": np.unique(group_of).size}
         if judge:
             parts |= count_judged(labels, predictions, as_judged(judge[0], judge[1], n))
         for name, value in parts.items():
             self._must_equal(name, value)
-        if is_own := getattr(model, "certificate_", None) == self:
+        is_own = getattr(model, "certificate_", None) == self
+        if is_own:
             model._check_calibration(certified_X, labels, new_groups, drawn)
+
         unchecked = {
             "provenance, labels corrected after predictions, choices beyond corrections": True,
             "calibration_size": self.calibration_size is not None and len(rows) == n,
             "batch_size": getattr(self, "batch_size", None) is not None and not judge,
-            "whether these texts were certified": texts_digest is None,
+            "whether these texts were certified": self.digests.get("texts") is None,
             "the calibration set": hasattr(model, "calibration_") and not is_own,
             "the model beyond its predictions": "model" not in self.digests,
             "the labels beyond their counts": "labels" not in self.digests,
@@ -169,6 +130,80 @@ class HeldOutCertificate(RepeatsCertificate):
         }
         checked = "the counts follow from the texts and the model, and the bounds from the counts"
         return Verified(checked, ", ".join(name for name, applies in unchecked.items() if applies))
+
+    def _certified_rows(
+        self, model: Any, X: Any, group_of: np.ndarray | None
+    ) -> tuple[np.ndarray, dict[str, np.ndarray] | None]:
+        """The rows of X that were certified, and those of each sample where not all are in it.
+
+        X are these texts, or all that were given to `fit`; a ValueError where it is neither.
+        """
+        every_row = np.arange(samples.n_samples(X))
+        texts_digest = self.digests.get("texts")
+        if texts_digest is None or samples.digest(X) == texts_digest:
+            if texts_digest is not None and self.other and self.calibration_size is not None:
+                raise ValueError(
+                    "X must be all texts that were given to fit, in their order, where texts "
+                    "repeat: which of the held-out ones count follows from them. Got the held-out "
+                    "ones instead."
+                )
+            return every_row, None
+
+        drawn = None
+        if self.calibration_size is not None and self.random_state is not None:
+            split = independence.hold_out(
+                independence.dependent_clusters(X),
+                self.calibration_size,
+                self.random_state,
+                group_of,
+                repeats=self.repeats,
+                cluster_rows=independence.cluster_rows_of(X),
+            )
+            rows = split.held_out_rows
+            drawn = split.positions() if self.other else None
+        else:
+            rows = np.flatnonzero(~np.logical_or(*samples.seen_before(model, X)))
+        if samples.digest(samples.select_rows(X, rows)) != texts_digest:
+            raise ValueError(
+                "X must be the texts that were certified, or those that were given to fit, "
+                "with their groups. Got others instead, or another order."
+            )
+        return rows, drawn
+
+    def _check_digests(self, model: Any, X: Any, labels: Any, predictions: Any) -> None:
+        """Refuse what is not, byte for byte, what was certified, as far as this is recorded."""
+        own_model = None if samples.are_predictions(model) else model
+        own_digests = samples.digests(own_model, X, labels, predictions)
+        for name, stated in self.digests.items():
+            if stated != own_digests.get(name):
+                raise ValueError(
+                    f"The {name} must be what was certified (SHA-256 {stated[:12]}...). Got "
+                    "something else instead: the certificate is not about this."
+                )
+
+    def _count_again(
+        self,
+        labels: Any,
+        predictions: Any,
+        X: Any,
+        new_groups: np.ndarray | None,
+        drawn: dict[str, np.ndarray] | None,
+    ) -> dict[str, Any]:
+        """The fields that follow from the certified rows, of all samples."""
+        n = samples.n_samples(X)
+        clusters = np.arange(n)
+        if "texts" in self.digests and not getattr(self, "batch_size", None):
+            clusters = independence.dependent_clusters(X)
+        draws = independence.independent_draws(
+            n, clusters, new_groups, self.random_state or 0, self.repeats, drawn
+        )
+        measured = {name: self._measure(labels, predictions, draws, name) for name in draws.samples}
+        if set(measured) != set(self.samples):
+            self._refuse("sample", f"that of these texts: {' and '.join(map(repr, measured))}")
+        parts = measured.pop(self.sample)
+        for other in measured.values():
+            parts["other"] = {name: other[name] for name in self.counted}
+        return parts
 
     @staticmethod
     @abstractmethod
