@@ -73,12 +73,12 @@ class Labels(ABC):
         >>> Labels.parse([{"a", "b"}, {"a"}, {"b"}, set()], 4).encoded.astype(int).tolist()
         [[1, 1], [1, 0], [0, 1], [0, 0]]
         """
-        matrix = parse_sets(y, n_texts)
-        if matrix is None:
-            return ClassLabels.of_column(y, n_texts)
+        read = _matrix_or_column(y, n_texts)
+        if isinstance(read, list):
+            return ClassLabels.of_column(read, n_texts)
         if refuse_sets is not None:
             raise ValueError(refuse_sets)
-        return LabelSets.of_matrix(matrix, y)
+        return LabelSets.of_matrix(read, y)
 
     @classmethod
     @abstractmethod
@@ -166,7 +166,7 @@ class ClassLabels(Labels):
                 "texts."
             )
         classes = as_classes(names)
-        encoded = class_indices(classes, values)
+        encoded = _encode(classes, values)
         counts = np.bincount(encoded)
         if (counts >= 2).sum() < 2:
             raise ValueError(
@@ -184,7 +184,7 @@ class ClassLabels(Labels):
         if not known.isdisjoint(values) and not known.issuperset(values):
             others = sorted(set(values) - known)
             classes = as_classes([*classes.tolist(), *others])
-        return cls(classes, class_indices(classes, values))
+        return cls(classes, _encode(classes, values))
 
     @classmethod
     def of_answers(cls, classes: np.ndarray, answers: Any, groups: np.ndarray | None) -> Self:
@@ -426,8 +426,12 @@ def _survives(name) -> bool:
 
 def class_indices(classes: np.ndarray, labels: Any, n_texts: int | None = None) -> np.ndarray:
     """The index of each label among the classes of a classifier, (n,)."""
+    return _encode(classes, as_labels(labels, n_texts))
+
+
+def _encode(classes: np.ndarray, values: list) -> np.ndarray:
+    """`class_indices` of labels that `as_labels` has read."""
     index_of = {name: index for index, name in enumerate(classes.tolist())}
-    values = as_labels(labels, n_texts)
     unknown = sorted({value for value in values if value not in index_of}, key=str)
     if unknown:
         raise ValueError(
@@ -523,6 +527,12 @@ def parse_sets(labels: Any, n_texts: int) -> LabelMatrix | None:
     Sets, lists, tuples or arrays of labels, one for each text; or an indicator matrix, a table or
     array of 0 and 1 with a column for each label (its name, or its number).
     """
+    read = _matrix_or_column(labels, n_texts)
+    return None if isinstance(read, list) else read
+
+
+def _matrix_or_column(labels: Any, n_texts: int) -> LabelMatrix | list:
+    """`parse_sets`; where every text has one label of its own, the column, not checked."""
     columns = getattr(labels, "column_names", None)
     columns = list(getattr(labels, "columns", []) if columns is None else columns)
     if hasattr(labels, "toarray"):  # a sparse matrix
@@ -533,7 +543,7 @@ def parse_sets(labels: Any, n_texts: int) -> LabelMatrix | None:
     values = as_column(labels, "labels")
     is_set = [isinstance(value, _SETS) for value in values]
     if not any(is_set):
-        return None
+        return values
     if not all(is_set):
         row = is_set.index(False)
         raise ValueError(
