@@ -27,7 +27,6 @@ CLASSIFIER = (
     "classify/classifier.py",
     "classify/fitting.py",
     "text/ngrams.py",
-    "classify/solvers/gaussian_process.py",
     "classify/solvers/sparse_regressions.py",
     "classify/solvers/temperature.py",
     *ENCODING,

@@ -9,6 +9,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -43,6 +44,24 @@ def test_a_result_is_out_of_date_if_code_changed_and_not_if_words_did(later, sam
     check_results.add_definitions('def f(x):\n    """Double."""\n    return 2 * x\n', before)
     check_results.add_definitions(later, after)
     assert (before["f"] <= after["f"]) == same
+
+
+def test_the_divergence_of_a_gaussian_process_is_that_of_its_values(monkeypatch):
+    """By weights, a sum over them; by the values K = R R' at the texts, that of two Gaussians."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    classify_bounds = importlib.import_module("classify_bounds")
+    rng = np.random.default_rng(0)
+    R = np.linalg.cholesky(np.cov(rng.normal(size=(8, 30))))
+    mean, variances = rng.normal(size=8), rng.uniform(0.1, 2.0, 8)
+
+    by_weights = classify_bounds.divergence(mean, variances)
+
+    K, covariance = R @ R.T, (R * variances) @ R.T
+    values = R @ mean
+    log_determinants = np.linalg.slogdet(K)[1] - np.linalg.slogdet(covariance)[1]
+    trace = np.trace(np.linalg.solve(K, covariance))
+    by_values = 0.5 * (trace - 8 + values @ np.linalg.solve(K, values) + log_determinants)
+    assert by_weights == pytest.approx(by_values)
 
 
 # Benchmark and arguments -> what it needs besides [dev]; each is run on tiny data. Not those that

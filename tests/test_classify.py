@@ -52,7 +52,7 @@ def words():
     return WordVectors(Vocabulary(names), table, table)
 
 
-@pytest.mark.parametrize(("selection", "n_classes"), [("evidence", 2), ("folds", 3)])
+@pytest.mark.parametrize(("selection", "n_classes"), [("loss", 2), ("folds", 3)])
 def test_it_learns_by_every_selection(words, selection, n_classes):
     texts, labels = reviews(400, n_classes=n_classes)
     classifier = TextClassifier(words, selection=selection).fit(texts, labels)
@@ -75,7 +75,7 @@ def test_few_labels_lean_on_the_vectors_and_many_speak_for_themselves(words):
 def test_probabilities_are_calibrated_on_texts_it_has_not_seen(words):
     texts, labels = reviews(1500)
     new, right = reviews(1500, seed=5)
-    for selection, n in (("folds", 1500), ("evidence", 200)):
+    for selection, n in (("folds", 1500), ("loss", 200)):
         classifier = TextClassifier(words, selection=selection).fit(texts[:n], labels[:n])
         sure = classifier.predict_proba(new).max(axis=1)
         assert sure.mean() == pytest.approx(classifier.score(new, right), abs=0.04)
@@ -105,7 +105,7 @@ def test_weights_count_texts(words):
     texts, labels = reviews(120)
     other = np.where(labels == "good", "bad", "good")
     mixed, weights = [*labels[:40], *other[40:]], np.r_[np.ones(40), np.full(80, 1e-6)]
-    for selection in ("evidence", "folds"):
+    for selection in ("loss", "folds"):
         classifier = TextClassifier(words, selection=selection)
         assert classifier.fit(texts, mixed, sample_weight=weights).score(texts, labels) > 0.8
         assert classifier.fit(texts, mixed).score(texts, labels) < 0.5
@@ -187,7 +187,7 @@ def test_batches_of_texts_in_another_language_are_predicted_without_warnings():
 
 def test_top_features_are_the_words_of_the_class(words):
     texts, labels = reviews(300)
-    for selection in ("evidence", "folds"):
+    for selection in ("loss", "folds"):
         classifier = TextClassifier(words, selection=selection).fit(texts, labels)
         assert classifier.top_features("good", 3)[0][0] in GOOD
         assert classifier.top_features("bad", 3)[0][0] in BAD
@@ -220,18 +220,58 @@ def test_a_saved_classifier_comes_back_the_same(words, tmp_path, with_words):
     assert not any(path.suffix in (".pkl", ".joblib") for path in tmp_path.rglob("*"))
 
 
-def test_few_labels_average_the_process_and_the_folds(words):
-    texts, labels = reviews(120, seed=5)
-    both = TextClassifier(words).fit(texts, labels)
-    assert both.selection_["selection"] == "evidence and folds"
-    assert len(both.selection_["averaged"]) == 8
-    for selection in ("evidence", "folds"):
-        alone = TextClassifier(words, selection=selection).fit(texts, labels)
-        assert alone.selection_["selection"] == selection
-    fewer = TextClassifier(words).fit(texts[:40], labels[:40])
-    assert fewer.selection_["selection"] == "evidence"
-    sizes = [(368, 2), (369, 2), (368, 3)]
-    assert [fitting.is_few(*size) for size in sizes] == [True, False, False]
+def test_few_labels_average_more_candidates_with_larger_scales_of_the_vectors(words):
+    texts, labels = reviews(fitting.MAX_FEW_TEXTS + 1, seed=5)
+
+    many = TextClassifier(words).fit(texts, labels).selection_
+    few = TextClassifier(words).fit(texts[:-1], labels[:-1]).selection_
+
+    assert [many["selection"], few["selection"]] == ["folds", "loss"]
+    assert [many["n_candidates"], few["n_candidates"]] == [48, 84]
+    assert len(few["averaged"]) == 16
+    assert max(row["dense_scale"] for row in few["candidates"]) == 6.4
+
+
+def test_candidates_that_are_given_are_the_ones_that_are_tried(words):
+    texts, labels = reviews(60)
+    classifier = TextClassifier(words, Cs=(2.0, 1e-4), dense_scales=(0.3,), weighting="tf-idf")
+
+    selection = classifier.fit(texts, labels).selection_
+
+    assert [(row["C"], row["dense_scale"]) for row in selection["candidates"]] == [
+        (2.0, 0.3),
+        (1e-4, 0.3),
+    ]
+    assert len(selection["averaged"]) == 1  # the better half of them
+
+
+def test_a_file_that_names_the_evidence_opens_and_fits_again_by_loss(words):
+    texts, labels = reviews(60)
+    state = TextClassifier(None).fit(texts, labels).state()
+    state.config["parameters"]["selection"] = "evidence"
+
+    classifier = TextClassifier.from_state(state)
+
+    assert classifier.selection == "loss"
+    assert classifier.fit(texts, labels).selection_["selection"] == "loss"
+
+
+@pytest.mark.parametrize("n", [4, 6, 10, 20])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("with_words", [True, False])
+def test_every_text_of_a_handful_is_predicted_out_of_fold(words, n, n_classes, with_words):
+    texts, _ = reviews(n)
+    n_classes = min(n_classes, n // 2)
+    labels = np.arange(n) % n_classes
+    weights = np.linspace(0.1, 3.0, n)
+
+    classifier = TextClassifier(words if with_words else None)
+    classifier.fit(texts, labels, sample_weight=weights)
+
+    assert np.array_equal(np.sort(classifier.out_of_fold_.labels), np.sort(labels))
+    assert np.isfinite(classifier.out_of_fold_.log_proba).all()
+    assert (classifier.inverse_temperature_ > 0).all()
+    assert np.allclose(classifier.predict_proba(texts).sum(axis=1), 1)
 
 
 def test_a_mixture_is_the_sum_of_its_parts(words):
@@ -282,7 +322,7 @@ def test_groups_make_it_lean_on_what_other_groups_share(words, n):
     assert abs(grouped.selection_["accuracy"] - grouped.score(new, right)) < 0.15
 
 
-@pytest.mark.parametrize("selection", ["evidence", "folds", "auto"])
+@pytest.mark.parametrize("selection", ["loss", "folds", "auto"])
 def test_groups_of_one_class_are_judged_where_they_can_be(words, selection):
     texts, labels, books = chapters(0, n_books=2)
     books = ["all" if label == "bad" else book for label, book in zip(labels, books)]

@@ -350,7 +350,7 @@ def test_comparisons_that_cannot_be_made_are_refused(fitted):
 
 
 @pytest.mark.parametrize(
-    "selection", ["auto", *(pytest.param(s, marks=pytest.mark.slow) for s in ("folds", "evidence"))]
+    "selection", ["auto", *(pytest.param(s, marks=pytest.mark.slow) for s in ("folds", "loss"))]
 )
 def test_copies_do_not_make_probabilities_overconfident(selection):
     (texts, labels), (new, _) = texts_of(200, 0), texts_of(200, 1)

@@ -77,7 +77,7 @@ def test_ambiguous_or_impossible_labels_are_refused_in_one_line(labels, message)
 
 
 def test_what_is_for_one_class_a_text_and_unknown_labels_are_refused(fitted):
-    for options in ({"class_weight": "balanced"}, {"selection": "evidence"}):
+    for options in ({"class_weight": "balanced"}, {"selection": "loss"}):
         with pytest.raises(ValueError, match="several labels per text"):
             TextClassifier(None, **options).fit(*labelled(40))
     with pytest.raises(ValueError, match="among the known ones"):

@@ -1,11 +1,10 @@
-"""Fit one linear model: by evidence with few labels, by cross-validation with many.
+"""Fit one linear model: candidates are compared by cross-validation, and the best are averaged.
 
-With few labels, folds are too small to choose the scales of n-grams and vectors. A linear model
-with a Gaussian prior on its weights is a Gaussian process over the texts, whose evidence uses all
-labels at once; its predictions are averaged over the scales (`solvers.gaussian_process`).
-With many labels the process is too slow and cross-validation is reliable: candidates are logistic
-regressions (`solvers.sparse_regressions`), and the best are averaged. In between both are
-fitted and averaged.
+Candidates are logistic regressions on n-grams and vectors (`solvers.sparse_regressions`) with
+different penalties and scales. With many labels those with the fewest errors on held-out folds are
+averaged. With few labels, folds are too small to tell the best candidates apart: more of them are
+averaged, with equal weights, among larger scales of the vectors, and they are compared by their
+loss, which says more about a text than an error does.
 """
 
 import warnings
@@ -21,7 +20,6 @@ from scipy import sparse
 from scipy.special import softmax
 
 from pacsent.certify.scores import log_loss, log_probabilities
-from pacsent.classify.solvers.gaussian_process import averaged, scales
 from pacsent.classify.solvers.sparse_regressions import Solutions, log_ratios, solve
 from pacsent.classify.solvers.temperature import fit_inverse_temperature, inverse_temperatures
 from pacsent.threads import one_blas_thread
@@ -36,24 +34,17 @@ N_FOLDS = 5
 # Folds follow from the labels and the order of the texts.
 FOLD_SEED = 0
 
-# The Gaussian process takes columns * texts^3 operations per pair of scales. Up to this product it
-# is used: 368 texts of two classes. On training parts it adds accuracy to the folds with 300 texts
-# of MR and none with 600 of SUBJ, MR and IMDb, where it takes three quarters of the time.
-MAX_PROCESS_COST = 5e7
-# With fewer texts, folds of a handful of texts cannot choose candidates: the process decides alone.
-MIN_FOLD_TEXTS = 80
+# With at most MAX_FEW_TEXTS texts, candidates are averaged by their loss, and DENSE_SCALES go on
+# with the WIDER_SCALES: few labels teach little about n-grams (chosen on training parts:
+# benchmarks/few_labels.py).
+MAX_FEW_TEXTS = 200
+WIDER_SCALES = (1.6, 3.2, 6.4)
+_MAX_AVERAGED_BY_LOSS = 16
 _MAX_HELD_OUT = 4000  # texts held out in all; with more texts, fewer folds are used
-# If fewer than this fraction of the rows are different texts, leaving out one row at a time would
-# mostly test texts that are still fitted.
-MIN_DISTINCT_FRACTION = 0.9
 # Texts of the first fold from which on it decides which candidates go on.
 _MIN_SCREENING_TEXTS = 100
 # Regressions solved side by side in one pass over the features; 16 fit into registers.
 _COLUMNS_PER_SOLVE = 16
-# Columns of features that more than this fraction of the rows contain are multiplied as dense ones,
-# at most _MAX_DENSE_COLUMNS at a time.
-_DENSE_COLUMN_FRACTION = 1 / 16
-_MAX_DENSE_COLUMNS = 4096
 # Averaging the best candidates is more accurate than the best one, which is best partly by chance
 # (chosen on training parts). A candidate's weight grows by a factor of e with each
 # _WEIGHT_TEMPERATURE further correct predictions. Candidates below _MIN_WEIGHT times the largest
@@ -62,8 +53,9 @@ _MAX_AVERAGED = 8
 _WEIGHT_TEMPERATURE = 3.0
 _MIN_WEIGHT = 0.02
 CHARACTER_SHARES = np.arange(0, 1.01, 0.125)  # weights of the character model that are tried
-# Standard errors by which characters must lower the loss: below MIN_FOLD_TEXTS texts, and above.
+# Standard errors by which characters must lower the loss: below _FEWEST_TEXTS texts, and above.
 _MIN_STANDARD_ERRORS = (2.0, 1.0)
+_FEWEST_TEXTS = 80
 # Nats per text by which characters must lower the log-loss: a second model doubles the time of a
 # prediction.
 _MIN_CHARACTER_GAIN = 0.002
@@ -151,89 +143,6 @@ class Candidates:
     weightings: tuple[str, ...]
 
 
-def is_few(n_texts: int, n_classes: int) -> bool:
-    """Whether there are few enough labels for the Gaussian process."""
-    return (1 if n_classes == 2 else n_classes) * float(n_texts) ** 3 <= MAX_PROCESS_COST
-
-
-def fit_by_evidence(rows: Labelled, n_threads: int = 1, folds: "Folds | None" = None) -> Linear:
-    """A Gaussian process for each column, averaged over its scales.
-
-    Texts are held out one by one, or by `folds`.
-    """
-    grid = scales(len(rows.labels), len(rows.columns), rows.E.shape[1] > 0)
-    # threads inside matrix products are slow where cores are shared with other work
-    with one_blas_thread():
-        process = averaged(
-            products(rows.X).astype(np.float64),
-            (rows.E @ rows.E.T).astype(np.float64),
-            rows.labels,
-            grid,
-            n_classes=rows.n_classes,
-            weights=rows.weights,
-            n_threads=n_threads,
-            folds=None if folds is None else (folds.of, folds.judged),
-            growth=growth(rows.X, None if folds is None else folds.of),
-        )
-    judged = np.arange(len(rows.labels)) if folds is None else np.flatnonzero(folds.judged)
-    report = _judged(process.left_out[judged], rows, judged)
-    report |= {
-        "selection": "evidence",
-        "variances": process.best,
-        "n_candidates": sum(map(len, grid)),
-    }
-    return Linear(
-        (rows.X.T @ process.sparse).astype(np.float32),
-        (rows.E.T @ process.dense).astype(np.float32),
-        process.intercept,
-        report,
-        (judged, process.left_out[judged]),
-    )
-
-
-def products(X: sparse.csr_matrix) -> np.ndarray:
-    """X @ X.T as a dense matrix; columns that many rows hold are multiplied as dense ones."""
-    often = np.bincount(X.indices, minlength=X.shape[1]) > _DENSE_COLUMN_FRACTION * X.shape[0]
-    by_column = X.tocsc()
-    rare = by_column[:, ~often].tocsr()
-    gram = (rare @ rare.T).toarray()
-    columns = np.flatnonzero(often)
-    with one_blas_thread():
-        for start in range(0, columns.size, _MAX_DENSE_COLUMNS):
-            dense = by_column[:, columns[start : start + _MAX_DENSE_COLUMNS]].toarray()
-            gram += dense @ dense.T
-    return gram
-
-
-def fit_by_both(
-    rows: Labelled, candidates: Candidates, n_threads: int, folds: "Folds", grouped: bool
-) -> Linear:
-    """The mean of the Gaussian process and of the candidates with the least loss on folds."""
-    process = fit_by_evidence(rows, n_threads, folds if grouped else None)
-    left_out = np.zeros((len(rows.labels), len(rows.columns)))
-    left_out[process.left_out[0]] = process.left_out[1]
-    tried = try_all(rows, candidates, folds, n_threads)
-    shares = tried.shares(np.argsort(tried.losses(), kind="stable")[:_MAX_AVERAGED], 1.0)
-    solved = fit_mixture(rows, tried.table, shares, n_threads)
-    of_folds = tried.values @ shares
-    of_process = left_out[tried.tested]
-    factor = np.sqrt(np.mean(of_process**2) / max(np.mean(of_folds**2), 1e-30))
-    mean = (of_process + factor * of_folds) / 2
-    report = process.report | _judged(mean, rows, tried.tested)
-    report |= {
-        "selection": "evidence and folds",
-        "n_candidates": process.report["n_candidates"] + len(tried.table),
-        "averaged": tried.averaged(shares),
-    }
-    return Linear(
-        (process.sparse + np.float32(factor) * solved.sparse) / 2,
-        (process.dense + np.float32(factor) * solved.dense) / 2,
-        (process.intercept + factor * solved.intercept) / 2,
-        report,
-        (tried.tested, mean),
-    )
-
-
 def with_characters(
     words: Linear, characters: Linear, rows: Labelled, unknown: np.ndarray | None
 ) -> Linear:
@@ -256,7 +165,7 @@ def with_characters(
         losses[at] = -weights * log_p[np.arange(labels.size), labels]
     at = int(np.argmin(losses.sum(axis=1)))
     gains = losses[0] - losses[at]
-    proven = _MIN_STANDARD_ERRORS[int(gains.size >= MIN_FOLD_TEXTS)]
+    proven = _MIN_STANDARD_ERRORS[int(gains.size >= _FEWEST_TEXTS)]
     is_small = gains.sum() < _MIN_CHARACTER_GAIN * weights.sum()
     if is_small or gains.sum() <= proven * np.sqrt(gains.size) * gains.std():
         at = 0
@@ -288,23 +197,25 @@ def _judged(values, rows, which):
 def fit_by_folds(
     rows: Labelled,
     candidates: Candidates,
+    selection: str,
     n_threads: int,
     groups: np.ndarray | None = None,
     copies: np.ndarray | None = None,
 ) -> Linear:
-    """The mean of the candidates with the fewest errors on held-out folds, solved on all rows."""
+    """The mean of the best candidates on held-out folds, solved on all rows.
+
+    The best have the least loss (`selection="loss"`) or the fewest errors ("folds").
+    """
     part, folds, chosen = selected(rows, rows.labels, groups, copies)
     tried = try_all(part, candidates, folds, n_threads)
-    hits = np.array([row["accuracy"] for row in tried.table]) * len(tried.tested)
-    weights = softmax(hits / _WEIGHT_TEMPERATURE)
-    best = np.argsort(-weights, kind="stable")[:_MAX_AVERAGED]
-    best = best[weights[best] > _MIN_WEIGHT * weights.max()]
-    shares = tried.shares(best, weights[best])
+    best, weights = tried.least_loss() if selection == "loss" else tried.fewest_errors()
+    shares = tried.shares(best, weights)
     model = fit_mixture(rows, tried.table, shares, n_threads)
-    mean = tried.values @ shares
-    report = tried.table[int(np.argmax(shares * tried.spread))] | _judged(mean, part, tried.tested)
+
+    mean = tried.values @ shares  # (n_tested, n_columns)
+    report = tried.table[best[0]] | _judged(mean, part, tried.tested)
     report |= {
-        "selection": "folds",
+        "selection": selection,
         "n_candidates": len(tried.table),
         "averaged": tried.averaged(shares),
         "candidates": tried.table,
@@ -433,12 +344,29 @@ class Tried:
         samples = [(values, self.labels, self.weights) for values in of_candidates]
         return np.array([log_loss(*s, fit_inverse_temperature(*s)) for s in samples])
 
+    def fewest_errors(self) -> tuple[np.ndarray, np.ndarray]:
+        """The most accurate candidates, and weights that grow with their accuracy, (n_best,)."""
+        hits = np.array([row["accuracy"] for row in self.table]) * len(self.tested)
+        weights = softmax(hits / _WEIGHT_TEMPERATURE)
+        best = np.argsort(-weights, kind="stable")[:_MAX_AVERAGED]
+        best = best[weights[best] > _MIN_WEIGHT * weights.max()]
+        return best, weights[best]
+
+    def least_loss(self) -> tuple[np.ndarray, np.ndarray]:
+        """The candidates with the least loss, and equal weights, (n_best,).
+
+        They are half of the candidates at most: of a few given ones the worse do not count.
+        """
+        n_best = min(_MAX_AVERAGED_BY_LOSS, (len(self.table) + 1) // 2)
+        best = np.argsort(self.losses(), kind="stable")[:n_best]
+        return best, np.ones(best.size)
+
     @property
     def spread(self) -> np.ndarray:
         """Root mean square of each candidate's decision values."""
         return np.sqrt(np.mean(np.square(self.values), axis=(0, 1))) + 1e-12
 
-    def shares(self, best: np.ndarray, weights: np.ndarray | float) -> np.ndarray:
+    def shares(self, best: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Weights of the best candidates, divided by the spread of their decision values."""
         shares = np.zeros(len(self.table))
         shares[best] = weights
@@ -710,24 +638,22 @@ def fit_mixture(
     return Linear(sparse_weights, dense_weights, intercept.astype(np.float64))
 
 
-def growth(X: sparse.csr_matrix, folds: np.ndarray | None) -> np.ndarray:
+def growth(X: sparse.csr_matrix, folds: np.ndarray) -> np.ndarray:
     """What the features of a row must be multiplied by, were it a new text, (n,).
 
     The n-grams of a new text that no training text holds are unknown and do not count in its
-    length. A row that is left out holds such n-grams too: those of its own fold alone. Without
-    folds, rows are left out one by one.
+    length. A row that is left out holds such n-grams too: those of its own fold alone.
 
     Examples
     --------
     >>> X = sparse.csr_matrix([[0.6, 0.8, 0.0], [0.0, 0.6, 0.8], [0.0, 1.0, 0.0]])
-    >>> growth(X, np.array([0, 1, 1])).round(2), growth(X, None).round(2)
-    (array([1.25, 1.67, 1.  ]), array([1.25, 1.67, 1.  ]))
+    >>> growth(X, np.array([0, 1, 1])).round(2)
+    array([1.25, 1.67, 1.  ])
     """
     n_rows = np.bincount(X.indices, minlength=X.shape[1])
-    row, n_own = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), np.ones(1)
-    if folds is not None:
-        cells = folds[row] * X.shape[1] + X.indices
-        n_own = np.bincount(cells)[cells]
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))  # (n_nonzero,)
+    cells = folds[row] * X.shape[1] + X.indices
+    n_own = np.bincount(cells)[cells]
     is_known = n_rows[X.indices] > n_own
     squares = np.bincount(row, is_known * X.data.astype(np.float64) ** 2, X.shape[0])
     return 1.0 / np.sqrt(np.where(squares > 0, squares, 1.0))

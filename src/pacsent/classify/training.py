@@ -76,7 +76,7 @@ def fit_classifier(
     weighting: str,
     selection: str,
     Cs: Sequence[float],
-    dense_scales: Sequence[float],
+    dense_scales: str | Sequence[float],
     class_weight: str | dict | None,
     characters: tuple[int, int] | None,
     n_jobs: int | None,
@@ -95,15 +95,16 @@ def fit_classifier(
     -------
     FittedTextClassifier
     """
-    candidates = fitting.Candidates(
-        as_scales(Cs, "Cs"),
-        as_scales(dense_scales, "dense_scales"),
-        fitting.WEIGHTINGS if weighting == "auto" else (weighting,),
-    )
     training = select_training_texts(
         texts, y, sample_weight, groups, class_weight=class_weight, selection=selection
     )
     texts = training.texts
+    selection = choose_selection(selection, training)
+    candidates = fitting.Candidates(
+        as_scales(Cs, "Cs"),
+        as_scales(choose_dense_scales(dense_scales, selection), "dense_scales"),
+        fitting.WEIGHTINGS if weighting == "auto" else (weighting,),
+    )
     threads = n_threads(n_jobs)
 
     # N-grams of words: X (n, n_ngrams), and the length of each row before it was scaled to 1.
@@ -181,7 +182,7 @@ def select_training_texts(
 ) -> TrainingTexts:
     """Parse the labels; leave out empty texts, and classes of a single text."""
     refuse_sets = None
-    if class_weight is not None or selection == "evidence":
+    if class_weight is not None or selection == "loss":
         refuse_sets = (
             "With several labels per text, class_weight must be None and selection auto or "
             f"folds. Got {class_weight!r} and {selection!r} instead."
@@ -266,6 +267,22 @@ def standardize(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
 # ---- the linear models ---------------------------------------------------------------------------
 
 
+def choose_selection(selection: str, training: TrainingTexts) -> str:
+    """The measure by which candidates are chosen: "loss" or "folds"."""
+    if selection != "auto":
+        return selection
+    are_few = len(training.texts) <= fitting.MAX_FEW_TEXTS
+    return "loss" if are_few and not training.labels.is_multilabel else "folds"
+
+
+def choose_dense_scales(dense_scales: str | Sequence[float], selection: str) -> Sequence[float]:
+    """The scales of the vectors that are tried: those given, or with "auto" more by loss."""
+    if not isinstance(dense_scales, str):
+        return dense_scales
+    wider_scales = fitting.WIDER_SCALES if selection == "loss" else ()
+    return fitting.DENSE_SCALES + wider_scales
+
+
 def fit_linear_model(
     rows: fitting.Labelled,
     training: TrainingTexts,
@@ -273,25 +290,14 @@ def fit_linear_model(
     selection: str,
     threads: int,
 ) -> tuple[fitting.Linear, multilabel.LabelThresholds | None]:
-    """The model chosen by evidence, folds or both; thresholds with several labels per text."""
+    """The average of the best candidates; thresholds with several labels per text."""
     groups = training.labels.groups
     near_duplicates = training.near_duplicates
     if training.labels.is_multilabel:
         return multilabel.fit(rows, candidates, threads, groups, near_duplicates)
 
-    n_texts = len(rows.labels)
-    is_few = fitting.is_few(n_texts, rows.n_classes)
-    if selection == "folds" or (selection == "auto" and not is_few):
-        return fitting.fit_by_folds(rows, candidates, threads, groups, near_duplicates), None
-
-    rng = np.random.default_rng(fitting.FOLD_SEED)
-    folds = fitting.folds_for(rows.labels, rng, groups, near_duplicates)
-    n_distinct = fitting.distinct_texts(rows.labels, near_duplicates)[0].size
-    repeats_texts = n_distinct < fitting.MIN_DISTINCT_FRACTION * n_texts
-    is_grouped = groups is not None or repeats_texts
-    if selection == "evidence" or n_texts < fitting.MIN_FOLD_TEXTS:
-        return fitting.fit_by_evidence(rows, threads, folds if is_grouped else None), None
-    return fitting.fit_by_both(rows, candidates, threads, folds, is_grouped), None
+    linear = fitting.fit_by_folds(rows, candidates, selection, threads, groups, near_duplicates)
+    return linear, None
 
 
 def make_text_model(
