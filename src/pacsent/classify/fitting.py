@@ -213,7 +213,8 @@ def fit_by_folds(
     model = fit_mixture(rows, tried.table, shares, n_threads)
 
     mean = tried.values @ shares  # (n_tested, n_columns)
-    report = tried.table[best[0]] | _judged(mean, part, tried.tested)
+    leading = best[0] if selection == "loss" else int(np.argmax(shares * tried.spread))
+    report = tried.table[leading] | _judged(mean, part, tried.tested)
     report |= {
         "selection": selection,
         "n_candidates": len(tried.table),
