@@ -8,6 +8,8 @@ ALL    := $(VENV)/.installed-all
 DOCS   := $(VENV)/.installed-docs
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 DEMO   ?= demo
+# compiled when the package is installed: an edit installs it again
+KERNELS := hatch_build.py $(wildcard src/pacsent/kernels/*.[ch])
 FUZZ_SECONDS ?= 600
 TEST_PROCESSES ?= 2
 PYTEST  = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
@@ -17,7 +19,7 @@ FAST   := not slow and not compile and not extra and not benchmark and not gpu
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-rest test-all test-extras test-benchmarks test-gpu fuzz hostile bench check-results pages docs docs-open dist format clean
+.PHONY: help kernels demo test check test-rest test-all test-extras test-benchmarks test-gpu fuzz hostile bench check-results pages docs docs-open dist format clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -26,11 +28,11 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pacsent needs Python 3.11 or newer. Run: make PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-$(USE): pyproject.toml | $(BIN)/python
+$(USE): pyproject.toml $(KERNELS) | $(BIN)/python
 	$(PIP) -e '.[report]'
 	@touch $@
 
-$(DEV): pyproject.toml | $(BIN)/python
+$(DEV): pyproject.toml $(KERNELS) | $(BIN)/python
 	$(PIP) -e '.[dev]'
 	@touch $@ $(USE)
 
@@ -39,6 +41,9 @@ $(ALL): $(DEV)
 	$(PIP) -e '.[test-torch]'
 	$(PIP) -e '.[dev,test-torch,test-clients,test-s3]'
 	@touch $@
+
+kernels:         ## compile the kernels again, after an edited .c or .h
+	$(PYTHON) hatch_build.py
 
 demo: $(USE)     ## the main job, end to end: 500 labelled messages, a certified classifier, one page
 	$(BIN)/pacsent demo -o $(DEMO) --overwrite

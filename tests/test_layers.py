@@ -145,4 +145,4 @@ def test_texts_of_the_predictions_load_the_kernels():
         "certify_predictions(['up', 'down'], ['up', 'down'], texts=['a', 'b'], random_state=0)"
     )
 
-    assert "pacsent.kernels.edit_kernels" in loaded
+    assert "pacsent.kernels.edits" in loaded

@@ -19,7 +19,7 @@ from unicodedata import normalize
 import numpy as np
 from scipy import sparse
 
-from pacsent.kernels.edit_kernels import cluster_by_edits
+from pacsent.kernels.edits import cluster_by_edits
 from pacsent.text.ngrams import NGrams, fingerprints, word_sequences
 
 MIN_COSINE = 0.5  # cosine of tf-idf from which on a text is a near-duplicate of a known one
@@ -51,13 +51,9 @@ def near_duplicate_clusters(texts: Sequence[str]) -> np.ndarray:
     words, n_words = _number_by_rarity(hashes)
     rare = _find_rarest_words(words, n_words, starts)
 
-    # The texts that hold a rare word are listed in a part of one array: its begin, twice.
-    begins = np.cumsum(rare.n_texts) - rare.n_texts
-    lists = np.tile(begins, (2, 1))  # (2, n_rare_words)
-    n_distinct = first_rows.size
-    longest = np.diff(starts).max(initial=0)
-    room = np.zeros((3, max(n_distinct, longest + 1)), np.int32)
-    representatives = cluster_by_edits(words, starts, rare.words, rare.starts, lists, room)
+    # The texts that hold a rare word are listed in a part of one array, which begins here.
+    begins = np.cumsum(rare.n_texts) - rare.n_texts  # (n_rare_words,)
+    representatives = cluster_by_edits(words, starts, rare.words, rare.starts, begins)
 
     _, clusters = np.unique(representatives, return_inverse=True)  # (n_distinct,)
     return clusters[text_of_row]

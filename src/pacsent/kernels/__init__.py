@@ -1,1 +1,1 @@
-"""Every numba function, one file per job; `compiling` and `intrinsics` are what they share."""
+"""Compiled loops, one .c and one .py for each subject; `library` loads and calls them."""
