@@ -6,7 +6,7 @@ The compiler is $CC, or the system's; where there is none, or it lacks a flag, i
 the package index has as `ziglang`: a build requirement only there. Environment variables:
 
     PACSENT_TARGET=aarch64-macos             build for another platform, with zig: see PLATFORMS
-    PACSENT_SANITIZE=address,undefined       build with sanitizers, whose first report ends the program
+    PACSENT_SANITIZE=address,undefined       with sanitizers: their first report ends the program
     PACSENT_KERNELS=none                     build a package without the library
 """
 
@@ -31,7 +31,12 @@ ZIG = "ziglang==0.17.0"
 
 # No -ffast-math: NaN and infinity keep their meaning, no sum is reordered but those marked so, and
 # loading the library does not change how the process rounds.
-FLAGS = ["-std=gnu11", "-O3", "-fPIC", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Wno-psabi"]
+FLAGS = [
+    *("-std=gnu11", "-O3", "-fPIC", "-fvisibility=hidden"),
+    *("-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math"),
+    "-fopenmp-simd",
+    *("-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Wno-psabi"),
+]
 
 # Files in which a * b + c may be one instruction: their results differ in the last digit between
 # processors that have it and others. Everywhere else every processor rounds alike.
