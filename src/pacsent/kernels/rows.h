@@ -44,7 +44,7 @@ INLINE float dot(const float *a, const float *b, Size n_dims) {
 
   float sum = sum_of_lanes((s0 + s1) + (s2 + s3));
 #pragma omp simd reduction(+ : sum)
-  for (; d < n_dims; d++) sum += a[d] * b[d];
+  for (Size rest = d; rest < n_dims; rest++) sum += a[rest] * b[rest];
   return sum;
 }
 
