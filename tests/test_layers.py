@@ -97,10 +97,7 @@ def test_imports_do_not_run_in_circles():
     [
         # the group of all commands reaches only into its own folder
         (r"import_module", {"optional", "registry", "cli.command_line"}),
-        (
-            r"sklearn[\w.]*\._|from sklearn[\w.]* import .*\b_|_validate_params",
-            {"parameter_checks"},
-        ),
+        (r"sklearn[\w.]*\._|from sklearn[\w.]* import .*\b_|_validate_params", set()),
         (r"threadpool_limits", {"threads"}),
     ],
 )

@@ -1,43 +1,159 @@
-"""How estimators check their parameters: all that we use of scikit-learn's private interfaces.
+"""Which values the parameters of an estimator may have, and the message about one that is not.
 
-scikit-learn's own estimators declare `_parameter_constraints` and decorate `fit` with
-`_fit_context`; ours do the same, so that a wrong parameter gets the message that its users know.
-Both are private there: they are imported here alone, and a weekly test runs against the newest
-release.
+An estimator declares what it takes::
+
+    _parameter_constraints = {
+        "lam": [Interval(Real, 0, None, closed="neither")],
+        "n_jobs": [Integral, None],
+    }
+
+and decorates `fit` with `check_before`. A value must satisfy one constraint of its list: an
+`Interval`, `StrOptions`, a type, `callable`, None, "boolean", "random_state" or "array-like". A
+parameter without a list may be anything. Messages have the form of scikit-learn's.
 """
 
 import re
+from collections.abc import Callable, Iterable
+from functools import wraps
+from numbers import Integral, Real
 from typing import Any
 
-from sklearn.base import _fit_context as fit_context
-from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
-
-__all__ = [
-    "DeviceName",
-    "Interval",
-    "InvalidParameterError",
-    "StrOptions",
-    "check_parameters",
-    "fit_context",
-]
+import numpy as np
 
 
-def check_parameters(estimator: Any) -> None:
-    """Raise InvalidParameterError if a parameter breaks the estimator's constraints.
+class InvalidParameterError(ValueError, TypeError):
+    """A parameter of an estimator has a value that it must not have."""
 
-    `fit` does so by `fit_context`; this is for an estimator that is made in another way.
+
+class Interval:
+    """Numbers of one type between two bounds, of which None is no bound.
+
+    >>> str(Interval(Real, 0, None, closed="left"))
+    'a float in the range [0.0, inf)'
     """
-    estimator._validate_params()
+
+    def __init__(self, type: Any, left: float | None, right: float | None, *, closed: str):
+        self.type = type
+        self.left = -np.inf if left is None else left
+        self.right = np.inf if right is None else right
+        self.left_closed = closed in ("left", "both")
+        self.right_closed = closed in ("right", "both")
+
+    def allows(self, value: Any) -> bool:
+        if not isinstance(value, self.type):
+            return False
+        above = value >= self.left if self.left_closed else value > self.left
+        below = value <= self.right if self.right_closed else value < self.right
+        return bool(above and below)
+
+    def __str__(self) -> str:
+        is_integer = self.type is Integral
+        left, right = (
+            bound if is_integer or np.isinf(bound) else float(bound)
+            for bound in (self.left, self.right)
+        )
+        opening = "[" if self.left_closed else "("
+        closing = "]" if self.right_closed else ")"
+        what = "an int" if is_integer else "a float"
+        return f"{what} in the range {opening}{left}, {right}{closing}"
+
+
+class StrOptions:
+    """One of a few strings.
+
+    >>> str(StrOptions({"warn", "error"}))
+    "a str among {'error', 'warn'}"
+    """
+
+    def __init__(self, options: Iterable[str]):
+        self.options = set(options)
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, str) and value in self.options
+
+    def __str__(self) -> str:
+        return f"a str among {{{', '.join(map(repr, sorted(self.options)))}}}"
 
 
 class DeviceName(StrOptions):
-    """Constraint of scikit-learn's kind: "cpu", "cuda", or "cuda:1" for one of several GPUs."""
+    """The name of a device: "cpu", "cuda", or "cuda:1" for one of several GPUs."""
 
     def __init__(self):
         super().__init__({"cpu", "cuda"})
 
-    def is_satisfied_by(self, val: object) -> bool:
-        return isinstance(val, str) and re.fullmatch(r"cpu|cuda(:\d+)?", val) is not None
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, str) and re.fullmatch(r"cpu|cuda(:\d+)?", value) is not None
 
     def __str__(self):
         return "'cpu', 'cuda' or 'cuda:<number>'"
+
+
+_SEED = Interval(Integral, 0, 2**32 - 1, closed="both")
+
+
+def _is_array_like(value: Any) -> bool:
+    has_items = any(hasattr(value, name) for name in ("__len__", "shape", "__array__"))
+    is_scalar = isinstance(value, str | bytes) or np.ndim(value) == 0 if has_items else True
+    return has_items and not is_scalar
+
+
+# what else a list of constraints may contain: how a value is checked, and what the message says
+_NAMED: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    None: (lambda value: value is None, "None"),
+    callable: (callable, "a callable"),
+    "boolean": (lambda value: isinstance(value, bool | np.bool_), "a bool"),
+    "array-like": (_is_array_like, "an array-like"),
+    "random_state": (
+        lambda value: (
+            value is None or isinstance(value, np.random.RandomState) or _SEED.allows(value)
+        ),
+        f"{_SEED}, an instance of 'numpy.random.RandomState' or None",
+    ),
+}
+
+
+def _allows(constraint: Any, value: Any) -> bool:
+    if isinstance(constraint, Interval | StrOptions):
+        return constraint.allows(value)
+    if isinstance(constraint, type):
+        return isinstance(value, constraint)
+    return _NAMED[constraint][0](value)
+
+
+def _name(constraint: Any) -> str:
+    if isinstance(constraint, Interval | StrOptions):
+        return str(constraint)
+    if constraint in (Integral, Real):
+        return "an int" if constraint is Integral else "a float"
+    if isinstance(constraint, type):
+        module = "" if constraint.__module__ == "builtins" else f"{constraint.__module__}."
+        return f"an instance of '{module}{constraint.__qualname__}'"
+    return _NAMED[constraint][1]
+
+
+def check_parameters(estimator: Any) -> None:
+    """Raise InvalidParameterError if a parameter breaks the estimator's constraints."""
+    for name, value in estimator.get_params(deep=False).items():
+        constraints = estimator._parameter_constraints.get(name, "no_validation")
+        if constraints == "no_validation":
+            continue
+        if any(_allows(constraint, value) for constraint in constraints):
+            continue
+
+        *others, last = map(_name, constraints)
+        allowed = f"{', '.join(others)} or {last}" if others else last
+        raise InvalidParameterError(
+            f"The {name!r} parameter of {type(estimator).__name__} must be {allowed}. "
+            f"Got {value!r} instead."
+        )
+
+
+def check_before(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a method of an estimator, such as `fit`: `check_parameters` is called before it."""
+
+    @wraps(method)
+    def checked(self: Any, *arguments: Any, **named: Any) -> Any:
+        check_parameters(self)
+        return method(self, *arguments, **named)
+
+    return checked

@@ -20,7 +20,7 @@ from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import MAX_NAMED, Explanation, explain
 from pacsent.classify.fitted_classifier import FittedTextClassifier
 from pacsent.classify.training import fit_classifier
-from pacsent.parameter_checks import StrOptions, check_parameters, fit_context
+from pacsent.parameter_checks import StrOptions, check_before, check_parameters
 from pacsent.storage import State
 from pacsent.text.pages import render
 from pacsent.text.texts import as_texts
@@ -184,7 +184,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     # ---- fitting -------------------------------------------------------------------------------
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @check_before
     def fit(
         self,
         X: Iterable[str],

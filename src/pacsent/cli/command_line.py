@@ -138,7 +138,7 @@ class Mistake(click.ClickException):
         if isinstance(error, OSError) and error.filename is not None and error.strerror:
             message = f"{error.filename}: {error.strerror}."
         super().__init__(escape_controls(options_in(message)))
-        # scikit-learn's check of parameters refused the value of an option
+        # a check of parameters refused the value of an option
         is_parameter = type(error).__name__ == "InvalidParameterError"
         self.exit_code = 2 if is_parameter else 1  # type: ignore[misc]
 

@@ -21,7 +21,7 @@ from pacsent.certify.drift_check import DriftCheck, TextComparison
 from pacsent.certify.error_certificate import HeldOutCertificate
 from pacsent.certify.labels import Labels, is_multilabel, parse_sets
 from pacsent.certify.repeats import COPIES, TRAFFIC
-from pacsent.parameter_checks import Interval, StrOptions, check_parameters, fit_context
+from pacsent.parameter_checks import Interval, StrOptions, check_before, check_parameters
 from pacsent.predict import abstaining, thresholds
 from pacsent.predict.abstaining import cautious_set_thresholds
 from pacsent.predict.calibration import Calibration, DrawnRows, draw_calibration
@@ -164,7 +164,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         ],
     }
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @check_before
     def fit(
         self,
         X: Any,

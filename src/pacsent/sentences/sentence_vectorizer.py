@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from pacsent.parameter_checks import Interval, StrOptions, check_parameters, fit_context
+from pacsent.parameter_checks import Interval, StrOptions, check_before, check_parameters
 from pacsent.sentences.encoder import EncoderMixin, Posteriors
 from pacsent.sentences.encoding import (
     EmptySentenceWarning,
@@ -156,7 +156,7 @@ class SentenceVectorizer(
         name = f"{self.method_name}: " if self._paper_name else ""
         return name + super().__repr__(N_CHAR_MAX).replace("\n", "\n" + " " * len(name))
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @check_before
     def fit(self, X: Any, y: Any = None) -> "SentenceVectorizer":
         """Learn what the method needs from training sentences.
 
@@ -202,7 +202,7 @@ class SentenceVectorizer(
         if fitted.fingerprint is not None:
             self.fingerprint_ = fitted.fingerprint
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @check_before
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """`fit(X)`, then `transform(X)`, tokenising once; so `X` may be a generator."""
         encoded = self.word_vectors.vocabulary.encode(X)

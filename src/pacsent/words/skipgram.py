@@ -19,7 +19,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from pacsent.arrays import unit_rows
-from pacsent.parameter_checks import DeviceName, Interval, StrOptions, check_parameters, fit_context
+from pacsent.parameter_checks import (
+    DeviceName,
+    Interval,
+    StrOptions,
+    check_before,
+    check_parameters,
+)
 from pacsent.text.normalize import TOKENISERS
 from pacsent.threads import n_threads
 from pacsent.words.checkpoint import (
@@ -183,7 +189,7 @@ class SkipGram(BaseEstimator):
         tags.target_tags.required = False
         return tags
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @check_before
     def fit(self, X: Any, y: Any = None) -> "SkipGram":
         """Train on a text.
 
