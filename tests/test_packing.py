@@ -130,6 +130,15 @@ def test_the_english_model_is_small_and_nothing_is_unpacked_to_open_it():
     assert not any("array" in vars(table) for table in load("english").tables.values())
 
 
+def test_the_digests_that_come_with_the_english_model_are_those_of_its_numbers():
+    """They are not computed when the model is used, which would take half a second."""
+    words = load("english")
+    distilled = words.sentences.word_vectors
+
+    assert words.replace().digest() == words.digest()
+    assert distilled.replace().digest() == distilled.digest()
+
+
 def test_the_english_model_knows_english():
     english = load("english")
     assert {"london", "brussels", "parisian"} & {w for w, _ in english.most_similar("paris", 10)}

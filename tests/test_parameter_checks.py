@@ -49,6 +49,7 @@ SHARE = Interval(Real, 0, 1, closed="both")
         (str, ["x"], [b"x", None]),
         (callable, [len], ["len"]),
         (None, [None], [0, "", False]),
+        ("verbose", [0, 2, True, np.False_], [-1, "1", None]),
         ("boolean", [True, np.False_], [0, 1, None, "true"]),
         ("random_state", [0, 2**32 - 1, None, np.random.RandomState(0)], [-1, 2**32, 1.5, "0"]),
         ("array-like", [[1], np.ones(2), ("a",)], ["text", 3, None, np.float64(1)]),

@@ -8,8 +8,8 @@ An estimator declares what it takes::
     }
 
 and decorates `fit` with `check_before`. A value must satisfy one constraint of its list: an
-`Interval`, `StrOptions`, a type, `callable`, None, "boolean", "random_state" or "array-like". A
-parameter without a list may be anything. Messages have the form of scikit-learn's.
+`Interval`, `StrOptions`, a type, `callable`, None, "boolean", "verbose", "random_state" or
+"array-like". A parameter without a list may be anything. Messages have the form of scikit-learn's.
 """
 
 import re
@@ -101,6 +101,10 @@ def _is_array_like(value: Any) -> bool:
 _NAMED: dict[Any, tuple[Callable[[Any], bool], str]] = {
     None: (lambda value: value is None, "None"),
     callable: (callable, "a callable"),
+    "verbose": (
+        lambda value: isinstance(value, Integral | bool | np.bool_) and value >= 0,
+        "an int in the range [0, inf) or a bool",
+    ),
     "boolean": (lambda value: isinstance(value, bool | np.bool_), "a bool"),
     "array-like": (_is_array_like, "an array-like"),
     "random_state": (

@@ -7,11 +7,10 @@ import numpy as np
 from sklearn.base import TransformerMixin
 
 from pacsent.arrays import unit_rows
+from pacsent.sentences.encoding import Posteriors
 from pacsent.sentences.probe import PROBE
 from pacsent.storage import State
 from pacsent.words.vectors import WordVectors
-
-Posteriors = tuple[np.ndarray, np.ndarray]  # means (n, n_dims), variances (n,)
 
 
 class Encoder(Protocol):

@@ -8,13 +8,13 @@ from itertools import count, islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from pacsent.sentences.encoder import Posteriors
 from pacsent.text.encoded import Encoded
 from pacsent.threads import in_order, n_threads
 from pacsent.words.text_encoding import warn_low_coverage
 from pacsent.words.vocabulary import Vocabulary
+
+Posteriors = tuple[np.ndarray, np.ndarray]  # means (n, n_dims), variances (n,)
 
 
 class EmptySentenceWarning(UserWarning):
@@ -156,6 +156,8 @@ def stream_posteriors(
 
     vectorizer._record(solver_reports)
     if n_diverged:
+        from sklearn.exceptions import ConvergenceWarning
+
         warnings.warn(
             f"{n_diverged:,} of {report.n_sentences:,} vectors are not finite numbers, although "
             "those of their words are: the method diverged. Choose other parameters.",

@@ -23,7 +23,6 @@ LEVELS = {
     bits: np.array([-level for level in upper[::-1]] + upper, dtype=np.float32)
     for bits, upper in zip(BITS, _UPPER)
 }
-_ROWS_PER_BLOCK = 512  # unpacked at once: they stay in the cache
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,9 +71,8 @@ class Packed:
 
     def unpack(self) -> np.ndarray:
         """The table as float32 numbers."""
-        n_words, n_dims = self.shape
-        n_head = self.head.shape[1]
-        out = np.empty((n_words, n_dims), dtype=np.float32)
+        from pacsent.kernels.unpack import unpack
+
         # (256, 8 // bits): the levels that a byte stands for
         if self.bits == 8:
             values = np.arange(256, dtype=np.uint8).view(np.int8).astype(np.float32)[:, None]
@@ -82,16 +80,8 @@ class Packed:
             shifts = np.arange(0, 8, self.bits)
             codes = (np.arange(256)[:, None] >> shifts) & (2**self.bits - 1)
             values = LEVELS[self.bits][codes]
-        scales = np.asarray(self.scales, dtype=np.float32)[:, None]
-        for start in range(0, n_words, _ROWS_PER_BLOCK):
-            rows = slice(start, start + _ROWS_PER_BLOCK)
-            block = out[rows]
-            block[:, :n_head] = self.head[rows]
-            tail = values.take(self.codes[rows], axis=0).reshape(len(block), -1)
-            np.multiply(tail[:, : n_dims - n_head], scales[rows], out=block[:, n_head:])
-            block *= self.spread
-            block += self.centre
-        return out
+        scales = self.scales.astype(np.float32)
+        return unpack(self.codes, self.head, scales, values, self.spread, self.centre)
 
 
 class VectorTable:

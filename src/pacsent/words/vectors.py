@@ -309,6 +309,10 @@ class WordVectors(Frozen):
             self._digest = sha.hexdigest()
         return self._digest
 
+    def accept_digest(self, digest: str) -> None:
+        """Take a digest that was computed before, of tables that cannot have changed since."""
+        self._digest = digest
+
     def trained_on(self, texts: Iterable) -> "WordVectors":
         """The same vectors with the fingerprint of the texts they were trained on.
 

@@ -3,11 +3,10 @@
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
-from scipy import sparse
 
 from pacsent.text.encoded import Encoded
 from pacsent.text.normalize import TOKENISERS
@@ -16,6 +15,9 @@ from pacsent.words.noise import noise_probabilities
 from pacsent.words.pieces import Pieces
 from pacsent.words.text_encoding import encode_texts
 from pacsent.words.word_table import WordTable, is_memory_mapped
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 UNKNOWN = ("drop", "pieces")
 TOKENIZER = "tokenizer"  # how a file names `Pieces`, which it holds beside
@@ -276,8 +278,10 @@ class Vocabulary(Frozen):
         ids, offsets, _ = self.encode(X)
         return digest_of(self, hashlib.sha256(raw_bytes(ids, "<i4")), offsets)
 
-    def count(self, X: Any, *, dtype: DTypeLike = np.float64) -> sparse.csr_matrix:
+    def count(self, X: Any, *, dtype: DTypeLike = np.float64) -> "sparse.csr_matrix":
         """Sentences to a sparse count matrix, (n_sentences, n_words)."""
+        from scipy import sparse  # encoding does not wait for it
+
         ids, offsets, _ = self.encode(X)
         # ids are copied: summing duplicates works in place, and an Encoded belongs to the caller
         parts = np.ones(ids.size, dtype=dtype), np.array(ids), offsets
