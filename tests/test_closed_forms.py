@@ -171,12 +171,27 @@ def test_only_the_first_three_empty_rows_are_named(toy_word_vectors):
         vectorizer.transform(["film", "", "", "zzz", "", ""])
 
 
-def test_float16_tables_give_the_same_where_the_processor_cannot_widen_them(rng, monkeypatch):
-    from pacsent.sentences.methods import closed_forms
-
-    words = random_words(rng, np.float16)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("method", ["PB-L2", "PB-IDF-L2", "SIF", "concat"])
+def test_vectors_are_the_same_without_the_compiled_kernels(rng, monkeypatch, method, dtype):
+    words = random_words(rng, dtype)
     texts = random_texts(rng, words)
-    vectorizer = make_encoder("PB-L2", words).fit(texts)
+    vectorizer = make_encoder(method, words).fit(texts)
     expected = vectorizer.transform(texts)
-    monkeypatch.setattr(closed_forms, "HALF_PRECISION", False)
-    assert_array_equal(vectorizer.transform(texts), expected)
+
+    monkeypatch.setattr("pacsent.kernels.pooling.is_available", lambda: False)
+    monkeypatch.setattr("pacsent.kernels.pooling.warn_of_twins", lambda: None)
+
+    assert_allclose(vectorizer.transform(texts), expected, atol=1e-6)
+
+
+def test_a_float16_table_next_to_a_float64_one_is_summed_in_float64(rng):
+    words = random_words(rng, np.float64)
+    half = words.output_vectors.astype(np.float16)
+    mixed = words.replace(output_vectors=half)
+    wide = words.replace(output_vectors=half.astype(np.float64))
+    texts = random_texts(rng, words)
+
+    expected = make_encoder("PB-L2", wide).fit(texts).transform(texts)
+
+    assert_array_equal(make_encoder("PB-L2", mixed).fit(texts).transform(texts), expected)

@@ -1,63 +1,19 @@
-"""Kernels against their NumPy lines; also run with NUMBA_DISABLE_JIT=1, as plain Python."""
+"""Text kernels against plain Python; also run with NUMBA_DISABLE_JIT=1."""
 
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
-from pacsent.kernels.half_precision import HALF_PRECISION
 from pacsent.text.normalize import tokenise_paper
 from pacsent.words import Vocabulary, text_encoding
 from pacsent.words.text_encoding import encode_bytes
 from reference.text_reference import count_dropped
 
-intrinsics = pytest.importorskip("pacsent.kernels.intrinsics")
-sentences = pytest.importorskip("pacsent.kernels.pooling_kernels")
-
-
-@pytest.fixture
-def encoded(rng):
-    lengths = np.array([0, 1, 3, 4, 5, 130, 0, 7])
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return rng.integers(0, 9, size=offsets[-1]).astype(np.int32), offsets
-
 
 def rows(ids, offsets):
     return [ids[a:b] for a, b in pairwise(offsets)]
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("add", [False, True])
-def test_pooled_rows_are_the_weighted_sums(rng, encoded, dtype, weighted, add):
-    ids, offsets = encoded
-    table = rng.normal(size=(9, 5)).astype(dtype)
-    wide = np.float64 if dtype == np.float64 else np.float32
-    weights = rng.uniform(size=9).astype(wide)
-    scale = rng.uniform(size=8).astype(wide)
-    out = rng.normal(size=(8, 5)).astype(wide)
-    expected = add * out.astype(float)
-    used = weights if weighted else np.ones(9)
-    for s, words in enumerate(rows(ids, offsets)):
-        expected[s] += scale[s] * (used[words, None] * table[words].astype(float)).sum(axis=0)
-    if dtype == np.float16:
-        table = table.view(np.uint16) if HALF_PRECISION else table.astype(np.float32)
-    given = weights if weighted else weights[:0]
-    sentences.pool_rows(ids, offsets, table, given, scale, out, add)
-    assert_allclose(out, expected, rtol=1e-12 if wide == np.float64 else 1e-4, atol=1e-5)
-
-
-def test_every_half_precision_number_is_widened_exactly():
-    if not HALF_PRECISION:
-        pytest.skip("no instruction for it here, or plain Python")
-    numbers = np.arange(1 << 16, dtype=np.uint16)
-    numbers = numbers[np.isfinite(numbers.view(np.float16))][:, None]
-    ids, offsets = np.arange(numbers.size, dtype=np.int32), np.arange(numbers.size + 1)
-    one = np.ones(numbers.size, np.float32)
-    out = np.empty((numbers.size, 1), np.float32)
-    sentences.pool_rows(ids, offsets, numbers, one[:0], one, out, False)
-    assert_array_equal(out, numbers.view(np.float16).astype(np.float32))
 
 
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 2113])

@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from pacsent import registry
-from pacsent.sentences.methods.closed_forms import ClosedForm, for_kernel, pool, token_sums
+from pacsent.sentences.methods.closed_forms import ClosedForm, pool, token_sums
 from pacsent.sentences.sentence_vectorizer import SentenceVectorizer
 from pacsent.storage import State, checked_tensor
 from pacsent.words import compress
@@ -80,11 +80,11 @@ class StaticEncoder(ClosedForm):
         return copy.copy(self)  # it learns nothing from `fit`
 
     def _prepared(self):
-        table, no_weights = for_kernel(self._tables()[0]), np.empty(0, self._dtype)
+        table, _ = self._bound_tables()
         word_variances = self._variances()
 
         def posterior(encoded, means):
-            pool(encoded, [(table, no_weights, np.ones(encoded.n_sentences))], means)
+            pool(encoded, [(table, None, np.ones(encoded.n_sentences, means.dtype))], means)
             squares = np.einsum("ij,ij->i", means, means)
             squares[squares == 0] = 1.0
             means *= (1.0 / np.sqrt(squares))[:, None]

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from pacsent.arrays import frozen
-from pacsent.kernels.half_precision import HALF_PRECISION
+from pacsent.kernels.library import BoundArray
+from pacsent.kernels.pooling import pool_rows
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.sentences.fitted_state import Learned
 from pacsent.sentences.sentence_vectorizer import ROLES, Name, SentenceVectorizer
@@ -36,36 +36,42 @@ class ClosedForm(SentenceVectorizer):
         # several batches a thread, or the last one is waited for alone
         return max(1, min(self.batch_size, max(64, n_sentences // (8 * n_jobs))))
 
+    def _bound_tables(self) -> list[BoundArray | None]:
+        """(A_hat, B_hat) for `pool`, made once."""
+
+        def build():
+            return [for_kernel(table, self._dtype) for table in self._tables()]
+
+        return self._derived("bound tables", build)
+
 
 def token_sums(encoded: Encoded, weights: np.ndarray) -> np.ndarray:
     """Sum of the words' weights in each sentence."""
-    sentence = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))
+    n_tokens = encoded.offsets[1:] - encoded.offsets[:-1]
+    sentence = np.repeat(np.arange(encoded.n_sentences), n_tokens)
     return np.bincount(sentence, weights[encoded.ids], encoded.n_sentences)
 
 
 def pool(encoded: Encoded, parts: Iterable, out: np.ndarray) -> None:
     """Sum of scale * weights[w] * table[w] over tokens and over (table, weights, scale), in `out`.
 
-    Empty weights are ones; a table may be None where its scale is 0.
+    Tables are those of `for_kernel`; one may be None where its scale is 0, weights where they are
+    ones.
     """
-    from pacsent.kernels.pooling_kernels import pool_rows
-
     add = False
     for table, weights, scale in parts:
         if table is not None and (not add or scale.any()):
-            scale = scale.astype(out.dtype)
-            pool_rows(encoded.ids, encoded.offsets, frozen(table), weights, scale, out, add)
+            scale = scale.astype(out.dtype, copy=False)
+            pool_rows(encoded.ids, encoded.offsets, table, weights, scale, out, add)
             add = True
 
 
-def for_kernel(table: np.ndarray) -> np.ndarray:
-    """A table as the kernels take it: float16 as its bits, or widened once where they cannot."""
+def for_kernel(table: np.ndarray | None, dtype: np.dtype) -> BoundArray | None:
+    """A table for sums of a dtype: as it is where they can read it, else converted once."""
     if table is None:
         return None
-    table = np.ascontiguousarray(table)
-    if table.dtype == np.float16 and HALF_PRECISION:
-        return table.view(np.uint16)
-    return table.astype(np.float64 if table.dtype == np.float64 else np.float32, copy=False)
+    fits = table.dtype == dtype or (table.dtype == np.float16 and dtype == np.float32)
+    return BoundArray(np.ascontiguousarray(table, None if fits else dtype))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -193,8 +199,7 @@ class AverageVectorizer(_SquaredLoss):
         return self._squared_distance(sentences, shares)
 
     def _prepared(self):
-        A_hat, B_hat = map(for_kernel, self._tables())
-        no_weights = np.empty(0, self._dtype)
+        A_hat, B_hat = self._bound_tables()
         settings = {"lam": self.lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
         var_P = self.prior_variance
 
@@ -203,7 +208,7 @@ class AverageVectorizer(_SquaredLoss):
             lam = l2_lam(n_tokens, var_P=var_P, **settings)
             c_A, c_B, var_Q = l2_coefficients(n_tokens > 0, 1.0, n_tokens / var_P, lam)
             c_A = c_A / np.maximum(n_tokens, np.finfo(float).tiny)  # beta_w = 1 / n_tokens
-            pool(encoded, [(A_hat, no_weights, c_A), (B_hat, no_weights, c_B / var_P)], means)
+            pool(encoded, [(A_hat, None, c_A), (B_hat, None, c_B / var_P)], means)
             return var_Q, None
 
         return posterior
@@ -278,7 +283,7 @@ class IDFVectorizer(_SquaredLoss):
         return {"idf": idf(n_containing, encoded.n_sentences)}
 
     def _prepared(self):
-        A_hat, B_hat = map(for_kernel, self._tables())
+        A_hat, B_hat = self._bound_tables()
         weights, var_P = self.idf_.astype(self._dtype), self.prior_variance
 
         def posterior(encoded, means):

@@ -173,7 +173,7 @@ class SIFVectorizer(_Weighted):
         if self.learn_from == "texts":
             scale = 1.0 / np.maximum(np.diff(encoded.offsets), 1)
             vectors = np.empty((encoded.n_sentences, self.n_dims), self._dtype)
-            table = for_kernel(self._tables()[0])
+            table = for_kernel(self._tables()[0], self._dtype)
             pool(encoded, [(table, weights.astype(self._dtype), scale)], vectors)
             second = moments(vectors, np.full(len(vectors), 1.0 / len(vectors)))[1]
         else:
@@ -192,7 +192,7 @@ class SIFVectorizer(_Weighted):
         return 2 * sif_weights(p, a / 2)  # a/(a/2 + p) = 2 (a/2) / (a/2 + p)
 
     def _prepared(self):
-        table = for_kernel(self._tables()[0])
+        table, _ = self._bound_tables()
         weights = self._word_weights(self._shares(), self.a_).astype(self._dtype)
         U = self.directions_.astype(self._dtype)  # (n_directions, n_dims)
         removed = (self.directions_ * self.shares_[:, None]).astype(self._dtype)
@@ -285,7 +285,8 @@ class SIFSumVectorizer(_Weighted):
         return self._derived("table", build)
 
     def _prepared(self):
-        table, weights = self.table(), self._word_weights().astype(self._dtype)
+        table = self._derived("bound table", lambda: for_kernel(self.table(), self._dtype))
+        weights = self._word_weights().astype(self._dtype)
         return self._posterior_of(
             lambda encoded, scale, means: pool(encoded, [(table, weights, scale)], means)
         )
@@ -325,12 +326,13 @@ class ConcatVectorizer(_Weighted):
 
     def _prepared(self):
         n_dims = self.word_vectors.n_dims
-        tables = [for_kernel(table) for table in self._tables()]
-        ones = np.empty(0, self._dtype)
+        tables = self._bound_tables()
 
         def add_sums(encoded, scale, means):
+            pooled = np.empty((len(means), n_dims), means.dtype)
             for half, table in zip((means[:, :n_dims], means[:, n_dims:]), tables):
-                pool(encoded, [(table, ones, scale)], half)
+                pool(encoded, [(table, None, scale)], pooled)
+                half[...] = pooled
 
         return self._posterior_of(add_sums)
 

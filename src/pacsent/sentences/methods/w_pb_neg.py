@@ -9,7 +9,7 @@ from scipy import sparse
 from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
 from pacsent.sentences.fitted_state import WORD_IDS, Learned
-from pacsent.sentences.methods.closed_forms import pool, sum_rows
+from pacsent.sentences.methods.closed_forms import for_kernel, pool, sum_rows
 from pacsent.sentences.methods.sampled_methods import (
     MINIMISED,
     POSITIVE,
@@ -226,15 +226,14 @@ class WordPBNegVectorizer(NegativeSampling):
             means = self._float_tables()[1].astype(self._dtype)  # a copy
             variances = np.zeros(self.word_vectors.n_words)
             means[self.words_], variances[self.words_] = self.word_means_, self.word_variances_
-            return means, variances
+            return for_kernel(means, self._dtype), variances
 
         # The posteriors of all words: learned ones, and the prior mean of the others.
         table, word_variances = self._derived("tables", build)
-        ones = np.ones(self.word_vectors.n_words, self._dtype)
 
         def posterior(encoded, means):
             n_tokens = np.maximum(np.diff(encoded.offsets), 1)
-            pool(encoded, [(table, ones, 1.0 / n_tokens)], means)
+            pool(encoded, [(table, None, 1.0 / n_tokens)], means)
             counts = self.word_vectors.vocabulary.count(encoded)
             return (counts.power(2) @ word_variances) / n_tokens.astype(float) ** 2, None
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pacsent.arrays import unit_rows
-from pacsent.kernels.pooling_kernels import adam_step, pool_rows, sum_gradients
+from pacsent.kernels.pooling import adam_step, pool_rows
 from pacsent.text.encoded import Encoded
 from pacsent.threads import in_order, n_cores
 
@@ -55,14 +55,15 @@ class WordGroups(NamedTuple):
     """Tokens by word: text sentences[t] contains words[j] for starts[j] <= t < starts[j + 1]."""
 
     words: np.ndarray
-    sentences: np.ndarray
+    sentences: np.ndarray  # int32
     starts: np.ndarray
 
     @classmethod
     def of(cls, encoded: Encoded) -> "WordGroups":
         """Group the tokens of texts by word."""
         order = np.argsort(encoded.ids, kind="stable")
-        sentence = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))
+        of_token = np.arange(encoded.n_sentences, dtype=np.int32)
+        sentence = np.repeat(of_token, np.diff(encoded.offsets))
         words, starts = np.unique(encoded.ids[order], return_index=True)
         return cls(words, sentence[order], np.append(starts, encoded.ids.size))
 
@@ -73,9 +74,12 @@ class WordGroups(NamedTuple):
         cuts = np.searchsorted(self.starts, np.linspace(0, self.starts[-1], n_cores() + 1)[1:-1])
         bounds = np.unique([0, *cuts.tolist(), self.words.size])
 
+        ones = np.ones(self.words.size, gradients.dtype)
+
         def work(part):
             a, b = part
-            sum_gradients(self.sentences, self.starts[a : b + 1], gradients, out[a:b])
+            starts = self.starts[a : b + 1]
+            pool_rows(self.sentences, starts, gradients, None, ones[a:b], out[a:b])
 
         list(in_order(work, zip(bounds[:-1].tolist(), bounds[1:].tolist()), None))
         return out
@@ -92,7 +96,7 @@ def sums(encoded: Encoded, table: np.ndarray, scale: np.ndarray | None = None) -
     def work(start):
         part = slice(start, start + size)
         bounds = encoded.offsets[start : start + size + 1]
-        pool_rows(encoded.ids, bounds, table, np.empty(0), scale[part], out[part], False)
+        pool_rows(encoded.ids, bounds, table, None, scale[part], out[part])
 
     list(in_order(work, range(0, encoded.n_sentences, size), None))
     return out

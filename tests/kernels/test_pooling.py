@@ -1,0 +1,140 @@
+"""Pooling and Adam: the compiled code against NumPy, and what it refuses."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from pacsent.kernels.library import BoundArray
+from pacsent.kernels.pooling import adam_step, adam_step_plainly, pool_rows, pool_rows_plainly
+
+N_ROWS = 40
+
+
+def random_case(rng, dtype, n_dims, is_weighted):
+    """Arguments of `pool_rows`: empty texts, texts shorter and longer than a block of tokens."""
+    lengths = np.array([0, 1, 3, 4, 5, 8, 130, 0, 64, 7])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ids = rng.integers(0, N_ROWS, offsets[-1]).astype(np.int32)
+    table = rng.normal(size=(N_ROWS, n_dims)).astype(dtype)
+    real = np.float64 if dtype == np.float64 else np.float32
+    weights = rng.uniform(size=N_ROWS).astype(real) if is_weighted else None
+    scale = rng.uniform(size=lengths.size).astype(real)
+    out = rng.normal(size=(lengths.size, n_dims)).astype(real)
+    return ids, offsets, table, weights, scale, out
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("add", [False, True])
+@pytest.mark.parametrize("n_dims", [0, 1, 5, 16, 31, 32, 100, 300, 1025, 2100])
+def test_pooled_rows_are_the_weighted_sums(rng, dtype, is_weighted, add, n_dims):
+    *given, out = random_case(rng, dtype, n_dims, is_weighted)
+    expected = out.astype(np.float64)
+    pool_rows_plainly(*given, expected, add)
+
+    pool_rows(*given, out, add)
+
+    tolerance = 1e-12 if dtype == np.float64 else 2e-5
+    assert_allclose(out, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_are_rounded_in_the_same_order_on_every_processor(rng, dtype):
+    """Four rows at a time, (a + b) + (c + d), then single ones; 64 tokens on their own."""
+    *given, out = random_case(rng, dtype, 37, False)
+    ids, offsets, table, _, scale, _ = *given, None
+    expected = np.zeros_like(out)
+    for s in range(scale.size):
+        rows = table[ids[offsets[s] : offsets[s + 1]]]
+        for block in np.split(rows, range(64, len(rows), 64)):
+            total = np.zeros(37, dtype)
+            n_whole = len(block) // 4 * 4
+            for a, b, c, d in block[:n_whole].reshape(-1, 4, 37):
+                total += (a + b) + (c + d)
+            for row in block[n_whole:]:
+                total += row
+            expected[s] += scale[s] * total
+
+    pool_rows(*given, out)
+
+    assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("n_dims", [1, 16])
+def test_every_half_precision_number_is_widened_exactly(n_dims):
+    numbers = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    table = np.tile(numbers[:, None], n_dims)
+    ids, offsets = np.arange(1 << 16, dtype=np.int32), np.arange((1 << 16) + 1)
+    ones, out = np.ones(1 << 16, np.float32), np.empty(table.shape, np.float32)
+
+    pool_rows(ids, offsets, table, None, ones, out)
+
+    assert_array_equal(out, table.astype(np.float32))
+
+
+def test_a_bound_table_gives_the_same(rng):
+    ids, offsets, table, weights, scale, out = random_case(rng, np.float16, 12, True)
+    bound = np.empty_like(out)
+
+    pool_rows(ids, offsets, table, weights, scale, out)
+    pool_rows(ids, offsets, BoundArray(table), weights, scale, bound)
+
+    assert_array_equal(bound, out)
+
+
+@pytest.mark.parametrize("wrong_id", [-1, N_ROWS, 2**31 - 1])
+@pytest.mark.parametrize("place", [0, 70, -1])
+def test_ids_of_another_table_are_refused(rng, wrong_id, place):
+    ids, *given = random_case(rng, np.float32, 8, False)
+    ids[place] = wrong_id
+
+    with pytest.raises(IndexError, match="do not fit a table of 40 rows"):
+        pool_rows(ids, *given)
+
+
+@pytest.mark.parametrize(("place", "offset"), [(0, -1), (-1, 10**9)])
+def test_offsets_of_other_ids_are_refused(rng, place, offset):
+    ids, offsets, *given = random_case(rng, np.float32, 8, False)
+    offsets[place] = offset
+
+    with pytest.raises(IndexError, match="ids or offsets of the texts do not fit"):
+        pool_rows(ids, offsets, *given)
+
+
+def test_arrays_of_other_sizes_are_refused(rng):
+    ids, offsets, table, weights, scale, out = random_case(rng, np.float32, 8, True)
+
+    with pytest.raises(ValueError, match=r"results of shape \(10, 7\) and 10 scales"):
+        pool_rows(ids, offsets, table, weights, scale, out[:, :7].copy())
+    with pytest.raises(ValueError, match=r"results of shape \(10, 8\) and 9 scales"):
+        pool_rows(ids, offsets, table, weights, scale[1:], out)
+    with pytest.raises(ValueError, match="39 weights for 40 rows"):
+        pool_rows(ids, offsets, table, weights[1:], scale, out)
+    with pytest.raises(Exception, match="array of float32 was passed for one of float64"):
+        pool_rows(ids, offsets, table.astype(float), weights, scale, out)
+
+
+@pytest.mark.parametrize("n_dims", [1, 7, 64])
+def test_a_step_of_adam_is_the_formula(rng, n_dims):
+    rows = rng.permutation(20)[:9].astype(np.int32)
+    gradients = rng.normal(size=(9, n_dims)).astype(np.float32)
+    table, first, second = rng.uniform(size=(3, 20, n_dims)).astype(np.float32)
+    rates = 0.01, 1 - 0.9**3, 1 - 0.999**3
+    expected = [array.astype(np.float64) for array in (table, first, second)]
+    adam_step_plainly(rows, gradients, *expected, rates)
+
+    adam_step(rows, gradients, table, first, second, rates)
+
+    for array, right in zip((table, first, second), expected):
+        assert_allclose(array, right, rtol=1e-5, atol=1e-6)
+
+
+def test_gradients_of_other_rows_are_refused():
+    table = np.zeros((4, 3), np.float32)
+    gradients = np.zeros((2, 3), np.float32)
+    rows = np.array([1, 4], np.int32)
+
+    with pytest.raises(IndexError, match="not one of the table's 4"):
+        adam_step(rows, gradients, table, table, table, (0.1, 1.0, 1.0))
+    with pytest.raises(ValueError, match=r"shape \(2, 3\) do not fit 1 rows"):
+        adam_step(rows[:1], gradients, table, table, table, (0.1, 1.0, 1.0))
