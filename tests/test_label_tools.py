@@ -33,7 +33,7 @@ def test_the_least_sure_texts_come_first_and_near_duplicates_once(model):
     texts = ["lovely lovely sunrise", "boring teapot", "lovely boring rainbow", "lovely seaside"]
     margins = np.ptp(model.predict_proba(texts), axis=1)
     assert next_to_label(model, texts, 1).tolist() == [int(np.argmin(margins))]
-    same = [f"neither this nor that, said the {NOUNS[0]}{'!' * i}" for i in range(10)]
+    same = [f"neither this nor that, said nobody{'!' * i}" for i in range(10)]
     texts = [*same, *TEXTS[48:]]
     chosen = next_to_label(model, texts, 6)
     assert sum(row < 10 for row in chosen) == 1 and len(set(chosen.tolist())) == 6
