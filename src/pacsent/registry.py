@@ -23,6 +23,10 @@ MODULES = {
     # what word vectors are saved with instead of a fitted encoder of sentences
     ("sentence encoder", "mean"): "pacsent.sentences.methods",
     ("sentence encoder", "unit"): "pacsent.sentences.static_encoder",
+    # what encodes by itself without scikit-learn, in place of the encoder of that name
+    ("plain encoder", "StaticEncoder"): "pacsent.sentences.plain_encoder",
+    ("plain encoder", "mean"): "pacsent.sentences.plain_encoder",
+    ("plain encoder", "unit"): "pacsent.sentences.plain_encoder",
     ("certificate", "error"): "pacsent.certify.error_certificate",
     ("certificate", "multilabel"): "pacsent.certify.multilabel_certificate",
     ("certificate", "anytime error"): "pacsent.certify.count_certificates",

@@ -328,9 +328,8 @@ class SentenceVectorizer(
 
     @property
     def _dtype(self) -> np.dtype:
-        tables = (self.word_vectors.input_vectors, self.word_vectors.output_vectors)
-        wide = any(table is not None and table.dtype == np.float64 for table in tables)
-        return np.dtype(np.float64 if wide else np.float32)
+        is_wide = any(table.is_double for table in self.word_vectors.tables.values())
+        return np.dtype(np.float64 if is_wide else np.float32)
 
     def _tables(self) -> Any:
         """(A_hat, B_hat); B_hat may be None where these settings do not read it."""

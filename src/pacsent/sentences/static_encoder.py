@@ -8,7 +8,8 @@ from typing import ClassVar, cast
 import numpy as np
 
 from pacsent import registry
-from pacsent.sentences.methods.closed_forms import ClosedForm, pool, token_sums
+from pacsent.sentences.methods.closed_forms import ClosedForm
+from pacsent.sentences.pooling import pool, to_unit_length, token_sums
 from pacsent.sentences.sentence_vectorizer import SentenceVectorizer
 from pacsent.storage import State, checked_tensor
 from pacsent.words import compress
@@ -85,9 +86,7 @@ class StaticEncoder(ClosedForm):
 
         def posterior(encoded, means):
             pool(encoded, [(table, None, np.ones(encoded.n_sentences, means.dtype))], means)
-            squares = np.einsum("ij,ij->i", means, means)
-            squares[squares == 0] = 1.0
-            means *= (1.0 / np.sqrt(squares))[:, None]
+            squares = to_unit_length(means)
             return token_sums(encoded, word_variances) / squares, None
 
         return posterior

@@ -17,7 +17,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             *("CONFIG", "PACKAGED", "PUBLIC_PARAMETERS", "check_place", "is_model"),
             *("is_model_name", "is_url", "place", "public_url", "read_config", "static_modules"),
         ],
-        "saving": ["Saveable", "State", "check", "load", "save"],
+        "saving": ["Saveable", "State", "UnopenedPart", "check", "load", "save"],
         "tensor_files": [
             *("TENSORS", "check_finite", "checked_tensor", "read_tensors", "write_tensors"),
         ],

@@ -285,8 +285,12 @@ def _version_of(path: Path) -> tuple[int, ...] | None:
     return stat.st_dev, stat.st_ino, stat.st_mtime_ns
 
 
-def _open(folder: Path, config: dict, options: _Options, depth: int = 1) -> Any:
-    from_state = registry.find_reader("model", config["kind"])
+def _open(
+    folder: Path, config: dict, options: _Options, depth: int = 1, *, reader: str = "model"
+) -> Any:
+    from_state = registry.find_reader(reader, config["kind"])
+    if from_state is None and reader != "model":
+        return None
     if from_state is None:
         raise ValueError(
             f"{folder} holds a {config['kind']!r}, which this pacsent ({pacsent.__version__}) does "
@@ -295,7 +299,7 @@ def _open(folder: Path, config: dict, options: _Options, depth: int = 1) -> Any:
     if depth > _MAX_DEPTH:
         raise ValueError(_damaged(folder, "it has parts within parts without end"))
     parts = {
-        name: partial(_open_part, folder, name, record, options, depth)
+        name: UnopenedPart(folder, name, record, options, depth)
         for name, record in config.get("parts", {}).items()
     }
     is_shared = "vectors_digest" in config
@@ -320,7 +324,26 @@ def _open(folder: Path, config: dict, options: _Options, depth: int = 1) -> Any:
     return loaded
 
 
-def _open_part(folder, name, record, options, depth) -> Any:
+@dataclass(frozen=True)
+class UnopenedPart:
+    """A part of a saved object, which is opened when this is called."""
+
+    folder: Path  # of the object
+    name: str
+    record: dict  # what the object's description says about it
+    options: _Options
+    depth: int
+
+    def __call__(self) -> Any:
+        return _open_part(self.folder, self.name, self.record, self.options, self.depth)
+
+    def open_as(self, what: str) -> Any:
+        """As another reader of the part's kind makes it; None if there is no such reader."""
+        place = (self.folder, self.name, self.record, self.options, self.depth)
+        return _open_part(*place, reader=what)
+
+
+def _open_part(folder, name, record, options, depth, *, reader="model") -> Any:
     """A part of a saved object, if it is the one that was saved with it."""
     what = {"words": "word vectors"}.get(name, name)
     path, digest = record.get("path"), record.get("vectors_digest")
@@ -346,7 +369,7 @@ def _open_part(folder, name, record, options, depth) -> Any:
         )
     if "digest" not in record and digest != config.get("vectors_digest"):
         raise ValueError(_other_words(folder, digest, config.get("vectors_digest")))
-    return _open(inner, config, options, depth + 1)
+    return _open(inner, config, options, depth + 1, reader=reader)
 
 
 def _other_words(path, expected, actual) -> str:

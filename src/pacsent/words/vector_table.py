@@ -107,6 +107,16 @@ class VectorTable:
         return {name: self.__dict__[name] for name in ("name", "vocabulary", "stored", "shape")}
 
     @property
+    def is_packed(self) -> bool:
+        """Whether the table is compressed, and was not unpacked yet."""
+        return isinstance(self.stored, Packed) and "array" not in vars(self)
+
+    @property
+    def is_double(self) -> bool:
+        """Whether the numbers are float64."""
+        return not isinstance(self.stored, Packed) and self.stored.dtype == np.float64
+
+    @property
     def precision(self) -> str:
         """The type of a number as it is stored, for example "float32" or "2 bits"."""
         stored = self.stored
@@ -118,6 +128,20 @@ class VectorTable:
         array: Any = self.stored
         if isinstance(array, Packed):
             array = checked_table(self.name, array.unpack())
+        self._check_finite(array)
+        return array
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """Some rows of the table; a compressed table is unpacked for these alone."""
+        if not self.is_packed:
+            return self.array[rows]
+        assert isinstance(self.stored, Packed)
+        array = self.stored[rows].unpack()
+        self._check_finite(array, rows)
+        return array
+
+    def _check_finite(self, array: np.ndarray, numbers: np.ndarray | None = None) -> None:
+        """Raise ValueError for NaN or infinity; `numbers` are those of the rows, if not all."""
         for rows in row_blocks(array):
             block = array[rows]
             if block.dtype == np.float16:
@@ -128,12 +152,12 @@ class VectorTable:
                 finite = np.isfinite(block).all(axis=1)
             if not finite.all():
                 row = rows.start + int(np.argmin(finite))
+                row = row if numbers is None else int(numbers[row])
                 raise ValueError(
                     f"{self.name} must be finite numbers. Got NaN or infinity in row {row:,} "
                     f"({self.vocabulary.words[row]!r}) instead. Train again with a smaller "
                     "learning rate, or repair the file."
                 )
-        return array
 
     @cached_property
     def norms(self) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from pacsent import registry
-from pacsent.storage import State, check_finite, checked_tensor, load
+from pacsent.storage import State, UnopenedPart, check_finite, checked_tensor, load
 from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.pieces import Pieces
 from pacsent.words.subwords import Subwords
@@ -123,6 +123,7 @@ class WordVectors(Frozen):
         """The encoder of sentences as it is saved: itself, "mean" or "unit", or None."""
         if callable(self._sentences) and not hasattr(self._sentences, "posterior"):
             self._sentences = self._sentences()  # opened when it is first used
+            vars(self).pop("_plain_encoder", None)  # one table of them in memory is enough
         return self._sentences
 
     @cached_property
@@ -141,20 +142,30 @@ class WordVectors(Frozen):
         >>> load("english").encode(["a glass of wine", "some beer"]).shape
         (2, 256)
         """
-        return self._require_sentences().encode(texts)
+        return self._plain_encoder.encode(texts)
 
     def similarity(self, a: Any, b: Any) -> np.ndarray:
         """Cosines of the vectors of sentences, (n_a, n_b), within [-1, 1]."""
-        return self._require_sentences().similarity(a, b)
+        return self._plain_encoder.similarity(a, b)
 
-    def _require_sentences(self) -> Any:
-        if self.sentences is None:
+    @cached_property
+    def _plain_encoder(self) -> Any:
+        """What encodes sentences: without scikit-learn, if `sentences` was not opened before."""
+        encoder = self._sentences
+        plain: Any = None
+        if isinstance(encoder, str):
+            plain = registry.find_reader("plain encoder", encoder)
+            plain = plain and plain(self)
+        elif isinstance(encoder, UnopenedPart):
+            plain = encoder.open_as("plain encoder")
+        encoder = self.sentences if plain is None else plain
+        if encoder is None:
             raise ValueError(
                 "These word vectors must come with a table for sentences to encode texts by "
                 "themselves. They have none. Choose a method: "
                 "make_encoder('SIF-sum', words).fit([])."
             )
-        return self.sentences
+        return encoder
 
     @property
     def packed(self) -> dict[str, Packed]:
@@ -193,7 +204,7 @@ class WordVectors(Frozen):
         return self
 
     def __getstate__(self):
-        derived = ("_digest", "sentences", "subwords")
+        derived = ("_digest", "_plain_encoder", "sentences", "subwords")
         kept = {name: value for name, value in self.__dict__.items() if name not in derived}
         return {**kept, "_sentences": self.saved_sentences}
 

@@ -1,6 +1,5 @@
 """Posteriors in closed form: Average, PB-L2, IDF-Average, PB-IDF-L2 (`solvers.gaussians`)."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
@@ -9,16 +8,13 @@ import numpy as np
 from scipy import sparse
 
 from pacsent.kernels.library import BoundArray
-from pacsent.kernels.pooling import pool_rows
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.sentences.fitted_state import Learned
+from pacsent.sentences.plain_encoder import batch_size
+from pacsent.sentences.pooling import for_kernel, pool, token_sums
 from pacsent.sentences.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.sentences.solvers.gaussians import idf, l2_coefficients, l2_lam
 from pacsent.sentences.solvers.risks import row_norms
-from pacsent.text.encoded import Encoded
-
-# Fewer texts are one batch: milliseconds of work, of which threads would double the CPU time.
-_MIN_FOR_THREADS = 1024
 
 
 class ClosedForm(SentenceVectorizer):
@@ -31,10 +27,7 @@ class ClosedForm(SentenceVectorizer):
     }
 
     def _batch_size(self, n_sentences, n_jobs):
-        if n_sentences < _MIN_FOR_THREADS or n_jobs == 1:  # or unknown
-            return self.batch_size
-        # several batches a thread, or the last one is waited for alone
-        return max(1, min(self.batch_size, max(64, n_sentences // (8 * n_jobs))))
+        return batch_size(self.batch_size, n_sentences, n_jobs)
 
     def _bound_tables(self) -> list[BoundArray | None]:
         """(A_hat, B_hat) for `pool`, made once."""
@@ -43,35 +36,6 @@ class ClosedForm(SentenceVectorizer):
             return [for_kernel(table, self._dtype) for table in self._tables()]
 
         return self._derived("bound tables", build)
-
-
-def token_sums(encoded: Encoded, weights: np.ndarray) -> np.ndarray:
-    """Sum of the words' weights in each sentence."""
-    n_tokens = encoded.offsets[1:] - encoded.offsets[:-1]
-    sentence = np.repeat(np.arange(encoded.n_sentences), n_tokens)
-    return np.bincount(sentence, weights[encoded.ids], encoded.n_sentences)
-
-
-def pool(encoded: Encoded, parts: Iterable, out: np.ndarray) -> None:
-    """Sum of scale * weights[w] * table[w] over tokens and over (table, weights, scale), in `out`.
-
-    Tables are those of `for_kernel`; one may be None where its scale is 0, weights where they are
-    ones.
-    """
-    add = False
-    for table, weights, scale in parts:
-        if table is not None and (not add or scale.any()):
-            scale = scale.astype(out.dtype, copy=False)
-            pool_rows(encoded.ids, encoded.offsets, table, weights, scale, out, add)
-            add = True
-
-
-def for_kernel(table: np.ndarray | None, dtype: np.dtype) -> BoundArray | None:
-    """A table for sums of a dtype: as it is where they can read it, else converted once."""
-    if table is None:
-        return None
-    fits = table.dtype == dtype or (table.dtype == np.float16 and dtype == np.float32)
-    return BoundArray(np.ascontiguousarray(table, None if fits else dtype))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -13,7 +13,8 @@ import numpy as np
 from pacsent.arrays import unit_rows
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.sentences.fitted_state import Learned
-from pacsent.sentences.methods.closed_forms import ClosedForm, for_kernel, pool
+from pacsent.sentences.methods.closed_forms import ClosedForm
+from pacsent.sentences.pooling import for_kernel, pool
 from pacsent.sentences.sentence_vectorizer import ROLES, Name
 from pacsent.sentences.solvers.gaussians import l2_coefficients
 from pacsent.sentences.solvers.weights import (

@@ -9,7 +9,7 @@ from scipy import sparse
 from pacsent.parameter_checks import StrOptions
 from pacsent.progress import bar
 from pacsent.sentences.fitted_state import WORD_IDS, Learned
-from pacsent.sentences.methods.closed_forms import for_kernel, pool, sum_rows
+from pacsent.sentences.methods.closed_forms import sum_rows
 from pacsent.sentences.methods.sampled_methods import (
     MINIMISED,
     POSITIVE,
@@ -17,6 +17,7 @@ from pacsent.sentences.methods.sampled_methods import (
     NegativeSampling,
     learning_rates,
 )
+from pacsent.sentences.pooling import for_kernel, pool
 from pacsent.sentences.sentence_vectorizer import Name
 from pacsent.sentences.solvers import pb_neg as pb_neg
 from pacsent.sentences.solvers import w_pb_neg as w_pb_neg
