@@ -23,7 +23,7 @@ import numpy as np
 
 from harness import finish, parser_for, wikipedia
 from pacsent import Corpus, SkipGram
-from pacsent.kernels import intrinsics
+from pacsent.kernels import library
 from pacsent.words.checkpoint import TrainingSettings
 from pacsent.words.skipgram_training import BlockShape, ChunkTraining
 from word_tasks import word_scores
@@ -134,7 +134,7 @@ def main():
             "ratio_equal_work": round(best[EQUAL] / best[BASELINE], 2),
             "workers": arguments.workers,
             "words_timed": arguments.n_words,
-            "processor": intrinsics.PROCESSOR,
+            "instruction_set": library.level(),
         }
         if arguments.quality:
             summary |= quality(text, arguments, folder)

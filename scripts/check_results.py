@@ -71,7 +71,7 @@ MEASURED = {  # packages and modules of each benchmark
     "train": (
         "words/skipgram.py",
         "words/skipgram_training.py",
-        "kernels/skipgram_kernels.py",
+        "kernels/skipgram.py",
     ),
     "train_gpu": ("words/gpu",),
 }

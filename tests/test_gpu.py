@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'pacsent[gpu]'")
 
 from helpers import run_python  # noqa: E402
+from pacsent.kernels.skipgram import descend_plainly  # noqa: E402
 from pacsent.words.gpu import device as gpu_device  # noqa: E402
 from pacsent.words.gpu import skipgram as gpu_skipgram  # noqa: E402
 from pacsent.words.gpu.skipgram import Shape  # noqa: E402
@@ -93,8 +94,6 @@ def test_words_are_kept_as_often_as_asked(rng):
 
 
 def test_a_tile_moves_as_on_the_cpu_given_the_same_noise_words(rng):
-    from pacsent.kernels.skipgram_kernels import block_buffers, block_step
-
     n_dims, n_words, n_I, n_O, n_centres = 16, 60, 8, 12, 2
     I = rng.normal(size=(n_words, n_dims)).astype(np.float32)
     O = rng.normal(size=(n_words, n_dims)).astype(np.float32)
@@ -110,11 +109,9 @@ def test_a_tile_moves_as_on_the_cpu_given_the_same_noise_words(rng):
     expected_I, expected_O = I.copy(), O.copy()
     expected_I[rows_I] += to_I.numpy()
     expected_O[rows_O] += to_O.numpy()
-    buffers, nothing = block_buffers(n_I, n_O, n_dims), rows_I[:0]
-    signed = np.where(labels > 0, weights, -weights).astype(np.float32)
-    rate = np.float32(0.025)
-    rows, ahead = (rows_I, rows_O), (I, nothing, O, nothing)
-    cpu_loss = block_step(I, O, rows, signed, rate, buffers, (0, 0, 0), ahead)
+    used_I, used_O = np.nonzero(weights)
+    signed = np.where(labels > 0, weights, -weights)[used_I, used_O]
+    cpu_loss = descend_plainly(I, O, rows_I[used_I], rows_O[used_O], signed, 0.025)
     assert_allclose(I, expected_I, atol=1e-5)
     assert_allclose(O, expected_O, atol=1e-5)
     assert_allclose(cpu_loss, float(loss), rtol=1e-5)

@@ -1,6 +1,5 @@
-"""SkipGram and its kernels: the loss, its gradient, the draws, seeds, documents, checkpoints."""
+"""SkipGram: what it learns, seeds, documents, checkpoints; its kernel: kernels/test_skipgram.py."""
 
-import importlib.util
 import json
 import os
 import signal
@@ -11,24 +10,20 @@ import warnings
 from itertools import product
 from pathlib import Path
 
-import numba
 import numpy as np
 import pytest
-from numba.core.registry import cpu_target
 from numpy.testing import assert_allclose, assert_array_equal
 
 from helpers import run_python
 from pacsent import Corpus, SkipGram, load
 from pacsent.datasets import load_books
-from pacsent.kernels import intrinsics
-from pacsent.kernels import skipgram_kernels as kernels
 from pacsent.threads import n_cores
 from pacsent.words import skipgram_training
 from pacsent.words.checkpoint import TrainingSettings, delete_checkpoint
 from pacsent.words.fingerprint import Fingerprint
 from pacsent.words.noise import alias_thresholds
 from pacsent.words.skipgram import auto_epochs
-from pacsent.words.skipgram_training import ChunkTraining
+from pacsent.words.skipgram_training import ChunkTraining, kept_places
 
 SMALL = {"n_dims": 20, "window": 3, "n_epochs": 2, "n_negatives": 4, "min_count": 1, "subsample": 0}
 
@@ -48,154 +43,6 @@ def corpus(sentences, tmp_path_factory):
     return Corpus.build(sentences, tmp_path_factory.mktemp("corpus") / "corpus", min_count=1)
 
 
-def softplus(z):
-    return np.logaddexp(0, z)
-
-
-def tables(rng, n_words, n_dims=32):
-    return rng.normal(0, 0.5, (2, n_words, n_dims)).astype(np.float32)
-
-
-def block_loss(I, O, rows_I, rows_O, weights):
-    scores = I[rows_I] @ O[rows_O].T
-    return (np.abs(weights) * softplus(-np.sign(weights) * scores)).sum()
-
-
-def block(rng, n_I=12, n_O=8, n_words=40):
-    rows_I = rng.integers(0, n_words, n_I)
-    rows_O = rng.integers(0, n_words, n_O)
-    rows_I[1], rows_O[1] = rows_I[0], rows_O[0]  # a row that occurs twice
-    weights = rng.choice([0, 1, -0.5, -2], (n_I, n_O)).astype(np.float32)
-    return rows_I, rows_O, weights
-
-
-def descend(I, O, rows_I, rows_O, weights, rate):
-    """A block step with nothing known of the weights, and nothing to fetch for the next one."""
-    buffers = kernels.block_buffers(rows_I.size, rows_O.size, I.shape[1])
-    none = rows_I[:0]
-    rows, ahead = (rows_I, rows_O), (I, none, O, none)
-    return kernels.block_step(I, O, rows, weights, rate, buffers, (0, 0, 0), ahead)
-
-
-@pytest.mark.compile
-@pytest.mark.parametrize("n_dims", [16, 32, 48])
-def test_a_block_step_follows_the_numerical_gradient_of_its_loss(rng, n_dims):
-    I, O = tables(rng, 40, n_dims)
-    rows_I, rows_O, weights = block(rng)
-    new_I, new_O, rate = I.copy(), O.copy(), np.float32(0.01)
-    loss = descend(new_I, new_O, rows_I, rows_O, weights, rate)
-    old = [I.astype(float), O.astype(float)]
-    assert_allclose(loss, block_loss(*old, rows_I, rows_O, weights), rtol=1e-6)
-    for which, (before, after) in enumerate([(I, new_I), (O, new_O)]):
-        for row in np.unique((rows_I, rows_O)[which])[:4]:
-            for column in (0, 7, n_dims - 1):
-                ends = []
-                for step in (1e-4, -1e-4):
-                    moved = [table.copy() for table in old]
-                    moved[which][row, column] += step
-                    ends.append(block_loss(*moved, rows_I, rows_O, weights))
-                gradient = (ends[0] - ends[1]) / 2e-4
-                found = (float(before[row, column]) - float(after[row, column])) / float(rate)
-                assert_allclose(found, gradient, rtol=2e-3, atol=2e-4)
-    for before, after, rows in ((I, new_I, rows_I), (O, new_O, rows_O)):  # other rows do not move
-        assert_array_equal(np.delete(after, rows, axis=0), np.delete(before, rows, axis=0))
-
-
-X86 = "x86_64-unknown-linux-gnu"
-PROCESSORS = {
-    "AVX-512": (X86, "skylake-avx512", "+avx,+avx2,+avx512f,+fma"),
-    "AVX2": (X86, "haswell", "+avx,+avx2,-avx512f,+fma"),
-    "SSE": (X86, "x86-64", ""),
-    "NEON": ("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon,-sve"),
-    "SVE": ("arm64-apple-darwin", "apple-m4", "+neon,+sve"),
-}
-
-
-@pytest.fixture
-def kernels_of(monkeypatch, tmp_path):
-    """The kernels as they would be on another processor, by its name above."""
-
-    def load(name):
-        codegen = cpu_target.target_context.codegen()
-        monkeypatch.setattr(codegen, "magic_tuple", lambda: PROCESSORS[name])
-        monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-        for there, file in (
-            ("pacsent.kernels.intrinsics", intrinsics.__file__),
-            ("skipgram_elsewhere", kernels.__file__),
-        ):
-            spec = importlib.util.spec_from_file_location(there, file)
-            module = importlib.util.module_from_spec(spec)
-            monkeypatch.setitem(sys.modules, there, module)
-            spec.loader.exec_module(module)
-        return module
-
-    return load
-
-
-@pytest.mark.parametrize("name", PROCESSORS)
-def test_the_registers_of_a_processor_hold_all_sums_of_its_tile_and_what_is_multiplied(name):
-    triple, _, features = PROCESSORS[name]
-    tile = intrinsics.tile_of(triple, features)
-    width, n_registers = {"AVX-512": (16, 32), "AVX2": (8, 16), "SSE": (4, 16)}.get(name, (4, 32))
-    assert tile.width == width
-    n_x, n_y = tile.scores
-    assert n_x * n_y + n_y + 1 <= n_registers
-    for n_rows, n_vectors in tile.vectors.items():
-        n_factors = -(-n_rows // 4) if tile.by_lane else 1
-        assert n_rows * n_vectors + n_vectors + n_factors <= n_registers
-
-
-def test_the_tile_is_chosen_by_what_the_key_of_a_cached_kernel_holds():
-    triple, processor, features = cpu_target.target_context.codegen().magic_tuple()
-    assert intrinsics.tile_of(triple, features) == intrinsics.TILE
-    assert processor == intrinsics.PROCESSOR
-
-
-def test_features_that_are_hidden_are_not_used():
-    plain = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
-    told = "from pacsent.kernels.intrinsics import TILE; print(TILE.width)"
-    assert run_python(told, env=plain) == "4\n"
-
-
-@pytest.mark.compile
-@pytest.mark.parametrize("name", [name for name in PROCESSORS if name != "SVE"])
-def test_every_width_computes_the_products_of_numpy(kernels_of, rng, name):
-    there = kernels_of(name)
-    tile_scores, (r, c) = there.scores, there.TILE.scores
-    tile_scores_and_copies = there.scores_and_copies
-    scores = numba.njit(lambda X, Y, S: tile_scores(X, Y, S, 2, 3))
-    copies = numba.njit(lambda X, T, rows, Y, S: tile_scores_and_copies(X, T, rows, Y, S, (2, 3)))
-    for n_dims in (16, 48, 64, 304):
-        X, Y, table = (rng.normal(size=(n, n_dims)).astype(np.float32) for n in (8, 8, 9))
-        S, expected = np.full((8, 8), 7, np.float32), np.full((8, 8), 7.0)
-        scores(X, Y, S)
-        expected[2 : 2 + r, 3 : 3 + c] = X[2 : 2 + r].astype(float) @ Y[3 : 3 + c].T
-        assert_allclose(S, expected, rtol=1e-5, atol=1e-4)
-        order, S = rng.permutation(8), np.full((8, 8), 7, np.float32)
-        copies(X, table, order, Y, S)
-        expected[2 : 2 + r, 3 : 3 + c] = X[2 : 2 + r].astype(float) @ table[order[3 : 3 + c]].T
-        assert_allclose(S, expected, rtol=1e-5, atol=1e-4)
-        assert_array_equal(Y[3 : 3 + c], table[order[3 : 3 + c]])
-        for n_rows in (4, 8, 20):  # a row that occurs twice gets both sums
-            rows, G = rng.integers(0, 9, n_rows), rng.normal(size=(7, 20)).astype(np.float32)
-            found, expected = table.copy(), table.astype(float)
-            np.add.at(expected, rows, G[:7, :n_rows].T.astype(float) @ X[:7])
-            for begin in range(0, n_dims, there._COLUMNS_AT_ONCE):
-                there._add_columns(found, rows, G, X, 7, begin)
-            assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
-
-
-def test_the_loss_of_extreme_scores_neither_overflows_nor_vanishes():
-    scores = np.array([-80, -20, -5, 0, 5, 20, 80, 3], np.float32)
-    weights = np.array([1, 1, 1, 1, -1, -1, -1, 0], np.float32)
-    gradients = scores.copy()
-    loss = kernels._gradients(gradients, weights, np.float32(1))
-    z = np.array([80, 20, 5, 0, 5, 20, 80], float)
-    assert_allclose(loss, softplus(z).sum(), rtol=1e-6)
-    assert_allclose(gradients[:7], weights[:7] / (1 + np.exp(-z)), rtol=1e-5)
-    assert gradients[7] == 0
-
-
 def test_the_alias_table_gives_the_probabilities_back(rng):
     p = rng.dirichlet(np.full(50, 0.3))
     thresholds, aliases = alias_thresholds(p)
@@ -205,101 +52,15 @@ def test_the_alias_table_gives_the_probabilities_back(rng):
     assert_allclose(found / 50, p, atol=1e-9)
 
 
-class Draws:
-    """splitmix64 in Python's own integers, and the draws that the kernels make with it."""
-
-    def __init__(self, seed):
-        self.state = seed
-
-    def bits(self):
-        mask = 2**64 - 1
-        self.state = (self.state + 0x9E3779B97F4A7C15) & mask
-        z = self.state
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
-        return z ^ (z >> 31)
-
-    def window(self, window):
-        return ((self.bits() >> 32) * window >> 32) + 1
-
-    def noise(self, thresholds, aliases):
-        bits = self.bits()
-        column = (bits >> 32) * len(aliases) >> 32
-        return column if (bits & 0xFFFFFFFF) < int(thresholds[column]) else int(aliases[column])
-
-
-def contexts(tokens, documents, t, reach):
-    around = range(max(0, t - reach), min(len(tokens), t + reach + 1))
-    return [j for j in around if j != t and documents[j] == documents[t]]
-
-
-def reference_blocks(I, O, tokens, documents, span, shape, noise, seed):
-    """What train_blocks does, slowly: every pair and every noise term of a block by itself."""
-    draws, loss, n_pairs = Draws(seed), 0.0, 0
-    start, stop, rate, _ = span
-    window, n_negatives, n_block, n_noise = shape
-    for first in range(start, stop, n_block):
-        centres = range(first, min(stop, first + n_block))
-        pairs = [
-            (j, t) for t in centres for j in contexts(tokens, documents, t, draws.window(window))
-        ]
-        words = [draws.noise(*noise) for _ in range(n_noise)]
-        terms = [(tokens[j], tokens[t], 1.0) for j, t in pairs]
-        terms += [
-            (tokens[j], word, -n_negatives / n_noise)
-            for j, t in pairs for word in words if word != tokens[t]
-        ]  # fmt: skip
-        old_I, old_O = I.copy(), O.copy()
-        for i, o, weight in terms:
-            z = -np.sign(weight) * (old_I[i] @ old_O[o])
-            g = rate * weight / (1 + np.exp(-z))
-            loss += abs(weight) * softplus(z)
-            I[i] += g * old_O[o]
-            O[o] += g * old_I[i]
-        n_pairs += len(pairs)
-    return loss, n_pairs
-
-
-def compare_with_its_reference(module, shape, rng):
-    n_words = 12  # so few that noise often equals the centre and rows repeat
-    I, O = tables(rng, n_words)
-    tokens = rng.integers(0, n_words, 50).astype(np.int32)
-    documents = np.repeat([0, 1, 2], [20, 1, 29])
-    noise = alias_thresholds(rng.dirichlet(np.ones(n_words)))
-    span = (2, 47, 0.01, 0.01)
-    slow_I, slow_O = I.astype(float), O.astype(float)
-    arguments = (tokens, documents, span, shape, noise)
-    expected = reference_blocks(slow_I, slow_O, *arguments, 77)
-    found = module.train_blocks(I, O, *arguments, np.array([77], np.uint64))
-    assert found[1] == expected[1]
-    assert_allclose(found[0], expected[0], rtol=1e-5)
-    assert_allclose(I, slow_I, rtol=1e-3, atol=2e-5)
-    assert_allclose(O, slow_O, rtol=1e-3, atol=2e-5)
-
-
-@pytest.mark.parametrize("shape", [(3, 5, 4, 8), (5, 15, 8, 40), (1, 1, 1, 3), (4, 6, 2, 10)])
-def test_the_kernel_does_what_its_slow_reference_does_on_the_same_draws(rng, shape):
-    compare_with_its_reference(kernels, shape, rng)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in PROCESSORS if name != "SVE"])
-def test_training_is_the_same_at_every_width(kernels_of, rng, name):
-    there = kernels_of(name)
-    for shape in ((3, 5, 4, 8), (5, 15, 8, 40), (1, 1, 1, 3)):
-        compare_with_its_reference(there, shape, rng)
-
-
 def test_subsampling_keeps_the_share_it_promises_and_depends_on_the_place_alone():
     ids = np.zeros(40_000, np.int32)
-    thresholds = np.array([int(0.3 * 2**32)], np.uint64)
-    kept = np.empty(ids.size, np.int64)
-    n = kernels.subsample(ids, 0, thresholds, np.uint64(9), kept)
-    assert abs(n / ids.size - 0.3) < 0.01
-    part = np.empty(100, np.int64)
-    m = kernels.subsample(ids[500:600], 500, thresholds, np.uint64(9), part)
-    whole = kept[:n]
-    assert_array_equal(part[:m] + 500, whole[(whole >= 500) & (whole < 600)])
+    keep_below = np.array([int(0.3 * 2**32)], np.uint64)
+
+    whole = kept_places(ids, 0, keep_below, np.uint64(9))
+    part = kept_places(ids[500:600], 500, keep_below, np.uint64(9))
+
+    assert abs(whole.size / ids.size - 0.3) < 0.01
+    assert_array_equal(part + 500, whole[(whole >= 500) & (whole < 600)])
 
 
 def test_words_of_one_topic_become_neighbours(corpus):

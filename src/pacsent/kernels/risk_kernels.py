@@ -8,8 +8,7 @@ import math
 import numpy as np
 
 from pacsent.kernels.compiling import njit
-from pacsent.kernels.sampling_kernels import power_of_two32
-from pacsent.kernels.skipgram_kernels import fetch_rows
+from pacsent.kernels.sampling_kernels import fetch_rows, power_of_two32
 
 # Nodes per unit of the table of Phi, and where it ends: beyond, Phi is 0 or 1 to 1e-17.
 FINE_STEPS, FINE_LIMIT = 512.0, 8.5

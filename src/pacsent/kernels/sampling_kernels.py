@@ -10,12 +10,20 @@ from typing import NamedTuple
 import numpy as np
 
 from pacsent.kernels.compiling import njit
-from pacsent.kernels.skipgram_kernels import fetch_rows
+from pacsent.kernels.intrinsics import LINE, fetch_line
 
 _F = np.float32
 _SQRT_HALF = _F(math.sqrt(0.5))
 _LOGISTIC_VARIANCE = _F(math.pi**2 / 3.0)
 _FLAGS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
+
+
+@njit(**_FLAGS)
+def fetch_rows(table, rows, start, stop):
+    """Have table[rows[start:stop]] brought into the cache, or as many of these as there are."""
+    for a in range(start, min(stop, rows.size)):
+        for column in range(0, table.shape[1], LINE):
+            fetch_line(table, rows[a], column)
 
 
 # ---- PB-neg, fast: single precision, a sample of the negatives with a control variate ---------

@@ -1,4 +1,4 @@
-"""Skip-gram on the CPU: chunks of the corpus, threads, checkpoints. The loops are in `kernels`.
+"""Skip-gram on the CPU: chunks of the corpus, threads, checkpoints.
 
 The corpus is cut into chunks of some thousand tokens; a thread takes the next chunk, draws which
 tokens to keep, and passes them to a kernel. The draws depend on the seed and the place in the
@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pacsent.arrays import GOLDEN, splitmix64
+from pacsent.kernels.skipgram import BlockShape, Span, train_blocks
 from pacsent.progress import Bar, bar
 from pacsent.words.checkpoint import (
     CHECKPOINT,
@@ -136,15 +138,6 @@ def default_chunk_tokens(n_tokens: int) -> int:
     return max(_MIN_CHUNK_TOKENS, min(n_tokens // 64, _MAX_CHUNK_TOKENS))
 
 
-class BlockShape(NamedTuple):
-    """The sizes that the kernels need, in their order."""
-
-    window: int
-    n_negatives: int
-    n_centres: int  # consecutive centre words that share their negative samples
-    n_samples: int  # negative samples of a block
-
-
 def block_shape(
     vocabulary: Vocabulary, keep: np.ndarray, window: int, n_negatives: int
 ) -> BlockShape:
@@ -225,13 +218,21 @@ class ChunkTokens(NamedTuple):
     end: int
 
 
+def kept_places(ids: np.ndarray, first: int, keep_below: np.ndarray, key: np.uint64) -> np.ndarray:
+    """Places of the tokens, from `first` on in the corpus, that an epoch keeps.
+
+    A token's fate depends on `key` (seed and epoch) and its place in the corpus only, so that
+    every worker that looks at it, from either side of a border, finds the same.
+    """
+    places = np.arange(first, first + ids.size, dtype=np.uint64)
+    random_bits = splitmix64(key + places * GOLDEN)
+    return np.flatnonzero((random_bits >> np.uint64(32)) < keep_below[ids])
+
+
 class ChunkTraining:
     """A run on the CPU: input vectors `I`, output vectors `O`, and how far it has come."""
 
     def __init__(self, corpus: Corpus, settings: TrainingSettings, n_workers: int):
-        from pacsent.kernels import skipgram_kernels
-
-        self.kernels = skipgram_kernels
         self.corpus = corpus
         self.settings = settings
         self.n_workers = n_workers
@@ -373,15 +374,15 @@ class ChunkTraining:
         first_rate = schedule.rate(n_before + chunk.start)
         last_rate = schedule.rate(n_before + chunk.stop)
         random_bits = np.random.SeedSequence([self.settings.seed, 2, number])
-        sums = self.kernels.train_blocks(
+        sums = train_blocks(
             self.I,
             self.O,
             tokens.ids,
             tokens.documents,
-            (tokens.begin, tokens.end, first_rate, last_rate),
-            tuple(self.shape),
+            Span(tokens.begin, tokens.end, first_rate, last_rate),
+            self.shape,
             self.noise,
-            random_bits.generate_state(1, np.uint64),
+            int(random_bits.generate_state(1, np.uint64)[0]),
         )
         with self.lock:
             self.sums[chunk.epoch] += sums
@@ -405,12 +406,10 @@ class ChunkTraining:
             low = max(floor, chunk.start - margin)
             high = min(ceiling, chunk.stop + margin)
             ids = np.ascontiguousarray(self.corpus.ids[low:high], dtype=np.int32)
-            kept = np.empty(ids.size, dtype=np.int64)  # positions in ids
-            n_kept = self.kernels.subsample(ids, low, self.keep_below, key, kept)
-            kept = kept[:n_kept]
+            kept = kept_places(ids, low, self.keep_below, key)  # in ids
             begin, end = np.searchsorted(kept, [chunk.start - low, chunk.stop - low])
             has_left = begin >= window or low == floor
-            has_right = n_kept - end >= window or high == ceiling
+            has_right = kept.size - end >= window or high == ceiling
             if has_left and has_right:
                 break
             margin *= 4

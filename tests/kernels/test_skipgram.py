@@ -1,0 +1,152 @@
+"""Skip-gram: the compiled code against NumPy, the gradient of its loss, and the bits of a seed."""
+
+import hashlib
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from pacsent.kernels import library
+from pacsent.kernels.skipgram import (
+    BlockShape,
+    Span,
+    descend_plainly,
+    train_blocks,
+    train_blocks_plainly,
+)
+
+ALWAYS_THE_SAME = np.uint64(2**32)  # a threshold: never the alias
+
+
+def example(rng, n_words, n_dims, n_tokens=50):
+    """Tables, tokens, documents and noise, so that words often repeat and equal the noise."""
+    I, O = rng.normal(0, 0.5, (2, n_words, n_dims)).astype(np.float32)
+    tokens = rng.integers(0, n_words, n_tokens).astype(np.int32)
+    documents = np.sort(rng.integers(0, 3, n_tokens))
+    thresholds = rng.integers(0, 2**32, n_words).astype(np.uint64)
+    aliases = rng.integers(0, n_words, n_words).astype(np.int32)
+    return I, O, tokens, documents, (thresholds, aliases)
+
+
+@pytest.mark.parametrize("n_dims", [16, 48, 112, 304])
+@pytest.mark.parametrize("shape", [(3, 5, 4, 8), (5, 15, 8, 40), (1, 1, 1, 3), (30, 6, 2, 10)])
+def test_training_is_that_of_every_pair_by_itself(rng, shape, n_dims):
+    I, O, tokens, documents, noise = example(rng, 12, n_dims)
+    slow_I, slow_O = I.astype(float), O.astype(float)
+    arguments = (tokens, documents, Span(2, 47, 0.01, 0.002), BlockShape(*shape), noise, 77)
+
+    expected = train_blocks_plainly(slow_I, slow_O, *arguments)
+    loss, n_pairs = train_blocks(I, O, *arguments)
+
+    assert n_pairs == expected[1]
+    assert_allclose(loss, expected[0], rtol=1e-5)
+    assert_allclose(I, slow_I, rtol=1e-3, atol=4e-5)
+    assert_allclose(O, slow_O, rtol=1e-3, atol=4e-5)
+
+
+def test_words_that_are_in_no_pair_and_no_sample_do_not_move(rng):
+    I, O, tokens, documents, _ = example(rng, 40, 32)
+    tokens %= 20
+    noise = np.full(40, ALWAYS_THE_SAME), np.zeros(40, np.int32)
+    noise[0][20:] = 0  # their alias, 0, instead
+    old_I, old_O = I.copy(), O.copy()
+
+    train_blocks(
+        *(I, O, tokens, documents, Span(0, 50, 0.1, 0.1), BlockShape(5, 5, 8, 16), noise, 1)
+    )
+
+    assert_array_equal(I[20:], old_I[20:])
+    assert_array_equal(O[20:], old_O[20:])
+    assert (I[tokens] != old_I[tokens]).any(axis=1).all()
+
+
+@pytest.mark.parametrize("score", [-80.0, -20.0, -5.0, 0.0, 5.0, 20.0, 80.0])
+def test_the_loss_of_extreme_scores_neither_overflows_nor_vanishes(score):
+    """The one word beside another has this score; all samples are a third word, with this too."""
+    I = np.zeros((3, 16), np.float32)
+    O = np.zeros((3, 16), np.float32)
+    I[:2, 0], O[:, 0] = 1.0, score
+    tokens, documents = np.array([0, 1], np.int32), np.array([0, 0])
+    noise = np.zeros(3, np.uint64), np.full(3, 2, np.int32)
+
+    loss, n_pairs = train_blocks(
+        *(I, O, tokens, documents, Span(0, 1, 1.0, 1.0), BlockShape(1, 3, 1, 3), noise, 5)
+    )
+
+    assert n_pairs == 1
+    assert_allclose(loss, np.logaddexp(0, -score) + 3 * np.logaddexp(0, score), rtol=1e-6)
+    assert_allclose(O[0, 0] - score, 1 / (1 + np.exp(score)), rtol=1e-5, atol=1e-5)
+    assert_allclose(O[2, 0] - score, -3 / (1 + np.exp(-score)), rtol=1e-5, atol=1e-5)
+
+
+def test_a_step_follows_the_numerical_gradient_of_its_loss(rng):
+    I, O = rng.normal(0, 0.5, (2, 9, 16))
+    rows_I, rows_O = rng.integers(0, 9, (2, 30))
+    weights = rng.choice([0, 1, -0.5, -2], 30)
+    new_I, new_O = I.copy(), O.copy()
+
+    def loss(I, O):
+        return descend_plainly(I.copy(), O.copy(), rows_I, rows_O, weights, 0.0)
+
+    descend_plainly(new_I, new_O, rows_I, rows_O, weights, 1.0)
+
+    for row, column in ((0, 0), (3, 7), (8, 15)):
+        step = np.zeros_like(I)
+        step[row, column] = 1e-5
+        slope_I = (loss(I + step, O) - loss(I - step, O)) / 2e-5
+        slope_O = (loss(I, O + step) - loss(I, O - step)) / 2e-5
+        assert_allclose((I - new_I)[row, column], slope_I, rtol=1e-6, atol=1e-9)
+        assert_allclose((O - new_O)[row, column], slope_O, rtol=1e-6, atol=1e-9)
+
+
+# SHA-256 of both tables, which depend on the order of additions: on the width of vectors, and on
+# whether a * b + c is one instruction.
+DIGESTS = {"v2": "9bf006b3983a8e78", "v3": "c2ac79c69fb44435", "v4": "66962815d4b0ba89"}
+
+
+def test_a_seed_gives_the_bits_that_it_has_always_given():
+    if library.level() not in DIGESTS:
+        pytest.skip("no bits of this instruction set are known")
+    rng = np.random.default_rng(3)
+    I, O = rng.random((2, 60, 112), dtype=np.float32) - np.float32(0.5)
+    tokens = (60 * rng.random(400) ** 2).astype(np.int32)
+    documents = np.repeat([0, 1, 2], [100, 7, 293])
+    noise = rng.integers(0, 2**32, 60).astype(np.uint64), np.arange(60, dtype=np.int32)[::-1].copy()
+
+    train_blocks(
+        *(I, O, tokens, documents, Span(0, 400, 0.025, 0.01), BlockShape(5, 5, 8, 16), noise, 9)
+    )
+
+    digest = hashlib.sha256(I.tobytes() + O.tobytes()).hexdigest()
+    assert digest[:16] == DIGESTS[library.level()]
+
+
+def test_no_centres_are_no_pairs(rng):
+    I, O, tokens, documents, noise = example(rng, 12, 16)
+
+    span, shape = Span(7, 7, 0.1, 0.1), BlockShape(5, 5, 8, 16)
+
+    assert train_blocks(I, O, tokens, documents, span, shape, noise, 1) == (0.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"I": np.zeros((12, 17), np.float32)}, "with a multiple of 16 columns"),
+        ({"O": np.zeros((11, 16), np.float32)}, "must be of one shape"),
+        ({"shape": BlockShape(5, 5, 8, 17)}, "must be a multiple of four"),
+        ({"shape": BlockShape(0, 5, 8, 16)}, "must be a multiple of four"),
+        ({"span": Span(0, 51, 0.1, 0.1)}, "centres must be tokens"),
+        ({"documents": np.zeros(49, np.int64)}, "each of a document"),
+        ({"noise": (np.zeros(12, np.uint64), np.zeros(11, np.int32))}, "over the rows"),
+        ({"tokens": np.full(50, 12, np.int32)}, "must be rows of the tables"),
+        ({"tokens": np.full(50, -1, np.int32)}, "must be rows of the tables"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(rng, changed, message):
+    I, O, tokens, documents, noise = example(rng, 12, 16)
+    arguments = {"I": I, "O": O, "tokens": tokens, "documents": documents, "noise": noise}
+    arguments |= {"span": Span(0, 50, 0.1, 0.1), "shape": BlockShape(5, 5, 8, 16), "seed": 1}
+
+    with pytest.raises(ValueError, match=message):
+        train_blocks(**arguments | changed)
