@@ -58,7 +58,7 @@ check: $(DEV)  ## format, lint, types
 
 test-rest: $(ALL) ## all that `make test` leaves out but the GPU tests; the kernels as plain Python
 	$(PYTEST) --dist worksteal -m '(slow or compile or extra) and not benchmark and not gpu' --durations 20
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'compile or $(FAST)' tests/test_kernels.py tests/test_risks.py \
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'compile or $(FAST)' tests/test_risks.py \
 	  tests/test_text.py tests/test_formats.py
 
 test-all: test test-rest ## everything but the GPU tests and the benchmarks

@@ -15,7 +15,6 @@ TESTS = Path(__file__).parent
 KERNELS = Path(TESTS.parent, "src", "pacsent", "kernels")
 # quick ones that together reach every kernel file
 SELECTED = [
-    "test_kernels.py",
     "test_risks.py::test_golden_risks_and_gradients",
     "test_skipgram.py::test_a_block_step_follows_the_numerical_gradient_of_its_loss",
     "test_skipgram.py::test_the_kernel_does_what_its_slow_reference_does_on_the_same_draws",

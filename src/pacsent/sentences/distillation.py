@@ -21,6 +21,7 @@ import numpy as np
 
 from pacsent.arrays import unit_rows
 from pacsent.files import replacing
+from pacsent.kernels.text import subword_ids
 from pacsent.progress import bar
 from pacsent.sentences.encoder import Encoder
 from pacsent.sentences.solvers.distillation import START_SCALE, Refinement, SolverOptions, fit_table
@@ -28,7 +29,6 @@ from pacsent.sentences.static_encoder import StaticEncoder
 from pacsent.text.encoded import Encoded
 from pacsent.text.normalize import choose_normalize
 from pacsent.words.fingerprint import MAX_HASHES, Fingerprint
-from pacsent.words.text_encoding import subword_ids
 from pacsent.words.vectors import WordVectors
 from pacsent.words.vocabulary import Vocabulary
 

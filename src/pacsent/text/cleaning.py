@@ -9,8 +9,9 @@ from typing import Any
 from joblib import Parallel, delayed
 
 from pacsent import files, progress
+from pacsent.kernels.text import DIGIT_NAMES
 from pacsent.text import reading
-from pacsent.text.normalize import DIGIT_NAMES, unicode_words
+from pacsent.text.normalize import unicode_words
 from pacsent.text.wikifil import RECORD, remove_markup
 from pacsent.threads import n_threads
 

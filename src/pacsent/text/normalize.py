@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.kernels.text import DIGIT_NAMES
 from pacsent.optional import import_optional
 from pacsent.text.wikifil import remove_markup_of_text
 from pacsent.text.word_breaks import characters_of, is_spaceless, words_of
 
-DIGIT_NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _DIGITS = {ord("0") + i: f" {name} " for i, name in enumerate(DIGIT_NAMES)}
 _ASCII_UPPER = {ord(c): c.lower() for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _NOT_LETTERS = re.compile(r"[^a-z]+")

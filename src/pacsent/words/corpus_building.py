@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pacsent import progress
-from pacsent.arrays import frozen
+from pacsent.kernels import text as kernels
 from pacsent.storage.checksums import file_record
-from pacsent.text.normalize import DIGIT_NAMES
 from pacsent.threads import in_order
 from pacsent.words.pieces import Pieces
 from pacsent.words.text_encoding import unicode_ids
@@ -65,13 +64,10 @@ class _WordCounter:
     """One thread's words and counts."""
 
     def __init__(self):
-        from pacsent.kernels import text_kernels as kernels
-
-        self.kernels = kernels
-        self.buffers = kernels.places_and_keys()
-        digit_bytes, self.word_offsets = concat_utf8(DIGIT_NAMES)  # the kernel wants them first
-        self.word_bytes = digit_bytes.copy()
-        self.n_words = len(DIGIT_NAMES)
+        names = kernels.DIGIT_NAMES  # `count_paper` wants them first
+        name_bytes, self.word_offsets = concat_utf8(names)
+        self.word_bytes = name_bytes.copy()
+        self.n_words = len(names)
         self.counts = np.zeros(self.n_words, dtype=np.int64)
         self.table = np.zeros((0, 2), dtype=np.uint64)
 
@@ -89,14 +85,10 @@ class _WordCounter:
             self.word_bytes = _resize(self.word_bytes, size)
 
         if len(self.table) < n_slots(n_needed):
-            self.table = np.zeros((n_slots(n_needed), 2), dtype=np.uint64)
             offsets = self.word_offsets[: self.n_words + 1]
-            words = frozen(self.table), frozen(self.word_bytes), frozen(offsets)
-            with np.errstate(over="ignore"):  # the hash wraps around on purpose
-                self.kernels.build_table(self.table, words)
+            self.table, _ = kernels.build_table(self.word_bytes, offsets, n_slots(n_needed))
         return self.table, self.word_bytes, self.word_offsets
 
-    @np.errstate(over="ignore")
     def count(self, chunk: TextChunk, vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
         """Ids of the words of a chunk in this counter, and how many there are after each end."""
         if chunk.bounds is not None:
@@ -120,18 +112,15 @@ class _WordCounter:
         state = np.array([0, bounds[0], 0, self.n_words])
         is_done = False
         while not is_done:  # a thread has few of the words that a chunk could contain
-            words = self._make_room(self.kernels.ROOM, data.size)
-            is_done = self.kernels.count_paper(
-                data, bounds, words, self.counts, ids, ends, state, self.buffers
-            )
+            words = self._make_room(kernels.NEW_WORDS, data.size)
+            is_done = kernels.count_paper(data, bounds, words, self.counts, ids, ends, state)
             self.n_words = int(state[3])
         return ids[: state[2]], ends[:n_ends]
 
     def add_words(self, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Ids of words given one by one, new ones added."""
         words = self._make_room(starts.size - 1, data.size)
-        with np.errstate(over="ignore"):
-            ids, self.n_words = self.kernels.merge_words(data, starts, words, self.n_words)
+        ids, self.n_words = kernels.merge_words(data, starts, words, self.n_words)
         return ids
 
 
@@ -200,7 +189,7 @@ def _add_counts(counters: list[_WordCounter]) -> tuple[np.ndarray, list[np.ndarr
     numbers = [np.arange(total.n_words)]
     for counter in others:
         starts = counter.word_offsets[: counter.n_words + 1]
-        word_bytes = frozen(counter.word_bytes[: starts[-1]])
+        word_bytes = counter.word_bytes[: starts[-1]]
         ids = total.add_words(word_bytes, starts)  # (counter.n_words,)
         counts = _resize(counts, total.n_words)
         counts[ids] += counter.counts[: counter.n_words]
@@ -273,7 +262,6 @@ class _WrittenIds(NamedTuple):
 
 def _write_ids(folder: Path, counted: _CountedText, kept: _KeptWords, verbose: bool) -> _WrittenIds:
     """Replace the provisional ids by final ones, in order: ids.i32 and offsets.i64."""
-    renumber = counted.counters[0].kernels.renumber
     n_tokens = 0
     n_documents = 0
     sha256 = hashlib.sha256()
@@ -288,7 +276,7 @@ def _write_ids(folder: Path, counted: _CountedText, kept: _KeptWords, verbose: b
         for chunk in counted.chunks:
             ids = np.fromfile(provisional, np.int32, chunk.n_ids)
             ends = np.fromfile(provisional, np.int64, chunk.n_ends)
-            n_kept = renumber(ids, ends, kept.final_ids[chunk.counter])
+            n_kept = kernels.renumber(ids, ends, kept.final_ids[chunk.counter])
             id_bytes = raw_bytes(ids[:n_kept], "<i4")
             sha256.update(id_bytes)
             ids_file.write(id_bytes)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pacsent.arrays import frozen
+from pacsent.kernels import text as kernels
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.normalize import count_dropped, tokenise_unicode
 from pacsent.threads import in_order
@@ -17,10 +17,10 @@ from pacsent.words.word_table import concat_utf8
 
 _BATCH_CHARACTERS = 1 << 20  # that one thread takes at a time
 _MAX_BATCH_TEXTS = 1 << 16
-# Up to this many characters, and words of the dict that they are looked up in, texts are encoded
-# without compiled code: importing numba takes longer than they do.
+# Tokens of up to this many characters are looked up in a dict, unless it would have more words: of
+# short texts that are not ASCII, compiled code has more to prepare than to do.
 _MAX_DICT_CHARACTERS, _MAX_DICT_WORDS = 1 << 12, 1 << 18
-_MAX_SPLIT_BYTES = 64  # longer OOV words are not split into subwords
+_BATCH_BYTES = 1 << 26  # in a call of the compiled tokeniser: Ctrl-C works between calls
 
 
 class EncodingVocabulary(Protocol):
@@ -50,7 +50,11 @@ def encode_texts(
 ) -> Encoded:
     """Sentences, as `as_sentences` returned them, to token ids: see `Vocabulary.encode`."""
     encode = partial(_encode_batch, vocabulary)
-    parts = list(in_order(encode, iter_text_batches(X, first_row), n_jobs))
+    return _joined(list(in_order(encode, iter_text_batches(X, first_row), n_jobs)))
+
+
+def _joined(parts: list[Encoded]) -> Encoded:
+    """The texts of all parts, one after the other."""
     if len(parts) == 1:
         return parts[0]
     sizes = np.cumsum([0] + [part.ids.size for part in parts])
@@ -78,7 +82,9 @@ def encode_bytes(vocabulary: EncodingVocabulary, data: np.ndarray, bounds: np.nd
     if vocabulary.normalize != "paper":
         texts = [data[a:b].tobytes().decode("utf-8") for a, b in itertools.pairwise(bounds)]
         return vocabulary.encode(texts, n_jobs=1)
-    encoded = _encode_paper(vocabulary, frozen(data[bounds[0] : bounds[-1]]), bounds - bounds[0])
+    data = np.ascontiguousarray(data, dtype=np.uint8)
+    batches = itertools.pairwise(_batch_starts(bounds))
+    encoded = _joined([_encode_paper(vocabulary, data, bounds[a : b + 1]) for a, b in batches])
     places = np.flatnonzero(data[: bounds[-1]] >= 128)  # bytes that are not ASCII
     rows = np.unique(np.searchsorted(bounds, places[places >= bounds[0]], "right") - 1)
     texts = [data[bounds[r] : bounds[r + 1]].tobytes().decode("utf-8", "replace") for r in rows]
@@ -86,75 +92,70 @@ def encode_bytes(vocabulary: EncodingVocabulary, data: np.ndarray, bounds: np.nd
     return encoded
 
 
+def _batch_starts(bounds: np.ndarray) -> list[int]:
+    """The first texts of batches of about _BATCH_BYTES, and the number of texts."""
+    n_texts = bounds.size - 1
+    starts = [0]
+    while starts[-1] < n_texts:
+        end = np.searchsorted(bounds, bounds[starts[-1]] + _BATCH_BYTES, "right") - 1
+        starts.append(max(int(end), starts[-1] + 1))
+    return starts if n_texts else [0, 0]
+
+
 def _encode_batch(vocabulary: EncodingVocabulary, batch: tuple[list, bool]) -> Encoded:
     (sentences, raw), normalize = batch, vocabulary.normalize
-    n_dropped = count_dropped(sentences) if raw and normalize == "paper" else 0
-    is_small = sum(map(len, sentences)) <= _MAX_DICT_CHARACTERS
-    compiled = raw and not (is_small and len(vocabulary) <= _MAX_DICT_WORDS)
-    if compiled and normalize == "paper":
+    if raw and normalize == "paper":
         ids, offsets, n_unknown = _encode_paper(vocabulary, *as_ascii(sentences))
-        return Encoded(ids, offsets, n_unknown + n_dropped)
+        return Encoded(ids, offsets, n_unknown + count_dropped(sentences))
+    if raw and normalize == "unicode" and all(map(str.isascii, sentences)):
+        data, bounds = as_ascii(sentences)
+        splits = vocabulary.unknown == "pieces"
+        return Encoded(*kernels.encode_ascii(data, bounds, vocabulary.table.lookup, splits))
     if raw and isinstance(normalize, Pieces):
         numbers, ends = normalize.numbers(sentences)
         ids = vocabulary.token_rows[numbers]
-    elif compiled and normalize == "unicode":
+    elif raw and normalize == "unicode" and not _is_for_dict(vocabulary, sentences):
         ids, ends = unicode_ids(sentences, vocabulary.table.ids_of)
     else:
         lists = [vocabulary.tokens(sentence) for sentence in sentences]
         ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
         tokens = itertools.chain.from_iterable(lists)
         ids = np.fromiter(map(vocabulary.index.get, tokens, itertools.repeat(-1)), np.int32)
-    ends = np.concatenate([np.zeros(1, dtype=np.int64), ends])
-    n_ids = (ids >= 0).astype(np.int64)  # of each token; OOV words may become subwords
-    flat = ids[ids >= 0]
+    is_known = ids >= 0
+    flat = ids[is_known]
+    n_ids = is_known  # of each token; OOV words may become subwords
     if vocabulary.unknown == "pieces" and flat.size < ids.size:
-        unknown = ids < 0
+        unknown = ~is_known
         tokenised = itertools.chain.from_iterable(map(vocabulary.tokens, sentences))
         words = list(itertools.compress(tokenised, unknown))
-        subwords = {word: subword_ids(word, vocabulary.index) for word in set(words)}
+        subwords = {word: kernels.subword_ids(word, vocabulary.index) for word in set(words)}
+        n_ids = is_known.astype(np.int64)
         n_ids[unknown] = [len(subwords[word]) for word in words]
         flat = np.repeat(ids, n_ids)
         flat[flat < 0] = [i for word in words for i in subwords[word]]
-    starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_ids)])
-    n_lost = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(n_ids == 0)])
-    return Encoded(flat, starts[ends], np.diff(n_lost[ends]) + n_dropped)
+    offsets = _sums_before(n_ids, ends)
+    n_lost = _sums_before(n_ids == 0, ends)
+    return Encoded(flat, offsets, n_lost[1:] - n_lost[:-1])
 
 
-def subword_ids(word: str, index: dict[str, int]) -> list[int]:
-    """Ids of the longest known beginning of a word, of the longest subword after it, ...
+def _is_for_dict(vocabulary: EncodingVocabulary, sentences: list[str]) -> bool:
+    is_short = sum(map(len, sentences)) <= _MAX_DICT_CHARACTERS
+    return is_short and len(vocabulary) <= _MAX_DICT_WORDS
 
-    >>> subword_ids("tourists", {"tour": 0, "t": 1, "##is": 2, "##ist": 3, "##s": 4})
-    [0, 3, 4]
-    """
-    ids: list[int] = []
-    start = 0
-    if len(word.encode("utf-8", "surrogatepass")) > _MAX_SPLIT_BYTES:
-        return ids
-    while start < len(word):
-        mark, end = "##" if start else "", len(word)
-        while end > start and mark + word[start:end] not in index:
-            end -= 1
-        if end == start:
-            return []
-        ids.append(index[mark + word[start:end]])
-        start = end
-    return ids
+
+def _sums_before(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """0, and the sum of values[:end] for each end."""
+    sums = np.zeros(values.size + 1, dtype=np.int64)
+    np.cumsum(values, out=sums[1:])
+    before = np.zeros(ends.size + 1, dtype=np.int64)
+    before[1:] = sums[ends]
+    return before
 
 
 def _encode_paper(vocabulary: EncodingVocabulary, data: np.ndarray, bounds: np.ndarray) -> Encoded:
     """Bytes to ids by the compiled tokeniser; what is not ASCII separates."""
-    from pacsent.kernels import text_kernels as kernels
-
-    ids = np.empty(data.size, dtype=np.int32)
-    offsets = np.zeros(bounds.size, dtype=np.int64)
-    n_unknown = np.zeros(bounds.size - 1, dtype=np.int64)
-    size = _MAX_SPLIT_BYTES + 2 if vocabulary.unknown == "pieces" else 0
-    word, room = np.empty(size, dtype=np.uint8), kernels.places_and_keys()
-    out = ids, offsets, n_unknown
-    with np.errstate(over="ignore"):  # the hash wraps around on purpose
-        lookup = vocabulary.table.lookup
-        n = kernels.encode_paper(data, bounds, lookup, room, (word, frozen(word)), out)
-    return Encoded(ids[:n].copy(), offsets, n_unknown)
+    splits = vocabulary.unknown == "pieces"
+    return Encoded(*kernels.encode_paper(data, bounds, vocabulary.table.lookup, splits))
 
 
 def unicode_ids(sentences: list[str], ids_of: Callable) -> tuple[np.ndarray, np.ndarray]:
@@ -163,28 +164,25 @@ def unicode_ids(sentences: list[str], ids_of: Callable) -> tuple[np.ndarray, np.
     `ids_of(data, starts)` returns the ids of joined tokens. Sentences in ASCII go through a
     compiled tokeniser, the others through the standard library's Unicode functions.
     """
-    from pacsent.kernels import text_kernels as kernels
+    are_ascii = list(map(str.isascii, sentences))
+    if all(are_ascii):
+        tokens, starts, ends = kernels.split_ascii(*as_ascii(sentences))
+        return ids_of(tokens, starts), ends
+    if not any(are_ascii):
+        lists = list(map(tokenise_unicode, sentences))
+        ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
+        return ids_of(*concat_utf8(list(itertools.chain.from_iterable(lists)))), ends
 
-    is_ascii = np.fromiter(map(str.isascii, sentences), dtype=bool, count=len(sentences))
-    ids, n_tokens = [], np.zeros(len(sentences), dtype=np.int64)
-    if is_ascii.any():
-        data, bounds = as_ascii(list(itertools.compress(sentences, is_ascii)))
-        out = np.empty(data.size, dtype=np.uint8)
-        starts = np.empty(data.size + 2, dtype=np.int64)
-        ends = np.empty(bounds.size - 1, dtype=np.int64)
-        n = kernels.split_ascii(data, bounds, out, starts, ends)
-        n_tokens[is_ascii] = np.diff(ends, prepend=0)
-        ids.append(ids_of(out[: starts[n]], starts[: n + 1]))
-    if not is_ascii.all():
-        lists = [tokenise_unicode(text) for text in itertools.compress(sentences, ~is_ascii)]
-        n_tokens[~is_ascii] = np.fromiter(map(len, lists), np.int64, len(lists))
-        ids.append(ids_of(*concat_utf8(list(itertools.chain.from_iterable(lists)))))
-    if len(ids) == 1:
-        return ids[0], np.cumsum(n_tokens)
+    is_ascii = np.array(are_ascii)
+    first = unicode_ids(list(itertools.compress(sentences, is_ascii)), ids_of)
+    second = unicode_ids(list(itertools.compress(sentences, ~is_ascii)), ids_of)
+    n_tokens = np.zeros(len(sentences), dtype=np.int64)
+    n_tokens[is_ascii] = np.diff(first[1], prepend=0)
+    n_tokens[~is_ascii] = np.diff(second[1], prepend=0)
     # Two sorted runs: the stable sort merges them in one pass.
     rows = np.concatenate([np.flatnonzero(is_ascii), np.flatnonzero(~is_ascii)])
     order = np.argsort(np.repeat(rows, n_tokens[rows]), kind="stable")
-    return np.concatenate(ids)[order], np.cumsum(n_tokens)
+    return np.concatenate([first[0], second[0]])[order], np.cumsum(n_tokens)
 
 
 def iter_text_batches(texts: Iterable, first_row: int = 0) -> Iterator[tuple[list, bool]]:

@@ -148,7 +148,7 @@ class Vocabulary(Frozen):
         """
         arrays = dict(zip(("word_bytes", "word_offsets"), self.table.arrays))
         if lookup:
-            arrays = {"hash_table": self.table.lookup[0], **arrays}
+            arrays = {"hash_table": self.table.lookup.table, **arrays}
         return arrays if self.counts is None else {**arrays, "counts": self.counts}
 
     @property

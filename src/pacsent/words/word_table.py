@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pacsent.arrays import frozen
+from pacsent.kernels import text as kernels
 
 
 class WordTable:
@@ -44,7 +45,7 @@ class WordTable:
         if (table := self._arrays.get("hash_table")) is None:
             return
         is_pairs = table.shape == (len(table), 2) and table.dtype == np.uint64
-        if not is_pairs or len(table) & (len(table) - 1) or len(table) <= self.n_words:
+        if not is_pairs or len(table) & (len(table) - 1) or len(table) <= max(1, self.n_words):
             raise _damaged(
                 "hash_table must have two columns and a power of two of rows, more than "
                 f"n_words={self.n_words:,}",
@@ -69,29 +70,25 @@ class WordTable:
         return self._arrays["word_bytes"], offsets
 
     @cached_property
-    def lookup(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What the kernels look words up in: (hash_table, word_bytes, word_offsets)."""
-        word_bytes, offsets = map(frozen, self.arrays)
+    def lookup(self) -> kernels.Words:
+        """What the kernels look words up in."""
+        word_bytes, offsets = map(np.ascontiguousarray, self.arrays)
         if "hash_table" not in self._arrays:
-            from pacsent.kernels import text_kernels as kernels
-
-            table = np.zeros((n_slots(self.n_words), 2), dtype=np.uint64)
-            with np.errstate(over="ignore"):  # the hash wraps around on purpose
-                duplicate_id = kernels.build_table(table, (frozen(table), word_bytes, offsets))
+            table, duplicate_id = kernels.build_table(word_bytes, offsets, n_slots(self.n_words))
             if duplicate_id >= 0:
                 raise ValueError(
                     f"words must be all different. Got {self.word(duplicate_id)!r} a second time "
                     f"at {duplicate_id} instead. Keep one of them."
                 )
-            return frozen(table), word_bytes, offsets
-        table = self._arrays["hash_table"]
+            return kernels.Words(frozen(table), word_bytes, offsets)
+        table = np.ascontiguousarray(self._arrays["hash_table"])
         filled = table[:, 1]  # a damaged file must not send the kernels out of their arrays
         if np.count_nonzero(filled) != self.n_words or filled.max() > self.n_words:
             raise _damaged(
                 f"hash_table and word_offsets must be of the same {self.n_words:,} words",
                 "arrays that do not fit",
             )
-        return frozen(table), word_bytes, offsets
+        return kernels.Words(frozen(table), word_bytes, offsets)
 
     @cached_property
     def words(self) -> list[str]:
@@ -125,10 +122,7 @@ class WordTable:
 
     def ids_of(self, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Ids of words that lie one after the other in UTF-8, -1 for unknown ones."""
-        from pacsent.kernels import text_kernels as kernels
-
-        with np.errstate(over="ignore"):
-            return kernels.find_words(frozen(data), frozen(starts), self.lookup)
+        return kernels.find_words(data, starts, self.lookup)
 
     def check(self) -> None:
         """Raise ValueError unless every word is found at its own id."""
