@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit
 
+from pacsent.kernels import pb_neg as kernels
 from pacsent.sentences.solvers import logistic
 
 A = np.linspace(-8.0, 8.0, 33)
@@ -79,15 +80,15 @@ def test_the_table_of_fits_is_what_its_script_makes(monkeypatch, j):
 
 @pytest.mark.slow
 def test_the_fits_of_the_expected_sigmoid_hold_at_every_variance():
-    from pacsent.kernels.sampling_kernels import expected_sigmoids32
-
     a = np.linspace(-60.0, 60.0, 4001)
-    out = np.empty((3, a.size), np.float32)
-    nothing, ones = np.zeros(a.size, np.float32), np.ones(a.size, np.float32)
+    fits = kernels.Fits(*logistic.sigmoid_fits())
+    no_control, unit_weights = np.zeros((8, 1), np.float32), np.ones((3, 1), np.float32)
     for v in np.geomspace(1e-4, 2e5, 400):  # Taylor's series, the fits, one wide Gaussian
-        expected_sigmoids32(
-            np.float32(a), nothing, np.float32(v), ones, logistic.sigmoid_fits(), out
+        f1 = a.astype(np.float32)[:, None]  # a word's score in each of 4,001 sentences
+        f2, _ = kernels.sampled_noise_terms(
+            *(f1, np.zeros_like(f1), np.full(a.size, v, np.float32)),
+            *((0.0, no_control), unit_weights, fits),
         )
         _, wanted, bend = logistic.gaussian_logistic(a, v)
-        assert np.abs(out[0] - wanted).max() < 1.2e-5, v
-        assert np.abs(out[1] - bend).max() < 4e-5, v
+        assert np.abs(f1[:, 0] - wanted).max() < 1.2e-5, v
+        assert np.abs(f2 - bend).max() < 4e-5, v

@@ -1,7 +1,5 @@
 """PB-neg, w-PB-neg and PV-DBOW: formulas and solvers by more than one route each."""
 
-import os
-import re
 import warnings
 
 import numpy as np
@@ -16,7 +14,6 @@ from pacsent.sentences import PBNegVectorizer, PVDBOWVectorizer, WordPBNegVector
 from pacsent.sentences.methods.sampled_methods import learning_rates
 from pacsent.sentences.solvers import pb_neg as pb_neg_objective
 from pacsent.sentences.solvers import pb_neg_sampled, w_pb_neg
-from pacsent.sentences.solvers.logistic import gaussian_logistic, sigmoid_fits
 from pacsent.sentences.solvers.pb_neg_sampled import inclusion_probabilities
 from pacsent.words.noise import alias
 from reference import pb_neg_reference as reference
@@ -245,41 +242,6 @@ def test_inclusion_probabilities_add_up_and_stop_at_one(rng):
         ratios = (p / importance)[p < 1.0]
         assert p.max() <= 1.0 and np.ptp(ratios) < 1e-12 * ratios[0]
     assert_allclose(inclusion_probabilities([0.0, 1.0, 2.0], 5), [0.0, 1.0, 1.0])
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])  # of the word vectors
-@pytest.mark.parametrize("var_Q", [0.001, 0.05, 2.0, 1e5])  # Taylor, fits, a wide Gaussian
-def test_slopes_of_own_words_are_their_numpy_lines(rng, var_Q, dtype):
-    A = rng.standard_normal((40, 7)).astype(dtype)
-    nu, mu = np.einsum("wd,wd->w", A, A), rng.standard_normal((2, 7)).astype(np.float32)
-    indptr, indices = np.array([0, 3, 33]), rng.permutation(40)[:33]  # lengths of every kind
-    shares, var = rng.uniform(0.1, 0.5, 33), np.float32([1.3 * var_Q, var_Q])
-    rows, grad, trace = np.array([1, 0]), np.ones((2, 7), np.float32), np.ones(2)
-    sampling_kernels.own_slopes(
-        (rows, indptr, indices, shares), (A, nu), mu, var, sigmoid_fits(),
-        grad, trace,
-    )  # fmt: skip
-    for s, row in enumerate(rows):
-        part = slice(indptr[row], indptr[row + 1])
-        own, share = A[indices[part]].astype(float), shares[part]
-        lengths = nu[indices[part]]
-        _, f1, f2 = gaussian_logistic(own @ mu[s], var[s] * lengths.astype(float))
-        assert_allclose(grad[s], 1.0 + (share * (f1 - 1.0)) @ own, atol=3e-4)
-        assert_allclose(trace[s], 1.0 + (share * lengths) @ f2, rtol=1e-3)
-
-
-@pytest.mark.compile
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="plain Python")
-def test_the_kernel_of_the_noise_words_is_compiled_to_vectors():
-    import numba
-
-    flags = {"error_model": "numpy", "fastmath": {"contract", "reassoc"}}
-    row = numba.float32[::1]
-    fresh = numba.njit(**flags)(sampling_kernels._subtract_control.py_func)
-    three, two = (numba.types.UniTuple(row, n) for n in (3, 2))
-    fresh.compile((row, row, numba.float32, numba.types.UniTuple(row, 8), three, two))
-    [code] = fresh.inspect_llvm().values()
-    assert re.search(r"fmul .*<\d+ x float>", code)
 
 
 def test_divergence_starts_at_184_tokens_per_lam():

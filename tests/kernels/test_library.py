@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from pacsent.kernels import edits, library
-from pacsent.kernels.library import INT64, SIZE, Array, BoundArray, entry_point
+from pacsent.kernels.library import (
+    INT64,
+    SIZE,
+    Array,
+    BoundArray,
+    BoundStruct,
+    Struct,
+    entry_point,
+)
 
 
 def run(code, **variables):
@@ -40,6 +48,23 @@ def test_a_bound_array_is_passed_like_the_array():
     assert edits._edit_distance(BoundArray(a), 3, BoundArray(b), 3, 9, room) == 1
     with pytest.raises(Exception, match="array of float32 was passed for one of int64"):
         Array(np.int64).from_param(BoundArray(np.zeros(3, np.float32)))
+
+
+def test_a_struct_holds_the_addresses_of_arrays_of_its_types():
+    struct = Struct(words=INT64, n=SIZE)
+    words = np.array([1, 2])
+    words.flags.writeable = False
+
+    bound = BoundStruct(struct, words=words, n=2)
+
+    assert (bound.values.words, bound.values.n) == (words.ctypes.data, 2)
+    assert struct.from_param(bound) is bound.pointer
+    with pytest.raises(TypeError, match="array of float64 was passed for one of int64"):
+        BoundStruct(struct, words=np.zeros(2), n=2)
+    with pytest.raises(TypeError, match="members must be words, n"):
+        BoundStruct(struct, words=words)
+    with pytest.raises(TypeError, match="struct of words, n is needed"):
+        struct.from_param(BoundStruct(Struct(n=SIZE), n=1))
 
 
 def test_an_entry_point_that_does_not_exist_is_an_error():

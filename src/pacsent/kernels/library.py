@@ -41,7 +41,7 @@ class BoundArray:
         if not array.flags.c_contiguous:
             raise TypeError("The array must be contiguous.")
         self.array = array  # keeps the memory alive
-        self.pointer = ctypes.c_void_p(array.ctypes.data)
+        self.pointer = ctypes.c_void_p(_address(array))
 
 
 class Array:
@@ -74,11 +74,55 @@ class Array:
 
 _AT_BUFFER = (ctypes.c_char * 0).from_buffer  # something of no bytes where the array begins
 
+
+def _address(array):
+    """Where a contiguous array begins."""
+    return ctypes.addressof(_AT_BUFFER(array)) if array.flags.writeable else array.ctypes.data
+
+
 SIZE = ctypes.c_ssize_t
 FLOAT, DOUBLE = ctypes.c_float, ctypes.c_double
 UINT8, UINT16, UINT64 = Array(np.uint8), Array(np.uint16), Array(np.uint64)
 INT8, INT32, INT64 = Array(np.int8), Array(np.int32), Array(np.int64)
 FLOAT16, FLOAT32, FLOAT64 = Array(np.float16), Array(np.float32), Array(np.float64)
+
+
+class Struct:
+    """The type of an argument that is a struct of C: its members, arrays and numbers, in order."""
+
+    def __init__(self, **members: Any) -> None:
+        self.members = members
+        fields = [
+            (name, ctypes.c_void_p if isinstance(type_, Array) else type_)
+            for name, type_ in members.items()
+        ]
+        self.type = type("Members", (ctypes.Structure,), {"_fields_": fields})
+
+    def from_param(self, bound: Any) -> Any:
+        """The address of the struct; called by ctypes."""
+        if type(bound) is not BoundStruct or bound.struct is not self:
+            raise TypeError(f"A struct of {', '.join(self.members)} is needed.")
+        return bound.pointer
+
+
+class BoundStruct:
+    """A struct with its members, which are checked once: for many calls, or many arguments."""
+
+    __slots__ = ("members", "pointer", "struct", "values")
+
+    def __init__(self, struct: Struct, **members: Any) -> None:
+        if members.keys() != struct.members.keys():
+            raise TypeError(f"The members must be {', '.join(struct.members)}.")
+        self.struct = struct
+        self.members = members  # keeps the memory alive
+        self.values = struct.type()
+        for name, type_ in struct.members.items():
+            value = members[name]
+            if isinstance(type_, Array):
+                type_.from_param(value)  # checks it
+                value = _address(value)
+            setattr(self.values, name, value)
+        self.pointer = ctypes.byref(self.values)
 
 
 # ---- The library --------------------------------------------------------------------------------

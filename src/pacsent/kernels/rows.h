@@ -16,13 +16,16 @@ typedef float RowLanes __attribute__((vector_size(4 * ROW_LANES), aligned(4), ma
 typedef float FourLanes __attribute__((vector_size(16), aligned(4), may_alias));
 
 INLINE RowLanes lanes_at(const float *place) { return *(const RowLanes *)place; }
+INLINE FourLanes four_at(const float *place) { return *(const FourLanes *)place; }
 
-INLINE float sum_of_lanes(RowLanes lanes) {
+INLINE FourLanes sums_of_four(RowLanes lanes) {
   const float *parts = (const float *)&lanes;
-  FourLanes four = *(const FourLanes *)parts;
-  for (int i = 4; i < ROW_LANES; i += 4) four += *(const FourLanes *)(parts + i);
-  return (four[0] + four[2]) + (four[1] + four[3]);
+  FourLanes four = four_at(parts);
+  for (int i = 4; i < ROW_LANES; i += 4) four += four_at(parts + i);
+  return four;
 }
+
+INLINE float sum_of_four(FourLanes four) { return (four[0] + four[2]) + (four[1] + four[3]); }
 
 /* Ask for a row to be brought into the second cache. */
 INLINE void fetch_row(const float *row, Size n_dims) {
@@ -42,15 +45,22 @@ INLINE float dot(const float *a, const float *b, Size n_dims) {
   }
   for (; d + ROW_LANES <= n_dims; d += ROW_LANES) s0 += lanes_at(a + d) * lanes_at(b + d);
 
-  float sum = sum_of_lanes((s0 + s1) + (s2 + s3));
-#pragma omp simd reduction(+ : sum)
-  for (Size rest = d; rest < n_dims; rest++) sum += a[rest] * b[rest];
+  FourLanes four = sums_of_four((s0 + s1) + (s2 + s3));
+  for (; d + 4 <= n_dims; d += 4) four += four_at(a + d) * four_at(b + d);
+
+  float sum = sum_of_four(four);
+  for (; d < n_dims; d++) sum += a[d] * b[d];
   return sum;
 }
 
 /* to += amount * row */
 INLINE void add_row(float amount, const float *row, float *to, Size n_dims) {
-  for (Size d = 0; d < n_dims; d++) to[d] += amount * row[d];
+  Size d = 0;
+  for (; d + ROW_LANES <= n_dims; d += ROW_LANES)
+    *(RowLanes *)(to + d) = lanes_at(to + d) + amount * lanes_at(row + d);
+  for (; d + 4 <= n_dims; d += 4)
+    *(FourLanes *)(to + d) = four_at(to + d) + amount * four_at(row + d);
+  for (; d < n_dims; d++) to[d] += amount * row[d];
 }
 
 #endif

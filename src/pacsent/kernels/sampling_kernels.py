@@ -1,4 +1,4 @@
-"""Kernels of the methods with negative sampling: PB-neg, w-PB-neg, PV-DBOW.
+"""Kernels of the methods with negative sampling: w-PB-neg, PV-DBOW.
 
 Random numbers come from a state that is handed in. Sums may be reassociated by the compiler
 (`reassoc`), nothing else.
@@ -13,8 +13,6 @@ from pacsent.kernels.compiling import njit
 from pacsent.kernels.intrinsics import LINE, fetch_line
 
 _F = np.float32
-_SQRT_HALF = _F(math.sqrt(0.5))
-_LOGISTIC_VARIANCE = _F(math.pi**2 / 3.0)
 _FLAGS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
 
 
@@ -26,7 +24,7 @@ def fetch_rows(table, rows, start, stop):
             fetch_line(table, rows[a], column)
 
 
-# ---- PB-neg, fast: single precision, a sample of the negatives with a control variate ---------
+# ---- Exponentials in single precision ----------------------------------------------------------
 
 
 @njit(inline="always", **_FLAGS)
@@ -51,211 +49,6 @@ def power_of_two32(t):
 def _sigmoid32(x):
     """1 / (1 + e^-x) to 4e-6 relative, in operations that the compiler turns into vectors."""
     return _F(1.0) / (_F(1.0) + power_of_two32(x * _F(-1.4426950408889634)))
-
-
-@njit(inline="always", **_FLAGS)
-def _at_small_variance32(score, v):
-    """(f1, f2) of gaussian_logistic(score, 2 * v) for v <= 0.1.
-
-    Taylor: E g(a + sqrt(2v) Z) = g + v g^(2) + v^2/2 g^(4) + v^3/6 g^(6) + ...
-    """
-    x = _sigmoid32(score)
-    p = x * (_F(1.0) - x)
-    q = p * (_F(1.0) - x - x)
-    # sigmoid^(n) = p gn for odd n, q gn for even n
-    g3 = _F(1.0) - _F(6.0) * p
-    g4 = _F(1.0) - _F(12.0) * p
-    g5 = _F(1.0) + p * (_F(-30.0) + _F(120.0) * p)
-    g6 = _F(1.0) + p * (_F(-60.0) + _F(360.0) * p)
-    g7 = _F(1.0) + p * (_F(-126.0) + p * (_F(1680.0) - _F(5040.0) * p))
-    v2 = v * _F(0.5)
-    v3 = v * _F(0.33333334)
-    f1 = x + v * q * (_F(1.0) + v2 * (g4 + v3 * g6))
-    return f1, p * (_F(1.0) + v * (g3 + v2 * (g5 + v3 * g7)))
-
-
-@njit(inline="always", **_FLAGS)
-def _at_fit32(score, t, scale, c):
-    """(f1, f2) of gaussian_logistic(score, v) by one of `logistic.sigmoid_fits`, t as there."""
-    x = _sigmoid32(scale * score)
-    p = x * (_F(1.0) - x)
-    y = _F(4.0) * p
-    g = _F(0.0)
-    slope = _F(0.0)
-    for k in range(6, -1, -1):
-        term = c[k, 4]
-        term = term * t + c[k, 3]
-        term = term * t + c[k, 2]
-        term = term * t + c[k, 1]
-        term = term * t + c[k, 0]
-        slope = slope * y + g
-        g = g * y + term
-    bend = (_F(1.0) - _F(6.0) * p) * g + y * (_F(1.0) - y) * slope
-    return x + p * (_F(1.0) - x - x) * g, scale * p * (_F(1.0) + bend)
-
-
-@njit(**_FLAGS)
-def _fitted32(scores, shifts, v, fit, f1, f2):
-    """f1, f2 = gaussian_logistic(scores + shifts, v)[1:] for start <= v <= 2 start, in place.
-
-    fit = (start, scale, coefficients) is one of `logistic.sigmoid_fits`.
-    """
-    start, scale, c = fit
-    by = _F(2.0) / start
-    for i in range(scores.size):
-        f1[i], f2[i] = _at_fit32(scores[i] + shifts[i], v[i] * by - _F(3.0), scale, c)
-
-
-@njit(inline="always", **_FLAGS)
-def _at_large_variance32(score, v):
-    """(f1, f2) of gaussian_logistic(score, v) for v >= 18,000.
-
-    The sigmoid is the distribution function of a logistic variable, which next to a Gaussian this
-    wide may be taken for a Gaussian of the same variance.
-    """
-    by = _F(1.0) / math.sqrt(v + _LOGISTIC_VARIANCE)
-    z = score * by
-    density = _F(0.3989422804) * power_of_two32(_F(-0.7213475204) * z * z)
-    return _F(0.5) * math.erfc(-z * _SQRT_HALF), density * by
-
-
-@njit(**_FLAGS)
-def _expected_sigmoid32(score, v, fits):
-    """gaussian_logistic(score, v)[1:] of one score."""
-    starts, scales, coefficients = fits
-    if v <= _F(0.2):
-        return _at_small_variance32(score, _F(0.5) * v)
-    j = 0
-    while j + 2 < starts.size and starts[j + 2] <= v:  # they are sqrt(2) apart
-        j += 2
-    if v <= _F(2.001) * starts[j]:
-        return _at_fit32(score, v * (_F(2.0) / starts[j]) - _F(3.0), scales[j], coefficients[j])
-    f1, f2 = _at_large_variance32(score, v)
-    return _F(f1), _F(f2)
-
-
-@njit(**_FLAGS)
-def expected_sigmoids32(scores, shifts, var, nu, fits, out):
-    """out[:2] = gaussian_logistic(scores + shifts, var * nu)[1:]; out[2] is room to work.
-
-    nu increasing, within a factor of sqrt(2); fits = logistic.sigmoid_fits()
-    """
-    starts, scales, coefficients = fits
-    f1, f2, spare = out[0], out[1], out[2]
-    least, most = var * nu[0], var * nu[-1]
-    if most <= _F(0.2):
-        for i in range(nu.size):
-            half = _F(0.5) * var * nu[i]
-            f1[i], f2[i] = _at_small_variance32(scores[i] + shifts[i], half)
-        return
-    for i in range(nu.size):
-        spare[i] = var * nu[i]
-    j = 0
-    while j + 1 < starts.size and starts[j + 1] <= least:
-        j += 1
-    if most <= _F(2.001) * starts[j]:
-        _fitted32(scores, shifts, spare, (starts[j], scales[j], coefficients[j]), f1, f2)
-    else:
-        for i in range(scores.size):
-            f1[i], f2[i] = _at_large_variance32(scores[i] + shifts[i], spare[i])
-
-
-@njit(**_FLAGS)
-def own_slopes(counts, table, mu, var_Q, fits, grad, trace):
-    """Add the gradient of the loss of the sentences' own words, and its trace, in place.
-
-    W is the dense form of counts = (rows, indptr, indices, weights), some rows of a sparse matrix;
-    table = (A, nu); f, f1, f2 = gaussian_logistic(mu @ A.T, v), v = var_Q[:, None] * nu
-    grad += (W * (f1 - 1)) @ A; trace += (W * f2) @ nu
-    """
-    rows, indptr, indices, weights = counts
-    A, nu = table
-    n_dims = A.shape[1]
-    for s in range(mu.shape[0]):
-        mean, slope = mu[s], grad[s]
-        for j in range(indptr[rows[s]], indptr[rows[s] + 1]):
-            fetch_rows(A, indices, j + 2, j + 3)
-            w = indices[j]
-            row = A[w]
-            a = _F(0.0)
-            for d in range(n_dims):
-                a += mean[d] * row[d]
-            f1, f2 = _expected_sigmoid32(_F(a), _F(var_Q[s] * nu[w]), fits)
-            trace[s] += weights[j] * nu[w] * f2
-            step = _F(weights[j] * (f1 - 1.0))
-            for d in range(n_dims):
-                slope[d] += step * row[d]
-
-
-@njit(**_FLAGS)
-def _subtract_control(d, low, D, control, sample, expected):
-    """Overwrite d with w * (f1 - control); (sum for the trace, sum for the error).
-
-    control and sample are tuples of the rows that `sampled_noise_terms` names, of these words.
-    Rows, and not tables with a column to begin with: a sum such as begin + i could be negative, and
-    then numbers count from the end, so that the compiler would make no vectors.
-    """
-    _, b0, b1, b2, b3, t0, t1, t2 = control
-    nu, w, e = sample
-    f1, f2 = expected
-    spread = _F(0.0)
-    squares = _F(0.0)
-    for i in range(d.size):
-        x = d[i]
-        remainder = f1[i] - b0[i] - b1[i] * x - b3[i] * low[i] * low[i]
-        remainder -= D * (b2[i] + t2[i] * x)
-        bend = f2[i] - t0[i] - t1[i] * x - t2[i] * D
-        spread += w[i] * nu[i] * bend
-        squares += e[i] * remainder * remainder
-        d[i] = w[i] * remainder
-    return spread, squares
-
-
-@njit(**_FLAGS)
-def _columns(table, begin, end):
-    """The rows of a table of eight, from column `begin` to `end`."""
-    return (
-        table[0, begin:end], table[1, begin:end], table[2, begin:end], table[3, begin:end],
-        table[4, begin:end], table[5, begin:end], table[6, begin:end], table[7, begin:end],
-    )  # fmt: skip
-
-
-@njit(**_FLAGS)
-def sampled_noise_terms(shifts, low, var_Q, centre, sample, fits, trace, error):
-    """Overwrite shifts d with w * (f1 - control); sums for the trace and for the error per row.
-
-    centre = (var_0, control), the rows of control being a, b0, b1, b2, b3, t0, t1, t2; the rows of
-    sample are nu, w, e, sorted by nu; low = the shifts' part along a few directions;
-    D = var_Q - var_0
-    f, f1, f2 = gaussian_logistic(a + shifts, var_Q[:, None] * nu)
-    rest = f1 - b0 - b1 * shifts - b2 * D[:, None] - b3 * low**2 - t2 * D[:, None] * shifts
-    trace[:] = (f2 - t0 - t1 * shifts - t2 * D[:, None]) @ (w * nu)
-    error[:] = rest**2 @ e;  shifts[:] = w * rest
-    """
-    var_0, control = centre
-    nu = sample[0]
-    size = 512
-    buffer = np.empty((3, size), np.float32)
-    expected = buffer[0], buffer[1]
-    trace[:] = 0.0
-    error[:] = 0.0
-    begin = np.int64(0)
-    while begin < nu.size:
-        end = begin + 1  # of a run of increasing nu that have a fit in common
-        while end < nu.size and end < begin + size and nu[end] <= _F(1.4142) * nu[begin]:
-            end += 1
-        these = _columns(control, begin, end)
-        lengths = nu[begin:end]
-        own = (lengths, sample[1, begin:end], sample[2, begin:end])
-        for s in range(shifts.shape[0]):
-            var = _F(var_Q[s])
-            d = shifts[s, begin:end]
-            expected_sigmoids32(these[0], d, var, lengths, fits, buffer)
-            shift = _F(var_Q[s] - var_0)
-            spread, squares = _subtract_control(d, low[s, begin:end], shift, these, own, expected)
-            trace[s] += spread
-            error[s] += squares
-        begin = end
 
 
 # ---- Random numbers: xorshift64 with a state handed in, negatives by Walker's alias method ----

@@ -5,7 +5,7 @@
     f2(a, v) = E sigmoid'(x)    = d2f/da2 = 2 df/dv
 
 A true word costs E softplus(-x) = f(-a, v) = f(a, v) - a. All are accurate to about 1e-12. The
-compiled version of the fast solver, in single precision, is in `pacsent.kernels.sampling_kernels`.
+compiled version of the fast solver, in single precision, is in `pacsent.kernels.pb_neg`.
 """
 
 from functools import lru_cache

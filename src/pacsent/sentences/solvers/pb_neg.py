@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike, DTypeLike
 from scipy import sparse
 from scipy.special import expit
 
-from pacsent.arrays import Numbers, frozen
+from pacsent.arrays import Numbers
+from pacsent.kernels.pb_neg import OwnWords
 from pacsent.sentences.solvers.lbfgs import minimise_all
 from pacsent.sentences.solvers.logistic import gaussian_logistic
 from pacsent.words.noise import noise_probabilities
@@ -131,7 +132,7 @@ class SentenceProblems:
         dtype: Any,
     ):
         self.counts = counts
-        self.A = frozen(A_hat)
+        self.A = A_hat
         self.nu = nu
         self.m = np.asarray(m, dtype=dtype)
         self.dtype = dtype
@@ -147,6 +148,12 @@ class SentenceProblems:
         self.kappa = self.precision / self.lam
         self.c = 0.5 * self.n_dims / self.lam
         self.rounding = 0.0  # of gradients, in single precision
+
+    @cached_property
+    def own_words(self) -> OwnWords:
+        """Words, fractions and vectors as the compiled solver wants them, in single precision."""
+        counts = self.counts
+        return OwnWords(counts.indptr, counts.indices, self.fractions, self.A, self.nu)
 
     def add_penalty(self, rows: Any, x: Any, grad_h: Any, value: Any, trace: Any) -> tuple:
         """Gradient in (mu, rho) and objective, from those of the data term."""

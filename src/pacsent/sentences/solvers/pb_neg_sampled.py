@@ -24,7 +24,7 @@ that follow it).
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from threading import Lock
 from typing import Any
 
@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from pacsent.arrays import Numbers
+from pacsent.kernels import pb_neg as kernels
 from pacsent.sentences.solvers.lbfgs import Minima, minimise_all
 from pacsent.sentences.solvers.logistic import gaussian_logistic, higher_derivatives, sigmoid_fits
 from pacsent.sentences.solvers.pb_neg import (
@@ -77,6 +78,11 @@ _CUBIC_PART = 0.25
 _PAIR_BLOCK_WORDS = 4096  # of which products of pairs of directions are made at once
 
 _LOCK = Lock()  # of the expansions, which threads share
+
+
+@cache
+def _fits() -> kernels.Fits:
+    return kernels.Fits(*sigmoid_fits())
 
 
 # ---- The expansion ------------------------------------------------------------------------------
@@ -416,8 +422,6 @@ class ControlVariateModel:
 
     def evaluate(self, rows: np.ndarray, x: np.ndarray) -> tuple:
         """Gradients, no values, of the objective with the remainder as it was last measured."""
-        from pacsent.kernels.sampling_kernels import own_slopes
-
         mu, var_Q, displacement = self._coordinates(rows, x)
         expansion = self.expansion
         var_change = var_Q - np.float32(expansion.var_0)
@@ -432,10 +436,7 @@ class ControlVariateModel:
         trace = np.maximum(trace.astype(float) + self.remainder_trace[rows], 0.0)
 
         sentences = self.sentences
-        counts = sentences.counts
-        own = rows, counts.indptr, counts.indices, sentences.fractions
-        table = sentences.A, sentences.nu
-        own_slopes(own, table, mu, var_Q, sigmoid_fits(), grad, trace)
+        kernels.own_slopes(sentences.own_words, rows, mu, var_Q, _fits(), grad, trace)
         return sentences.add_penalty(rows, x, grad, None, trace)
 
     def third_order(self, rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -451,14 +452,11 @@ class ControlVariateModel:
 
     def measure(self, rows: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
         """Measure the remainder at x by the sample; the terms of each word, block by block."""
-        from pacsent.kernels.sampling_kernels import sampled_noise_terms
-
         _, var_Q, displacement = self._coordinates(rows, x)
         third, along = self.third_order(rows, x)
         by_word, low_rows = self.sample.control(self.level)
-        control = np.float32(self.expansion.var_0), by_word
+        centre = self.expansion.var_0, by_word
         weights = self.sample.weights
-        fits = sigmoid_fits()
 
         blocks = []
         n_block_rows = max(MIN_SENTENCES, MAX_SCORES // len(self.sample.chosen))
@@ -466,9 +464,9 @@ class ControlVariateModel:
             part = slice(start, start + n_block_rows)
             terms = displacement[part] @ self.sample.rows.T  # (n_block, n_sample), shifts of scores
             low = along[part] @ low_rows.T
-            trace = np.empty(len(terms))
-            error = np.empty(len(terms))
-            sampled_noise_terms(terms, low, var_Q[part], control, weights, fits, trace, error)
+            trace, error = kernels.sampled_noise_terms(
+                terms, low, var_Q[part], centre, weights, _fits()
+            )
 
             # The kernel has replaced the shifts by the weighted remainders of the words.
             block_rows = rows[part]

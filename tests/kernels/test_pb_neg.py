@@ -1,0 +1,108 @@
+"""The loops of PB-neg: the compiled code against NumPy and against expectations by quadrature."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from pacsent import make_encoder
+from pacsent.datasets import load_books
+from pacsent.kernels import pb_neg
+from pacsent.sentences.solvers.logistic import gaussian_logistic, sigmoid_fits
+
+FITS = pb_neg.Fits(*sigmoid_fits())
+VARIANCES = [0.001, 0.05, 2.0, 1e5]  # Taylor's series at both ends, fits, a wide Gaussian
+
+
+@pytest.mark.parametrize("v", [1e-4, 0.15, 0.5, 30.0, 15_000.0, 2e4, 1e6])
+def test_plain_expected_sigmoids_are_those_of_quadrature(v):
+    scores = np.linspace(-30.0, 30.0, 61)
+
+    f1, f2 = pb_neg.expected_sigmoids_plainly(scores, v, FITS)
+
+    _, wanted_f1, wanted_f2 = gaussian_logistic(scores, v)
+    assert_allclose(f1, wanted_f1, atol=2e-5)
+    assert_allclose(f2, wanted_f2, atol=4e-5)
+
+
+def own_words_and_points(rng, var_Q, dtype):
+    A = rng.standard_normal((40, 83)).astype(dtype)
+    A /= np.float32(3.0)
+    nu = np.einsum("wd,wd->w", A, A)
+    starts = np.array([0, 3, 3, 33], np.int32)  # one sentence is empty
+    words = rng.permutation(40)[:33].astype(np.int32)
+    own = pb_neg.OwnWords(starts, words, rng.uniform(0.1, 0.5, 33), A, nu)
+    mu = rng.standard_normal((3, 83)).astype(np.float32)
+    return own, np.array([2, 1, 0]), mu, np.float32([1.3 * var_Q, 1.0, var_Q])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])  # of the word vectors
+@pytest.mark.parametrize("var_Q", VARIANCES)
+def test_slopes_of_own_words_are_those_of_numpy(rng, var_Q, dtype):
+    own, rows, mu, var = own_words_and_points(rng, var_Q, dtype)
+    grad, trace = np.ones((3, 83), np.float32), np.ones(3)
+    plain_grad, plain_trace = grad.copy(), trace.copy()
+
+    pb_neg.own_slopes(own, rows, mu, var, FITS, grad, trace)
+    pb_neg.own_slopes_plainly(own, rows, mu, var, FITS, plain_grad, plain_trace)
+
+    assert_allclose(grad, plain_grad, atol=3e-4)
+    assert_allclose(trace, plain_trace, rtol=1e-3)
+    assert grad[1].tolist() == [1.0] * 83 and trace[1] == 1.0  # the empty sentence
+
+
+@pytest.mark.parametrize("var_Q", VARIANCES)
+def test_terms_of_the_negatives_are_those_of_numpy(rng, var_Q):
+    """Lengths that are equal for more words than a block has, and lengths far apart."""
+    nu = np.sort(np.concatenate([np.full(600, 2.0), rng.uniform(0.1, 9.0, 100)]))
+    sample = np.stack([nu, rng.uniform(0.0, 2.0, (2, 700))[0], rng.uniform(0.0, 1.0, 700)])
+    sample = sample.astype(np.float32)
+    control = rng.normal(0.0, 0.2, (8, 700)).astype(np.float32)
+    shifts, low = rng.normal(size=(2, 3, 700)).astype(np.float32)
+    var = np.float32([var_Q, 1.2 * var_Q, 0.9 * var_Q])
+    arguments = low, var, (float(var_Q), control / np.float32(max(1.0, var_Q))), sample, FITS
+    terms, plain_terms = shifts.copy(), shifts.copy()
+
+    trace, error = pb_neg.sampled_noise_terms(terms, *arguments)
+    plain_trace, plain_error = pb_neg.sampled_noise_terms_plainly(plain_terms, *arguments)
+
+    assert_allclose(terms, plain_terms, atol=1e-4)
+    assert_allclose(trace, plain_trace, rtol=1e-4, atol=2e-3)
+    assert_allclose(error, plain_error, rtol=1e-4)
+
+
+def test_sentences_have_the_same_posteriors_without_the_library(monkeypatch):
+    texts = [passage.text for passage in load_books()[:12]]
+    encoder = make_encoder("PB-neg", "english", random_state=0).fit(texts)
+    means, variances = encoder.posterior(texts)
+
+    monkeypatch.setattr(pb_neg, "is_available", lambda: False)
+    monkeypatch.setattr(pb_neg, "warn_of_twins", lambda: None)
+    plain_means, plain_variances = encoder.posterior(texts)
+
+    assert_allclose(means, plain_means, atol=2e-3 * np.abs(means).max())
+    assert_allclose(variances, plain_variances, rtol=2e-3)
+
+
+def test_words_without_a_vector_and_other_shapes_are_refused():
+    mu, one = np.ones((1, 3), np.float32), np.ones(1, np.float32)
+
+    def slopes(starts=(0, 2), words=(0, 1), rows=(0,), mu=mu, dtype=np.float32):
+        A, nu = np.ones((2, 3), dtype), np.ones(2, dtype)
+        own = pb_neg.OwnWords(np.array(starts), np.array(words), np.ones(2), A, nu)
+        pb_neg.own_slopes(own, np.array(rows), mu, one, FITS, mu.copy(), np.ones(1))
+
+    slopes()
+    for wrong in (-1, 2):
+        for dtype in (np.float32, np.float64):
+            with pytest.raises(ValueError, match="A word has no vector"):
+                slopes(words=(0, wrong), dtype=dtype)
+    for wrong in ({"rows": [1]}, {"rows": [-1]}, {"starts": [0, 3]}, {"starts": [-1, 2]}):
+        with pytest.raises(ValueError, match="A row is no sentence"):
+            slopes(**wrong)
+    with pytest.raises(ValueError, match=r"must have the shape \(1, 3\)"):
+        slopes(mu=mu[:, :2])
+    with pytest.raises(ValueError, match="Shapes of 3 words differ"):
+        sample, control = np.ones((3, 2), np.float32), np.ones((8, 3), np.float32)
+        pb_neg.sampled_noise_terms(mu, mu, one, (1.0, control), sample, FITS)
+    with pytest.raises(ValueError, match="7 x 5 coefficients"):
+        pb_neg.Fits(one, one, np.ones((1, 5, 7), np.float32))
