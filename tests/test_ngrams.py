@@ -4,6 +4,7 @@ import re
 import numpy as np
 import pytest
 
+from pacsent.kernels.ngrams import HashTable
 from pacsent.text.ngrams import (
     NGrams,
     as_bytes,
@@ -11,7 +12,6 @@ from pacsent.text.ngrams import (
     names,
     unknown_shares,
     word_hashes,
-    word_keys,
 )
 
 TEXTS = ["A good film, good!", "It isn't a bad film.", "", "Ça alors, déjà-vu ’tis", "..."]
@@ -151,7 +151,7 @@ def test_values_of_characters_are_shared_by_characters_and_not_by_edges():
 
 def test_unknown_words_are_those_of_plain_python():
     known = {"a", "good", "film", "déjà", "isn't"}
-    tables = word_keys(word_hashes(["a", "good"])), word_keys(word_hashes([*known - {"a"}]))
+    tables = HashTable(word_hashes(["a", "good"])), HashTable(word_hashes([*known - {"a"}]))
     words = [[t for t in tokens(text) if t[0].isalnum()] for text in TEXTS]
     parts = [sum(word not in known for word in row) / max(len(row), 1) for row in words]
     assert unknown_shares(TEXTS, tables).tolist() == parts and max(parts) > 0

@@ -13,9 +13,10 @@ from pacsent.certify.near_duplicates import SKETCH_SIZE
 from pacsent.certify.scores import log_probabilities
 from pacsent.classify.fitting import CharacterWeight, OutOfFold
 from pacsent.classify.multilabel import LabelThresholds
+from pacsent.kernels.ngrams import HashTable
 from pacsent.sentences.encoder import Encoder
 from pacsent.storage.array_fields import StoredArray
-from pacsent.text.ngrams import NGrams, unknown_shares, word_hashes, word_keys
+from pacsent.text.ngrams import NO_WORDS, NGrams, unknown_shares, word_hashes
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.threads import in_order
 
@@ -100,7 +101,7 @@ class TextModel:
         weight = self.character_weight
         encoder_words = list_encoder_words(self.encoder)
         if encoder_words is None or weight.usual == 1.0:
-            encoder_words = np.empty(0, np.uint64)
+            encoder_words = NO_WORDS
         word_values, oov_rates = self.ngrams.scores_and_unknown(
             texts, self.coef_ngrams, encoder_words
         )
@@ -125,7 +126,7 @@ class TextModel:
     def coverage(self, texts: list[str]) -> np.ndarray:
         """The fraction of each text's words that are known, (n_texts,)."""
         common_words = list_encoder_words(self.encoder, N_COMMON_WORDS)
-        known = [self.ngrams.keys] if common_words is None else [self.ngrams.keys, common_words]
+        known = [self.ngrams.table] if common_words is None else [self.ngrams.table, common_words]
         return 1.0 - unknown_shares(texts, known)
 
 
@@ -196,7 +197,7 @@ def encode_texts(encoder: Encoder | None, texts: Sequence[str]) -> np.ndarray:
     return np.asarray(encoder.transform(texts), np.float32)
 
 
-def list_encoder_words(encoder: Encoder | None, n_words: int | None = None) -> np.ndarray | None:
+def list_encoder_words(encoder: Encoder | None, n_words: int | None = None) -> HashTable | None:
     """The words that an encoder knows, for `unknown_shares`; None if it does not list them.
 
     With `n_words` only that number of each vocabulary: the first ones, the most frequent.
@@ -210,7 +211,7 @@ def list_encoder_words(encoder: Encoder | None, n_words: int | None = None) -> n
 
 
 @lru_cache(maxsize=8)
-def _known_words(*vocabularies: Any, n_words: int | None = None) -> np.ndarray:
+def _known_words(*vocabularies: Any, n_words: int | None = None) -> HashTable:
     # Words that begin with ## are subwords.
     words = [
         word
@@ -219,4 +220,4 @@ def _known_words(*vocabularies: Any, n_words: int | None = None) -> np.ndarray:
         if not word.startswith("##")
     ]
     hashes = np.unique(word_hashes(words))
-    return word_keys(hashes[hashes > 0])
+    return HashTable(hashes[hashes > 0])

@@ -29,11 +29,12 @@ from pacsent.classify.fitted_classifier import (
     list_encoder_words,
 )
 from pacsent.classify.options import apply_class_weight, as_scales, check_ngram_sizes
+from pacsent.kernels.ngrams import HashTable
 from pacsent.sentences import SentenceVectorizer, make_encoder
 from pacsent.sentences.encoder import Encoder
 from pacsent.sentences.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
 from pacsent.storage import is_model_name, load
-from pacsent.text.ngrams import NGrams, fingerprints, nonempty_rows, unknown_shares, word_keys
+from pacsent.text.ngrams import NGrams, fingerprints, nonempty_rows, unknown_shares
 from pacsent.threads import n_threads
 from pacsent.words.vectors import WordVectors
 
@@ -375,8 +376,8 @@ def choose_min_coverage(
     return min(_MIN_COVERAGE, usual_coverage / 2)
 
 
-def list_shared_words(training: TrainingTexts, ngrams: NGrams, X: sparse.csr_matrix) -> np.ndarray:
-    """Keys of the n-grams that occur in several groups, or in texts that are no near-duplicates."""
+def list_shared_words(training: TrainingTexts, ngrams: NGrams, X: sparse.csr_matrix) -> HashTable:
+    """The n-grams that occur in several groups, or in texts that are no near-duplicates."""
     clusters = training.clusters
     columns = X.indices
     n_columns = X.shape[1]
@@ -385,4 +386,4 @@ def list_shared_words(training: TrainingTexts, ngrams: NGrams, X: sparse.csr_mat
         cluster_of_entry = np.repeat(clusters.astype(np.int64), np.diff(X.indptr))
         columns = np.unique(cluster_of_entry * n_columns + columns) % n_columns
     n_clusters = np.bincount(columns, minlength=n_columns)  # (n_columns,)
-    return word_keys(ngrams.hashes[n_clusters > 1])
+    return HashTable(ngrams.hashes[n_clusters > 1])

@@ -43,6 +43,9 @@ class BoundArray:
         self.array = array  # keeps the memory alive
         self.pointer = ctypes.c_void_p(_address(array))
 
+    def __reduce__(self) -> tuple[type["BoundArray"], tuple[np.ndarray]]:
+        return BoundArray, (self.array,)  # in another process it lies elsewhere
+
 
 class Array:
     """The type of an argument that is an array: its dtype is checked at every call.

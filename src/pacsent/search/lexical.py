@@ -17,14 +17,14 @@ import numpy as np
 from scipy import sparse
 
 from pacsent.kernels.bm25_kernels import add_postings, find_best
-from pacsent.kernels.ngram_kernels import hash_tokens
+from pacsent.kernels.ngrams import Settings, hash_texts
 from pacsent.storage import checked_tensor
 from pacsent.text.ngrams import NGrams, as_bytes, byte_kinds, word_hashes
 from pacsent.threads import n_cores
 
 _K1, _B = 1.5, 0.75  # the usual parameters of BM25
 _CHUNK_TEXTS = 1 << 16  # counted at a time
-_SETTINGS = byte_kinds(""), 1, 1, 0  # of `hash_tokens`
+_SETTINGS = Settings.of(byte_kinds(""), (1, 1), of_characters=False)  # no marks
 
 # Texts below which the vocabulary of the encoder is consulted. Of 0, 100, 300 and 1,000 the best
 # compromise on training queries of 20news and of books.
@@ -162,13 +162,8 @@ def query_terms(query: str) -> tuple[np.ndarray, np.ndarray]:
     >>> sorted(query_terms("red, red roses")[1].tolist())
     [1, 2]
     """
-    data, _ = as_bytes([query])
-    room = data.size + 2
-    hashes = np.empty(room, np.uint64)
-    token_spans = np.empty((room, 2), np.int64)  # written by the kernel, not needed here
-    n_tokens = hash_tokens(data, 0, data.size, _SETTINGS, hashes, token_spans)
-    words = hashes[1 : max(n_tokens, 1)]  # without the edge in front
-    return np.unique(words, return_counts=True)
+    hashes = hash_texts(*as_bytes([query]), _SETTINGS).hashes
+    return np.unique(hashes[1:], return_counts=True)  # without the edge in front
 
 
 class BM25:

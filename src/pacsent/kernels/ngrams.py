@@ -1,0 +1,555 @@
+"""Kernels on bytes: n-grams of words or of characters as 64-bit hashes, counted and looked up.
+
+A token is a run of word bytes, lower-cased, an apostrophe between two of them included, or a single
+mark such as "!", or a single emoji, symbol or character of a script written without spaces. Where
+n-grams are of characters, every character of such a run is a token, and an edge stands after every
+run. A text with any token has an edge in front. An n-gram is known by a hash of its tokens' hashes:
+among ten million n-grams two share one with probability 3e-6.
+
+`data` and `bounds` are texts: their UTF-8 one after the other, and the n_texts + 1 places between
+them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from pacsent.kernels.library import (
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT32,
+    INT64,
+    SIZE,
+    UINT8,
+    UINT64,
+    Array,
+    BoundArray,
+    entry_point,
+    is_available,
+    warn_of_twins,
+)
+
+SEPARATOR, WORD, MARK = 0, 1, 2
+EDGE = np.uint64(0xA0761D6478BD642F)  # the hash of an edge
+_FNV_START, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
+_ORDER = np.uint64(0x9E3779B97F4A7C15)
+
+_COUNTED = np.dtype([("key", np.uint64), ("n_texts", np.int32), ("last_text", np.int32)])
+_FIRST_SLOTS = 1 << 16  # of a table of counts, which grows
+_BATCH_BYTES = 1 << 23  # of texts in a call: Ctrl-C works between calls
+
+_TEXTS = (UINT8, INT64, SIZE, SIZE)  # data, bounds, texts begin to end
+_SETTINGS = (INT8, SIZE, SIZE, SIZE)  # as in Settings
+_TABLE = (UINT64, INT32, SIZE)  # keys, columns, number of slots
+
+_longest_text = entry_point("longest_text", INT64, SIZE, SIZE, returns=SIZE)
+_hash_texts = entry_point(
+    "hash_texts",
+    *_TEXTS,
+    *(INT8, SIZE),  # kinds, of_characters
+    SIZE,  # tokens before
+    *(UINT64, INT64, UINT8, INT64),  # hashes, spans, is_word, begins
+    returns=SIZE,
+)
+_hash_grams = entry_point("hash_grams", UINT64, SIZE, SIZE, SIZE, UINT64, returns=SIZE)
+_hash_whole_texts = entry_point(
+    "hash_whole_texts",
+    *_TEXTS,
+    INT8,  # kinds
+    SIZE,  # longest text
+    *(UINT64, UINT64),  # room, hashes
+)
+_fill_hash_table = entry_point("fill_hash_table", UINT64, SIZE, *_TABLE)
+_find_hashes = entry_point("find_hashes", UINT64, SIZE, *_TABLE, INT32)
+_move_counts = entry_point("move_counts", Array(_COUNTED), SIZE, Array(_COUNTED), SIZE)
+_count_texts = entry_point(
+    "count_texts",
+    *(UINT8, INT64, SIZE),  # data, bounds, texts to end
+    *_SETTINGS,
+    SIZE,  # longest text
+    *(SIZE, SIZE),  # part, number of parts
+    *(Array(_COUNTED), SIZE),  # table, number of slots
+    INT64,  # state: text to go on with, slots in use
+    UINT64,  # room
+)
+_count_grams = entry_point(
+    "count_grams",
+    *_TEXTS,
+    *_SETTINGS,
+    SIZE,  # longest text
+    *_TABLE,
+    SIZE,  # entries before
+    *(INT32, INT32, INT64),  # indices, counts, starts
+    UINT64,  # room
+    returns=SIZE,
+)
+_score_texts = entry_point(
+    "score_texts",
+    *_TEXTS,
+    *_SETTINGS,
+    SIZE,  # longest text
+    *_TABLE,
+    *(UINT64, SIZE),  # keys of known words, number of slots
+    *(FLOAT32, FLOAT32, SIZE),  # idf, coef, number of outputs
+    UINT64,  # room
+    *(FLOAT64, FLOAT64),  # scores, unknown
+)
+
+
+class Settings(NamedTuple):
+    """Which n-grams: of low to high tokens, these words and marks or the characters of words."""
+
+    kinds: BoundArray  # (256,) int8, of each byte: SEPARATOR, WORD or MARK
+    low: int
+    high: int
+    of_characters: bool
+
+    @classmethod
+    def of(cls, kinds: np.ndarray, sizes: tuple[int, int], of_characters: bool) -> "Settings":
+        """Settings that the kernels can rely on."""
+        low, high = map(int, sizes)
+        if kinds.shape != (256,):
+            raise ValueError("There must be a kind for each of the 256 bytes.")
+        if not 1 <= low <= high:
+            raise ValueError(f"There are no n-grams of {low} to {high} tokens.")
+        return cls(BoundArray(np.ascontiguousarray(kinds, np.int8)), low, high, of_characters)
+
+    @property
+    def n_sizes(self) -> int:
+        return self.high - self.low + 1
+
+
+# ---- Texts --------------------------------------------------------------------------------------
+
+
+def _check_texts(data: np.ndarray, bounds: BoundArray) -> int:
+    """The number of bytes of the longest text."""
+    longest = _longest_text(bounds, bounds.array.size - 1, data.size)
+    if longest < 0:
+        raise ValueError("The bounds are not those of texts in the data.")
+    return longest
+
+
+def _batches(data: np.ndarray, bounds: np.ndarray) -> Iterator[tuple[int, int]]:
+    """The texts (begin, end) of each call."""
+    n_texts = bounds.size - 1
+    if data.size <= _BATCH_BYTES:
+        yield 0, n_texts
+        return
+    begin = 0
+    while begin < n_texts:
+        end = int(np.searchsorted(bounds, bounds[begin] + _BATCH_BYTES))
+        yield begin, min(end, n_texts)
+        begin = end
+
+
+def _room(longest: int, settings: Settings, n_outputs: int = 0) -> np.ndarray:
+    """The buffers of `divide_room` in ngrams.c."""
+    n_tokens = longest + 2
+    n_grams = n_tokens * settings.n_sizes
+    n_words = 3 * n_tokens + n_grams
+    n_halves = 3 * n_grams + (4 * n_grams + 2) + n_outputs
+    return np.empty(n_words + (n_halves + 1) // 2, np.uint64)
+
+
+# ---- Hashes -------------------------------------------------------------------------------------
+
+
+def mix_bits(h: np.ndarray) -> np.ndarray:
+    """Every bit of h reaches every bit of the result (the finisher of MurmurHash3); never 0."""
+    half = np.uint64(33)
+    h = (h ^ (h >> half)) * np.uint64(0xFF51AFD7ED558CCD)
+    h = (h ^ (h >> half)) * np.uint64(0xC4CEB9FE1A85EC53)
+    return (h ^ (h >> half)) | np.uint64(1)
+
+
+def join_hashes(runs: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """The hashes of runs of tokens, each with one more token."""
+    return mix_bits(runs * _ORDER + tokens)
+
+
+class Tokens(NamedTuple):
+    """The tokens of all texts one after the other, an edge in front of each text that has any."""
+
+    hashes: np.ndarray  # (n_tokens,)
+    spans: np.ndarray  # (n_tokens, 2), in the data
+    is_word: np.ndarray  # (n_tokens,) of bool, neither an edge nor a mark nor a symbol
+    begins: np.ndarray  # (n_texts + 1,): those of text s are begins[s] to begins[s + 1]
+
+
+def hash_texts(data: np.ndarray, bounds: np.ndarray, settings: Settings) -> Tokens:
+    """The tokens of all texts."""
+    if not is_available():
+        warn_of_twins()
+        return hash_texts_plainly(data, bounds, settings)
+
+    n_texts = bounds.size - 1
+    room = data.size + 2 * n_texts  # each byte a token, or what separates it from the next
+    hashes, spans = np.empty(room, np.uint64), np.empty((room, 2), np.int64)
+    is_word = np.empty(room, np.uint8)
+    begins = np.zeros(n_texts + 1, np.int64)
+    bound_bounds = BoundArray(bounds)
+    _check_texts(data, bound_bounds)
+    n = 0
+    for begin, end in _batches(data, bounds):
+        n = _hash_texts(
+            *(data, bound_bounds, begin, end),
+            *(settings.kinds, settings.of_characters),
+            n,
+            *(hashes, spans, is_word, begins),
+        )
+    return Tokens(hashes[:n], spans[:n], is_word[:n].view(bool), begins)
+
+
+def hash_texts_plainly(data, bounds, settings):
+    """As `hash_texts`, with regular expressions on bytes."""
+    kinds = settings.kinds.array
+    any_word, any_mark = _byte_class(kinds == WORD), _byte_class(kinds == MARK)
+    in_word = any_word if settings.of_characters else rb"(?!%s)%s" % (_WHOLE, any_word)
+    word = rb"%s(?:%s|'(?=%s))*" % (in_word, in_word, any_word)
+    token = word if settings.of_characters else rb"%s|%s|%s" % (_WHOLE, any_mark, word)
+
+    found, begins = [], [0]  # (hash, begin, end, whether it is a word)
+    edge = int(EDGE)
+    for start, stop in pairwise(bounds.tolist()):
+        text = data[start:stop].tobytes()
+        runs = list(re.finditer(token, text, re.DOTALL))
+        if runs:
+            found.append((edge, start, start, False))
+        for run in runs:
+            parts = [run]
+            if settings.of_characters:
+                parts = _CHARACTER.finditer(text, *run.span())
+            for part in parts:
+                first, last = part.span()
+                is_word = kinds[text[first]] == WORD and _SYMBOL.match(part[0]) is None
+                found.append((_hash_token(part[0].lower()), start + first, start + last, is_word))
+            if settings.of_characters:
+                found.append((edge, start + run.end(), start + run.end(), False))
+        begins.append(len(found))
+    hashes, first, last, is_word = zip(*found) if found else [()] * 4
+    return Tokens(
+        hashes=np.array(hashes, np.uint64),
+        spans=np.array([first, last], np.int64).T,
+        is_word=np.array(is_word, bool),
+        begins=np.array(begins, np.int64),
+    )
+
+
+_CHARACTER = re.compile(rb".[\x80-\xbf]*", re.DOTALL)
+_SYMBOL = re.compile(rb"\xc2[\xa2-\xa5]|\xe2.|\xf0\x9f", re.DOTALL)
+# Characters that are tokens by themselves: `whole_size` in ngrams.c names them.
+_WHOLE = rb"""(?:\xc2[\xa2-\xa5]|\xe0[\xb8-\xbb].|\xe1[\x80-\x82\x9e\x9f].|\xe2[\x87-\xaf].
+|\xe2\x86[\x90-\xff]|\xe2\x82[\xa0-\xff]|\xe2\x83[\x00-\x8f]|\xe3[\x00-\x84\x90-\xff].
+|[\xe4-\xe9]..|\xf0\x9f[\x00-\xab].)""".replace(b"\n", b"")
+
+
+def _byte_class(is_in):
+    """A regular expression for one of some bytes; one that never matches for none."""
+    members = re.escape(np.flatnonzero(is_in).astype(np.uint8).tobytes())
+    return b"[" + members + b"]" if members else b"(?!)"
+
+
+@lru_cache(1 << 16)
+def _hash_token(token):
+    h = _FNV_START
+    for byte in token:
+        h = (h ^ byte) * _FNV_PRIME % (1 << 64)
+    return int(mix_bits(np.array([h], np.uint64))[0])
+
+
+def hash_grams(hashes: np.ndarray, low: int, high: int) -> np.ndarray:
+    """Hashes of all runs of low to high tokens of one text.
+
+    In the order of their first token, shorter ones first; an edge is none by itself, and none goes
+    on after an edge.
+    """
+    if not is_available():
+        warn_of_twins()
+        return hash_grams_plainly(hashes, low, high)
+
+    grams = np.empty(hashes.size * (high - low + 1), np.uint64)
+    return grams[: _hash_grams(hashes, hashes.size, low, high, grams)]
+
+
+def hash_grams_plainly(hashes, low, high):
+    """As `hash_grams`: all runs of one size at a time."""
+    runs = np.zeros((hashes.size, high), np.uint64)
+    is_gram = np.zeros((hashes.size, high), bool)
+    run, goes_on = hashes, np.ones(hashes.size, bool)
+    for size in range(1, min(high, hashes.size) + 1):
+        last_token = hashes[size - 1 :]
+        n = last_token.size  # runs of this size
+        if size > 1:
+            run = join_hashes(run[:n], last_token)
+        runs[:n, size - 1] = run
+        is_gram[:n, size - 1] = goes_on[:n] & (run != EDGE)
+        goes_on = goes_on[:n] & ((last_token != EDGE) | (size == 1))
+    return runs[:, low - 1 :][is_gram[:, low - 1 :]]
+
+
+def hash_whole_texts(data: np.ndarray, bounds: np.ndarray, settings: Settings) -> np.ndarray:
+    """One hash for the sequence of words of each text, (n_texts,); 0 for a text without any."""
+    if not is_available():
+        warn_of_twins()
+        return hash_whole_texts_plainly(data, bounds, settings)
+
+    bound_bounds = BoundArray(bounds)
+    longest = _check_texts(data, bound_bounds)
+    hashes = np.empty(bounds.size - 1, np.uint64)
+    room = _room(longest, settings)
+    for begin, end in _batches(data, bounds):
+        _hash_whole_texts(
+            *(data, bound_bounds, begin, end),
+            settings.kinds,
+            longest,
+            *(room, hashes),
+        )
+    return hashes
+
+
+def hash_whole_texts_plainly(data, bounds, settings):
+    """As `hash_whole_texts`: the i-th tokens of all texts at a time."""
+    tokens = hash_texts_plainly(data, bounds, settings._replace(of_characters=False))
+    begins, lengths = tokens.begins[:-1], np.diff(tokens.begins)
+    hashes = np.zeros(lengths.size, np.uint64)
+    for i in range(lengths.max(initial=0)):
+        longer = np.flatnonzero(lengths > i)
+        hashes[longer] = join_hashes(hashes[longer], tokens.hashes[begins[longer] + i])
+    return hashes
+
+
+# ---- Tables -------------------------------------------------------------------------------------
+
+
+class HashTable:
+    """The position of each of some hashes, all different.
+
+    Open addressing with linear probing: the number of slots is a power of two, at least twice that
+    of hashes; the key of a free slot is 0.
+    """
+
+    def __init__(self, hashes: np.ndarray):
+        hashes = np.ascontiguousarray(hashes)
+        n_slots = 1024
+        while n_slots < 2 * hashes.size:
+            n_slots *= 2
+        keys, columns = np.zeros(n_slots, np.uint64), np.zeros(n_slots, np.int32)
+        self.n_hashes = hashes.size
+        self.n_slots = n_slots
+        self.keys, self.columns = BoundArray(keys), BoundArray(columns)
+        if is_available():
+            _fill_hash_table(hashes, hashes.size, *self.arguments)
+        else:
+            fill_plainly(hashes, keys, columns)
+
+    @property
+    def arguments(self) -> tuple[BoundArray, BoundArray, int]:
+        """What kernels are passed for the table."""
+        return self.keys, self.columns, self.n_slots
+
+    def find(self, hashes: np.ndarray) -> np.ndarray:
+        """The position of each hash, -1 for unknown ones, (n,) of int32."""
+        if not is_available():
+            warn_of_twins()
+            return find_plainly(self, hashes)
+
+        found = np.empty(hashes.size, np.int32)
+        _find_hashes(hashes, hashes.size, *self.arguments, found)
+        return found
+
+
+def _first_slots(hashes, n_slots):
+    return (hashes >> np.uint64(1)).astype(np.int64) & (n_slots - 1)
+
+
+def fill_plainly(hashes, keys, columns):
+    """Put hashes into an empty table: each into the next free slot, all a step at a time."""
+    slots, left = _first_slots(hashes, keys.size), np.arange(hashes.size)
+    while left.size:
+        is_free = keys[slots[left]] == 0
+        keys[slots[left[is_free]]] = hashes[left[is_free]]
+        is_placed = keys[slots[left]] == hashes[left]
+        columns[slots[left[is_placed]]] = left[is_placed]
+        left = left[~is_placed]
+        slots[left] = (slots[left] + 1) % keys.size
+
+
+def find_plainly(table, hashes):
+    """As `HashTable.find`, all hashes a step at a time."""
+    keys, columns = table.keys.array, table.columns.array
+    slots = _first_slots(hashes, keys.size)
+    while True:
+        others = np.flatnonzero((keys[slots] != 0) & (keys[slots] != hashes))
+        if not others.size:
+            return np.where(keys[slots] == hashes, columns[slots], np.int32(-1))
+        slots[others] = (slots[others] + 1) % keys.size
+
+
+# ---- Counts and scores --------------------------------------------------------------------------
+
+
+def count_texts(
+    data: np.ndarray, bounds: np.ndarray, settings: Settings, part: int = 0, n_parts: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """The hashes of n-grams, in any order, and in how many texts each of them occurs.
+
+    Only those whose hash belongs to a part of n_parts, so that threads can share the work.
+    """
+    if not is_available():
+        warn_of_twins()
+        return count_texts_plainly(data, bounds, settings, part, n_parts)
+
+    bound_bounds = BoundArray(bounds)
+    longest = _check_texts(data, bound_bounds)
+    table = np.zeros(_FIRST_SLOTS, _COUNTED)
+    state = np.zeros(2, np.int64)
+    room = _room(longest, settings)
+    for _, end in _batches(data, bounds):
+        while True:
+            _count_texts(
+                *(data, bound_bounds, end),
+                *settings,
+                longest,
+                *(part, n_parts),
+                *(table, table.size),
+                state,
+                room,
+            )
+            if state[0] == end:
+                break
+            larger = np.zeros(4 * table.size, _COUNTED)
+            _move_counts(table, table.size, larger, larger.size)
+            table = larger
+    used = table[table["key"] != 0]
+    return used["key"], used["n_texts"]
+
+
+def count_texts_plainly(data, bounds, settings, part=0, n_parts=1):
+    """As `count_texts`, in the order of the hashes."""
+    grams = [np.unique(grams) for grams in _grams_plainly(data, bounds, settings)]
+    hashes, n_texts = np.unique(
+        np.concatenate([np.empty(0, np.uint64), *grams]), return_counts=True
+    )
+    is_of_part = (hashes >> np.uint64(48)) % np.uint64(n_parts) == part
+    return hashes[is_of_part], n_texts[is_of_part].astype(np.int32)
+
+
+def _grams_plainly(data, bounds, settings):
+    """The hashes of the n-grams of each text."""
+    tokens = hash_texts_plainly(data, bounds, settings)
+    for begin, end in pairwise(tokens.begins):
+        yield hash_grams_plainly(tokens.hashes[begin:end], settings.low, settings.high)
+
+
+def count_grams(
+    data: np.ndarray, bounds: np.ndarray, settings: Settings, table: HashTable
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which known n-grams each text has and how often, as (indices, counts, starts) of sparse rows.
+
+    Rows are in the order of first occurrence.
+    """
+    if not is_available():
+        warn_of_twins()
+        return count_grams_plainly(data, bounds, settings, table)
+
+    n_texts = bounds.size - 1
+    bound_bounds = BoundArray(bounds)
+    longest = _check_texts(data, bound_bounds)
+    n_most = (data.size + 2 * n_texts) * settings.n_sizes
+    indices, counts = np.empty(n_most, np.int32), np.empty(n_most, np.int32)
+    starts = np.zeros(n_texts + 1, np.int64)
+    room = _room(longest, settings)
+    n = 0
+    for begin, end in _batches(data, bounds):
+        n = _count_grams(
+            *(data, bound_bounds, begin, end),
+            *settings,
+            longest,
+            *table.arguments,
+            n,
+            *(indices, counts, starts),
+            room,
+        )
+    return indices[:n].copy(), counts[:n].copy(), starts
+
+
+def count_grams_plainly(data, bounds, settings, table):
+    """As `count_grams`, with a `Counter`."""
+    indices, counts, starts = [], [], [0]
+    for grams in _grams_plainly(data, bounds, settings):
+        columns = find_plainly(table, grams)
+        counter = Counter(columns[columns >= 0].tolist())
+        indices += counter.keys()
+        counts += counter.values()
+        starts.append(len(indices))
+    return np.array(indices, np.int32), np.array(counts, np.int32), np.array(starts, np.int64)
+
+
+def score_texts(
+    data: np.ndarray,
+    bounds: np.ndarray,
+    settings: Settings,
+    table: HashTable,
+    known: HashTable,
+    idf: BoundArray,
+    coef: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of texts, (n_texts, n_outputs): their rows of tf-idf of length 1, times `coef`.
+
+    And the part of each text's words that neither `table` nor `known` has, (n_texts,), counted here
+    because the words are hashed already; 0 where `known` is empty. A text's frequencies enter as
+    1 + ln(count); `idf` (n_columns,) and `coef` (n_columns, n_outputs) are float32.
+    """
+    n_outputs = coef.shape[1]
+    if idf.array.shape != (table.n_hashes,) or coef.shape != (table.n_hashes, n_outputs):
+        raise ValueError(f"The weights must be those of {table.n_hashes:,} n-grams.")
+    if known.n_hashes and settings.of_characters:
+        raise ValueError("Unknown words are counted among n-grams of words only.")
+    if not is_available():
+        warn_of_twins()
+        return score_texts_plainly(data, bounds, settings, table, known, idf, coef)
+
+    n_texts = bounds.size - 1
+    bound_bounds = BoundArray(bounds)
+    longest = _check_texts(data, bound_bounds)
+    scores, unknown = np.empty((n_texts, n_outputs)), np.zeros(n_texts)
+    room = _room(longest, settings, n_outputs)
+    for begin, end in _batches(data, bounds):
+        _score_texts(
+            *(data, bound_bounds, begin, end),
+            *settings,
+            longest,
+            *table.arguments,
+            *(known.keys, known.n_slots if known.n_hashes else 0),
+            *(idf, coef, n_outputs),
+            room,
+            *(scores, unknown),
+        )
+    return scores, unknown
+
+
+def score_texts_plainly(data, bounds, settings, table, known, idf, coef):
+    """As `score_texts`, text by text."""
+    n_texts = bounds.size - 1
+    scores, unknown = np.zeros((n_texts, coef.shape[1])), np.zeros(n_texts)
+    indices, counts, starts = count_grams_plainly(data, bounds, settings, table)
+    values = idf.array[indices] * (1.0 + np.log(counts)).astype(np.float32)
+    for s, (begin, end) in enumerate(pairwise(starts)):
+        row = values[begin:end].astype(np.float64)
+        if row.any():
+            scores[s] = row @ coef[indices[begin:end]] / np.sqrt(row @ row)
+
+    if known.n_hashes:
+        hashes, _, is_word, begins = hash_texts_plainly(data, bounds, settings)
+        is_known = (find_plainly(table, hashes) >= 0) | (find_plainly(known, hashes) >= 0)
+        n_words = np.diff(np.append(0, np.cumsum(is_word))[begins])
+        n_unknown = np.diff(np.append(0, np.cumsum(is_word & ~is_known))[begins])
+        unknown = n_unknown / np.maximum(n_words, 1)
+    return scores, unknown
