@@ -19,7 +19,7 @@ FAST   := not slow and not compile and not extra and not benchmark and not gpu
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help kernels demo test check test-rest test-all test-extras test-benchmarks test-gpu fuzz hostile bench check-results pages docs docs-open dist format clean
+.PHONY: help kernels demo test test-levels test-sanitizers check test-rest test-all test-extras test-benchmarks test-gpu fuzz hostile bench check-results pages docs docs-open dist format clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -60,6 +60,20 @@ test-rest: $(ALL) ## all that `make test` leaves out but the GPU tests; the kern
 	$(PYTEST) --dist worksteal -m '(slow or compile or extra) and not benchmark and not gpu' --durations 20
 	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'compile or $(FAST)' tests/test_risks.py \
 	  tests/test_text.py tests/test_formats.py
+
+test-levels: $(DEV) ## the kernels on each instruction set that this processor has
+	for level in $$($(BIN)/python -c 'from pacsent.kernels import library; print(*library.levels())'); do \
+	    PACSENT_LEVEL=$$level $(BIN)/python -m pytest tests/kernels -m 'not slow' || exit 1; done
+
+# GCC's runtime must be loaded before Python; tables of the tests lie on the heap, so that reads
+# beyond them are seen.
+test-sanitizers: $(DEV) ## the kernels' tests with the address and undefined-behaviour sanitizers
+	PACSENT_SANITIZE=address,undefined $(BIN)/python hatch_build.py $(VENV)/sanitized
+	LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so) $$($${CC:-cc} -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
+	  PACSENT_LIBRARY="$$(ls $(CURDIR)/$(VENV)/sanitized/_kernels-*)" \
+	  $(BIN)/python -m pytest -x -p no:cacheprovider tests/kernels -m 'not slow' \
+	  --deselect tests/kernels/test_library.py --deselect tests/kernels/test_build.py
 
 test-all: test test-rest ## everything but the GPU tests and the benchmarks
 

@@ -169,12 +169,16 @@ def _best_level(library: ctypes.CDLL) -> str:
     wanted = os.environ.get("PACSENT_LEVEL")
     if not wanted:
         return best
-    possible = [best]
-    if best in _X86_LEVELS:
-        possible = list(_X86_LEVELS[: _X86_LEVELS.index(best) + 1])
+    possible = _levels_up_to(best)
     if wanted not in possible:
         raise KernelsMissing(f"PACSENT_LEVEL={wanted}: this processor has {', '.join(possible)}.")
     return wanted
+
+
+def _levels_up_to(best: str) -> list[str]:
+    if best not in _X86_LEVELS:
+        return [best]
+    return list(_X86_LEVELS[: _X86_LEVELS.index(best) + 1])
 
 
 @cache
@@ -199,6 +203,15 @@ def level() -> str | None:
     """The instruction set in use: v2, v3 or v4 of x86-64, `base` elsewhere, or None."""
     library, name = _load()
     return None if library is None else name
+
+
+def levels() -> list[str]:
+    """The instruction sets that the library has and this processor can run."""
+    library, _ = _load()
+    if library is None:
+        return []
+    library.level.restype = ctypes.c_char_p
+    return _levels_up_to(library.level().decode())
 
 
 def entry_point(name: str, *types: Any, returns: Any = None) -> Callable[..., Any]:
