@@ -16,8 +16,6 @@ KERNELS = Path(TESTS.parent, "src", "pacsent", "kernels")
 # quick ones that together reach every kernel file
 SELECTED = [
     "test_risks.py::test_golden_risks_and_gradients",
-    "test_skipgram.py::test_a_block_step_follows_the_numerical_gradient_of_its_loss",
-    "test_skipgram.py::test_the_kernel_does_what_its_slow_reference_does_on_the_same_draws",
     "test_skipgram.py::test_the_alias_table_gives_the_probabilities_back",
     "test_negative_sampling.py::test_slopes_of_own_words_are_their_numpy_lines",
     "test_negative_sampling.py::test_word_training_takes_the_steps_of_the_formulas",

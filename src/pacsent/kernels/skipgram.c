@@ -405,37 +405,61 @@ static double train_block(Tables tables, const Block *block, Size t, Shape shape
   return loss;
 }
 
-/* skipgram.train_blocks; the sum of losses. Room for two blocks, one after the other, is in rows_I,
- * rows_O and weights; Y and S are zeros. */
+/* The next n numbers of the room. */
+INLINE float *take_floats(float **room, Size n) {
+  float *taken = *room;
+  *room += n;
+  return taken;
+}
+INLINE int32_t *take_integers(int32_t **room, Size n) {
+  int32_t *taken = *room;
+  *room += n;
+  return taken;
+}
+
+/* skipgram.train_blocks; the sum of losses. The room is for blocks of at most n_I rows of I. */
 double KERNEL(train_blocks)(float *I, float *O, Size n_dims, const int32_t *tokens,
                             const int64_t *documents, Size n_tokens, Size start, Size stop,
                             double rate_start, double rate_stop, Size window, Size n_negatives,
                             Size n_centres, Size n_samples, const uint64_t *thresholds,
-                            const int32_t *aliases, Size n_words, uint64_t state, Size most_I,
-                            int32_t *rows_I, int32_t *rows_O, int32_t *n_pairs_of, float *weights,
-                            float *X, float *Y, float *S, float *transposed, int64_t *n_pairs) {
+                            const int32_t *aliases, Size n_words, uint64_t state, Size n_I,
+                            float *floats, int32_t *integers, int64_t *n_pairs) {
   const Tables tables = {I, O, n_dims};
   const Text text = {tokens, documents, n_tokens};
   const Shape shape = {window, n_negatives, n_centres, n_samples};
   const Noise noise = {thresholds, aliases, n_words};
-  const Room room = {X, Y, S, transposed};
+
   const Size n_O = n_columns(shape);
-  Block block = {rows_I, rows_O, n_pairs_of, weights, 0, 0, 0};
-  Block next = {rows_I + most_I, rows_O + n_O, n_pairs_of, weights + most_I * n_O, 0, 0, 0};
+  Room room;
+  room.X = take_floats(&floats, n_I * n_dims);
+  room.Y = take_floats(&floats, n_O * n_dims);
+  room.S = take_floats(&floats, n_I * n_O);
+  room.transposed = take_floats(&floats, n_I * n_O);
+  memset(room.Y, 0, n_O * n_dims * sizeof(float));
+  memset(room.S, 0, n_I * n_O * sizeof(float));
+
+  Block blocks[2]; /* one is trained while the rows of the other are fetched */
+  int32_t *n_pairs_of = take_integers(&integers, n_I);
+  for (int b = 0; b < 2; b++) {
+    blocks[b].rows_I = take_integers(&integers, n_I);
+    blocks[b].rows_O = take_integers(&integers, n_O);
+    blocks[b].weights = take_floats(&floats, n_I * n_O);
+    blocks[b].n_pairs_of = n_pairs_of;
+  }
 
   double loss = 0.0;
-  draw_block(text, start, stop, shape, noise, &state, &block);
+  int now = 0;
+  draw_block(text, start, stop, shape, noise, &state, &blocks[now]);
   for (Size t = start; t < stop; t += n_centres) {
-    draw_block(text, t + n_centres, stop, shape, noise, &state, &next);
-    if (block.n_pairs > 0) {
+    const Block *block = &blocks[now], *next = &blocks[!now];
+    draw_block(text, t + n_centres, stop, shape, noise, &state, &blocks[!now]);
+    if (block->n_pairs > 0) {
       const double done = (double)(t - start) / (double)(stop - start);
       const float rate = (float)(rate_start + (rate_stop - rate_start) * done);
-      loss += train_block(tables, &block, t, shape, rate, room, &next);
-      *n_pairs += block.n_pairs;
+      loss += train_block(tables, block, t, shape, rate, room, next);
+      *n_pairs += block->n_pairs;
     }
-    const Block drawn = next;
-    next = block;
-    block = drawn;
+    now = !now;
   }
   return loss;
 }

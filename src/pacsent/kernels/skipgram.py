@@ -27,8 +27,7 @@ _train_blocks = entry_point(
     *(SIZE, SIZE, SIZE, SIZE),  # window, negatives; centres and samples of a block
     *(UINT64, INT32, SIZE),  # thresholds, aliases, how many
     ctypes.c_uint64,  # seed
-    *(SIZE, INT32, INT32, INT32, FLOAT32),  # room: rows of I, rows_I, rows_O, n_pairs_of, weights
-    *(FLOAT32, FLOAT32, FLOAT32, FLOAT32),  # room: X, Y, S, S transposed
+    *(SIZE, FLOAT32, INT32),  # rows of I in a block at most; room
     INT64,  # the number of pairs
     returns=DOUBLE,
 )
@@ -97,6 +96,7 @@ def train_blocks(
 
     n_I = -(-(n_centres + 2 * window) // 4) * 4  # rows of I in a block at most
     n_O = n_centres + n_samples
+    n_floats = (n_I + n_O) * n_columns + 4 * n_I * n_O
     n_pairs = np.zeros(1, np.int64)
     loss = _train_blocks(
         *(I, O, n_columns),
@@ -105,20 +105,17 @@ def train_blocks(
         *shape,
         *(thresholds, aliases, n_words),
         seed,
-        *(n_I, np.empty((2, n_I), np.int32), np.empty((2, n_O), np.int32)),
-        *(np.empty(n_I, np.int32), _zeros(2, n_I, n_O)),
-        *(_zeros(n_I, n_columns), _zeros(n_O, n_columns), _zeros(n_I, n_O), _zeros(n_O, n_I)),
+        *(n_I, _aligned_room(n_floats), np.empty(3 * n_I + 2 * n_O, np.int32)),
         n_pairs,
     )
     return loss, int(n_pairs[0])
 
 
-def _zeros(*shape: int) -> np.ndarray:
-    """`np.zeros(shape, np.float32)` that begins with a line of the cache."""
-    n_bytes = 4 * int(np.prod(shape))
-    room = np.zeros(n_bytes + _LINE_BYTES, np.uint8)
-    begin = -room.ctypes.data % _LINE_BYTES
-    return room[begin : begin + n_bytes].view(np.float32).reshape(shape)
+def _aligned_room(n: int) -> np.ndarray:
+    """n float32 numbers that begin with a line of the cache."""
+    room = np.empty(n + _LINE_BYTES // 4, np.float32)
+    begin = -room.ctypes.data % _LINE_BYTES // 4
+    return room[begin : begin + n]
 
 
 def train_blocks_plainly(I, O, tokens, documents, span, shape, noise, seed):
