@@ -1,12 +1,9 @@
-import os
-
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from pacsent.classify.solvers.sparse_regressions import log_ratios, solve
-from pacsent.kernels.coordinate_descent import epoch
 
 
 def problem(n=120, n_features=40, n_dims=5, seed=0):
@@ -37,16 +34,6 @@ def test_solutions_reach_the_optimum_of_scikit_learn(C, slack):
         mine = found.sparse_weights[:, c], found.dense_weights[:, c], found.intercepts[c]
         optimum = objective(X, E, signs, C, d, *right)
         assert objective(X, E, signs, C, d, *mine) <= optimum * (1 + slack)
-
-
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="plain Python")
-def test_one_compiled_kernel_solves_every_problem():
-    X, E, signs = problem()
-    before = set(epoch.signatures)
-    for dense in (E, E[:, :0], np.zeros((120, 0), np.float32)):
-        solve(X, np.ascontiguousarray(dense), signs, [1.0], [1.0], max_epochs=1)
-        solve(X, np.ascontiguousarray(dense), signs, np.ones(9), np.ones(9), max_epochs=1)
-    assert len(set(epoch.signatures) - before) <= 1
 
 
 def test_a_weight_is_the_number_of_copies_of_a_text():

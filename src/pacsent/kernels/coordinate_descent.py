@@ -9,117 +9,123 @@ best a_i, all others held, is C_i / (1 + exp(-u)) where u solves
 
 which rises in u, so a few steps of Newton inside a bracket find it. Several problems that share
 texts stand side by side as columns, with their own C, scale of the dense part, signs, and fold that
-is left out: a row of sparse weights is read once for all, and all that is done for a column is
-vector code over the columns.
-
-The kernel is one function of few arrays because it then takes less time to compile.
+is left out.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
-from pacsent.kernels.compiling import njit
-from pacsent.kernels.intrinsics import add_outer_8, add_outer_16, add_products_8, add_products_16
+from pacsent.kernels.library import FLOAT32, INT32, INT64, SIZE, entry_point
 
-LANES = 8  # a multiple of this is the best number of columns
+LANES = 8  # the number of columns is a multiple of this
 DUAL, LOGIT, C, SIGN, SQUARES = range(5)  # the cells of a text: a, u, C, s, q
 VARIANCES, MOVED = range(2)  # rows of `work` that are not only room
 N_WORK = 6
-_STEPS = 30  # of Newton; two are nearly always enough
-_CLOSE = np.float32(1e-2)  # squares of the last steps, summed: what is left is about their squares
-_ZERO, _ONE, _HALF = np.float32(0.0), np.float32(1.0), np.float32(0.5)
-_LIMIT, _PART = np.float32(30.0), np.float32(1.0 / 512.0)
-_THIRD, _FOURTH, _FIFTH = (np.float32(1.0 / n) for n in (6, 24, 120))
-_TINY = np.float32(1e-30)
-_FASTMATH = {"contract", "reassoc", "nsz"}
-_VECTORS = {"nogil": True, "error_model": "numpy", "fastmath": _FASTMATH}
+_BATCH_TEXTS = 8192  # texts in a call: Ctrl-C works between calls
+
+_dual_epoch = entry_point(
+    "dual_epoch",
+    *(INT64, INT32, FLOAT32),  # indptr, indices, data
+    *(FLOAT32, SIZE, INT32),  # dense, its columns, the rows of their weights
+    *(INT64, SIZE),  # order, its size
+    FLOAT32,  # cells
+    *(FLOAT32, SIZE, SIZE),  # weights, rows and columns
+    FLOAT32,  # work
+)
 
 
-@njit(**_VECTORS, forceinline=True)
-def _exp_minus(u):
-    """exp(-u) to a relative 3e-5 where |u| < 30, without a branch: loops of it become vector code.
+@dataclass(frozen=True, eq=False)
+class Features:
+    """What is known of the texts: a sparse part (indptr, indices, data) and a dense one.
 
-    exp(x) = exp(x / 512)^512, by a polynomial and nine squarings.
+    The rows of the weights are those of the sparse features, of the dense ones, and the intercept.
     """
-    x = _LIMIT if u < -_LIMIT else -u
-    x = _PART * (-_LIMIT if x < -_LIMIT else x)
-    e = _ONE + x * (_ONE + x * (_HALF + x * (_THIRD + x * (_FOURTH + x * _FIFTH))))
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    return e
+
+    indptr: np.ndarray  # (n + 1,) int64
+    indices: np.ndarray  # int32
+    data: np.ndarray  # float32
+    dense: np.ndarray  # (n, n_dims) float32
+    n_sparse: int
+
+    def __post_init__(self):
+        n_texts = len(self.dense)
+        is_cut = self.indptr.size == n_texts + 1 and self.indptr[0] == 0
+        is_cut = is_cut and self.indptr[-1] == self.indices.size == self.data.size
+        if not is_cut or (self.indptr[1:] < self.indptr[:-1]).any():
+            raise ValueError(f"The sparse features are not those of {n_texts} texts.")
+        if self.indices.size and not 0 <= self.indices.min() <= self.indices.max() < self.n_sparse:
+            raise ValueError(f"A sparse feature is not one of {self.n_sparse}.")
+
+    @property
+    def dense_rows(self) -> np.ndarray:
+        """Rows of the weights of the dense part."""
+        return np.arange(self.n_sparse, self.n_sparse + self.dense.shape[1], dtype=np.int32)
+
+    @property
+    def n_weights(self) -> int:
+        return self.n_sparse + self.dense.shape[1] + 1
 
 
-@njit(**_VECTORS, cache=True)
-def epoch(features, order, cells, weights, work):
+def epoch(
+    features: Features, order: np.ndarray, cells: np.ndarray, weights: np.ndarray, work: np.ndarray
+) -> None:
     """One pass over the texts in `order`, in place.
 
-    features are indptr, indices and data of the sparse part, the dense part (n, n_dims), and the
-    rows of its weights. cells is (n, 5, n_columns), see `DUAL`; C is 0 where a column leaves a text
-    out. weights is (n_features + n_dims + 1, n_columns), the intercept last. work is (N_WORK,
-    n_columns): the variances of the dense weights, then the sums of |a change| / C of this pass,
-    then room. Everything real is float32.
+    Parameters
+    ----------
+    features : Features
+    order : int64 array
+        Numbers of texts.
+    cells : array, shape (n_texts, 5, n_columns)
+        See `DUAL`. C is 0 where a column leaves a text out.
+    weights : array, shape (features.n_weights, n_columns)
+    work : array, shape (N_WORK, n_columns)
+        The variances of the dense weights; the sums of |a change| / C of this pass; room.
+
+    Everything real is float32.
     """
-    indptr, indices, data, dense, dense_rows = features
-    n_columns, intercept = weights.shape[1], weights.shape[0] - 1
-    n_wide, whole = n_columns // 16 * 16, (0, dense.shape[1])
-    variances, moved, z, constant, low, high = work[0], work[1], work[2], work[3], work[4], work[5]
-    for c in range(n_columns):
-        moved[c] = _ZERO
+    n_texts, n_columns = len(features.dense), weights.shape[1]
+    shapes = cells.shape, weights.shape, work.shape
+    right = (n_texts, 5, n_columns), (features.n_weights, n_columns), (N_WORK, n_columns)
+    if shapes != right or n_columns % LANES:
+        raise ValueError(f"Cells, weights and room must have shapes {right}. Got {shapes}.")
+    if order.size and not 0 <= order.min() <= order.max() < n_texts:
+        raise ValueError(f"The order names a text that is not one of {n_texts}.")
+
+    work[MOVED] = 0.0
+    n_dims, dense_rows = features.dense.shape[1], features.dense_rows
+    for begin in range(0, order.size, _BATCH_TEXTS):
+        batch = order[begin : begin + _BATCH_TEXTS]
+        _dual_epoch(
+            *(features.indptr, features.indices, features.data),
+            *(features.dense, n_dims, dense_rows),
+            *(batch, batch.size),
+            *(cells, *(weights, *weights.shape), work),
+        )
+
+
+def epoch_plainly(features, order, cells, weights, work):
+    """As `epoch`, with roots found by halving brackets."""
+    work[MOVED] = 0.0
+    intercept = features.n_weights - 1
     for i in order:
-        dual, logit, C, sign, q = cells[i, 0], cells[i, 1], cells[i, 2], cells[i, 3], cells[i, 4]
-        vector, sparse = dense[i], (indptr[i], indptr[i + 1])
-        for c in range(n_columns):
-            z[c] = weights[intercept, c]
-        for c in range(0, n_wide, 16):
-            add_products_16(z, c, weights, indices, data, sparse)
-            add_products_16(z, c, weights, dense_rows, vector, whole)
-        if n_wide < n_columns:
-            add_products_8(z, n_wide, weights, indices, data, sparse)
-            add_products_8(z, n_wide, weights, dense_rows, vector, whole)
-        for c in range(n_columns):
-            constant[c] = sign[c] * z[c] - q[c] * dual[c]
-            low[c], high[c] = -constant[c] - q[c] * C[c], -constant[c]
-        for step in range(_STEPS):  # to the root of u + constant + qC / (1 + exp(-u))
-            far = _ZERO
-            for c in range(n_columns):
-                u, middle = logit[c], _HALF * (low[c] + high[c])
-                u = u if u >= low[c] else middle
-                u = u if u <= high[c] else middle
-                e, qC = _ONE + _exp_minus(u), q[c] * C[c]
-                above = (u + constant[c]) * e + qC  # has the sign of the function
-                by = above * e / (e * e + qC * (e - _ONE))
-                high[c] = u if above > _ZERO else high[c]
-                low[c] = low[c] if above > _ZERO else u
-                logit[c] = u - by
-                far += by * by
-            if step > 0 and far < _CLOSE:
-                break
-        for c in range(n_columns):
-            z[c] = C[c] / (_ONE + _exp_minus(logit[c])) - dual[c]
-        total = _ZERO
-        for c in range(n_columns):
-            share = abs(z[c]) / (C[c] + _TINY)
-            moved[c] += share
-            total += share
-        if total < 1e-5:
-            continue
-        for c in range(n_columns):
-            dual[c] += z[c]
-            z[c] *= sign[c]
-            weights[intercept, c] += z[c]
-        for c in range(0, n_wide, 16):
-            add_outer_16(z, c, weights, indices, data, sparse)
-        if n_wide < n_columns:
-            add_outer_8(z, n_wide, weights, indices, data, sparse)
-        for c in range(n_columns):
-            z[c] *= variances[c]
-        for c in range(0, n_wide, 16):
-            add_outer_16(z, c, weights, dense_rows, vector, whole)
-        if n_wide < n_columns:
-            add_outer_8(z, n_wide, weights, dense_rows, vector, whole)
+        sparse = slice(features.indptr[i], features.indptr[i + 1])
+        rows = np.concatenate([features.indices[sparse], features.dense_rows, [intercept]])
+        x = np.concatenate([features.data[sparse], features.dense[i], [1.0]])
+        variances = np.ones((x.size, weights.shape[1]))
+        variances[sparse.stop - sparse.start : -1] = work[VARIANCES]
+
+        dual, _, C_, sign, q = cells[i]
+        constant = sign * (x @ weights[rows]) - q * dual
+        low, high = -constant - q * C_, -constant
+        for _ in range(60):
+            u = 0.5 * (low + high)
+            is_above = u + constant + q * C_ / (1.0 + np.exp(-u)) > 0
+            low, high = np.where(is_above, low, u), np.where(is_above, u, high)
+
+        changes = C_ / (1.0 + np.exp(-u)) - dual
+        work[MOVED] += abs(changes) / (C_ + 1e-30)
+        cells[i, DUAL] += changes
+        cells[i, LOGIT] = u
+        weights[rows] += variances * np.outer(x, sign * changes)

@@ -94,9 +94,10 @@ def solve(
         n_moving = n_moving * np.clip(
             2 * (cells[order, kernel.SIGN] > 0).mean(axis=0), _MIN_POSITIVE, 1.0
         )
-    W = np.zeros((n_features + E.shape[1] + 1, padded.size), np.float32)
-    dense_rows = np.arange(n_features, n_features + E.shape[1], dtype=np.int32)
-    features = X.indptr.astype(np.int64), X.indices, data, E, dense_rows
+    dense = np.ascontiguousarray(E, np.float32)
+    indices = X.indices.astype(np.int32, copy=False)
+    features = kernel.Features(X.indptr.astype(np.int64), indices, data, dense, n_features)
+    W = np.zeros((features.n_weights, padded.size), np.float32)
     rng = np.random.default_rng(0)
     n_epochs = 0
     while n_epochs < max_epochs:
