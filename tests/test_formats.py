@@ -2,11 +2,9 @@
 
 import bz2
 import json
-import os
 import pickle
 import re
 import struct
-from itertools import product
 
 import numpy as np
 import pytest
@@ -17,12 +15,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from helpers import invoke
 from pacsent import Vocabulary, WordVectors, load, save
 from pacsent.cli import main
-from pacsent.kernels.format_kernels import parse_lines
+from pacsent.kernels.formats import parse_lines_plainly
 from pacsent.paper import benchmark_datasets as datasets
 from pacsent.words import formats
 
 WORDS = ["film", "good", "café", "a.b", "日本"]
-EACH = 7 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 1  # cuts that are tried
 
 
 @pytest.fixture
@@ -52,9 +49,8 @@ def test_a_word2vec_pair_comes_back_as_it_was(tmp_path, words, monkeypatch, name
     words = words.astype(dtype)
     written = formats.write(words, tmp_path / name)
     assert written == [tmp_path / name, tmp_path / f"context_{name}"]
-    for block, min_compiled in product((7, 33, 100, 1 << 20), (0, 1 << 20)):
+    for block in (7, 33, 100, 1 << 20):
         monkeypatch.setattr(formats.word2vec, "BLOCK_BYTES", block)
-        monkeypatch.setattr(formats.word2vec, "_MIN_COMPILED_BYTES", min_compiled)
         again = formats.read(tmp_path / name)
         same_tables(again, words)
         assert again.input_vectors.dtype == np.float32
@@ -132,33 +128,6 @@ def test_odd_words_and_any_numbers_come_back(tmp_path, name, odd, data):
     same_tables(formats.read(tmp_path / name), words)
 
 
-NUMBERS = re.findall(
-    r"\S+",
-    """0 -0 +0.0 1 -1. .5 -.5e1 1e5 1E-5 1e+05 0.000000001 1e22 123456789012345678 1e38 0.1
-    0.12345678901234567 1234567890123456789 0.1e-30 1e-44 16777217 16777217.000000001
-    3.4028235e38 1.17549435e-38 9007199254740993 0.30000001192092896 0.3000000268220901
-    1.00000005960464478 -2.9802322387695312e-08""",
-)
-
-
-def test_compiled_code_reads_every_number_as_python_does(rng):
-    forms = ("%.4f", "%.6g", "%.9g", "%.17g", "%r")
-    more = [form % x for form in forms for x in rng.normal(size=300).tolist()]
-    # numbers next to the middle between two float32, written with many digits
-    near = np.float32(1).astype(float) + rng.integers(0, 1 << 20, 300) * 2.0**-23 + 2.0**-24
-    more += [f"{x:.16f}" for x in near] + [f"{np.nextafter(x, 9):.17g}" for x in near]
-    written = NUMBERS + more
-    text = "".join(f"w{i} {number}\n" for i, number in enumerate(written)).encode()
-    rows = np.zeros((len(written), 1), dtype=np.float32)
-    word_ends, line_ends = np.zeros((2, len(written)), dtype=np.int64)
-    n_odd = parse_lines(np.frombuffer(text, np.uint8), rows, word_ends, line_ends)
-    read = word_ends >= 0
-    assert n_odd == (~read).sum() < 0.3 * len(written)
-    expected = np.array([float(number) for number in written]).astype(np.float32)
-    assert_array_equal(rows[read, 0], expected[read])
-    assert_array_equal(np.signbit(rows[read, 0]), np.signbit(expected[read]))
-
-
 NUMBER = b"\xff\xff\x00\x01"
 MISTAKES = [
     ("v.txt", b"2 3\na 1 2 3\nb 1 2\n", r"Line 3 of .* Got 2 numbers .*after 'b'"),
@@ -182,11 +151,16 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize("large", [False, True])
+@pytest.fixture(params=["compiled", "plain"])
+def parser(request, monkeypatch):
+    """Of lines of text: the compiled one, or that in Python."""
+    if request.param == "plain":
+        monkeypatch.setattr(formats.word2vec, "parse_lines", parse_lines_plainly)
+
+
+@pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize(("name", "content", "message"), MISTAKES)
-def test_mistakes_are_named_with_their_place(tmp_path, monkeypatch, name, content, message, large):
-    if large:  # which compiled code reads
-        monkeypatch.setattr(formats.word2vec, "_MIN_COMPILED_BYTES", 0)
+def test_mistakes_are_named_with_their_place(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     kind = {"v.txt": "word2vec-text", "v.bin": "word2vec-binary"}[name]
     refused(tmp_path / name, message, format=kind)
@@ -208,10 +182,8 @@ def test_mistakes_are_named_with_their_place(tmp_path, monkeypatch, name, conten
         ("2 2\na +1 2.0e0\nb 3e+0 .4e1\n", ["a", "b"]),
     ],
 )
-@pytest.mark.parametrize("large", [False, True])
-def test_text_of_many_writers_is_read(tmp_path, monkeypatch, text, expected, large):
-    if large:
-        monkeypatch.setattr(formats.word2vec, "_MIN_COMPILED_BYTES", 0)
+@pytest.mark.usefixtures("parser")
+def test_text_of_many_writers_is_read(tmp_path, text, expected):
     (tmp_path / "v.txt").write_bytes(text.encode())
     found = formats.read(tmp_path / "v.txt")
     assert list(found.words) == expected
@@ -395,7 +367,7 @@ def test_every_truncation_is_refused(tmp_path, words, name):
     if main.name.startswith("v"):
         formats.write(words, main)
     whole = (tmp_path / name).read_bytes()
-    for cut in range(0, len(whole), EACH):
+    for cut in range(len(whole)):
         (tmp_path / name).write_bytes(whole[:cut])
         if name == "g" and whole[:cut].endswith(b"\n"):  # without a header nothing tells
             assert formats.read(main).n_dims == 3

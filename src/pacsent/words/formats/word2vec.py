@@ -1,11 +1,11 @@
 """word2vec's text and binary files, and GloVe's text."""
 
-import os
 import re
 from pathlib import Path
 
 import numpy as np
 
+from pacsent.kernels.formats import parse_lines
 from pacsent.words.formats.streams import (
     BLOCK_BYTES,
     MAX_WORD_BYTES,
@@ -17,7 +17,6 @@ from pacsent.words.formats.streams import (
 )
 
 HEADER = re.compile(rb"[ \t]*(\d{1,15})[ \t]+(\d{1,9})[ \t]*\r?\n")
-_MIN_COMPILED_BYTES = 1 << 23  # of a file that compiled code reads: loading it takes half a second
 
 
 def read_word2vec(path: Path, format: str, verbose: bool) -> tuple[list[bytes], np.ndarray]:
@@ -58,7 +57,6 @@ def read_glove(path: Path, verbose: bool) -> FileContents:
 
 def _read_text(stream: Stream, n_dims: int, first_line: int, n_words: int | None = None):
     """Lines of a word and n_dims numbers."""
-    compiled = os.path.getsize(stream.path) >= _MIN_COMPILED_BYTES
     rule = f"must have {n_words or 1:,} words, as its first line says."
     words: list[bytes] = []
     table = GrowingTable(n_dims)
@@ -70,7 +68,7 @@ def _read_text(stream: Stream, n_dims: int, first_line: int, n_words: int | None
         if not block:
             continue
         line = first_line + table.n_rows
-        block_words, rows = _parse_lines(block, n_dims, stream.path, line, compiled)
+        block_words, rows = _parse_lines(block, n_dims, stream.path, line)
         if n_words is not None and table.n_rows + len(rows) > n_words:
             raise invalid(stream.path, f"{rule} Got more instead (line {first_line + n_words:,})")
         words.extend(block_words)
@@ -86,24 +84,16 @@ def _read_text(stream: Stream, n_dims: int, first_line: int, n_words: int | None
 
 
 def _parse_lines(
-    block: bytes, n_dims: int, path: str, first_line: int, compiled: bool
+    block: bytes, n_dims: int, path: str, first_line: int
 ) -> tuple[list[bytes], np.ndarray]:
-    """Words and rows of complete lines; compiled code leaves lines that are not simple to Python.
-
-    Simple is a word without spaces and n_dims numbers with one space between.
-    """
+    """Words and rows of complete lines."""
     # a number takes two bytes at least: a wrong first line must not cost memory
     if n_dims * 2 > len(block):
         _parse_line(block.partition(b"\n")[0], n_dims, path, first_line)
-    line_ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
+    text = np.frombuffer(block, dtype=np.uint8)
+    line_ends = np.flatnonzero(text == ord("\n"))
     starts = np.concatenate([[0], line_ends[:-1] + 1])
-    word_ends = np.full(line_ends.size, -1, dtype=np.int64)
-    rows = np.empty((line_ends.size, n_dims), dtype=np.float32)
-    if compiled:
-        from pacsent.kernels.format_kernels import parse_lines
-
-        parse_lines(np.frombuffer(block, dtype=np.uint8), rows, word_ends, line_ends)
-        word_ends[~np.isfinite(rows).all(axis=1)] = -1  # too large for float32
+    rows, word_ends = parse_lines(text, line_ends, n_dims)
     words = [block[start:end] for start, end in zip(starts.tolist(), word_ends.tolist())]
     for i in np.flatnonzero(word_ends < 0).tolist():
         line = block[starts[i] : line_ends[i]]
