@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pacsent.kernels.alias import alias_table
+
 
 def noise_probabilities(counts: ArrayLike, power: float = 0.75) -> np.ndarray:
     """p(w) proportional to count(w)^power; 0 where a word does not occur, whatever the power."""
@@ -13,12 +15,7 @@ def noise_probabilities(counts: ArrayLike, power: float = 0.75) -> np.ndarray:
 
 def alias(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """(keep, other): with i uniform, i with chance keep[i] and else other[i] follows p."""
-    from pacsent.kernels.alias_kernels import alias_table
-
-    p = np.asarray(p, dtype=float)
-    keep, other = np.empty(p.size), np.empty(p.size, dtype=np.int32)
-    alias_table(p, keep, other)
-    return keep, other
+    return alias_table(np.ascontiguousarray(p, dtype=float))
 
 
 def alias_thresholds(p: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
