@@ -5,11 +5,11 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
 from pacsent import Vocabulary, WordVectors, make_encoder
-from pacsent.kernels import sampling_kernels
+from pacsent.kernels import sampling_kernels, word_posteriors
+from pacsent.kernels.random import draw_indices, normal_numbers
 from pacsent.sentences import PBNegVectorizer, PVDBOWVectorizer, WordPBNegVectorizer
 from pacsent.sentences.methods.sampled_methods import learning_rates
 from pacsent.sentences.solvers import pb_neg as pb_neg_objective
@@ -266,9 +266,10 @@ def test_the_golden_optima_of_words_are_minima(example):
 
 def test_the_penalty_over_time_is_the_golden_one(golden):
     def flow(D, u, rate, c, now):
-        D, z, clock = np.full((1, 1), D, np.float32), np.exp([-u]), np.zeros(1)
-        sampling_kernels.apply_lazy_decay(D, z, clock, np.array([rate]), c, now)
-        return D[0, 0], -np.log(z[0])
+        states = np.array([[np.exp(-u), 0.0, rate, 1.0]])
+        words = word_posteriors.WordPosteriors(np.full((1, 1), D, np.float32), states, c)
+        word_posteriors.apply_lazy_decay(words, now)
+        return words.D[0, 0], -np.log(words.z[0])
 
     for row in golden("methods")["lazy"]:
         if row["kind"].startswith("mean_euler"):
@@ -313,12 +314,11 @@ def test_word_training_takes_the_steps_of_the_formulas(word_problem):
         for s in rng.permutation(len(n_tokens)):
             share = counts[s].toarray().ravel() / n_tokens[s]
             var = share**2 * var_P * np.exp(u)
-            eps = np.empty(A.shape[1], np.float32)
-            sampling_kernels._fill_normal(state, eps)
+            eps = normal_numbers(state, A.shape[1])
             deviation = np.sqrt(var.sum())
             h = share @ (B + D) + deviation * eps
             n_drawn = k * int(n_tokens[s])
-            drawn = [sampling_kernels._draw(state, keep, other) for _ in range(n_drawn)]
+            drawn = draw_indices(state, keep, other, n_drawn)
             own = 1 / (1 + np.exp(-A @ h))
             g = (share * (own - 1)) @ A
             scores = A[drawn] @ h
@@ -333,54 +333,6 @@ def test_word_training_takes_the_steps_of_the_formulas(word_problem):
             u = w_reference.precision_step(u, c, push, eta)  # every word, every step: nothing lazy
     assert_allclose(result[0], B + D, atol=1e-5)
     assert_allclose(result[1], u + np.log(var_P), atol=1e-5)
-
-
-@pytest.mark.parametrize("size", [1, 2, 301])
-def test_normal_numbers_of_a_kernel_are_normal(size):
-    state, out = np.array([2**62 + 12345], dtype=np.uint64), np.empty(size, np.float32)
-    drawn = np.empty((max(200, 60_000 // size), size))
-    for row in drawn:
-        sampling_kernels._fill_normal(state, out)
-        row[:] = out
-    assert stats.kstest(drawn.ravel(), "norm").pvalue > 1e-3
-    assert abs(stats.kurtosis(drawn.ravel())) < 8 * np.sqrt(24 / drawn.size)
-    if size > 1:  # the two numbers of a pair know nothing of each other
-        half = (size + 1) // 2
-        x, y = drawn[:, : size - half].ravel(), drawn[:, half:].ravel()
-        assert abs(np.corrcoef(x, y)[0, 1]) < 5 / np.sqrt(len(x))
-        assert abs(np.corrcoef(x**2, y**2)[0, 1]) < 5 / np.sqrt(len(x))
-
-
-def test_a_thread_that_lags_does_not_turn_a_words_clock_back(word_problem):
-    """Two halves of an epoch in either order: the penalty acts once for the time that passed."""
-    counts, A, _, var_P, noise = word_problem
-    n, n_tokens = counts.shape[0], counts.sum(axis=1).A1.astype(np.int64)
-    shares = counts.data / np.repeat(n_tokens, np.diff(counts.indptr))
-    starts = np.zeros((n, A.shape[1]), np.float32)
-    sentences = sampling_kernels.EpochSentences(
-        indptr=counts.indptr,
-        indices=counts.indices,
-        fractions=shares,
-        n_tokens=n_tokens,
-        weights=np.zeros(n),  # only the penalty
-        stiffness=np.zeros(n),
-        order=np.arange(n),
-        m=starts,
-    )
-    keep, other = alias(noise)
-    moment = np.float32(A.T @ (noise[:, None] * A))
-    mean = np.float32(noise @ A)
-    table = sampling_kernels.NoiseTable(keep, other, 5, mean, moment, (A**2).sum(1))
-    D, z, clock = np.ones(A.shape, np.float32), np.ones(len(A)), np.zeros(len(A))
-    words = sampling_kernels.WordStates(D, z, clock)
-    prior = sampling_kernels.WordPriors(1.0 / var_P, var_P, 3.0)
-    schedule = sampling_kernels.EpochSchedule(start=0.0, eta=0.1, block=1, budget=1.0)
-    memory = sampling_kernels.Memory(np.array([1], dtype=np.uint64), np.array([0.5, 0.0]))
-    for begins in (np.arange(n // 2, n), np.arange(n // 2)):
-        before = clock.copy()
-        sampling_kernels.word_sgd(begins, sentences, A, words, prior, table, schedule, memory)
-        assert np.all(clock >= before)
-    assert_allclose(D, np.exp(-clock / var_P)[:, None] * np.ones(A.shape), rtol=1e-4)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

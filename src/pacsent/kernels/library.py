@@ -10,6 +10,7 @@ and wraps them in functions that check shapes. ctypes releases the interpreter's
 
 import ctypes
 import hashlib
+import math
 import os
 import warnings
 from collections.abc import Callable
@@ -21,6 +22,7 @@ import numpy as np
 
 FOLDER = Path(__file__).parent
 _HOOK = FOLDER.parents[2] / "hatch_build.py"
+_LINE_BYTES = 64  # of a line of the cache
 _SUFFIXES = (".so", ".dylib", ".dll")
 _X86_LEVELS = ("v2", "v3", "v4")
 
@@ -126,6 +128,14 @@ class BoundStruct:
                 value = _address(value)
             setattr(self.values, name, value)
         self.pointer = ctypes.byref(self.values)
+
+
+def aligned_room(*shape: int) -> np.ndarray:
+    """`np.empty(shape, np.float32)` that begins with a line of the cache."""
+    n = math.prod(shape)
+    room = np.empty(n + _LINE_BYTES // 4, np.float32)
+    begin = -_address(room) % _LINE_BYTES // 4
+    return room[begin : begin + n].reshape(shape)
 
 
 # ---- The library --------------------------------------------------------------------------------

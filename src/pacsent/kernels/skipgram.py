@@ -17,7 +17,16 @@ from typing import NamedTuple
 import numpy as np
 
 from pacsent.arrays import GOLDEN, splitmix64
-from pacsent.kernels.library import DOUBLE, FLOAT32, INT32, INT64, SIZE, UINT64, entry_point
+from pacsent.kernels.library import (
+    DOUBLE,
+    FLOAT32,
+    INT32,
+    INT64,
+    SIZE,
+    UINT64,
+    aligned_room,
+    entry_point,
+)
 
 _train_blocks = entry_point(
     "train_blocks",
@@ -33,7 +42,6 @@ _train_blocks = entry_point(
 )
 
 _COLUMN_MULTIPLE = 16
-_LINE_BYTES = 64
 
 
 class Span(NamedTuple):
@@ -105,17 +113,10 @@ def train_blocks(
         *shape,
         *(thresholds, aliases, n_words),
         seed,
-        *(n_I, _aligned_room(n_floats), np.empty(3 * n_I + 2 * n_O, np.int32)),
+        *(n_I, aligned_room(n_floats), np.empty(3 * n_I + 2 * n_O, np.int32)),
         n_pairs,
     )
     return loss, int(n_pairs[0])
-
-
-def _aligned_room(n: int) -> np.ndarray:
-    """n float32 numbers that begin with a line of the cache."""
-    room = np.empty(n + _LINE_BYTES // 4, np.float32)
-    begin = -room.ctypes.data % _LINE_BYTES // 4
-    return room[begin : begin + n]
 
 
 def train_blocks_plainly(I, O, tokens, documents, span, shape, noise, seed):

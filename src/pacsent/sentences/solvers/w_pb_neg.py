@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from pacsent.kernels import word_posteriors as kernels
 from pacsent.sentences.solvers.pb_neg import squared_lengths
 from pacsent.words.noise import alias
 
@@ -91,8 +92,6 @@ def train(
     work on the same words without locks: with more than one, the result differs a little from run
     to run.
     """
-    from pacsent.kernels import sampling_kernels as kernels
-
     A, B = tables
     n_sentences, n_dims = counts.shape[0], A.shape[1]
     n_tokens = np.asarray(counts.sum(axis=1)).ravel().astype(np.int64)
@@ -101,22 +100,13 @@ def train(
     m = (fractions.astype(np.float32) @ B).astype(np.float32)
     weights = sentence_weights(n_tokens, weighting) * n_sentences
 
-    # z = var_P/var; what belongs to a word lies side by side, where one read from memory finds it
-    D = np.zeros(A.shape, dtype=np.float32)
-    n_words = len(A)
-    of_words = np.empty((n_words, 4))
-    z, clock, decay_rates, own_var_P = of_words.T  # views, (n_words,) each
-    z[:] = 1.0
-    clock[:] = 0.0
-    decay_rates[:] = 1.0 / (var_P * lam)
-    own_var_P[:] = var_P
-    words = kernels.WordStates(D, z, clock)
-    prior = kernels.WordPriors(decay_rates, own_var_P, 0.5 * n_dims / lam)
+    words = kernels.WordPosteriors.at_prior(n_dims, var_P, lam)
 
     weighted = A * np.sqrt(noise, dtype=A.dtype)[:, None]
     moment = weighted.T @ weighted  # E[A_j A_j'] over the negatives
     keep, other = alias(noise)
     noise_table = kernels.NoiseTable(
+        A=A,
         keep=keep,
         other=other,
         n_negatives=n_negatives,
@@ -145,8 +135,8 @@ def train(
             order = rng.permutation(n_sentences)
             rows = fractions[order]
             sentences = kernels.EpochSentences(
-                indptr=rows.indptr,
-                indices=rows.indices,
+                starts=rows.indptr.astype(np.int64),
+                words=rows.indices.astype(np.int32, copy=False),
                 fractions=rows.data,
                 n_tokens=n_tokens[order],
                 weights=weights[order],
@@ -158,11 +148,9 @@ def train(
             futures = [
                 pool.submit(
                     kernels.word_sgd,
-                    begins[thread::n_threads].copy(),
+                    begins[thread::n_threads],
                     sentences,
-                    A,
                     words,
-                    prior,
                     noise_table,
                     schedule,
                     memory,
@@ -174,5 +162,5 @@ def train(
             now += eta * n_sentences
             if callback is not None:
                 callback(epoch)
-    kernels.apply_lazy_decay(D, z, clock, decay_rates, prior.c, now)
-    return B + D, np.log(var_P) - np.log(z)
+    kernels.apply_lazy_decay(words, now)
+    return B + words.D, np.log(var_P) - np.log(words.z)
