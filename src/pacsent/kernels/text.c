@@ -301,7 +301,7 @@ INLINE void find_keys(Piece *piece, const uint8_t *end_of_data, const Words *wor
 
 /* ---- Text to ids, by the paper's cleaning ----------------------------------------------------- */
 
-/* text.subword_ids of marked[2 : 2 + size], into ids; their number, 0 where a part is unknown.
+/* text.subword_ids of marked[2 : 2 + size], into ids; their number, 0 where a part is OOV.
  *
  * The two bytes before a continuing subword, which are used up by then, become its mark "##". */
 static Size split(uint8_t *marked, Size size, const Words *words, int32_t *ids) {

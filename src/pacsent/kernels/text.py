@@ -220,7 +220,7 @@ def encode_paper(
     """Token ids of texts, where those of each text begin and end, and how many are unknown.
 
     Letters a-z of either case are words, each digit is a word of its own, the rest separates:
-    [index[t] for t in tokenise_paper(text) if t in index]. With `splits`, an unknown word becomes
+    [index[t] for t in tokenise_paper(text) if t in index]. With `splits`, an OOV word becomes
     its `subword_ids`, if it has any.
     """
     if not is_available():
