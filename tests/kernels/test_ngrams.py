@@ -147,6 +147,7 @@ def test_counts_and_scores_are_those_of_the_plain_code(
     assert (found[1].max() > 0) == (known.n_hashes > 0)
 
 
+@pytest.mark.filterwarnings("ignore:The compiled kernels")
 def test_everything_works_without_the_compiled_code(texts, monkeypatch):
     def results():
         ngrams = NGrams.of(texts, (1, 2), min_texts=2)

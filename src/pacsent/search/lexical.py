@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from pacsent.kernels.bm25_kernels import add_postings, find_best
+from pacsent.kernels.bm25 import add_postings, find_best
+from pacsent.kernels.library import BoundArray
 from pacsent.kernels.ngrams import Settings, hash_texts
 from pacsent.storage import checked_tensor
 from pacsent.text.ngrams import NGrams, as_bytes, byte_kinds, word_hashes
@@ -186,6 +187,10 @@ class BM25:
 
         # What each posting contributes per unit of idf, made for a word when a query first has it.
         self._impacts = [np.empty(part.rows.size, np.float32) for part in parts]
+        self._bound_postings = [
+            (BoundArray(np.ascontiguousarray(part.rows)), BoundArray(impacts))
+            for part, impacts in zip(parts, self._impacts)
+        ]
         # For each word the number of its rows, -1 until impacts are known, and the largest impact.
         self._statistics = [np.full((part.hashes.size, 2), -1.0) for part in parts]
 
@@ -267,11 +272,10 @@ class BM25:
         that cannot be among them are skipped.
         """
         heap = np.zeros((min(k, self.norms.size), 2))  # (score, -row) of the best rows so far
-        for i, part in enumerate(self.parts):
+        for i in range(len(self.parts)):
             start, stop = self._starts[i : i + 2]
             find_best(
-                part.rows,
-                self._impacts[i],
+                *self._bound_postings[i],
                 words.spans[i],
                 words.weights,
                 words.limits,
