@@ -58,7 +58,7 @@ check: $(DEV)  ## format, lint, types
 
 test-rest: $(ALL) ## all that `make test` leaves out but the GPU tests; the kernels as plain Python
 	$(PYTEST) --dist worksteal -m '(slow or compile or extra) and not benchmark and not gpu' --durations 20
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'compile or $(FAST)' tests/test_risks.py \
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'compile or $(FAST)' \
 	  tests/test_text.py
 
 test-levels: $(DEV) ## the kernels on each instruction set that this processor has

@@ -47,6 +47,7 @@ CONTRACTED = frozenset(
         "pb_neg.c",
         "pv_dbow.c",
         "random.c",
+        "risks.c",
         "skipgram.c",
         "word_posteriors.c",
     }

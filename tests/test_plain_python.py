@@ -15,7 +15,6 @@ TESTS = Path(__file__).parent
 KERNELS = Path(TESTS.parent, "src", "pacsent", "kernels")
 # quick ones that together reach every kernel file
 SELECTED = [
-    "test_risks.py::test_golden_risks_and_gradients",
     "test_negative_sampling.py::test_slopes_of_own_words_are_their_numpy_lines",
     "test_negative_sampling.py::test_word_training_takes_the_steps_of_the_formulas",
     "test_negative_sampling.py::test_the_penalty_over_time_is_the_golden_one",

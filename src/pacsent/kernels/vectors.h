@@ -26,10 +26,10 @@ INLINE void store(float *place, Vector vector) { *(VectorAnywhere *)place = vect
 /* Before a loop of few rounds over an array of vectors: written out, so that it has registers. */
 #define UNROLL _Pragma("GCC unroll 64")
 
-/* Before a loop that adds to `total`: in any order, without which a sum of floats is no vector
+/* Before a loop that adds to the totals: in any order, without which a sum of floats is no vector
  * code. A sum that is not marked is added up in the order in which it is written. */
-#define SUM_IN_ANY_ORDER(total) PRAGMA(omp simd reduction(+ : total))
-#define PRAGMA(words) _Pragma(#words)
+#define SUM_IN_ANY_ORDER(...) PRAGMA(omp simd reduction(+ : __VA_ARGS__))
+#define PRAGMA(...) _Pragma(#__VA_ARGS__)
 
 /* ---- Sums of the lanes ----------------------------------------------------------------------- */
 

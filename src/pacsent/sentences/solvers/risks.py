@@ -8,7 +8,6 @@ scores `bias`.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,11 +17,15 @@ from scipy import sparse
 from scipy.special import ndtr
 
 from pacsent.arrays import Numbers
+from pacsent.kernels.risks import noise_errors, noise_errors_32, own_errors
 
 _MAX_SLOPE = 0.3990  # largest slope of Phi, rounded up
 
 # Scores (sentences times negatives) computed at once, in double and in single precision.
 _MAX_SCORES, _MAX_SCORES_32 = 1_000_000, 32_000_000
+
+# Numbers of the rows of tokens that are looked at together.
+_MAX_NUMBERS = 100_000
 
 
 class GibbsRisk(NamedTuple):
@@ -75,74 +78,89 @@ def gibbs_risk(
     about 1e-6. With `gradients`, also those of `risk` by mu and by rho = ln var_Q. `noise_risk` is
     R- alone, many times faster.
     """
-    from pacsent.kernels.risk_kernels import own_words
-
-    mu, var_Q = np.atleast_2d(np.asarray(mu, dtype=float)), np.atleast_1d(var_Q).astype(float)
+    mu, var_Q = (
+        np.atleast_2d(np.ascontiguousarray(mu, dtype=float)),
+        np.atleast_1d(var_Q).astype(float),
+    )
     counts = sparse.csr_matrix(counts, dtype=float)
     p_noise = np.asarray(p_noise, dtype=float)
-    n, n_dims = mu.shape
+    n = len(mu)
     sd = np.sqrt(var_Q)
     lengths = np.asarray(counts.sum(axis=1)).ravel()
     shares = counts.data / np.repeat(lengths, np.diff(counts.indptr))
-    positive, grad_mu, grad_rho = np.zeros(n), np.zeros((n, n_dims)), np.zeros(n)
-    table = np.asarray(A_hat, dtype=np.float32) if A_hat.dtype == np.float16 else A_hat
     norms = row_norms(A_hat) if norms is None else norms
-    tokens = counts.indices, counts.indptr, shares
-    own_words(mu, sd, table, norms, tokens, float(bias), (positive, grad_mu, grad_rho))
+    positive, grad_mu, grad_rho = _own_words(mu, sd, A_hat, norms, counts, shares, bias)
     grad_mu *= weights[0]
     grad_rho *= weights[0]
 
     if noise_table is None:
         noise_table = np.asarray(A_hat if noise_words is None else A_hat[noise_words], dtype=float)
     noise_norms = norms if noise_words is None else norms[noise_words]
-    noise, noise_rho = np.empty((2, n))
+    noise = np.empty(n)
     size = max(1, _MAX_SCORES // max(noise_norms.size, 1))
     for start in range(0, n, size):
         rows = slice(start, start + size)
         score = mu[rows].astype(noise_table.dtype) @ noise_table.T  # (n_rows, n_noise)
-        out = noise[rows], noise_rho[rows]
-        _noise_terms(score, float(bias), sd[rows], noise_norms, p_noise, out)
+        noise[rows], noise_rho = _noise_terms(score, bias, sd[rows], noise_norms, p_noise)
         if gradients:
             grad_mu[rows] += weights[1] * (score @ noise_table)
-            grad_rho[rows] += weights[1] * noise_rho[rows]
+            grad_rho[rows] += weights[1] * noise_rho
     risk = weights[0] * positive + weights[1] * noise
     if not gradients:
         return GibbsRisk(positive, noise, risk)
     return GibbsRisk(positive, noise, risk, grad_mu, grad_rho)
 
 
-def _noise_terms(score, bias, sd, norms, p_noise, out):
-    """R- and its gradients in the precision of the scores, which become the gradients, in place."""
-    from pacsent.kernels.risk_kernels import noise_error_terms, noise_error_terms32
+def _own_words(mu, sd, A, norms, counts, shares, bias):
+    """`own_errors` of each sentence with the words of its row of `counts`."""
+    n, n_dims = mu.shape
+    positive, grad_mu, grad_rho = np.empty(n), np.empty((n, n_dims)), np.empty(n)
+    offsets = counts.indptr.astype(np.int64)
+    for part, tokens in _parts(offsets, n_dims):
+        ids = counts.indices[tokens]
+        own_offsets = offsets[part.start : part.stop + 1] - tokens.start
+        words = A[ids].astype(float)  # (n_tokens, n_dims)
+        positive[part], grad_mu[part], grad_rho[part] = own_errors(
+            mu[part], sd[part], float(bias), words, own_offsets, norms[ids], shares[tokens]
+        )
+    return positive, grad_mu, grad_rho
 
+
+def _parts(offsets, n_dims):
+    """Slices of the sentences and of their tokens, whose rows are not too large together."""
+    n_tokens = max(1, _MAX_NUMBERS // n_dims)
+    start = 0
+    while start < offsets.size - 1:
+        stop = int(np.searchsorted(offsets, offsets[start] + n_tokens, side="right")) - 1
+        stop = max(stop, start + 1)
+        yield slice(start, stop), slice(int(offsets[start]), int(offsets[stop]))
+        start = stop
+
+
+def _noise_terms(score, bias, sd, norms, p_noise):
+    """R- and its gradient in rho, in the precision of the scores, which become that in mu."""
+    bias = float(bias)
+    norms, p_noise = np.ascontiguousarray(norms), np.ascontiguousarray(p_noise)
     if score.dtype != np.float32:
-        noise_error_terms(score, bias, sd, norms, p_noise, _fine_table(), out)
-        return
+        return noise_errors(score, bias, sd, norms, p_noise)
+
     zero = norms == 0
     inverse, p = 1.0 / np.where(zero, 1.0, norms), np.where(zero, 0.0, p_noise)
-    single = np.float32
-    noise_error_terms32(score, single(bias), 1.0 / sd, single(inverse), single(p), out)
+    single = (array.astype(np.float32) for array in (1.0 / sd, inverse, p))
+    noise, grad_rho = noise_errors_32(score, bias, *single)
     if bias >= 0:
-        out[0][...] += p_noise[zero].sum()  # a zero vector scores `bias`, for every draw
-
-
-@lru_cache
-def _fine_table() -> np.ndarray:
-    """Phi and phi / FINE_STEPS at the nodes, (n_nodes, 2); see `noise_error_terms`."""
-    from pacsent.kernels.risk_kernels import FINE_LIMIT, FINE_STEPS
-
-    nodes = np.arange(-FINE_LIMIT * FINE_STEPS, FINE_LIMIT * FINE_STEPS + 1) / FINE_STEPS
-    slopes = np.exp(-0.5 * nodes**2) / (np.sqrt(2 * np.pi) * FINE_STEPS)
-    return np.column_stack([ndtr(nodes), slopes])
+        noise += p_noise[zero].sum()  # a zero vector scores `bias`, for every draw
+    return noise, grad_rho
 
 
 def word_scores(mu: np.ndarray, encoded: Any, A_hat: np.ndarray) -> np.ndarray:
     """mu_s.A_w of each token of `encoded`, (n_tokens,), in float64."""
-    from pacsent.kernels.risk_kernels import token_scores
-
+    mu = np.asarray(mu, dtype=float)
+    sentences = np.repeat(np.arange(len(mu)), np.diff(encoded.offsets))
     scores = np.empty(encoded.ids.size)
-    table = A_hat if A_hat.dtype != np.float16 else A_hat.astype(np.float32)
-    token_scores(np.ascontiguousarray(mu, dtype=float), table, encoded.ids, encoded.offsets, scores)
+    for _, tokens in _parts(encoded.offsets, mu.shape[1]):
+        words = A_hat[encoded.ids[tokens]].astype(float)
+        scores[tokens] = np.einsum("ij,ij->i", words, mu[sentences[tokens]])
     return scores
 
 
@@ -204,10 +222,10 @@ def noise_risk(
     n, n_dims = mu.shape
     p_noise, sd, norms = np.asarray(p_noise, dtype=float), np.sqrt(var_Q), row_norms(A_hat)
     means, rows = np.ascontiguousarray(mu, dtype=np.float32), np.asarray(A_hat, dtype=np.float32)
-    risk, spare = np.empty((2, n))
+    risk = np.empty(n)
 
     def work(scores, part):
-        _noise_terms(scores, bias, sd[part], norms, p_noise, (risk[part], spare[part]))
+        risk[part], _ = _noise_terms(scores, bias, sd[part], norms, p_noise)
 
     size, n_threads = max(1, _MAX_SCORES_32 // max(1, len(rows))), max(1, n_jobs)
     with ThreadPoolExecutor(n_threads) as pool:
