@@ -102,7 +102,7 @@ _NAMED: dict[Any, tuple[Callable[[Any], bool], str]] = {
     None: (lambda value: value is None, "None"),
     callable: (callable, "a callable"),
     "verbose": (
-        lambda value: isinstance(value, Integral | bool | np.bool_) and value >= 0,
+        lambda value: isinstance(value, Integral | bool | np.bool_) and int(value) >= 0,
         "an int in the range [0, inf) or a bool",
     ),
     "boolean": (lambda value: isinstance(value, bool | np.bool_), "a bool"),

@@ -16,6 +16,7 @@ from pacsent.sentences.encoder import Encoder
 from pacsent.text.ngrams import JOINED, NGrams, Occurrences, continues, names, word_hashes
 from pacsent.text.pages import render
 from pacsent.text.printable import escape_controls
+from pacsent.words.vector_table import VectorTable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -259,13 +260,15 @@ class _Part(NamedTuple):
 
     columns: slice
     vocabulary: Any
-    table: np.ndarray
+    table: VectorTable
 
     def sums(self, texts) -> np.ndarray:
         """Sum of the rows of each text's words, (n_texts, n_dims)."""
         encoded = self.vocabulary.encode(texts)
         bounds = itertools.pairwise(encoded.offsets)
-        return np.stack([self.table[encoded.ids[a:b]].sum(axis=0, dtype=float) for a, b in bounds])
+        return np.stack(
+            [self.table.take(encoded.ids[a:b]).sum(axis=0, dtype=float) for a, b in bounds]
+        )
 
 
 def _parts(encoder: Encoder) -> list[_Part]:
@@ -305,7 +308,7 @@ def _row_values(
     of_words = np.zeros(len(word_spans))
     token_ids = part.vocabulary.encode([text]).ids  # (n_tokens,)
     sums = np.zeros(token_ids.size + 1)  # of all rows before each one
-    np.cumsum(part.table[token_ids].astype(np.float64) @ coef, out=sums[1:])
+    np.cumsum(part.table.take(token_ids).astype(np.float64) @ coef, out=sums[1:])
     for chunk in _split_chunks(part.vocabulary, text, token_ids, word_spans):
         if chunk.word_tokens is not None:
             of_words[chunk.words] = np.diff(sums[chunk.word_tokens])
@@ -396,7 +399,7 @@ def _add_vector_values(
         hashes = model.ngrams.hashes
         columns = np.minimum(np.searchsorted(hashes, hashes_of_words), hashes.size - 1)
         known = np.flatnonzero(hashes[columns] == hashes_of_words)
-        values[columns[known]] += scale * (part.table[known] @ coef) - average_word
+        values[columns[known]] += scale * (part.table.take(known) @ coef) - average_word
 
 
 @lru_cache(maxsize=4)

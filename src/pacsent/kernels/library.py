@@ -55,7 +55,7 @@ class Array:
     None stands for a null pointer where the argument is `optional`.
     """
 
-    def __init__(self, dtype: type, *, optional: bool = False) -> None:
+    def __init__(self, dtype: Any, *, optional: bool = False) -> None:
         self.dtype = np.dtype(dtype)
         self.optional = optional
 

@@ -10,6 +10,7 @@ from pacsent.arrays import unit_rows
 from pacsent.sentences.encoding import Posteriors
 from pacsent.sentences.probe import PROBE
 from pacsent.storage import State
+from pacsent.words.vector_table import VectorTable
 from pacsent.words.vectors import WordVectors
 
 
@@ -74,7 +75,7 @@ class Encoder(Protocol):
     def stream(self, X: Any) -> Iterator[Posteriors]:
         """`posterior`, batch by batch."""
 
-    def summed_table(self) -> np.ndarray | None:
+    def summed_table(self) -> VectorTable | None:
         """The table of which a vector is a multiple of the sum of rows; None where it is not."""
 
     def probe_vectors(self) -> np.ndarray:
@@ -142,7 +143,7 @@ class EncoderMixin(TransformerMixin):
         A, B = (unit_rows(np.asarray(self.encode(X), np.float32)) for X in (a, b))
         return np.clip(A @ B.T, -1.0, 1.0)
 
-    def summed_table(self) -> np.ndarray | None:
+    def summed_table(self) -> VectorTable | None:
         """The table of which a vector is a multiple of the sum of rows; None where it is not."""
         return None
 

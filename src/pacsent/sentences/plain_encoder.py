@@ -11,17 +11,12 @@ import numpy as np
 
 from pacsent import registry
 from pacsent.arrays import unit_rows
-from pacsent.kernels.library import BoundArray
 from pacsent.sentences.encoding import EncodingReport, stream_posteriors
-from pacsent.sentences.pooling import for_kernel, pool, to_unit_length
+from pacsent.sentences.pooling import PoolTable, pool, to_unit_length
 from pacsent.storage import State
 from pacsent.text.encoded import Encoded
 from pacsent.text.texts import as_sentences
 from pacsent.words.vectors import WordVectors
-
-# Rows of a compressed table that are unpacked one by one, as a share of the table: beyond it, the
-# whole table is, once.
-_MAX_SHARE_OF_ROWS = 1 / 32
 
 
 class PlainEncoder:
@@ -50,7 +45,6 @@ class PlainEncoder:
         self.on_empty = on_empty
         self.batch_size = batch_size
         self.n_jobs = n_jobs
-        self._n_unpacked = 0  # rows, so far
 
     @classmethod
     def from_static_encoder(cls, state: State) -> "PlainEncoder":
@@ -103,8 +97,7 @@ class PlainEncoder:
             scale = np.ones(encoded.n_sentences)
             if not self.unit_length:
                 scale /= np.maximum(n_tokens, 1)
-            table, encoded = self._rows_of(encoded)
-            pool(encoded, [(table, None, scale)], means)
+            pool(encoded, [(self._table, None, scale)], means)
             if self.unit_length:
                 to_unit_length(means)
             return np.zeros(encoded.n_sentences), None
@@ -112,23 +105,8 @@ class PlainEncoder:
         return vectors
 
     @cached_property
-    def _table(self) -> BoundArray | None:
-        return for_kernel(self.word_vectors.input_vectors, self._dtype)
-
-    def _rows_of(self, encoded: Encoded) -> tuple[BoundArray | None, Encoded]:
-        """A table with the vectors of these words, and the sentences as rows of it.
-
-        The first calls unpack only the rows that they need of a compressed table.
-        """
-        stored = self.word_vectors.tables["input"]
-        most = self.word_vectors.n_words * _MAX_SHARE_OF_ROWS
-        if not stored.is_packed or self._n_unpacked + encoded.ids.size > most:
-            return self._table, encoded
-
-        rows, places = np.unique(encoded.ids, return_inverse=True)
-        self._n_unpacked += rows.size
-        ids = places.astype(np.int32)
-        return for_kernel(stored.take(rows), self._dtype), encoded._replace(ids=ids)
+    def _table(self) -> PoolTable:
+        return PoolTable(self.word_vectors.tables["input"], self._dtype)
 
 
 def batch_size(size: int, n_sentences: int, n_jobs: int) -> int:

@@ -30,6 +30,7 @@ from pacsent.storage import State, checked_tensor
 from pacsent.text.encoded import Encoded, LowCoverageWarning
 from pacsent.text.texts import as_sentences
 from pacsent.words.fingerprint import MAX_HASHES, Fingerprint
+from pacsent.words.vector_table import VectorTable
 from pacsent.words.vectors import WordVectors
 
 ROLES: dict = {"swap_roles": ["boolean"]}  # the constraint of methods whose tables can be swapped
@@ -333,14 +334,19 @@ class SentenceVectorizer(
 
     def _tables(self) -> Any:
         """(A_hat, B_hat); B_hat may be None where these settings do not read it."""
+        return tuple(None if table is None else table.array for table in self._vector_tables())
+
+    def _vector_tables(self) -> tuple[VectorTable, VectorTable | None]:
+        """`_tables`, of which nothing is read yet."""
         words = self.word_vectors
-        if words.output_vectors is None and not self.swap_roles and not self._needs_prior_table():
-            return words.input_vectors, None
-        return words.roles(swap=self.swap_roles, method=type(self).__name__)
+        has_output = "output" in words.tables
+        if not has_output and not self.swap_roles and not self._needs_prior_table():
+            return words.tables["input"], None
+        return words.role_tables(swap=self.swap_roles, method=type(self).__name__)
 
     def _check_tables(self) -> None:
         """Raise an error if the word vectors lack a table that these settings read."""
-        self._tables()
+        self._vector_tables()
 
     # ---- files ---------------------------------------------------------------------------------
 

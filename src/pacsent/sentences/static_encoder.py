@@ -13,6 +13,7 @@ from pacsent.sentences.pooling import pool, to_unit_length, token_sums
 from pacsent.sentences.sentence_vectorizer import SentenceVectorizer
 from pacsent.storage import State, checked_tensor
 from pacsent.words import compress
+from pacsent.words.vector_table import VectorTable
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -68,8 +69,8 @@ class StaticEncoder(ClosedForm):
     def _paper_name(self) -> str:
         return "distilled"
 
-    def summed_table(self) -> np.ndarray:
-        return self.word_vectors.input_vectors
+    def summed_table(self) -> VectorTable:
+        return self.word_vectors.tables["input"]
 
     def _needs_prior_table(self) -> bool:
         return False
@@ -81,7 +82,7 @@ class StaticEncoder(ClosedForm):
         return copy.copy(self)  # it learns nothing from `fit`
 
     def _prepared(self):
-        table, _ = self._bound_tables()
+        table, _ = self._pool_tables()
         word_variances = self._variances()
 
         def posterior(encoded, means):

@@ -161,7 +161,7 @@ def _summed_parts(encoder: Any, complete: Any) -> dict[str, Any]:
         "bits": 8,
         "levels": nothing,
         "codes": nothing,
-        "head": np.asarray(table, np.float32),
+        "head": np.asarray(table.array, np.float32),
         "scales": np.ones(n_words),
         "centre": np.zeros(n_dims),
         "spread": np.ones(n_dims),

@@ -17,6 +17,7 @@ from pacsent.words.vocabulary import Vocabulary
 from pacsent.words.word_table import is_memory_mapped
 
 BITS = (1, 2, 4, 8)
+_ROWS_PER_BLOCK = 4096  # unpacked at once
 # the levels that lose least of a normal distribution (Max, 1960)
 _UPPER = [0.7979], [0.4528, 1.510], [0.1284, 0.3881, 0.6568, 0.9424, 1.256, 1.618, 2.069, 2.733]
 LEVELS = {
@@ -87,8 +88,9 @@ class Packed:
 class VectorTable:
     """One vector per word, read-only, and finite when it is used.
 
-    An array in memory is checked at once, a memory-mapped or compressed one when `array` is first
-    used, because opening a model must not read it.
+    An array in memory is checked at once, a memory-mapped one when `array` is first used, because
+    opening a model must not read it. A row of a compressed table is unpacked, and checked, when it
+    is first read: ten sentences need a few of 65,536.
     """
 
     def __init__(self, name: str, table: np.ndarray | Packed, vocabulary: Vocabulary):
@@ -107,9 +109,8 @@ class VectorTable:
         return {name: self.__dict__[name] for name in ("name", "vocabulary", "stored", "shape")}
 
     @property
-    def is_packed(self) -> bool:
-        """Whether the table is compressed, and was not unpacked yet."""
-        return isinstance(self.stored, Packed) and "array" not in vars(self)
+    def is_compressed(self) -> bool:
+        return isinstance(self.stored, Packed)
 
     @property
     def is_double(self) -> bool:
@@ -125,20 +126,38 @@ class VectorTable:
     @cached_property
     def array(self) -> np.ndarray:
         """The table as an array, (n_words, n_dims)."""
-        array: Any = self.stored
-        if isinstance(array, Packed):
-            array = checked_table(self.name, array.unpack())
-        self._check_finite(array)
-        return array
+        if isinstance(self.stored, Packed):
+            return self.with_rows(np.arange(self.shape[0]))
+        self._check_finite(self.stored)
+        return self.stored
+
+    def with_rows(self, rows: np.ndarray) -> np.ndarray:
+        """The table as an array in which these rows, at least, can be read, (n_words, n_dims).
+
+        It is the same array at every call.
+        """
+        if not isinstance(self.stored, Packed) or "array" in vars(self):
+            return self.array
+
+        out, is_unpacked = self._unpacked
+        missing = rows[~is_unpacked[rows]]
+        if missing.size:
+            missing = np.unique(missing)
+            for block in np.array_split(missing, -(-missing.size // _ROWS_PER_BLOCK)):
+                numbers = self.stored[block].unpack()
+                self._check_finite(numbers, block)
+                out[block] = numbers
+                is_unpacked[block] = True  # last: another thread reads what this one wrote
+        return checked_table(self.name, out)
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """Some rows of the table; a compressed table is unpacked for these alone."""
-        if not self.is_packed:
-            return self.array[rows]
-        assert isinstance(self.stored, Packed)
-        array = self.stored[rows].unpack()
-        self._check_finite(array, rows)
-        return array
+        """A copy of some rows, (n_rows, n_dims)."""
+        return self.with_rows(rows)[rows]
+
+    @cached_property
+    def _unpacked(self) -> tuple[np.ndarray, np.ndarray]:
+        """(the table, which of its rows were unpacked); other rows take no memory."""
+        return np.empty(self.shape, np.float32), np.zeros(self.shape[0], bool)
 
     def _check_finite(self, array: np.ndarray, numbers: np.ndarray | None = None) -> None:
         """Raise ValueError for NaN or infinity; `numbers` are those of the rows, if not all."""

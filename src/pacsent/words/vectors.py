@@ -231,8 +231,15 @@ class WordVectors(Frozen):
 
         `method` names the caller in the message where the output vectors are missing.
         """
-        output_vectors = self._table("output", f"{method} needs output vectors, and these").array
-        tables = self.input_vectors, output_vectors
+        A_hat, B_hat = self.role_tables(swap=swap, method=method)
+        return A_hat.array, B_hat.array
+
+    def role_tables(
+        self, *, swap: bool = False, method: str = "This method"
+    ) -> tuple[VectorTable, VectorTable]:
+        """`roles`, of which nothing is read yet."""
+        output = self._table("output", f"{method} needs output vectors, and these")
+        tables = self.tables["input"], output
         return tables[::-1] if swap else tables
 
     def input(self, word: str) -> np.ndarray:

@@ -7,14 +7,14 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from pacsent.kernels.library import BoundArray
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.sentences.fitted_state import Learned
 from pacsent.sentences.plain_encoder import batch_size
-from pacsent.sentences.pooling import for_kernel, pool, token_sums
+from pacsent.sentences.pooling import PoolTable, pool, token_sums
 from pacsent.sentences.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.sentences.solvers.gaussians import idf, l2_coefficients, l2_lam
 from pacsent.sentences.solvers.risks import row_norms
+from pacsent.words.vector_table import VectorTable
 
 
 class ClosedForm(SentenceVectorizer):
@@ -29,13 +29,14 @@ class ClosedForm(SentenceVectorizer):
     def _batch_size(self, n_sentences, n_jobs):
         return batch_size(self.batch_size, n_sentences, n_jobs)
 
-    def _bound_tables(self) -> list[BoundArray | None]:
+    def _pool_tables(self) -> list[PoolTable | None]:
         """(A_hat, B_hat) for `pool`, made once."""
 
         def build():
-            return [for_kernel(table, self._dtype) for table in self._tables()]
+            tables = self._vector_tables()
+            return [None if table is None else PoolTable(table, self._dtype) for table in tables]
 
-        return self._derived("bound tables", build)
+        return self._derived("pool tables", build)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -142,8 +143,8 @@ class AverageVectorizer(_SquaredLoss):
     def _paper_name(self):
         return "PB-L2" if self.alpha is None else "Average"
 
-    def summed_table(self) -> np.ndarray | None:
-        return self._tables()[0] if self.alpha == 0 else None
+    def summed_table(self) -> VectorTable | None:
+        return self._vector_tables()[0] if self.alpha == 0 else None
 
     def _needs_prior_table(self):
         return self.alpha != 0 if self.alpha is not None else not np.isinf(self.lam)
@@ -163,7 +164,7 @@ class AverageVectorizer(_SquaredLoss):
         return self._squared_distance(sentences, shares)
 
     def _prepared(self):
-        A_hat, B_hat = self._bound_tables()
+        A_hat, B_hat = self._pool_tables()
         settings = {"lam": self.lam, "alpha": self.alpha, "lam_mode": self.lam_mode}
         var_P = self.prior_variance
 
@@ -247,7 +248,7 @@ class IDFVectorizer(_SquaredLoss):
         return {"idf": idf(n_containing, encoded.n_sentences)}
 
     def _prepared(self):
-        A_hat, B_hat = self._bound_tables()
+        A_hat, B_hat = self._pool_tables()
         weights, var_P = self.idf_.astype(self._dtype), self.prior_variance
 
         def posterior(encoded, means):

@@ -14,7 +14,7 @@ from pacsent.arrays import unit_rows
 from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.sentences.fitted_state import Learned
 from pacsent.sentences.methods.closed_forms import ClosedForm
-from pacsent.sentences.pooling import for_kernel, pool
+from pacsent.sentences.pooling import PoolTable, pool
 from pacsent.sentences.sentence_vectorizer import ROLES, Name
 from pacsent.sentences.solvers.gaussians import l2_coefficients
 from pacsent.sentences.solvers.weights import (
@@ -174,12 +174,13 @@ class SIFVectorizer(_Weighted):
         if self.learn_from == "texts":
             scale = 1.0 / np.maximum(np.diff(encoded.offsets), 1)
             vectors = np.empty((encoded.n_sentences, self.n_dims), self._dtype)
-            table = for_kernel(self._tables()[0], self._dtype)
+            table = PoolTable(self._vector_tables()[0], self._dtype)
             pool(encoded, [(table, weights.astype(self._dtype), scale)], vectors)
             second = moments(vectors, np.full(len(vectors), 1.0 / len(vectors)))[1]
         else:
             frequent = heaviest(p * weights)  # the others hardly occur, and are most of the table
-            A, p, weights = self._tables()[0][frequent], p[frequent], weights[frequent]
+            A = self._vector_tables()[0].take(frequent)
+            p, weights = p[frequent], weights[frequent]
             _, second = moments(A, p * weights**2)
             second = sentence_moment((p * weights) @ A.astype(float), second, length)
         directions, shares = main_directions(second, _N_DIRECTIONS[self.weights])
@@ -193,7 +194,7 @@ class SIFVectorizer(_Weighted):
         return 2 * sif_weights(p, a / 2)  # a/(a/2 + p) = 2 (a/2) / (a/2 + p)
 
     def _prepared(self):
-        table, _ = self._bound_tables()
+        table, _ = self._pool_tables()
         weights = self._word_weights(self._shares(), self.a_).astype(self._dtype)
         U = self.directions_.astype(self._dtype)  # (n_directions, n_dims)
         removed = (self.directions_ * self.shares_[:, None]).astype(self._dtype)
@@ -267,7 +268,7 @@ class SIFSumVectorizer(_Weighted):
         q = self._shares() * self._word_weights()
         frequent = heaviest(q)  # the others hardly occur, and are most of the table
         q = q[frequent] / max(q[frequent].sum(), np.finfo(float).tiny)
-        tables = [table[frequent] for table in self._tables()]
+        tables = [table.take(frequent) for table in self._vector_tables()]
         centres = np.stack([q @ table.astype(float) for table in tables])
         mean, second = moments(_summed_rows(tables, centres), q)
         return {"centres": centres, "map": damping(mean, second, _APERTURE)}
@@ -286,7 +287,7 @@ class SIFSumVectorizer(_Weighted):
         return self._derived("table", build)
 
     def _prepared(self):
-        table = self._derived("bound table", lambda: for_kernel(self.table(), self._dtype))
+        table = self._derived("pool table", lambda: PoolTable(self.table(), self._dtype))
         weights = self._word_weights().astype(self._dtype)
         return self._posterior_of(
             lambda encoded, scale, means: pool(encoded, [(table, weights, scale)], means)
@@ -327,7 +328,7 @@ class ConcatVectorizer(_Weighted):
 
     def _prepared(self):
         n_dims = self.word_vectors.n_dims
-        tables = self._bound_tables()
+        tables = self._pool_tables()
 
         def add_sums(encoded, scale, means):
             pooled = np.empty((len(means), n_dims), means.dtype)

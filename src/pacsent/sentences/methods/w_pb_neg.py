@@ -17,7 +17,7 @@ from pacsent.sentences.methods.sampled_methods import (
     NegativeSampling,
     learning_rates,
 )
-from pacsent.sentences.pooling import for_kernel, pool
+from pacsent.sentences.pooling import PoolTable, pool
 from pacsent.sentences.sentence_vectorizer import Name
 from pacsent.sentences.solvers import pb_neg as pb_neg
 from pacsent.sentences.solvers import w_pb_neg as w_pb_neg
@@ -227,7 +227,7 @@ class WordPBNegVectorizer(NegativeSampling):
             means = self._float_tables()[1].astype(self._dtype)  # a copy
             variances = np.zeros(self.word_vectors.n_words)
             means[self.words_], variances[self.words_] = self.word_means_, self.word_variances_
-            return for_kernel(means, self._dtype), variances
+            return PoolTable(means, self._dtype), variances
 
         # The posteriors of all words: learned ones, and the prior mean of the others.
         table, word_variances = self._derived("tables", build)
