@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 from pacsent import Vocabulary, WordVectors, make_encoder
-from pacsent.kernels import sampling_kernels, word_posteriors
+from pacsent.kernels import word_posteriors
 from pacsent.kernels.random import draw_indices, normal_numbers
 from pacsent.sentences import PBNegVectorizer, PVDBOWVectorizer, WordPBNegVectorizer
 from pacsent.sentences.methods.sampled_methods import learning_rates
@@ -414,35 +414,6 @@ def test_pv_dbow_loss_and_gradients_are_the_golden_ones(example):
     assert_allclose(loss, row["loss_sum"], rtol=1e-13)
     assert_allclose(grad_h, row["grad_h"], rtol=1e-12, atol=1e-13)
     assert_allclose(grad_A, row["grad_I"], rtol=1e-12, atol=1e-13)
-
-
-@pytest.mark.parametrize("train_words", [False, True])
-def test_a_pass_of_pv_dbow_follows_the_gradients_at_every_place(rng, train_words):
-    words = random_words(rng)
-    A = words.input_vectors.astype(np.float64)
-    sentences = [np.array([3, 1, 4]), np.array([1, 5]), np.array([9])]
-    offsets = np.array([0, 3, 5, 6])
-    members = np.full((1, sampling_kernels.GROUP_SIZE), -1)
-    members[0, :3] = 0, 1, 2
-    keep, other = alias(words.vocabulary.noise_probabilities(0.75))
-    noise = (np.arange(words.n_words), keep, other, 5)
-    drawn, state = np.empty((3, 5), np.int64), np.array([7], np.uint64)
-    for place in drawn:
-        sampling_kernels._pick_noise(5, A, noise, state, place)
-    vectors = rng.normal(size=(3, words.n_dims))
-    expected, table = vectors.copy(), A.copy()
-    for t in range(3):
-        there = [i for i in range(3) if t < sentences[i].size]
-        own = [sentences[i][t : t + 1] for i in there]
-        _, grad_h, grad_A = w_reference.pv_dbow_objective(
-            expected[there], own, [drawn[t : t + 1]] * len(there), table
-        )
-        expected[there] -= 0.1 * grad_h
-        table -= 0.1 * grad_A * train_words
-    groups, state = (members, np.array([7], np.uint64)), (np.concatenate(sentences), offsets)
-    sampling_kernels.pv_dbow(groups, state, A, noise, 0.1, train_words, vectors)
-    assert_allclose(vectors, expected, atol=1e-5)
-    assert_allclose(A, table, atol=1e-5)
 
 
 def test_pv_dbow_needs_no_output_table(rng):

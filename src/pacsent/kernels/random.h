@@ -46,7 +46,7 @@ INLINE void normal_pair(uint32_t first, uint32_t second, float *x, float *y) {
 
 /* Overwrite `out` with n independent standard normal numbers; the second ones of all pairs come
  * after the first ones. */
-static void fill_normal(uint64_t *state, float *out, Size n) {
+static inline void fill_normal(uint64_t *state, float *out, Size n) {
   enum { BLOCK = 128 };
   uint32_t first[BLOCK], second[BLOCK];
   float x[BLOCK], y[BLOCK];

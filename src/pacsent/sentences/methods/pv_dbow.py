@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from pacsent.arrays import GOLDEN, splitmix64
+from pacsent.kernels.pv_dbow import GROUP_SIZE, pv_dbow
 from pacsent.progress import bar
 from pacsent.sentences.fitted_state import WORD_IDS, Learned
 from pacsent.sentences.methods.sampled_methods import SCHEDULED, NegativeSampling, learning_rates
@@ -85,13 +86,11 @@ class PVDBOWVectorizer(NegativeSampling):
         seeds = np.maximum(seeds, np.uint64(1))
         n_dims = self.word_vectors.n_dims
         start = [np.random.default_rng(own_seed).random(n_dims) - 0.5 for own_seed in seeds]
-        return (np.array(start).reshape(-1, n_dims) / n_dims).astype(self._dtype)
+        return (np.array(start).reshape(-1, n_dims) / n_dims).astype(np.float32)
 
     def _learn(self, encoded):
-        from pacsent.kernels.sampling_kernels import pv_dbow
-
         values = super()._learn(encoded)
-        A = np.array(self._tables()[0], dtype=self._dtype)
+        A = np.array(self._tables()[0], dtype=np.float32)
         vectors = self._start(self.word_vectors.vocabulary.count(encoded), values["seed"])
         sentences = (encoded.ids, encoded.offsets)
         noise = self._alias_table(values["noise_counts"])
@@ -105,42 +104,43 @@ class PVDBOWVectorizer(NegativeSampling):
                 members = _groups(encoded.offsets, rng.permutation(encoded.n_sentences))
                 members = rng.permutation(members)
                 states = rng.integers(1, 2**63, len(members), dtype=np.uint64)
+                rates = np.array([eta], np.float32)
                 work = []
                 for t in range(n_jobs):
-                    groups = members[t::n_jobs].copy(), states[t::n_jobs].copy()
+                    groups = members[t::n_jobs].copy(), states[None, t::n_jobs].copy()
                     work.append(
-                        pool.submit(pv_dbow, groups, sentences, A, noise, eta, True, vectors)
+                        pool.submit(pv_dbow, groups, sentences, A, noise, rates, True, vectors)
                     )
                 for future in work:
                     future.result()
                 shown.advance()
         words = np.flatnonzero(values["noise_counts"])
-        return values | {"words": words, "word_vectors": A[words]}
+        return values | {"words": words, "word_vectors": A[words].astype(self._dtype, copy=False)}
 
     def _table(self):
-        """A after training."""
-        A = np.array(self._tables()[0], dtype=self._dtype)
+        """A after training, in single precision."""
+        A = np.array(self._tables()[0], dtype=np.float32)
         A[self.words_] = self.word_vectors_
         return A
 
     def _prepared(self):
-        from pacsent.kernels.sampling_kernels import pv_dbow
-
         table = self._derived("table", self._table)
         noise = self._derived("alias", partial(self._alias_table, self.noise_counts_))
 
         def posterior(encoded, means):
             counts = self.word_vectors.vocabulary.count(encoded)
-            means[...] = self._start(counts, self.seed_)
+            vectors = self._start(counts, self.seed_)
             # sorted, so that the order of the words changes nothing
             ids = np.repeat(counts.indices, counts.data.astype(np.int64))
             sentences = (ids, encoded.offsets)
             members = _groups(encoded.offsets, np.arange(encoded.n_sentences))
             rng = np.random.default_rng(self.seed_)
-            for eta in learning_rates(self.n_epochs, self.learning_rate):
-                # the same negative samples for every sentence, so that its company changes nothing
-                states = np.full(len(members), rng.integers(1, 2**63, dtype=np.uint64))
-                pv_dbow((members, states), sentences, table, noise, eta, False, means)
+            rates = np.array(list(learning_rates(self.n_epochs, self.learning_rate)), np.float32)
+            # the same negative samples for every sentence, so that its company changes nothing
+            of_epochs = [rng.integers(1, 2**63, dtype=np.uint64) for _ in rates]
+            states = np.tile(np.array(of_epochs, np.uint64)[:, None], len(members))
+            pv_dbow((members, states), sentences, table, noise, rates, False, vectors)
+            means[...] = vectors
             return np.zeros(encoded.n_sentences), None
 
         return posterior
@@ -148,8 +148,6 @@ class PVDBOWVectorizer(NegativeSampling):
 
 def _groups(offsets, order):
     """Sentences of about equal length together, long ones first, (n, GROUP_SIZE); -1 for none."""
-    from pacsent.kernels.sampling_kernels import GROUP_SIZE
-
     by_length = order[np.argsort(-np.diff(offsets)[order], kind="stable")]
     members = np.full(-(-order.size // GROUP_SIZE) * GROUP_SIZE, -1)
     members[: order.size] = by_length
