@@ -137,14 +137,14 @@ def test_counts_and_scores_are_those_of_the_plain_code(
     ):
         assert_array_equal(values, wanted)
 
-    known = HashTable(wanted_hashes[1::4] if settings is not CHARACTERS else wanted_hashes[:0])
+    known = None if settings is CHARACTERS else HashTable(wanted_hashes[1::4])
     idf = BoundArray(rng.uniform(1, 9, size=table.n_hashes).astype(np.float32))
     coef = rng.normal(size=(table.n_hashes, 3)).astype(np.float32)
     found = kernels.score_texts(*texts, settings, table, known, idf, coef)
     wanted = kernels.score_texts_plainly(*texts, settings, table, known, idf, coef)
     assert_allclose(found[0], wanted[0], atol=1e-5)  # sums of float32 in another order
     assert_array_equal(found[1], wanted[1])
-    assert (found[1].max() > 0) == (known.n_hashes > 0)
+    assert (found[1].max() > 0) == (known is not None)
 
 
 @pytest.mark.filterwarnings("ignore:The compiled kernels")
@@ -198,3 +198,19 @@ def test_weights_of_other_ngrams_and_impossible_settings_are_refused():
         Settings.of(byte_kinds(), (2, 1), of_characters=False)
     with pytest.raises(ValueError, match="each of the 256 bytes"):
         Settings.of(byte_kinds()[:100], (1, 1), of_characters=False)
+
+
+def test_words_are_counted_as_oov_where_no_other_table_has_any():
+    """An encoder without words is not the same as no count of OOV words."""
+    texts = as_bytes(["good film", "bad zebra"])
+    grams = NGrams.of(["good film", "bad film"], (1, 1))
+    coef = np.zeros((len(grams), 1), np.float32)
+    arguments = grams._settings, grams.table
+
+    _, counted = kernels.score_texts(
+        *texts, *arguments, HashTable(np.empty(0, np.uint64)), grams._bound_idf, coef
+    )
+    _, not_counted = kernels.score_texts(*texts, *arguments, None, grams._bound_idf, coef)
+
+    assert counted.tolist() == [0.0, 0.5]
+    assert not_counted.tolist() == [0.0, 0.0]

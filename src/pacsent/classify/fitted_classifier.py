@@ -16,7 +16,7 @@ from pacsent.classify.multilabel import LabelThresholds
 from pacsent.kernels.ngrams import HashTable
 from pacsent.sentences.encoder import Encoder
 from pacsent.storage.array_fields import StoredArray
-from pacsent.text.ngrams import NO_WORDS, NGrams, unknown_shares, word_hashes
+from pacsent.text.ngrams import NGrams, unknown_shares, word_hashes
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.threads import in_order
 
@@ -99,9 +99,8 @@ class TextModel:
         The weight does not rise with a text's OOV words where its characters are unknown as well.
         """
         weight = self.character_weight
-        encoder_words = list_encoder_words(self.encoder)
-        if encoder_words is None or weight.usual == 1.0:
-            encoder_words = NO_WORDS
+        needs_oov_rates = weight.usual < 1.0
+        encoder_words = list_encoder_words(self.encoder) if needs_oov_rates else None
         word_values, oov_rates = self.ngrams.scores_and_unknown(
             texts, self.coef_ngrams, encoder_words
         )

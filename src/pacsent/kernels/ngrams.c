@@ -446,7 +446,7 @@ static double unknown_share(const uint8_t *data, const int8_t *kinds, Room room,
   return n_unknown > 0 ? (double)n_unknown / (double)n_words : 0.0;
 }
 
-/* ngrams.score_texts for texts s with begin <= s < end; n_known is 0 where `known` is empty. */
+/* ngrams.score_texts for texts s with begin <= s < end; n_known is 0 where `known` is None. */
 void KERNEL(score_texts)(const uint8_t *data, const int64_t *bounds, Size begin, Size end,
                          const int8_t *kinds, Size low, Size high, Size of_characters,
                          Size longest, const uint64_t *keys, const int32_t *columns, Size n_slots,

@@ -95,7 +95,7 @@ _score_texts = entry_point(
     *_SETTINGS,
     SIZE,  # longest text
     *_TABLE,
-    *(UINT64, SIZE),  # keys of known words, number of slots
+    *(UINT64, SIZE),  # keys of other words, number of slots
     *(FLOAT32, FLOAT32, SIZE),  # idf, coef, number of outputs
     UINT64,  # room
     *(FLOAT64, FLOAT64),  # scores, unknown
@@ -497,21 +497,21 @@ def score_texts(
     bounds: np.ndarray,
     settings: Settings,
     table: HashTable,
-    known: HashTable,
+    known: HashTable | None,
     idf: BoundArray,
     coef: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scores of texts, (n_texts, n_outputs): their rows of tf-idf of length 1, times `coef`.
 
     And the part of each text's words that neither `table` nor `known` has, (n_texts,), counted here
-    because the words are hashed already; 0 where `known` is empty. A text's frequencies enter as
+    because the words are hashed already; 0 where `known` is None. A text's frequencies enter as
     1 + ln(count); `idf` (n_columns,) and `coef` (n_columns, n_outputs) are float32.
     """
     n_outputs = coef.shape[1]
     if idf.array.shape != (table.n_hashes,) or coef.shape != (table.n_hashes, n_outputs):
         raise ValueError(f"The weights must be those of {table.n_hashes:,} n-grams.")
-    if known.n_hashes and settings.of_characters:
-        raise ValueError("Unknown words are counted among n-grams of words only.")
+    if known is not None and settings.of_characters:
+        raise ValueError("OOV words are counted among n-grams of words only.")
     if not is_available():
         warn_of_twins()
         return score_texts_plainly(data, bounds, settings, table, known, idf, coef)
@@ -527,7 +527,7 @@ def score_texts(
             *settings,
             longest,
             *table.arguments,
-            *(known.keys, known.n_slots if known.n_hashes else 0),
+            *((table.keys, 0) if known is None else (known.keys, known.n_slots)),
             *(idf, coef, n_outputs),
             room,
             *(scores, unknown),
@@ -546,7 +546,7 @@ def score_texts_plainly(data, bounds, settings, table, known, idf, coef):
         if row.any():
             scores[s] = row @ coef[indices[begin:end]] / np.sqrt(row @ row)
 
-    if known.n_hashes:
+    if known is not None:
         hashes, _, is_word, begins = hash_texts_plainly(data, bounds, settings)
         is_known = (find_plainly(table, hashes) >= 0) | (find_plainly(known, hashes) >= 0)
         n_words = np.diff(np.append(0, np.cumsum(is_word))[begins])

@@ -202,12 +202,12 @@ class NGrams:
 
     def scores(self, texts: Sequence[str], coef: np.ndarray) -> np.ndarray:
         """tf_idf(texts) @ coef without the matrix, (n_texts, n_outputs)."""
-        return self.scores_and_unknown(texts, coef, NO_WORDS)[0]
+        return self.scores_and_unknown(texts, coef, None)[0]
 
     def scores_and_unknown(
-        self, texts: Sequence[str], coef: np.ndarray, known: HashTable
+        self, texts: Sequence[str], coef: np.ndarray, known: HashTable | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`scores`, and `unknown_shares` by these n-grams and `known`; 0 where `known` is empty."""
+        """`scores`, and `unknown_shares` by these n-grams and `known`; 0 where `known` is None."""
         data, bounds = as_bytes(texts)
         weights = self._bound_idf, coef
         return kernels.score_texts(data, bounds, self._settings, self.table, known, *weights)
@@ -274,9 +274,6 @@ def _places(text, spans):
     starts = np.concatenate([[0], np.cumsum(widths)])
     first, last = np.searchsorted(starts, spans[:, 0]), np.searchsorted(starts, spans[:, 1])
     return list(zip(owner[first].tolist(), (owner[last - 1] + 1).tolist()))
-
-
-NO_WORDS = HashTable(np.empty(0, np.uint64))
 
 
 def unknown_shares(texts: Sequence[str], known: Sequence[HashTable]) -> np.ndarray:
