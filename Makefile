@@ -13,7 +13,7 @@ KERNELS := hatch_build.py $(wildcard src/pacsent/kernels/*.[ch])
 FUZZ_SECONDS ?= 600
 TEST_PROCESSES ?= 2
 PYTEST  = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
-FAST   := not slow and not compile and not extra and not benchmark and not gpu
+FAST   := not slow and not extra and not benchmark and not gpu
 
 # Empty: the tests start hundreds of processes, and none should compile the sources again.
 export PYTHONDONTWRITEBYTECODE =
@@ -56,10 +56,8 @@ check: $(DEV)  ## format, lint, types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test-rest: $(ALL) ## all that `make test` leaves out but the GPU tests; the kernels as plain Python
-	$(PYTEST) --dist worksteal -m '(slow or compile or extra) and not benchmark and not gpu' --durations 20
-	NUMBA_DISABLE_JIT=1 $(PYTEST) -m 'compile or $(FAST)' \
-	  tests/test_text.py
+test-rest: $(ALL) ## all that `make test` leaves out but the GPU tests
+	$(PYTEST) --dist worksteal -m '(slow or extra) and not benchmark and not gpu' --durations 20
 
 test-levels: $(DEV) ## the kernels on each instruction set that this processor has
 	for level in $$($(BIN)/python -c 'from pacsent.kernels import library; print(*library.levels())'); do \
@@ -131,6 +129,6 @@ format: $(DEV) ## format in place
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-clean:           ## remove the environment and caches, those of compiled kernels too
-	find src -name '*.nb[ci]' -delete
+clean:           ## remove the environment, caches and the compiled kernels
+	rm -f src/pacsent/kernels/_kernels-*
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis $(DEMO) docs/_build docs/api docs/gallery dist

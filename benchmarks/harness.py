@@ -20,9 +20,9 @@ import time
 from multiprocessing import get_context
 from pathlib import Path
 
-import numba
 from rich.console import Console
 from rich.table import Table
+from threadpoolctl import threadpool_limits
 
 import pacsent
 from pacsent.bounds.rounding import rounded_up
@@ -95,7 +95,7 @@ def run_jobs(work, jobs: list, n_processes: int) -> list:
     """Results of all jobs; each process has one thread and what the first one has loaded."""
     if n_processes == 1:
         return [work(job) for job in jobs]
-    with get_context("fork").Pool(n_processes, numba.set_num_threads, (1,)) as pool:
+    with get_context("fork").Pool(n_processes, threadpool_limits, (1,)) as pool:
         return pool.map(work, jobs, chunksize=1)
 
 
@@ -129,8 +129,6 @@ def _driver_release() -> str:
 
 def machine() -> dict:
     """What a reader needs to place the numbers; no names of hosts or users."""
-    from llvmlite.binding import get_host_cpu_name
-
     model = ""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -139,7 +137,7 @@ def machine() -> dict:
                 model = line.split(":", 1)[1].strip()
                 break
     return {
-        "cpu": model or platform.processor() or get_host_cpu_name(),
+        "cpu": model or platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
     }

@@ -69,7 +69,7 @@ def passes(folder: str, root: Path, tests: list[str], seconds: int) -> bool:
         os.chdir(root)
         sys.path[:0] = [folder, str(root / "tests")]
         os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
-        marks = "not slow and not compile and not extra and not gpu"
+        marks = "not slow and not extra and not gpu"
         status = 1
         with suppress(BaseException):
             status = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", marks, *tests])

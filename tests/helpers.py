@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from sklearn.base import BaseEstimator
 
 from pacsent.cli import cli
+from pacsent.kernels.library import BoundArray
 
 KEY = "the-key-of-the-tests"
 
@@ -150,6 +151,8 @@ def assert_same_state(first, second, name="state"):
         assert len(first) == len(second), name
         for place, values in enumerate(zip(first, second)):
             assert_same_state(*values, f"{name}[{place}]")
+    elif isinstance(first, BoundArray):
+        assert_same_state(first.array, second.array, f"{name}.array")
     elif type(first).__eq__ is not object.__eq__:
         assert first == second, name
     else:

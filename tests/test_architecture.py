@@ -73,7 +73,7 @@ def test_public_functions_are_annotated_in_full():
         assert not is_annotated(ast.parse(f"def {source}: ...").body[0])
     missing = []
     for path, tree in TREES.items():
-        if path.parent.name in ("kernels", "cli"):  # numba and click say it in their own way
+        if path.parent.name in ("kernels", "cli"):  # C and click say it in their own way
             continue
         for home in [tree, *(n for n in tree.body if isinstance(n, ast.ClassDef))]:
             if home is tree or home.name[0] != "_":

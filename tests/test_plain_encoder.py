@@ -105,4 +105,4 @@ print(*{name.partition(".")[0] for name in sys.modules})
     shape, modules = run_python(code).splitlines()
 
     assert shape == "(2, 256)"
-    assert not {"sklearn", "scipy", "numba", "pandas", "joblib"} & set(modules.split())
+    assert not {"sklearn", "scipy", "pandas", "joblib"} & set(modules.split())

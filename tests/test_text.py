@@ -141,7 +141,6 @@ SUMS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.parametrize("n_jobs", [1, 3])
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="minutes, not compiled")
 def test_a_real_dump_gives_the_bytes_of_record(data_dir, tmp_path, name, n_jobs):
     out = tmp_path / "out.txt"
     n_written = clean_files([data_dir / name], out, wiki=True, n_jobs=n_jobs)

@@ -5,7 +5,7 @@ its bound to your own texts: label a few hundred, and it proves an upper bound o
 its classifier.
 
 The public names, listed in `__init__.pyi`, are imported when they are first used: `import pacsent`
-loads neither NumPy, numba, scikit-learn nor torch.
+loads neither NumPy, scikit-learn nor torch.
 """
 
 import lazy_loader

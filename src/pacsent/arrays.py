@@ -14,13 +14,6 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
     return X / lengths[:, None]
 
 
-def frozen(array: np.ndarray) -> np.ndarray:
-    """A read-only view: for numba, arrays that may be written to are another type to compile."""
-    view = np.asarray(array).view()
-    view.flags.writeable = False
-    return view
-
-
 def splitmix64(x: ArrayLike) -> np.ndarray:
     """The finaliser of splitmix64: every bit of the input changes every bit of the output."""
     z = np.asarray(x, dtype=np.uint64)

@@ -23,13 +23,13 @@ BAD = ("traceback", "crash", "hang", "silent", "unclear", "refused wrongly")
 ENDS = ("ok", "refused", *BAD)
 TIMEOUT = 60  # seconds for one case
 MAX_MEMORY = 6 << 30  # bytes of address space for a damaged file
-# Beginnings of messages of Python, NumPy and numba, which mean nothing to a user.
+# Beginnings of messages of Python and NumPy, which mean nothing to a user.
 FOREIGN = re.compile(
     r"could not convert|invalid literal|Invalid (?!value)|operands could not|index \d+ is out"
     r"|cannot (reshape|unpack|convert|cast)|mmap|unhashable|\w+\(\)|Expecting|Extra data"
     r"|'\S+' codec|(\w+ )?object |buffer|setting an|not supported between|unsupported operand"
     r"|(not enough|too many) values|must be (str|int|real) |Array must not|\[Errno"
-    r"|math domain|Failed in nopython|\d+$|'\w+'$|$"
+    r"|math domain|\d+$|'\w+'$|$"
 )
 
 

@@ -166,3 +166,9 @@ def test_without_a_compiler_a_wheel_is_built_by_zig(tmp_path, target, ending, ma
             [sys.executable, "-c", code], capture_output=True, text=True, env=used, cwd=tmp_path
         )
         assert done.stdout == "(1, 256)\n", done.stderr
+
+
+def test_the_files_that_are_compiled_in_another_way_exist(hook):
+    sources = {path.name for path in hook.KERNELS.glob("*.c")}
+
+    assert sources >= hook.CONTRACTED | hook.WIDE

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from pacsent.arrays import frozen
 from pacsent.kernels import text as kernels
 
 
@@ -80,7 +79,7 @@ class WordTable:
                     f"words must be all different. Got {self.word(duplicate_id)!r} a second time "
                     f"at {duplicate_id} instead. Keep one of them."
                 )
-            return kernels.Words(frozen(table), word_bytes, offsets)
+            return kernels.Words(table, word_bytes, offsets)
         table = np.ascontiguousarray(self._arrays["hash_table"])
         filled = table[:, 1]  # a damaged file must not send the kernels out of their arrays
         if np.count_nonzero(filled) != self.n_words or filled.max() > self.n_words:
@@ -88,7 +87,7 @@ class WordTable:
                 f"hash_table and word_offsets must be of the same {self.n_words:,} words",
                 "arrays that do not fit",
             )
-        return kernels.Words(frozen(table), word_bytes, offsets)
+        return kernels.Words(table, word_bytes, offsets)
 
     @cached_property
     def words(self) -> list[str]:
