@@ -79,7 +79,7 @@ RUNS = {
     "guarantees --sets subj --draws 10": (),
     "encoders": (),
     "html_page": ("playwright",),
-    "cold --rounds 1 --tasks import help": (),
+    "cold --rounds 1 --tasks encode": (),
     "encode": ("gensim", "model2vec"),
     "english retrieval": (),
     "english sizes": (),

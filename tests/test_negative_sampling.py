@@ -267,7 +267,7 @@ def test_the_golden_optima_of_words_are_minima(example):
 def test_the_penalty_over_time_is_the_golden_one(golden):
     def flow(D, u, rate, c, now):
         states = np.array([[np.exp(-u), 0.0, rate, 1.0]])
-        words = word_posteriors.WordPosteriors(np.full((1, 1), D, np.float32), states, c)
+        words = word_posteriors.LazyPosteriors(np.full((1, 1), D, np.float32), states, c)
         word_posteriors.apply_lazy_decay(words, now)
         return words.D[0, 0], -np.log(words.z[0])
 

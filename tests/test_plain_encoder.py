@@ -106,3 +106,28 @@ print(*{name.partition(".")[0] for name in sys.modules})
 
     assert shape == "(2, 256)"
     assert not {"sklearn", "scipy", "pandas", "joblib"} & set(modules.split())
+
+
+def test_nothing_is_written_at_the_first_use(tmp_path):
+    """So that it starts on a read-only file system as it does elsewhere."""
+    code = """
+import os, sys
+sys.dont_write_bytecode = True
+written = []
+def note(event, arguments):
+    if event == "open" and isinstance(arguments[2], int):
+        if arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            written.append(str(arguments[0]))
+sys.addaudithook(note)
+from pacsent import CertifiedClassifier, load
+load("english").encode(["a glass of wine"])
+from pacsent.datasets import load_banking
+texts, labels = load_banking("train")[:2]
+CertifiedClassifier(random_state=0).fit(texts[:300], labels[:300]).predict(["my card is lost"])
+print([path for path in written if path != os.devnull])
+open("noted", "w")
+print(written[-1])
+"""
+    *_, written, control = run_python(code, cwd=tmp_path).splitlines()
+    assert written == "[]"
+    assert control == "noted"

@@ -7,19 +7,19 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pacsent.kernels import coordinate_descent as kernel
-from pacsent.kernels.coordinate_descent import C, Features, epoch, epoch_plainly
+from pacsent.kernels.coordinate_descent import C, FeatureRows, epoch, epoch_plainly
 
 N_SPARSE = 50
 
 
 def random_problem(rng, n_columns, n_dims, n_texts=60):
-    """Features, order, cells, weights and room, for texts with 0 to 20 sparse features."""
+    """FeatureRows, order, cells, weights and room, for texts with 0 to 20 sparse features."""
     rows = [rng.permutation(N_SPARSE)[: rng.integers(0, 21)] for _ in range(n_texts)]
     indptr = np.cumsum([0, *map(len, rows)])
     indices = np.concatenate(rows).astype(np.int32)
     data = rng.uniform(0.1, 0.5, indices.size).astype(np.float32)
     dense = rng.normal(size=(n_texts, n_dims)).astype(np.float32) / 4
-    features = Features(indptr, indices, data, dense, N_SPARSE)
+    features = FeatureRows(indptr, indices, data, dense, N_SPARSE)
 
     work = np.zeros((kernel.N_WORK, n_columns), np.float32)
     work[kernel.VARIANCES] = rng.uniform(0.1, 2, n_columns)
@@ -89,11 +89,11 @@ def test_features_and_arrays_that_do_not_fit_are_refused(rng):
     parts = features.indptr, features.indices, features.data, features.dense
 
     with pytest.raises(ValueError, match="A sparse feature is not one of 9"):
-        Features(*parts, 9)
+        FeatureRows(*parts, 9)
     with pytest.raises(ValueError, match="not those of 59 texts"):
-        Features(*parts[:3], features.dense[1:], N_SPARSE)
+        FeatureRows(*parts[:3], features.dense[1:], N_SPARSE)
     with pytest.raises(ValueError, match="not those of 60 texts"):
-        Features(features.indptr[::-1].copy(), *parts[1:], N_SPARSE)
+        FeatureRows(features.indptr[::-1].copy(), *parts[1:], N_SPARSE)
     with pytest.raises(ValueError, match=r"must have shapes .*\(54, 8\)"):
         epoch(features, order, cells, weights[1:], work)
     with pytest.raises(ValueError, match="must have shapes"):

@@ -8,9 +8,9 @@ from pacsent.kernels import word_posteriors
 from pacsent.kernels.word_posteriors import (
     EpochSchedule,
     EpochSentences,
+    LazyPosteriors,
     Memory,
     NoiseTable,
-    WordPosteriors,
 )
 from pacsent.words.noise import alias
 
@@ -33,7 +33,7 @@ def problem(n_dims=6, n_sentences=50, lengths=(2, 9), seed=0):
         m=rng.standard_normal((n_sentences, n_dims)).astype(np.float32),
     )
 
-    posteriors = WordPosteriors.at_prior(n_dims, rng.uniform(0.2, 2.0, N_WORDS), lam=2.0)
+    posteriors = LazyPosteriors.at_prior(n_dims, rng.uniform(0.2, 2.0, N_WORDS), lam=2.0)
     posteriors.D[...] = 0.3 * rng.standard_normal(posteriors.D.shape)
     posteriors.z[...] = rng.uniform(1.0, 3.0, N_WORDS)
     posteriors.clock[...] = rng.uniform(0.0, 4.0, N_WORDS)

@@ -36,7 +36,7 @@ _dual_epoch = entry_point(
 
 
 @dataclass(frozen=True, eq=False)
-class Features:
+class FeatureRows:
     """What is known of the texts: a sparse part (indptr, indices, data) and a dense one.
 
     The rows of the weights are those of the sparse features, of the dense ones, and the intercept.
@@ -68,13 +68,17 @@ class Features:
 
 
 def epoch(
-    features: Features, order: np.ndarray, cells: np.ndarray, weights: np.ndarray, work: np.ndarray
+    features: FeatureRows,
+    order: np.ndarray,
+    cells: np.ndarray,
+    weights: np.ndarray,
+    work: np.ndarray,
 ) -> None:
     """One pass over the texts in `order`, in place.
 
     Parameters
     ----------
-    features : Features
+    features : FeatureRows
     order : int64 array
         Numbers of texts.
     cells : array, shape (n_texts, 5, n_columns)

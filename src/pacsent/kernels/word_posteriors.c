@@ -24,7 +24,7 @@ typedef struct {
   double z, clock, rate, var_P;
 } WordState;
 
-/* word_posteriors.WordPosteriors */
+/* word_posteriors.LazyPosteriors */
 typedef struct {
   float *D;
   WordState *states;

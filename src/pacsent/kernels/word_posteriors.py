@@ -86,7 +86,7 @@ class EpochSentences(NamedTuple):
     m: np.ndarray  # (n, n_dims) float32, not in the order of the epoch
 
 
-class WordPosteriors(NamedTuple):
+class LazyPosteriors(NamedTuple):
     """Posteriors of the words, which change, and the penalty on them."""
 
     D: np.ndarray  # (n_words, n_dims) float32: means minus prior means
@@ -94,7 +94,7 @@ class WordPosteriors(NamedTuple):
     c: float  # n_dims / (2 lam)
 
     @classmethod
-    def at_prior(cls, n_dims: int, var_P: np.ndarray, lam: float) -> "WordPosteriors":
+    def at_prior(cls, n_dims: int, var_P: np.ndarray, lam: float) -> "LazyPosteriors":
         """Posteriors that are the priors, at time 0."""
         states = np.empty((var_P.size, 4))
         states[:, 0] = 1.0
@@ -155,7 +155,7 @@ class Memory(NamedTuple):
 # ---- The penalty over time ----------------------------------------------------------------------
 
 
-def apply_lazy_decay(words: WordPosteriors, now: float) -> None:
+def apply_lazy_decay(words: LazyPosteriors, now: float) -> None:
     """Let the penalty act on every word since it was last touched, in place.
 
     The flow for the time that passed: D fades with e^(-rate t), and z - 1 with e^(-c t).
@@ -177,7 +177,7 @@ def apply_lazy_decay_plainly(words, now):
 def word_sgd(
     begins: np.ndarray,
     sentences: EpochSentences,
-    words: WordPosteriors,
+    words: LazyPosteriors,
     noise: NoiseTable,
     schedule: EpochSchedule,
     memory: Memory,

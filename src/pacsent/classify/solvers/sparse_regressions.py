@@ -96,7 +96,7 @@ def solve(
         )
     dense = np.ascontiguousarray(E, np.float32)
     indices = X.indices.astype(np.int32, copy=False)
-    features = kernel.Features(X.indptr.astype(np.int64), indices, data, dense, n_features)
+    features = kernel.FeatureRows(X.indptr.astype(np.int64), indices, data, dense, n_features)
     W = np.zeros((features.n_weights, padded.size), np.float32)
     rng = np.random.default_rng(0)
     n_epochs = 0

@@ -100,7 +100,7 @@ def train(
     m = (fractions.astype(np.float32) @ B).astype(np.float32)
     weights = sentence_weights(n_tokens, weighting) * n_sentences
 
-    words = kernels.WordPosteriors.at_prior(n_dims, var_P, lam)
+    words = kernels.LazyPosteriors.at_prior(n_dims, var_P, lam)
 
     weighted = A * np.sqrt(noise, dtype=A.dtype)[:, None]
     moment = weighted.T @ weighted  # E[A_j A_j'] over the negatives
