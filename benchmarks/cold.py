@@ -117,6 +117,8 @@ class Hidden(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Hidden())
 """
+COLUMNS = ("process", "memory", "first", "second", "wall")
+
 # What a process does, prints and is measured by: {prepare}, {call}, {packages} are filled in.
 WHOLE = """
 {prepare}
@@ -178,7 +180,8 @@ def main():
     rows = []
     for (task, program), numbers in found.items():
         median = {name: round(statistics.median(values), 2) for name, values in numbers.items()}
-        rows.append({"task": task, "program": program, **median})
+        numbers_or_none = {name: median.get(name) for name in COLUMNS}
+        rows.append({"task": task, "program": program, **numbers_or_none})
     summary = {row["task"]: row["process"] for row in rows if row["program"] == "pacsent"}
     title = "The first use in a new process: CPU seconds and MB"
     finish("cold", rows, summary=summary, title=title, save=given.save, name=given.name)

@@ -98,7 +98,7 @@ def test_imports_do_not_run_in_circles():
         # the group of all commands reaches only into its own folder
         (r"import_module", {"optional", "registry", "cli.command_line"}),
         (r"sklearn[\w.]*\._|from sklearn[\w.]* import .*\b_|_validate_params", set()),
-        (r"threadpool_limits", {"threads"}),
+        (r"threadpoolctl", {"threads"}),
     ],
 )
 def test_computed_imports_private_interfaces_and_blas_threads_have_one_home(pattern, modules):

@@ -3,10 +3,12 @@
 import itertools
 import numbers
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -39,6 +41,17 @@ _BLAS_USERS = 0
 _BLAS_LIMIT = None
 
 
+@lru_cache(maxsize=1)
+def _thread_pools(n_modules: int) -> Any:
+    """The BLAS libraries of this process: looked for again after an import, which may load one.
+
+    Looking takes ten milliseconds, and a fit comes here seven times.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """While any thread is inside, BLAS uses one thread; what it had before comes back afterwards.
@@ -47,12 +60,10 @@ def one_blas_thread() -> Iterator[None]:
     first and lifted by the last, in whatever order they end; and nothing may `yield` inside.
     """
     global _BLAS_USERS, _BLAS_LIMIT
-    from threadpoolctl import threadpool_limits
-
     with _BLAS_LOCK:
         if _BLAS_USERS == 0:
             _any_thread_may_limit()
-            _BLAS_LIMIT = threadpool_limits(1, user_api="blas")
+            _BLAS_LIMIT = _thread_pools(len(sys.modules)).limit(limits=1, user_api="blas")
         _BLAS_USERS += 1
     try:
         yield

@@ -5,7 +5,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,10 +12,11 @@ import numpy as np
 from pacsent.certify.labels import class_index
 from pacsent.classify.fitted_classifier import FittedTextClassifier, TextModel
 from pacsent.sentences.encoder import Encoder
-from pacsent.text.ngrams import JOINED, NGrams, Occurrences, continues, names, word_hashes
+from pacsent.text.ngrams import JOINED, NGrams, Occurrences, continues, names
 from pacsent.text.pages import render
 from pacsent.text.printable import escape_controls
 from pacsent.words.vector_table import VectorTable
+from pacsent.words.word_hashes import vocabulary_hashes
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -395,16 +395,11 @@ def _add_vector_values(
         scale = lengths.sum() / max(sum_lengths.sum(), 1e-30)
         average_word = model.mean_vector[part.columns] @ coef / n_words  # (n_columns,)
 
-        hashes_of_words = _hashes(part.vocabulary)
+        hashes_of_words = vocabulary_hashes(part.vocabulary)
         hashes = model.ngrams.hashes
         columns = np.minimum(np.searchsorted(hashes, hashes_of_words), hashes.size - 1)
         known = np.flatnonzero(hashes[columns] == hashes_of_words)
         values[columns[known]] += scale * (part.table.take(known) @ coef) - average_word
-
-
-@lru_cache(maxsize=4)
-def _hashes(vocabulary):
-    return word_hashes(vocabulary.words)
 
 
 def _largest_rows(values, n):

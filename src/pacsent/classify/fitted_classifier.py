@@ -16,9 +16,10 @@ from pacsent.classify.multilabel import LabelThresholds
 from pacsent.kernels.ngrams import HashTable
 from pacsent.sentences.encoder import Encoder
 from pacsent.storage.array_fields import StoredArray
-from pacsent.text.ngrams import NGrams, unknown_shares, word_hashes
+from pacsent.text.ngrams import NGrams, unknown_shares
 from pacsent.text.texts import as_sentences, as_texts
 from pacsent.threads import in_order
+from pacsent.words.word_hashes import are_subwords, vocabulary_hashes
 
 _BATCH_TEXTS = 1000  # few enough that encoders start no threads inside those of the batches
 # The most frequent words of the encoder that count as known; rarer ones include words of other
@@ -211,12 +212,9 @@ def list_encoder_words(encoder: Encoder | None, n_words: int | None = None) -> H
 
 @lru_cache(maxsize=8)
 def _known_words(*vocabularies: Any, n_words: int | None = None) -> HashTable:
-    # Words that begin with ## are subwords.
-    words = [
-        word
-        for vocabulary in vocabularies
-        for word in vocabulary.words[:n_words]
-        if not word.startswith("##")
-    ]
-    hashes = np.unique(word_hashes(words))
-    return HashTable(hashes[hashes > 0])
+    hashes = [np.empty(0, np.uint64)]
+    for vocabulary in vocabularies:
+        is_word = ~are_subwords(vocabulary)[:n_words]
+        hashes.append(vocabulary_hashes(vocabulary)[:n_words][is_word])
+    different = np.unique(np.concatenate(hashes))
+    return HashTable(different[different > 0])

@@ -20,8 +20,9 @@ from pacsent.kernels.bm25 import add_postings, find_best
 from pacsent.kernels.library import BoundArray
 from pacsent.kernels.ngrams import Settings, hash_texts
 from pacsent.storage import checked_tensor
-from pacsent.text.ngrams import NGrams, as_bytes, byte_kinds, word_hashes
+from pacsent.text.ngrams import NGrams, as_bytes, byte_kinds
 from pacsent.threads import n_cores
+from pacsent.words.word_hashes import vocabulary_hashes
 
 _K1, _B = 1.5, 0.75  # the usual parameters of BM25
 _CHUNK_TEXTS = 1 << 16  # counted at a time
@@ -133,7 +134,7 @@ class Background:
     @lru_cache(maxsize=4)
     def of(cls, vocabulary: Any) -> "Background":
         """The words of a `Vocabulary` with counts."""
-        hashes = word_hashes(vocabulary.words)
+        hashes = vocabulary_hashes(vocabulary)
         counts = vocabulary.counts
         order = np.argsort(hashes)
         return cls(hashes[order], counts[order] / counts.sum())

@@ -316,8 +316,13 @@ def names(
 
 def word_hashes(words: Sequence[str]) -> np.ndarray:
     """The hash of each word as a feature by itself, (n_words,); 0 where it is not one token."""
-    tokens = kernels.hash_texts(*as_bytes(words), _word_settings())
-    out = np.zeros(len(words), np.uint64)
+    return hashes_of_words(*as_bytes(words))
+
+
+def hashes_of_words(data: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """`word_hashes` of words that `as_bytes` returned, or that are ASCII."""
+    tokens = kernels.hash_texts(data, bounds, _word_settings())
+    out = np.zeros(bounds.size - 1, np.uint64)
     single = np.diff(tokens.begins) == 2  # the edge in front, and the word
     out[single] = tokens.hashes[tokens.begins[:-1][single] + 1]
     return out
