@@ -67,7 +67,7 @@ class Packed:
     def arrays(self) -> dict[str, np.ndarray]:
         return {field.name: getattr(self, field.name) for field in fields(self)[:-1]}
 
-    def __getitem__(self, rows: np.ndarray) -> "Packed":
+    def __getitem__(self, rows: np.ndarray | slice) -> "Packed":
         return replace(self, codes=self.codes[rows], head=self.head[rows], scales=self.scales[rows])
 
     def unpack(self) -> np.ndarray:
@@ -153,6 +153,14 @@ class VectorTable:
     def take(self, rows: np.ndarray) -> np.ndarray:
         """A copy of some rows, (n_rows, n_dims)."""
         return self.with_rows(rows)[rows]
+
+    def read(self, rows: np.ndarray | slice) -> np.ndarray:
+        """Some rows, (n_rows, n_dims); of a compressed table nothing is kept in memory."""
+        if not isinstance(self.stored, Packed) or "array" in vars(self):
+            return self.array[rows]
+        numbers = self.stored[rows].unpack()
+        self._check_finite(numbers, np.arange(self.shape[0])[rows])
+        return numbers
 
     @cached_property
     def _unpacked(self) -> tuple[np.ndarray, np.ndarray]:

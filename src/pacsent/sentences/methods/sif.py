@@ -179,7 +179,7 @@ class SIFVectorizer(_Weighted):
             second = moments(vectors, np.full(len(vectors), 1.0 / len(vectors)))[1]
         else:
             frequent = heaviest(p * weights)  # the others hardly occur, and are most of the table
-            A = self._vector_tables()[0].take(frequent)
+            A = self._vector_tables()[0].read(frequent)
             p, weights = p[frequent], weights[frequent]
             _, second = moments(A, p * weights**2)
             second = sentence_moment((p * weights) @ A.astype(float), second, length)
@@ -268,7 +268,7 @@ class SIFSumVectorizer(_Weighted):
         q = self._shares() * self._word_weights()
         frequent = heaviest(q)  # the others hardly occur, and are most of the table
         q = q[frequent] / max(q[frequent].sum(), np.finfo(float).tiny)
-        tables = [table.take(frequent) for table in self._vector_tables()]
+        tables = [table.read(frequent) for table in self._vector_tables()]
         centres = np.stack([q @ table.astype(float) for table in tables])
         mean, second = moments(_summed_rows(tables, centres), q)
         return {"centres": centres, "map": damping(mean, second, _APERTURE)}
@@ -277,11 +277,11 @@ class SIFSumVectorizer(_Weighted):
         """T above, (n_words, n_dims): what the words of a sentence are replaced by."""
 
         def build():
-            tables, map_ = self._tables(), self.map_.astype(self._dtype)
+            tables, map_ = self._vector_tables(), self.map_.astype(self._dtype)
             table = np.empty(tables[0].shape, self._dtype)
             for start in range(0, len(table), _BLOCK_ROWS):
                 block = slice(start, start + _BLOCK_ROWS)
-                table[block] = _summed_rows([t[block] for t in tables], self.centres_) @ map_
+                table[block] = _summed_rows([t.read(block) for t in tables], self.centres_) @ map_
             return table
 
         return self._derived("table", build)
