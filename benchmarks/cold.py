@@ -5,7 +5,7 @@
 
 Every row is a process of its own, with bytecode cached as an install leaves it. What a user waits
 for is `process`: from nothing to the end of the first call, imports included, in seconds of
-processor time. `first` and `second` are the same call twice, after the modules that it needs were
+CPU time. `first` and `second` are the same call twice, after the modules that it needs were
 imported: compiling or reading anything at the first use shows there. `memory` is the largest
 resident size. `--before` adds another tree of pacsent; if it compiles with numba, its cache is
 empty. Rounds alternate among programs; the table has medians. pandas and pyarrow, which a new

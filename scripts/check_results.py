@@ -36,6 +36,7 @@ MEASURED = {  # packages and modules of each benchmark
     "certify": ("bounds", "certify", "paper"),
     "classify": CLASSIFIER,
     "classify_bounds": ("paper", "certify", "predict"),
+    "cold": (*ENCODING, "kernels", "words/vector_table.py"),
     "comparison": ("bounds/paired_difference.py",),
     "encode": (*ENCODING, "text"),
     "encoders": (*ENCODING, "sentences/methods/sif.py"),
@@ -72,6 +73,7 @@ MEASURED = {  # packages and modules of each benchmark
         "words/skipgram.py",
         "words/skipgram_training.py",
         "kernels/skipgram.py",
+        "kernels/skipgram.c",
     ),
     "train_gpu": ("words/gpu",),
 }
@@ -144,6 +146,8 @@ def definitions_at(commit: str, place: str) -> dict[str, set[str]]:
     for path in paths:
         if path.endswith(".py"):
             add_definitions(git("show", f"{commit}:{path}"), definitions)
+        elif path.endswith((".c", ".h")):  # a file is one definition
+            definitions.setdefault(Path(path).name, set()).add(git("show", f"{commit}:{path}"))
     return definitions
 
 
