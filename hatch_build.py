@@ -19,6 +19,7 @@ import sys
 import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 try:
@@ -145,8 +146,11 @@ def compile_library(folder: Path) -> tuple[Path, str]:
     is_zig = compiler is None
     if compiler is None:
         target = target or native_target()
-        if target is None:
-            raise SystemExit("No C compiler was found. Install one, or set CC to its name.")
+        if target is None or find_spec("ziglang") is None:
+            raise SystemExit(
+                "No C compiler was found that takes all flags. Install one, set CC to its name, "
+                f"or run: {sys.executable} -m pip install {ZIG}"
+            )
         compiler = [sys.executable, "-m", "ziglang", "cc", "-target", PLATFORMS[target][0]]
 
     wheel_platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")

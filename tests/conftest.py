@@ -37,7 +37,8 @@ collect_ignore = ["reference"]  # slow or literal versions that tests compare wi
 MAY_SKIP = {
     "real data": "PACSENT_DATA|PACSENT_ENWIK8",
     "a GPU": "no CUDA device here|NVRTC is not here",
-    "another machine": "this machine has one instruction set|built from Linux|needs nm",
+    "another machine": "this machine has one instruction set|built from Linux|needs nm"
+    "|no C compiler here",
     "torch": "torch is not installed|could not import 'torch'",
     "clients": r"could not import '(openai|langchain|cohere|opentelemetry)\S*'",
     "s3": r"could not import '(moto|s3fs)\S*'",

@@ -95,7 +95,20 @@ def test_a_target_that_is_not_known_is_named(hook, monkeypatch, tmp_path):
         hook.compile_library(tmp_path)
 
 
+def test_without_a_compiler_and_without_zig_the_message_names_what_to_install(
+    hook, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(hook, "system_compiler", lambda: None)
+    monkeypatch.setattr(hook, "find_spec", lambda name: None)
+    monkeypatch.delenv("PACSENT_TARGET", raising=False)
+
+    with pytest.raises(SystemExit, match=r"No C compiler was found.*-m pip install ziglang==0\.17"):
+        hook.compile_library(tmp_path)
+
+
 def test_an_error_in_a_source_is_shown_and_the_old_library_stays(hook, monkeypatch, tmp_path):
+    if hook.system_compiler() is None:
+        pytest.skip("no C compiler here")
     copied = tmp_path / "kernels"
     shutil.copytree(hook.KERNELS, copied, ignore=shutil.ignore_patterns("*.py*"))
     before = list(copied.glob("_kernels-*"))
