@@ -12,6 +12,8 @@ Neither contains the other: a text whose words were put into another order is ne
 alone.
 """
 
+import contextlib
+import weakref
 from collections.abc import Sequence
 from typing import NamedTuple
 from unicodedata import normalize
@@ -24,6 +26,7 @@ from pacsent.text.ngrams import NGrams, fingerprints, word_sequences
 
 MIN_COSINE = 0.5  # cosine of tf-idf from which on a text is a near-duplicate of a known one
 _ROUNDING = 1e-6
+_PREFIX_MARGIN = 1e-4  # more than rounding: a prefix may be too long, never too short
 SKETCH_SIZE = 64  # words and pairs of words of a text that are kept: those with the smallest hashes
 _BATCH_TEXTS = 256  # texts that are compared with all known ones together
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))  # soft hyphen, ...
@@ -140,46 +143,119 @@ def sketches(
     return out
 
 
+_LAST_KNOWN: list[tuple[weakref.ref, "KnownTexts"]] = []  # one at most
+
+
+def known_texts(known: np.ndarray) -> "KnownTexts":
+    """`KnownTexts(known)`, made once for an array: a monitor asks with every batch of texts."""
+    for reference, made in list(_LAST_KNOWN):
+        if reference() is known:
+            return made
+    made = KnownTexts(known)
+    with contextlib.suppress(TypeError):  # something that cannot be referred to is not kept
+        _LAST_KNOWN[:] = [(weakref.ref(known, _forget), made)]
+    return made
+
+
+def _forget(reference: weakref.ref) -> None:
+    _LAST_KNOWN[:] = [entry for entry in _LAST_KNOWN if entry[0] is not reference]
+
+
 class KnownTexts:
     """Recognises near-duplicates of texts of which only `sketches` are known.
 
     The cosine is that of the idf of the words and pairs that are kept; exact for texts that have no
     more than these.
 
+    Not every text is compared with every known one. Words and pairs are ordered by the number of
+    known texts that hold them, the rarest first. Of each text, those of the end that together are
+    shorter than `near` are left out; what is left is its prefix. Two texts whose prefixes share
+    nothing have a cosine below `near`: the rarest word or pair that both have lies outside the
+    prefix of one of them, hence all that they share, and by Cauchy and Schwarz its length bounds
+    the cosine. The others are compared exactly.
+
     >>> known = sketches(["a dull film with no plot", "so good", "a film without an end"])
     >>> KnownTexts(known).are_near(["a dull film without any plot", "A dull film with no end"])
     array([False,  True])
     """
 
-    def __init__(self, known: np.ndarray):
+    def __init__(self, known: np.ndarray, near: float = MIN_COSINE):
+        self._near = near
         self._ids, n_texts = np.unique(known[known > 0], return_counts=True)
-        # of those, of others
-        self._idf = np.log((1.0 + len(known)) / (1.0 + np.append(n_texts, 0))) + 1.0
-        self._known = self._table(known).T.tocsr() if self._ids.size else None
+        by_rarity = np.argsort(n_texts, kind="stable")
+        self._column = np.argsort(by_rarity)  # of each id: the rarest is column 0
+        n_known_texts = np.append(n_texts[by_rarity], 0)  # of each column, of other ids
+        self._idf = np.log((1.0 + len(known)) / (1.0 + n_known_texts)) + 1.0
 
-    def are_near(self, texts: Sequence[str], near: float = MIN_COSINE) -> np.ndarray:
+        # What is known several times is compared once.
+        self._known = self._table(np.unique(known, axis=0))  # (n_different, n_ids)
+        self._postings = self._prefixes(self._known).T.tocsr()  # (n_ids, n_different)
+
+    def are_near(self, texts: Sequence[str]) -> np.ndarray:
         """Which texts are near-duplicates of a known one, (n,) of bool."""
         is_near = np.zeros(len(texts), bool)
-        if self._known is None or not len(texts):
+        if not self._ids.size or not len(texts):
             return is_near
         own = self._table(sketches(texts))
+        prefixes = self._prefixes(own)
         for first in range(0, len(texts), _BATCH_TEXTS):
-            cosines = own[first : first + _BATCH_TEXTS] @ self._known
-            largest = cosines.max(axis=1).toarray().ravel()
-            is_near[first : first + largest.size] = largest >= near - _ROUNDING
+            batch = slice(first, first + _BATCH_TEXTS)
+            is_near[batch] = self._are_rows_near(own[batch], prefixes[batch])
         return is_near
 
-    def _table(self, rows):
-        """Sketches as rows of tf-idf of length 1, (n_texts, n_ids); unknown ids have no column."""
+    def _are_rows_near(self, own: sparse.csr_matrix, prefixes: sparse.csr_matrix) -> np.ndarray:
+        """`are_near` for texts as rows of tf-idf, (n,) of bool."""
+        is_near = np.zeros(own.shape[0], bool)
+        n_shared = prefixes @ self._postings  # (n, n_different), where prefixes share anything
+        row = np.repeat(np.arange(own.shape[0]), np.diff(n_shared.indptr))
+        candidate = n_shared.indices
+
+        # Those that share most come first, so that few are compared of a text that is near.
+        order = np.lexsort((-n_shared.data, row))
+        row, candidate = row[order], candidate[order]
+        place = np.arange(row.size) - n_shared.indptr[row]  # among the candidates of its text
+        n_compared = 0
+        while row.size:
+            is_next = place < n_compared + max(4, n_compared)
+            cosines = own[row[is_next]].multiply(self._known[candidate[is_next]]).sum(axis=1)
+            is_near[row[is_next][np.ravel(cosines) >= self._near - _ROUNDING]] = True
+
+            n_compared += max(4, n_compared)
+            is_left = ~is_next & ~is_near[row]
+            row, candidate, place = row[is_left], candidate[is_left], place[is_left]
+        return is_near
+
+    def _prefixes(self, rows: sparse.csr_matrix) -> sparse.csr_matrix:
+        """1 for each word and pair in the prefix of a row, (n_rows, n_ids)."""
+        row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        squares = rows.data**2
+        before = np.concatenate([[0.0], np.cumsum(squares)])
+        to_the_end = before[rows.indptr[row + 1]] - before[:-1]  # squares from here on, summed
+        is_in_prefix = to_the_end >= (self._near - _PREFIX_MARGIN) ** 2
+
+        columns = rows.indices[is_in_prefix]
+        ends = np.concatenate([[0], np.cumsum(is_in_prefix)])[rows.indptr]
+        return sparse.csr_matrix((np.ones(columns.size), columns, ends), rows.shape)
+
+    def _table(self, rows: np.ndarray) -> sparse.csr_matrix:
+        """Sketches as rows of tf-idf of length 1, (n_texts, n_ids); unknown ids have no column.
+
+        The entries of a row are in the order of their columns.
+        """
         n_ids = self._ids.size
+        if not n_ids:
+            return sparse.csr_matrix((len(rows), 0))
         nearest = np.minimum(np.searchsorted(self._ids, rows), n_ids - 1)
-        column_of = np.where(self._ids[nearest] == rows, nearest, n_ids)  # (n_texts, SKETCH_SIZE)
+        is_known = self._ids[nearest] == rows
+        column_of = np.where(is_known, self._column[nearest], n_ids)  # (n_texts, SKETCH_SIZE)
 
         row, place = np.nonzero(rows)
         columns = column_of[row, place]
         lengths = np.sqrt(np.bincount(row, self._idf[columns] ** 2, len(rows)))
         values = self._idf[columns] / lengths[row]
 
-        is_known = columns < n_ids
-        entries = values[is_known], (row[is_known], columns[is_known])
-        return sparse.csr_matrix(entries, (len(rows), n_ids))
+        has_column = columns < n_ids
+        entries = values[has_column], (row[has_column], columns[has_column])
+        table = sparse.csr_matrix(entries, (len(rows), n_ids))
+        table.sort_indices()
+        return table

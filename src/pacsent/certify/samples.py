@@ -29,9 +29,9 @@ def seen_before(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     if known is not None:
         exact = np.isin(row_fingerprints(X), known)
     if known_sketches is not None and is_texts(text_column(X)):
-        from pacsent.certify.near_duplicates import KnownTexts  # loads compiled kernels
+        from pacsent.certify.near_duplicates import known_texts  # loads compiled kernels
 
-        near = KnownTexts(known_sketches).are_near(text_column(X)) & ~exact
+        near = known_texts(known_sketches).are_near(text_column(X)) & ~exact
     if kept is not None:
         is_text = np.zeros(n_samples(X), bool)
         is_text[kept] = True
