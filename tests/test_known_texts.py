@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from pacsent.arrays import are_among
 from pacsent.certify import near_duplicates
 from pacsent.certify.near_duplicates import MIN_COSINE, KnownTexts, known_texts, sketches
 from pacsent.datasets import load_banking, load_books
@@ -109,3 +110,11 @@ def test_the_index_of_an_array_is_made_once_and_goes_with_it():
     gc.collect()
     assert gone() is None
     assert near_duplicates._LAST_KNOWN == []
+
+
+def test_values_among_sorted_ones_are_those_of_numpy(rng):
+    known = np.unique(rng.integers(0, 50, size=20))
+    values = rng.integers(-5, 60, size=100)
+
+    assert_array_equal(are_among(values, known), np.isin(values, known))
+    assert not are_among(values, known[:0]).any()

@@ -14,6 +14,18 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
     return X / lengths[:, None]
 
 
+def are_among(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Which values are among others, which are sorted: `np.isin`, without sorting them again.
+
+    >>> are_among(np.array([3, 4]), np.array([1, 3, 9]))
+    array([ True, False])
+    """
+    if not known.size:
+        return np.zeros(values.shape, bool)
+    places = np.minimum(np.searchsorted(known, values), known.size - 1)
+    return known[places] == values
+
+
 def splitmix64(x: ArrayLike) -> np.ndarray:
     """The finaliser of splitmix64: every bit of the input changes every bit of the output."""
     z = np.asarray(x, dtype=np.uint64)

@@ -21,7 +21,7 @@ from pacsent.certify.drift_monitor import (
     monitors_of,
 )
 from pacsent.certify.row_status import REASONS, RowCounts, row_status
-from pacsent.certify.samples import n_samples, row_fingerprints, select_rows
+from pacsent.certify.samples import n_samples, row_fingerprints, seen_before, select_rows
 from pacsent.text.rows import is_texts
 
 ALPHA = 0.01  # probability of "these texts differ" for texts that do not
@@ -119,7 +119,9 @@ class DriftCheck:
             if are_texts:
                 # Of repeats, the first row of the file counts; rows are compared in random order.
                 in_file = np.argsort([row for _, row, _, _ in sample], kind="stable")
-                status[in_file] = row_status(self.classifier, [X[i] for i in in_file]).status
+                seen = np.logical_or(*seen_before(self.classifier, X))
+                texts = [X[i] for i in in_file]
+                status[in_file] = row_status(self.classifier, texts, seen=seen[in_file]).status
                 counts = RowCounts.of(status)
                 left_out = tuple(
                     (sample[i][1], REASONS[status[i]]) for i in in_file.tolist() if status[i]
@@ -127,7 +129,7 @@ class DriftCheck:
             rows = np.arange(min(len(X), MAX_COMPARED))
             monitors = None
             if are_texts and self.classifier.calibration_.monitors is not None:
-                monitors = monitors_of(self.classifier, X[: rows.size])
+                monitors = monitors_of(self.classifier, X[: rows.size], seen[: rows.size])
             monitor.update_arrays(log_proba[rows], None, monitors, status[rows])
         return self._describe(monitor, counts, left_out)
 

@@ -36,8 +36,13 @@ _N_REMEMBERED = 5_000  # texts of the stream whose near-duplicates are recognise
 _N_NAMED = 2  # quantities that a report names
 
 
-def monitors_of(classifier: Any, texts: Sequence[str]) -> np.ndarray:
-    """`MONITORS` of each text, (n, 4); a column of -1 is one that the classifier cannot tell."""
+def monitors_of(
+    classifier: Any, texts: Sequence[str], seen: np.ndarray | None = None
+) -> np.ndarray:
+    """`MONITORS` of each text, (n, 4); a column of -1 is one that the classifier cannot tell.
+
+    `seen` says which texts `seen_before` found, if that is known.
+    """
     model = getattr(classifier, "estimator_", classifier)
     words = [_WORD.findall(text.lower()) for text in texts]
     values = np.full((len(texts), len(MONITORS)), -1.0)
@@ -46,7 +51,7 @@ def monitors_of(classifier: Any, texts: Sequence[str]) -> np.ndarray:
     known = getattr(model, "ngrams_", None)
     if known is not None and known.sizes[0] == 1:
         all_words = sorted({word for text_words in words for word in text_words})
-        is_known = dict(zip(all_words, np.isin(word_hashes(all_words), known.hashes).tolist()))
+        is_known = dict(zip(all_words, (known.table.find(word_hashes(all_words)) >= 0).tolist()))
         values[:, 1] = [
             sum(not is_known[word] for word in text_words) / max(1, len(text_words))
             for text_words in words
@@ -56,8 +61,9 @@ def monitors_of(classifier: Any, texts: Sequence[str]) -> np.ndarray:
     if mean is not None and mean.size:
         values[:, 2] = np.linalg.norm(model.dense_features(texts) - mean, axis=1)
 
-    exact, near = seen_before(classifier, texts)
-    values[:, _COPIES] = exact | near
+    if seen is None:
+        seen = np.logical_or(*seen_before(classifier, texts))
+    values[:, _COPIES] = seen
     return values
 
 
@@ -284,10 +290,11 @@ class DriftMonitor:
         right = None if y is None else class_indices(self.classifier.classes_, y, len(X))
         if log_proba is None:
             log_proba = self.classifier.predict_log_proba(X)
+        seen = np.logical_or(*seen_before(self.classifier, X))
         monitors = None
         if self.classifier.calibration_.monitors is not None:
-            monitors = monitors_of(self.classifier, X)
-        status = row_status(self.classifier, X, self._earlier).status
+            monitors = monitors_of(self.classifier, X, seen)
+        status = row_status(self.classifier, X, self._earlier, seen=seen).status
         # Texts that repeat others almost stay too: a later text may be near them alone.
         remembered = [text for text, of_row in zip(X, status) if of_row in (NEW, REPEATED)]
         different = list(dict.fromkeys([*self._earlier, *remembered]))

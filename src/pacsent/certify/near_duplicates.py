@@ -28,6 +28,7 @@ MIN_COSINE = 0.5  # cosine of tf-idf from which on a text is a near-duplicate of
 _ROUNDING = 1e-6
 _PREFIX_MARGIN = 1e-4  # more than rounding: a prefix may be too long, never too short
 SKETCH_SIZE = 64  # words and pairs of words of a text that are kept: those with the smallest hashes
+_FEW_PAIRS = 2_000  # that are compared at once
 _BATCH_TEXTS = 256  # texts that are compared with all known ones together
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))  # soft hyphen, ...
 
@@ -216,11 +217,12 @@ class KnownTexts:
         place = np.arange(row.size) - n_shared.indptr[row]  # among the candidates of its text
         n_compared = 0
         while row.size:
-            is_next = place < n_compared + max(4, n_compared)
+            n_next = row.size if row.size <= _FEW_PAIRS else max(4, n_compared)
+            is_next = place < n_compared + n_next
             cosines = own[row[is_next]].multiply(self._known[candidate[is_next]]).sum(axis=1)
             is_near[row[is_next][np.ravel(cosines) >= self._near - _ROUNDING]] = True
 
-            n_compared += max(4, n_compared)
+            n_compared += n_next
             is_left = ~is_next & ~is_near[row]
             row, candidate, place = row[is_left], candidate[is_left], place[is_left]
         return is_near

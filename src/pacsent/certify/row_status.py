@@ -59,11 +59,18 @@ class RowCounts(NamedTuple):
         return f"Left out of {format_count(self.n_rows, 'row')}: {', '.join(reasons)}{repeats}."
 
 
-def row_status(model: Any, texts: Sequence[str], earlier: Sequence[str] = ()) -> RowStatus:
+def row_status(
+    model: Any,
+    texts: Sequence[str],
+    earlier: Sequence[str] = (),
+    *,
+    seen: np.ndarray | None = None,
+) -> RowStatus:
     """Say of each text whether it is new, empty, or repeats a training text or an earlier text.
 
     `earlier` are texts that came before and are none of the training texts; `first` counts them as
-    rows before the others, so that row `len(earlier)` is the first of `texts`.
+    rows before the others, so that row `len(earlier)` is the first of `texts`. `seen` says which
+    texts repeat a training text, if that is known.
 
     >>> row_status(None, ["a dull film with no plot", " ", "a dull film with a plot"]).status
     array([0, 1, 3])
@@ -76,8 +83,11 @@ def row_status(model: Any, texts: Sequence[str], earlier: Sequence[str] = ()) ->
     with_text = nonempty_rows(texts)
     status[n_earlier:] = EMPTY
     status[n_earlier + with_text] = NEW
-    exact, near = seen_before(model, [texts[row] for row in with_text])
-    status[n_earlier + with_text[exact | near]] = FITTED
+    if seen is None:
+        seen_with_text = np.logical_or(*seen_before(model, [texts[row] for row in with_text]))
+    else:
+        seen_with_text = seen[with_text]
+    status[n_earlier + with_text[seen_with_text]] = FITTED
 
     rows = np.flatnonzero(status == NEW)
     own_texts = [*earlier, *texts]

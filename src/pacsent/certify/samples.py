@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_expit
 
+from pacsent.arrays import are_among
 from pacsent.certify.columns import as_column, few
 from pacsent.certify.labels import as_labels, to_indicator
 from pacsent.certify.scores import log_probabilities
@@ -27,7 +28,7 @@ def seen_before(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     known, known_sketches = recorded(model, "fingerprints"), recorded(model, "sketches")
     kept = rows_with_text(X)
     if known is not None:
-        exact = np.isin(row_fingerprints(X), known)
+        exact = are_among(row_fingerprints(X), known)
     if known_sketches is not None and is_texts(text_column(X)):
         from pacsent.certify.near_duplicates import known_texts  # loads compiled kernels
 
