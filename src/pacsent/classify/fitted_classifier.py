@@ -216,5 +216,6 @@ def _known_words(*vocabularies: Any, n_words: int | None = None) -> HashTable:
     for vocabulary in vocabularies:
         is_word = ~are_subwords(vocabulary)[:n_words]
         hashes.append(vocabulary_hashes(vocabulary)[:n_words][is_word])
-    different = np.unique(np.concatenate(hashes))
-    return HashTable(different[different > 0])
+    ordered = np.sort(np.concatenate(hashes))  # np.unique takes five times as long
+    is_new = np.diff(ordered, prepend=np.uint64(0)) > 0  # 0 is no word
+    return HashTable(ordered[is_new])
