@@ -217,5 +217,6 @@ def _known_words(*vocabularies: Any, n_words: int | None = None) -> HashTable:
         is_word = ~are_subwords(vocabulary)[:n_words]
         hashes.append(vocabulary_hashes(vocabulary)[:n_words][is_word])
     ordered = np.sort(np.concatenate(hashes))  # np.unique takes five times as long
-    is_new = np.diff(ordered, prepend=np.uint64(0)) > 0  # 0 is no word
+    is_new = ordered != 0  # 0 is no word
+    is_new[1:] &= ordered[1:] != ordered[:-1]
     return HashTable(ordered[is_new])

@@ -22,6 +22,7 @@ PUBLIC_PARAMETERS = ("api-version", "api_version", "version")
 FORMAT_VERSION = 3
 CONFIG = "config.json"
 PACKAGED = Path(pacsent.__file__).parent / "models"  # what comes with the package
+SHIPPED = "lookup.safetensors"  # in these models only: what others compute when it is first needed
 
 
 def place(path: str | os.PathLike) -> Path:

@@ -20,6 +20,7 @@ from pacsent.storage.checksums import file_record
 from pacsent.storage.model_folder import (
     CONFIG,
     PACKAGED,
+    SHIPPED,
     check_place,
     from_json,
     is_model,
@@ -320,7 +321,7 @@ def _open(
     if is_shared:
         _PLACES[loaded] = Path(os.path.realpath(folder))
         if PACKAGED in folder.parents:  # files of this very package, compared by its tests
-            loaded.accept_digest(config["vectors_digest"])
+            loaded.accept_shipped(config["vectors_digest"], read_tensors(folder / SHIPPED))
     return loaded
 
 

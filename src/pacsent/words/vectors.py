@@ -327,9 +327,14 @@ class WordVectors(Frozen):
             self._digest = sha.hexdigest()
         return self._digest
 
-    def accept_digest(self, digest: str) -> None:
-        """Take a digest that was computed before, of tables that cannot have changed since."""
+    def accept_shipped(self, digest: str, lookup: Mapping[str, np.ndarray]) -> None:
+        """Take what was computed of a model that comes with the package, where it cannot change.
+
+        `lookup` has hash_table and word_hashes of the vocabulary: `scripts/make_lookup.py` writes
+        them, and a test compares all three with what they are computed from.
+        """
         self._digest = digest
+        self.vocabulary.table.accept(**lookup)
 
     def trained_on(self, texts: Iterable) -> "WordVectors":
         """The same vectors with the fingerprint of the texts they were trained on.

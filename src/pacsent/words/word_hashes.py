@@ -13,6 +13,10 @@ _HASH_SIGN = ord("#")
 @lru_cache(maxsize=8)
 def vocabulary_hashes(vocabulary: Vocabulary) -> np.ndarray:
     """`word_hashes` of all words, (n_words,); no string is made of words in ASCII."""
+    stored = vocabulary.table.word_hashes
+    if stored is not None:
+        return stored
+
     word_bytes, offsets = vocabulary.table.arrays
     if word_bytes.size and word_bytes.max() >= 128:
         return word_hashes(vocabulary.words)
@@ -22,10 +26,8 @@ def vocabulary_hashes(vocabulary: Vocabulary) -> np.ndarray:
 def are_subwords(vocabulary: Vocabulary) -> np.ndarray:
     """Which entries of a vocabulary are ends of words, written ##end, (n_words,)."""
     word_bytes, offsets = vocabulary.table.arrays
-    if word_bytes.size < 2:
-        return np.zeros(offsets.size - 1, bool)
     starts = offsets[:-1]
-    is_long = np.diff(offsets) >= 2
-    first = word_bytes[np.where(is_long, starts, 0)]
-    second = word_bytes[np.where(is_long, starts + 1, 0)]
-    return is_long & (first == _HASH_SIGN) & (second == _HASH_SIGN)
+    is_long = offsets[1:] - starts >= 2
+    is_hash_sign = np.zeros(word_bytes.size + 2, bool)  # two more: the last word may be empty
+    np.equal(word_bytes, _HASH_SIGN, out=is_hash_sign[:-2])
+    return is_long & is_hash_sign[starts] & is_hash_sign[starts + 1]

@@ -23,6 +23,7 @@ class WordTable:
 
     def __init__(self, words: list[str] | None, arrays: Mapping[str, np.ndarray] | None = None):
         self._list, self._arrays = words, dict(arrays or {})
+        self.word_hashes: np.ndarray | None = None
         if words is not None:
             self.n_words = len(words)
             if len(self.index) != self.n_words:
@@ -56,7 +57,13 @@ class WordTable:
         arrays = {}
         if self._list is None:
             arrays = dict(zip(("word_bytes", "word_offsets"), self.arrays))
-        return {"n_words": self.n_words, "_list": self._list, "_arrays": arrays}
+        state = {"n_words": self.n_words, "_list": self._list, "_arrays": arrays}
+        return {**state, "word_hashes": None}
+
+    def accept(self, hash_table: np.ndarray, word_hashes: np.ndarray) -> None:
+        """Take what would be computed of the words; `pacsent.text.ngrams.word_hashes` of each."""
+        self._arrays["hash_table"] = hash_table
+        self.word_hashes = word_hashes
 
     @cached_property
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
