@@ -113,6 +113,17 @@ def test_probabilities_of_several_temperatures_are_averaged():
     assert np.allclose(np.exp(scores.log_probabilities(z, 0.5)), each[0])
 
 
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_probabilities_of_a_text_do_not_depend_on_the_texts_beside_it(n_columns):
+    z = np.random.default_rng(0).normal(size=(2500, n_columns))
+    scales = np.array([0.5, 1.0, 3.0])
+
+    together = scores.log_probabilities(z, scales)
+
+    one_by_one = [scores.log_probabilities(row[None], scales)[0] for row in z]
+    assert np.array_equal(together, one_by_one)
+
+
 @pytest.mark.parametrize(("n_columns", "factor"), [(1, 1), (1, 30), (3, 1), (5, 0.2)])
 def test_the_best_temperature_is_what_a_blind_minimiser_finds(n_columns, factor):
     rng = np.random.default_rng(n_columns)

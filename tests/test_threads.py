@@ -14,5 +14,7 @@ def test_cores_are_those_that_this_process_may_use(tmp_path):
         ("99900000 100000\n", every),
         ("something else\n", every),
     ):
-        (tmp_path / "cpu.max").write_text(text)
-        assert n_cores(tmp_path) == cores
+        folder = tmp_path / text.strip()  # a quota is read once a second
+        folder.mkdir()
+        (folder / "cpu.max").write_text(text)
+        assert n_cores(folder) == cores

@@ -4,6 +4,7 @@ import itertools
 import numbers
 import os
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,10 +19,18 @@ def n_cores(root: Path = Path("/sys/fs/cgroup")) -> int:
     """Cores this process may use: what its affinity and its container leave of the machine's."""
     has_affinity = hasattr(os, "sched_getaffinity")
     usable = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    with suppress(OSError, ValueError):  # the CPU quota of a Linux container, rounded up
+    # Every batch of texts asks, and the file takes longer to read than a text to classify.
+    quota = _quota_of_container(root, int(time.monotonic()))
+    return max(1, usable if quota is None else min(usable, quota))
+
+
+@lru_cache(maxsize=1)
+def _quota_of_container(root: Path, second: int) -> int | None:
+    """The CPU quota of a Linux container, rounded up, as it is in this second; None without one."""
+    with suppress(OSError, ValueError):
         quota, period = (root / "cpu.max").read_text().split()
-        usable = min(usable, -(-int(quota) // int(period)))
-    return max(1, usable)
+        return -(-int(quota) // int(period))
+    return None
 
 
 def n_threads(n_jobs: int | None) -> int:

@@ -179,7 +179,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return None if thresholds is None else thresholds.min_labels
 
     def _fitted_state(self) -> FittedTextClassifier:
-        check_is_fitted(self)
+        if "fitted_" not in vars(self):
+            check_is_fitted(self)  # raises; it takes long to say that nothing is wrong
         return self.fitted_
 
     # ---- fitting -------------------------------------------------------------------------------

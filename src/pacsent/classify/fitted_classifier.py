@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Annotated, Any, NamedTuple
 
@@ -163,12 +163,17 @@ class FittedTextClassifier:
 
     def has_no_features(self, log_proba: np.ndarray) -> np.ndarray:
         """Which texts have no known n-gram and only OOV words, by their log-probabilities, (n,)."""
+        expected = self._without_features
+        tolerance = 1e-12 + 1e-12 * np.abs(expected)
+        return (np.abs(log_proba - expected) <= tolerance).all(axis=1)
+
+    @cached_property
+    def _without_features(self) -> np.ndarray:
+        """Log-probabilities of a text without features, (1, n_classes): of the intercepts alone."""
         model = self.model
-        # Without features the decision values are the intercepts, (n_columns,).
         difference = model.intercept_characters - model.intercept
         intercept = model.intercept + model.character_weight.least * difference
-        without_features = log_probabilities(intercept[None, :], self.inverse_temperatures)
-        return np.isclose(log_proba, without_features, rtol=1e-12, atol=1e-12).all(axis=1)
+        return log_probabilities(intercept[None, :], self.inverse_temperatures)
 
     def are_covered(self, texts: list[str]) -> np.ndarray:
         """Whether enough words of each text are known to answer it, (n_texts,) of bool."""

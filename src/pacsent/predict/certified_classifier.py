@@ -365,7 +365,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_with_scores(self, X: Any) -> samples.Predictions:
         """Labels (multi-label: a matrix) and log-probabilities, if there are any, in one pass."""
-        check_is_fitted(self)
+        if "fitted_" not in vars(self):
+            check_is_fitted(self)  # raises
         return self.fitted_.model.predict_with_scores(X)
 
     def predict(self, X: Any) -> np.ndarray | list[tuple]:

@@ -306,7 +306,8 @@ class SentenceVectorizer(
 
     def _check_ready(self) -> None:
         """Raise an error if it is not fitted, or word vectors were replaced or lack a table."""
-        check_is_fitted(self)
+        if not self.is_fitted:
+            check_is_fitted(self)  # raises
         if self._fitted is not None and self._fitted.values:
             self._check_word_vectors(self._fitted)
         self._check_tables()
