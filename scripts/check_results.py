@@ -42,6 +42,7 @@ MEASURED = {  # packages and modules of each benchmark
     "encoders": (*ENCODING, "sentences/methods/sif.py"),
     "english": (*ENCODING, "sentences/methods/sif.py", "words/vector_table.py"),
     "few_labels": CLASSIFIER,
+    "growth": (*CLASSIFIER, "certify", "predict", "kernels", "search"),
     "guarantees": ("bounds", "certify", "predict"),
     "html_page": ("web/html_export.py", "text/ngrams.py"),
     "judge_fit": (*CLASSIFIER, "predict/certified_classifier.py"),

@@ -76,6 +76,7 @@ RUNS = {
     "comparison --texts 10": (),
     "drift --parts repeats abstention --draws 1 --processes 1": (),
     "few_labels --sets subj --labels 20 --draws 1": (),
+    "growth --tasks certify duplicates encode": (),
     "guarantees --sets subj --draws 10": (),
     "encoders": (),
     "html_page": ("playwright",),
