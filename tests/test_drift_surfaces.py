@@ -51,6 +51,15 @@ def test_predict_and_monitor_leave_out_the_same_rows(model_and_rows):
     assert len(comparison.left_out) == len(rows) - comparison.n
 
 
+def test_a_monitor_counts_rows_without_text_even_where_there_are_no_others(model_and_rows):
+    model, _ = model_and_rows
+    monitor = DriftMonitor(model, random_state=0)
+
+    assert not monitor.update(["", "  "])
+
+    assert (monitor.counts.n_rows, monitor.counts.n_empty, monitor.n_compared) == (2, 2, 0)
+
+
 def test_certify_counts_the_same_distinct_texts(model_and_rows):
     model, rows = model_and_rows
     counts = model.compare_with_calibration(rows).counts

@@ -14,6 +14,8 @@ from helpers import FittedStub
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.bounds import binomial
 from pacsent.certify import DriftMonitor, certify, compare
+from pacsent.certify.drift_monitor import CalibrationValues, ConformalTest
+from pacsent.certify.row_status import EMPTY, FITTED, NEW, REPEATED
 from pacsent.classify.fitting import folds_for
 from pacsent.predict import abstaining
 from pacsent.predict.abstaining import ROUND_ERRORS, AnswerRule, abstain
@@ -214,6 +216,59 @@ def test_a_stream_that_changes_raises_the_alarm_soon():
     assert monitor.update_arrays(later.log_proba)
     assert 100 < monitor.alarm_at < 350
     assert "ALARM" in str(monitor)
+
+
+def watched(monitor):
+    """All that a monitor has found out."""
+    return (
+        monitor.alarm_at,
+        monitor.holds_only_if,
+        monitor.evidence,
+        monitor.counts,
+        monitor.changes,
+    )
+
+
+def test_a_monitor_finds_the_same_row_by_row_as_in_batches():
+    rng = np.random.default_rng(11)
+    classifier = fixed(population(rng, 300))
+    log_proba = population(rng, 300, sharp=0.5).log_proba
+    status = rng.choice([NEW, EMPTY, FITTED, REPEATED], size=300)
+
+    at_once = DriftMonitor(classifier, random_state=3)
+    at_once.update_arrays(log_proba, status=status)
+    row_by_row = DriftMonitor(classifier, random_state=3)
+    for row in range(300):
+        row_by_row.update_arrays(log_proba[[row]], status=status[[row]])
+
+    assert at_once.alarm
+    assert watched(at_once) == watched(row_by_row)
+
+
+def test_conformal_p_values_are_ranks_among_calibration_and_earlier_values():
+    rng = np.random.default_rng(12)
+    known = rng.integers(5, size=(20, 1)).astype(float)  # with ties
+    values = rng.integers(5, size=(30, 1)).astype(float)
+    ties = rng.random((30, 1))
+
+    p_values = ConformalTest(["a"], CalibrationValues(known), 0.1)._p_values(values, ties)
+
+    for i, value in enumerate(values[:, 0]):
+        others = np.append(known, values[:i])
+        rank = (others < value).sum() + ties[i, 0] * ((others == value).sum() + 1)
+        assert p_values[i, 0] == rank / (others.size + 1)
+
+
+def test_the_successor_of_a_monitor_has_seen_nothing():
+    rng = np.random.default_rng(13)
+    monitor = DriftMonitor(fixed(population(rng, 300)), random_state=0)
+    monitor.update_arrays(population(rng, 300, sharp=0.5).log_proba)
+
+    successor = monitor.successor(alpha=0.01)
+    successor.update_arrays(population(rng, 50).log_proba)
+
+    assert monitor.alarm and not successor.alarm
+    assert (successor.n_seen, successor.alpha) == (50, 0.01)
 
 
 def texts_of(n, seed):

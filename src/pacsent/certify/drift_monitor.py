@@ -18,7 +18,7 @@ from pacsent.certify.labels import class_indices
 from pacsent.certify.repeats import COPIES, TRAFFIC, check_repeats
 from pacsent.certify.row_status import FITTED, NEW, REPEATED, RowCounts, row_status
 from pacsent.certify.samples import seen_before
-from pacsent.text.ngrams import word_hashes
+from pacsent.text.ngrams import nonempty_rows, word_hashes
 from pacsent.text.texts import as_texts
 
 COPIED = "copies of training texts"
@@ -75,6 +75,16 @@ class Change(NamedTuple):
     after: float
 
 
+class CalibrationValues:
+    """What is watched of the calibration texts, sorted once for all tests that compare with it."""
+
+    def __init__(self, values: np.ndarray):
+        self.n_texts = len(values)
+        self.mean = values.mean(axis=0)
+        self.spread = values.std(axis=0)
+        self.sorted = [np.sort(column) for column in values.T]
+
+
 class ConformalTest:
     """Test martingales of several quantities, each against the same calibration values.
 
@@ -83,39 +93,63 @@ class ConformalTest:
     number of quantities divided by alpha: Theorem 16.
     """
 
-    def __init__(self, names: Sequence[str], known: np.ndarray, alpha: float):
-        n_quantities = known.shape[1]
+    def __init__(self, names: Sequence[str], known: CalibrationValues, alpha: float):
+        n_quantities = len(known.sorted)
         self.names = list(names)
         self.n = 0
         self.alarm = False
         self.has_changed = np.zeros(n_quantities, bool)
+        self._known = known
         self._needed = n_quantities / alpha
-        self._before = known.mean(axis=0)
-        self._spread = known.std(axis=0)
         self._sums = np.zeros(n_quantities)
-        # the order of calibration texts among themselves does not matter
-        self._sorted = [sorted(column) for column in known.T.tolist()]
+        self._added: list[list[float]] = [[] for _ in range(n_quantities)]  # sorted values
         self._capitals = np.full((n_quantities, N_BETS), 1.0 / N_BETS)
 
-    def add(self, values: np.ndarray, ties: np.ndarray) -> bool:
-        """Bet on the values of one text, (n_quantities,); `ties` are uniform numbers."""
-        p = np.empty(values.size)
-        rows = zip(self._sorted, values.tolist(), ties.tolist())
-        for i, (scores, value, uniform) in enumerate(rows):
-            n_smaller = bisect_left(scores, value)
-            stop = bisect_right(scores, value)
-            rank = n_smaller + uniform * (stop - n_smaller + 1)
-            p[i] = rank / (len(scores) + 1)
-            scores.insert(stop, value)
+    def add(self, values: np.ndarray, ties: np.ndarray) -> np.ndarray:
+        """Bet on the values of texts, one text after the other, (n, n_quantities).
 
-        spread = self._capitals.mean(axis=1, keepdims=True)
-        mixed = (1.0 - MIXING_FRACTION) * self._capitals + MIXING_FRACTION * spread
-        self._capitals = mixed * bet_payoffs(p)
-        self._sums += values
-        self.n += 1
-        self.has_changed |= self._capitals.sum(axis=1) >= self._needed
+        `ties` are uniform numbers. Returns whether the alarm is raised after each text, (n,).
+        """
+        payoffs = bet_payoffs(self._p_values(values, ties))  # (n, n_quantities, n_bets)
+        self._sums = np.cumsum([self._sums, *values], axis=0)[-1]
+        self.n += len(values)
+
+        totals = np.empty(values.shape)  # the capital of each quantity after each text
+        capitals = self._capitals
+        total = capitals.sum(axis=1, keepdims=True)
+        for text, payoff in enumerate(payoffs):
+            mixed = (1.0 - MIXING_FRACTION) * capitals + MIXING_FRACTION * (total / N_BETS)
+            capitals = mixed * payoff
+            total = capitals.sum(axis=1, keepdims=True)
+            totals[text] = total[:, 0]
+        self._capitals = capitals
+
+        is_reached = totals >= self._needed
+        is_raised = np.logical_or.accumulate(is_reached.any(axis=1)) | self.alarm
+        self.has_changed |= is_reached.any(axis=0)
         self.alarm = bool(self.has_changed.any())
-        return self.alarm
+        return is_raised
+
+    def _p_values(self, values: np.ndarray, ties: np.ndarray) -> np.ndarray:
+        """The conformal p-value of each value, (n, n_quantities); `_added` holds them afterwards.
+
+        Its rank is counted among the calibration values and among those added before it.
+        """
+        n_smaller = np.empty(values.shape, np.int64)
+        n_not_larger = np.empty(values.shape, np.int64)
+        for i, (known, added) in enumerate(zip(self._known.sorted, self._added)):
+            # The order of calibration texts among themselves does not matter.
+            n_smaller[:, i] = np.searchsorted(known, values[:, i], "left")
+            n_not_larger[:, i] = np.searchsorted(known, values[:, i], "right")
+            for text, value in enumerate(values[:, i].tolist()):
+                stop = bisect_right(added, value)
+                n_smaller[text, i] += bisect_left(added, value, 0, stop)
+                n_not_larger[text, i] += stop
+                added.insert(stop, value)
+
+        ranks = n_smaller + ties * (n_not_larger - n_smaller + 1)
+        n_before = self._known.n_texts + self.n + np.arange(len(values))
+        return ranks / (n_before + 1)[:, None]
 
     @property
     def evidence(self) -> float:
@@ -128,10 +162,11 @@ class ConformalTest:
         A move is the difference of the means in standard deviations of the calibration set.
         """
         after = self._sums / max(self.n, 1)
-        moves = np.abs(after - self._before) / np.maximum(self._spread, 1e-12)
+        before = self._known.mean
+        moves = np.abs(after - before) / np.maximum(self._known.spread, 1e-12)
         order = np.argsort(-moves, kind="stable")
         return [
-            Change(self.names[i], float(self._before[i]), float(after[i]))
+            Change(self.names[i], float(before[i]), float(after[i]))
             for i in order.tolist()
             if self.has_changed[i]
         ]
@@ -225,6 +260,7 @@ class DriftMonitor:
         self.counts = RowCounts(0, 0, 0, 0)
         self._rng = np.random.default_rng(as_seed(random_state))
         self._kind: tuple[bool, bool] | None = None  # with labels, with monitors
+        self._compared_with: dict[tuple[bool, bool], _ComparedWith] = {}  # by kind
         self._of_rows: ConformalTest | None = None
         self._of_texts: ConformalTest | None = None
         self._earlier: list[str] = []  # different texts that came last, none of them fitted
@@ -290,7 +326,11 @@ class DriftMonitor:
         right = None if y is None else class_indices(self.classifier.classes_, y, len(X))
         if log_proba is None:
             log_proba = self.classifier.predict_log_proba(X)
-        seen = np.logical_or(*seen_before(self.classifier, X))
+        with_text = nonempty_rows(X)
+        seen = np.zeros(len(X), bool)  # repeats a training text
+        if with_text.size:
+            texts = [X[row] for row in with_text]
+            seen[with_text] = np.logical_or(*seen_before(self.classifier, texts))
         monitors = None
         if self.classifier.calibration_.monitors is not None:
             monitors = monitors_of(self.classifier, X, seen)
@@ -313,79 +353,50 @@ class DriftMonitor:
         `status` is that of `row_status`; by default all rows are new.
         """
         kind = y is not None, monitors is not None
-        if self._kind is None:
-            self._start(kind)
-        if kind != self._kind:
+        if self._kind is not None and kind != self._kind:
             raise ValueError(
                 "update must be given labels always or never, and update_arrays the monitors. "
                 "Start another monitor."
             )
+        known = self._start(kind) if self._kind is None else self._compared_with[kind]
         if status is None:
             status = np.zeros(len(log_proba), int)
         n_before = self.n_seen
         added = RowCounts.of(status)
         self.counts = RowCounts(*(a + b for a, b in zip(self.counts, added)))
 
-        quantities = self._quantities(log_proba, y, monitors)
+        quantities = _quantities(log_proba, y, monitors)
         ties = self._rng.random(quantities.shape)
-        for row, (values, uniforms, of_row) in enumerate(zip(quantities, ties, status.tolist())):
-            is_row = of_row in (NEW, REPEATED) or (of_row == FITTED and self._rows_have_copies)
-            if is_row and self._of_rows is not None:
-                self._of_rows.add(values[self._row_columns], uniforms[self._row_columns])
-            if of_row == NEW and self._of_texts is not None:
-                self._of_texts.add(values[self._text_columns], uniforms[self._text_columns])
-            if self.alarm_at is None and all(test.alarm for test in self._tests()):
-                self.alarm_at = n_before + row + 1
+        is_row = (status == NEW) | (status == REPEATED)
+        if known.rows_have_copies:
+            is_row |= status == FITTED
+        of_rows = _add_some(self._of_rows, is_row, known.row_columns, quantities, ties)
+        of_texts = _add_some(self._of_texts, status == NEW, known.text_columns, quantities, ties)
+
+        is_raised = {None: of_rows & of_texts, TRAFFIC: of_rows, COPIES: of_texts}[self.repeats]
+        if self.alarm_at is None and is_raised.any():
+            self.alarm_at = n_before + int(is_raised.argmax()) + 1
         return self.alarm
 
-    def _start(self, kind):
-        labelled, monitored = self._kind = kind
-        names = [str(name) for name in np.asarray(self.classifier.classes_).tolist()]
-        all_names = ["confidence", *(f"probability of class {name!r}" for name in names)]
-        if labelled:
-            all_names += ["probability of the right class"]
-            all_names += [f"share of class {name!r}" for name in names]
-        if monitored:
-            all_names += MONITORS
+    def _start(self, kind: tuple[bool, bool]) -> "_ComparedWith":
+        """Begin both tests, with the labels and monitors that this kind of monitor is given."""
+        self._kind = kind
+        if kind not in self._compared_with:
+            self._compared_with[kind] = _compared_with(self.classifier, *kind)
+        known = self._compared_with[kind]
+        self._of_rows = ConformalTest(known.row_names, known.of_rows, self.alpha)
+        self._of_texts = ConformalTest(known.text_names, known.of_texts, self.alpha)
+        return known
 
-        samples = []
-        for calibration in calibration_samples(self.classifier):
-            labels = calibration.labels if labelled else None
-            monitors = calibration.monitors if monitored else None
-            samples.append(self._quantities(calibration.log_proba, labels, monitors))
-        of_rows, of_texts = samples
-        columns = np.ones(len(all_names), bool)
-        self._rows_have_copies = True
-        if monitored:
-            first = len(all_names) - len(MONITORS)
-            columns[first:] = (of_rows[:, first:] >= 0).any(axis=0)
-            # Rows that were certified after the fit are none of the training texts.
-            self._rows_have_copies = is_split_by_rows(self.classifier)
-            of_texts = of_texts[of_texts[:, first + _COPIES] <= 0]
-            if not self._rows_have_copies:
-                of_rows = of_rows[of_rows[:, first + _COPIES] <= 0]
-            columns[first + _COPIES] = (of_rows[:, first + _COPIES] > 0).any()
-        self._row_columns = np.flatnonzero(columns)
-        if monitored:
-            columns[first + _COPIES] = False  # there are none among these
-        self._text_columns = np.flatnonzero(columns)
+    def successor(self, *, alpha: float) -> "DriftMonitor":
+        """Another monitor of the same classifier, which has seen nothing.
 
-        for name, known, chosen in (
-            ("_of_rows", of_rows, self._row_columns),
-            ("_of_texts", of_texts, self._text_columns),
-        ):
-            chosen_names = [all_names[i] for i in chosen]
-            setattr(self, name, ConformalTest(chosen_names, known[:, chosen], self.alpha))
-
-    def _quantities(self, log_proba, y, monitors):
-        """What is watched, (n, n_quantities), in the order of the names."""
-        proba = np.exp(log_proba)
-        columns = [proba.max(axis=1, keepdims=True), proba]
-        if y is not None:
-            columns += [proba[np.arange(y.size), y][:, None], np.eye(proba.shape[1])[y]]
-        if monitors is not None:
-            columns.append(monitors)
-        return np.hstack(columns)
+        It shares the sorted calibration values with this one, and draws its own ties.
+        """
+        made = DriftMonitor(self.classifier, alpha=alpha, repeats=self.repeats)
+        made.n_remembered = self.n_remembered
+        made._compared_with = self._compared_with
+        return made
 
     def __str__(self) -> str:
         rows = format_count(self.n_seen, "row")
@@ -406,6 +417,85 @@ class DriftMonitor:
             f"No alarm in {rows}, {compared}: the evidence of a change is {self.evidence:.3g}, an "
             f"alarm is raised at {1 / self.alpha:g}.{left_out}"
         )
+
+
+class _ComparedWith(NamedTuple):
+    """Both samples of the calibration set, and which of all quantities each test watches."""
+
+    row_names: list[str]
+    row_columns: np.ndarray
+    of_rows: CalibrationValues
+    text_names: list[str]
+    text_columns: np.ndarray
+    of_texts: CalibrationValues
+    rows_have_copies: bool  # whether rows that repeat a training text are compared
+
+
+def _compared_with(classifier: Any, labelled: bool, monitored: bool) -> _ComparedWith:
+    """What new texts are compared with, with their labels or without, with `MONITORS` or not."""
+    class_names = [str(name) for name in np.asarray(classifier.classes_).tolist()]
+    names = ["confidence", *(f"probability of class {name!r}" for name in class_names)]
+    if labelled:
+        names += ["probability of the right class"]
+        names += [f"share of class {name!r}" for name in class_names]
+    if monitored:
+        names += MONITORS
+
+    samples = []
+    for calibration in calibration_samples(classifier):
+        labels = calibration.labels if labelled else None
+        monitors = calibration.monitors if monitored else None
+        samples.append(_quantities(calibration.log_proba, labels, monitors))
+    of_rows, of_texts = samples
+
+    is_watched = np.ones(len(names), bool)
+    rows_have_copies = True
+    if monitored:
+        first = len(names) - len(MONITORS)
+        is_watched[first:] = (of_rows[:, first:] >= 0).any(axis=0)
+        # Rows that were certified after the fit are none of the training texts.
+        rows_have_copies = is_split_by_rows(classifier)
+        of_texts = of_texts[of_texts[:, first + _COPIES] <= 0]
+        if not rows_have_copies:
+            of_rows = of_rows[of_rows[:, first + _COPIES] <= 0]
+        is_watched[first + _COPIES] = (of_rows[:, first + _COPIES] > 0).any()
+    row_columns = np.flatnonzero(is_watched)
+    if monitored:
+        is_watched[first + _COPIES] = False  # there are none among these
+    text_columns = np.flatnonzero(is_watched)
+
+    return _ComparedWith(
+        row_names=[names[i] for i in row_columns],
+        row_columns=row_columns,
+        of_rows=CalibrationValues(of_rows[:, row_columns]),
+        text_names=[names[i] for i in text_columns],
+        text_columns=text_columns,
+        of_texts=CalibrationValues(of_texts[:, text_columns]),
+        rows_have_copies=rows_have_copies,
+    )
+
+
+def _quantities(
+    log_proba: np.ndarray, y: np.ndarray | None, monitors: np.ndarray | None
+) -> np.ndarray:
+    """What is watched, (n, n_quantities), in the order of the names."""
+    proba = np.exp(log_proba)
+    columns = [proba.max(axis=1, keepdims=True), proba]
+    if y is not None:
+        columns += [proba[np.arange(y.size), y][:, None], np.eye(proba.shape[1])[y]]
+    if monitors is not None:
+        columns.append(monitors)
+    return np.hstack(columns)
+
+
+def _add_some(
+    test: ConformalTest, is_added: np.ndarray, columns: np.ndarray, *values_and_ties: np.ndarray
+) -> np.ndarray:
+    """Add some rows to a test; whether its alarm is raised after each row, (n_rows,)."""
+    was_raised = test.alarm
+    is_raised = np.zeros(is_added.size, bool)
+    is_raised[is_added] = test.add(*(array[is_added][:, columns] for array in values_and_ties))
+    return np.logical_or.accumulate(is_raised) | was_raised
 
 
 def calibration_samples(classifier: Any) -> tuple[Any, Any]:
@@ -447,13 +537,13 @@ def describe_condition(holds_only_if: str) -> str:
 
 
 def bet_payoffs(p: np.ndarray) -> np.ndarray:
-    """Payoff of each bet at these p-values, (r, n_bets); its expectation is 1 if p is uniform."""
-    payoffs = np.empty((p.size, N_BETS))
-    payoffs[:, : _SLOPES.size] = 1.0 + _SLOPES * (2.0 * p[:, None] - 1.0)
+    """Payoff of each bet at these p-values, (..., n_bets); its expectation is 1 if p is uniform."""
+    payoffs = np.empty((*p.shape, N_BETS))
+    payoffs[..., : _SLOPES.size] = 1.0 + _SLOPES * (2.0 * p[..., None] - 1.0)
     column = _SLOPES.size
     for end in _ENDS:
         density = (1.0 - _TAIL_DENSITY * end) / (1.0 - end)
         for is_tail in (p < end, p > 1.0 - end):
-            payoffs[:, column] = np.where(is_tail, _TAIL_DENSITY, density)
+            payoffs[..., column] = np.where(is_tail, _TAIL_DENSITY, density)
             column += 1
     return payoffs
