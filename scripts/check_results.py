@@ -36,6 +36,7 @@ MEASURED = {  # packages and modules of each benchmark
     "certify": ("bounds", "certify", "paper"),
     "classify": CLASSIFIER,
     "classify_bounds": ("paper", "certify", "predict"),
+    "cluster": ("scale", *ENCODING),
     "cold": (*ENCODING, "kernels", "words/vector_table.py"),
     "comparison": ("bounds/paired_difference.py",),
     "encode": (*ENCODING, "text"),

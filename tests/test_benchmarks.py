@@ -110,6 +110,7 @@ RUNS = {
     "vectors_in_classifier --sets banking --draws 2": (),
 }
 ELSEWHERE = {
+    "cluster",
     "repeats",
     "serve",
     "train_gpu",
