@@ -266,10 +266,10 @@ def test_the_golden_optima_of_words_are_minima(example):
 
 def test_the_penalty_over_time_is_the_golden_one(golden):
     def flow(D, u, rate, c, now):
-        states = np.array([[np.exp(-u), 0.0, rate, 1.0]])
+        states = np.array([(np.exp(-u), 0.0, rate, 1.0)], word_posteriors.WORD_STATE)
         words = word_posteriors.LazyPosteriors(np.full((1, 1), D, np.float32), states, c)
         word_posteriors.apply_lazy_decay(words, now)
-        return words.D[0, 0], -np.log(words.z[0])
+        return words.D[0, 0], -np.log(words.states["z"][0])
 
     for row in golden("methods")["lazy"]:
         if row["kind"].startswith("mean_euler"):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pacsent.kernels.library import FLOAT64, INT32, SIZE, entry_point, is_available, warn_of_twins
+from pacsent.kernels.library import FLOAT64, INT32, SIZE, entry_point, needs_twins
 
 _alias_table = entry_point(
     "alias_table",
@@ -17,8 +17,7 @@ def alias_table(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     p : (n,) float64 array of weights, not all of them 0
     """
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return alias_table_plainly(p)
     if p.ndim != 1 or p.size >= 2**31:
         raise ValueError(f"The weights must be fewer than 2^31, in a row. Got {p.shape} instead.")

@@ -15,8 +15,7 @@ from pacsent.kernels.library import (
     Array,
     BoundArray,
     entry_point,
-    is_available,
-    warn_of_twins,
+    needs_twins,
 )
 
 _find_best = entry_point(
@@ -58,8 +57,7 @@ def find_best(
     Word w contributes at most limits[w]; rows that cannot be among the best are skipped. `excluded`
     says which rows are left out, (n_rows,), or is empty.
     """
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         find_best_plainly(rows.array, impacts.array, spans, weights, limits, first, excluded, best)
         return
 

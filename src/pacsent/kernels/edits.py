@@ -4,7 +4,7 @@ from itertools import chain
 
 import numpy as np
 
-from pacsent.kernels.library import INT32, INT64, SIZE, entry_point, is_available, warn_of_twins
+from pacsent.kernels.library import INT32, INT64, SIZE, entry_point, needs_twins
 
 _edit_distance = entry_point(
     "edit_distance",
@@ -69,8 +69,7 @@ def cluster_by_edits(
     begins : int64 array
         begins[word]: how many times rare words of smaller numbers are in `rare`.
     """
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return cluster_by_edits_plainly(words, starts, rare, rare_starts, begins)
 
     n_texts = starts.size - 1

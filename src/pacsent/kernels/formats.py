@@ -10,8 +10,7 @@ from pacsent.kernels.library import (
     SIZE,
     UINT8,
     entry_point,
-    is_available,
-    warn_of_twins,
+    needs_twins,
 )
 
 _parse_lines = entry_point(
@@ -34,8 +33,7 @@ def parse_lines(
     and n_dims finite numbers with one space between, or float32 could differ in the last digit
     from np.float32(float(number)).
     """
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return parse_lines_plainly(text, line_ends, n_dims)
 
     if line_ends.size and (line_ends.min() < 0 or line_ends.max() >= text.size):

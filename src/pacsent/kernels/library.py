@@ -243,11 +243,18 @@ def entry_point(name: str, *types: Any, returns: Any = None) -> Callable[..., An
     return function
 
 
+def needs_twins() -> bool:
+    """Whether NumPy must do the work of the compiled kernels, which is said once."""
+    if is_available():
+        return False
+    _warn_of_twins()
+    return True
+
+
 @cache
-def warn_of_twins() -> None:
-    """Say once that NumPy does the work of the compiled kernels."""
+def _warn_of_twins() -> None:
     warnings.warn(
         "The compiled kernels of pacsent could not be loaded "
         f"({_load()[1]}): encoding and certificates use NumPy, many times slower.",
-        stacklevel=3,
+        stacklevel=4,
     )

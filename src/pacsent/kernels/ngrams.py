@@ -31,8 +31,7 @@ from pacsent.kernels.library import (
     Array,
     BoundArray,
     entry_point,
-    is_available,
-    warn_of_twins,
+    needs_twins,
 )
 
 SEPARATOR, WORD, MARK = 0, 1, 2
@@ -185,8 +184,7 @@ class Tokens(NamedTuple):
 
 def hash_texts(data: np.ndarray, bounds: np.ndarray, settings: Settings) -> Tokens:
     """The tokens of all texts."""
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return hash_texts_plainly(data, bounds, settings)
 
     n_texts = bounds.size - 1
@@ -270,8 +268,7 @@ def hash_grams(hashes: np.ndarray, low: int, high: int) -> np.ndarray:
     In the order of their first token, shorter ones first; an edge is none by itself, and none goes
     on after an edge.
     """
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return hash_grams_plainly(hashes, low, high)
 
     grams = np.empty(hashes.size * (high - low + 1), np.uint64)
@@ -296,8 +293,7 @@ def hash_grams_plainly(hashes, low, high):
 
 def hash_whole_texts(data: np.ndarray, bounds: np.ndarray, settings: Settings) -> np.ndarray:
     """One hash for the sequence of words of each text, (n_texts,); 0 for a text without any."""
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return hash_whole_texts_plainly(data, bounds, settings)
 
     bound_bounds = BoundArray(bounds)
@@ -344,10 +340,10 @@ class HashTable:
         self.n_hashes = hashes.size
         self.n_slots = n_slots
         self.keys, self.columns = BoundArray(keys), BoundArray(columns)
-        if is_available():
-            _fill_hash_table(hashes, hashes.size, *self.arguments)
-        else:
+        if needs_twins():
             fill_plainly(hashes, keys, columns)
+        else:
+            _fill_hash_table(hashes, hashes.size, *self.arguments)
 
     @property
     def arguments(self) -> tuple[BoundArray, BoundArray, int]:
@@ -356,8 +352,7 @@ class HashTable:
 
     def find(self, hashes: np.ndarray) -> np.ndarray:
         """The position of each hash, -1 for unknown ones, (n,) of int32."""
-        if not is_available():
-            warn_of_twins()
+        if needs_twins():
             return find_plainly(self, hashes)
 
         found = np.empty(hashes.size, np.int32)
@@ -402,8 +397,7 @@ def count_texts(
 
     Only those whose hash belongs to a part of n_parts, so that threads can share the work.
     """
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return count_texts_plainly(data, bounds, settings, part, n_parts)
 
     bound_bounds = BoundArray(bounds)
@@ -455,8 +449,7 @@ def count_grams(
 
     Rows are in the order of first occurrence.
     """
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return count_grams_plainly(data, bounds, settings, table)
 
     n_texts = bounds.size - 1
@@ -512,8 +505,7 @@ def score_texts(
         raise ValueError(f"The weights must be those of {table.n_hashes:,} n-grams.")
     if known is not None and settings.of_characters:
         raise ValueError("OOV words are counted among n-grams of words only.")
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return score_texts_plainly(data, bounds, settings, table, known, idf, coef)
 
     n_texts = bounds.size - 1

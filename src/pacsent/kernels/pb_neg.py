@@ -18,8 +18,7 @@ from pacsent.kernels.library import (
     BoundStruct,
     Struct,
     entry_point,
-    is_available,
-    warn_of_twins,
+    needs_twins,
 )
 
 _FITS = Struct(starts=FLOAT32, scales=FLOAT32, coefficients=FLOAT32, n_fits=SIZE)
@@ -171,8 +170,7 @@ def own_slopes(
     shape = rows.size, own.A.shape[1]
     if not (mu.shape == grad.shape == shape and var_Q.shape == trace.shape == rows.shape):
         raise ValueError(f"mu and grad must have the shape {shape}, var_Q and trace {shape[:1]}.")
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         own_slopes_plainly(own, rows, mu, var_Q, fits, grad, trace)
         return
     error = _own_slopes(own.struct, fits.struct, rows, rows.size, mu, var_Q, grad, trace)
@@ -227,8 +225,7 @@ def sampled_noise_terms(
         raise ValueError(f"Shapes of {n_rows} sentences differ: {low.shape} and {var_Q.shape}.")
     if control.shape != (8, n_words) or sample.shape != (3, n_words):
         raise ValueError(f"Shapes of {n_words} words differ: {control.shape}, {sample.shape}.")
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return sampled_noise_terms_plainly(shifts, low, var_Q, centre, sample, fits)
     trace, error = np.empty((2, n_rows))
     _sampled_noise_terms(

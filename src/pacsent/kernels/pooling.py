@@ -15,8 +15,7 @@ from pacsent.kernels.library import (
     Array,
     BoundArray,
     entry_point,
-    is_available,
-    warn_of_twins,
+    needs_twins,
 )
 
 
@@ -85,8 +84,7 @@ def pool_rows(
     if weights is not None and weights.size != n_rows:
         raise ValueError(f"There are {weights.size} weights for {n_rows} rows.")
 
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         pool_rows_plainly(ids, offsets, array, weights, scale, out, add)
         return
 

@@ -10,8 +10,7 @@ from pacsent.kernels.library import (
     SIZE,
     UINT64,
     entry_point,
-    is_available,
-    warn_of_twins,
+    needs_twins,
 )
 from pacsent.kernels.random import draw_indices_plainly
 
@@ -83,8 +82,7 @@ def pv_dbow(
     if train_words and rates.size > 1:
         raise ValueError("Words are trained pass by pass.")
 
-    if not (is_available() or train_words):  # training needs the library
-        warn_of_twins()
+    if not train_words and needs_twins():  # training needs the library
         pv_dbow_plainly(groups, sentences, A, noise, rates, train_words, vectors)
         return
 

@@ -20,8 +20,7 @@ from pacsent.kernels.library import (
     INT64,
     SIZE,
     entry_point,
-    is_available,
-    warn_of_twins,
+    needs_twins,
 )
 
 _noise_errors = entry_point(
@@ -58,8 +57,7 @@ def noise_errors(
     slopes, off by at most max|Phi''''| / 384 / 512^4 < 6e-14.
     """
     _check(scores, sd, norms, p_noise)
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return noise_errors_plainly(scores, bias, sd, norms, p_noise)
     table = normal_table()
     noise, grad_rho = np.empty(sd.size), np.empty(sd.size)
@@ -90,8 +88,7 @@ def noise_errors_32(
 ) -> tuple[np.ndarray, np.ndarray]:
     """`noise_errors` in single precision, all arrays float32; Phi is off by at most 8e-7."""
     _check(scores, inverse_sd, inverse_norms, p_noise)
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return noise_errors_32_plainly(scores, bias, inverse_sd, inverse_norms, p_noise)
     noise, grad_rho = np.empty(len(scores)), np.empty(len(scores))
     _noise_errors_32(
@@ -137,10 +134,9 @@ def own_errors(
         raise ValueError("Words must have the columns of mu, a norm and a share each.")
     if offsets.shape != (len(mu) + 1,) or sd.shape != (len(mu),):
         raise ValueError("Each row of mu must have a standard deviation and an offset.")
-    if offsets[0] != 0 or offsets[-1] != n_tokens or (np.diff(offsets) < 0).any():
+    if offsets[0] != 0 or offsets[-1] != n_tokens or (offsets[1:] < offsets[:-1]).any():
         raise ValueError("Offsets must rise from 0 to the number of words.")
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return own_errors_plainly(mu, sd, bias, words, offsets, norms, shares)
     positive, grad_mu, grad_rho = np.empty_like(sd), np.empty_like(mu), np.empty_like(sd)
     _own_errors(

@@ -342,13 +342,23 @@ static Size split_word(uint64_t key, Word word, const Words *words, int32_t *ids
   return split(marked, word.size, words, ids);
 }
 
+/* The id of a word, or with `splits` those of its subwords, into ids; their number, 0 for OOV. */
+INLINE Size put_ids(uint64_t key, Word word, const Words *words, Size splits, int32_t *ids) {
+  const Size slot = key < HASHED ? packed_slot(key, words) : slot_of(key, word, words);
+  const int32_t id = id_at(slot, words);
+  if (id < 0) return splits ? split_word(key, word, words, ids) : 0;
+
+  ids[0] = id;
+  return 1;
+}
+
 /* text.encode_paper: the number of ids. */
-Size KERNEL(encode_paper)(const uint8_t *data, Size n_data, const int64_t *bounds, Size n_texts,
+Size KERNEL(encode_paper)(const uint8_t *data, const int64_t *bounds, Size n_texts,
                           const uint64_t *table, Size n_slots, const uint8_t *bytes,
                           const int64_t *word_offsets, Size splits, int32_t *ids, int64_t *offsets,
                           int64_t *n_unknown) {
   const Words words = words_of(table, n_slots, bytes, word_offsets);
-  const uint8_t *end_of_data = data + n_data;
+  const uint8_t *end_of_data = data + bounds[n_texts];
   Piece piece;
 
   Size n = 0;
@@ -360,18 +370,9 @@ Size KERNEL(encode_paper)(const uint8_t *data, Size n_data, const int64_t *bound
       start = find_piece(data, start, bounds[s + 1], end_of_data, &piece);
       find_keys(&piece, end_of_data, &words);
       for (Size j = 0; j < piece.n_words; j++) {
-        const uint64_t key = piece.keys[j];
-        const Word word = word_of(&piece, j);
-        const Size slot = key < HASHED ? packed_slot(key, &words) : slot_of(key, word, &words);
-        const int32_t id = id_at(slot, &words);
-        if (id >= 0) {
-          ids[n++] = id;
-          continue;
-        }
-
-        const Size n_parts = splits ? split_word(key, word, &words, ids + n) : 0;
-        n += n_parts;
-        unknown += n_parts == 0;
+        const Size n_put = put_ids(piece.keys[j], word_of(&piece, j), &words, splits, ids + n);
+        n += n_put;
+        unknown += n_put == 0;
       }
     }
     offsets[s + 1] = n;
@@ -539,8 +540,8 @@ Size KERNEL(split_ascii)(const uint8_t *data, const int64_t *bounds, Size n_text
 /* text.encode_ascii: the number of ids; `lowered` has room for the longest text. */
 Size KERNEL(encode_ascii)(const uint8_t *data, const int64_t *bounds, Size n_texts,
                           const uint64_t *table, Size n_slots, const uint8_t *bytes,
-                          const int64_t *word_offsets, Size splits, uint8_t *lowered, int32_t *ids,
-                          int64_t *offsets, int64_t *n_unknown) {
+                          const int64_t *word_offsets, Size splits, int32_t *ids, int64_t *offsets,
+                          int64_t *n_unknown, uint8_t *lowered) {
   const Words words = words_of(table, n_slots, bytes, word_offsets);
   Size n = 0;
   offsets[0] = 0;
@@ -552,16 +553,9 @@ Size KERNEL(encode_ascii)(const uint8_t *data, const int64_t *bounds, Size n_tex
       const Word word = {lowered, copy_token(data, start, last, lowered), 0};
       start = token_start(data, start + word.size, last);
 
-      const uint64_t key = key_of(word);
-      const int32_t id = id_at(slot_of(key, word, &words), &words);
-      if (id >= 0) {
-        ids[n++] = id;
-        continue;
-      }
-
-      const Size n_parts = splits ? split_word(key, word, &words, ids + n) : 0;
-      n += n_parts;
-      unknown += n_parts == 0;
+      const Size n_put = put_ids(key_of(word), word, &words, splits, ids + n);
+      n += n_put;
+      unknown += n_put == 0;
     }
     offsets[s + 1] = n;
     n_unknown[s] = unknown;

@@ -9,7 +9,7 @@ Texts and words lie in an array of bytes, one after the other: i is data[bounds[
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import pairwise
 
@@ -23,8 +23,7 @@ from pacsent.kernels.library import (
     UINT64,
     BoundArray,
     entry_point,
-    is_available,
-    warn_of_twins,
+    needs_twins,
 )
 
 MAX_SPLIT_BYTES = 64  # of a word that is split into subwords
@@ -47,22 +46,14 @@ _find_words = entry_point(
     *_WORDS,
     INT32,  # ids
 )
-_encode_paper = entry_point(
-    "encode_paper",
-    *(UINT8, SIZE, INT64, SIZE),  # data and its size, bounds, n_texts
-    *_WORDS,
-    SIZE,  # whether words are split
-    *(INT32, INT64, INT64),  # ids, offsets, n_unknown
-    returns=SIZE,
-)
-_encode_ascii = entry_point(
-    "encode_ascii",
+_ENCODING = (
     *(UINT8, INT64, SIZE),  # data, bounds, n_texts
     *_WORDS,
     SIZE,  # whether words are split
-    *(UINT8, INT32, INT64, INT64),  # room for a text, ids, offsets, n_unknown
-    returns=SIZE,
+    *(INT32, INT64, INT64),  # ids, offsets, n_unknown
 )
+_encode_paper = entry_point("encode_paper", *_ENCODING, returns=SIZE)
+_encode_ascii = entry_point("encode_ascii", *_ENCODING, UINT8, returns=SIZE)  # room for a text
 _count_paper = entry_point(
     "count_paper",
     *(UINT8, SIZE, INT64, SIZE),  # data and its size, bounds, n_texts
@@ -120,8 +111,7 @@ def build_table(
 
     Equals {word: i for i, word in enumerate(words)}.
     """
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return build_table_plainly(word_bytes, word_offsets, n_slots)
 
     table = np.zeros((n_slots, 2), dtype=np.uint64)
@@ -165,8 +155,7 @@ def build_table_plainly(word_bytes, word_offsets, n_slots):
 
 def find_words(data: np.ndarray, starts: np.ndarray, words: Words) -> np.ndarray:
     """Ids of words, -1 where unknown: [index.get(word, -1) for word in words]."""
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return find_words_plainly(data, starts, words)
 
     _check_bounds(data, starts)
@@ -223,20 +212,31 @@ def encode_paper(
     [index[t] for t in tokenise_paper(text) if t in index]. With `splits`, an OOV word becomes
     its `subword_ids`, if it has any.
     """
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return encode_paper_plainly(data, bounds, words, splits)
 
+    return _encode(_encode_paper, data, bounds, words, splits)
+
+
+def _encode(
+    kernel: Callable[..., int],
+    data: np.ndarray,
+    bounds: np.ndarray,
+    words: Words,
+    splits: bool,
+    *room: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     n_bytes = _check_bounds(data, bounds)
     n_texts = bounds.size - 1
     ids = np.empty(n_bytes, dtype=np.int32)
     offsets = np.empty(n_texts + 1, dtype=np.int64)
     n_unknown = np.empty(n_texts, dtype=np.int64)
-    n = _encode_paper(
-        *(data, data.size, bounds, n_texts),
+    n = kernel(
+        *(data, bounds, n_texts),
         *words.arguments,
         splits,
         *(ids, offsets, n_unknown),
+        *room,
     )
     return ids[:n].copy(), offsets, n_unknown
 
@@ -295,23 +295,11 @@ def encode_ascii(
     data: np.ndarray, bounds: np.ndarray, words: Words, splits: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """As `encode_paper`, for the tokens of the unicode normalisation of texts in ASCII."""
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return encode_ascii_plainly(data, bounds, words, splits)
 
-    n_bytes = _check_bounds(data, bounds)
-    n_texts = bounds.size - 1
-    lowered = np.empty(n_bytes, dtype=np.uint8)
-    ids = np.empty(n_bytes, dtype=np.int32)
-    offsets = np.empty(n_texts + 1, dtype=np.int64)
-    n_unknown = np.empty(n_texts, dtype=np.int64)
-    n = _encode_ascii(
-        *(data, bounds, n_texts),
-        *words.arguments,
-        splits,
-        *(lowered, ids, offsets, n_unknown),
-    )
-    return ids[:n].copy(), offsets, n_unknown
+    lowered = np.empty(data.size, dtype=np.uint8)
+    return _encode(_encode_ascii, data, bounds, words, splits, lowered)
 
 
 def encode_ascii_plainly(data, bounds, words, splits):
@@ -328,8 +316,7 @@ def split_ascii(data: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.nd
 
     Their bytes, where each begins and ends in these, and how many there are after each text.
     """
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return split_ascii_plainly(data, bounds)
 
     n_bytes = _check_bounds(data, bounds)

@@ -8,8 +8,7 @@ from pacsent.kernels.library import (
     SIZE,
     UINT8,
     entry_point,
-    is_available,
-    warn_of_twins,
+    needs_twins,
 )
 
 _unpack = entry_point(
@@ -44,8 +43,7 @@ def unpack(
         What each byte stands for.
     spread, centre : float32 arrays, shape (n_dims,)
     """
-    if not is_available():
-        warn_of_twins()
+    if needs_twins():
         return unpack_plainly(codes, head, scales, values, spread, centre)
 
     n_rows, n_head = head.shape

@@ -19,7 +19,7 @@ typedef struct {
   Size n_sentences;
 } Sentences;
 
-/* What belongs to a word lies side by side, where one read from memory finds it. */
+/* word_posteriors.WORD_STATE: side by side, where one read from memory finds it. */
 typedef struct {
   double z, clock, rate, var_P;
 } WordState;

@@ -14,6 +14,7 @@ from pacsent.kernels.library import (
     INT64,
     SIZE,
     UINT64,
+    Array,
     BoundStruct,
     Struct,
     aligned_room,
@@ -21,6 +22,14 @@ from pacsent.kernels.library import (
 )
 from pacsent.kernels.random import draw_indices, normal_numbers
 
+WORD_STATE = np.dtype(
+    [
+        ("z", np.float64),  # var_P / var
+        ("clock", np.float64),  # when the penalty last acted on the word
+        ("rate", np.float64),  # 1 / (var_P lam)
+        ("var_P", np.float64),  # variance of the prior
+    ]
+)
 MAX_DRAWS = 320  # negatives of one step: more of them hardly reduce the variance of the gradient
 
 _SENTENCES = Struct(
@@ -34,7 +43,7 @@ _SENTENCES = Struct(
     m=FLOAT32,
     n_sentences=SIZE,
 )
-_WORDS = Struct(D=FLOAT32, states=FLOAT64, c=DOUBLE, n_words=SIZE, n_dims=SIZE)
+_WORDS = Struct(D=FLOAT32, states=Array(WORD_STATE), c=DOUBLE, n_words=SIZE, n_dims=SIZE)
 _NOISE = Struct(
     A=FLOAT32,
     keep=FLOAT64,
@@ -90,38 +99,17 @@ class LazyPosteriors(NamedTuple):
     """Posteriors of the words, which change, and the penalty on them."""
 
     D: np.ndarray  # (n_words, n_dims) float32: means minus prior means
-    states: np.ndarray  # (n_words, 4): z, clock, rate, var_P, which one read from memory finds
+    states: np.ndarray  # (n_words,) of WORD_STATE, which one read from memory finds
     c: float  # n_dims / (2 lam)
 
     @classmethod
     def at_prior(cls, n_dims: int, var_P: np.ndarray, lam: float) -> "LazyPosteriors":
         """Posteriors that are the priors, at time 0."""
-        states = np.empty((var_P.size, 4))
-        states[:, 0] = 1.0
-        states[:, 1] = 0.0
-        states[:, 2] = 1.0 / (var_P * lam)
-        states[:, 3] = var_P
+        states = np.zeros(var_P.size, WORD_STATE)
+        states["z"] = 1.0
+        states["rate"] = 1.0 / (var_P * lam)
+        states["var_P"] = var_P
         return cls(np.zeros((var_P.size, n_dims), np.float32), states, 0.5 * n_dims / lam)
-
-    @property
-    def z(self) -> np.ndarray:
-        """var_P / var of each word."""
-        return self.states[:, 0]
-
-    @property
-    def clock(self) -> np.ndarray:
-        """When the penalty last acted on each word."""
-        return self.states[:, 1]
-
-    @property
-    def rate(self) -> np.ndarray:
-        """1 / (var_P lam) of each word."""
-        return self.states[:, 2]
-
-    @property
-    def var_P(self) -> np.ndarray:
-        """Variance of each word's prior."""
-        return self.states[:, 3]
 
 
 class NoiseTable(NamedTuple):
@@ -165,10 +153,11 @@ def apply_lazy_decay(words: LazyPosteriors, now: float) -> None:
 
 def apply_lazy_decay_plainly(words, now):
     """As `apply_lazy_decay`."""
-    gap = np.maximum(now - words.clock, 0.0)
-    words.D[...] *= np.exp(-words.rate * gap)[:, None]
-    words.z[...] = 1.0 + (words.z - 1.0) * np.exp(-words.c * gap)
-    words.clock[...] += gap
+    states = words.states
+    gap = np.maximum(now - states["clock"], 0.0)
+    words.D[...] *= np.exp(-states["rate"] * gap)[:, None]
+    states["z"] = 1.0 + (states["z"] - 1.0) * np.exp(-words.c * gap)
+    states["clock"] += gap
 
 
 # ---- Stochastic gradients -----------------------------------------------------------------------
@@ -265,7 +254,7 @@ def _zeros(*shape):
 
 def _bound_words(words):
     n_words, n_dims = words.D.shape
-    if words.states.shape != (n_words, 4):
+    if words.states.shape != (n_words,):
         raise ValueError(f"The states of {n_words:,} words have the shape {words.states.shape}.")
     return BoundStruct(_WORDS, **words._asdict(), n_words=n_words, n_dims=n_dims)
 
@@ -314,11 +303,12 @@ def _step_plainly(rows, factor, sentences, words, noise, schedule, memory):
     now = schedule.start + schedule.eta * rows[0]
     for i, s in enumerate(rows):
         own, fractions = _own(sentences, s)
-        gap = np.maximum(now - words.clock[own], 0.0)
-        z = 1.0 + (words.z[own] - 1.0) * np.exp(-words.c * gap)
-        deviation = math.sqrt(np.sum(fractions**2 * words.var_P[own] / z))
+        before = words.states[own]
+        gap = np.maximum(now - before["clock"], 0.0)
+        z = 1.0 + (before["z"] - 1.0) * np.exp(-words.c * gap)
+        deviation = math.sqrt(np.sum(fractions**2 * before["var_P"] / z))
         H[i] = sentences.m[sentences.order[s]]
-        H[i] += (fractions * np.exp(-words.rate[own] * gap)) @ D[own]
+        H[i] += (fractions * np.exp(-before["rate"] * gap)) @ D[own]
         H[i] += deviation * normal_numbers(memory.state, D.shape[1])
 
     # The negatives, less what a line knows of their sigmoids.
@@ -347,15 +337,16 @@ def _step_plainly(rows, factor, sentences, words, noise, schedule, memory):
     for i, s in enumerate(rows):
         own, fractions = _own(sentences, s)
         weight = factor * sentences.weights[s]
-        until = np.maximum(words.clock[own], schedule.start + schedule.eta * (s + 1))
-        elapsed = until - words.clock[own]
-        rate = words.rate[own]
+        before = words.states[own]
+        until = np.maximum(before["clock"], schedule.start + schedule.eta * (s + 1))
+        elapsed = until - before["clock"]
+        rate = before["rate"]
         moved = weight * fractions * -np.expm1(-rate * schedule.eta) / rate
         D[own] = np.exp(-rate * elapsed)[:, None] * D[own] - moved[:, None] * G[i]
-        push = 0.5 * weight * trace[i] * fractions**2 * words.var_P[own]
+        push = 0.5 * weight * trace[i] * fractions**2 * before["var_P"]
         push *= -math.expm1(-words.c * schedule.eta) / words.c
-        words.z[own] = 1.0 + (words.z[own] - 1.0) * np.exp(-words.c * elapsed) + push
-        words.clock[own] = until
+        words.states["z"][own] = 1.0 + (before["z"] - 1.0) * np.exp(-words.c * elapsed) + push
+        words.states["clock"][own] = until
 
 
 def _own(sentences, s):

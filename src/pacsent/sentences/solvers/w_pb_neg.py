@@ -163,4 +163,4 @@ def train(
             if callback is not None:
                 callback(epoch)
     kernels.apply_lazy_decay(words, now)
-    return B + words.D, np.log(var_P) - np.log(words.z)
+    return B + words.D, np.log(var_P) - np.log(words.states["z"])
