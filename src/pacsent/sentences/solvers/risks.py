@@ -129,6 +129,10 @@ def _own_words(mu, sd, A, norms, counts, shares, bias):
 def _parts(offsets, n_dims):
     """Slices of the sentences and of their tokens, whose rows are not too large together."""
     n_tokens = max(1, _MAX_NUMBERS // n_dims)
+    if offsets[-1] - offsets[0] <= n_tokens:
+        yield slice(0, offsets.size - 1), slice(int(offsets[0]), int(offsets[-1]))
+        return
+
     start = 0
     while start < offsets.size - 1:
         stop = int(np.searchsorted(offsets, offsets[start] + n_tokens, side="right")) - 1
