@@ -1,8 +1,9 @@
 """Files and batches against the calibration set: the test of `DriftMonitor`, and its power."""
 
-import threading
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,6 +61,36 @@ class TextComparison(NamedTuple):
         return fields | {"counts": self.counts._asdict()}
 
 
+class _RandomSample:
+    """The items with the smallest random keys, at most `limit` of them; None keeps all.
+
+    Every item has its own key, so the items are a random sample, in random order.
+    """
+
+    def __init__(self, limit: int | None):
+        self._limit = limit
+        self._items: list[tuple[float, Any]] = []  # (key, item)
+        self._largest_key = np.inf  # of those that are kept, once there are more than the limit
+
+    def add(self, keys: np.ndarray, item_at: Callable[[int], Any]) -> None:
+        """Take further items into account; `item_at` returns that at a place of the keys."""
+        for place in np.flatnonzero(keys < self._largest_key).tolist():
+            self._items.append((keys[place], item_at(place)))
+        if self._limit is not None and len(self._items) >= 2 * self._limit:
+            self._cut()
+
+    def _cut(self) -> None:
+        self._items.sort(key=itemgetter(0))
+        if self._limit is not None and len(self._items) >= self._limit:
+            del self._items[self._limit :]
+            self._largest_key = self._items[-1][0]
+
+    def items(self) -> list:
+        """The items, the one with the smallest key first."""
+        self._cut()
+        return [item for _, item in self._items]
+
+
 class DriftCheck:
     """Compares texts with the calibration set of a classifier by the test of `DriftMonitor`.
 
@@ -67,46 +98,27 @@ class DriftCheck:
     With `keep_all` all rows are kept, so that every one that is left out is named.
     """
 
-    def __init__(self, classifier: Any):
+    def __init__(self, classifier: Any, *, keep_all: bool = False):
         self.classifier = classifier
-        self.keep_all = False
         # Which rows are drawn need not be secret: they are exchangeable in any order.
         self._rng = np.random.default_rng(classifier.seed_)
-        self.n_rows = self.n_answered = 0
-        self._lock = threading.Lock()  # files are read by several threads
-        self._sample: list[tuple[float, int, np.ndarray, Any]] = []  # (key, row, log_proba, text)
+        self.n_rows = 0
+        self._rows = _RandomSample(None if keep_all else MAX_KEPT)  # (row, its text)
+        # Of many classes, the probabilities of a row take more memory than its text.
+        self._log_proba = _RandomSample(MAX_COMPARED)
 
-    def add(self, X: Any, log_proba: np.ndarray, n_answered: int = 0, first: Any = None) -> None:
-        """Take further rows into account; `first` is the number of the first one, from 0.
-
-        The sample has the rows with the smallest random keys.
-        """
-        n = n_samples(X)
-        with self._lock:
-            first = self.n_rows if first is None else first
-            self.n_rows += n
-            self.n_answered += n_answered
-            keys = self._rng.random(n)
-            rows = np.arange(n)
-            if not self.keep_all and len(self._sample) >= MAX_KEPT:
-                rows = np.flatnonzero(keys < self._sample[-1][0])
-            self._sample += [
-                (keys[row], first + row, log_proba[row], select_rows(X, [row])[0])
-                for row in rows.tolist()
-            ]
-            if not self.keep_all and len(self._sample) >= MAX_KEPT:
-                self._cut()
-
-    def _cut(self):
-        limit = None if self.keep_all else MAX_KEPT
-        self._sample = sorted(self._sample, key=lambda item: item[:2])[:limit]
+    def add(self, X: Any, log_proba: np.ndarray) -> None:
+        """Take further rows into account, and their log-probabilities, (n, n_classes)."""
+        first = self.n_rows
+        keys = self._rng.random(n_samples(X))
+        self.n_rows += keys.size
+        self._rows.add(keys, lambda place: (first + place, select_rows(X, [place])[0]))
+        self._log_proba.add(keys, lambda place: log_proba[place].copy())
 
     def result(self) -> TextComparison:
         """The comparison of all rows so far."""
-        with self._lock:
-            self._cut()
-            sample = list(self._sample)
-        X = [text for _, _, _, text in sample]
+        sample = self._rows.items()
+        X = [text for _, text in sample]
         are_texts = is_texts(X)
         monitor = DriftMonitor(
             self.classifier, alpha=ALPHA, random_state=_seed_of(self.classifier, X)
@@ -114,23 +126,23 @@ class DriftCheck:
         left_out: tuple[tuple[int, str], ...] = ()
         counts = RowCounts(len(X), 0, 0, 0)
         if sample:
-            log_proba = np.array([values for _, _, values, _ in sample])
+            log_proba = np.array(self._log_proba.items())  # of those with the smallest keys
             status = np.zeros(len(X), int)
             if are_texts:
                 # Of repeats, the first row of the file counts; rows are compared in random order.
-                in_file = np.argsort([row for _, row, _, _ in sample], kind="stable")
+                in_file = np.argsort([row for row, _ in sample], kind="stable")
                 seen = np.logical_or(*seen_before(self.classifier, X))
                 texts = [X[i] for i in in_file]
                 status[in_file] = row_status(self.classifier, texts, seen=seen[in_file]).status
                 counts = RowCounts.of(status)
                 left_out = tuple(
-                    (sample[i][1], REASONS[status[i]]) for i in in_file.tolist() if status[i]
+                    (sample[i][0], REASONS[status[i]]) for i in in_file.tolist() if status[i]
                 )
-            rows = np.arange(min(len(X), MAX_COMPARED))
+            rows = np.arange(len(log_proba))
             monitors = None
             if are_texts and self.classifier.calibration_.monitors is not None:
                 monitors = monitors_of(self.classifier, X[: rows.size], seen[: rows.size])
-            monitor.update_arrays(log_proba[rows], None, monitors, status[rows])
+            monitor.update_arrays(log_proba, None, monitors, status[rows])
         return self._describe(monitor, counts, left_out)
 
     def _describe(self, monitor, counts, left_out) -> TextComparison:
@@ -198,10 +210,10 @@ def detection_times(n_calibration: int, n_quantities: int) -> np.ndarray:
     is_other = rng.random(shape) < fractions
     values = np.where(is_other, OTHER_KIND, 1.0) * rng.random(shape)
     ties = rng.random(shape)
-    known = np.sort(rng.random((n_files, n_calibration)), axis=1)
-    n_smaller = np.column_stack(
-        [np.searchsorted(of_file, column) for of_file, column in zip(known, values.T)]
-    )
+    n_smaller = np.empty(shape, int)
+    for file in range(n_files):  # one by one: together they take hundreds of megabytes
+        known = np.sort(rng.random(n_calibration))
+        n_smaller[:, file] = np.searchsorted(known, values[:, file])
     # Of the texts of a file before one of them, as many are smaller as is to be expected.
     n_before = np.arange(_MAX_SIMULATED)[:, None]
     part_smaller = fractions * np.minimum(values / OTHER_KIND, 1.0) + (1.0 - fractions) * values

@@ -200,7 +200,7 @@ def predict(model, sources, error, delta, left_out, **options):
     """
     from pacsent.scale import Predict
 
-    job = Predict(model, error, delta, inputs.given_encoder(), keep_rows=left_out is not None)
+    job = Predict(model, error, delta, inputs.given_encoder())
     run_job(job, sources, options, _CELLS, left_out)
 
 

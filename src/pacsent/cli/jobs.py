@@ -1,7 +1,9 @@
 """From texts to vectors or classes: what `embed` and `predict` share."""
 
+import contextlib
 import glob
 import os
+from collections import Counter
 
 import click
 
@@ -138,9 +140,9 @@ def _is_many(sources, output) -> bool:
 
 def _run_one(job, path, output, options: dict, cells, left_out):
     """One file or stdin to one file or stdout; a manifest that has one record."""
-    import numpy as np
-
     from pacsent import threads
+    from pacsent.arrays import are_among
+    from pacsent.certify.drift_check import DriftCheck
     from pacsent.certify.samples import recorded, row_fingerprints
     from pacsent.files import check_output
     from pacsent.progress import bar
@@ -165,14 +167,29 @@ def _run_one(job, path, output, options: dict, cells, left_out):
     opened = job.open()
     for reason in job.caveats(opened):
         echo(f"Warning: {reason}", err=True)
-    run_batch, n_fitted = job.load(opened), [0]  # texts of each batch that the model was fitted on
-    known = recorded(opened[0], "fingerprints") if cells else None
+    run_batch = job.load(opened)
+    counts: Counter = Counter()
+    known = None
+    check = None
+    if cells:
+        classifier, rule = opened
+        known = recorded(classifier, "fingerprints")
+        if rule is not None and rule.threshold is not None:
+            check = DriftCheck(classifier, keep_all=left_out is not None)
 
-    def compute(texts, is_bad=None, first=None):
-        if known is not None:
-            kept = [text for text in as_list(texts) if not is_empty(text)]
-            n_fitted.append(int(np.isin(row_fingerprints(kept), known).sum()))
-        return run_batch(texts, is_bad, first)
+    def compute(texts, is_bad=None):
+        batch = run_batch(texts, is_bad)
+        if known is None:
+            return batch
+        kept = [text for text in as_list(texts) if not is_empty(text)]
+        is_fitted = are_among(row_fingerprints(kept), known)
+        return batch._replace(n_fitted=int(is_fitted.sum()))
+
+    def observe(batch):
+        counts["fitted"] += batch.n_fitted
+        counts["answered"] += batch.n_answered
+        if check is not None:
+            check.add(*batch.scored)
 
     table = TextTable(path, kind=options["input_format"], text_column=options["text_column"])
     if output is not None:
@@ -183,7 +200,9 @@ def _run_one(job, path, output, options: dict, cells, left_out):
     _, renamed = output_names(kept_columns, list(run_batch([]).columns), table.name)
     for note in renamed:
         echo(f"Warning: {note}", err=True)
-    with table, bar(job.command, unit="texts", enabled=not quiet) as shown:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(table)
+        shown = stack.enter_context(bar(job.command, unit="texts", enabled=not quiet))
         batches = result_batches(
             table,
             compute,
@@ -193,7 +212,9 @@ def _run_one(job, path, output, options: dict, cells, left_out):
             batch_size=job.batch_size,
             n_threads=threads.n_threads(options["n_jobs"]),
             advance=shown.advance,
+            observe=observe,
         )
+        stack.callback(batches.close)  # ends its threads if writing fails
         if left_out is not None and options["id_column"] is not None:
             batches = _collect(batches, options["id_column"], ids)
         if suffix == "plain":
@@ -206,13 +227,13 @@ def _run_one(job, path, output, options: dict, cells, left_out):
         result_files.write(batches, output, overwrite=options["overwrite"], suffix=suffix)
     record.warnings = [warning for warning in record.warnings if warning not in renamed]
     say(quiet)(describe_table(table, record.rows))
-    warn_of_fitted(sum(n_fitted), record.rows)
+    warn_of_fitted(counts["fitted"], record.rows)
     comparison = None
-    if cells and opened[1] is not None and opened[1].check is not None:
-        rule = opened[1]
-        comparison = rule.check.result()
+    if check is not None:
+        with bar("compare with the calibration set", unit="", enabled=not quiet):
+            comparison = check.result()
         n_texts = record.rows - record.empty
-        part = f"{rule.check.n_answered:,} of {format_count(n_texts, 'text')}"
+        part = f"{counts['answered']:,} of {format_count(n_texts, 'text')}"
         if comparison.differs:
             echo(f"Warning: {comparison.message}", err=True)
         elif comparison.holds_only_if:

@@ -17,12 +17,10 @@ from pacsent.bounds.checks import check_probability
 from pacsent.bounds.delta import confidence, divide_delta
 from pacsent.bounds.rounding import format_count
 from pacsent.certify import coverage
-from pacsent.certify.drift_check import DriftCheck
 from pacsent.certify.labels import class_indices
 from pacsent.certify.repeats import NEW_TEXTS
 from pacsent.certify.samples import samples_for
 from pacsent.predict.calibration import Calibration
-from pacsent.text.ngrams import nonempty_rows
 
 _N_THRESHOLDS = 30  # more of them fail by chance, fewer lie too far apart
 # Quantiles of the posterior of an error rate over which the chance to pass is averaged.
@@ -332,6 +330,7 @@ class Answered(NamedTuple):
     inside: np.ndarray | None  # (n, n_classes), whether a class is in the prediction set
     abstained: np.ndarray | None  # (n,)
     covered: np.ndarray  # (n,), whether the classifier knows enough words of the text
+    log_proba: np.ndarray  # (n, n_classes)
 
 
 class AnswerRule:
@@ -349,7 +348,6 @@ class AnswerRule:
     no_sets: str | None = None
     no_answers: str | None = None
     statement: str | None = None
-    check: DriftCheck | None = None
 
     def __init__(self, classifier: Any, *, error: float | None = None, delta: float | None = None):
         self.delta = getattr(classifier, "delta", 0.05) if delta is None else delta
@@ -366,7 +364,6 @@ class AnswerRule:
                     f"{error:g} instead. Fit a CertifiedClassifier, as `pacsent train` does."
                 )
             return
-        self.check = DriftCheck(classifier)
         rule = classifier.abstain(error=error, delta=self.delta)
         self.error, self.threshold = rule.error, rule.threshold
         self.no_answers, self.statement = rule.no_answers, "" if rule.no_answers else str(rule)
@@ -388,29 +385,16 @@ class AnswerRule:
             f"{new_texts} omit the true class for at most {100 * error:g}% of them."
         )
 
-    def answer(
-        self,
-        texts: list[str],
-        log_proba: np.ndarray | None = None,
-        *,
-        compare: bool = False,
-        first: int | None = None,
-    ) -> Answered:
-        """Answer texts, of which the logarithms of class probabilities may be known already.
-
-        With `compare` they are taken into account by `check`; `first` is the number of the first
-        row, from 0.
-        """
+    def answer(self, texts: list[str], log_proba: np.ndarray | None = None) -> Answered:
+        """Answer texts, of which the logarithms of class probabilities may be known already."""
         if log_proba is None:
             log_proba = self._classifier.predict_log_proba(texts)
         covered = coverage.are_covered(self._classifier, texts)
         inside = abstained = None
         if self.threshold is not None:
             abstained = ~(confidences(self._classifier, log_proba, covered) >= self.threshold)
-            if compare and self.check is not None:
-                n_answered = int((~abstained[nonempty_rows(texts)]).sum())
-                self.check.add(texts, log_proba, n_answered, first)
         if self.set_levels is not None:
             inside = (log_proba >= self.set_levels) | ~covered[:, None]
         best = log_proba.argmax(axis=1)
-        return Answered(best, np.exp(log_proba.max(axis=1)), inside, abstained, covered)
+        probability = np.exp(log_proba.max(axis=1))
+        return Answered(best, probability, inside, abstained, covered, log_proba)

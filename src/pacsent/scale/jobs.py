@@ -1,13 +1,12 @@
 """What is computed from the texts of a shard: `Embed` and `Predict`.
 
 A job is a few settings that are sent to other processes and machines. `load` opens the model there,
-memory-mapped, and returns a function of texts, a mask of bad rows (empty texts) and the number of
-the first row to a `Batch`.
+memory-mapped, and returns a function of texts and a mask of bad rows (empty texts) to a `Batch`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,10 +15,21 @@ from pacsent.storage.checksums import checksum_of_json
 from pacsent.text.encoded import Encoded
 from pacsent.text.ngrams import is_empty
 from pacsent.text.result_files import TypedColumn
+from pacsent.text.tables import as_list
 from pacsent.words.text_encoding import encode_bytes
 from pacsent.words.word_table import concat_utf8
 
+if TYPE_CHECKING:
+    from pacsent.predict.abstaining import Answered
+
 _ONE_WORD = Encoded(np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int64))
+
+
+class Scored(NamedTuple):
+    """Texts and their log-probabilities, which are compared with the calibration set."""
+
+    texts: list[str]
+    log_proba: np.ndarray  # (n, n_classes)
 
 
 class Batch(NamedTuple):
@@ -29,6 +39,9 @@ class Batch(NamedTuple):
     n_known: int = 0
     n_unknown: int = 0
     n_empty: int = 0
+    n_answered: int = 0
+    n_fitted: int = 0  # texts that the model was fitted on
+    scored: Scored | None = None
 
 
 class _Job:
@@ -40,8 +53,7 @@ class _Job:
 
     def settings(self) -> dict:
         """Return what the results depend on; an encoder with other vectors is rejected anyway."""
-        no_settings = ("encoder", "keep_rows")
-        fields = {name: value for name, value in vars(self).items() if name not in no_settings}
+        fields = {name: value for name, value in vars(self).items() if name != "encoder"}
         fields["model"] = storage.public_url(self.model)
         about = {"encoder": fields["model"]}
         if storage.is_model_name(self.model):
@@ -91,7 +103,7 @@ class Embed(_Job):
         encoder = encoder or self.open()
         if encoder.word_vectors is None:
 
-            def embed_externally(texts, is_bad=None, first=None) -> Batch:
+            def embed_externally(texts, is_bad=None) -> Batch:
                 strings = texts if isinstance(texts, list) else texts.to_pylist()
                 means, variances = encoder.posterior(strings)
                 n_empty = int((~means.any(axis=1)).sum())
@@ -107,9 +119,7 @@ class Embed(_Job):
         if "n_negatives" not in encoder.get_params() and encoder.on_empty != "error":
             posterior = encoder.prepared()
 
-        def embed(
-            texts, is_bad=None, first=None
-        ) -> Batch:  # an empty text has mean 0 and variance nan
+        def embed(texts, is_bad=None) -> Batch:  # an empty text has mean 0 and variance nan
             encoded = encode_bytes(vocabulary, *text_bytes(texts))
             means, variances = posterior(encoded)
             if not np.isfinite(means.sum()):
@@ -150,7 +160,6 @@ class Predict(_Job):
     error: float | None = None
     delta: float | None = None
     encoder: str | None = None
-    keep_rows: bool = False
 
     command = "predict"
     batch_size = 1 << 12  # texts
@@ -162,10 +171,7 @@ class Predict(_Job):
         classifier = storage.load(self.model, encoder=self.encoder)
         _text_classifier(classifier, self.model).set_params(n_jobs=1)
         if classifier.target_type_ == "classes":
-            rule = AnswerRule(classifier, error=self.error, delta=self.delta)
-            if rule.check is not None:
-                rule.check.keep_all = self.keep_rows
-            return classifier, rule
+            return classifier, AnswerRule(classifier, error=self.error, delta=self.delta)
         if self.error is not None:
             raise ValueError("error is for models that give one class to each text. Leave it out.")
         return classifier, None
@@ -201,9 +207,8 @@ class Predict(_Job):
                 "probabilities": TypedColumn(values, "list<double>"),
             }
 
-        def answer(strings: list[str], first: int | None = None) -> dict[str, TypedColumn]:
-            answers = rule.answer(strings, compare=True, first=first)
-            missing = [None] * len(strings)
+        def format_answers(answers: "Answered") -> dict[str, TypedColumn]:
+            missing = [None] * answers.best.size
             sets = missing
             if answers.inside is not None:
                 sets = [names[row].tolist() for row in answers.inside]
@@ -217,14 +222,25 @@ class Predict(_Job):
                 "reason": TypedColumn(reasons, "string"),
             }
 
-        def predict(texts, is_bad=None, first: int | None = None) -> Batch:
-            strings = texts if isinstance(texts, list) else texts.to_pylist()
-            columns = assign_labels(strings) if rule is None else answer(strings, first)
+        def predict(texts, is_bad=None) -> Batch:
+            strings = as_list(texts)
             empty_rows = [row for row, text in enumerate(strings) if is_empty(text)]  # bad ones too
+            scored = None
+            n_answered = 0
+            if rule is None:
+                columns = assign_labels(strings)
+            else:
+                answers = rule.answer(strings)
+                columns = format_answers(answers)
+                scored = Scored(strings, answers.log_proba)
+                if answers.abstained is not None:
+                    is_answered = ~answers.abstained
+                    is_answered[empty_rows] = False
+                    n_answered = int(is_answered.sum())
             for name, column in columns.items():
                 for row in empty_rows:
                     column[row] = REASONS[EMPTY] if name == "reason" else None
-            return Batch(columns, n_empty=len(empty_rows))
+            return Batch(columns, n_empty=len(empty_rows), n_answered=n_answered, scored=scored)
 
         return predict
 

@@ -116,14 +116,18 @@ def result_batches(
     batch_size: int = 1 << 12,
     n_threads: int = 1,
     advance: Callable[[int], None] = lambda n: None,
+    observe: Callable[[Batch], None] = lambda batch: None,
 ) -> Iterator[dict]:
-    """Yield batches of the output: the extra columns, then the results; the record counts them."""
+    """Yield batches of the output: the extra columns, then the results; the record counts them.
+
+    Reading and writing go on while threads compute; a few batches are held at a time. `observe` is
+    called with each batch of results, in the order of the rows.
+    """
     columns = list(dict.fromkeys(table.check_columns(keep_columns)))
     names, notes = output_names(columns, list(compute([]).columns), table.name)
     record.warnings += notes
 
     def parts():
-        n_read = 0
         for rows in table.batches(keep_columns, on_bad="raise" if on_error == "stop" else "report"):
             record.bad_rows += len(rows.bad)
             described = rows.bad[: _MAX_DESCRIBED - len(record.bad)]
@@ -133,17 +137,17 @@ def result_batches(
             for start in range(0, max(1, len(rows.texts)), batch_size):
                 part = slice(start, start + batch_size)
                 extra = {names[name]: column[part] for name, column in rows.columns.items()}
-                yield rows.texts[part], extra, is_bad[part], n_read + start
-            n_read += len(rows.texts)
+                yield rows.texts[part], extra, is_bad[part]
 
     def compute_part(part):
-        texts, extra, is_bad, first = part
-        return len(texts), extra, compute(texts, is_bad, first)
+        texts, extra, is_bad = part
+        return len(texts), extra, compute(texts, is_bad)
 
     for n, extra, batch in threads.in_order(compute_part, parts(), n_threads, ahead=n_threads + 1):
         record.rows += n
         record.empty += batch.n_empty
         record.known += batch.n_known
         record.unknown += batch.n_unknown
+        observe(batch)
         advance(n)
         yield {**extra, **batch.columns}

@@ -65,7 +65,7 @@ class State:
         total = hashlib.sha256(json.dumps(config, sort_keys=True, default=repr).encode())
         for name, array in sorted(self.tensors.items()):
             total.update(f"{name} {array.dtype} {array.shape}".encode())
-            total.update(np.ascontiguousarray(array).tobytes())
+            total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))  # no copy
         for name, part in sorted(self.parts.items()):
             if not hasattr(part, "digest"):
                 of_part = part.state().digest(with_word_vectors=with_word_vectors)
