@@ -25,6 +25,7 @@ from fastapi.testclient import TestClient
 
 from helpers import KEY, all_commands, invoke, serve
 from pacsent import CertifiedClassifier, Index, TextClassifier, make_encoder, save
+from pacsent.certify import DriftMonitor
 from pacsent.paper import certify_words
 from pacsent.web import ServedModel, ServerSettings, create_app, drift, metrics, read_keys
 from pacsent.web import server as server_module
@@ -447,16 +448,18 @@ def foreign_texts(number):
     return [f"qa{60 * number + j}x zb{7 * j + number}y wc{number * j}z" for j in range(60)]
 
 
-def send_foreign(client, **headers):
+def send_foreign(client, model, **headers):
+    """The guarantee after texts of another kind were sent and compared."""
     for number in range(8):
-        _, content = post(client, "/classify", {"texts": foreign_texts(number)}, **headers)
-    return content["guarantee"]
+        post(client, "/classify", {"texts": foreign_texts(number)}, **headers)
+    model.drift.flush()
+    return post(client, "/classify", {"texts": foreign_texts(8)}, **headers)[1]["guarantee"]
 
 
 def test_alarms_are_counted_and_withdraw_the_statement(vectorizer, classifier):
-    client = client_of(ServedModel("mine", vectorizer, classifier))
+    model = ServedModel("mine", vectorizer, classifier)
     before = counted("alarms_total")
-    guarantee = send_foreign(client)
+    guarantee = send_foreign(client_of(model), model)
     assert counted("alarms_total") == before + 1
     assert guarantee["comparison"]["differs"] is True
     assert "Guarantees do not apply" in guarantee["comparison"]["message"]
@@ -471,7 +474,7 @@ def test_a_client_withdraws_nobody_elses_guarantee_and_can_reset_its_own(
     model = ServedModel("mine", vectorizer, classifier)
     client = client_of(model, keys=read_keys(tmp_path / "keys"))
     first, second = ({"authorization": f"Bearer {key}"} for key in keys)
-    send_foreign(client, **first)
+    send_foreign(client, model, **first)
 
     def statement(headers):
         return post(client, "/classify", {"texts": "a good film"}, **headers)[1]["guarantee"]
@@ -489,10 +492,198 @@ def test_workers_share_alarms_and_resets(classifier, tmp_path, monkeypatch):
     for number in range(12):
         texts = foreign_texts(number)
         workers[0].observe("me", texts, classifier.predict_log_proba(texts))
+    workers[0].flush()
     assert workers[1].comparison("me")["differs"] is True
     assert workers[1].comparison("you")["differs"] is None
     workers[1].reset("me")
     assert workers[0].comparison("me")["differs"] is None
+
+
+def test_an_alarm_outlives_the_worker_that_raised_it_and_what_was_seen_does_not(
+    classifier, tmp_path, monkeypatch
+):
+    monkeypatch.setenv(metrics.FOLDER_VARIABLE, str(tmp_path))
+    killed = ClientMonitors(classifier)
+    for number in range(12):
+        observe(killed, foreign_texts(number), client="alarmed")
+    observe(killed, FILMS, client="quiet")
+    killed.flush()
+
+    replacing = ClientMonitors(classifier)
+
+    assert replacing.comparison("alarmed")["differs"] is True
+    assert replacing.comparison("quiet")["counts"] is None
+    assert "no row has been compared yet" in replacing.comparison("quiet")["message"]
+
+
+FILMS = [f"a good and lovely film with wine, take {i} of number{7 * i}" for i in range(40)]
+
+
+def observe(monitors, texts, client="me"):
+    monitors.observe(client, texts, monitors._first.classifier.predict_log_proba(texts))
+
+
+def wait_until(condition):
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("not within ten seconds")
+
+
+@pytest.fixture
+def seeded(classifier, monkeypatch):
+    """Monitors of clients whose ties are those of seed 0."""
+
+    def successor(monitor, alpha):
+        return DriftMonitor(classifier, alpha=alpha, random_state=0)
+
+    monkeypatch.setattr(DriftMonitor, "successor", successor)
+    return ClientMonitors(classifier)
+
+
+@pytest.mark.parametrize("texts", [FILMS * 5, sum(map(foreign_texts, range(6)), FILMS)])
+def test_rows_of_requests_are_compared_as_by_a_monitor_that_sees_them_at_once(
+    classifier, seeded, texts
+):
+    sizes = iter([1, 3, 50, 2, 64, 7] * 20)
+    rest = list(texts)
+    while rest:
+        n = next(sizes)
+        observe(seeded, rest[:n])
+        rest = rest[n:]
+    seeded.flush()
+
+    monitor = DriftMonitor(classifier, alpha=drift.alpha_of(1), random_state=0)
+    monitor.update(texts)
+    found = seeded.comparison("me")
+    assert found["differs"] is monitor.alarm
+    if monitor.alarm:  # what follows its batch was not compared
+        assert found["message"].partition(":")[0] == f"ALARM at row {monitor.alarm_at}"
+    else:
+        assert found["message"] == str(monitor)
+        assert found["counts"] == monitor.counts._asdict()
+
+
+def test_an_answer_states_how_many_rows_are_still_to_be_compared(vectorizer, classifier):
+    model = ServedModel("mine", vectorizer, classifier)
+    client = client_of(model)
+
+    def comparison():
+        return post(client, "/classify", {"texts": FILMS[:3]})[1]["guarantee"]["comparison"]
+
+    first = comparison()
+    model.drift.flush()
+    second = comparison()
+
+    assert (first["differs"], first["counts"], first["waiting"]) == (None, None, 3)
+    assert first["message"] == (
+        "Not checked: no row has been compared yet. Still to be compared: 3 rows."
+    )
+    assert (second["differs"], second["counts"]["n_rows"], second["waiting"]) == (False, 3, 3)
+    assert second["message"].startswith("No alarm in 3 rows")
+    assert second["message"].endswith("Still to be compared: 3 rows.")
+
+
+def test_rows_are_compared_beside_the_answers_once_there_are_enough(classifier):
+    monitors = ClientMonitors(classifier)
+    observe(monitors, FILMS[: drift.LEAST_AT_ONCE - 30])
+    assert monitors.comparison("me")["waiting"] == drift.LEAST_AT_ONCE - 30
+
+    observe(monitors, FILMS[:30])
+
+    wait_until(lambda: monitors.comparison("me")["waiting"] == 0)
+    assert monitors.comparison("me")["counts"]["n_rows"] == drift.LEAST_AT_ONCE
+    monitors.close()
+
+
+@pytest.fixture
+def held_up(monkeypatch):
+    """Monitors compare nothing until this event is set."""
+    go, update = threading.Event(), DriftMonitor.update
+
+    def wait_and_update(*arguments, **options):
+        assert go.wait(10)
+        return update(*arguments, **options)
+
+    monkeypatch.setattr(DriftMonitor, "update", wait_and_update)
+    yield go
+    go.set()
+
+
+def test_requests_wait_where_too_many_rows_are_to_be_compared_and_none_is_left_out(
+    classifier, held_up, monkeypatch
+):
+    monkeypatch.setattr(drift, "MAX_WAITING", 80)
+    monitors = ClientMonitors(classifier)
+    with ThreadPoolExecutor() as pool:
+        observe(monitors, FILMS)
+        observe(monitors, FILMS)
+        further = pool.submit(observe, monitors, FILMS)
+        time.sleep(0.2)
+        assert not further.done()
+        assert monitors.comparison("me")["waiting"] == 80
+
+        held_up.set()
+        further.result(10)
+    monitors.close()
+
+    assert monitors.comparison("me")["counts"]["n_rows"] == 120
+
+
+def test_what_was_being_compared_at_a_reset_is_forgotten(classifier, held_up):
+    monitors = ClientMonitors(classifier)
+    observe(monitors, FILMS + FILMS)
+    wait_until(lambda: monitors._clients["me"].n_comparing)
+
+    monitors.reset("me")
+    observe(monitors, FILMS[:5])
+    held_up.set()
+    monitors.close()
+
+    assert monitors.comparison("me")["counts"]["n_rows"] == 5
+
+
+def test_a_comparison_that_fails_is_stated_and_others_follow(classifier, monkeypatch, log_lines):
+    monitors = ClientMonitors(classifier)
+    with monkeypatch.context() as patched:
+        patched.setattr(DriftMonitor, "update", lambda *arguments, **options: 1 / 0)
+        observe(monitors, FILMS)
+        monitors.flush()
+    assert "comparing the last rows failed" in monitors.comparison("me")["message"]
+    assert log_lines[0]["exception"] == "ZeroDivisionError"
+
+    observe(monitors, FILMS[:2])
+    monitors.flush()
+    assert monitors.comparison("me")["counts"]["n_rows"] == 2
+
+
+def test_a_server_that_stops_compares_the_rows_that_wait(vectorizer, classifier):
+    model = ServedModel("mine", vectorizer, classifier)
+    with client_of(model) as client:
+        post(client, "/classify", {"texts": FILMS[:3]})
+
+    comparison = model.drift.comparison("")
+    assert (comparison["counts"]["n_rows"], comparison["waiting"]) == (3, 0)
+
+
+def test_an_alarm_is_a_line_of_the_log_without_texts(classifier, log_lines):
+    monitors = ClientMonitors(classifier)
+    for number in range(12):
+        observe(monitors, foreign_texts(number))
+    monitors.flush()
+
+    (line,) = log_lines
+    assert (line["event"], line["level"]) == ("drift", "warning")
+    assert "ALARM" in line["comparison"] and "qa" not in json.dumps(line)
+
+
+def test_texts_without_words_are_counted_by_the_monitor(vectorizer, classifier):
+    model = ServedModel("mine", vectorizer, classifier)
+    status, _ = post(client_of(model), "/classify", {"texts": [""] * drift.LEAST_AT_ONCE})
+    model.drift.flush()
+    assert status == 200
+    assert model.drift.comparison("")["counts"]["n_empty"] == drift.LEAST_AT_ONCE
 
 
 def test_the_monitors_of_a_client_have_one_level_together():
@@ -502,12 +693,12 @@ def test_the_monitors_of_a_client_have_one_level_together():
 
 
 def test_another_monitor_follows_after_so_many_texts(classifier, monkeypatch):
-    monkeypatch.setattr(drift, "MONITORED_AT_ONCE", 1)
     monkeypatch.setattr(drift, "MAX_MONITORED", 1)
     monitors = ClientMonitors(classifier)
     for text in ("a good film", "a bad film", "a lovely film", "a boring film"):
         monitors.observe("me", [text], classifier.predict_log_proba([text]))
-    assert monitors._clients["me"].number == 3
+        monitors.flush()
+    assert monitors._clients["me"].n_monitors == 2
 
 
 def test_a_text_in_an_unknown_language_is_not_answered_and_says_why(client):

@@ -5,7 +5,6 @@ of docs/theory.md. `drift_check` compares files and batches by the same test.
 """
 
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -32,6 +31,7 @@ _ENDS = (0.25, 0.1)  # bets that p-values below these, or above 1 minus these, a
 _TAIL_DENSITY = 0.1  # of p-values there, if the bet is right
 MIXING_FRACTION = 0.005  # of the capital, spread over all bets before every text
 N_BETS = _SLOPES.size + 2 * len(_ENDS)
+_COUNTED_AT_ONCE = 128  # texts whose values are compared with each other, pair by pair
 _N_REMEMBERED = 5_000  # texts of the stream whose near-duplicates are recognised
 _N_NAMED = 2  # quantities that a report names
 
@@ -102,7 +102,7 @@ class ConformalTest:
         self._known = known
         self._needed = n_quantities / alpha
         self._sums = np.zeros(n_quantities)
-        self._added: list[list[float]] = [[] for _ in range(n_quantities)]  # sorted values
+        self._added = [np.empty(0)] * n_quantities  # sorted values of the texts
         self._capitals = np.full((n_quantities, N_BETS), 1.0 / N_BETS)
 
     def add(self, values: np.ndarray, ties: np.ndarray) -> np.ndarray:
@@ -137,19 +137,30 @@ class ConformalTest:
         """
         n_smaller = np.empty(values.shape, np.int64)
         n_not_larger = np.empty(values.shape, np.int64)
-        for i, (known, added) in enumerate(zip(self._known.sorted, self._added)):
-            # The order of calibration texts among themselves does not matter.
-            n_smaller[:, i] = np.searchsorted(known, values[:, i], "left")
-            n_not_larger[:, i] = np.searchsorted(known, values[:, i], "right")
-            for text, value in enumerate(values[:, i].tolist()):
-                stop = bisect_right(added, value)
-                n_smaller[text, i] += bisect_left(added, value, 0, stop)
-                n_not_larger[text, i] += stop
-                added.insert(stop, value)
+        for start in range(0, len(values), _COUNTED_AT_ONCE):
+            rows = slice(start, start + _COUNTED_AT_ONCE)
+            n_smaller[rows], n_not_larger[rows] = self._count_and_add(values[rows])
 
         ranks = n_smaller + ties * (n_not_larger - n_smaller + 1)
         n_before = self._known.n_texts + self.n + np.arange(len(values))
         return ranks / (n_before + 1)[:, None]
+
+    def _count_and_add(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many values before each are smaller, and how many not larger, (n, n_quantities)."""
+        # Among these values themselves: those of the texts that come first
+        comes_first = np.tri(len(values), k=-1, dtype=bool)[:, :, None]  # (n, n, 1)
+        own, others = values[:, None], values[None, :]
+        n_smaller = ((others < own) & comes_first).sum(axis=1)
+        n_not_larger = ((others <= own) & comes_first).sum(axis=1)
+
+        # The order of calibration texts among themselves does not matter, nor of those added.
+        for i, column in enumerate(values.T):
+            for earlier in (self._known.sorted[i], self._added[i]):
+                n_smaller[:, i] += np.searchsorted(earlier, column, "left")
+                n_not_larger[:, i] += np.searchsorted(earlier, column, "right")
+            together = np.concatenate([self._added[i], np.sort(column)])
+            self._added[i] = np.sort(together, kind="stable")  # merges the two
+        return n_smaller, n_not_larger
 
     @property
     def evidence(self) -> float:

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated, Any
 
@@ -64,6 +65,14 @@ def create_app(
     settings = settings or ServerSettings()
     served = [models] if isinstance(models, ServedModel) else models
     by_name = {model.name: model for model in served}
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        for model in served:
+            if model.drift is not None:  # rows that were answered are compared before it ends
+                await asyncio.to_thread(model.drift.close)
+
     app = FastAPI(
         title="pacsent",
         version=pacsent.__version__,
@@ -71,6 +80,7 @@ def create_app(
         docs_url=None,  # FastAPI's own pages load scripts from the network
         redoc_url=None,
         redirect_slashes=False,
+        lifespan=lifespan,
     )
     post_paths = []
     for path, (schema, handler, part) in _POSTS.items():

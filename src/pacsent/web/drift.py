@@ -1,13 +1,16 @@
 """Drift monitors of a served classifier: one for each client, which the client can reset.
 
-A client is an API key; a server without keys has one client. An alarm stands until the client
-resets its monitor. Workers share alarms and resets by files in the folder of the metrics.
+A client is an API key; a server without keys has one client. Requests hand over the rows that they
+classified; one thread compares all of them, in their order, in batches, after the answers. An alarm
+stands until the client resets its monitor. Workers, and those that replace them, share alarms and
+resets by files in the folder of the metrics; what a monitor has seen is lost with its worker.
 """
 
 import json
 import math
 import os
 import threading
+from collections import deque
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -15,16 +18,22 @@ from typing import Any
 
 import numpy as np
 
+from pacsent.bounds.rounding import format_count
 from pacsent.certify.drift_monitor import DriftMonitor
 from pacsent.files import replacing
-from pacsent.web.metrics import FOLDER_VARIABLE
+from pacsent.web import metrics
+from pacsent.web.logs import LOGGER
 
 ALPHA = 0.01  # probability of a false alarm, ever, per client and between resets
 MAX_MONITORED = 20_000  # texts of one monitor; then another one follows
-MONITORED_AT_ONCE = 64  # texts; near-duplicates are found in blocks
+# Rows of a batch: as many as `LEAST_AT_ONCE`, or this share of the rows that the monitor has seen.
+# Of more rows each takes less time; an alarm comes later by as much.
+LEAST_AT_ONCE, SHARE_AT_ONCE, MOST_AT_ONCE = 64, 0.25, 256
+MAX_WAITING = 4096  # rows of a client; a request with further ones waits until some are compared
 _MAX_CLIENTS = 1_000  # whose monitors are in memory; those that were idle longest are dropped
 _N_REMEMBERED = 1_000  # texts per client whose near-duplicates are recognised
-_FEW = f"Not checked: fewer than {MONITORED_AT_ONCE} texts have been compared."
+_NOT_YET = "Not checked: no row has been compared yet."
+_FAILED = "Not checked: comparing the last rows failed. The log of the server says why."
 
 
 def alpha_of(number: int, n_workers: int = 1) -> float:
@@ -37,117 +46,260 @@ def alpha_of(number: int, n_workers: int = 1) -> float:
 
 
 class _Client:
-    """The monitor of one client, and the texts that it has not seen yet."""
+    """The monitor of one client, the rows that it has not seen yet, and what it has found."""
 
-    def __init__(self, classifier: Any, n_workers: int):
-        self._classifier, self._n_workers = classifier, n_workers
+    def __init__(self) -> None:
         self.n_resets = 0
         self.restart()
 
     def restart(self) -> None:
-        self.number = 0
+        """Forget all rows, and an alarm."""
+        self.n_monitors = 0
+        self.set_comparison(_NOT_YET)
+        self.end_monitor()
+        self.discard_waiting()
+
+    def set_comparison(
+        self,
+        message: str,
+        differs: bool | None = None,
+        holds_only_if: str | None = None,
+        counts: dict[str, int] | None = None,
+    ) -> None:
         self.comparison: dict[str, Any] = {
-            "differs": None,
-            "holds_only_if": None,
-            "message": _FEW,
-            "counts": None,
+            "differs": differs,
+            "holds_only_if": holds_only_if,
+            "message": message,
+            "counts": counts,
         }
-        self._waiting: list[tuple[str, np.ndarray]] = []
-        self._next_monitor()
 
-    def _next_monitor(self) -> None:
-        self.number += 1
-        alpha = alpha_of(self.number, self._n_workers)
-        self._monitor = DriftMonitor(self._classifier, alpha=alpha)
-        self._monitor.n_remembered = _N_REMEMBERED
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether an alarm stands: nothing more is compared."""
+        return bool(self.comparison["differs"])
 
-    def observe(self, texts: list[str], log_proba: np.ndarray) -> bool:
-        """Show texts to the monitor; whether guarantees are withdrawn from now on."""
-        if self.comparison["differs"]:  # an alarm stands until the reset
-            return False
-        self._waiting += zip(texts, log_proba)
-        if len(self._waiting) < MONITORED_AT_ONCE:
-            return False
-        seen, rows = zip(*self._waiting)
-        self._waiting = []
-        alarm = self._monitor.update(seen, log_proba=np.array(rows))
-        self.comparison = {
-            "differs": alarm,
-            "holds_only_if": self._monitor.holds_only_if,
-            "message": str(self._monitor),
-            "counts": self._monitor.counts._asdict(),
-        }
-        is_full = self._monitor.n_seen > MAX_MONITORED
-        if is_full and not alarm and self._monitor.holds_only_if is None:
-            self._next_monitor()
-        return alarm
+    def end_monitor(self) -> None:
+        """Have another monitor see the next rows."""
+        self.monitor: DriftMonitor | None = None
+
+    def discard_waiting(self) -> None:
+        """Forget the rows that wait."""
+        self._waiting: deque[tuple[list[str], np.ndarray]] = deque()
+        self.n_waiting = 0  # rows, with those that are being compared
+        self.n_comparing = 0
+
+    def append(self, texts: list[str], log_proba: np.ndarray) -> None:
+        """Have rows wait."""
+        self._waiting.append((texts, log_proba))
+        self.n_waiting += len(texts)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether as many rows wait as are compared at once."""
+        n_seen = 0 if self.monitor is None else self.monitor.n_seen
+        n_at_once = min(max(LEAST_AT_ONCE, int(SHARE_AT_ONCE * n_seen)), MOST_AT_ONCE)
+        return self.n_waiting - self.n_comparing >= n_at_once
+
+    def take(self) -> tuple[list[str], np.ndarray] | None:
+        """The rows of the next batch, in their order; None if none wait."""
+        taken: list[tuple[list[str], np.ndarray]] = []
+        while self._waiting and self.n_comparing < MOST_AT_ONCE:
+            taken.append(self._waiting.popleft())
+            self.n_comparing += len(taken[-1][0])
+        if not taken:
+            return None
+        texts, log_proba = zip(*taken)
+        return [text for part in texts for text in part], np.concatenate(log_proba)
 
 
 class ClientMonitors:
     """The drift monitors of one model, one for each client."""
 
     def __init__(self, classifier: Any, n_workers: int = 1):
-        self._classifier = classifier
+        self._first = DriftMonitor(classifier)  # sees nothing; the others are its successors
+        self._first.n_remembered = _N_REMEMBERED
         self.n_workers = n_workers  # that answer for this model, each with monitors of its own
         # Another model starts anew, even under the same name.
         self._certificate = classifier.certificate_.to_json()
         self._clients: dict[str, _Client] = {}
-        self._lock = threading.Lock()  # several threads classify at the same time
+        self._due: dict[str, None] = {}  # clients with rows for a batch, the first came first
+        self._changed = threading.Condition()  # guards all of this, for moments only
+        self._comparing = threading.Lock()  # held while a batch is compared: one at a time
+        self._thread: threading.Thread | None = None
 
-    def observe(self, client: str, texts: list[str], log_proba: np.ndarray) -> bool:
-        """Show the classified texts of a client; whether this raised an alarm."""
-        with self._lock:
+    def observe(self, client: str, texts: list[str], log_proba: np.ndarray) -> None:
+        """Hand over classified rows of a client: they are compared after the answer.
+
+        All are, in their order, unless an alarm stands. Where `MAX_WAITING` rows wait already, this
+        waits too.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._state(client).n_waiting < MAX_WAITING)
             state = self._state(client)
-            alarm = state.observe(texts, log_proba)
-            if alarm:
-                self._share(client, state)
-            return alarm
+            if state.is_withdrawn:
+                return
+            state.append(texts, log_proba)
+            if state.is_due:
+                self._due[client] = None
+                self._start_thread()
+                self._changed.notify_all()
 
     def comparison(self, client: str) -> dict[str, Any]:
-        """What is known about the texts of a client since its last reset."""
-        with self._lock:
-            return dict(self._state(client).comparison)
+        """What is known about the rows of a client since its last reset; how many still wait."""
+        with self._changed:
+            return self._describe(self._state(client))
 
     def reset(self, client: str) -> dict[str, Any]:
-        """Forget the texts and the alarm of a client; what is known afterwards."""
-        with self._lock:
+        """Forget the rows and the alarm of a client; what is known afterwards."""
+        with self._changed:
             state = self._state(client)
             state.n_resets += 1
             state.restart()
             self._share(client, state)
-            return dict(state.comparison)
+            self._changed.notify_all()
+            return self._describe(state)
 
-    def _state(self, client):
+    def flush(self) -> None:
+        """Compare all rows that wait, however few, and return when that is done."""
+        with self._changed:
+            clients = list(self._clients)
+        for client in clients:
+            while self._compare_next(client):
+                pass
+
+    def close(self) -> None:
+        """Compare all rows that wait, and end the thread."""
+        thread, self._thread = self._thread, None
+        with self._changed:
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join()
+        self.flush()
+
+    # ---- the thread ----------------------------------------------------------------------------
+
+    def _start_thread(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="drift", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        """Compare the rows of clients that have enough of them, until `close`."""
+        me = threading.current_thread()
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._due or self._thread is not me)
+                if self._thread is not me:
+                    return
+                client = next(iter(self._due))
+                del self._due[client]  # it comes last if it has more
+            self._compare_next(client)
+
+    def _compare_next(self, client: str) -> bool:
+        """Compare the next batch of a client; whether there was one."""
+        with self._comparing:
+            with self._changed:
+                state = self._clients.get(client)
+                batch = None if state is None else state.take()
+                if state is None or batch is None:
+                    return False
+                if state.monitor is None:
+                    state.n_monitors += 1
+                    alpha = alpha_of(state.n_monitors, self.n_workers)
+                    state.monitor = self._first.successor(alpha=alpha)
+                monitor = state.monitor
+
+            texts, log_proba = batch
+            error = None
+            try:
+                monitor.update(texts, log_proba=log_proba)
+            except Exception as raised:  # the thread goes on, and the answers say so
+                error = raised
+                LOGGER.exception("a batch of texts could not be compared")
+
+            with self._changed:
+                if state.monitor is monitor:  # neither reset nor withdrawn in the meantime
+                    self._finish(client, state, monitor, error)
+                self._changed.notify_all()
+        return True
+
+    def _finish(
+        self, client: str, state: _Client, monitor: DriftMonitor, error: Exception | None
+    ) -> None:
+        """Take notice of what the monitor found in a batch."""
+        n_rows = state.n_comparing
+        state.n_comparing = 0
+        state.n_waiting -= n_rows
+        if error is not None:
+            state.set_comparison(_FAILED)
+            state.end_monitor()
+            return
+
+        metrics.COMPARED.inc(n_rows)
+        state.set_comparison(
+            str(monitor), monitor.alarm, monitor.holds_only_if, monitor.counts._asdict()
+        )
+        if monitor.alarm:
+            metrics.DRIFT_ALARMS.inc()
+            LOGGER.warning("drift", extra={"fields": {"comparison": str(monitor)}})
+            state.end_monitor()
+            state.discard_waiting()
+            self._share(client, state)
+            return
+        if monitor.n_seen > MAX_MONITORED and monitor.holds_only_if is None:
+            state.end_monitor()
+        if state.is_due:
+            self._due[client] = None
+
+    # ---- clients -------------------------------------------------------------------------------
+
+    def _describe(self, state: _Client) -> dict[str, Any]:
+        comparison = state.comparison | {"waiting": state.n_waiting}
+        if state.n_waiting:
+            rows = format_count(state.n_waiting, "row")
+            comparison["message"] += f" Still to be compared: {rows}."
+        return comparison
+
+    def _state(self, client: str) -> _Client:
         """The client's monitor, after what other workers have written about it."""
-        state = self._clients.pop(client, None) or _Client(self._classifier, self.n_workers)
+        state = self._clients.pop(client, None) or _Client()
         self._clients[client] = state  # the last one in the order of use
         if len(self._clients) > _MAX_CLIENTS:
-            del self._clients[next(iter(self._clients))]
+            self._drop_one()
         shared = self._read(client)
         if shared["n_resets"] > state.n_resets:
             state.n_resets = shared["n_resets"]
             state.restart()
         if shared["comparison"] is not None and shared["n_resets"] == state.n_resets:
             state.comparison = shared["comparison"]
+            state.end_monitor()
+            state.discard_waiting()
         return state
 
-    def _path(self, client):
-        folder = os.environ.get(FOLDER_VARIABLE)
-        if not folder or self.n_workers == 1:
+    def _drop_one(self) -> None:
+        """Forget the client that was idle longest, of those without an alarm and waiting rows."""
+        for client, state in self._clients.items():
+            if not state.is_withdrawn and not state.n_waiting:
+                del self._clients[client]
+                return
+
+    def _path(self, client: str) -> Path | None:
+        folder = os.environ.get(metrics.FOLDER_VARIABLE)
+        if not folder:
             return None
         name = sha256(f"{self._certificate}\n{client}".encode()).hexdigest()
         return Path(folder) / f"drift-{name}.json"
 
-    def _share(self, client, state):
+    def _share(self, client: str, state: _Client) -> None:
         path = self._path(client)
         if path is None:
             return
-        alarm = state.comparison if state.comparison["differs"] else None
+        alarm = state.comparison if state.is_withdrawn else None
         content = json.dumps({"n_resets": state.n_resets, "comparison": alarm})
         with replacing(path) as file:
             file.write(content.encode())
 
-    def _read(self, client):
+    def _read(self, client: str) -> dict[str, Any]:
         path = self._path(client)
         if path is not None:
             with suppress(FileNotFoundError):

@@ -124,8 +124,8 @@ def classify(model: ServedModel, body: schemas.ClassifyRequest, context: Context
         context.check_time()
         texts = body.texts[start : start + _CHUNK]
         log_proba = model.classifier.predict_log_proba(texts)
-        if model.drift is not None and model.drift.observe(context.client, texts, log_proba):
-            metrics.DRIFT_ALARMS.inc()
+        if model.drift is not None:
+            model.drift.observe(context.client, texts, log_proba)
         best, probability, inside, abstained, covered = rule.answer(texts, log_proba)
         for row, text in enumerate(texts):
             if is_empty(text):

@@ -19,6 +19,7 @@ TEXTS = Counter("pacsent_texts", "Texts in requests that were answered.")
 KNOWN_WORDS = Counter("pacsent_known_words", "In-vocabulary words of embedded texts.")
 UNKNOWN_WORDS = Counter("pacsent_unknown_words", "Other words of embedded texts.")
 EMPTY_TEXTS = Counter("pacsent_empty_texts", "Embedded texts without an in-vocabulary word.")
+COMPARED = Counter("pacsent_compared", "Classified texts compared with the calibration set.")
 DRIFT_ALARMS = Counter("pacsent_alarms", "Drift alarms: texts differ from the calibration set.")
 
 

@@ -112,7 +112,7 @@ def serve(
         access_log=False,
         server_header=False,
         ws="none",
-        lifespan="off",
+        lifespan="on",
         timeout_keep_alive=65,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         timeout_worker_healthcheck=_START_SECONDS,
