@@ -123,28 +123,29 @@ def classify(model: ServedModel, body: schemas.ClassifyRequest, context: Context
     for start in range(0, len(body.texts), _CHUNK):
         context.check_time()
         texts = body.texts[start : start + _CHUNK]
-        log_proba = model.classifier.predict_log_proba(texts)
+        answers = rule.answer(texts)
+        inside = answers.inside
+        abstained = answers.abstained
         if model.drift is not None:
-            model.drift.observe(context.client, texts, log_proba)
-        best, probability, inside, abstained, covered = rule.answer(texts, log_proba)
+            model.drift.observe(context.client, texts, answers.log_proba)
         for row, text in enumerate(texts):
             if is_empty(text):
                 empty = ("label", "probability", "set", "abstained", "explanation")
                 results.append(dict.fromkeys(empty) | {"note": "The text is empty: no class."})
                 continue
             result: Content = {
-                "label": labels[best[row]],
-                "probability": float(probability[row]),
+                "label": labels[answers.best[row]],
+                "probability": float(answers.probability[row]),
                 "set": None,
                 "abstained": None if abstained is None else bool(abstained[row]),
             }
-            if abstained is not None and not covered[row]:
+            if abstained is not None and not answers.covered[row]:
                 result["note"] = f"Not answered: {coverage.REASON}."
             if inside is not None:
                 result["set"] = [label for label, is_in in zip(labels, inside[row]) if is_in]
             if body.explain:
                 context.check_time()
-                result["probabilities"] = dict(zip(labels, np.exp(log_proba[row]).tolist()))
+                result["probabilities"] = dict(zip(labels, np.exp(answers.log_proba[row]).tolist()))
                 result |= _explanation(model, text, settings.max_explained_tokens)
             results.append(result)
     names = ("error", "set_error", "delta", "statement", "no_sets", "no_answers")
