@@ -2,8 +2,6 @@
 
 import copy
 import dataclasses
-from collections import Counter
-from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 
 from pacsent import CertifiedClassifier, TextClassifier
 from pacsent.bounds.binomial import upper_limit
-from pacsent.certify import certify_predictions, near_duplicates, read_certificate
+from pacsent.certify import certify_predictions, read_certificate
 from pacsent.certify.independence import (
     MIN_HELD_OUT_GROUPS,
     dependent_clusters,
@@ -85,37 +83,6 @@ def test_clusters_are_those_of_all_pairs_with_the_representatives():
     assert (clusters[:60] == clusters[100:160]).all()  # every copy with a changed word is found
     assert np.unique(clusters[:100]).size == 100  # and nothing else
     assert clusters[-1] == clusters[-3] != clusters[-2]
-
-
-def rare_words_by_hand(words, n_words, starts):
-    """For each text its rarest (word, use) pairs, and in how many texts each pair is one."""
-    pairs = []
-    for begin, end in pairwise(starts):
-        seen = Counter()
-        uses = []
-        for word in words[begin:end].tolist():
-            uses.append((word, seen[word]))
-            seen[word] += 1
-        n = len(uses)
-        pairs.append(sorted(uses)[: min(n, n // 4 + 1 + n // 6)])
-    return pairs, Counter(chain.from_iterable(pairs))
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_rarest_words_are_those_of_the_plain_definition(seed):
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(0, 15, rng.integers(0, 12))
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    words = rng.integers(0, 8, starts[-1])  # few, so that texts repeat them
-    rare = near_duplicates._find_rarest_words(words, 8, starts)
-
-    pairs, n_texts = rare_words_by_hand(words, 8, starts)
-    assert rare.starts.tolist() == np.cumsum([0, *map(len, pairs)]).tolist()
-    number_of = {}
-    for pair, number in zip(chain.from_iterable(pairs), rare.words.tolist()):
-        assert number_of.setdefault(pair, number) == number
-        assert rare.n_texts[number] == n_texts[pair]
-    assert len(set(number_of.values())) == len(number_of) == rare.n_texts.size
 
 
 def test_clusters_are_numbered_by_their_first_texts():

@@ -31,9 +31,9 @@ def test_the_kernels_are_compiled_and_a_level_is_chosen():
 
 def test_an_array_of_another_dtype_or_order_is_refused():
     floats = np.zeros(4)
-    strided = np.zeros(8, np.int64)[::2]
+    strided = np.zeros(8, np.int32)[::2]
 
-    with pytest.raises(Exception, match="array of float64 was passed for one of int64"):
+    with pytest.raises(Exception, match="array of float64 was passed for one of int32"):
         edits._edit_distance(floats, 4, floats, 4, 1, np.zeros(5, np.int32))
     with pytest.raises(Exception, match="must be contiguous"):
         edits._edit_distance(strided, 4, strided, 4, 1, np.zeros(5, np.int32))
@@ -42,7 +42,7 @@ def test_an_array_of_another_dtype_or_order_is_refused():
 
 
 def test_a_bound_array_is_passed_like_the_array():
-    a, b = np.array([1, 2, 3]), np.array([1, 5, 3])
+    a, b = np.array([1, 2, 3], np.int32), np.array([1, 5, 3], np.int32)
     room = np.zeros(4, np.int32)
 
     assert edits._edit_distance(BoundArray(a), 3, BoundArray(b), 3, 9, room) == 1

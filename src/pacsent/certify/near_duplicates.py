@@ -15,13 +15,13 @@ alone.
 import contextlib
 import weakref
 from collections.abc import Sequence
-from typing import NamedTuple
 from unicodedata import normalize
 
 import numpy as np
 from scipy import sparse
 
-from pacsent.kernels.edits import cluster_by_edits
+from pacsent.kernels.clusters import cluster_by_edits
+from pacsent.kernels.ngrams import HashTable
 from pacsent.text.ngrams import NGrams, fingerprints, word_sequences
 
 MIN_COSINE = 0.5  # cosine of tf-idf from which on a text is a near-duplicate of a known one
@@ -51,13 +51,8 @@ def near_duplicate_clusters(texts: Sequence[str]) -> np.ndarray:
         return np.empty(0, np.int64)
     texts = _visible(texts)
     first_rows, text_of_row = _number_by_occurrence(fingerprints(texts))
-    hashes, starts = word_sequences([texts[row] for row in first_rows])
-    words, n_words = _number_by_rarity(hashes)
-    rare = _find_rarest_words(words, n_words, starts)
-
-    # The texts that hold a rare word are listed in a part of one array, which begins here.
-    begins = np.cumsum(rare.n_texts) - rare.n_texts  # (n_rare_words,)
-    representatives = cluster_by_edits(words, starts, rare.words, rare.starts, begins)
+    hashes, starts = word_sequences([texts[row] for row in first_rows.tolist()])
+    representatives = cluster_by_edits(_number_by_rarity(hashes), starts)
 
     _, clusters = np.unique(representatives, return_inverse=True)  # (n_distinct,)
     return clusters[text_of_row]
@@ -72,46 +67,16 @@ def _number_by_occurrence(values):
 
 
 def _number_by_rarity(hashes):
-    """(the number of each word, the rarest is 0; how many different words there are)."""
-    _, sorted_number, n_uses = np.unique(hashes, return_inverse=True, return_counts=True)
+    """The number of each word, (n_tokens,) of int32: the rarest is 0."""
+    different = np.sort(hashes)  # np.unique with the inverse takes several times as long
+    different = different[np.diff(different, prepend=np.uint64(0)) > 0]  # 0 is no word
+    number_in_order = HashTable(different).find(hashes)  # (n_tokens,)
+
+    n_uses = np.bincount(number_in_order)
     by_rarity = np.argsort(n_uses, kind="stable")  # (n_words,)
-    number_of_sorted = np.argsort(by_rarity)
-    return number_of_sorted[sorted_number], by_rarity.size
-
-
-class _RareWords(NamedTuple):
-    """The rarest words of each text: as many as two near texts must share some of."""
-
-    words: np.ndarray  # (n,) numbers: words[starts[i]:starts[i + 1]] are those of text i
-    starts: np.ndarray  # (n_texts + 1,)
-    n_texts: np.ndarray  # (n_rare_words,): in how many texts each of them is
-
-
-def _find_rarest_words(words, n_words, starts) -> _RareWords:
-    """The rarest words of each text; words[starts[i]:starts[i + 1]] are the words of text i.
-
-    The second use of a word in a text is another word, so that common words are counted.
-    """
-    n_tokens = words.size
-    lengths = np.diff(starts)  # (n_texts,)
-    text_of = np.repeat(np.arange(lengths.size), lengths)  # (n_tokens,)
-
-    # Tokens text by text, those of rare words first: the uses of a word in a text are a run.
-    word_in_text = text_of * n_words + words
-    order = np.argsort(word_in_text, kind="stable")
-    run_starts = np.flatnonzero(np.diff(word_in_text[order], prepend=-1))
-    run_lengths = np.diff(np.append(run_starts, n_tokens))
-    use = np.arange(n_tokens) - np.repeat(run_starts, run_lengths)  # 0 for the first use
-
-    # Of n words, n // 4 + 1 + n // 6 are kept (`cluster_by_edits` says why).
-    n_rare = np.minimum(lengths, lengths // 4 + 1 + lengths // 6)  # (n_texts,)
-    place_in_text = np.arange(n_tokens) - np.repeat(starts[:-1], lengths)
-    is_rare = place_in_text < np.repeat(n_rare, lengths)
-
-    rare_use = use[is_rare]
-    word_and_use = words[order[is_rare]] * (rare_use.max(initial=0) + 1) + rare_use
-    _, numbers, n_texts = np.unique(word_and_use, return_inverse=True, return_counts=True)
-    return _RareWords(numbers, np.concatenate([[0], np.cumsum(n_rare)]), n_texts)
+    number_by_rarity = np.empty(different.size, np.int32)
+    number_by_rarity[by_rarity] = np.arange(different.size, dtype=np.int32)
+    return number_by_rarity[number_in_order]
 
 
 def _visible(texts):
