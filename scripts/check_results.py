@@ -55,6 +55,7 @@ MEASURED = {  # packages and modules of each benchmark
         "certify/count_certificates.py",
         *CLASSIFIER,
     ),
+    "many_classes": CLASSIFIER,
     "multilingual": ENCODING,
     "own_language": (*ENCODING, "words"),
     "reproduce": ("paper", "sentences"),

@@ -59,7 +59,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         Smallest and largest number of words in a row that make a feature. "auto" takes up to two,
         and up to three where there are at least 5,000 texts of 600 letters or more on average.
     weighting : {"auto", "tf-idf", "naive-bayes", "both"}, default="auto"
-        How n-grams are weighted; "auto" tries all.
+        How n-grams are weighted; "auto" tries all, and with more than 100 classes tf-idf alone.
     selection : {"auto", "loss", "folds"}, default="auto"
         The candidates that are averaged: "loss" takes half of them and at most 16, those with the
         least loss on folds, with equal weights; "folds" takes at most eight, with weights that grow
@@ -326,7 +326,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         return explain(self._fitted_state(), as_texts([text], "text")[0], label)
 
     def top_features(self, label: Any, n: int = 20) -> list[tuple[str, float]]:
-        """The n-grams that speak most for a class (at most 200 are kept).
+        """The n-grams that speak most for a class (at most 200 are kept; of over 100 classes, 20).
 
         With each, what one occurrence adds to the decision in a text of average length, through
         the n-gram itself, the vector of the word and its characters.

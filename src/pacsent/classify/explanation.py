@@ -11,6 +11,7 @@ import numpy as np
 
 from pacsent.certify.labels import class_index
 from pacsent.classify.fitted_classifier import FittedTextClassifier, TextModel
+from pacsent.classify.options import MAX_FEW_CLASSES
 from pacsent.sentences.encoder import Encoder
 from pacsent.text.ngrams import JOINED, NGrams, Occurrences, continues, names
 from pacsent.text.pages import render
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 MAX_NAMED = 200  # features per class whose names are kept
+_MAX_NAMED_OF_MANY = 20  # of each of many classes: every feature has a value for all of them
+_COLUMNS_AT_ONCE = 100
 _SAMPLED = 200  # texts whose vectors say how long those of average texts are
 
 
@@ -352,18 +355,21 @@ def name_features(
     texts. The vectors fold back onto single words where they are multiples of sums of rows; an
     average word adds nothing. The n-grams of characters belong to the words that they are in, with
     the weight that they have in a text without OOV words. They are counted for the four times
-    `MAX_NAMED` features that are best without them.
+    `MAX_NAMED` features that are best without them (with more than `MAX_FEW_CLASSES`, 20).
     """
     ngrams = model.ngrams
     sample = texts[:_SAMPLED]
-    tf_idf = ngrams.idf[:, None].astype(np.float64)
-    values = tf_idf * model.coef_ngrams / max(tf_idf_length, 1e-30)  # (n_ngrams, n_columns)
+    has_many_classes = model.n_columns > MAX_FEW_CLASSES
+    n_named = _MAX_NAMED_OF_MANY if has_many_classes else MAX_NAMED
+    tf_idf = ngrams.idf[:, None].astype(np.float32 if has_many_classes else np.float64)
+    values = tf_idf * model.coef_ngrams  # (n_ngrams, n_columns)
+    values /= max(tf_idf_length, 1e-30)
 
     if model.encoder is not None:
         n_words = max(float(np.mean([len(text.split()) for text in texts])), 1.0)
         _add_vector_values(values, model, model.encoder, sample, n_words)
 
-    rows = _largest_rows(values, 4 * MAX_NAMED)
+    rows = _largest_rows(values, 4 * n_named)
     share = model.character_weight.least
     row_values = (1.0 - share) * values[rows]
     if share and ngrams.sizes[0] == 1:
@@ -372,7 +378,7 @@ def name_features(
         counts.data *= model.characters.idf[counts.indices]
         length = model.characters.tf_idf_and_lengths(sample)[1].mean()
         row_values += share * (counts @ model.coef_characters) / length
-    best = _largest_rows(row_values, MAX_NAMED)
+    best = _largest_rows(row_values, n_named)
     return names(texts, ngrams.sizes, ngrams.hashes[rows[best]]), row_values[best]
 
 
@@ -406,4 +412,8 @@ def _largest_rows(values, n):
     """Rows with one of the n largest values of a column (or smallest, of a single one), sorted."""
     n = min(n, len(values))
     signed = np.hstack([values, -values]) if values.shape[1] == 1 else values
-    return np.unique(np.argpartition(-signed, n - 1, axis=0)[:n])
+    is_largest = np.zeros(len(values), bool)
+    for start in range(0, signed.shape[1], _COLUMNS_AT_ONCE):
+        columns = signed[:, start : start + _COLUMNS_AT_ONCE]
+        is_largest[np.argpartition(-columns, n - 1, axis=0)[:n]] = True
+    return np.flatnonzero(is_largest)

@@ -5,6 +5,9 @@ different penalties and scales. With many labels those with the fewest errors on
 averaged. With few labels, folds are too small to tell the best candidates apart: more of them are
 averaged, with equal weights, among larger scales of the vectors, and they are compared by their
 loss, which says more about a text than an error does.
+
+With more than MAX_FEW_CLASSES classes the time is that of one regression per class and candidate.
+Then the candidates are compared on a sample of the classes, and only the best is solved for all.
 """
 
 import warnings
@@ -20,7 +23,7 @@ from scipy import sparse
 from scipy.special import softmax
 
 from pacsent.certify.scores import log_loss, log_probabilities
-from pacsent.classify.solvers.sparse_regressions import Solutions, log_ratios, solve
+from pacsent.classify.solvers.sparse_regressions import Solutions, log_ratios, solve, solve_rare
 from pacsent.classify.solvers.temperature import fit_inverse_temperature, inverse_temperatures
 from pacsent.threads import one_blas_thread
 
@@ -41,10 +44,19 @@ MAX_FEW_TEXTS = 200
 WIDER_SCALES = (1.6, 3.2, 6.4)
 _MAX_AVERAGED_BY_LOSS = 16
 _MAX_HELD_OUT = 4000  # texts held out in all; with more texts, fewer folds are used
+# With more than MAX_FEW_CLASSES, one candidate is chosen on a sample of the classes
+# (benchmarks/many_classes.py).
+_SAMPLED_CLASSES = ((50, 4), (150, 1))  # classes, and candidates that stay
+_MIN_CHOOSING_TEXTS = 20
+_MAX_HELD_OUT_OF_MANY = 2000
 # Texts of the first fold from which on it decides which candidates go on.
 _MIN_SCREENING_TEXTS = 100
+# Tolerances of `solve` and of `solve_rare`: on folds, and for the weights of the classifier.
+_CROSS_VALIDATED = {"tol": 2e-3, "rare_tol": 0.25, "max_epochs": 30}
+_FINAL = {"tol": 5e-4, "rare_tol": 0.1, "max_epochs": 100}
 # Regressions solved side by side in one pass over the features; 16 fit into registers.
 _COLUMNS_PER_SOLVE = 16
+_RARE_COLUMNS_PER_SOLVE = 32  # what a solve does once for all columns is more with rare classes
 # Averaging the best candidates is more accurate than the best one, which is best partly by chance
 # (chosen on training parts). A candidate's weight grows by a factor of e with each
 # _WEIGHT_TEMPERATURE further correct predictions. Candidates below _MIN_WEIGHT times the largest
@@ -75,6 +87,7 @@ class Labelled:
     labels: np.ndarray  # (n,), 0 .. n_classes - 1; multi-label (n, n_classes) of bool
     n_classes: int
     weights: np.ndarray  # (n,)
+    are_rare: bool = False  # whether every class is a small part of the texts, for `solve_rare`
 
     @property
     def columns(self) -> list[int]:
@@ -84,8 +97,12 @@ class Labelled:
 
     def select(self, rows: np.ndarray) -> "Labelled":
         """Some of the rows."""
-        return Labelled(
-            self.X[rows], self.E[rows], self.labels[rows], self.n_classes, self.weights[rows]
+        return replace(
+            self,
+            X=self.X[rows],
+            E=self.E[rows],
+            labels=self.labels[rows],
+            weights=self.weights[rows],
         )
 
 
@@ -235,6 +252,7 @@ def selected(
         rng,
         None if groups is None else groups[chosen],
         None if copies is None else copies[chosen],
+        max_held_out=_MAX_HELD_OUT_OF_MANY if rows.are_rare else _MAX_HELD_OUT,
     )
     return rows.select(chosen), folds, chosen
 
@@ -257,6 +275,7 @@ def folds_for(
     rng: np.random.Generator,
     groups: np.ndarray | None = None,
     copies: np.ndarray | None = None,
+    max_held_out: int = _MAX_HELD_OUT,
 ) -> Folds:
     """Five folds, fewer of them held out where there are many texts; groups stay together.
 
@@ -264,13 +283,15 @@ def folds_for(
     is also fitted is no held-out text.
     """
     if groups is None:
-        return _split_texts(labels, rng, copies)
+        return _split_texts(labels, rng, copies, max_held_out)
     return _split_groups(labels, rng, groups)
 
 
-def _split_texts(labels: np.ndarray, rng: np.random.Generator, copies: np.ndarray | None) -> Folds:
+def _split_texts(
+    labels: np.ndarray, rng: np.random.Generator, copies: np.ndarray | None, max_held_out: int
+) -> Folds:
     """Folds with the same number of each class; copies of a text stay together."""
-    n_held_out = int(np.clip(-(-_MAX_HELD_OUT * N_FOLDS // labels.size), 1, N_FOLDS))
+    n_held_out = int(np.clip(-(-max_held_out * N_FOLDS // labels.size), 1, N_FOLDS))
     first_rows, text_of_row = distinct_texts(labels, copies)
     fold_of_text = np.empty(first_rows.size, np.int64)
     for c in np.unique(labels):
@@ -402,7 +423,41 @@ class Candidate(NamedTuple):
 def try_all(rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int) -> Tried:
     """Cross-validate the candidates that a screening on the first fold leaves."""
     cross_validation = CrossValidation(rows, candidates, folds, n_threads)
-    return cross_validation.score(cross_validation.screen())
+    if rows.are_rare:
+        chosen = choose_by_sampled_classes(rows, candidates, folds, n_threads)
+    else:
+        chosen = cross_validation.screen()
+    return cross_validation.score(chosen)
+
+
+def choose_by_sampled_classes(
+    rows: Labelled, candidates: Candidates, folds: Folds, n_threads: int
+) -> list[Candidate]:
+    """The candidate with the least loss among some of many classes, on the first fold.
+
+    All candidates are compared on few classes, and the best quarter of them on more.
+    """
+    chosen: list[Candidate] = []
+    for n_sampled, n_best in _SAMPLED_CLASSES:
+        sampled_rows, sampled_folds = sample_classes(rows, folds, n_sampled)
+        cross_validation = CrossValidation(sampled_rows, candidates, sampled_folds, n_threads)
+        chosen = cross_validation.choose(chosen or cross_validation.all_candidates(), n_best)
+    return chosen
+
+
+def sample_classes(rows: Labelled, folds: Folds, n_sampled: int) -> tuple[Labelled, Folds]:
+    """The same texts with columns for some of the classes, and the texts of these to score.
+
+    A class has the same regression as with all columns: its texts against all others. What is left
+    out are the regressions of the other classes, which take most of the time.
+    """
+    rng = np.random.default_rng(FOLD_SEED)
+    sampled = np.sort(rng.permutation(rows.n_classes)[:n_sampled])
+    number_of_class = np.full(rows.n_classes, sampled.size)  # the others are one without a column
+    number_of_class[sampled] = np.arange(sampled.size)
+    labels = number_of_class[rows.labels]
+    is_judged = folds.judged & (labels < sampled.size)
+    return replace(rows, labels=labels, n_classes=sampled.size), replace(folds, judged=is_judged)
 
 
 class CrossValidation:
@@ -426,6 +481,17 @@ class CrossValidation:
         # Decision values of a candidate's parts on the rows of a fold, (n_fold_rows, n_columns).
         self._decisions: dict[tuple[Candidate, int], np.ndarray] = {}
 
+    def all_candidates(self) -> list[Candidate]:
+        """Every pair of scales under every weighting."""
+        return self._candidates(self.weightings, range(len(self.pairs)))
+
+    def choose(self, candidates: list[Candidate], n_best: int) -> list[Candidate]:
+        """The best of the candidates on the first fold; all where it has too few texts."""
+        if self._evaluated_rows([0]).size < _MIN_CHOOSING_TEXTS:
+            return candidates
+        self._solve(sorted({part for candidate in candidates for part in candidate.parts()}), [0])
+        return self._best(candidates, n_best)
+
     def screen(self) -> list[Candidate]:
         """Candidates that are worth trying on all folds.
 
@@ -436,7 +502,7 @@ class CrossValidation:
         is_multilabel = self.rows.labels.ndim == 2
         n_first = int(self.folds.judged[self.fold_rows[0]].sum())
         if is_multilabel or self.folds.n < 2 or n_first < _MIN_SCREENING_TEXTS:
-            return self._candidates(self.weightings, all_pairs)
+            return self.all_candidates()
 
         leading, *others = self._solved_weightings()
         pair_candidates = self._candidates([leading], all_pairs)
@@ -525,7 +591,7 @@ class CrossValidation:
         tasks = []
         for weighting in WEIGHTINGS[:2]:
             pairs = [candidate.pair for candidate in candidates if candidate.weighting == weighting]
-            tasks += _tasks(weighting, list(product(folds, rows.columns, pairs)))
+            tasks += _tasks(weighting, list(product(folds, rows.columns, pairs)), rows.are_rare)
 
         def work(task: tuple[str, list[tuple]]) -> None:
             weighting, problems = task
@@ -541,8 +607,7 @@ class CrossValidation:
                 dense_scales,
                 left_out=fold,
                 folds=self.folds.of,
-                tol=2e-3,
-                max_epochs=30,
+                precision=_CROSS_VALIDATED,
             )
             for f in np.unique(fold):
                 X = held_out_X[f]
@@ -558,10 +623,10 @@ class CrossValidation:
         _in_threads(work, tasks, self.n_threads)
 
 
-def _tasks(weighting: str, problems: list[tuple]) -> list[tuple[str, list[tuple]]]:
+def _tasks(weighting: str, problems: list[tuple], are_rare: bool) -> list[tuple[str, list[tuple]]]:
     """Problems (fold, class, ...) that are solved together, each list with its weighting."""
     if weighting == "tf-idf":
-        size = _COLUMNS_PER_SOLVE
+        size = _RARE_COLUMNS_PER_SOLVE if are_rare else _COLUMNS_PER_SOLVE
         parts = [problems[i : i + size] for i in range(0, len(problems), size)]
     else:
         parts = [list(part) for _, part in groupby(problems, lambda problem: problem[:2])]
@@ -608,7 +673,7 @@ def fit_mixture(
             for problem, weight in weight_of.items()
             if problem[0] == weighting
         ]
-        tasks += _tasks(weighting, sorted(problems))
+        tasks += _tasks(weighting, sorted(problems), rows.are_rare)
 
     all_rows = np.arange(len(rows.labels))
 
@@ -616,7 +681,7 @@ def fit_mixture(
         weighting, problems = task
         _, classes, Cs, dense_scales, weights = (np.array(values) for values in zip(*problems))
         solutions, ratios = _solved(
-            rows, weighting, classes, all_rows, Cs, dense_scales, tol=5e-4, max_epochs=100
+            rows, weighting, classes, all_rows, Cs, dense_scales, precision=_FINAL
         )
         # Solutions of one class are added up, (n_problems, n_own_columns).
         own_columns = slice(classes[0] - rows.columns[0], classes[-1] + 1 - rows.columns[0])
@@ -667,7 +732,9 @@ def _solved(
     training_rows: np.ndarray,
     Cs: np.ndarray,
     dense_scales: np.ndarray,
-    **how: Any,
+    *,
+    precision: dict,
+    **left_out: Any,
 ) -> tuple[Solutions, np.ndarray | None]:
     """Regressions, and naive Bayes' ratios that X was multiplied by; None under tf-idf."""
     X = rows.X
@@ -685,7 +752,8 @@ def _solved(
         data *= np.float32(factor)
         ratios = (ratios * factor).astype(np.float32)
         X = sparse.csr_matrix((data, X.indices, X.indptr), shape=X.shape)
-    solutions = solve(
+    solve_columns = solve_rare if rows.are_rare else solve
+    solutions = solve_columns(
         X,
         rows.E,
         rows.labels,
@@ -693,7 +761,9 @@ def _solved(
         dense_scales,
         positive=classes,
         text_weights=rows.weights,
-        **how,
+        tol=precision["rare_tol" if rows.are_rare else "tol"],
+        max_epochs=precision["max_epochs"],
+        **left_out,
     )
     return solutions, ratios
 

@@ -9,6 +9,9 @@ import numpy as np
 from pacsent.certify.columns import few
 from pacsent.certify.labels import class_index
 
+# With more classes than these, each is a small part of the texts, and the time of a fit is that of
+# one regression per class: candidates, calibration and names of features are chosen to save it.
+MAX_FEW_CLASSES = 100
 _LARGEST = 1e6  # of a scale or its inverse: far more, and single precision overflows
 
 

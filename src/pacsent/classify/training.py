@@ -28,7 +28,12 @@ from pacsent.classify.fitted_classifier import (
     encode_texts,
     list_encoder_words,
 )
-from pacsent.classify.options import apply_class_weight, as_scales, check_ngram_sizes
+from pacsent.classify.options import (
+    MAX_FEW_CLASSES,
+    apply_class_weight,
+    as_scales,
+    check_ngram_sizes,
+)
 from pacsent.kernels.ngrams import HashTable
 from pacsent.sentences import SentenceVectorizer, make_encoder
 from pacsent.sentences.encoder import Encoder
@@ -63,6 +68,11 @@ class TrainingTexts:
         """Texts that are left out together: those of a group, or near-duplicates, (n,)."""
         groups = self.labels.groups
         return self.near_duplicates if groups is None else groups
+
+    @property
+    def has_many_classes(self) -> bool:
+        """Whether a text has one of so many classes that each has a small part of the texts."""
+        return not self.labels.is_multilabel and self.labels.classes.size > MAX_FEW_CLASSES
 
 
 def fit_classifier(
@@ -104,7 +114,7 @@ def fit_classifier(
     candidates = fitting.Candidates(
         as_scales(Cs, "Cs"),
         as_scales(choose_dense_scales(dense_scales, selection), "dense_scales"),
-        fitting.WEIGHTINGS if weighting == "auto" else (weighting,),
+        choose_weightings(weighting, training),
     )
     threads = n_threads(n_jobs)
 
@@ -126,7 +136,8 @@ def fit_classifier(
 
     # The linear model on both, and the one on n-grams of characters.
     rows = fitting.Labelled(
-        X, E, training.labels.encoded, training.labels.classes.size, training.weights
+        *(X, E, training.labels.encoded, training.labels.classes.size, training.weights),
+        are_rare=training.has_many_classes,
     )
     min_coverage = choose_min_coverage(training, word_ngrams, X, text_encoder)
     linear, label_thresholds = fit_linear_model(rows, training, candidates, selection, threads)
@@ -282,6 +293,17 @@ def choose_dense_scales(dense_scales: str | Sequence[float], selection: str) -> 
         return dense_scales
     wider_scales = fitting.WIDER_SCALES if selection == "loss" else ()
     return fitting.DENSE_SCALES + wider_scales
+
+
+def choose_weightings(weighting: str, training: TrainingTexts) -> tuple[str, ...]:
+    """The weightings of n-grams that are tried: the one given, or with "auto" all of them.
+
+    Naive Bayes' ratios are of one class: with many classes they would take most of the time, and
+    a class of few texts hardly has any.
+    """
+    if weighting != "auto":
+        return (weighting,)
+    return ("tf-idf",) if training.has_many_classes else fitting.WEIGHTINGS
 
 
 def fit_linear_model(

@@ -4,8 +4,10 @@ With few labels the temperature itself is uncertain: probabilities are averaged 
 """
 
 import numpy as np
+from scipy.special import ndtri
 
 from pacsent.certify.scores import log_loss, log_probabilities
+from pacsent.classify.options import MAX_FEW_CLASSES
 
 _LOWEST, _HIGHEST = -4.0, 5.0  # logarithms of the inverse temperature
 _STEPS, _SETTLED = 60, 1e-9  # most steps to the best temperature; relative change that ends them
@@ -56,9 +58,17 @@ def inverse_temperatures(
     fitted on these texts.
     """
     best = np.log(fit_inverse_temperature(decisions, labels, weights))
+    quantiles = (np.arange(_N_NODES) + 0.5) / _N_NODES
+    if decisions.shape[1] > MAX_FEW_CLASSES:  # the loss at every step of a grid would take long
+        # The loss as a parabola of the logarithm, whose second derivative is this at the best one.
+        curvature = _slope_and_curvature(decisions, labels, weights, np.exp(best))[1]
+        deviation = 1.0 / np.sqrt(labels.size * max(np.exp(2 * best) * curvature, 1e-12))
+        nodes = np.clip(best + deviation * ndtri(quantiles), _LOWEST, _HIGHEST)
+        return np.exp(nodes if nodes.std() > _CERTAIN else [best])
+
     grid = np.unique(np.clip(best + np.linspace(-3.0, 3.0, 121), _LOWEST, _HIGHEST))
     losses = np.array([log_loss(decisions, labels, weights, np.exp(point)) for point in grid])
     density = np.exp(-labels.size * (losses - losses.min()))
     mass = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(grid))])
-    nodes = np.interp((np.arange(_N_NODES) + 0.5) / _N_NODES, mass / mass[-1], grid)
+    nodes = np.interp(quantiles, mass / mass[-1], grid)
     return np.exp(nodes if nodes.std() > _CERTAIN else [best])
