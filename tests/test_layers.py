@@ -16,7 +16,7 @@ PACKAGE = Path(pacsent.__file__).parent
 # From the ground up: a package imports only packages of lower floors. The modules of a floor that
 # has several packages do not import each other.
 FLOORS = (
-    ("arrays", "datasets", "files", "models", "optional", "parameter_checks", "progress",
+    ("arrays", "datasets", "files", "memory", "models", "optional", "parameter_checks", "progress",
      "registry", "threads"),
     ("kernels",),
     ("bounds",),

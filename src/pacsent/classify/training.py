@@ -35,6 +35,7 @@ from pacsent.classify.options import (
     check_ngram_sizes,
 )
 from pacsent.kernels.ngrams import HashTable
+from pacsent.memory import return_freed_memory
 from pacsent.sentences import SentenceVectorizer, make_encoder
 from pacsent.sentences.encoder import Encoder
 from pacsent.sentences.external_encoders import ConcatenatedEncoder, as_encoder, is_stored
@@ -50,6 +51,7 @@ _MIN_TEXTS_FOR_TRIGRAMS, _MIN_LENGTH_FOR_TRIGRAMS = 5_000, 600
 # one of the most frequent words of the encoder (benchmarks/drift.py, "coverage": at most 0.1% of
 # the texts of four sets have less; most texts of other languages do).
 _MIN_COVERAGE = 0.4
+_BLOCK_ROWS = 1 << 13  # sentence vectors that are squared in double precision at once
 # The threshold is at most half of this quantile of the training texts' coverage by other texts.
 _USUAL_COVERAGE_QUANTILE = 0.1
 
@@ -132,7 +134,9 @@ def fit_classifier(
     text_encoder = make_text_encoder(encoder, method, n_jobs)
     if text_encoder is not None:
         text_encoder = text_encoder.fit(texts)
+    return_freed_memory()  # of batches of n-grams
     E, mean_vector, vector_scale = standardize(encode_texts(text_encoder, texts))
+    return_freed_memory()  # of batches of vectors
 
     # The linear model on both, and the one on n-grams of characters.
     rows = fitting.Labelled(
@@ -141,19 +145,26 @@ def fit_classifier(
     )
     min_coverage = choose_min_coverage(training, word_ngrams, X, text_encoder)
     linear, label_thresholds = fit_linear_model(rows, training, candidates, selection, threads)
+    # What follows needs no sentence vectors: of many texts they are the largest array.
+    rows = dataclasses.replace(rows, E=np.zeros((len(texts), 0), np.float32))
+    del E
+    return_freed_memory()
     character_ngrams = None
     if characters is not None and not training.labels.is_multilabel:
         character_sizes = check_ngram_sizes(characters, "characters")
         character_ngrams = count_ngrams(texts, character_sizes, threads, characters=True)
     if character_ngrams is not None and len(character_ngrams):
         X_characters = character_ngrams.tf_idf(texts, threads)
+        return_freed_memory()
         linear_characters, _ = fit_linear_model(
-            dataclasses.replace(rows, X=X_characters, E=np.zeros((len(texts), 0), np.float32)),
+            dataclasses.replace(rows, X=X_characters),
             training,
             dataclasses.replace(candidates, weightings=("tf-idf",)),
             selection,
             threads,
         )
+        del X_characters
+        return_freed_memory()
         oov_rates = measure_oov_rates(training, word_ngrams, X, text_encoder)
         linear = fitting.with_characters(linear, linear_characters, rows, oov_rates)
 
@@ -270,10 +281,15 @@ def standardize(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     The scale is the root mean square of the lengths of the centred vectors.
     """
     mean = vectors.mean(axis=0, dtype=np.float64)
-    centred = vectors - mean.astype(np.float32)
-    mean_square = float((centred.astype(np.float64) ** 2).sum(axis=1).mean())
-    scale = np.sqrt(max(mean_square, 1e-30))
-    return np.ascontiguousarray(centred * np.float32(1.0 / scale)), mean, scale
+    centred = np.subtract(vectors, mean.astype(np.float32), order="C")
+    del vectors  # of many texts the largest array; the caller keeps none of it
+    squares = np.empty(len(centred))  # (n,)
+    for start in range(0, len(centred), _BLOCK_ROWS):
+        block = centred[start : start + _BLOCK_ROWS].astype(np.float64)
+        squares[start : start + _BLOCK_ROWS] = (block**2).sum(axis=1)
+    scale = np.sqrt(max(float(squares.mean()), 1e-30))
+    centred *= np.float32(1.0 / scale)
+    return centred, mean, scale
 
 
 # ---- the linear models ---------------------------------------------------------------------------

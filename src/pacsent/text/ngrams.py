@@ -2,8 +2,9 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy import sparse
 from pacsent.kernels import ngrams as kernels
 from pacsent.kernels.library import BoundArray
 from pacsent.kernels.ngrams import HashTable, Settings
+from pacsent.memory import return_freed_memory
 from pacsent.threads import in_order
 
 MARKS = '!?,.-:;()"'
@@ -23,6 +25,8 @@ JOINED = re.compile(rf"[\U0001f3fb-\U0001f3ff]|(?<=\u200d)[{SYMBOLS}]|(?<={_FLAG
 _FOREIGN_MARKS = re.compile(rf"(\w?)([^\x00-\x7f\w{SYMBOLS}]+)")
 _JOINING = "\u200c\u200d\u0e33\u0eb3"  # joiners, and the vowels am of Thai and Lao
 _SMALL = 1 << 22  # bytes that one thread counts as fast as several
+_BLOCK_TEXTS = 1 << 13  # that a thread counts and weighs at once
+_BLOCKS_TO_RETURN = 8  # copied blocks, after which their memory is returned to the system
 
 
 def byte_kinds(marks: str = MARKS) -> np.ndarray:
@@ -114,6 +118,14 @@ def word_sequences(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     return tokens.hashes[words], np.searchsorted(words, tokens.begins)
 
 
+class _Rows(NamedTuple):
+    """Sparse rows one after the other."""
+
+    indices: np.ndarray  # (n_entries,) columns
+    values: np.ndarray  # (n_entries,)
+    sizes: np.ndarray  # (n_rows,), entries of each row
+
+
 class NGrams:
     """The n-grams of training texts, each a column; texts to rows of tf-idf.
 
@@ -176,14 +188,34 @@ class NGrams:
 
     def counts(self, texts: Sequence[str], n_threads: int = 1) -> sparse.csr_matrix:
         """How often each text holds each n-gram, (n_texts, n_columns)."""
-        parts = np.array_split(np.arange(len(texts)), max(1, min(n_threads, len(texts))))
-        rows = list(in_order(lambda part: self._count([texts[i] for i in part]), parts, n_threads))
-        return sparse.vstack(rows, format="csr") if len(rows) > 1 else rows[0]
+        return self._join(list(self._map_blocks(self._count, texts, n_threads)), len(texts))
 
-    def _count(self, texts):
+    def _map_blocks(self, function: Callable, texts: Sequence[str], n_threads: int) -> Iterator:
+        """function(block) of blocks of texts, in order: an array for all would be needed twice."""
+        n_blocks = max(1, min(n_threads, len(texts)), -(-len(texts) // _BLOCK_TEXTS))
+        bounds = np.linspace(0, len(texts), n_blocks + 1).astype(int).tolist()
+        blocks = (texts[begin:end] for begin, end in pairwise(bounds))
+        return in_order(function, blocks, n_threads)
+
+    def _count(self, texts: Sequence[str]) -> "_Rows":
         indices, counts, starts = kernels.count_grams(*as_bytes(texts), self._settings, self.table)
-        entries = counts.astype(np.float32), indices, starts
-        return sparse.csr_matrix(entries, shape=(len(texts), len(self)))
+        return _Rows(indices, counts.astype(np.float32), np.diff(starts))
+
+    def _join(self, blocks: "list[_Rows]", n_texts: int) -> sparse.csr_matrix:
+        """The rows of all blocks, (n_texts, n_columns); the list is emptied."""
+        sizes = np.concatenate([block.sizes for block in blocks])
+        starts = np.concatenate([[0], np.cumsum(sizes)])  # (n_texts + 1,)
+        indices = np.empty(starts[-1], np.int32)
+        values = np.empty(starts[-1], np.float32)
+        n = 0
+        while blocks:
+            block = blocks.pop(0)
+            indices[n : n + block.indices.size] = block.indices
+            values[n : n + block.indices.size] = block.values
+            n += block.indices.size
+            if len(blocks) % _BLOCKS_TO_RETURN == _BLOCKS_TO_RETURN - 1:
+                return_freed_memory()
+        return sparse.csr_matrix((values, indices, starts), shape=(n_texts, len(self)))
 
     def tf_idf(self, texts: Sequence[str], n_threads: int = 1) -> sparse.csr_matrix:
         """Rows of (1 + ln count) * idf, scaled to length 1."""
@@ -193,12 +225,20 @@ class NGrams:
         self, texts: Sequence[str], n_threads: int = 1
     ) -> tuple[sparse.csr_matrix, np.ndarray]:
         """Rows of length 1, and how long they were before, (n_texts,)."""
-        rows = self.counts(texts, n_threads)
-        rows.data = (1.0 + np.log(rows.data)) * self.idf[rows.indices]
-        row = np.repeat(np.arange(len(texts)), np.diff(rows.indptr))
-        lengths = np.sqrt(np.bincount(row, rows.data.astype(np.float64) ** 2, len(texts)))
-        rows.data /= np.repeat(np.maximum(lengths, 1e-30), np.diff(rows.indptr)).astype(np.float32)
-        return rows, lengths
+        blocks = list(self._map_blocks(self._weigh, texts, n_threads))
+        lengths = np.concatenate([lengths for _, lengths in blocks])
+        rows = [rows for rows, _ in blocks]
+        blocks.clear()
+        return self._join(rows, len(texts)), lengths
+
+    def _weigh(self, texts: Sequence[str]) -> tuple["_Rows", np.ndarray]:
+        """`tf_idf_and_lengths` of a block."""
+        rows = self._count(texts)
+        values = (1.0 + np.log(rows.values)) * self.idf[rows.indices]
+        row = np.repeat(np.arange(len(texts)), rows.sizes)
+        lengths = np.sqrt(np.bincount(row, values.astype(np.float64) ** 2, len(texts)))
+        values /= np.repeat(np.maximum(lengths, 1e-30), rows.sizes).astype(np.float32)
+        return rows._replace(values=values), lengths
 
     def scores(self, texts: Sequence[str], coef: np.ndarray) -> np.ndarray:
         """tf_idf(texts) @ coef without the matrix, (n_texts, n_outputs)."""
