@@ -15,6 +15,7 @@ from pacsent.classify.fitting import CharacterWeight, OutOfFold
 from pacsent.classify.multilabel import LabelThresholds
 from pacsent.kernels.ngrams import HashTable
 from pacsent.sentences.encoder import Encoder
+from pacsent.sentences.methods.closed_forms import ClosedForm
 from pacsent.storage.array_fields import StoredArray
 from pacsent.text.ngrams import NGrams, unknown_shares
 from pacsent.text.texts import as_sentences, as_texts
@@ -84,11 +85,36 @@ class TextModel:
         return np.concatenate(batches) if batches else np.zeros((0, self.n_columns))
 
     def _decide(self, texts: list[str]) -> np.ndarray:
-        scores = self.score_ngrams(texts)
+        return self._combine(self.score_ngrams(texts), self.encode(texts) @ self.coef_dense)
+
+    def _combine(self, scores: NGramScores, dense_values: np.ndarray) -> np.ndarray:
+        """Decision values from those of n-grams and of sentence vectors, each (n, n_columns)."""
         values = scores.word_values
-        values += self.encode(texts) @ self.coef_dense + self.intercept
+        values += dense_values + self.intercept
         values += scores.character_weights[:, None] * (scores.character_values - values)
         return values
+
+    def decide_each(self, groups: Sequence[list[str]]) -> np.ndarray:
+        """`decision_values` of each group of texts, one after the other, in fewer passes.
+
+        The numbers are those of calls for each group, bit for bit: nothing but the product of
+        matrices depends on the texts that are passed together.
+        """
+        is_small = all(len(texts) <= _BATCH_TEXTS for texts in groups)
+        if not (is_small and self.encodes_each_text_alone):
+            return np.concatenate([self.decision_values(texts, n_jobs=1) for texts in groups])
+        all_texts = as_texts([text for texts in groups for text in texts])
+        scores = self.score_ngrams(all_texts)
+        vectors = self.encode(all_texts)  # (n_texts, n_dims)
+        ends = np.cumsum([len(texts) for texts in groups])
+        products = [part @ self.coef_dense for part in np.split(vectors, ends[:-1])]
+        return self._combine(scores, np.concatenate(products))
+
+    @property
+    def encodes_each_text_alone(self) -> bool:
+        """Whether a sentence vector is known not to depend on texts encoded with it, in any bit."""
+        parts = () if self.encoder is None else self.encoder.parts
+        return all(isinstance(part, ClosedForm) for part in parts)
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Sentence vectors of the texts, (n_texts, n_dims)."""
@@ -157,6 +183,13 @@ class FittedTextClassifier:
     def predict_log_proba(self, texts: Iterable[str], n_jobs: int | None = None) -> np.ndarray:
         """Logarithms of the calibrated probabilities, (n_texts, n_classes)."""
         values = self.model.decision_values(texts, n_jobs)
+        if self.is_multilabel:
+            return log_expit(values)
+        return log_probabilities(values, self.inverse_temperatures)
+
+    def predict_log_proba_each(self, groups: Sequence[list[str]]) -> np.ndarray:
+        """`predict_log_proba` of each group of texts, bit for bit, (n_texts, n_classes)."""
+        values = self.model.decide_each(groups)
         if self.is_multilabel:
             return log_expit(values)
         return log_probabilities(values, self.inverse_temperatures)

@@ -5,7 +5,7 @@ on them) and tested on the calibration texts: Theorem 14 of docs/theory.md.
 """
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -398,3 +398,15 @@ class AnswerRule:
         best = log_proba.argmax(axis=1)
         probability = np.exp(log_proba.max(axis=1))
         return Answered(best, probability, inside, abstained, covered, log_proba)
+
+    def answer_each(self, groups: Sequence[list[str]]) -> list[Answered]:
+        """Answer groups of texts, each as `answer` does, bit for bit, but in fewer passes."""
+        if len(groups) == 1:
+            return [self.answer(groups[0])]
+        texts = [text for group in groups for text in group]
+        answers = self.answer(texts, self._classifier.predict_log_proba_each(groups))
+        ends = np.cumsum([len(group) for group in groups])[:-1]
+        columns = [
+            [None] * len(groups) if column is None else np.split(column, ends) for column in answers
+        ]
+        return [Answered(*fields) for fields in zip(*columns)]

@@ -382,6 +382,12 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         """Logarithms of `predict_proba`."""
         return self._check_scores("predict_proba", self.predict_with_scores(X).log_proba)
 
+    def predict_log_proba_each(self, groups: Sequence[list[str]]) -> np.ndarray:
+        """`predict_log_proba` of each group of texts: see `TextClassifier`."""
+        if "fitted_" not in vars(self):
+            check_is_fitted(self)  # raises
+        return self.fitted_.model.predict_log_proba_each(groups)
+
     def predict_proba(self, X: Any) -> np.ndarray:
         """The estimator's probabilities, or normalised decision values, (n, n_classes)."""
         return np.exp(self.predict_log_proba(X))

@@ -1,6 +1,7 @@
 """The state of a fitted `CertifiedClassifier`, frozen: what `fit` computes and `save` writes."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,14 @@ class FittedModel:
         predict = samples.predict_label_sets if is_multilabel else samples.predict_any
         labels, log_proba = predict(self.estimator_, self.fitted_classes_, X)
         return samples.Predictions(labels, self._with_all_classes(log_proba))
+
+    def predict_log_proba_each(self, groups: Sequence[list[str]]) -> np.ndarray:
+        """Log-probabilities of each group of texts, bit for bit as of calls for each group."""
+        if hasattr(self.estimator_, "predict_log_proba_each"):
+            log_proba = self.estimator_.predict_log_proba_each(groups)
+            return self._with_all_classes(log_proba)
+        parts = [self.predict_with_scores(texts).log_proba for texts in groups]
+        return np.concatenate(parts)
 
     def _with_all_classes(self, log_proba):
         """Add columns for classes that had too few texts to be fitted: they are not predicted."""

@@ -123,7 +123,7 @@ def classify(model: ServedModel, body: schemas.ClassifyRequest, context: Context
     for start in range(0, len(body.texts), _CHUNK):
         context.check_time()
         texts = body.texts[start : start + _CHUNK]
-        answers = rule.answer(texts)
+        answers = model.answer(rule, texts)
         inside = answers.inside
         abstained = answers.abstained
         if model.drift is not None:

@@ -17,6 +17,7 @@ from pacsent.search import Index, SearchCertificate
 from pacsent.sentences import SentenceVectorizer, as_encoder
 from pacsent.text.encoded import Encoded
 from pacsent.web.drift import ClientMonitors
+from pacsent.web.together import Together
 
 _WORD = re.compile(r"\w+")
 _SCRIPT_RUNS = re.compile(r"[\x00-\x7f]+|[^\x00-\x7f]+")  # ASCII, and everything else
@@ -50,6 +51,10 @@ def _answer_rule(
     return abstaining.AnswerRule(classifier, error=error, delta=delta)
 
 
+def _answer_together(rule: abstaining.AnswerRule) -> Together:
+    return Together(rule.answer_each)
+
+
 class ServedModel:
     """What requests with one value of `model` are answered with.
 
@@ -77,6 +82,7 @@ class ServedModel:
         self.explainer: Any = classifier
         # when the classifier answers, and its prediction sets, for error and delta
         self.answer_rule = lru_cache(_MAX_RULES)(partial(_answer_rule, classifier))
+        self._together = lru_cache(_MAX_RULES)(_answer_together)
         # drift monitors; None for a classifier without a calibration set
         self.drift: ClientMonitors | None = None
         if isinstance(classifier, CertifiedClassifier):
@@ -116,6 +122,10 @@ class ServedModel:
             joined = [text if isinstance(text, str) else " ".join(text) for text in texts]
             means, variances = self.encoder.posterior(joined)
         return Posteriors(means, variances, np.diff(encoded.offsets), encoded.n_unknown)
+
+    def answer(self, rule: abstaining.AnswerRule, texts: list[str]) -> abstaining.Answered:
+        """The classifier's answers, computed together with those of other threads."""
+        return self._together(rule)(texts)
 
     def n_tokens(self, texts: list[str]) -> int:
         """The number of words in all texts."""

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -152,4 +153,7 @@ def _create_worker_app(
     for model in models:
         if model.drift is not None:
             model.drift.n_workers = n_workers
+        if model.classifier is not None:
+            with suppress(ValueError):  # answers say why there is none
+                model.answer_rule(settings.error, settings.delta)
     return create_app([model.warm_up() for model in models], settings)
