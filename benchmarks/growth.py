@@ -17,6 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 import numpy as np
@@ -233,18 +234,23 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=OURS, default=list(OURS))
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="number of texts")
     parser.add_argument("--peers", type=Path, help="folder with packages to compare with")
+    parser.add_argument("--processes", type=int, default=1, help="groups measured side by side")
     given = parser.parse_args()
 
     with tempfile.TemporaryDirectory(prefix="growth-") as name:
         n_sentences = write_sentences(given.data, Path(name))
         largest = min(given.largest, n_sentences)
-        rows = []
-        for group in given.tasks:
-            limit, code = OURS[group]
-            rows += measured("pacsent", code, Path(name), min(limit, largest), None)
+        jobs = [("pacsent", *OURS[group], None) for group in given.tasks]
         for program, (group, limit, code) in PEERS.items():
             if group in given.tasks:
-                rows += measured(program, code, Path(name), min(limit, largest), given.peers)
+                jobs.append((program, limit, code, given.peers))
+
+        def work(job: tuple[str, int, str, Path | None]) -> list[dict]:
+            program, limit, code, peers = job
+            return measured(program, code, Path(name), min(limit, largest), peers)
+
+        with ThreadPool(given.processes) as pool:
+            rows = [row for found in pool.map(work, jobs, chunksize=1) for row in found]
 
     slopes = slopes_of(rows)
     for row in rows:
