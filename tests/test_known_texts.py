@@ -9,7 +9,13 @@ from numpy.testing import assert_array_equal
 
 from pacsent.arrays import are_among
 from pacsent.certify import near_duplicates
-from pacsent.certify.near_duplicates import MIN_COSINE, KnownTexts, known_texts, sketches
+from pacsent.certify.near_duplicates import (
+    MIN_COSINE,
+    KnownTexts,
+    index_known,
+    known_texts,
+    sketches,
+)
 from pacsent.datasets import load_banking, load_books
 
 
@@ -82,15 +88,22 @@ def test_the_same_texts_are_found_as_by_comparing_all(kind, rng):
     assert_array_equal(found, cosines >= MIN_COSINE)
 
 
-def test_few_pairs_are_compared():
+def test_few_known_texts_are_listed_for_a_new_one():
     """Of 2,000 passages and 1,000 others, less than three pairs in a hundred."""
     passages = [passage.text for passage in load_books()]
+    postings = index_known(sketches(passages[:2000])).postings
     known = KnownTexts(sketches(passages[:2000]))
-    prefixes = known._prefixes(known._table(sketches(passages[2000:])))
+    own = known._look_up(sketches(passages[2000:]))
 
-    n_compared = (prefixes @ known._postings).nnz
+    n_listed = np.diff(postings.starts)[own.prefixes.entries].sum()
 
-    assert n_compared < 0.03 * 2000 * 1000
+    assert n_listed < 0.03 * 2000 * 1000
+
+
+def test_equal_known_texts_are_listed_once():
+    index = index_known(sketches(["a dull film"] * 5 + ["a good film"]))
+
+    assert np.unique(index.postings.rows).tolist() == [0, 5]
 
 
 def test_nothing_known_and_nothing_new():
@@ -102,10 +115,10 @@ def test_nothing_known_and_nothing_new():
 def test_the_index_of_an_array_is_made_once_and_goes_with_it():
     first, second = sketches(["a dull film"]), sketches(["a good film"])
 
-    assert known_texts(first) is known_texts(first)
-    assert known_texts(second) is not known_texts(first)
+    assert known_texts(first)._index is known_texts(first)._index
+    assert known_texts(second)._index is not known_texts(first)._index
 
-    gone = weakref.ref(known_texts(first))
+    gone = weakref.ref(first)
     del first
     gc.collect()
     assert gone() is None

@@ -15,12 +15,22 @@ alone.
 import contextlib
 import weakref
 from collections.abc import Sequence
+from typing import NamedTuple
 from unicodedata import normalize
 
 import numpy as np
 from scipy import sparse
 
 from pacsent.kernels.clusters import cluster_by_edits
+from pacsent.kernels.known_texts import (
+    ABSENT,
+    UNKNOWN,
+    Postings,
+    Prefixes,
+    Sketches,
+    are_near,
+    find_prefixes,
+)
 from pacsent.kernels.ngrams import HashTable
 from pacsent.text.ngrams import NGrams, fingerprints, word_sequences
 
@@ -28,8 +38,7 @@ MIN_COSINE = 0.5  # cosine of tf-idf from which on a text is a near-duplicate of
 _ROUNDING = 1e-6
 _PREFIX_MARGIN = 1e-4  # more than rounding: a prefix may be too long, never too short
 SKETCH_SIZE = 64  # words and pairs of words of a text that are kept: those with the smallest hashes
-_FEW_PAIRS = 2_000  # that are compared at once
-_BATCH_TEXTS = 256  # texts that are compared with all known ones together
+_BLOCK_ROWS = 1 << 14  # known texts that are indexed together
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))  # soft hyphen, ...
 
 
@@ -109,18 +118,81 @@ def sketches(
     return out
 
 
-_LAST_KNOWN: list[tuple[weakref.ref, "KnownTexts"]] = []  # one at most
+class KnownIndex(NamedTuple):
+    """The ids of known texts, and which texts to compare for each of them."""
+
+    ids: np.ndarray  # uint32 (n_ids,), in order
+    idf: np.ndarray  # (n_ids,)
+    unknown_idf: float  # of ids that no known text has
+    lengths: np.ndarray  # (n_known,): of the known texts; 0 of those that are not listed
+    postings: Postings  # of the first of texts with the same sketch
+
+
+def index_known(known: np.ndarray) -> KnownIndex:
+    """The index of texts by their sketches, (n_known, SKETCH_SIZE)."""
+    ids, n_texts = np.unique(known[known > 0], return_counts=True)
+    idf = np.log((1.0 + len(known)) / (1.0 + n_texts)) + 1.0
+    unknown_idf = float(np.log(1.0 + len(known)) + 1.0)
+    table = HashTable(ids.astype(np.uint64))
+
+    # What is known several times is compared once.
+    rows = _find_different_rows(known)
+    blocks = []
+    for first in range(0, rows.size, _BLOCK_ROWS):
+        block = known[rows[first : first + _BLOCK_ROWS]]
+        numbers = np.full(block.shape, ABSENT, np.int32)
+        numbers[block > 0] = table.find(block[block > 0].astype(np.uint64))
+        blocks.append(find_prefixes(numbers, idf, unknown_idf, MIN_COSINE - _PREFIX_MARGIN))
+
+    lengths = np.zeros(len(known))
+    for number, block in enumerate(blocks):
+        first = number * _BLOCK_ROWS
+        lengths[rows[first : first + _BLOCK_ROWS]] = block.lengths
+    return KnownIndex(ids, idf, unknown_idf, lengths, _list_rows(rows, blocks, ids.size))
+
+
+def _list_rows(rows: np.ndarray, blocks: list[Prefixes], n_ids: int) -> Postings:
+    """Postings of rows whose prefixes are given block by block."""
+    if not blocks:
+        return Postings(np.empty(0, np.int32), np.empty(0, np.float32), np.zeros(1, np.int64))
+    entries = np.concatenate([block.entries for block in blocks])
+    remainders = np.concatenate([block.remainders for block in blocks])
+    sizes = np.concatenate([np.diff(block.starts) for block in blocks])
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    by_row = sparse.csr_matrix((remainders, entries, starts), (rows.size, n_ids))
+    by_id = by_row.tocsc()
+    return Postings(rows[by_id.indices], by_id.data, by_id.indptr.astype(np.int64))
+
+
+def _find_different_rows(sketches):
+    """The first of equal rows, in order, (n,) of int32."""
+    # Equal rows have equal sums; rows that differ and have equal sums are kept.
+    factors = np.random.default_rng(0).integers(1 << 63, size=sketches.shape[1], dtype=np.uint64)
+    sums = np.empty(len(sketches), np.uint64)
+    for first in range(0, len(sketches), _BLOCK_ROWS):
+        block = slice(first, first + _BLOCK_ROWS)
+        sums[block] = sketches[block].astype(np.uint64) @ factors
+
+    order = np.argsort(sums, kind="stable")
+    same_sum = np.flatnonzero(np.diff(sums[order]) == 0)  # as the one after it in this order
+    before, after = order[same_sum], order[same_sum + 1]
+    is_repeat = np.zeros(len(sketches), bool)
+    is_repeat[after] = (sketches[before] == sketches[after]).all(axis=1)
+    return np.flatnonzero(~is_repeat).astype(np.int32)
+
+
+_LAST_KNOWN: list[tuple[weakref.ref, KnownIndex]] = []  # one at most
 
 
 def known_texts(known: np.ndarray) -> "KnownTexts":
-    """`KnownTexts(known)`, made once for an array: a monitor asks with every batch of texts."""
-    for reference, made in list(_LAST_KNOWN):
+    """`KnownTexts(known)`, indexed once for an array: a monitor asks with every batch of texts."""
+    for reference, index in list(_LAST_KNOWN):
         if reference() is known:
-            return made
-    made = KnownTexts(known)
+            return KnownTexts(known, index)
+    index = index_known(known)
     with contextlib.suppress(TypeError):  # something that cannot be referred to is not kept
-        _LAST_KNOWN[:] = [(weakref.ref(known, _forget), made)]
-    return made
+        _LAST_KNOWN[:] = [(weakref.ref(known, _forget), index)]
+    return KnownTexts(known, index)
 
 
 def _forget(reference: weakref.ref) -> None:
@@ -135,94 +207,42 @@ class KnownTexts:
 
     Not every text is compared with every known one. Words and pairs are ordered by the number of
     known texts that hold them, the rarest first. Of each text, those of the end that together are
-    shorter than `near` are left out; what is left is its prefix. Two texts whose prefixes share
-    nothing have a cosine below `near`: the rarest word or pair that both have lies outside the
+    shorter than `MIN_COSINE` are left out; what is left is its prefix. Two texts whose prefixes
+    share nothing have a cosine below that: the rarest word or pair that both have lies outside the
     prefix of one of them, hence all that they share, and by Cauchy and Schwarz its length bounds
-    the cosine. The others are compared exactly.
+    the cosine. So do the lengths of what remains of both from that word on, multiplied. The others
+    are compared exactly.
 
     >>> known = sketches(["a dull film with no plot", "so good", "a film without an end"])
     >>> KnownTexts(known).are_near(["a dull film without any plot", "A dull film with no end"])
     array([False,  True])
     """
 
-    def __init__(self, known: np.ndarray, near: float = MIN_COSINE):
-        self._near = near
-        self._ids, n_texts = np.unique(known[known > 0], return_counts=True)
-        by_rarity = np.argsort(n_texts, kind="stable")
-        self._column = np.argsort(by_rarity)  # of each id: the rarest is column 0
-        n_known_texts = np.append(n_texts[by_rarity], 0)  # of each column, of other ids
-        self._idf = np.log((1.0 + len(known)) / (1.0 + n_known_texts)) + 1.0
-
-        # What is known several times is compared once.
-        self._known = self._table(np.unique(known, axis=0))  # (n_different, n_ids)
-        self._postings = self._prefixes(self._known).T.tocsr()  # (n_ids, n_different)
+    def __init__(self, known: np.ndarray, index: KnownIndex | None = None):
+        self._known = known
+        self._index = index_known(known) if index is None else index
 
     def are_near(self, texts: Sequence[str]) -> np.ndarray:
         """Which texts are near-duplicates of a known one, (n,) of bool."""
-        is_near = np.zeros(len(texts), bool)
-        if not self._ids.size or not len(texts):
-            return is_near
-        own = self._table(sketches(texts))
-        prefixes = self._prefixes(own)
-        for first in range(0, len(texts), _BATCH_TEXTS):
-            batch = slice(first, first + _BATCH_TEXTS)
-            is_near[batch] = self._are_rows_near(own[batch], prefixes[batch])
-        return is_near
+        index = self._index
+        if not index.ids.size or not len(texts):
+            return np.zeros(len(texts), bool)
+        return are_near(
+            self._look_up(sketches(texts)),
+            np.ascontiguousarray(self._known),
+            index.lengths,
+            index.postings,
+            least=MIN_COSINE - _ROUNDING,
+            least_bound=MIN_COSINE - _PREFIX_MARGIN,
+        )
 
-    def _are_rows_near(self, own: sparse.csr_matrix, prefixes: sparse.csr_matrix) -> np.ndarray:
-        """`are_near` for texts as rows of tf-idf, (n,) of bool."""
-        is_near = np.zeros(own.shape[0], bool)
-        n_shared = prefixes @ self._postings  # (n, n_different), where prefixes share anything
-        row = np.repeat(np.arange(own.shape[0]), np.diff(n_shared.indptr))
-        candidate = n_shared.indices
-
-        # Those that share most come first, so that few are compared of a text that is near.
-        order = np.lexsort((-n_shared.data, row))
-        row, candidate = row[order], candidate[order]
-        place = np.arange(row.size) - n_shared.indptr[row]  # among the candidates of its text
-        n_compared = 0
-        while row.size:
-            n_next = row.size if row.size <= _FEW_PAIRS else max(4, n_compared)
-            is_next = place < n_compared + n_next
-            cosines = own[row[is_next]].multiply(self._known[candidate[is_next]]).sum(axis=1)
-            is_near[row[is_next][np.ravel(cosines) >= self._near - _ROUNDING]] = True
-
-            n_compared += n_next
-            is_left = ~is_next & ~is_near[row]
-            row, candidate, place = row[is_left], candidate[is_left], place[is_left]
-        return is_near
-
-    def _prefixes(self, rows: sparse.csr_matrix) -> sparse.csr_matrix:
-        """1 for each word and pair in the prefix of a row, (n_rows, n_ids)."""
-        row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        squares = rows.data**2
-        before = np.concatenate([[0.0], np.cumsum(squares)])
-        to_the_end = before[rows.indptr[row + 1]] - before[:-1]  # squares from here on, summed
-        is_in_prefix = to_the_end >= (self._near - _PREFIX_MARGIN) ** 2
-
-        columns = rows.indices[is_in_prefix]
-        ends = np.concatenate([[0], np.cumsum(is_in_prefix)])[rows.indptr]
-        return sparse.csr_matrix((np.ones(columns.size), columns, ends), rows.shape)
-
-    def _table(self, rows: np.ndarray) -> sparse.csr_matrix:
-        """Sketches as rows of tf-idf of length 1, (n_texts, n_ids); unknown ids have no column.
-
-        The entries of a row are in the order of their columns.
-        """
-        n_ids = self._ids.size
-        if not n_ids:
-            return sparse.csr_matrix((len(rows), 0))
-        nearest = np.minimum(np.searchsorted(self._ids, rows), n_ids - 1)
-        is_known = self._ids[nearest] == rows
-        column_of = np.where(is_known, self._column[nearest], n_ids)  # (n_texts, SKETCH_SIZE)
-
-        row, place = np.nonzero(rows)
-        columns = column_of[row, place]
-        lengths = np.sqrt(np.bincount(row, self._idf[columns] ** 2, len(rows)))
-        values = self._idf[columns] / lengths[row]
-
-        has_column = columns < n_ids
-        entries = values[has_column], (row[has_column], columns[has_column])
-        table = sparse.csr_matrix(entries, (len(rows), n_ids))
-        table.sort_indices()
-        return table
+    def _look_up(self, ids: np.ndarray) -> Sketches:
+        """New texts by their sketches, (n, SKETCH_SIZE), with the idf of the known ones."""
+        index = self._index
+        nearest = np.minimum(np.searchsorted(index.ids, ids), index.ids.size - 1)
+        is_known = index.ids[nearest] == ids  # (n, SKETCH_SIZE)
+        numbers = np.where(is_known, nearest, np.where(ids > 0, UNKNOWN, ABSENT))
+        least = MIN_COSINE - _PREFIX_MARGIN
+        prefixes = find_prefixes(numbers.astype(np.int32), index.idf, index.unknown_idf, least)
+        squares = np.where(is_known, index.idf[nearest], 0.0) ** 2
+        return Sketches(ids, squares, prefixes)
