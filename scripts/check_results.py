@@ -62,6 +62,7 @@ MEASURED = {  # packages and modules of each benchmark
     "scale": ("scale", *ENCODING),
     "search": ("search",),
     "serve": ("web",),
+    "serve_classifier": ("web", "certify/drift_monitor.py", *CLASSIFIER),
     "vectors_in_classifier": (
         *CLASSIFIER,
         "sentences/methods",

@@ -114,6 +114,7 @@ ELSEWHERE = {
     "cluster",
     "repeats",
     "serve",
+    "serve_classifier",
     "train_gpu",
     "own_language",
     "label_checking",

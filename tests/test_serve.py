@@ -27,6 +27,7 @@ from helpers import KEY, all_commands, invoke, serve
 from pacsent import CertifiedClassifier, Index, TextClassifier, make_encoder, save
 from pacsent.certify import DriftMonitor
 from pacsent.paper import certify_words
+from pacsent.predict.abstaining import AnswerRule
 from pacsent.web import ServedModel, ServerSettings, create_app, drift, metrics, read_keys
 from pacsent.web import server as server_module
 from pacsent.web.drift import ClientMonitors
@@ -308,6 +309,29 @@ def test_a_long_request_does_not_delay_short_ones(vectorizer):
         assert post(client, "/v1/embeddings", {"input": "cat"})[0] == 200 and not answer.done()
         go.set()
         assert answer.result()[0] == 200
+
+
+def test_requests_that_come_while_one_is_classified_are_classified_in_one_pass(model, monkeypatch):
+    served = ServedModel("mine", classifier=model.classifier)
+    rule = served.answer_rule(None, None)
+    passes, go = [], threading.Event()
+    answer_each = AnswerRule.answer_each
+
+    def slow(rule, groups):
+        passes.append(len(groups))
+        assert go.wait(10)
+        return answer_each(rule, groups)
+
+    monkeypatch.setattr(AnswerRule, "answer_each", slow)
+    together = served._together(rule)
+    with client_of(served) as client, ThreadPoolExecutor(16) as pool:
+        body = {"texts": ["a good film", "a bad film"]}
+        answers = [pool.submit(post, client, "/classify", body) for _ in range(16)]
+        wait_until(lambda: len(together._waiting) == 15)
+        go.set()
+        assert {answer.result()[0] for answer in answers} == {200}
+
+    assert passes == [1, 15]
 
 
 def test_unknown_addresses_and_methods_are_rejected_in_json(client):

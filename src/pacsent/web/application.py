@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated, Any
@@ -25,6 +26,8 @@ from pacsent.web.telemetry import instrument_from_environment
 # Requests with more characters are answered in a thread, so that short ones do not wait for them.
 # For shorter ones the change of thread would take longer than the work.
 _MAX_INLINE_CHARACTERS = 2000
+# Requests that are answered at a time; most of them wait for `Together`, on any number of cores.
+_MAX_THREADS = 32
 # path: schema of the request, what computes the response, and what the model must have for it
 _POSTS: dict[str, tuple[type[ModelRequest], Callable[..., Any], str]] = {
     "/v1/embeddings": (schemas.EmbeddingsRequest, handlers.embeddings, "encoder"),
@@ -68,6 +71,8 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        executor = ThreadPoolExecutor(_MAX_THREADS, "requests")
+        asyncio.get_running_loop().set_default_executor(executor)
         yield
         for model in served:
             if model.drift is not None:  # rows that were answered are compared before it ends
