@@ -3,7 +3,7 @@
     python benchmarks/growth.py --save
     python benchmarks/growth.py --tasks classify duplicates --largest 128000 --peers ../peers
 
-Texts are sentences of IMDb's training reviews with the label of their review. Every size is a
+Texts are sentences of IMDb's reviews with the label of their review. Every size is a
 process of its own; the tasks of one group follow each other in it. `--peers` is a folder with other
 packages (`pip install --no-deps --target`): cleanlab, datasketch, rensa, bm25s; those that are not
 found are left out. The slope is that of a line through log(seconds) and log(n), over the sizes
@@ -145,7 +145,7 @@ measure("encode", lambda: load("english").encode(texts))
         128_000,
         """
 from pacsent import SkipGram, make_encoder
-words = SkipGram(n_dims=50, n_epochs=1, n_jobs=1, random_state=0).fit(texts[:20000]).word_vectors_
+words = SkipGram(n_dims=50, n_epochs=1, n_jobs=1, random_state=0).fit(new).word_vectors_
 for method in ("PB-neg", "w-PB-neg"):
     encoder = make_encoder(method, words)
     measure(f"{method}, 50 dimensions", lambda: encoder.fit(texts).transform(texts))
@@ -265,7 +265,9 @@ def write_sentences(data: Path, folder: Path) -> int:
     """Write sentences.txt, its labels.npy, and others as new.txt; the number of the first."""
     dataset = benchmark_datasets.load("imdb", data, verify=False)
     label_of: dict[str, int] = {}
-    for review, label in zip(dataset.train_texts, dataset.train_labels.tolist()):
+    reviews = [*dataset.train_texts, *dataset.test_texts]
+    labels_of_reviews = [*dataset.train_labels.tolist(), *dataset.test_labels.tolist()]
+    for review, label in zip(reviews, labels_of_reviews):
         for sentence in re.split(r"(?<=[.!?])\s+|<br />", review):
             words = " ".join(sentence.split())
             if len(words) >= 20:
