@@ -6,6 +6,8 @@ from numpy.testing import assert_allclose
 
 from pacsent import Vocabulary, WordVectors, list_encoders, make_encoder
 from pacsent.paper.printed import simulate_bound
+from pacsent.sentences.methods.closed_forms import ClosedForm
+from pacsent.sentences.posterior_terms import ObjectiveTerms
 from reference import w_pb_neg_reference
 
 WITH_POSTERIOR = ("PB-L2", "PB-IDF-L2", "PB-neg", "PB-01")
@@ -26,7 +28,8 @@ def example(golden):
 def product_of_experts(means, variances):
     """(mean, covariance) of the product of isotropic Gaussians, multiplied one by one."""
     n_dims = means.shape[1]
-    precision, weighted = np.zeros((n_dims, n_dims)), np.zeros(n_dims)
+    precision = np.zeros((n_dims, n_dims))
+    weighted = np.zeros(n_dims)
     for mean, variance in zip(means, variances):
         precision += np.eye(n_dims) / variance
         weighted += mean / variance
@@ -107,12 +110,15 @@ def test_bound_is_theorem_1_of_the_drawn_risk(example, name, rng):
     settings = {"n_negatives": k} if name == "PB-neg" else {}
     encoder = make_encoder(name, words, lam=2.0, **settings).fit(X)
     means, variances = encoder.posterior(X)
+
     p_noise = np.array(facts["counts"]) ** 0.75
     p_noise /= p_noise.sum()
     n = np.array([len(sentence) for sentence in facts["sentences"]])
     N = (k + 1) * n
     lam = 3.0 * N
+
     claimed = encoder.bound(X, delta=0.1, lam=lam)
+
     h = means + np.sqrt(variances)[:, None] * rng.standard_normal((100_000, 3, 4))
     scores = h @ words.input_vectors.T  # (n_draws, n_sentences, n_words)
     for s, sentence in enumerate(facts["sentences"]):
@@ -150,7 +156,9 @@ def test_objective_of_w_pb_neg_is_that_of_the_corpus(example):
         settings = {"prior_variance": "paper", "weighting": weighting, "n_epochs": 3}
         encoder = make_encoder("w-PB-neg", words, lam=2.0, n_jobs=1, random_state=0, **settings)
         encoder.fit(X)
+
         rho = np.log(encoder.word_variances_)
+
         settings = {"n_negatives": 15, "lam": 2.0, "weighting": weighting}
         value, _, _ = w_pb_neg_reference.expected_objective(
             encoder.word_means_,
@@ -161,6 +169,7 @@ def test_objective_of_w_pb_neg_is_that_of_the_corpus(example):
             facts["p_n"],
             **settings,
         )
+
         constant = 0.5 * 4 * n_types / 2.0  # the paper leaves -d of each word's KL out
         assert_allclose(encoder.objective(X), value - constant, rtol=1e-6)
         assert isinstance(encoder.kl(X), float)
@@ -208,6 +217,18 @@ def test_every_method_answers_or_says_why(example):
         except ValueError as error:
             assert "must be asked of a method with a posterior" in str(error)
     assert answered == {p + n for n in (*WITH_POSTERIOR, "w-PB-neg") for p in ("", "i-")}
+
+
+def test_a_method_with_a_posterior_must_define_its_terms(example):
+    class WithoutTerms(ObjectiveTerms, ClosedForm):
+        """A method that promises a posterior, and defines nothing of its objective."""
+
+        def _prepared(self):
+            return None
+
+    words, _, _ = example
+    with pytest.raises(TypeError, match=r"_data_terms.*_lambda_of.*_prior_terms"):
+        WithoutTerms(words)
 
 
 def test_sentences_without_a_known_word_have_no_terms(example):

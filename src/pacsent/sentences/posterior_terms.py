@@ -1,10 +1,11 @@
 """Prior, KL, objective and the paper's bound of a posterior, for every method that has one.
 
-A method defines its terms by a few short functions of its own, data term + KL(Q || P)/lambda; the
-public methods here put the terms together. They are for reading and checking the paper; nothing
-in pacsent certifies with them.
+A method with a posterior defines the terms of data term + KL(Q || P)/lambda (`ObjectiveTerms`); the
+public methods, which every method has, put them together (`PosteriorTerms`). They are for reading
+and checking the paper; nothing in pacsent certifies with them.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -31,6 +32,29 @@ class Sentences(NamedTuple):
     known: np.ndarray  # (n_sentences,), which of the given sentences these are
 
 
+class ObjectiveTerms(ABC):
+    """Terms of the objective, which every method with a posterior defines.
+
+    A method lists this class before `SentenceVectorizer` or a subclass of it.
+    """
+
+    def _reason_without_posterior(self) -> str:
+        """Why these settings have no prior and KL; "" where they have them."""
+        return ""
+
+    @abstractmethod
+    def _prior_terms(self, counts: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+        """(means, variances) of the priors of sentences with these word counts, in float64."""
+
+    @abstractmethod
+    def _lambda_of(self, n_tokens: np.ndarray) -> np.ndarray:
+        """The lambda that divides the KL of a sentence, (n_sentences,)."""
+
+    @abstractmethod
+    def _data_terms(self, sentences: Sentences) -> np.ndarray:
+        """The expected loss of each sentence under its posterior, (n_sentences,)."""
+
+
 class PosteriorTerms:
     """Public methods `prior`, `kl`, `objective` and `bound` of the sentence methods."""
 
@@ -39,27 +63,19 @@ class PosteriorTerms:
     posterior: Any
     _sentences: Any
     _tables: Any
+
+    # of ObjectiveTerms, if the method has a posterior
+    _prior_terms: Any
+    _lambda_of: Any
+    _data_terms: Any
+
     _no_posterior: ClassVar[str] = (
         "it has no prior that is made of the words of a sentence, and minimises no bound"
     )
 
-    # ---- to be written by methods that have a posterior -----------------------------------------
-
     def _reason_without_posterior(self) -> str:
-        """Why these settings have no prior and KL; "" where they have them."""
+        """Why this method has no prior and KL; `ObjectiveTerms` overrides it."""
         return self._no_posterior
-
-    def _prior_terms(self, counts: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
-        """(means, variances) of the priors of sentences with these word counts, in float64."""
-        raise NotImplementedError
-
-    def _lambda_of(self, n_tokens: np.ndarray) -> np.ndarray:
-        """The lambda that divides the KL of a sentence, (n_sentences,)."""
-        raise NotImplementedError
-
-    def _data_terms(self, sentences: Sentences) -> np.ndarray:
-        """The expected loss of each sentence under its posterior, (n_sentences,)."""
-        raise NotImplementedError
 
     # ---- the public methods ---------------------------------------------------------------------
 
@@ -79,9 +95,12 @@ class PosteriorTerms:
         self._check_has_posterior()
         counts = self._counts_of(X)
         known = np.diff(counts.indptr) > 0
+
         means = np.zeros((known.size, self.word_vectors.n_dims))
         variances = np.full(known.size, np.nan)
-        means[known], variances[known] = self._prior_terms(counts[known])
+        prior_means, prior_variances = self._prior_terms(counts[known])
+        means[known] = prior_means
+        variances[known] = prior_variances
         return means, variances
 
     def kl(self, X: Any) -> Any:
@@ -152,9 +171,11 @@ class PosteriorTerms:
         sentences = self._solved(X)
         k = self._n_negatives_of_theorem()
         risk = self._zero_one_risk(sentences, k)
+
         kl = np.maximum(self._kl_terms(sentences), 0.0)
         lam = self._lambda_of(sentences.n_tokens) if lam is None else np.asarray(lam, dtype=float)
         size = (k + 1) * self._theorem_size(sentences.n_tokens)
+
         value = bounds.catoni(risk, kl, size, delta, lam=lam)
         return _spread(value, sentences.known)
 
@@ -179,10 +200,15 @@ class PosteriorTerms:
         encoded = self.word_vectors.vocabulary.encode(self._sentences(X))
         means, variances = self.posterior(encoded)
         counts = self._counts_of(encoded)
+
         known = np.diff(counts.indptr) > 0
-        n_tokens = np.asarray(counts[known].sum(axis=1)).ravel()
+        known_counts = counts[known]
         return Sentences(
-            counts[known], n_tokens, means[known].astype(float), variances[known], known
+            counts=known_counts,
+            n_tokens=np.asarray(known_counts.sum(axis=1)).ravel(),
+            mu=means[known].astype(float),
+            var_Q=variances[known],
+            known=known,
         )
 
     def _kl_terms(self, sentences: Sentences) -> Any:
@@ -209,8 +235,10 @@ class PosteriorTerms:
         counts = self._noise_counts_of_theorem()
         words = np.flatnonzero(counts)
         p_noise = noise_probabilities(counts[words], self._noise_power_of_theorem())
+
         A_hat, _ = self._tables()
-        weights = 1.0 / (n_negatives + 1), n_negatives / (n_negatives + 1)
+        positive_weight = 1.0 / (n_negatives + 1)
+        noise_weight = n_negatives / (n_negatives + 1)
         gibbs = gibbs_risk(
             sentences.mu,
             sentences.var_Q,
@@ -218,7 +246,7 @@ class PosteriorTerms:
             A_hat,
             p_noise,
             bias=0.0,
-            weights=weights,
+            weights=(positive_weight, noise_weight),
             noise_words=words,
         )
         return np.clip(gibbs.risk, 0.0, 1.0)

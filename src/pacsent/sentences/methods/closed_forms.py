@@ -11,6 +11,7 @@ from pacsent.parameter_checks import Interval, StrOptions
 from pacsent.sentences.fitted_state import Learned
 from pacsent.sentences.plain_encoder import batch_size
 from pacsent.sentences.pooling import PoolTable, pool, token_sums
+from pacsent.sentences.posterior_terms import ObjectiveTerms
 from pacsent.sentences.sentence_vectorizer import ROLES, Name, SentenceVectorizer
 from pacsent.sentences.solvers.gaussians import idf, l2_coefficients, l2_lam
 from pacsent.sentences.solvers.risks import row_norms
@@ -40,7 +41,7 @@ class ClosedForm(SentenceVectorizer):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _SquaredLoss(ClosedForm):
+class _SquaredLoss(ObjectiveTerms, ClosedForm):
     """What Average and IDF share: the parameters of the paper's squared loss."""
 
     _parameter_constraints: ClassVar[dict] = {

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from pacsent.sentences.fitted_state import WORD_IDS, Learned
 from pacsent.sentences.methods.closed_forms import sum_rows
 from pacsent.sentences.methods.pb_neg import PBNegVectorizer
+from pacsent.sentences.posterior_terms import ObjectiveTerms
 from pacsent.sentences.sentence_vectorizer import Name, SentenceVectorizer
 from pacsent.sentences.solvers.pb_01 import Documents, minimise
 from pacsent.sentences.solvers.risks import gibbs_risk, row_norms
@@ -28,7 +29,7 @@ _N_NOISE = 2048
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PB01Vectorizer(SentenceVectorizer):
+class PB01Vectorizer(ObjectiveTerms, SentenceVectorizer):
     """Posteriors that minimise the zero-one Gibbs risk plus KL/lam; our own method.
 
         (mean_w Phi(-z_w) + sum_u p_n(u) Phi(z_u)) / 2 + KL(Q||P_S) / lam
@@ -129,9 +130,6 @@ class PB01Vectorizer(SentenceVectorizer):
             {key.removeprefix("start_"): v for key, v in state.items() if key.startswith("start_")}
         )
         return values | {"start": start}
-
-    def _reason_without_posterior(self):
-        return ""
 
     def _n_negatives_of_theorem(self):
         return self.n_negatives

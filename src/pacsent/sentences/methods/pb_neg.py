@@ -14,6 +14,7 @@ from pacsent.parameter_checks import StrOptions
 from pacsent.sentences.fitted_state import WORD_IDS, Learned
 from pacsent.sentences.methods.closed_forms import sum_rows
 from pacsent.sentences.methods.sampled_methods import MINIMISED, POSITIVE, NegativeSampling
+from pacsent.sentences.posterior_terms import ObjectiveTerms
 from pacsent.sentences.sentence_vectorizer import Name
 from pacsent.sentences.solvers import pb_neg, pb_neg_sampled
 from pacsent.text.encoded import Encoded
@@ -24,7 +25,7 @@ _MIN_SAMPLED_TOL = 1e-4
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PBNegVectorizer(NegativeSampling):
+class PBNegVectorizer(ObjectiveTerms, NegativeSampling):
     """Sentence vectors as posterior means under the negative sampling loss (PB-neg).
 
         mu_S, var_Q = argmin of
@@ -189,9 +190,6 @@ class PBNegVectorizer(NegativeSampling):
         _, B_hat = self._float_tables()
         shares = sparse.diags_array(1.0 / n_tokens) @ counts
         return sum_rows(shares, B_hat), self.prior_variance / n_tokens
-
-    def _reason_without_posterior(self):
-        return ""
 
     def _lambda_of(self, n_tokens):
         return self._lam(n_tokens)

@@ -18,6 +18,7 @@ from pacsent.sentences.methods.sampled_methods import (
     learning_rates,
 )
 from pacsent.sentences.pooling import PoolTable, pool
+from pacsent.sentences.posterior_terms import ObjectiveTerms
 from pacsent.sentences.sentence_vectorizer import Name
 from pacsent.sentences.solvers import pb_neg as pb_neg
 from pacsent.sentences.solvers import w_pb_neg as w_pb_neg
@@ -27,7 +28,7 @@ from pacsent.threads import n_threads, one_blas_thread
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class WordPBNegVectorizer(NegativeSampling):
+class WordPBNegVectorizer(ObjectiveTerms, NegativeSampling):
     """Sentence vectors as means of word posteriors, learned from the training texts (w-PB-neg).
 
         mu_S = mean of mu_w over the tokens of S;  var_S = sum over types of (count/n)^2 var_w
@@ -185,9 +186,6 @@ class WordPBNegVectorizer(NegativeSampling):
                 "check the word vectors for numbers that are not finite."
             )
         return mu, np.exp(rho)
-
-    def _reason_without_posterior(self):
-        return ""
 
     def _prior_terms(self, counts):
         """The prior of h_S = sum of (c_v/n) h_v that the priors of the words imply."""
