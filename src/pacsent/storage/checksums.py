@@ -52,12 +52,15 @@ def row_bytes(X: Any) -> Iterator[bytes]:
         for start, stop in zip(X.indptr[:-1], X.indptr[1:]):
             yield X.indices[start:stop].astype(np.int64).tobytes() + X.data[start:stop].tobytes()
         return
+
     if hasattr(X, "columns") or hasattr(X, "column_names"):
         X = (X if hasattr(X, "iloc") else X.to_pandas()).itertuples(index=False, name=None)
+
     for row in X:
         if isinstance(row, list | tuple) or getattr(row, "dtype", None) == np.object_:
             plain = [float(x) if isinstance(x, int | float | np.number) else x for x in row]
             row = np.array(plain) if all(type(value) is float for value in plain) else plain
+
         if isinstance(row, np.ndarray) and row.dtype.kind in "biuf":
             columns = np.flatnonzero(row)
             yield columns.astype(np.int64).tobytes() + row.flat[columns].astype(float).tobytes()
@@ -76,6 +79,7 @@ def read_certificate_json(text: str, name: str, version: int) -> dict[str, Any]:
         values = json.loads(text)
     except (ValueError, RecursionError):
         values = None
+
     if not isinstance(values, dict) or not {"kind", "format_version"} <= set(values):
         start = text[:40]
         start = start.decode(errors="replace") if isinstance(start, bytes) else start
@@ -83,11 +87,13 @@ def read_certificate_json(text: str, name: str, version: int) -> dict[str, Any]:
             f"{name} must be a certificate as to_json writes it. Got {start!r} instead. Give "
             "the file that `pacsent certify -o` or to_json wrote."
         )
+
     if values["format_version"] != version:
         raise ValueError(
             f"{name}: format_version must be {version}. Got {values['format_version']} instead. "
             f"Read it with the pacsent that wrote it ({values.get('pacsent_version', 'unknown')})."
         )
+
     if values.pop("checksum", None) != checksum(values):
         raise ValueError(
             f"{name}: checksum must be that of the other fields. Got another instead. This "

@@ -31,6 +31,7 @@ def fetch(address: str) -> Path:
             f"The address must be hf://owner/name, with @revision if wanted. Got {address!r} "
             "instead."
         )
+
     hub = require()
     repo, revision = parts.groups()
     try:
@@ -49,6 +50,7 @@ def fetch(address: str) -> Path:
             f"{address} could not be fetched ({_first_line(error)}) and is not in the cache. Check "
             "the connection and try again."
         ) from None
+
     return Path(folder)
 
 

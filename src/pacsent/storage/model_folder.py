@@ -54,14 +54,17 @@ def public_url(url: str) -> str:
     scheme, separator, rest = str(url).partition("://")
     if not separator:
         return str(url)
+
     rest, hash_sign, model = rest.partition("#")
     rest, _, query = rest.partition("?")
     host, slash, path = rest.partition("/")
     if "@" in path:  # a password may have a slash in it
         host, slash, path = path.rpartition("@")[2], "", ""
+
     pairs = urllib.parse.parse_qsl(query, keep_blank_values=True)
     public = urllib.parse.urlencode([pair for pair in pairs if pair[0] in PUBLIC_PARAMETERS])
     query = f"?{public}" if public else ""
+
     host = host.rpartition("@")[2]
     name, colon, port = host.partition(":")
     if colon and not host.startswith("[") and not port.isdigit():
@@ -90,9 +93,11 @@ def static_modules(folder: Path) -> list[str] | None:
             contents.append(None)
         except (OSError, ValueError, RecursionError):
             return []
+
     modules, settings = contents
     if modules is None:
         return None
+
     with contextlib.suppress(TypeError, KeyError, AttributeError):
         kinds = [module["type"].rpartition(".")[2] for module in modules]
         prompted = (settings or {}).get("default_prompt_name") is not None
@@ -118,6 +123,7 @@ def own_files(folder: Path) -> set[str]:
         parts = [record["path"] for record in config.get("parts", {}).values()]
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {CONFIG}
+
     for part in parts:
         is_inside = isinstance(part, str) and part.isidentifier()
         if is_inside and (folder / part).is_dir() and not (folder / part).is_symlink():
@@ -136,6 +142,7 @@ def check_place(path: str | os.PathLike, inputs: Iterable = (), *, overwrite: bo
             f"{path} must be a new folder or a pacsent model. It exists and is {what}. "
             "Choose another name, or move it away first."
         )
+
     files.check_output(path, inputs, overwrite=overwrite, folder=True)
 
 
@@ -167,11 +174,13 @@ def read_config(path: Path) -> dict:
             else " Check the spelling; the model of the package is called english."
         )
         raise FileNotFoundError(f"There is no folder {path}.{advice}")
+
     if not path.is_dir():
         raise ValueError(
             f"{path} must be a folder written by pacsent. It is a file. Read files of other "
             "programs with pacsent.words.formats.read or `pacsent model convert`."
         )
+
     try:
         raw = (path / CONFIG).read_bytes()
     except FileNotFoundError:
@@ -179,6 +188,7 @@ def read_config(path: Path) -> dict:
             f"{path} is not a model of pacsent: it has no {CONFIG}. Read vectors of other programs "
             "with pacsent.words.formats.read or `pacsent model convert`."
         ) from None
+
     damaged = (
         f"{path / CONFIG} must be the description of a pacsent model (JSON with format_version and "
         "kind). It is damaged or of another program"
@@ -188,12 +198,14 @@ def read_config(path: Path) -> dict:
         version = config["format_version"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{damaged}. Copy or save the model again.") from None
+
     if type(version) is not int or version != FORMAT_VERSION:
         raise ValueError(
             f"{path} must have format_version {FORMAT_VERSION}. Got {version!r} instead, written "
             f"by pacsent {config.get('pacsent_version', '?')}. Install that version to read it; "
             f"this is pacsent {pacsent.__version__}."
         )
+
     if wrong := _wrong_with(config):
         raise ValueError(f"{damaged} ({wrong}). Copy or save the model again.")
     return config
@@ -213,13 +225,16 @@ def _wrong_with(config) -> str:
     for name in ("kind", "files", "digest"):
         if name not in config:
             return f"it has no {name}"
+
     for kind, names in _FIELDS_OF_TYPE.items():
         for name in names:
             if name in config and not isinstance(config[name], kind):
                 return f"{name} is a {type(config[name]).__name__}"
+
     records = [*config["files"].values(), *config.get("parts", {}).values()]
     if not all(isinstance(record, dict) for record in records):
         return "its files or parts are not described"
+
     try:
         digest = checksum_of_json({k: v for k, v in config.items() if k != "digest"})
     except (ValueError, RecursionError):
@@ -243,6 +258,7 @@ def to_json(value: Any, what: str) -> Any:
         return [to_json(item, what) for item in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: to_json(item, what) for key, item in value.items()}
+
     advice = " Give a function when it is loaded: load(path, normalize=...)."
     advice = advice if callable(value) else ""
     raise ValueError(

@@ -63,9 +63,11 @@ class State:
         parameters = config.get("parameters", {})
         config["parameters"] = {k: v for k, v in parameters.items() if k not in _NO_EFFECT}
         total = hashlib.sha256(json.dumps(config, sort_keys=True, default=repr).encode())
+
         for name, array in sorted(self.tensors.items()):
             total.update(f"{name} {array.dtype} {array.shape}".encode())
             total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))  # no copy
+
         for name, part in sorted(self.parts.items()):
             if not hasattr(part, "digest"):
                 of_part = part.state().digest(with_word_vectors=with_word_vectors)
@@ -130,13 +132,16 @@ def save(
             "save() takes WordVectors or a fitted estimator of pacsent. Got "
             f"{type(obj).__name__} instead."
         )
+
     check_place(path, overwrite=overwrite)
     plan, target = _plan(obj), Path(os.path.realpath(path))
     sources = [_PLACES[part.obj] for part in plan.all_parts() if part.obj in _PLACES]
     kept = [source for source in sources if words == "reference" or source == target]
     check_place(path, kept, overwrite=overwrite)
+
     with files.replacing_folder(path, own_files(target)) as folder:
         _write(plan, folder, target, words)
+
     if plan.is_shared:
         _PLACES[obj] = target
     return Path(path)
@@ -180,12 +185,15 @@ def _write(plan: _Plan, folder: Path, target: Path, words: str) -> str:
             (folder / name).mkdir()
             digest = _write(part, folder / name, target / name, words)
             parts[name] = {"path": name, "digest": digest}
+
         if part.is_shared:
             parts[name]["vectors_digest"] = part.state.config["vectors_digest"]
+
     write_tensors(folder / TENSORS, plan.state.tensors)
     for name, blocks in plan.state.files.items():
         with open(folder / name, "xb") as file:
             file.writelines(blocks)
+
     records = {name: file_record(folder / name) for name in (TENSORS, *plan.state.files)}
     config = dict(plan.state.config)
     owner = config.get("class", plan.obj.kind)
@@ -243,6 +251,7 @@ def load(
     path = place(path)
     options = _Options(normalize, word_vectors, encoder)
     loaded = _read_again_if_replaced(path, partial(_load_once, path, options))
+
     if word_vectors is not None and isinstance(loaded, type(word_vectors)):
         raise ValueError(
             f"word_vectors is for loading an estimator. {path} holds word vectors itself: "
@@ -272,6 +281,7 @@ def _read_again_if_replaced(path: Path, read: Callable[[], Any]) -> Any:
                 raise
             time.sleep(_SECONDS_BETWEEN_READS)
             continue
+
         if _version_of(path) == version:
             return loaded
     return read()
@@ -299,16 +309,20 @@ def _open(
         )
     if depth > _MAX_DEPTH:
         raise ValueError(_damaged(folder, "it has parts within parts without end"))
+
     parts = {
         name: UnopenedPart(folder, name, record, options, depth)
         for name, record in config.get("parts", {}).items()
     }
+
     is_shared = "vectors_digest" in config
     if not is_shared:  # word vectors open their encoder of sentences when it is first used
         parts = {name: open_part() for name, open_part in parts.items()}
+
     if TENSORS not in config["files"]:
         raise ValueError(_damaged(folder, f"its description does not name {TENSORS}"))
     tensors = read_tensors(folder / TENSORS)
+
     try:
         settings = from_json(config)
         if is_shared and options.normalize is not None:
@@ -316,8 +330,10 @@ def _open(
         loaded = from_state(State(settings, tensors, parts))
     except _BAD_STATE as error:
         raise ValueError(_damaged(folder, error)) from None
+
     if options.encoder is not None and hasattr(loaded, "attach"):
         loaded.attach(options.encoder)
+
     if is_shared:
         _PLACES[loaded] = Path(os.path.realpath(folder))
         if PACKAGED in folder.parents:  # files of this very package, compared by its tests
@@ -350,10 +366,12 @@ def _open_part(folder, name, record, options, depth, *, reader="model") -> Any:
     path, digest = record.get("path"), record.get("vectors_digest")
     if not isinstance(path, str) or "\0" in path:
         raise ValueError(_damaged(folder, f"the place of its {what} is {path!r}"))
+
     if options.word_vectors is not None and name == "words":
         if options.word_vectors.digest() != digest:
             raise ValueError(_other_words(folder, digest, options.word_vectors.digest()))
         return options.word_vectors
+
     inner = folder / path
     if not os.path.exists(inner):  # False for a name that is too long
         advice = "save it again"
@@ -362,6 +380,7 @@ def _open_part(folder, name, record, options, depth, *, reader="model") -> Any:
         raise FileNotFoundError(
             f"The {what} of {folder} must be at {inner}. Nothing is there. Put it back or {advice}."
         )
+
     config = read_config(inner)
     if "digest" in record and record["digest"] != config["digest"]:
         raise ValueError(
@@ -404,6 +423,7 @@ def check(path: str | os.PathLike) -> list[dict]:
     path = place(path)
     if not path.is_dir():
         read_config(path)  # raises, with what is missing
+
     steps: list[dict] = []
     word_folders: list[Path] = []
 
@@ -412,6 +432,7 @@ def check(path: str | os.PathLike) -> list[dict]:
             ok, result = True, look()
         except (ValueError, OSError) as error:
             ok, result = False, str(error)
+
         # names in the folder may be characters that cannot be printed
         what, result = (s.encode(errors="backslashreplace").decode() for s in (what, result))
         steps.append({"what": what, "ok": ok, "found": result})
@@ -435,6 +456,7 @@ def check(path: str | os.PathLike) -> list[dict]:
         def check_file(file: str) -> str:
             if not (folder / file).is_file():
                 raise FileNotFoundError(f"{folder / file} is missing. Copy or save it again.")
+
             record = file_record(folder / file)
             if record != config["files"].get(file):
                 raise ValueError(
@@ -445,6 +467,7 @@ def check(path: str | os.PathLike) -> list[dict]:
         if add_step(f"{name}{CONFIG}", check_config):
             for file in sorted({TENSORS, *config["files"]}):
                 add_step(f"{name}{file}", partial(check_file, file))
+
             inner = []
             for part, record in config.get("parts", {}).items():
                 place = record.get("path")
@@ -452,10 +475,12 @@ def check(path: str | os.PathLike) -> list[dict]:
                     inner.append(folder / place)
                 else:
                     add_step(f"{name}{part}", partial(refuse_place, folder / CONFIG, place))
+
             if "vectors_digest" in config:
                 word_folders.append(folder)
         else:  # look into the parts all the same
             inner = [f for f in sorted(folder.iterdir()) if is_model(f)]
+
         for part in inner if depth < _MAX_DEPTH else []:
             check_folder(part, depth + 1)
 

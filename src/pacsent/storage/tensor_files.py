@@ -33,11 +33,13 @@ def write_tensors(path: str | os.PathLike, tensors: Mapping[str, np.ndarray]) ->
             raise ValueError(
                 f"{name} must be an array of numbers to be saved. Got {tensor.dtype} instead."
             )
+
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     with open(path, "ab") as file:  # with the permissions that the user gives to new files
         mode = os.fstat(file.fileno()).st_mode
+
     try:
         save_file({name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}, path)
     except SafetensorError as error:
@@ -51,6 +53,7 @@ def read_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """Open a safetensors file by memory map: read-only arrays, nothing read but the header."""
     path = Path(path)
     advice = "It is damaged or was cut off. Copy or save it again."
+
     try:
         size = path.stat().st_size
         with open(path, "rb") as file:
@@ -64,9 +67,11 @@ def read_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
             raw = file.read(n_header)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is missing. Copy or save the model again.") from None
+
     entries = _entries(raw)
     if entries is None:
         raise ValueError(f"{path} must have a safetensors header. {advice}")
+
     start = 8 + n_header
     expected = start + max((end for *_, end in entries.values()), default=0)
     if size != expected:
@@ -74,9 +79,11 @@ def read_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
             f"{path} must be {expected:,} bytes long, as its header says. Got {size:,} instead. "
             f"{advice}"
         )
+
     data = np.zeros(0, np.uint8)
     if size > start:  # an empty file cannot be mapped
         data = np.memmap(path, dtype=np.uint8, mode="r")[start:]
+
     tensors = {}
     for name, (dtype, shape, begin, end) in entries.items():
         block = data[begin:end]
@@ -95,6 +102,7 @@ def _entries(raw: bytes) -> dict[str, tuple[np.dtype, tuple, int, int]] | None:
             name: (np.dtype(_DTYPES[e["dtype"]]), tuple(e["shape"]), *e["data_offsets"])
             for name, e in header.items()
         }
+
         consistent = all(
             all(isinstance(n, int) and 0 <= n < 1 << 62 for n in (*shape, begin, end))
             and end - begin == math.prod(shape) * dtype.itemsize
@@ -132,6 +140,7 @@ def checked_tensor(
     """
     if name not in tensors:
         raise ValueError(f"it has no {name}")
+
     array, wanted = np.asarray(tensors[name]), np.dtype(dtype)
     if array.dtype.kind != wanted.kind:
         raise ValueError(f"{name} must be {wanted}. Got {array.dtype} instead")
@@ -140,12 +149,15 @@ def checked_tensor(
     ):
         right = ", ".join("any" if n is None else str(n) for n in shape)
         raise ValueError(f"{name} must have shape ({right}). Got {array.shape} instead")
+
     if wanted.kind in "iu" and array.size and array.itemsize > wanted.itemsize:
         info = np.iinfo(wanted)
         if array.min() < info.min or array.max() > info.max:
             raise ValueError(f"{name} must fit into {wanted}. Got larger numbers instead")
+
     if finite and wanted.kind == "f":
         check_finite(array, name)
+
     if array.size and (low is not None or below is not None):
         smallest, largest = array.min(), array.max()
         too_small = low is not None and not smallest >= low
@@ -154,6 +166,7 @@ def checked_tensor(
             limits += [f"below {below}"] * (below is not None)
             value = smallest if too_small else largest
             raise ValueError(f"{name} must be {' and '.join(limits)}. Got {value} instead")
+
     return array.astype(wanted, copy=False)
 
 

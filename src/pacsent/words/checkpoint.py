@@ -83,6 +83,7 @@ def write_checkpoint(
     if progress is not None:
         content |= asdict(progress)
     header = {**content, "checksum": checksum_of_json(content)}
+
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / CHECKPOINT) as file:
         file.write(json.dumps(header).encode() + b"\n")
@@ -98,6 +99,7 @@ def read_checkpoint(folder: Path) -> tuple[TrainingPlan, Progress | None]:
             f"{folder} must be the folder of an unfinished training. It holds no file "
             f"{CHECKPOINT}. Start the training anew."
         )
+
     with open(path, "rb") as file:
         content = checked_json(file.readline())
     if content is None:
@@ -112,6 +114,7 @@ def read_checkpoint(folder: Path) -> tuple[TrainingPlan, Progress | None]:
     )
     if "next_chunk" not in content:
         return plan, None
+
     progress = Progress(
         next_chunk=content["next_chunk"],
         chunk=content["chunk"],

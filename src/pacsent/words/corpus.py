@@ -62,18 +62,22 @@ class Corpus:
                 f"A corpus must be a folder with a corpus.json. Got {directory} instead. "
                 "Make one with Corpus.build."
             )
+
         about = checked_json((self.directory / "corpus.json").read_bytes())
         if about is None:
             raise self._damaged("corpus.json")
+
         self.n_tokens, self.n_unknown = about["n_tokens"], about["n_unknown"]
         self.n_documents, self.min_count = about["n_documents"], about["min_count"]
         self.digest: str = about["digest"]
         self.chosen: str | None = about["chosen"]
         self.ids = self._map("ids.i32", "<i4", self.n_tokens)
         self.offsets = self._map("offsets.i64", "<i8", self.n_documents + 1)
+
         path = self.directory / "vocabulary.tsv"
         if not path.is_file() or file_record(path) != about["vocabulary"]:
             raise self._damaged("vocabulary.tsv")
+
         pairs = [line.rpartition(b"\t") for line in path.read_bytes().split(b"\n")[:-1]]
         words = [word.decode("utf-8", "surrogatepass") for word, _, _ in pairs]
         # built with a callable, which a file cannot hold, it has none
@@ -81,6 +85,7 @@ class Corpus:
         if normalize == TOKENIZER:
             normalize = Pieces((self.directory / TOKENIZER_FILE).read_text(encoding="utf-8"))
         self.vocabulary = Vocabulary(words, [int(n) for _, _, n in pairs], normalize=normalize)
+
         self._checked = False
 
     def check(self) -> None:
@@ -91,12 +96,14 @@ class Corpus:
         """
         if self._checked:
             return
+
         of_ids = hashlib.sha256()
         for start in range(0, self.n_tokens, 1 << 20):
             ids = self.ids[start : start + (1 << 20)]
             of_ids.update(raw_bytes(ids, "<i4"))
             if ids.min() < 0 or ids.max() >= len(self.vocabulary):
                 raise self._damaged("ids.i32")
+
         if digest_of(self.vocabulary, of_ids, self.offsets) != self.digest:
             raise self._damaged("ids.i32 or offsets.i64")
         self._checked = True
@@ -161,6 +168,7 @@ class Corpus:
             raise ValueError(
                 f"min_count must be an integer of at least 1. Got {min_count!r} instead."
             )
+
         directory = Path(os.path.realpath(directory))
         is_empty = directory.is_dir() and not any(directory.iterdir())
         is_corpus = (directory / "corpus.json").is_file()

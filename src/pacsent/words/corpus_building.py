@@ -47,6 +47,7 @@ def write_corpus(
     kept = _choose_words(counted, vocabulary, min_count)
     ids = _write_ids(folder, counted, kept, verbose)
     _write_vocabulary(folder, vocabulary, kept)
+
     return {
         "n_documents": ids.n_documents,
         "n_tokens": ids.n_tokens,
@@ -93,12 +94,14 @@ class _WordCounter:
         """Ids of the words of a chunk in this counter, and how many there are after each end."""
         if chunk.bounds is not None:
             return self._count_bytes(chunk.data, chunk.bounds, chunk.n_ends)
+
         if vocabulary.normalize == "unicode" and isinstance(chunk.data[0], str):
             ids, ends = unicode_ids(chunk.data, self.add_words)
         else:
             lists = [vocabulary.tokens(document) for document in chunk.data]
             ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
             ids = self.add_words(*concat_utf8(list(itertools.chain.from_iterable(lists))))
+
         self.counts += np.bincount(ids, minlength=self.counts.size)
         return ids, ends[: chunk.n_ends]
 
@@ -108,6 +111,7 @@ class _WordCounter:
         """`count` by the compiled tokeniser of the paper's cleaning."""
         ids = np.empty(data.size, dtype=np.int32)
         ends = np.empty(bounds.size - 1, dtype=np.int64)
+
         # document, byte, number of ids, number of words: where the kernel is
         state = np.array([0, bounds[0], 0, self.n_words])
         is_done = False
@@ -115,6 +119,7 @@ class _WordCounter:
             words = self._make_room(kernels.NEW_WORDS, data.size)
             is_done = kernels.count_paper(data, bounds, words, self.counts, ids, ends, state)
             self.n_words = int(state[3])
+
         return ids[: state[2]], ends[:n_ends]
 
     def add_words(self, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -187,6 +192,7 @@ def _add_counts(counters: list[_WordCounter]) -> tuple[np.ndarray, list[np.ndarr
     total, *others = counters
     counts = total.counts[: total.n_words]
     numbers = [np.arange(total.n_words)]
+
     for counter in others:
         starts = counter.word_offsets[: counter.n_words + 1]
         word_bytes = counter.word_bytes[: starts[-1]]
@@ -194,6 +200,7 @@ def _add_counts(counters: list[_WordCounter]) -> tuple[np.ndarray, list[np.ndarr
         counts = _resize(counts, total.n_words)
         counts[ids] += counter.counts[: counter.n_words]
         numbers.append(ids)
+
     return counts, numbers
 
 
@@ -217,6 +224,7 @@ def _choose_words(counted: _CountedText, vocabulary: Vocabulary, min_count: int)
         "normalize='unicode'"
     )
     is_foreign = counted.foreign_fraction > _MAX_FOREIGN
+
     if not is_frequent.any():
         advice = cause if is_foreign else "Lower min_count or train on more text"
         raise ValueError(
@@ -230,10 +238,12 @@ def _choose_words(counted: _CountedText, vocabulary: Vocabulary, min_count: int)
     data = all_words.word_bytes.tobytes()
     offsets = all_words.word_offsets
     words = {int(i): data[offsets[i] : offsets[i + 1]] for i in np.flatnonzero(is_frequent)}
+
     if isinstance(vocabulary.normalize, Pieces):
         # The token that stands for unknown subwords is no word.
         unknown = (vocabulary.normalize.unknown or "").encode()
         words = {i: word for i, word in words.items() if word != unknown}
+
     for word in words.values():
         if b"\n" in word:
             raise ValueError(
@@ -273,17 +283,21 @@ def _write_ids(folder: Path, counted: _CountedText, kept: _KeptWords, verbose: b
         progress.bar("Writing ids", total=total, unit="tokens", enabled=verbose) as bar,
     ):
         offsets_file.write(np.zeros(1, "<i8").data)
+
         for chunk in counted.chunks:
             ids = np.fromfile(provisional, np.int32, chunk.n_ids)
             ends = np.fromfile(provisional, np.int64, chunk.n_ends)
             n_kept = kernels.renumber(ids, ends, kept.final_ids[chunk.counter])
+
             id_bytes = raw_bytes(ids[:n_kept], "<i4")
             sha256.update(id_bytes)
             ids_file.write(id_bytes)
             offsets_file.write(raw_bytes(ends + n_tokens, "<i8"))
+
             n_tokens += n_kept
             n_documents += chunk.n_ends
             bar.update(n_tokens)
+
     (folder / _PROVISIONAL_FILE).unlink()
     return _WrittenIds(n_documents, int(n_tokens), sha256)
 
@@ -292,6 +306,7 @@ def _write_vocabulary(folder: Path, vocabulary: Vocabulary, kept: _KeptWords) ->
     with open(folder / "vocabulary.tsv", "wb") as file:
         for word, count in zip(kept.words, kept.counts.tolist()):
             file.write(b"%s\t%d\n" % (word, count))
+
     if isinstance(vocabulary.normalize, Pieces):
         definition = vocabulary.normalize.definition
         (folder / TOKENIZER_FILE).write_text(definition, encoding="utf-8")
@@ -303,5 +318,6 @@ def _digest(folder: Path, kept: _KeptWords, ids: _WrittenIds) -> str:
         "word_bytes": np.frombuffer(b"".join(kept.words), dtype=np.uint8),
         "word_offsets": np.cumsum(lengths),
     }
+
     offsets = np.memmap(folder / "offsets.i64", dtype="<i8", mode="r")
     return digest_of(Vocabulary.from_arrays(arrays), ids.sha256, offsets)

@@ -51,11 +51,13 @@ class Fingerprint:
         runs = np.zeros(0, np.uint64)
         n_documents = 0
         n_runs = 0
+
         for block in _iter_blocks(vocabulary, encoded.ids, encoded.offsets):
             n_documents += block.documents.size
             n_runs += block.runs.size
             documents = _keep_smallest(documents, block.documents, most)
             runs = _keep_smallest(runs, block.runs, most)
+
         return cls(documents, runs, n_documents, n_runs, most)
 
     def overlap(self, vocabulary: "Vocabulary", encoded: Encoded) -> np.ndarray:
@@ -125,12 +127,14 @@ def _iter_blocks(
     word_numbers = spelling_hashes(vocabulary)
     n_documents = len(offsets) - 1
     start = 0
+
     while start < n_documents:
         limit = offsets[start] + _BLOCK_TOKENS
         stop = max(start + 1, int(np.searchsorted(offsets, limit, "right")) - 1)
         stop = min(stop, n_documents)
         begin = int(offsets[start])
         end = int(offsets[stop])
+
         if end - begin <= 2 * _BLOCK_TOKENS:
             bounds = np.asarray(offsets[start : stop + 1], dtype=np.int64) - begin
             yield _hash_documents(word_numbers[ids[begin:end]], bounds, start)
@@ -141,6 +145,7 @@ def _iter_blocks(
                 none = hashes.documents[:0]
                 no_rows = hashes.document_rows[:0]
                 yield _Hashes(none, hashes.runs, no_rows, hashes.run_rows)
+
         start = stop
 
 
@@ -149,6 +154,7 @@ def _hash_documents(numbers: np.ndarray, bounds: np.ndarray, first_row: int) -> 
     lengths = np.diff(bounds)
     powers = _powers(_BASE, numbers.size + 1)
     inverse_powers = _powers(_INVERSE, numbers.size + 1)
+
     # sum over j < i of numbers[j] base^j; a run from i is (sums[i + RUN_WORDS] - sums[i]) base^-i
     sums = np.zeros(numbers.size + 1, np.uint64)
     np.cumsum(numbers * powers[:-1], out=sums[1:], dtype=np.uint64)

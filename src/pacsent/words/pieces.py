@@ -67,11 +67,13 @@ class Pieces:
                 names = [token for token, _ in vocab]
                 vocab = {token: i for i, token in enumerate(names)}
                 unknown = names[model["unk_id"]] if model.get("unk_id") is not None else None
+
             added = {entry["content"]: entry["id"] for entry in content.get("added_tokens") or []}
             tokens = {**vocab, **added}
             right = all(isinstance(t, str) and type(i) is int and i >= 0 for t, i in tokens.items())
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
             right = False
+
         if not right:
             raise ValueError("A tokenizer must be a tokenizer.json with its tokens. It is none.")
         return tokens, unknown
@@ -86,18 +88,21 @@ class Pieces:
     def _tokenizer(self) -> Any:
         what = "Text of these vectors is cut into subwords by the library tokenizers"
         library = import_optional("tokenizers", what, "subwords")
+
         try:
             tokenizer = library.Tokenizer.from_str(self.definition)
         except Exception as error:  # the library raises nothing narrower
             raise ValueError(
                 f"The tokenizer must be one that the tokenizers library reads. It is not ({error})."
             ) from None
+
         tokenizer.no_padding()
         return tokenizer
 
     def _encodings(self, texts: list[str]) -> list:
         if self.max_characters is not None:
             texts = [text[: self.max_characters] for text in texts]
+
         try:
             return self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         except (TypeError, UnicodeError):  # half a character, which the library refuses
@@ -142,19 +147,23 @@ def train_pieces(texts: Iterable[str], n_pieces: int = 32_000, *, verbose: bool 
     """
     if type(n_pieces) is not int or n_pieces < 2:
         raise ValueError(f"n_pieces must be an integer of at least 2. Got {n_pieces!r} instead.")
+
     library = import_optional(
         "tokenizers", "Subwords are learned by the library tokenizers", "subwords"
     )
     tokenizer = library.Tokenizer(library.models.BPE(unk_token=_UNKNOWN, fuse_unk=True))
+
     steps = library.normalizers
     replace = steps.Replace("’", "'"), steps.Replace(library.Regex(_NO_WORD), " ")
     order = [steps.NFKC(), steps.Lowercase(), *replace, steps.Strip()]
     tokenizer.normalizer = steps.Sequence(order)
     split = library.pre_tokenizers
     tokenizer.pre_tokenizer = split.Sequence([split.WhitespaceSplit(), split.Metaspace()])
+
     options = {"vocab_size": n_pieces, "special_tokens": [_UNKNOWN], "min_frequency": 2}
     options |= {"max_token_length": _MAX_PIECE_CHARACTERS, "show_progress": verbose}
     trainer = library.trainers.BpeTrainer(**options)
+
     texts = as_sentences(texts, "texts")  # rejects a single str
 
     def first_characters():

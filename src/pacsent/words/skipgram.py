@@ -238,6 +238,7 @@ class SkipGram(BaseEstimator):
         folder = Path(checkpoint_dir)
         plan, progress = read_checkpoint(folder)
         settings = plan.settings
+
         corpus = Corpus.open(folder / plan.corpus)  # an absolute path stays what it is
         corpus.check()
         if corpus.digest != settings.digest:
@@ -263,6 +264,7 @@ class SkipGram(BaseEstimator):
             checkpoint_every=plan.checkpoint_every,
             verbose=verbose,
         )
+
         check_parameters(trainer)
         fitted = fit_vectors(
             corpus,
@@ -281,6 +283,7 @@ class SkipGram(BaseEstimator):
             X.check()
             yield X
             return
+
         with contextlib.ExitStack() as stack:
             if folder is None:
                 temporary = tempfile.TemporaryDirectory(prefix="pacsent-")
@@ -317,6 +320,7 @@ class SkipGram(BaseEstimator):
         n_epochs: Any = self.n_epochs
         if n_epochs == "auto":
             n_epochs = auto_epochs(corpus.n_tokens)
+
         return TrainingSettings(
             n_dims=self.n_dims,
             window=self.window,
@@ -379,6 +383,7 @@ def fit_vectors(
         )
     else:
         trained = _train_on_gpu(corpus, plan, checkpoint_dir, verbose)
+
     _check_losses(trained.losses, corpus, settings)
     _warn_if_undertrained(trained.input_vectors, corpus, settings)
 
@@ -455,6 +460,7 @@ def _warn_if_undertrained(
     mean = directions.mean(axis=0)  # (n_dims,)
     # The square of the mean is the mean cosine of all pairs; a word has cosine 1 with itself.
     mean_cosine = (n_compared * (mean @ mean) - 1) / (n_compared - 1)
+
     if n_compared >= _MIN_COMPARED_WORDS and mean_cosine > _MAX_MEAN_COSINE:
         warnings.warn(
             f"The vectors of different words are nearly equal (mean cosine {mean_cosine:.2f}): "

@@ -84,6 +84,7 @@ def train_on_cpu(
         training.keep_checkpoints(checkpoint_dir, plan)
         if progress is not None:
             training.resume_from(progress)
+
     training.run(verbose)
     input_vectors, output_vectors = training.vectors()
     return TrainedVectors(input_vectors, output_vectors, training.losses())
@@ -148,11 +149,13 @@ def block_shape(
     """
     kept_counts = vocabulary.counts * keep
     repeat_probability = np.square(kept_counts / kept_counts.sum()).sum()
+
     n_centres = 1
     n_samples = n_negatives
     if repeat_probability < _MAX_REPEAT_PROBABILITY:
         n_centres = _CENTRES_PER_BLOCK
         n_samples = round(n_negatives * _SAMPLES_PER_NEGATIVE)
+
     n_samples += -(n_centres + n_samples) % 4  # the kernels work on four columns at a time
     return BlockShape(window, n_negatives, n_centres, n_samples)
 
@@ -168,6 +171,7 @@ def initial_vectors(n_words: int, n_dims: int, seed: int) -> tuple[np.ndarray, n
     n_columns = -(-n_dims // _COLUMN_MULTIPLE) * _COLUMN_MULTIPLE
     I = _allocate(n_words, n_columns)
     O = _allocate(n_words, n_columns)
+
     rng = np.random.default_rng([seed, 0])
     for rows in row_blocks(I, _BLOCK_NUMBERS):
         values = rng.random((rows.stop - rows.start, n_dims), dtype=np.float32)
@@ -182,6 +186,7 @@ def _allocate(n_rows: int, n_columns: int) -> np.ndarray:
     # private: memory that could be shared with a child process gets no large pages
     own = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     memory = mmap.mmap(-1, max(1, 4 * n_rows * n_columns), **own)
+
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):
             memory.madvise(mmap.MADV_HUGEPAGE)
@@ -203,6 +208,7 @@ def _without_padding(padded: np.ndarray, n_dims: int, learning_rate: float) -> n
                 f"learning_rate (now {learning_rate})."
             )
         flat[rows.start * n_dims : rows.stop * n_dims] = values.reshape(-1)
+
     return flat[: n_words * n_dims].reshape(n_words, n_dims)
 
 
@@ -298,6 +304,7 @@ class ChunkTraining:
             words_done=self.words_done,
             sums=self.sums.tolist(),
         )
+
         try:
             write_checkpoint(self.folder, self.plan, progress, (self.I, self.O))
         except OSError as error:
@@ -331,6 +338,7 @@ class ChunkTraining:
         ended = [threading.Event() for _ in range(self.n_workers)]
         for event in ended:
             threading.Thread(target=self._work, args=(event,), daemon=True).start()
+
         try:
             for event in ended:
                 while not event.wait(0.1):
@@ -354,6 +362,7 @@ class ChunkTraining:
                     if number >= schedule.n_chunks:
                         return
                     self.next_chunk += 1
+
                 self.train_chunk(number)
                 if (number + 1) % schedule.chunks_per_epoch == 0:
                     epoch = (number + 1) // schedule.chunks_per_epoch
@@ -384,6 +393,7 @@ class ChunkTraining:
             self.noise,
             int(random_bits.generate_state(1, np.uint64)[0]),
         )
+
         with self.lock:
             self.sums[chunk.epoch] += sums
             self.words_done += chunk.stop - chunk.start

@@ -49,19 +49,24 @@ class Subwords:
         ends = np.cumsum(lengths)
         starts = ends - lengths
         text = np.frombuffer(b"".join(marked), dtype=np.uint8)
+
         # fastText hashes signed chars: a byte from 128 up flips the upper 24 bits as well
         signed = text.view(np.int8).astype(np.int32).view(np.uint32)
+
         first_byte = np.flatnonzero((text & 0xC0) != 0x80)  # where a UTF-8 character begins
         owner = np.searchsorted(ends, first_byte, side="right")
         end_of_word = ends[owner]
         # after[k]: where the character that begins at first_byte[k] stops, within its word
         after = np.minimum(np.append(first_byte[1:], text.size), end_of_word)
+
         hashes = np.full(first_byte.size, _FNV_START, dtype=np.uint32)
         character = np.arange(first_byte.size)  # the character to take next, for each beginning
         alive = np.arange(first_byte.size)
         row_parts, place_parts = [np.empty(0, np.uint32)], [np.empty(0, np.int64)]
+
         for n in range(1, self.max_n + 1):
             place, stop = first_byte[character[alive]].copy(), after[character[alive]]
+
             while True:  # the bytes of one character, four at most in valid UTF-8
                 inside = place < stop
                 if not inside.any():
@@ -69,6 +74,7 @@ class Subwords:
                 who = alive[inside]
                 hashes[who] = (hashes[who] ^ signed[place[inside]]) * np.uint32(_FNV_PRIME)
                 place[inside] += 1
+
             if n >= self.min_n:
                 # a mark alone is no n-gram
                 kept = alive
@@ -78,11 +84,13 @@ class Subwords:
                     kept = alive[~(first | last)]
                 row_parts.append(hashes[kept] % np.uint32(len(self.vectors)))
                 place_parts.append(kept)
+
             character[alive] += 1
             alive = alive[character[alive] < first_byte.size]
             alive = alive[owner[character[alive]] == owner[alive]]
             if alive.size == 0:
                 break
+
         places = np.concatenate(place_parts)
         order = np.argsort(places, kind="stable")  # by beginning, then by length, as fastText
         counts = np.bincount(owner[places], minlength=len(words))

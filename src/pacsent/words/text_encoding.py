@@ -57,6 +57,7 @@ def _joined(parts: list[Encoded]) -> Encoded:
     """The texts of all parts, one after the other."""
     if len(parts) == 1:
         return parts[0]
+
     sizes = np.cumsum([0] + [part.ids.size for part in parts])
     offsets = [part.offsets[1:] + size for part, size in zip(parts, sizes)]
     return Encoded(
@@ -79,12 +80,15 @@ def encode_bytes(vocabulary: EncodingVocabulary, data: np.ndarray, bounds: np.nd
             f"bounds must rise from at least 0 to at most the {data.size:,} bytes of data. Got "
             f"{bounds.tolist()[:10]} instead."
         )
+
     if vocabulary.normalize != "paper":
         texts = [data[a:b].tobytes().decode("utf-8") for a, b in itertools.pairwise(bounds)]
         return vocabulary.encode(texts, n_jobs=1)
+
     data = np.ascontiguousarray(data, dtype=np.uint8)
     batches = itertools.pairwise(_batch_starts(bounds))
     encoded = _joined([_encode_paper(vocabulary, data, bounds[a : b + 1]) for a, b in batches])
+
     places = np.flatnonzero(data[: bounds[-1]] >= 128)  # bytes that are not ASCII
     rows = np.unique(np.searchsorted(bounds, places[places >= bounds[0]], "right") - 1)
     texts = [data[bounds[r] : bounds[r + 1]].tobytes().decode("utf-8", "replace") for r in rows]
@@ -104,6 +108,7 @@ def _batch_starts(bounds: np.ndarray) -> list[int]:
 
 def _encode_batch(vocabulary: EncodingVocabulary, batch: tuple[list, bool]) -> Encoded:
     (sentences, raw), normalize = batch, vocabulary.normalize
+
     if raw and normalize == "paper":
         ids, offsets, n_unknown = _encode_paper(vocabulary, *as_ascii(sentences))
         return Encoded(ids, offsets, n_unknown + count_dropped(sentences))
@@ -111,6 +116,7 @@ def _encode_batch(vocabulary: EncodingVocabulary, batch: tuple[list, bool]) -> E
         data, bounds = as_ascii(sentences)
         splits = vocabulary.unknown == "pieces"
         return Encoded(*kernels.encode_ascii(data, bounds, vocabulary.table.lookup, splits))
+
     if raw and isinstance(normalize, Pieces):
         numbers, ends = normalize.numbers(sentences)
         ids = vocabulary.token_rows[numbers]
@@ -121,9 +127,11 @@ def _encode_batch(vocabulary: EncodingVocabulary, batch: tuple[list, bool]) -> E
         ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
         tokens = itertools.chain.from_iterable(lists)
         ids = np.fromiter(map(vocabulary.index.get, tokens, itertools.repeat(-1)), np.int32)
+
     is_known = ids >= 0
     flat = ids[is_known]
     n_ids = is_known  # of each token; OOV words may become subwords
+
     if vocabulary.unknown == "pieces" and flat.size < ids.size:
         unknown = ~is_known
         tokenised = itertools.chain.from_iterable(map(vocabulary.tokens, sentences))
@@ -133,6 +141,7 @@ def _encode_batch(vocabulary: EncodingVocabulary, batch: tuple[list, bool]) -> E
         n_ids[unknown] = [len(subwords[word]) for word in words]
         flat = np.repeat(ids, n_ids)
         flat[flat < 0] = [i for word in words for i in subwords[word]]
+
     offsets = _sums_before(n_ids, ends)
     n_lost = _sums_before(n_ids == 0, ends)
     return Encoded(flat, offsets, n_lost[1:] - n_lost[:-1])
@@ -147,6 +156,7 @@ def _sums_before(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """0, and the sum of values[:end] for each end."""
     sums = np.zeros(values.size + 1, dtype=np.int64)
     np.cumsum(values, out=sums[1:])
+
     before = np.zeros(ends.size + 1, dtype=np.int64)
     before[1:] = sums[ends]
     return before
@@ -176,6 +186,7 @@ def unicode_ids(sentences: list[str], ids_of: Callable) -> tuple[np.ndarray, np.
     is_ascii = np.array(are_ascii)
     first = unicode_ids(list(itertools.compress(sentences, is_ascii)), ids_of)
     second = unicode_ids(list(itertools.compress(sentences, ~is_ascii)), ids_of)
+
     n_tokens = np.zeros(len(sentences), dtype=np.int64)
     n_tokens[is_ascii] = np.diff(first[1], prepend=0)
     n_tokens[~is_ascii] = np.diff(second[1], prepend=0)
@@ -200,6 +211,7 @@ def iter_text_batches(texts: Iterable, first_row: int = 0) -> Iterator[tuple[lis
     iterator = iter(texts)
     n_texts = 16
     row = first_row
+
     while block := list(itertools.islice(iterator, n_texts)):
         runs = itertools.groupby(block, lambda text: isinstance(text, str))
         for is_raw, run in [(True, block)] if set(map(type, block)) == {str} else runs:
@@ -208,6 +220,7 @@ def iter_text_batches(texts: Iterable, first_row: int = 0) -> Iterator[tuple[lis
                 _check_token_lists(batch, row)
             yield batch, is_raw
             row += len(batch)
+
         # The texts so far show how many make a batch.
         n_fitting = max(1, n_texts * _BATCH_CHARACTERS // max(sum(map(len, block)), 1))
         n_texts = min(n_fitting, 4 * n_texts, _MAX_BATCH_TEXTS)
@@ -223,6 +236,7 @@ def _check_token_lists(sentences: list, first_row: int) -> None:
             what = f"a list with {type(others[0]).__name__} {str(others[0])[:40]!r} in it"
         else:
             continue
+
         raise TypeError(
             f"A sentence must be a str or a list of str. Got {what} in row {row} (rows count from "
             "0) instead. Drop it, or put '' in its place."
@@ -249,12 +263,14 @@ def warn_low_coverage(
     n_tokens = n_known + n_unknown
     if 2 * n_known >= n_tokens:
         return
+
     # The frequent words show how the vocabulary was made.
     words = [vocabulary.table.word(i) for i in range(min(len(vocabulary), 2000))]
     other_words = []
     if not callable(vocabulary.normalize):
         whole = [word for word in words if not word.startswith("##")]
         other_words = [word for word in whole if vocabulary.tokens(word) != [word]]
+
     cause = (
         "the text is in another language or of another kind than the vocabulary, or token "
         "lists were made in another way than its words (case, punctuation)"
@@ -265,6 +281,7 @@ def warn_low_coverage(
             f"has {other_words[0]!r}; cased words, punctuation, numbers or another alphabet): use "
             "the tokenisation the vectors came with, Vocabulary(..., normalize=your_tokeniser)"
         )
+
     warnings.warn(
         f"Only {100 * n_known / n_tokens:.0f}% of these {n_tokens:,} tokens are in the "
         f"vocabulary. The likely cause: {cause}. Coverage is fine from about 90%.",

@@ -58,11 +58,13 @@ class TextSource:
     def __init__(self, source: Any):
         self.paths: list | None = None
         self.texts: Iterator = iter(())
+
         if isinstance(source, Encoded):
             raise TypeError(
                 "The source must be texts. Got an Encoded instead, which holds numbers of words "
                 "and not the words. Pass the texts themselves."
             )
+
         if isinstance(source, str | os.PathLike):
             self.paths = [Path(source)]
             return
@@ -114,6 +116,7 @@ def _iter_file_chunks(paths: list, vocabulary: Vocabulary, verbose: bool) -> Ite
     cutter = _CHUNK_CUTTERS[vocabulary.normalize_name]
     total = reading.total_size(paths)
     n_before = 0  # bytes of the files before this one
+
     with progress.bar("Counting words", total=total, unit="B", enabled=verbose) as bar:
         for path in paths:
             with reading.Source(path) as file:
@@ -143,8 +146,10 @@ def _lines_chunk(block: bytes, name: str, offset: int) -> TextChunk:
     except UnicodeDecodeError as error:
         byte = block[error.start]
         raise ValueError(reading.not_utf8(name, offset + error.start, byte)) from None
+
     if offset == 0:
         lines[0] = lines[0].removeprefix("\ufeff")
+
     n_ends = len(lines) - 1
     if block.endswith(b"\n"):
         lines.pop()  # what follows the last end is the next chunk's
@@ -178,6 +183,7 @@ def _read_beginning(path: str | os.PathLike) -> str:
         else:
             beginning = stdin.peek(_SAMPLED_BYTES)
         file = io.BytesIO(beginning)
+
     with contextlib.suppress(ValueError), reading.Source(path, file) as start:
         # The beginning of a compressed stream is cut: it can be decompressed in part only.
         n_bytes = 1 << 12 if start.kind and file else _SAMPLED_BYTES

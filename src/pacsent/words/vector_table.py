@@ -48,6 +48,7 @@ class Packed:
             "centre": ("float32", (n_dims,)),
             "spread": ("float32", (n_dims,)),
         }
+
         for name, part in self.arrays().items():
             if self.bits not in BITS or (part.dtype, part.shape) != expected[name]:
                 raise ValueError(
@@ -81,6 +82,7 @@ class Packed:
             shifts = np.arange(0, 8, self.bits)
             codes = (np.arange(256)[:, None] >> shifts) & (2**self.bits - 1)
             values = LEVELS[self.bits][codes]
+
         scales = self.scales.astype(np.float32)
         return unpack(self.codes, self.head, scales, values, self.spread, self.centre)
 
@@ -97,11 +99,13 @@ class VectorTable:
         self.name, self.vocabulary = name, vocabulary
         self.stored = table if isinstance(table, Packed) else checked_table(name, table)
         self.shape: tuple[int, int] = self.stored.shape
+
         if self.shape[0] != len(vocabulary):
             raise ValueError(
                 f"{name} must be one row per word of the vocabulary ({len(vocabulary):,}). Got "
                 f"{self.shape[0]:,} rows instead. Pass the vocabulary the table was trained with."
             )
+
         if not isinstance(self.stored, Packed) and not is_memory_mapped(self.stored):
             _ = self.array
 
@@ -148,6 +152,7 @@ class VectorTable:
                 self._check_finite(numbers, block)
                 out[block] = numbers
                 is_unpacked[block] = True  # last: another thread reads what this one wrote
+
         return checked_table(self.name, out)
 
     def take(self, rows: np.ndarray) -> np.ndarray:
@@ -177,6 +182,7 @@ class VectorTable:
                 finite = ((block.view(np.uint16) & exponent) != exponent).all(axis=1)
             else:
                 finite = np.isfinite(block).all(axis=1)
+
             if not finite.all():
                 row = rows.start + int(np.argmin(finite))
                 row = row if numbers is None else int(numbers[row])
@@ -212,6 +218,7 @@ def checked_table(name: str, table: np.ndarray) -> np.ndarray:
             f"{name} must be float32 or float16. Got {table.dtype} instead. "
             "Convert with .astype(np.float32)."
         )
+
     view = table.view(np.ndarray)
     view.flags.writeable = False
     return view
@@ -319,11 +326,13 @@ def rotation(tables: Sequence[np.ndarray], counts: np.ndarray | None = None) -> 
     n_words, n_dims = tables[0].shape
     weights = np.ones(n_words) if counts is None else np.sqrt(np.maximum(counts, 1))
     weights = (weights / weights.sum()).astype(np.float32)
+
     total = np.zeros((n_dims, n_dims))
     for table in tables:
         table = np.asarray(table, dtype=np.float32)
         second = ((table * weights[:, None]).T @ table).astype(float)
         total += second / max(np.trace(second), np.finfo(float).tiny)
+
     vectors = np.linalg.eigh(total)[1][:, ::-1]
     largest = np.abs(vectors).argmax(axis=0)
     return vectors * np.sign(vectors[largest, np.arange(n_dims)])
@@ -354,10 +363,12 @@ def compress(
             "Word vectors with subwords cannot be compressed. Drop them first: "
             "words.replace(subwords=None)."
         )
+
     keeps_numbers = n_dims is None and bits is None
     tables = [t.stored if keeps_numbers else t.array for t in words.tables.values()]
     vocabulary, counts = words.vocabulary, words.counts
     sentences: Any = words.saved_sentences if keeps_numbers else None
+
     if n_words is not None:
         is_kept = np.arange(len(vocabulary)) < n_words
         if vocabulary.unknown == "pieces":  # of letters and subwords any word can be put together
@@ -369,10 +380,12 @@ def compress(
         tables = [table[rows] for table in tables]
         if hasattr(sentences, "compress"):
             sentences = sentences.compress(n_words=min(n_words, sentences.word_vectors.n_words))
+
     if not keeps_numbers:
         turn = rotation(tables, counts)[:, : n_dims or words.n_dims].astype(np.float32)
         tables = [np.asarray(table, dtype=np.float32) @ turn for table in tables]
     if bits is not None:
         tables = [pack(table, bits) for table in tables]
+
     names = [f"{name}_vectors" for name in words.tables]
     return words.replace(vocabulary=vocabulary, sentences=sentences, **dict(zip(names, tables)))

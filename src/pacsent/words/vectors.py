@@ -84,6 +84,7 @@ class WordVectors(Frozen):
             raise ValueError(
                 f"sentences must be one of {SENTENCE_ENCODERS}. Got {sentences!r} instead"
             )
+
         self._sentences = sentences
         self.vocabulary = vocabulary
         self.fingerprint, self.corpus_digest = fingerprint, corpus_digest
@@ -91,6 +92,7 @@ class WordVectors(Frozen):
         self.tables = {"input": VectorTable("input_vectors", input_vectors, vocabulary)}
         if output_vectors is not None:
             self.tables["output"] = VectorTable("output_vectors", output_vectors, vocabulary)
+
         for name, part in (("output_vectors", output_vectors), ("subwords", subwords)):
             table: Any = part.vectors if isinstance(part, Subwords) else part
             width = self.n_dims if table is None else table.shape[1]
@@ -99,6 +101,7 @@ class WordVectors(Frozen):
                     f"{name} must be as wide as input_vectors ({self.n_dims:,} dimensions). Got "
                     f"{width:,} instead. Use the parts of one training."
                 )
+
         self._subwords = subwords
 
     @property
@@ -158,6 +161,7 @@ class WordVectors(Frozen):
             plain = plain and plain(self)
         elif isinstance(encoder, UnopenedPart):
             plain = encoder.open_as("plain encoder")
+
         encoder = self.sentences if plain is None else plain
         if encoder is None:
             raise ValueError(
@@ -264,6 +268,7 @@ class WordVectors(Frozen):
         searched, norms = self._table(among).array, self._table(among).norms
         if n < 1 or int(n) != n:
             raise ValueError(f"n must be a positive integer. Got {n!r} instead.")
+
         if isinstance(query, str):
             vector = self._vector(query, table)
             itself = self._rows(query) if table == among else ()
@@ -274,6 +279,7 @@ class WordVectors(Frozen):
                     f"The query must be a word or a vector of {self.n_dims} numbers. "
                     f"Got an array of shape {vector.shape} instead."
                 )
+
         vector = vector.astype(np.float64)
         length = np.linalg.norm(vector)
         if not np.isfinite(length) or length == 0:
@@ -281,6 +287,7 @@ class WordVectors(Frozen):
                 "The query must be a finite vector other than 0. Got one of length "
                 f"{length} instead: it has no direction to compare."
             )
+
         direction = (vector / length).astype(np.float32)
         cosines = np.empty(self.n_words, dtype=np.float32)
         for rows in row_blocks(searched):
@@ -290,6 +297,7 @@ class WordVectors(Frozen):
         cosines[norms == 0] = -np.inf
         if len(itself) == 1:
             cosines[itself] = -np.inf
+
         n = min(int(n), self.n_words)
         best = np.argpartition(-cosines, n - 1)[:n]
         best = best[np.lexsort((best, -cosines[best]))]
@@ -302,6 +310,7 @@ class WordVectors(Frozen):
         """
         if all(table.array.dtype == dtype for table in self.tables.values()):
             return self
+
         subwords = self.subwords
         with np.errstate(over="ignore"):  # refused by the constructor, with the word
             tables = {f"{n}_vectors": table.array.astype(dtype) for n, table in self.tables.items()}
@@ -320,6 +329,7 @@ class WordVectors(Frozen):
             for start in range(0, self.n_words, _LINES_PER_BLOCK):
                 block = "\n".join(self.words[start : start + _LINES_PER_BLOCK]) + "\n"
                 sha.update(block.encode("utf-8", "surrogatepass"))
+
             for name, table in self.tables.items():
                 sha.update(f"{name} {table.array.dtype.str} {table.shape}".encode())
                 for rows in row_blocks(table.array):
@@ -366,6 +376,7 @@ class WordVectors(Frozen):
         """The row of a word, or the rows of its pieces; none if it is unknown."""
         if not isinstance(word, str):
             raise ValueError(f"A word must be a str. Got {type(word).__name__} instead.")
+
         rows = np.zeros(0, np.int32)
         if isinstance(self.vocabulary.normalize, Pieces):
             # "haus" is the word ▁haus rather than the end of another word
@@ -381,6 +392,7 @@ class WordVectors(Frozen):
             return table[rows].mean(axis=0, dtype=np.float32)
         if name == "input" and self.subwords is not None:
             return self.subwords.vector(word)
+
         alike = [w for w in islice(self.words, 50_000) if abs(len(w) - len(word)) <= 1]
         near = difflib.get_close_matches(word.strip().lower(), alike, n=1, cutoff=0.75)
         suggestion = f" Did you mean {near[0]!r}?" if near else ""
@@ -394,34 +406,42 @@ class WordVectors(Frozen):
             "normalize": vocabulary.normalize_name or normalize,  # a function is rejected by `save`
             "unknown": vocabulary.unknown,
         }
+
         tensors: dict[str, np.ndarray] = {}
         for name, table in self.tables.items():
             stored = table.stored
             arrays = stored.arrays() if isinstance(stored, Packed) else {"": stored}
             tensors |= {f"{name}_vectors.{part}".rstrip("."): a for part, a in arrays.items()}
+
         if isinstance(normalize, Pieces):
             tensors[TOKENIZER] = np.frombuffer(normalize.definition.encode(), np.uint8)
             parameters["max_characters"] = normalize.max_characters
+
         if self.subwords is not None:
             tensors["subword_vectors"] = self.subwords.vectors
             parameters["subwords"] = {"min_n": self.subwords.min_n, "max_n": self.subwords.max_n}
+
         if self.fingerprint is not None:
             tensors["fingerprint.documents"] = self.fingerprint.documents
             tensors["fingerprint.runs"] = self.fingerprint.runs
             parameters["fingerprint"] = self.fingerprint.counts()
+
         # Compressed word vectors are to be small: their hash table is built when it is first
         # needed, and there is no second copy of the words.
         with_lookup = len(vocabulary) >= _MIN_HASHED_WORDS and not self.packed
         arrays = vocabulary.arrays(lookup=with_lookup)
         tensors |= {f"vocabulary.{name}": array for name, array in arrays.items()}
+
         if bad := [w for w in self.words if w.encode("utf-8", "replace").decode() != w]:
             raise ValueError(
                 f"Words must be valid Unicode to be saved. Got {bad[0]!r} instead, which holds "
                 "half a character. Rename or drop the word."
             )
+
         sentences, parts = self.saved_sentences, dict[str, Any]()
         if sentences is not None:
             (parameters if isinstance(sentences, str) else parts)["sentences"] = sentences
+
         config = {
             "n_words": self.n_words,
             "n_dims": self.n_dims,
@@ -434,6 +454,7 @@ class WordVectors(Frozen):
             "training": self.training,
             "vectors_digest": self.digest(),
         }
+
         files = {} if self.packed else {"vocabulary.tsv": self._word_list()}
         return State(config, tensors, parts, files)
 
@@ -460,31 +481,37 @@ class WordVectors(Frozen):
         if normalize == TOKENIZER:
             definition = checked_tensor(tensors, TOKENIZER, np.uint8, (None,)).tobytes()
             normalize = Pieces(definition.decode(), max_characters=parameters["max_characters"])
+
         arrays = group("vocabulary.")
         if config.get("hash_table_version") != HASH_TABLE_VERSION:  # built again
             arrays.pop("hash_table", None)
+
         tables: dict[str, Any] = {}
         for name in ("input_vectors", "output_vectors"):
             tables[name] = tensors.get(name)
             if parts := group(f"{name}."):
                 tables[name] = Packed(**parts, bits=int(config["dtype"].partition(" ")[0]))
+
         if tables["input_vectors"] is None:
             raise ValueError("it has no input_vectors")
         for name, value in zip(("n_words", "n_dims"), tables["input_vectors"].shape):
             if config.get(name, value) != value:
                 raise ValueError(f"{name} is {value} in its table, {config[name]} in config.json")
+
         subwords = fingerprint = None
         sizes = parameters.get("subwords", {}) | parameters.get("fingerprint", {})
         if any(type(size) is not int or size < 0 for size in sizes.values()):
             raise ValueError("the sizes of subwords and fingerprint must be integers, at least 0")
         if "subword_vectors" in tensors:
             subwords = Subwords(tensors["subword_vectors"], **parameters["subwords"])
+
         if "fingerprint.documents" in tensors:
             names = ("fingerprint.documents", "fingerprint.runs")
             hashes = [checked_tensor(tensors, name, np.uint64, (None,)) for name in names]
             if any((h[1:] < h[:-1]).any() for h in hashes):
                 raise ValueError("the hashes of the fingerprint must be sorted")
             fingerprint = Fingerprint(hashes[0], hashes[1], **parameters["fingerprint"])
+
         return cls(
             Vocabulary.from_arrays(arrays, normalize, unknown=parameters.get("unknown", "drop")),
             **tables,

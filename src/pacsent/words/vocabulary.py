@@ -82,12 +82,14 @@ class Vocabulary(Frozen):
             raise ValueError(
                 f"unknown must be 'drop' for a vocabulary of pieces. Got {unknown!r} instead."
             )
+
         if not isinstance(words, WordTable):
             words = list(as_sentences(words, "words"))
             if others := [word for word in words if not isinstance(word, str)]:
                 raise TypeError(f"words must be str. Got {others[0]!r} instead.")
             words = WordTable(words)
         self.table = words
+
         if counts is not None:
             array = np.asarray(counts)
             if not (array.dtype == np.int64 and is_memory_mapped(array)):  # which is left unread
@@ -100,12 +102,14 @@ class Vocabulary(Frozen):
                         "known."
                     )
                 array = whole
+
             if array.shape != (len(self),):
                 raise ValueError(
                     f"counts must have one number for each of the {len(self):,} words. Got an "
                     f"array of shape {array.shape} instead."
                 )
             counts = array
+
         self._counts = counts
         self.normalize, self.unknown = normalize, unknown
 

@@ -29,12 +29,14 @@ def score_correlation(vectors: WordVectors, path: str | Path) -> tuple[float, in
                     f"Line {number:,} of {path} must be WORD<TAB>WORD<TAB>SCORE. Got {line[:60]!r} "
                     "instead."
                 ) from None
+
     known = [pair for pair in pairs if pair[0] in vectors and pair[1] in vectors]
     if len(known) < 3:
         raise ValueError(
             f"{path} must have at least three lines of WORD<TAB>WORD<TAB>SCORE with words of the "
             f"vocabulary. Got {len(known)} instead."
         )
+
     *sides, scores = zip(*known)
     left, right = (unit_rows(np.array(list(map(vectors.input, words)))) for words in sides)
     correlation = float(spearmanr((left * right).sum(axis=1), scores)[0])

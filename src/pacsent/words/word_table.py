@@ -24,6 +24,7 @@ class WordTable:
     def __init__(self, words: list[str] | None, arrays: Mapping[str, np.ndarray] | None = None):
         self._list, self._arrays = words, dict(arrays or {})
         self.word_hashes: np.ndarray | None = None
+
         if words is not None:
             self.n_words = len(words)
             if len(self.index) != self.n_words:
@@ -33,6 +34,7 @@ class WordTable:
                     f"{self.index[words[i]]} instead. Keep one of them."
                 )
             return
+
         word_bytes, offsets = self._arrays["word_bytes"], self._arrays["word_offsets"]
         self.n_words = len(offsets) - 1
         is_flat = word_bytes.ndim == offsets.ndim == 1 and self.n_words >= 0
@@ -42,6 +44,7 @@ class WordTable:
                 f"word_offsets must go from 0 to the size of word_bytes, {len(word_bytes):,}",
                 f"{offsets.dtype} of shape {offsets.shape} that do not",
             )
+
         if (table := self._arrays.get("hash_table")) is None:
             return
         is_pairs = table.shape == (len(table), 2) and table.dtype == np.uint64
@@ -79,6 +82,7 @@ class WordTable:
     def lookup(self) -> kernels.Words:
         """What the kernels look words up in."""
         word_bytes, offsets = map(np.ascontiguousarray, self.arrays)
+
         if "hash_table" not in self._arrays:
             table, duplicate_id = kernels.build_table(word_bytes, offsets, n_slots(self.n_words))
             if duplicate_id >= 0:
@@ -87,6 +91,7 @@ class WordTable:
                     f"at {duplicate_id} instead. Keep one of them."
                 )
             return kernels.Words(table, word_bytes, offsets)
+
         table = np.ascontiguousarray(self._arrays["hash_table"])
         filled = table[:, 1]  # a damaged file must not send the kernels out of their arrays
         if np.count_nonzero(filled) != self.n_words or filled.max() > self.n_words:
@@ -101,6 +106,7 @@ class WordTable:
         """The words; position is the token id."""
         if self._list is not None:
             return self._list
+
         word_bytes, offsets = self.arrays
         data, ends = word_bytes.tobytes(), offsets.tolist()
         if data.isascii():

@@ -44,12 +44,14 @@ def read_fasttext(path: Path, verbose: bool) -> FileContents:
                 f"{path} must be a fastText .bin file. It begins otherwise. Write files of before "
                 "2017 again with a current fastText."
             )
+
         _, version = struct.unpack("<2i", stream.exactly(8, "its first bytes"))
         if version not in (11, 12):
             raise ValueError(
                 f"{path} must be fastText format 11 or 12. Got {version} instead. Write it again "
                 "with a current fastText."
             )
+
         numbers = _SETTINGS.unpack(stream.exactly(_SETTINGS.size, "its settings"))
         settings: dict = dict(zip(_SETTING_NAMES, numbers))
         model, loss, n_dims = settings["model"], settings["loss"], settings["dim"]
@@ -57,19 +59,23 @@ def read_fasttext(path: Path, verbose: bool) -> FileContents:
             raise ValueError(f"{path} {_SUPERVISED}")
         if model not in _MODELS or loss not in _LOSSES:
             raise invalid(path, f"is damaged: model {model} and loss {loss} are none of fastText's")
+
         words, counts, is_pruned = _read_dictionary(stream)
         table = _read_matrix(stream, "input", is_pruned, len(words) + settings["bucket"], n_dims)
         output: np.ndarray | None = _read_matrix(stream, "output", False, len(words), n_dims)
         if stream.read(1):
             raise invalid(path, "must end after its output table. More follows: it is damaged")
+
     training = {"method": _MODELS[model], "loss": _LOSSES[loss]}
     training |= {name: settings[name] for name in _TRAINING}
+
     subwords = None
     if settings["maxn"] > 0 and settings["bucket"] > 0:
         subwords = Subwords(table[len(words) :], max(1, settings["minn"]), settings["maxn"])
         if not np.isfinite(subwords.vectors).all():
             raise invalid(path, "must have finite numbers. Got NaN or infinity in its subwords")
         _add_subwords(table, words, subwords)
+
     if loss == 1:
         output = None
         training["output_table"] = "none: hierarchical softmax has no output vectors of words"
@@ -78,6 +84,7 @@ def read_fasttext(path: Path, verbose: bool) -> FileContents:
             "nodes of a tree, not to words: only the input vectors were read.",
             stacklevel=3,
         )
+
     return FileContents(words, table[: len(words)], output, counts, training, subwords)
 
 
@@ -89,6 +96,7 @@ def _read_dictionary(stream: Stream) -> tuple[list[bytes], np.ndarray, bool]:
         raise ValueError(f"{stream.path} {_SUPERVISED}")
     if size != n_words or n_words < 1:
         raise invalid(stream.path, f"is damaged: {size:,} entries for {n_words:,} words")
+
     words, counts = list[bytes](), list[int]()
     data, place, ended = b"", 0, False
     while len(words) < n_words:
@@ -100,14 +108,17 @@ def _read_dictionary(stream: Stream) -> tuple[list[bytes], np.ndarray, bool]:
             block = stream.read(1 << 20)
             data, place, ended = data[place:] + block, 0, not block
             continue
+
         count, kind = struct.unpack_from("<qb", data, end + 1)
         # the word may be empty: -pretrainedVectors adds one for a line that begins with a space
         if kind != 0 or count < 0:
             problem = f"what stands at word {len(words) + 1:,} is not a word"
             raise invalid(stream.path, f"is damaged: {problem}")
+
         words.append(data[place:end])
         counts.append(count)
         place = end + 10
+
     stream.unread(data[place:])
     return words, np.array(counts, dtype=np.int64), n_pruned >= 0
 
@@ -121,12 +132,14 @@ def _read_matrix(
             f"{stream.path} is a quantised fastText model (.ftz): its vectors are compressed and "
             "its output table is for labels. Use the .bin it was made from."
         )
+
     shape = struct.unpack("<2q", stream.exactly(16, what))
     if shape != (n_rows, n_dims):
         raise ValueError(
             f"The {name} table of {stream.path} must be {n_rows:,} x {n_dims}, as its settings "
             f"say. Got {shape[0]:,} x {shape[1]} instead: the file is damaged."
         )
+
     table = GrowingTable(n_dims)
     rows_per_block = max(1, BLOCK_BYTES // (4 * n_dims))
     while table.n_rows < n_rows:
@@ -144,16 +157,19 @@ def _add_subwords(table: np.ndarray, words: list[bytes], subwords: Subwords) -> 
     for start in range(0, len(words), _WORDS_PER_BLOCK):
         block = words[start : start + _WORDS_PER_BLOCK]
         rows, offsets = subwords.rows(block)
+
         # the end of a sentence is a word without n-grams
         if b"</s>" in block:
             i = block.index(b"</s>")
             n = offsets[i + 1] - offsets[i]
             rows = np.delete(rows, slice(offsets[i], offsets[i + 1]))
             offsets[i + 1 :] -= n
+
         ngrams = sparse.csr_matrix(
             (np.ones(rows.size, dtype=np.float32), rows, offsets),
             shape=(len(block), len(subwords.vectors)),
         )
+
         own = table[start : start + len(block)]
         own += ngrams @ subwords.vectors
         own /= (1 + np.diff(offsets)).astype(np.float32)[:, None]

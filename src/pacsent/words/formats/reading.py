@@ -32,6 +32,7 @@ def detect(path: str | os.PathLike) -> str:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"There is no file or folder {path}. Check the spelling.")
+
     if path.is_dir():
         if static_folder(path) and not storage.is_model(path):
             return "static"
@@ -42,12 +43,14 @@ def detect(path: str | os.PathLike) -> str:
             "static embeddings (tokenizer.json with model.safetensors). It is neither. Name the "
             "file inside it that contains the vectors."
         )
+
     with open_stream(path) as stream:
         start = stream.peek(_PEEK_BYTES)
     if not start:
         raise invalid(path, "is empty")
     if start.startswith(MAGIC):
         return "fasttext"
+
     if header := HEADER.match(start):
         # Numbers that are written out; the bytes of float32 hardly ever look like one.
         line = start[header.end() :].partition(b"\n")[0]
@@ -56,6 +59,7 @@ def detect(path: str | os.PathLike) -> str:
         has_zeros = any(b"\0" in number for number in fields)
         is_text = not has_zeros and 2 * sum(map(is_number, fields)) >= max(1, len(fields))
         return "word2vec-text" if is_text else "word2vec-binary"
+
     fields = start.split(b"\n", 1)[0].split()
     if len(fields) >= 2 and is_number(fields[-1]):
         if b"\n" not in start and len(start) < _PEEK_BYTES:
@@ -67,6 +71,7 @@ def detect(path: str | os.PathLike) -> str:
                 "vectors do have one dimension."
             )
         return "glove"
+
     shown = start[:40].decode("ascii", "backslashreplace").split("\n")[0]
     raise ValueError(
         f"{path} must be word vectors in a known format ({', '.join(FORMATS)}). It begins with "
@@ -101,6 +106,7 @@ def read(
         names = ", ".join(map(repr, FORMATS))
         raise ValueError(f"format must be one of {names}. Got {format!r} instead.")
     format = format or detect(path)
+
     # an option that would be ignored silently is a mistake
     if format == "pacsent" and counts is not None:
         raise ValueError(f"counts must be left out for a folder of pacsent. Got {counts} instead.")
@@ -109,9 +115,11 @@ def read(
             f"context must be left out for every format but word2vec's. Got {context} for {path} "
             f"({FORMATS[format]}) instead."
         )
+
     if format == "pacsent":
         storage.read_config(path)  # `load` would ask here again for a damaged one
         return as_word_vectors(path, normalize=normalize)
+
     if format.startswith("word2vec"):
         contents = _read_word2vec_pair(path, format, context, verbose)
     else:
@@ -119,6 +127,7 @@ def read(
         contents = readers[format](path, verbose)
 
     words = _decode(path, contents.words)
+
     first_row: dict[str, int] = {}
     for i, word in enumerate(words):
         first_row.setdefault(word, i)
@@ -133,8 +142,10 @@ def read(
         words, contents.table = list(first_row), contents.table[kept]
         contents.output = None if contents.output is None else contents.output[kept]
         contents.counts = None if contents.counts is None else contents.counts[kept]
+
     if counts is not None:
         contents.counts = _read_counts(Path(counts), words)
+
     try:
         return WordVectors(
             Vocabulary(words, contents.counts, normalize=normalize or contents.normalize),
@@ -160,14 +171,17 @@ def _read_word2vec_pair(
             )
         neighbour = path.with_name(CONTEXT + path.name)
         context = neighbour if neighbour.exists() else None
+
     words, table = read_word2vec(path, format, verbose)
     if context is None:
         return FileContents(words, table)
+
     context_format = detect(context)
     if not context_format.startswith("word2vec"):
         raise ValueError(
             f"{context} must be a word2vec file like {path}. It is {FORMATS[context_format]}."
         )
+
     context_words, output = read_word2vec(Path(context), context_format, verbose)
     if context_words != words:
         row = {word: i for i, word in enumerate(context_words)}
@@ -178,6 +192,7 @@ def _read_word2vec_pair(
                 "the first alone."
             )
         output = output[[row[word] for word in words]]
+
     if output.shape != table.shape:
         raise ValueError(
             f"{path} and {context} must have the same dimensions to be a pair. Got "
@@ -191,6 +206,7 @@ def _decode(path: Path, raw_words: Sequence) -> list[str]:
     """Words from their bytes; words that are text already stay as they are."""
     if raw_words and isinstance(raw_words[0], str):
         return list(raw_words)
+
     words = [raw.decode("utf-8", "backslashreplace") for raw in raw_words]
     if wrong := [raw for raw, word in zip(raw_words, words) if raw != word.encode()]:
         warnings.warn(
@@ -207,6 +223,7 @@ def _read_counts(path: Path, words: Sequence[str]) -> np.ndarray:
         *lines, last = b"".join(iter(stream.read, b"")).split(b"\n")
     if last:
         raise invalid(path, "must end with a line break. It does not, so it may be cut off")
+
     separator = b"\t" if lines and b"\t" in lines[0] else b" "
     pairs = [line.rstrip(b"\r").rpartition(separator)[::2] for line in lines]
     for number, (word, count) in enumerate(pairs, 1):
@@ -215,6 +232,7 @@ def _read_counts(path: Path, words: Sequence[str]) -> np.ndarray:
                 f"Line {number:,} of {path} must be a word and its count. Got "
                 f"{lines[number - 1][:60].decode('utf-8', 'replace')!r} instead."
             )
+
     count_of = dict(zip(_decode(path, [word for word, _ in pairs]), (int(n) for _, n in pairs)))
     if missing := [word for word in words if word not in count_of]:
         raise ValueError(

@@ -40,6 +40,7 @@ def read_static(path: Path, verbose: bool) -> FileContents:
     folder = static_folder(path)
     if folder is None:
         raise ValueError(f"{path} must be a folder with {TOKENIZER_FILE} and {TENSORS}.")
+
     name, table = _read_rows(folder / TENSORS)
     try:
         pieces = Pieces((folder / TOKENIZER_FILE).read_text(encoding="utf-8"))
@@ -49,11 +50,13 @@ def read_static(path: Path, verbose: bool) -> FileContents:
             f"{folder / TOKENIZER_FILE} must be a tokenizer with its tokens. It is none. Copy it "
             "again."
         ) from None
+
     if bad := [token for token in tokens if pieces.token_ids[token] >= len(table)]:
         raise ValueError(
             f"{folder / TENSORS} must have a row for every token. It has {len(table):,} rows and "
             f"none for {bad[0]!r}. The two files are not of one model: copy both again."
         )
+
     normalize, is_unit = pieces, "Normalize" in (static_modules(path) or [])
     if name == _MODEL2VEC:
         config = {}
@@ -63,10 +66,12 @@ def read_static(path: Path, verbose: bool) -> FileContents:
                 config.get("normalize")
             except (ValueError, RecursionError, AttributeError):
                 raise ValueError(f"{folder / CONFIG} must have one JSON object.") from None
+
         is_unit = bool(config.get("normalize", False))
         max_length = config.get("max_length", _MAX_LENGTH)
         if max_length is not None and not (type(max_length) is int and max_length > 0):
             raise ValueError(f"max_length must be an integer above 0 or null. Got {max_length!r}.")
+
         # model2vec cuts a text after some characters first, then after max_length tokens
         content = json.loads(pieces.definition)
         content["truncation"] = content["padding"] = max_characters = None
@@ -74,9 +79,11 @@ def read_static(path: Path, verbose: bool) -> FileContents:
             rule = {"direction": "Right", "strategy": "LongestFirst", "stride": 0}
             content["truncation"] = {**rule, "max_length": max_length}
             max_characters = max(1, max_length * int(statistics.median(map(len, tokens))))
+
         definition = json.dumps(content, ensure_ascii=False)
         normalize = Pieces(definition, max_characters=max_characters)
         tokens = [token for token in tokens if token != pieces.unknown]
+
     if not tokens:
         raise ValueError(f"{folder / TOKENIZER_FILE} must have tokens. It has none.")
     rows = np.array([pieces.token_ids[token] for token in tokens])
@@ -98,14 +105,17 @@ def _read_rows(path: Path) -> tuple[str, np.ndarray]:
             f"{', '.join(tensors) or 'nothing'}."
         )
     table = tensors[name]
+
     for other in ("mapping", "weights"):
         if other in tensors and tensors[other].ndim != 1:
             raise ValueError(f"{path}: {other} must have one number for each token.")
+
     if "mapping" in tensors:
         mapping = np.asarray(tensors["mapping"], dtype=np.int64)
         if mapping.size and not 0 <= mapping.min() <= mapping.max() < len(table):
             raise ValueError(f"{path}: mapping must name rows of the table. Copy it again.")
         table = table[mapping]
+
     table = np.asarray(table, dtype=np.float32)
     if "weights" in tensors:
         if len(tensors["weights"]) != len(table):

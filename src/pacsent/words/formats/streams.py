@@ -80,6 +80,7 @@ class GrowingTable:
             # without a copy.
             n_rows = max(needed, len(self._rows) * 3 // 2)
             self._rows.resize((n_rows, self.n_dims), refcheck=False)
+
         self._rows[self.n_rows : needed] = rows
         self.n_rows = needed
 

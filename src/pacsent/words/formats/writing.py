@@ -39,6 +39,7 @@ def write(
     if format == "pacsent":
         save(words, path, overwrite=overwrite)
         return targets
+
     spaced = [word for word in words.words if not word or re.search(r"[ \t\r\n\v\f]", word)]
     if spaced:
         raise ValueError(
@@ -46,6 +47,7 @@ def write(
             f"{len(spaced):,} with them instead, the first is {spaced[0]!r}. Save as a pacsent "
             "folder, which takes any word."
         )
+
     try:
         raw_words = [word.encode("utf-8") for word in words.words]
     except UnicodeEncodeError as error:
@@ -53,15 +55,18 @@ def write(
             f"Words must be valid Unicode to be written. Got {error.object!r} instead, which holds "
             "half a character. Rename or drop the word."
         ) from None
+
     if words.output_vectors is None:
         # an older file would be taken for the output vectors
         targets.pop().unlink(missing_ok=True)
+
     for target, vectors in zip(targets, words.tables.values()):
         table = vectors.array
         # %.9g is enough for every float32 to come back as it was
         line = b"%s " + b" ".join([b"%.9g"] * words.n_dims) + b"\n"
         rows_per_block = max(1, (1 << 20) // words.n_dims)
         what, shown = f"writing {target.name}", verbose and table.size > 10_000_000
+
         with (
             progress.bar(what, total=len(raw_words), unit="words", enabled=shown) as bar,
             replacing(target, parents=True) as file,
@@ -90,10 +95,12 @@ def check_targets(
             "The output must be a file or a folder, as two matrices do not fit one stream. Got "
             "'-' (standard output) instead. Name it, for example vectors.txt."
         )
+
     if format not in WRITABLE:
         raise ValueError(
             f"format must be one of {', '.join(map(repr, WRITABLE))}. Got {format!r} instead."
         )
+
     is_folder = format == "pacsent"
     targets = [path] if is_folder else [path, path.with_name(CONTEXT + path.name)]
     inputs = [name for name in inputs if name is not None and Path(name).exists()]

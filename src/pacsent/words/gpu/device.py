@@ -59,6 +59,7 @@ def require(device: str = "cuda") -> "torch.device":
         raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:<number>'. Got {name!r} instead.")
     if kind == "cpu":
         return torch.device(name)
+
     if getattr(torch.version, "hip", None):
         raise ValueError(
             "device='cuda' needs an NVIDIA GPU. Got PyTorch built for AMD GPUs instead. " + ON_CPU
@@ -69,6 +70,7 @@ def require(device: str = "cuda") -> "torch.device":
             f"{torch.__version__} without it instead. Install the CUDA build of torch, or "
             "use device='cpu'."
         )
+
     try:
         torch.cuda.init()
         count = torch.cuda.device_count()
@@ -83,6 +85,7 @@ def require(device: str = "cuda") -> "torch.device":
         raise ValueError(
             f"device='cuda' needs an NVIDIA GPU. Got none instead ({text}). {ON_CPU}"
         ) from error
+
     if count == 0:
         raise ValueError(f"device='cuda' needs an NVIDIA GPU. Got none instead. {ON_CPU}")
     if number and int(number) >= count:
@@ -120,6 +123,7 @@ class Kernel:
             torch.zeros(1, device=device)  # makes the device's context current
             major, minor = torch.cuda.get_device_capability(device)
             image = compile_source(source, name, constants, f"sm_{major}{minor}")
+
             self.device = device
             self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
             _call("cuModuleLoadData", ctypes.byref(self._module), image)
@@ -153,6 +157,7 @@ class Kernel:
         pointers = (ctypes.c_void_p * len(values))(
             *[ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values]
         )
+
         x, y = grid if isinstance(grid, tuple) else (grid, 1)
         with torch.cuda.device(self.device):
             stream = ctypes.c_void_p(torch.cuda.current_stream(self.device).cuda_stream)
@@ -172,9 +177,11 @@ def compile_source(source: str, name: str, constants: dict, architecture: str) -
     nvrtc = _nvrtc()
     options = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17"]
     options += [f"-D{key}={value}".encode() for key, value in constants.items()]
+
     program = ctypes.c_void_p()
     names = source.encode(), f"{name}.cu".encode()
     _check_nvrtc(nvrtc.nvrtcCreateProgram(ctypes.byref(program), *names, 0, None, None))
+
     size = ctypes.c_size_t()
     try:
         flags = (ctypes.c_char_p * len(options))(*options)
@@ -186,6 +193,7 @@ def compile_source(source: str, name: str, constants: dict, architecture: str) -
                 f"The GPU kernel {name!r} could not be compiled for {architecture}:\n"
                 f"{log.value.decode()}"
             )
+
         _check_nvrtc(nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size)))
         image = ctypes.create_string_buffer(size.value)
         _check_nvrtc(nvrtc.nvrtcGetCUBIN(program, image))
@@ -208,18 +216,22 @@ def _nvrtc():
         names, pattern = [f"nvrtc64_{major}0_0.dll"], "nvrtc64_*.dll"
     else:
         names, pattern = [f"libnvrtc.so.{major}", "libnvrtc.so"], "libnvrtc.so*"
+
     site = Path(torch.__file__).parents[1]
     folders = [Path(torch.__file__).parent / "lib", *sorted((site / "nvidia").glob("*/lib"))]
     folders += [
         Path(part) for part in os.environ.get("PACSENT_NVRTC", "").split(os.pathsep) if part
     ]
+
     for folder in folders:
         names += [str(path) for path in sorted(folder.glob(pattern))]
+
     for name in names:
         try:
             return ctypes.CDLL(name)
         except OSError:
             continue
+
     raise ImportError(
         "device='cuda' needs NVRTC, which comes with the CUDA build of torch and was not found "
         f"next to it. {install_hint('gpu')}. If it is elsewhere, name its folder in PACSENT_NVRTC."

@@ -169,12 +169,15 @@ def chunks_between(
     end = np.asarray(offsets[first + 1 : last + 1], dtype=np.int64)
     long_enough = end - begin >= 2
     begin, end = begin[long_enough], end[long_enough]
+
     n_chunks = -(-(end - begin) // chunk_tokens)
     document = np.repeat(np.arange(begin.size), n_chunks)
     number = np.arange(document.size) - np.repeat(np.cumsum(n_chunks) - n_chunks, n_chunks)
     begin, length, n_chunks = begin[document], (end - begin)[document], n_chunks[document]
+
     starts = begin + number * length // n_chunks
     stops = begin + (number + 1) * length // n_chunks
+
     inside = (starts >= low) & (starts < high)
     starts, stops, begin, length = starts[inside], stops[inside], begin[inside], length[inside]
     return Chunks(
@@ -201,6 +204,7 @@ class Trainer:
     def __init__(self, shape: Shape, keep: np.ndarray, noise: np.ndarray, device: "torch.device"):
         self.shape, self.device = shape, device
         self.n_words = len(keep)
+
         n_bytes = 2 * 4 * self.n_words * shape.stride
         free = free_memory(device)
         if n_bytes + SPARE_BYTES > free:
@@ -210,6 +214,7 @@ class Trainer:
                 free,
                 "Use fewer n_dims, raise min_count, or use device='cpu'.",
             )
+
         self.input = torch.zeros(self.n_words, shape.stride, device=device)
         self.output = torch.zeros(self.n_words, shape.stride, device=device)
         self.keep = torch.from_numpy(keep_thresholds(keep).view(np.int32)).to(device)
@@ -217,8 +222,10 @@ class Trainer:
         self.counts = torch.zeros(2, dtype=torch.int64, device=device)
         self.loss = torch.zeros(1, dtype=torch.float64, device=device)
         self.next = torch.zeros(1, dtype=torch.int32, device=device)
+
         self.kernel = kernel("skipgram.cu", "train", shape.constants(), device)
         self.kernel.allow_shared_memory(shape.shared_bytes)
+
         fit = self.kernel.blocks_per_processor(32, shape.shared_bytes)
         per_processor = min(fit, WARPS_PER_PROCESSOR)
         processors = torch.cuda.get_device_properties(device).multi_processor_count
@@ -262,6 +269,7 @@ class Trainer:
         n_chunks = order.numel()
         if n_chunks == 0:
             return
+
         self.next.zero_()
         pointers = {
             "input": self.input,
@@ -278,6 +286,7 @@ class Trainer:
             "counts": self.counts,
             "loss": self.loss,
         }
+
         work = Work(
             **{name: tensor.data_ptr() for name, tensor in pointers.items()},
             key=key,
@@ -289,6 +298,7 @@ class Trainer:
             done=done,
             span=span,
         )
+
         grid = min(n_warps or self.n_warps, n_chunks)
         self.kernel.launch(grid, 32, [work], self.shape.shared_bytes)
 
@@ -308,6 +318,7 @@ class Resident:
             for first in range(0, len(ids), SEGMENT_TOKENS):
                 part = np.array(ids[first : first + SEGMENT_TOKENS], dtype=np.int32)
                 self.tokens[first : first + part.size] = torch.from_numpy(part).to(device)
+
         chunks = chunks_between(offsets, 0, len(ids), reach)
         self.n_tokens = [len(ids)]
         self.chunks = _chunks_to(chunks, device)
@@ -335,9 +346,11 @@ class Streamed:
         self.ids, self.offsets, self.device, self.reach = ids, offsets, device, reach
         self.cuts = cut_points(offsets, len(ids), segment_tokens)
         self.n_tokens = [high - low for low, high in zip(self.cuts[:-1], self.cuts[1:])]
+
         size = max(self.n_tokens) + 2 * reach + 2 * CHUNK_TOKENS
         self.host = [torch.empty(size, dtype=torch.int32).pin_memory() for _ in range(2)]
         self.buffers = [torch.empty(size, dtype=torch.int32, device=device) for _ in range(2)]
+
         self.stream = torch.cuda.Stream(device)
         self.copied = [torch.cuda.Event() for _ in range(2)]
         self.trained = [None, None]
@@ -348,11 +361,14 @@ class Streamed:
         """Start copying a segment; returns while the copy runs."""
         if number in self.ready:
             return
+
         slot, self.turn = self.turn, 1 - self.turn
         low, high = self.cuts[number], self.cuts[number + 1]
         first, stop = max(0, low - self.reach), min(len(self.ids), high + self.reach)
+
         chunks = chunks_between(self.offsets, low, high, self.reach)
         chunks = chunks._replace(starts=chunks.starts - first)
+
         self.copied[slot].synchronize()  # the page-locked buffer may still be being copied
         self.host[slot][: stop - first].numpy()[:] = self.ids[first:stop]
         with torch.cuda.stream(self.stream):
@@ -361,6 +377,7 @@ class Streamed:
             self.buffers[slot].copy_(self.host[slot], non_blocking=True)
             on_device = _chunks_to(chunks, self.device)
             self.copied[slot].record(self.stream)
+
         self.ready[number] = (slot, on_device, first)
 
     def segment(self, number: int) -> Any:
@@ -446,12 +463,14 @@ def train_skipgram(
             "device must be 'cuda' here. Got 'cpu' instead. SkipGram(device='cpu') is the trainer "
             "for processors."
         )
+
     with torch.cuda.device(used):
         torch.cuda.reset_peak_memory_stats(used)
         keep = corpus.vocabulary.keep_probabilities(training.subsample)
         noise = corpus.vocabulary.noise_probabilities(training.noise_power)
         trainer = Trainer(shape, keep, noise, used)
         source = _source(corpus, used, training.window, segment_tokens)
+
         record = training.record(corpus, len(source.n_tokens))
         saved = Checkpoint(checkpoint, record) if checkpoint is not None else None
         content = saved.load() if saved else None
@@ -461,11 +480,13 @@ def train_skipgram(
         else:
             trainer.start_at_random(record["random_state"])
             state = {"epoch": 0, "launch": 0, "totals": [0, 0, 0.0], "losses": []}
+
         run = _Run(trainer, source, record, state, saved, checkpoint_seconds)
         run.train(verbose)
         tables = trainer.tables()
         if report is not None:
             report(run.summary())
+
     if saved:
         saved.remove()
     if not all(np.isfinite(table).all() for table in tables):
@@ -498,10 +519,12 @@ def _source(corpus, device, window, segment_tokens):
     reach = CONTEXT_TOKENS_PER_WORD * window
     n_tokens = len(corpus.ids)
     offsets = np.asarray(corpus.offsets)
+
     if segment_tokens is None:
         chunk_bytes = 24 * (n_tokens // CHUNK_TOKENS + offsets.size)
         if 4 * n_tokens + chunk_bytes + SPARE_BYTES < free_memory(device):
             return Resident(corpus.ids, offsets, device, reach)
+
         fit = (free_memory(device) - SPARE_BYTES) // 16
         if fit < 1 << 20:
             raise memory_error(
@@ -511,6 +534,7 @@ def _source(corpus, device, window, segment_tokens):
                 "Close other programs on the GPU, or use device='cpu'.",
             )
         segment_tokens = min(SEGMENT_TOKENS, fit)
+
     return Streamed(corpus.ids, offsets, device, reach, segment_tokens)
 
 
@@ -543,6 +567,7 @@ class _Run:
         in_flight: deque = deque()
         epoch_totals = np.array(self.state["totals"], dtype=np.float64)
         last_saved = started = time.monotonic()
+
         with bar("train", total=total, unit="words", enabled=verbose) as progress:
             for epoch in range(self.state["epoch"], settings["n_epochs"]):
                 key = epoch_key(settings["random_state"], epoch)
@@ -550,11 +575,13 @@ class _Run:
                 skip = self.state["launch"] if epoch == self.state["epoch"] else 0
                 done_tokens = epoch * self.n_tokens
                 order = None
+
                 for number, (segment, part, n_parts) in enumerate(plan):
                     n_here = source.n_tokens[segment] / n_parts
                     if number < skip:
                         done_tokens += n_here
                         continue
+
                     tokens, chunks, place = source.segment(segment)
                     if order is None or part == 0:
                         generator = torch.Generator(device=device)
@@ -562,6 +589,7 @@ class _Run:
                         n_chunks = chunks.starts.numel()
                         kind = {"device": device, "dtype": torch.int32}
                         order = torch.randperm(n_chunks, generator=generator, **kind)
+
                     low = n_chunks * part // n_parts
                     high = n_chunks * (part + 1) // n_parts
                     trainer.launch(
@@ -574,37 +602,45 @@ class _Run:
                         done=done_tokens / total,
                         span=n_here / total,
                     )
+
                     if part == n_parts - 1:
                         source.used(segment)
                     done_tokens += n_here
                     self.trained_tokens += n_here
+
                     totals = torch.cat([trainer.counts.double(), trainer.loss])
                     trainer.counts.zero_()
                     trainer.loss.zero_()
                     event = torch.cuda.Event()
                     event.record()
                     in_flight.append((event, totals, done_tokens))
+
                     if number + 1 < len(plan) and plan[number + 1][0] != segment:
                         source.prepare(plan[number + 1][0])
                     self._wait(in_flight, 2, epoch_totals, progress)
+
                     if self.saved and time.monotonic() - last_saved > self.every:
                         self._wait(in_flight, 0, epoch_totals, progress)
                         self._save(epoch, number + 1, epoch_totals)
                         last_saved = time.monotonic()
+
                 self._wait(in_flight, 0, epoch_totals, progress)
                 self.losses.append(float(epoch_totals[2] / max(1.0, epoch_totals[1])))
                 self.n_kept += int(epoch_totals[0])
                 self.n_pairs += int(epoch_totals[1])
+
                 log.info(
                     "epoch %d: loss %.4f, %.1f M words/s",
                     epoch + 1,
                     self.losses[-1],
                     self.trained_tokens / (time.monotonic() - started) / 1e6,
                 )
+
                 epoch_totals[:] = 0
                 if self.saved and epoch + 1 < settings["n_epochs"]:
                     self._save(epoch + 1, 0, epoch_totals)
                     last_saved = time.monotonic()
+
         torch.cuda.synchronize(device)
         self.seconds = time.monotonic() - started
 
@@ -614,11 +650,13 @@ class _Run:
             event, totals, done_tokens = in_flight.popleft()
             event.synchronize()
             totals = totals.cpu().numpy()
+
             if not np.isfinite(totals[2]):
                 raise ValueError(
                     f"The loss must be finite. Got {totals[2]} instead after {done_tokens:,.0f} "
                     "words. Lower learning_rate."
                 )
+
             so_far += totals
             progress.update(int(done_tokens), note=f"loss {so_far[2] / max(1.0, so_far[1]):.4f}")
 
@@ -648,6 +686,7 @@ class Checkpoint:
         path = self.folder / "state.json"
         if not path.exists():
             return None
+
         content = json.loads(path.read_text())
         if content["settings"] != self.settings:
             theirs, ours = content["settings"], self.settings
@@ -656,6 +695,7 @@ class Checkpoint:
                 f"The checkpoint in {self.folder} must belong to this run. Got one with other "
                 f"{', '.join(changed)} instead. Use another folder, or remove it to start anew."
             )
+
         tables = tuple(np.load(self.folder / f"{name}.npy") for name in ("input", "output"))
         return content["state"], tables
 
