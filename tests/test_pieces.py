@@ -32,6 +32,7 @@ def named(vocabulary, texts):
 def test_an_unknown_word_is_read_as_its_longest_pieces(normalize):
     vocabulary = Vocabulary(WORDS, normalize=normalize, unknown="pieces")
     found, n_unknown = named(vocabulary, ["The TOURISTERS film", "films zebra", "", "xyyy tour"])
+
     assert found == [
         ["the", "tourist", "##ers", "film"],
         ["film", "##s"],
@@ -46,6 +47,7 @@ def test_token_lists_and_letters_beyond_ascii_are_split_too():
     lists = [["filmé", "é", "tours"], ["the"]]
     assert named(vocabulary, lists) == ([["film", "##é", "tour", "##s"], ["the"]], [1, 0])
     assert named(vocabulary, ["filmé films ééé"])[0] == [["film", "##é", "film", "##s"]]
+
     paper = Vocabulary(WORDS, unknown="pieces")
     assert named(paper, ["##er tour"]) == ([["tour"]], [1])  # a mark in a text is no mark
 
@@ -64,8 +66,10 @@ def test_random_words_are_split_as_plain_python_splits_them(rng, normalize):
         [p for word in text.split() for p in ([word] if word in known else split(word, known))]
         for text in texts
     ]
+
     found, n_unknown = named(vocabulary, texts)
     assert found == expected
+
     lost = [sum(not split(w, known) and w not in known for w in text.split()) for text in texts]
     assert n_unknown == lost
     assert 0 < sum(lost) < 1800
@@ -75,7 +79,9 @@ def test_words_too_long_to_split_stay_unknown():
     vocabulary = Vocabulary(["a", "##a", "b" * 70], unknown="pieces")
     texts = ["a" * 64, "a" * 65, "b" * 70, "9"]
     assert [len(names) for names in named(vocabulary, texts)[0]] == [64, 0, 1, 0]
+
     data = np.frombuffer("".join(texts).encode(), dtype=np.uint8)
     encoded = encode_bytes(vocabulary, data, np.cumsum([0, *map(len, texts)]))
     assert np.diff(encoded.offsets).tolist() == [64, 0, 1, 0]
+
     assert vocabulary.encode(["aaa"]).ids.tolist() == [0, 1, 1]

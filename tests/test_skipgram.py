@@ -66,6 +66,7 @@ def test_subsampling_keeps_the_share_it_promises_and_depends_on_the_place_alone(
 def test_words_of_one_topic_become_neighbours(corpus):
     settings = SMALL | {"n_epochs": 40, "learning_rate": 0.05, "random_state": 0}
     words = SkipGram(**settings, n_jobs=2).fit(corpus).word_vectors_
+
     assert words.input_vectors.shape == words.output_vectors.shape == (80, 20)
     for name in ("a1", "b7"):
         assert all(word[0] == name[0] for word, _ in words.most_similar(name, 20))
@@ -73,10 +74,12 @@ def test_words_of_one_topic_become_neighbours(corpus):
 
 def test_the_loss_begins_at_its_known_value_and_falls(corpus):
     settings = SMALL | {"n_epochs": 6, "random_state": 0, "n_jobs": 1}
+
     # output vectors begin at 0: every one of the 1 + 4 terms is log 2, less the 1 in 80 noise
     # words that equal the centre and are left out
     (unmoved, *_) = SkipGram(**settings, learning_rate=1e-9).fit(corpus).loss_
     assert_allclose(unmoved, (1 + 4 * 79 / 80) * np.log(2), rtol=5e-3)
+
     losses = SkipGram(**settings).fit(corpus).loss_
     assert len(losses) == 6
     assert losses[-1] < losses[0] < unmoved
@@ -90,9 +93,11 @@ def short_book(tmp_path_factory):
 
 def test_too_few_updates_are_noticed(short_book):
     settings = {"n_dims": 50, "random_state": 0, "n_jobs": 1}
+
     with pytest.warns(UserWarning, match=r"nearly equal \(mean cosine (0.99|1.00)\): 5 epochs"):
         few = SkipGram(**settings, n_epochs=5).fit(short_book).word_vectors_
     assert few.most_similar("house", 1)[0][1] > 0.999
+
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         words = SkipGram(**settings).fit(short_book).word_vectors_
@@ -112,9 +117,11 @@ def test_windows_do_not_cross_documents(tmp_path):
     # the other's context. Words alone in their document are in no pair, so their rows stay put.
     documents = [["left"], ["right"]] * 200 + [["x", "y"]] * 50
     settings = SMALL | {"n_negatives": 1}
+
     model = SkipGram(**settings, random_state=0, n_jobs=1).fit(documents)
     start = SkipGram(**settings, random_state=0, n_jobs=1, learning_rate=1e-30)
     untouched = start.fit(documents).word_vectors_
+
     for word in ("left", "right"):
         assert_array_equal(model.word_vectors_.input(word), untouched.input(word))
     assert not np.array_equal(model.word_vectors_.input("x"), untouched.input("x"))
@@ -137,6 +144,7 @@ def test_a_document_longer_than_a_chunk_is_trained_whole(monkeypatch, tmp_path):
         seed=0,
         digest=corpus.digest,
     )
+
     for size in (50, 1_000, 10_000):
         monkeypatch.setattr(skipgram_training, "_MIN_CHUNK_TOKENS", size)
         monkeypatch.setattr(skipgram_training, "_MAX_CHUNK_TOKENS", size)
@@ -153,6 +161,7 @@ def test_a_document_longer_than_a_chunk_is_trained_whole(monkeypatch, tmp_path):
 )
 def test_unusual_settings_train(corpus, changed):
     model = SkipGram(**SMALL | changed | {"n_epochs": 1}, n_jobs=1).fit(corpus)
+
     for table in (model.word_vectors_.input_vectors, model.word_vectors_.output_vectors):
         assert table.shape == (80, model.n_dims)
         assert np.isfinite(table).all()
@@ -163,6 +172,7 @@ def test_a_tiny_vocabulary_stays_finite_and_bounded():
     documents = [["a", "b", "a", "b", "a"]] * 400 + [["c"]]
     settings = {"n_dims": 10, "min_count": 1, "subsample": 1e-2, "n_epochs": 10}
     model = SkipGram(**settings, n_jobs=1, random_state=0).fit(documents)
+
     assert np.abs(model.word_vectors_.input_vectors).max() < 10
 
 
@@ -170,8 +180,10 @@ def test_a_tiny_vocabulary_stays_finite_and_bounded():
 def test_a_fit_that_fails_changes_nothing(corpus, text):
     model = SkipGram(**SMALL, n_jobs=1, random_state=0).fit(corpus)
     fitted = model.word_vectors_, model.vocabulary_, model.loss_
+
     with pytest.raises(ValueError, match=r"The text must"):
         model.fit(text)
+
     assert (model.word_vectors_, model.vocabulary_, model.loss_) == fitted
 
 
@@ -198,6 +210,7 @@ def test_the_recorded_seed_gives_the_same_bits_again_and_another_one_does_not(co
 
     first = train(state)
     again, other = train(first.training["seed"]), train(first.training["seed"] + 1)
+
     assert_array_equal(again.input_vectors, first.input_vectors)
     assert_array_equal(again.output_vectors, first.output_vectors)
     assert again.training == first.training
@@ -209,6 +222,7 @@ def test_word_vectors_remember_how_they_were_made(corpus):
         model = SkipGram(**SMALL, random_state=0, n_jobs=n_jobs).fit(corpus)
         words = model.word_vectors_
         assert words.training["n_jobs"] == expected
+
     assert words.training == words.training | {"n_negatives": 4, "window": 3}
     assert words.corpus_digest == corpus.digest
     assert words.fingerprint.n_documents == Fingerprint.of(corpus.vocabulary, corpus).n_documents
@@ -250,20 +264,25 @@ def test_a_killed_training_resumes_and_ends_with_the_same_bits(
     killed = run_command(*command, "--checkpoint-every", "0.05")
     state = tmp_path / "killed.training" / "checkpoint"
     deadline = time.monotonic() + 100
+
     while killed.poll() is None and time.monotonic() < deadline:
         if state.exists() and b'"next_chunk"' in state.read_bytes():
             killed.send_signal(how)
             break
         time.sleep(0.002)
+
     status = killed.wait(60)
     assert status == (-how if how == signal.SIGKILL else 128 + how), killed.stderr.read()
     assert not (tmp_path / "killed").exists()
     assert json.loads(state.read_bytes().partition(b"\n")[0])["next_chunk"] > 0
+
     other = run_command(*command, "--n-dims", 3)
     assert other.wait(60) == 1 and "training with another --n-dims" in other.stderr.read()
+
     resumed = run_command(*command)
     assert resumed.wait(300) == 0, resumed.stderr.read()
     assert not state.parent.exists()
+
     found = load(tmp_path / "killed")
     assert_array_equal(found.input_vectors, never_killed.input_vectors)
     assert_array_equal(found.output_vectors, never_killed.output_vectors)
@@ -295,14 +314,17 @@ def interrupted(corpus, folder, after, **settings):
 def test_resume_gives_the_bits_and_losses_of_an_uninterrupted_run(corpus, tmp_path, chunk):
     """Also of a checkpoint that was written with another chunk size."""
     settings = SMALL | {"n_epochs": 3, "random_state": 1, "n_jobs": 1}
+
     with pytest.MonkeyPatch.context() as patch:
         if chunk:
             patch.setattr(skipgram_training, "_MIN_CHUNK_TOKENS", chunk)
         whole = SkipGram(**settings).fit(corpus)
         interrupted(corpus, tmp_path / "state", 8, **settings)
+
     resumed = SkipGram.resume(tmp_path / "state")
     assert_array_equal(resumed.word_vectors_.output_vectors, whole.word_vectors_.output_vectors)
     assert_allclose(resumed.loss_, whole.loss_, rtol=1e-12)
+
     delete_checkpoint(tmp_path / "state")
     assert not (tmp_path / "state").exists()
 
@@ -310,9 +332,11 @@ def test_resume_gives_the_bits_and_losses_of_an_uninterrupted_run(corpus, tmp_pa
 def test_checkpoints_are_neither_overwritten_nor_read_when_damaged(corpus, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"holds no file checkpoint"):
         SkipGram.resume(tmp_path)
+
     interrupted(corpus, tmp_path, 2, **SMALL, n_jobs=1)
     with pytest.raises(ValueError, match="unfinished training"):
         SkipGram(**SMALL, checkpoint_dir=tmp_path).fit(corpus)
+
     whole = (tmp_path / "checkpoint").read_bytes()
     for damaged, message in (
         (whole[:-1000], r"must have 20,480 bytes of finite numbers. Got 19,480"),
@@ -337,9 +361,11 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_training_goes_on(corpus, tmp_
 
     monkeypatch.setattr(ChunkTraining, "train_chunk", slowly)
     monkeypatch.setattr(skipgram_training, "write_checkpoint", full)
+
     model = SkipGram(**SMALL, n_jobs=1, checkpoint_dir=tmp_path, checkpoint_every=0.0)
     with pytest.warns(UserWarning, match="is full, so this checkpoint was not written"):
         model.fit(corpus)
+
     assert np.isfinite(model.word_vectors_.input_vectors).all()
     assert b"next_chunk" not in (tmp_path / "checkpoint").read_bytes()
 
@@ -365,6 +391,7 @@ def test_sixteen_threads_train_within_the_promised_memory(tmp_path, rng):
     words = np.array(["".join(letters) for letters in product("abcdefghij", repeat=4)])
     drawn = words[(len(words) * rng.random(1_500_000) ** 3).astype(int)]
     (tmp_path / "text").write_text("\n".join(" ".join(part) for part in drawn.reshape(-1, 1000)))
+
     code = (
         "import sys; sys.modules['pandas'] = None\n"  # scikit-learn loads it where it is there
         "from pacsent import SkipGram\n"
@@ -372,6 +399,7 @@ def test_sixteen_threads_train_within_the_promised_memory(tmp_path, rng):
         "print(model.word_vectors_.n_words)\n"
         "print(*[line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line])"
     )
+
     n_words, peak = map(int, run_python(code, tmp_path / "text").split())
     assert n_words == len(words)
     assert peak * 1024 <= 1.2 * 2 * n_words * 300 * 4 + 300e6

@@ -38,6 +38,7 @@ def same(a, b):
         if mine is not None:
             assert mine.dtype == theirs.dtype
             assert_array_equal(mine, theirs)
+
     assert a.corpus_digest == b.corpus_digest
     assert a.training == b.training
     assert a.vocabulary.normalize == b.vocabulary.normalize
@@ -57,6 +58,7 @@ def rewritten(folder, changes=None, **settings):
     """A folder with another content and the digests of that, as a person with a script makes it."""
     file = folder / "config.json"
     config = json.loads(file.read_text()) | settings
+
     if changes:
         path = folder / "model.safetensors"
         tensors = {name: np.array(array) for name, array in storage.read_tensors(path).items()}
@@ -64,6 +66,7 @@ def rewritten(folder, changes=None, **settings):
         path.unlink()
         storage.write_tensors(path, {n: array for n, array in tensors.items() if array is not None})
         config["files"] = config["files"] | {"model.safetensors": file_record(path)}
+
     del config["digest"]
     file.unlink()
     write_config(folder, config)
@@ -81,8 +84,10 @@ def test_word_vectors_come_back_as_they_were(tmp_path, dtype, output, counts):
         training={"window": 5, "subsample": 1e-4, "lam": float("inf"), "sizes": (1, 2)},
         subwords=Subwords(np.arange(33, dtype=np.float32).reshape(11, 3), 2, 4),
     )
+
     assert save(words, tmp_path / "model") == tmp_path / "model"
     again = load(str(tmp_path / "model"))
+
     same(again, words)
     assert again.digest() == words.digest()
     assert_array_equal(again.input("unseen"), words.input("unseen"))
@@ -92,9 +97,11 @@ def test_word_vectors_come_back_as_they_were(tmp_path, dtype, output, counts):
 
 def test_the_folder_is_readable_by_a_person(tmp_path):
     save(made(2, 2), tmp_path / "model")
+
     names = sorted(p.name for p in (tmp_path / "model").iterdir())
     assert names == ["config.json", "model.safetensors", "vocabulary.tsv"]
     assert (tmp_path / "model" / "vocabulary.tsv").read_text() == "word0\t20\nword1\t10\n"
+
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     version = {"format_version": 3, "pacsent_version": pacsent.__version__}
     tables = ["input_vectors", "output_vectors"]
@@ -106,10 +113,12 @@ def test_tensors_of_every_type_come_back_also_through_the_safetensors_library(tm
     names = tensor_files._DTYPE_NAMES
     arrays = {name: np.arange(6).reshape(2, 3).astype(name) for name in names}
     arrays |= {"none": np.zeros((0, 4), np.int64), "single": np.array(2.5)}
+
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     numpy.save_file(arrays, theirs, metadata={"made": "elsewhere"})
     arrays["turned"] = np.asfortranarray(np.arange(6.0).reshape(2, 3))
     storage.write_tensors(ours, arrays)
+
     for tensors in (
         storage.read_tensors(theirs),
         storage.read_tensors(ours),
@@ -119,6 +128,7 @@ def test_tensors_of_every_type_come_back_also_through_the_safetensors_library(tm
         for name, array in tensors.items():
             assert array.dtype == arrays[name].dtype and array.flags.aligned
             assert_array_equal(array, arrays[name])
+
     with pytest.raises(ValueError, match=r"names must be an array of numbers to be saved. Got <U1"):
         storage.write_tensors(tmp_path / "u", {"names": np.array(["a"])})
 
@@ -131,6 +141,7 @@ any_word = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 def test_any_word_comes_back_tabs_and_line_breaks_too(tmp_path, odd):
     words = WordVectors(Vocabulary(odd), np.ones((len(odd), 2), dtype=np.float32))
     save(words, tmp_path / "model", overwrite=True)
+
     assert list(load(tmp_path / "model").words) == odd
     lines = (tmp_path / "model" / "vocabulary.tsv").read_bytes().split(b"\n")
     assert len(lines) == len(odd) + 1  # a line break inside a word is written as \n
@@ -140,15 +151,18 @@ def test_a_normalisation_can_be_given_again_also_to_files_of_other_programs(tmp_
     table = np.ones((1, 2), np.float32)
     with pytest.raises(ValueError, match=r"Got \w+ instead.*load\(path, normalize="):
         save(WordVectors(Vocabulary(["a"], normalize=str.split), table), tmp_path / "model")
+
     save(WordVectors(Vocabulary(["A"]), table), tmp_path / "model")
     again = load(tmp_path / "model", normalize=str.split)
     assert again.vocabulary.encode(["A b"]).ids.size == 1
+
     words = made()
     formats.write(words, tmp_path / "v.bin")
     again = load(tmp_path / "v.bin", normalize="unicode")
     assert list(again.words) == list(words.words)
     assert_array_equal(again.input_vectors, words.input_vectors)
     assert again.vocabulary.normalize == "unicode"
+
     with pytest.raises(ValueError, match=r"holds word vectors itself"):
         load(tmp_path / "v.bin", word_vectors=words)
 
@@ -180,13 +194,16 @@ def test_a_certificate_in_a_folder_is_verified_when_it_is_opened(tmp_path, messa
     labels = ["down", "up"] * 60
     model = pacsent.CertifiedClassifier(pacsent.TextClassifier(None), calibration_size=0.5)
     save(model.fit(texts, labels), tmp_path / "model")
+
     rewritten(tmp_path / "model", FORGED[message])
     with pytest.raises(ValueError, match=rf"damaged: .*{message}"):
         load(tmp_path / "model")
     assert [step["ok"] for step in check(tmp_path / "model")][-1] is False
+
     save(model, tmp_path / "model", overwrite=True)
     rewritten(tmp_path / "model", {"calibration.log_proba": lambda array: array / 2})
     assert "the calibration set" in run_check(tmp_path / "model").output
+
     model = load(tmp_path / "model")
     with pytest.raises(ValueError, match=r"Got other log_proba instead"):
         model.certificate_.verify(model, texts, labels)
@@ -197,6 +214,7 @@ def test_weights_whose_scores_would_overflow_are_refused(tmp_path, name):
     model = pacsent.TextClassifier(None).fit(["a b", "a c", "d b", "d c"], [1, 1, 0, 0])
     save(model, tmp_path / "m")
     rewritten(tmp_path / "m", {name: lambda array: np.full_like(array, 3e38)})
+
     with pytest.raises(ValueError, match=rf"damaged: {name} must be at least -1"):
         load(tmp_path / "m")
 
@@ -204,9 +222,11 @@ def test_weights_whose_scores_would_overflow_are_refused(tmp_path, name):
 def test_saving_over_a_model_replaces_it_even_while_it_is_open(tmp_path):
     save(made(5), tmp_path / "model")
     old = load(tmp_path / "model")
+
     save(made(9), tmp_path / "model", overwrite=True)
     assert load(tmp_path / "model").n_words == 9
     assert np.isfinite(old.input_vectors).all()  # the map of the old file stays good
+
     save(load(tmp_path / "model"), tmp_path / "model", overwrite=True)  # onto itself
     assert load(tmp_path / "model").n_words == 9
 
@@ -231,6 +251,7 @@ def test_an_interrupted_save_keeps_the_old_one(tmp_path, monkeypatch, home, mome
     monkeypatch.setattr(home, moment, interrupt)
     with pytest.raises(type(error), match=message):
         save(made(9), tmp_path / "model", overwrite=True)
+
     assert load(tmp_path / "model").n_words == 5
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
 
@@ -261,6 +282,7 @@ def test_the_old_model_is_put_back_or_the_message_says_where_it_is(tmp_path, mon
     with pytest.raises(OSError, match=r"the disk went away"):
         save(made(9), tmp_path / "model", overwrite=True)
     assert load(tmp_path / "model").n_words == 5
+
     (tmp_path / "model").rename(tmp_path / ".model.old-1234")  # as if killed between the two
     with pytest.raises(FileNotFoundError, match=r"interrupted and left the model in .*old-1234"):
         load(tmp_path / "model")
@@ -287,12 +309,14 @@ def test_a_killed_process_leaves_a_model_that_loads(tmp_path):
         "while True:\n"
         "    for model in models: save(model, sys.argv[1], overwrite=True)\n"
     )
+
     command = [sys.executable, "-c", code, str(tmp_path / "model")]
     for wait in (0.0, 0.003, 0.011, 0.017):
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             process.stdout.readline()
             time.sleep(wait)
             process.kill()
+
         words = load_after_a_kill(tmp_path / "model")
         assert words.n_words in (500, 900)
         assert (words.input_vectors == words.n_words).all()
@@ -304,20 +328,25 @@ def test_folders_that_may_be_written_to_and_those_that_are_not_ours(tmp_path):
     save(made(9), tmp_path / "link", overwrite=True)
     assert (tmp_path / "link").is_symlink()
     assert load(tmp_path / "a" / "real").n_words == 9
+
     theirs = tmp_path / "thesis"
     theirs.mkdir()
     save(made(), theirs)  # into an empty folder
     assert load(theirs).n_words == 5
+
     for path in theirs.iterdir():
         path.unlink()
     (theirs / "chapter.txt").write_text("words")
     with pytest.raises(ValueError, match=r"exists and is a folder that is not a pacsent model"):
         save(made(), theirs)
+
     (theirs / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(ValueError, match=r"is not a pacsent model"):
         save(made(), theirs)
+
     with pytest.raises(ValueError, match=r"exists and is a file"):
         save(made(), theirs / "chapter.txt")
+
     assert (theirs / "chapter.txt").read_text() == "words"
 
 
@@ -325,6 +354,7 @@ def test_only_what_can_be_saved_is_saved(tmp_path, toy_word_vectors, fitted):
     half = WordVectors(Vocabulary(["a\ud800"]), np.ones((1, 2), dtype=np.float32))
     unsaved = make_encoder("Average", made(), on_empty="ignore").fit([["word1"]])
     fitted.lam = print  # which only pickle could keep
+
     for model, words, error, message in (
         ({}, "copy", TypeError, r"WordVectors or a fitted estimator.* Got dict"),
         (made(), "link", ValueError, r"words must be 'copy' or 'reference'. Got 'link'"),
@@ -346,18 +376,24 @@ def test_what_is_no_model_is_named_in_one_line(tmp_path):
         assert "\n" not in str(error.value)
 
     refused(tmp_path / "nowhere", r"There is no folder .*nowhere. Check the spelling")
+
     (tmp_path / "file").write_text("x")
     refused(tmp_path / "file", r"file must be word vectors in a known format")
+
     (tmp_path / "other").mkdir()
     refused(tmp_path / "other", r"must be a folder of word vectors: a pacsent model")
+
     save(made(), tmp_path / "model")
     file = tmp_path / "model" / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-1])
     refused(tmp_path / "model", r"model\.safetensors must .* instead\. It is")
+
     file.unlink()
     refused(tmp_path / "model", r"model.safetensors is missing")
+
     (tmp_path / "model" / "config.json").write_bytes(b"[" * 100_000)
     refused(tmp_path / "model", "config.json must be")
+
     newer = '{"format_version": 4, "pacsent_version": "9.1"}'
     (tmp_path / "model" / "config.json").write_text(newer)
     refused(tmp_path / "model", "Got 4 instead, written by pacsent 9.1")
@@ -380,9 +416,11 @@ def test_what_is_no_model_is_named_in_one_line(tmp_path):
 def test_tensors_that_are_wrong_behind_right_checksums_are_named(tmp_path, name, damage, message):
     save(made(subwords=Subwords(np.ones((11, 3), np.float32), 2, 4)), tmp_path / "model")
     rewritten(tmp_path / "model", {name: damage})
+
     with pytest.raises(ValueError, match=message):
         words = load(tmp_path / "model")
         assert words.counts.sum() and words.roles() and words.input("unseen").size
+
     assert check(tmp_path / "model")[-1]["ok"] is False
 
 
@@ -398,6 +436,7 @@ def test_a_header_that_lies_is_refused(tmp_path):
         file.write_bytes(len(text).to_bytes(8, "little") + text + b"\0\0\0\0")
         with pytest.raises(ValueError, match=r"must have a safetensors header"):
             storage.read_tensors(file)
+
     storage.write_tensors(file, {"a": np.ones(3)})
     file.write_bytes(file.read_bytes() + b"x")
     with pytest.raises(ValueError, match=r"bytes long, as its header says"):
@@ -410,11 +449,14 @@ def test_an_edited_description_and_words_of_another_model_are_noticed(
     save(fitted, tmp_path / "model")
     file = tmp_path / "model" / "config.json"
     text = file.read_text()
+
     file.write_text(text.replace('"lam": 2.5', '"lam": 2.6'))
     with pytest.raises(ValueError, match=r"config.json .* \(it was changed after it was saved\)"):
         load(tmp_path / "model")
+
     file.write_text(json.dumps(json.loads(text)))  # only the white space differs
     assert load(tmp_path / "model").lam == 2.5
+
     tables = toy_word_vectors.output_vectors, toy_word_vectors.input_vectors
     other = WordVectors(toy_word_vectors.vocabulary, *tables)
     save(other, tmp_path / "model" / "words", overwrite=True)
@@ -442,6 +484,7 @@ def test_a_state_that_breaks_the_rules_of_its_estimator_is_refused(
     save(fitted, tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     rewritten(tmp_path / "model", changes, parameters=config["parameters"] | parameters)
+
     with pytest.raises(ValueError, match=message):
         load(tmp_path / "model")
 
@@ -450,12 +493,15 @@ def test_the_table_for_looking_words_up_is_saved_and_used(tmp_path, monkeypatch)
     monkeypatch.setattr(vectors, "_MIN_HASHED_WORDS", 1)
     words = made(300, 2)
     save(words, tmp_path / "model")
+
     tensors = storage.read_tensors(tmp_path / "model" / "model.safetensors")
     assert_array_equal(tensors["vocabulary.hash_table"], words.vocabulary.arrays()["hash_table"])
+
     opened = load(tmp_path / "model")
     for i in (0, 17, 299):
         assert_array_equal(opened.input(f"word{i}"), words.input_vectors[i])
     assert "word300" not in opened
+
     # a table of another version is left alone and built again
     rewritten(tmp_path / "model", hash_table_version=99)
     assert "hash_table" not in load(tmp_path / "model").vocabulary.table._arrays
@@ -478,14 +524,17 @@ def test_the_model_under_version_control_loads():
         "n_jobs": None,
     }  # fmt: skip
     assert_array_equal(found.idf_, np.log([4 / 3, 2, 4, 4, 4, 4]) + 1)
+
     words = found.word_vectors
     assert list(words.words) == ["film", "good", "quiet", "café", "two words", "tab\there"]
     assert_array_equal(words.counts, [60, 50, 40, 30, 20, 10])
     assert words.input_vectors.dtype == np.float16
     assert_array_equal(words.input("good"), [0.25, -0.5, 1.5])
     assert_array_equal(words.output("good"), [-0.75, 2.0, 0.125])
+
     assert words.corpus_digest == "0" * 64
     assert words.training == {"n_epochs": 5, "note": "made-up numbers", "lam": float("inf")}
+
     assert run_check(COMMITTED).exit_code == 0
 
 
@@ -510,6 +559,7 @@ def test_a_saved_estimator_comes_back_equal(tmp_path, toy_word_vectors, tiny_cor
     save(fitted.word_vectors, tmp_path / "vectors")
     save(fitted, tmp_path / "model", words=words)
     assert (tmp_path / "model" / "words").exists() == (words == "copy")
+
     again = load(tmp_path / "model")
     assert type(again) is type(fitted)
     mine, theirs = again.get_params(deep=False), fitted.get_params(deep=False)
@@ -517,8 +567,10 @@ def test_a_saved_estimator_comes_back_equal(tmp_path, toy_word_vectors, tiny_cor
     assert mine == theirs
     for found, expected in zip(again.posterior(tiny_corpus), fitted.posterior(tiny_corpus)):
         assert_array_equal(found, expected)
+
     again = load(tmp_path / "model", word_vectors=fitted.word_vectors)
     assert again.word_vectors is fitted.word_vectors
+
     with pytest.raises(ValueError, match=r"word_vectors is for loading an estimator"):
         load(tmp_path / "vectors", word_vectors=fitted.word_vectors)
 
@@ -527,11 +579,14 @@ def test_a_reference_to_moved_or_changed_vectors_is_noticed(tmp_path, fitted):
     save(fitted.word_vectors, tmp_path / "vectors")
     save(fitted, tmp_path / "model", words="reference")
     save(made(4, 2), tmp_path / "vectors", overwrite=True)
+
     with pytest.raises(ValueError, match=r"must be the ones it was fitted with .*Got others"):
         load(tmp_path / "model")
+
     (tmp_path / "vectors").rename(tmp_path / "moved")
     with pytest.raises(FileNotFoundError, match=r"word vectors of .*model must be at"):
         load(tmp_path / "model")
+
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     for url in ("hf://somebody/words", "https://example.com/words"):  # a path, never fetched
         rewritten(tmp_path / "model", parts={"words": config["parts"]["words"] | {"path": url}})
@@ -559,20 +614,24 @@ def test_check_finds_a_flipped_bit_in_every_file_of_a_sound_model(tmp_path, fitt
     for what in ("config.json", "model.safetensors", "words/config.json", "words/vocabulary.tsv"):
         assert f"ok       {what}: " in done.output
     assert "4 words found, all numbers finite" in done.output
+
     files = [path for path in sorted((tmp_path / "model").rglob("*")) if path.is_file()]
     assert len(files) == 5
+
     for file in files:
         whole = file.read_bytes()
         for place in range(0, len(whole), max(1, len(whole) // 7)):
             damaged = bytearray(whole)
             damaged[place] ^= 1
             file.write_bytes(damaged)
+
             done = run_check(tmp_path / "model", "--json")
             assert done.exit_code == 1, (file, place)
             report = json.loads(done.output)
             assert not report["verified"]
             assert all("\n" not in step["found"] for step in report["checks"])
         file.write_bytes(whole)
+
     report = json.loads(run_check(tmp_path / "model", "--json").output)
     assert report["verified"] and {step["ok"] for step in report["checks"]} == {True}
 
@@ -586,6 +645,7 @@ def test_check_names_every_part_that_is_no_folder(tmp_path, fitted, place):
         tmp_path / "model",
         config if place == "no parts" else config | {"parts": {"words": {"path": place}}},
     )
+
     done = run_check(tmp_path / "model")
     assert done.exit_code == 1 and isinstance(done.exception, SystemExit)
     named = "DAMAGED  words: " in done.output and "must name the folder" in done.output
@@ -650,6 +710,7 @@ def test_a_model_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monke
         return read_tensors(path)
 
     monkeypatch.setattr(saving, "read_tensors", read_while_another_saves)
+
     assert load(folder).n_words == 7
     assert len(n_reads) == 2
 
@@ -659,6 +720,7 @@ def test_a_model_that_is_missing_for_an_instant_is_waited_for(tmp_path, monkeypa
     away = tmp_path / ".model.old-12345678"
     folder.rename(away)
     monkeypatch.setattr(saving.time, "sleep", lambda seconds: away.rename(folder))
+
     assert load(folder).n_words == 5
 
 
@@ -666,6 +728,7 @@ def test_a_damaged_model_that_nobody_replaces_is_read_once(tmp_path, monkeypatch
     folder = folder_of(tmp_path)
     (folder / "model.safetensors").write_bytes(b"")
     monkeypatch.setattr(saving.time, "sleep", lambda seconds: pytest.fail("it waited"))
+
     with pytest.raises(ValueError, match="safetensors"):
         load(folder)
 
@@ -681,12 +744,15 @@ def test_no_load_fails_while_another_process_saves(tmp_path):
         "    save(a, sys.argv[1], overwrite=True); save(b, sys.argv[1], overwrite=True)\n"
         "    print('saved', flush=True)\n"
     )
+
     saver = subprocess.Popen(
         [sys.executable, "-c", script, tmp_path / "model"], stdout=subprocess.PIPE, text=True
     )
     saver.stdout.readline()
+
     n_loads = 0
     while saver.poll() is None:
         assert len(load(tmp_path / "model").classes_) in (2, 3)
         n_loads += 1
+
     assert saver.returncode == 0 and n_loads > 100
