@@ -1,26 +1,60 @@
-"""Exact statements from counts: limits on a share, ranks for sets, tests in a fixed order."""
+"""Exact statements from counts: limits on a share, ranks for sets, tests in a fixed order.
+
+References
+----------
+C. J. Clopper and E. S. Pearson, The use of confidence or fiducial limits illustrated in the case of
+the binomial, Biometrika 26, 1934.
+"""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import gammaln
 
 from pacsent.bounds.pac_bayes import binomial_tail_inverse
 
-MOST_TEXTS = 10**12  # that a message says are needed; more cannot be collected
+# The largest number of texts that a message says are needed; more cannot be collected.
+MOST_TEXTS = 10**12
 
 
 def upper_limit(n_errors: int, n: int, delta: float) -> float:
-    """Clopper-Pearson: with probability 1 - delta the share is at most this.
+    """Clopper-Pearson limit that the error rate does not exceed, with probability 1 - delta.
 
+        sup {p : P(Binomial(n, p) <= n_errors) >= delta};   1 for n = 0
+
+    Parameters
+    ----------
+    n_errors, n : int
+        Errors, and independent examples.
+    delta : float
+        Probability that the limit is false.
+
+    Returns
+    -------
+    float
+        In [0, 1], rounded up.
+
+    References
+    ----------
+    Clopper and Pearson (1934); Theorem 12 of docs/theory.md.
+
+    Examples
+    --------
     >>> round(upper_limit(20, 200, 0.05), 4)
     0.142
     """
-    return 1.0 if n == 0 else float(binomial_tail_inverse(n_errors, n, delta))
+    if n == 0:
+        return 1.0
+    return float(binomial_tail_inverse(n_errors, n, delta))
 
 
 def lower_limit(n_errors: int, n: int, delta: float) -> float:
-    """Clopper-Pearson: with probability 1 - delta the share is at least this.
+    """Clopper-Pearson limit that the error rate does not fall below, with probability 1 - delta.
+
+        1 - upper_limit(n - n_errors, n, delta)
+
+    Parameters and References as those of `upper_limit`.
 
     >>> round(lower_limit(5, 100, 0.05), 4)
     0.0199
@@ -29,20 +63,31 @@ def lower_limit(n_errors: int, n: int, delta: float) -> float:
 
 
 def two_sided_limits(n_errors: int, n: int, delta: float) -> tuple[float, float]:
-    """Clopper-Pearson: the share lies between these with probability 1 - delta.
+    """Clopper-Pearson limits of the error rate; both hold together with probability 1 - delta.
+
+    Each limit has delta / 2. Parameters and References as those of `upper_limit`.
 
     >>> [round(end, 4) for end in two_sided_limits(0, 1000, 0.05)]
     [0.0, 0.0037]
     """
-    return lower_limit(n_errors, n, delta / 2), upper_limit(n_errors, n, delta / 2)
+    lower = lower_limit(n_errors, n, delta / 2)
+    upper = upper_limit(n_errors, n, delta / 2)
+    return lower, upper
 
 
 def batch_limit(n_errors: int, n: int, batch_size: int, delta: float) -> float:
-    """With probability 1 - delta the fraction of errors in a batch is at most this.
+    """Limit that the fraction of errors in a batch does not exceed, with probability 1 - delta.
 
-    The n examples are drawn from the batch at random, without replacement: the largest M / N with
-    P(Hypergeometric(N, M, n) <= n_errors) > delta.
+    The n examples are drawn from the batch at random, without replacement.
 
+        max {M / N : P(Hypergeometric(N, M, n) <= n_errors) > delta},   N = batch_size
+
+    References
+    ----------
+    Theorem 23 (batches) of docs/theory.md.
+
+    Examples
+    --------
     >>> round(batch_limit(20, 200, 400, 0.05), 4), batch_limit(20, 200, 200, 0.05)
     (0.13, 0.1)
     """
@@ -50,15 +95,31 @@ def batch_limit(n_errors: int, n: int, batch_size: int, delta: float) -> float:
 
 
 def most_errors(n_errors: int, n: int, batch_size: int, delta: float) -> int:
-    """The number of errors in the batch of `batch_limit`."""
+    """Largest number of errors in the batch of `batch_limit` that is possible at level delta."""
     from scipy import stats  # here, because it takes a second to import
 
-    fewest, most = n_errors, batch_size - (n - n_errors)
     level = delta * (1.0 - _rounding(batch_size))
-    while fewest < most:  # the probability falls with the number of errors
+
+    def is_possible(n_errors_in_batch: int) -> bool:
+        probability = stats.hypergeom.cdf(n_errors, batch_size, n_errors_in_batch, n)
+        return bool(probability > level)
+
+    n_correct = n - n_errors
+    return _largest_possible(n_errors, batch_size - n_correct, is_possible)
+
+
+def _largest_possible(fewest: int, most: int, is_possible: Callable[[int], bool]) -> int:
+    """Largest possible number from `fewest`, which is, to `most`, by bisection.
+
+    The numbers above an impossible one are impossible, because probabilities of so few observed
+    errors fall with the number of errors in the batch.
+    """
+    while fewest < most:
         middle = (fewest + most + 1) // 2
-        is_possible = stats.hypergeom.cdf(n_errors, batch_size, middle, n) > level
-        fewest, most = (middle, most) if is_possible else (fewest, middle - 1)
+        if is_possible(middle):
+            fewest = middle
+        else:
+            most = middle - 1
     return fewest
 
 
@@ -71,14 +132,34 @@ def _rounding(batch_size: int) -> float:
 
 
 def hypergeometric(k: np.ndarray, n: int, n_marked: np.ndarray, n_rows: int) -> np.ndarray:
-    """P(k of n rows drawn without replacement are marked), (k.size, n_marked.size)."""
-    others, k = n_rows - n_marked, k[:, None]
-    columns = gammaln(n_marked + 1) + gammaln(others + 1)
-    rows = gammaln(k + 1) + gammaln(n - k + 1)
-    total = gammaln(n_rows + 1) - gammaln(n + 1) - gammaln(n_rows - n + 1)
+    """P(k of n rows drawn without replacement are marked), by the logarithm of the gamma function.
+
+        C(n_marked, k) C(n_rows - n_marked, n - k) / C(n_rows, n)
+
+    Parameters
+    ----------
+    k : array of int, shape (n_k,)
+    n : int
+        Rows drawn.
+    n_marked : array of int, shape (n_numbers,)
+        Marked rows among all.
+    n_rows : int
+        All rows.
+
+    Returns
+    -------
+    array, shape (n_k, n_numbers)
+    """
+    n_others = n_rows - n_marked
+    k = k[:, None]
+
+    of_marked = gammaln(n_marked + 1) + gammaln(n_others + 1)
+    of_drawn = gammaln(k + 1) + gammaln(n - k + 1)
+    of_all = gammaln(n_rows + 1) - gammaln(n + 1) - gammaln(n_rows - n + 1)
+
     # the gamma function is infinite where there are too few rows to draw: probability 0
-    left = gammaln(n_marked - k + 1) + gammaln(others - n + k + 1)
-    return np.exp(columns - rows - total - left)
+    of_left = gammaln(n_marked - k + 1) + gammaln(n_others - n + k + 1)
+    return np.exp(of_marked - of_drawn - of_all - of_left)
 
 
 # Part of delta that limits the nuisance parameter of `stratified_limit`; set by simulation.
@@ -88,59 +169,109 @@ _NUISANCE_FRACTION = 0.1
 def stratified_limit(
     n_errors: tuple[int, int], n: tuple[int, int], n_rows: tuple[int, int], delta: float
 ) -> float:
-    """With probability 1 - delta the fraction of errors in a batch of two strata is at most this.
+    """Limit of the fraction of errors in a batch of two strata, with probability 1 - delta.
 
-    The n examples are drawn from the batch of `n_rows` at random, without replacement: Theorem 29
-    of docs/theory.md. A stratum of which no row was drawn counts as wrong.
+    The n examples are drawn from the batch of `n_rows` at random, without replacement. A stratum of
+    which no row was drawn counts as wrong. Of strata a and b with W_a and W_b errors the limit is
 
+        max {(W_a + W_b) / size : P(T' <= T) > 0.9 delta, W_a >= fewest_a, W_b <= most_b},
+        T = size_a k_a / n_a + size_b k_b / n_b;   T' is a new draw of T
+
+    where fewest_a and most_b are false with probability 0.1 delta / 2 each.
+
+    Parameters
+    ----------
+    n_errors, n, n_rows : pair of int
+        Errors, examples and rows of each stratum.
+    delta : float
+        Probability that the limit is false.
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    Theorem 29 of docs/theory.md.
+
+    Examples
+    --------
     >>> round(stratified_limit((9, 1), (18, 82), (1800, 8200), 0.05), 4)
     0.1604
     """
-    (k_a, k_b), (n_a, n_b), (size_a, size_b), size = n_errors, n, n_rows, sum(n_rows)
+    k_a, k_b = n_errors
+    n_a, n_b = n
+    size_a, size_b = n_rows
+    size = size_a + size_b
+
     if not n_a or not n_b:
-        limits = (most_errors(*stratum, delta) for stratum in zip(n_errors, n, n_rows))
-        return sum(limits) / size
-    part = _NUISANCE_FRACTION * delta / 2
-    fewest_a, most_a = size_a - most_errors(n_a - k_a, n_a, size_a, part), size_a - (n_a - k_a)
-    fewest_b, most_b = k_b, most_errors(k_b, n_b, size_b, part)
-    # draws whose estimate of the errors, in units of 1 / (n_a n_b), is at most the observed one
-    weight_a, weight_b = size_a * n_b, size_b * n_a
-    of_b = np.arange(min(n_b, k_b + weight_a * k_a // weight_b) + 1)
-    of_a = np.minimum((weight_a * k_a + weight_b * (k_b - of_b)) // weight_a, n_a)
+        most_of_a = most_errors(k_a, n_a, size_a, delta)
+        most_of_b = most_errors(k_b, n_b, size_b, delta)
+        return (most_of_a + most_of_b) / size
+
+    nuisance_delta = _NUISANCE_FRACTION * delta / 2
+    n_correct_a = n_a - k_a
+    fewest_a = size_a - most_errors(n_correct_a, n_a, size_a, nuisance_delta)
+    most_a = size_a - n_correct_a
+    fewest_b = k_b
+    most_b = most_errors(k_b, n_b, size_b, nuisance_delta)
+
+    # Draws whose estimate T' is at most T, in units of 1 / (n_a n_b): for each number of errors
+    # drawn from b the largest number drawn from a.
+    weight_a = size_a * n_b
+    weight_b = size_b * n_a
+    drawn_b = np.arange(min(n_b, k_b + weight_a * k_a // weight_b) + 1)
+    most_drawn_a = np.minimum((weight_a * k_a + weight_b * (k_b - drawn_b)) // weight_a, n_a)
     level = (1.0 - _NUISANCE_FRACTION) * delta * (1.0 - _rounding(size))
 
-    def chance(errors_a, errors_b):
-        up_to = hypergeometric(np.arange(of_a[0] + 1), n_a, errors_a, size_a).cumsum(axis=0)
-        return (hypergeometric(of_b, n_b, errors_b, size_b) * up_to[of_a]).sum(axis=0)
+    def probability(errors_a: np.ndarray, errors_b: np.ndarray) -> np.ndarray:
+        """P(T' <= T) for each division of the errors among the strata, (n_divisions,)."""
+        drawn_a = np.arange(most_drawn_a[0] + 1)
+        up_to_a = hypergeometric(drawn_a, n_a, errors_a, size_a).cumsum(axis=0)
+        of_b = hypergeometric(drawn_b, n_b, errors_b, size_b)
+        return (of_b * up_to_a[most_drawn_a]).sum(axis=0)
 
-    def is_possible(total):
-        """Whether some division of the errors among the strata has a chance above the level.
+    def is_possible(n_total: int) -> bool:
+        """True if a division of the errors among the strata has a probability above the level.
 
-        The chance falls with the errors of either stratum, so that of an interval of divisions is
-        at most that of both strata's fewest errors in it: intervals are halved until all are known.
+        The probability falls with the errors of either stratum, so that of an interval of divisions
+        is at most that of both strata's fewest errors in it: intervals are halved until all are
+        known.
         """
-        edges = np.linspace(max(fewest_b, total - most_a), min(most_b, total - fewest_a) + 1, 9)
-        first, stop = edges[:-1].astype(int), edges[1:].astype(int)
+        first_b = max(fewest_b, n_total - most_a)
+        last_b = min(most_b, n_total - fewest_a)
+        edges = np.linspace(first_b, last_b + 1, 9)
+
+        # Interval i has first[i] to stop[i] - 1 errors in b, and the others in a.
+        first = edges[:-1].astype(int)
+        stop = edges[1:].astype(int)
         while (first < stop).any():
-            first, stop = first[first < stop], stop[first < stop]
-            if (chance(total - first, first) > level).any():
+            is_empty = first >= stop
+            first = first[~is_empty]
+            stop = stop[~is_empty]
+            if (probability(n_total - first, first) > level).any():
                 return True
-            is_open = chance(total - stop + 1, first) > level
+
+            is_open = probability(n_total - stop + 1, first) > level
             middle = (first + 1 + stop)[is_open] // 2
             first = np.concatenate([first[is_open] + 1, middle])
             stop = np.concatenate([middle, stop[is_open]])
         return False
 
-    fewest, most = fewest_a + fewest_b, most_a + most_b
-    while fewest < most:
-        middle = (fewest + most + 1) // 2
-        fewest, most = (middle, most) if is_possible(middle) else (fewest, middle - 1)
-    return fewest / size
+    return _largest_possible(fewest_a + fewest_b, most_a + most_b, is_possible) / size
 
 
 def n_needed(error: float, delta: float) -> int:
-    """Texts without a single miss that are enough to guarantee `error`: ln(delta) / ln(1 - error).
+    """Number of texts without a single miss that is enough to guarantee `error`.
 
+        the smallest n with (1 - error)^n <= delta:   ln(delta) / ln(1 - error), rounded up
+
+    References
+    ----------
+    Theorem 13 of docs/theory.md.
+
+    Examples
+    --------
     >>> n_needed(0.05, 0.05)
     59
     """
@@ -149,19 +280,27 @@ def n_needed(error: float, delta: float) -> int:
 
 
 def format_needed(n: int) -> str:
-    """What `n_needed` returned, in words where it is too large to be collected.
+    """Text for a result of `n_needed`, in words where it is too large to be collected.
 
     >>> format_needed(n_needed(0.05, 0.05)), format_needed(n_needed(5e-324, 0.05))
     ('59', 'more than 1,000,000,000,000')
     """
-    return f"{n:,}" if n <= MOST_TEXTS else f"more than {MOST_TEXTS:,}"
+    if n > MOST_TEXTS:
+        return f"more than {MOST_TEXTS:,}"
+    return f"{n:,}"
 
 
 def rank_for_sets(n: int, error: float, delta: float) -> int | None:
-    """The rank of the calibration score up to which labels are in a set; None where there is none.
+    """Rank of the calibration score up to which labels are in a set; None where there is none.
 
-    The smallest k with P(Beta(k, n + 1 - k) < 1 - error) <= delta: Theorem 13 of docs/theory.md.
+        min {k : P(Beta(k, n + 1 - k) < 1 - error) <= delta}
 
+    References
+    ----------
+    Theorem 13 of docs/theory.md.
+
+    Examples
+    --------
     >>> rank_for_sets(100, 0.1, 0.05), rank_for_sets(20, 0.1, 0.05)
     (96, None)
     """
@@ -169,9 +308,12 @@ def rank_for_sets(n: int, error: float, delta: float) -> int | None:
 
     if n < n_needed(error, delta):
         return None
+
     k = np.arange(1, n + 1)
-    is_enough = stats.beta.cdf(1.0 - error, k, n + 1 - k) <= delta
-    if not is_enough.any():  # (1 - error)^n is delta to the last digits: rounding decides
+    is_enough = stats.beta.cdf(1.0 - error, k, n + 1 - k) <= delta  # (n,)
+
+    # (1 - error)^n can be delta to the last digits: then rounding decides
+    if not is_enough.any():
         return None
     return int(k[np.argmax(is_enough)])
 
@@ -179,11 +321,33 @@ def rank_for_sets(n: int, error: float, delta: float) -> int | None:
 def passes(
     n_accepted: np.ndarray, n_errors: np.ndarray, error: float, delta: float, coin: float
 ) -> np.ndarray:
-    """Whether errors are significantly rarer than `error`: the randomised test of level delta.
+    """Randomised test of level delta: True if errors are significantly rarer than `error`.
 
-    `coin` is a uniform draw from [0, 1] that is independent of the errors: Theorem 14 of
-    docs/theory.md, where it is called u.
+        (1 - coin) p_fewer + coin p <= delta  and  p <= 2 delta,
+        p = P(Binomial(n_accepted, error) <= n_errors),   p_fewer = the same for n_errors - 1
 
+    Parameters
+    ----------
+    n_accepted, n_errors : array of int, shape (n_thresholds,)
+        Accepted calibration texts and errors among them, at each threshold.
+    error : float
+        Error rate to be guaranteed.
+    delta : float
+        Level of the test.
+    coin : float
+        A uniform draw from [0, 1] that is independent of the errors, u of the theorem; with 1 the
+        test is not randomised.
+
+    Returns
+    -------
+    array of bool, shape (n_thresholds,)
+
+    References
+    ----------
+    Theorem 14 of docs/theory.md.
+
+    Examples
+    --------
     >>> passes([40, 60, 60], [0, 2, 3], 0.1, 0.05, coin=0.2)  # p-values 0.015, 0.053, 0.137
     array([ True,  True, False])
     >>> passes([40, 60, 60], [0, 2, 3], 0.1, 0.05, coin=1.0)
@@ -192,14 +356,18 @@ def passes(
     from scipy import stats  # here, because it takes a second to import
 
     p = stats.binom.cdf(n_errors, n_accepted, error)
-    fewer = stats.binom.cdf(np.asarray(n_errors) - 1, n_accepted, error)
-    return ((1.0 - coin) * fewer + coin * p <= delta) & (p <= 2.0 * delta)
+    p_fewer = stats.binom.cdf(np.asarray(n_errors) - 1, n_accepted, error)
+    is_rejected = (1.0 - coin) * p_fewer + coin * p <= delta
+    return is_rejected & (p <= 2.0 * delta)
 
 
 def chance_to_pass(
     n_accepted: np.ndarray, rate: np.ndarray, error: float, delta: float
 ) -> np.ndarray:
-    """The probability of a p-value of at most delta where errors have the given rate.
+    """Probability of a p-value of at most delta where errors have the given rate.
+
+        P(Binomial(n_accepted, rate) <= most),
+        most = max {k : P(Binomial(n_accepted, error) <= k) <= delta}
 
     >>> chance_to_pass([100, 100, 20], [0.01, 0.1, 0.01], 0.1, 0.05).round(3)
     array([0.997, 0.024, 0.   ])
@@ -207,6 +375,10 @@ def chance_to_pass(
     from scipy import stats  # here, because it takes a second to import
 
     n_accepted = np.asarray(n_accepted)
-    most = stats.binom.ppf(delta, n_accepted, error)  # the smallest count whose p is >= delta
-    most = np.where(stats.binom.cdf(most, n_accepted, error) <= delta, most, most - 1)
+
+    # the smallest count whose p-value is at least delta; where it is larger, one error fewer passes
+    quantile = stats.binom.ppf(delta, n_accepted, error)
+    is_passing = stats.binom.cdf(quantile, n_accepted, error) <= delta
+    most = np.where(is_passing, quantile, quantile - 1)
+
     return stats.binom.cdf(most, n_accepted, rate) * (n_accepted > 0)

@@ -6,18 +6,20 @@ import numpy as np
 
 
 def is_count(value: object, least: int = 0) -> bool:
-    """Whether a value is an integer of at least `least`; True and False are not."""
+    """True for an integer of at least `least`; True and False are none."""
     is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
     return bool(is_integer and value >= least)  # type: ignore[operator]
 
 
 def are_counts(values: object, size: int) -> bool:
-    """Whether this is a list of `size` integers of at least 0."""
-    return isinstance(values, list | tuple) and len(values) == size and all(map(is_count, values))
+    """True for a list or tuple of `size` integers of at least 0."""
+    if not isinstance(values, list | tuple) or len(values) != size:
+        return False
+    return all(is_count(value) for value in values)
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a finite real number; True and False are not."""
+    """True for a finite real number; True and False are none."""
     is_real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
     return bool(is_real and np.isfinite(float(value)))  # type: ignore[arg-type]
 

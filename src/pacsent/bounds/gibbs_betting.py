@@ -14,6 +14,13 @@ most ln(K/delta) + KL(Q||P), and -ln(1 - g R) is convex in R (Jensen).
 
 Theorem 1 of Nozawa and Sato replaces 1 - g l by exp(-lambda l / n), where g = 1 - exp(-lambda/n):
 both are equal for losses of 0 or 1, and this one is smaller for all others.
+
+References
+----------
+K. Nozawa and I. Sato, PAC-Bayes analysis of sentence representation, 2019: Theorem 1, after
+Catoni (2007).
+M. D. Donsker and S. R. S. Varadhan, Asymptotic evaluation of certain Markov process expectations
+for large time I, Communications on Pure and Applied Mathematics 28, 1975.
 """
 
 from typing import NamedTuple
@@ -23,7 +30,8 @@ from scipy.special import logsumexp
 
 # The grid of bets. The best one is about sqrt(2 (KL + ln(K/delta)) / (n variance)).
 BETS = (0.05, 0.08, 0.12, 0.19, 0.28, 0.43, 0.65, 0.9)
-_ROUNDING = 1e-12  # relative; a float64 sum of a million logarithms is off by less
+# Relative; a float64 sum of a million logarithms is off by less.
+_ROUNDING = 1e-12
 
 
 class GibbsBound(NamedTuple):
@@ -77,13 +85,32 @@ def bound_of_bet(
 def best_of_bets(
     losses: np.ndarray, log_prior: np.ndarray, delta: float, bets: tuple[float, ...] = BETS
 ) -> tuple[float, np.ndarray, GibbsBound]:
-    """(bet, its log products, its bound) with the smallest bound of the grid, each at delta / K."""
-    mean_losses = losses.mean(axis=0)
-    best: tuple[float, np.ndarray, GibbsBound] | None = None
+    """Bet with the smallest bound of the grid, each at delta / K.
+
+    Parameters
+    ----------
+    losses : array, shape (n_examples, n_hypotheses)
+        In [0, 1].
+    log_prior : array, shape (n_hypotheses,)
+    delta : float
+        Probability that the bound is false.
+    bets : tuple of float
+        The grid, fixed before the losses were seen.
+
+    Returns
+    -------
+    bet : float
+    products : array, shape (n_hypotheses,)
+        Its `log_products`.
+    bound : GibbsBound
+    """
+    n = len(losses)
+    mean_losses = losses.mean(axis=0)  # (n_hypotheses,)
+    delta_of_each = delta / len(bets)
+
+    candidates = []
     for bet in bets:
         products = log_products(losses, bet)
-        found = bound_of_bet(products, mean_losses, log_prior, len(losses), delta / len(bets), bet)
-        if best is None or found.bound < best[2].bound:
-            best = bet, products, found
-    assert best is not None
-    return best
+        bound = bound_of_bet(products, mean_losses, log_prior, n, delta_of_each, bet)
+        candidates.append((bet, products, bound))
+    return min(candidates, key=lambda candidate: candidate[2].bound)

@@ -7,8 +7,17 @@ result is rounded up, never below the value of the formula, and clipped to 1 unl
 
 Every formula is a sum, product or quotient of positive terms (no cancellation), so its relative
 error is a few units in the last place, by more than which the result is widened (`_up`).
+
+References
+----------
+O. Catoni, PAC-Bayesian supervised classification: the thermodynamics of statistical learning,
+IMS Lecture Notes 56, 2007.
+J. Langford and M. Seeger, Bounds for averaging classifiers, Carnegie Mellon University, 2001.
+A. Maurer, A note on the PAC Bayesian theorem, arXiv:cs/0411099, 2004.
+K. Nozawa and I. Sato, PAC-Bayes analysis of sentence representation, 2019: "the paper".
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,93 +26,157 @@ from scipy import special
 from pacsent.arrays import Numbers
 
 _EPS = np.finfo(float).eps
-_SMALLEST_RISK = 1e-290  # below this a risk is rounded up, so that ratios cannot overflow
-_SMALLEST_BUDGET = 1e-280  # and a budget in nats, so that squares cannot underflow
-_LARGEST_SUM = 1_000_000  # ln_xi sums its series up to this n, and uses its expansion above
-GRID = 0.01 * 2.0 ** (np.arange(23) / 2)  # lam / n of catoni_over_grid: 0.01 to 20.48
+# Below this a risk is rounded up, so that ratios cannot overflow.
+_SMALLEST_RISK = 1e-290
+# Below this a budget in nats is rounded up, so that squares cannot underflow.
+_SMALLEST_BUDGET = 1e-280
+# `ln_xi` sums its series up to this n, and uses its expansion above.
+_LARGEST_SUM = 1_000_000
+# lam / n of `catoni_over_grid`: 0.01 to 20.48.
+GRID = 0.01 * 2.0 ** (np.arange(23) / 2)
 
 
-def _up(x, ulps):
+def _up(x: Any, ulps: int) -> Any:
     """x >= 0 widened by `ulps` units in the last place, and one more."""
     return np.nextafter(x * (1.0 + ulps * _EPS), np.inf)
 
 
-def _down(x, ulps):
+def _down(x: Any, ulps: int) -> Any:
+    """x >= 0 lowered by `ulps` units in the last place, and one more, but not below 0."""
     return np.maximum(np.nextafter(x * (1.0 - ulps * _EPS), -np.inf), 0.0)
 
 
-def _checked(empirical_risk, kl, n, delta):
-    q = _array("empirical_risk", empirical_risk, lambda x: (x >= 0) & (x <= 1), "between 0 and 1")
-    kl = _array("kl", kl, lambda x: (x >= 0) & np.isfinite(x), "a finite number of nats, >= 0")
-    return q, kl, _sample_size(n), _failure_probability(delta)
+def _checked(
+    empirical_risk: Numbers, kl: Numbers, n: Numbers, delta: Numbers
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The arguments of every bound as arrays, or an error that names the wrong one."""
+    return (
+        _array("empirical_risk", empirical_risk, _is_risk, "between 0 and 1"),
+        _array("kl", kl, _is_finite_and_not_negative, "a finite number of nats, >= 0"),
+        _sample_size(n),
+        _failure_probability(delta),
+    )
 
 
-def _array(name, value, right, rule):
+def _array(
+    name: str, value: Any, is_allowed: Callable[[np.ndarray], np.ndarray], rule: str
+) -> np.ndarray:
+    """The value as an array of floats, or an error with the rule and the first wrong number."""
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be {rule}. Got {value!r} instead.") from None
-    bad = ~right(array)
-    if np.any(bad):
-        raise ValueError(f"{name} must be {rule}. Got {array[bad].flat[0]:g} instead.")
+
+    is_wrong = ~is_allowed(array)
+    if np.any(is_wrong):
+        raise ValueError(f"{name} must be {rule}. Got {array[is_wrong].flat[0]:g} instead.")
     return array
 
 
-def _sample_size(n):
+def _is_risk(x: np.ndarray) -> np.ndarray:
+    return (x >= 0) & (x <= 1)
+
+
+def _is_finite_and_not_negative(x: np.ndarray) -> np.ndarray:
+    return (x >= 0) & np.isfinite(x)
+
+
+def _is_finite_and_positive(x: np.ndarray) -> np.ndarray:
+    return (x > 0) & np.isfinite(x)
+
+
+def _is_whole(x: np.ndarray) -> np.ndarray:
+    return x == np.floor(x)
+
+
+def _sample_size(n: Numbers) -> np.ndarray:
     rule = "a whole number of examples, >= 1"
-    return _array("n", n, lambda x: (x >= 1) & (x == np.floor(x)) & np.isfinite(x), rule)
+    return _array("n", n, lambda x: (x >= 1) & _is_whole(x) & np.isfinite(x), rule)
 
 
-def _failure_probability(delta):
+def _failure_probability(delta: Numbers) -> np.ndarray:
     return _array("delta", delta, lambda x: (x > 0) & (x < 1), "strictly between 0 and 1")
 
 
-def _finish(value, clip):
-    value = np.minimum(value, 1.0) if clip else value
-    return float(value) if np.ndim(value) == 0 else value
+def _finish(value: Any, clip: bool) -> Any:
+    """The value, at most 1 if clipped, as a float if it is one number."""
+    if clip:
+        value = np.minimum(value, 1.0)
+    if np.ndim(value) == 0:
+        return float(value)
+    return value
 
 
-def _g(t):
+def _g(t: np.ndarray) -> np.ndarray:
     """t - log1p(t) >= 0 for t > -1, without cancellation near 0."""
-    small = np.abs(t) < 0.1
-    s = np.where(small, t, 0.0)
+    is_small = np.abs(t) < 0.1
+    s = np.where(is_small, t, 0.0)
+
+    # Horner's rule for 1/2 - s/3 + s^2/4 - ...; |s| < 0.1, so the rest is below 1e-21
     series = np.zeros_like(s)
-    for j in range(21, 1, -1):  # s^2/2 - s^3/3 + ...; |s| < 0.1, so the rest is below 1e-21
-        series = (1.0 if j % 2 == 0 else -1.0) / j + s * series
+    for j in range(21, 1, -1):
+        sign = 1.0 if j % 2 == 0 else -1.0
+        series = sign / j + s * series
+
     with np.errstate(divide="ignore"):  # t = -1 gives infinity, which is right
         direct = t - np.log1p(t)
-    return np.where(small, s * s * series, direct)
+    return np.where(is_small, s * s * series, direct)
 
 
-def _kl_at(q, x):
-    """kl(q || q + x) for 0 < q < 1, 0 <= x <= 1 - q: a sum of two terms >= 0."""
+def _kl_at(q: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """kl(q || q + x) for 0 < q < 1, 0 <= x <= 1 - q: a sum of two terms >= 0.
+
+    q g(x/q) + r g(-x/r),   r = 1 - q,  g(t) = t - ln(1 + t)
+    """
     r = 1.0 - q
     return q * _g(x / q) + r * _g(np.maximum(-x / r, -1.0))
 
 
 def kl_inverse(q: Numbers, c: Numbers) -> Any:
-    """sup {p : kl(q || p) <= c}, the largest true rate that a budget allows; never below it.
+    """Largest true rate p that a budget allows for an observed rate; never below it.
 
-    q is the observed rate, c the budget in nats, which may be infinite.
+        sup {p : kl(q || p) <= c},   kl(q || p) = q ln(q/p) + (1 - q) ln((1 - q)/(1 - p))
 
+    Parameters
+    ----------
+    q : float or array
+        The observed rate, in [0, 1].
+    c : float or array
+        The budget in nats, >= 0; it may be infinite.
+
+    Returns
+    -------
+    float or array
+
+    References
+    ----------
+    Langford and Seeger (2001); Theorem 7 of docs/theory.md.
+
+    Examples
+    --------
     >>> round(kl_inverse(0.1, 0.05), 6)
     0.220079
     """
-    q = _array("q", q, lambda x: (x >= 0) & (x <= 1), "between 0 and 1")
+    q = _array("q", q, _is_risk, "between 0 and 1")
     c = _array("c", c, lambda x: x >= 0, "a number of nats, >= 0")
-    q, c = (np.array(a, dtype=float) for a in np.broadcast_arrays(q, c))
+    q, c = np.broadcast_arrays(q, c)
     c = np.where(c > 0, np.maximum(c, _SMALLEST_BUDGET), 0.0)
-    inside = (q > 0) & (q < 1) & (c > 0) & np.isfinite(c)
-    safe_q = np.where(inside, np.maximum(q, _SMALLEST_RISK), 0.5)  # the inverse grows with q
-    x = _displacement(safe_q, np.where(inside, c, 1.0))
-    p = np.nextafter(_up(x, 8) + safe_q, 2.0)
-    at_zero = np.where(c == 0, 0.0, _up(-np.expm1(-c), 4))
-    p = np.where(inside, p, np.where(q == 0, at_zero, q))
-    p = np.where((q >= 1) | np.isinf(c), 1.0, p)
-    return _finish(p, clip=True)
+
+    # Where neither is at an end of its range, p = q + x. Elsewhere any valid numbers are solved.
+    is_inside = (q > 0) & (q < 1) & (c > 0) & np.isfinite(c)
+    inside_q = np.where(is_inside, np.maximum(q, _SMALLEST_RISK), 0.5)  # the inverse grows with q
+    inside_c = np.where(is_inside, c, 1.0)
+    x = _displacement(inside_q, inside_c)
+    p_inside = np.nextafter(_up(x, 8) + inside_q, 2.0)
+
+    # kl(0 || p) = -ln(1 - p)
+    p_of_zero = np.where(c == 0, 0.0, _up(-np.expm1(-c), 4))
+    p_at_ends = np.where(q == 0, p_of_zero, q)
+    p_at_ends = np.where((q >= 1) | np.isinf(c), 1.0, p_at_ends)
+    return _finish(np.where(is_inside, p_inside, p_at_ends), clip=True)
 
 
-def _displacement(q, c):
+def _displacement(q: np.ndarray, c: np.ndarray) -> np.ndarray:
     """x > 0 with kl(q || q + x) >= c, within a few ulp of the smallest such x.
 
     Newton from above on a convex increasing function of x, bisection when it leaves its bracket;
@@ -112,53 +185,79 @@ def _displacement(q, c):
     """
     largest = np.nextafter(1.0 - q, 2.0)
     target = c * (1.0 + 1e-14)
-    lo = np.zeros_like(q)
-    hi = np.minimum(largest, np.sqrt(target / 2) * (1.0 + 1e-14))  # Pinsker: kl >= 2 x^2
-    x = hi.copy()
+
+    low = np.zeros_like(q)
+    high = np.minimum(largest, np.sqrt(target / 2) * (1.0 + 1e-14))  # Pinsker: kl >= 2 x^2
+    x = high.copy()
     for _ in range(200):
         excess = _kl_at(q, x) - target
-        above = excess > 0
-        hi, lo = np.where(above, x, hi), np.where(above, lo, x)
+        is_above = excess > 0
+        high = np.where(is_above, x, high)
+        low = np.where(is_above, low, x)
+
         p = q + x
         with np.errstate(divide="ignore", invalid="ignore"):
             newton = x - excess * p * (1.0 - p) / x  # d kl / d x = x / (p (1 - p))
-        new = np.where((newton > lo) & (newton < hi), newton, 0.5 * (lo + hi))
-        done = (np.abs(newton - x) <= 1e-15 * x) | (hi - lo <= 4e-16 * hi)
-        x = np.where(done, x, new)
-        if done.all():
+        is_in_bracket = (newton > low) & (newton < high)
+        next_x = np.where(is_in_bracket, newton, 0.5 * (low + high))
+
+        is_done = (np.abs(newton - x) <= 1e-15 * x) | (high - low <= 4e-16 * high)
+        x = np.where(is_done, x, next_x)
+        if is_done.all():
             break
+
     step = 4 * _EPS
     while True:
-        short = (_kl_at(q, x) < target) & (x < largest)
-        if not short.any():
+        is_short = (_kl_at(q, x) < target) & (x < largest)
+        if not is_short.any():
             return x
-        x = np.where(short, np.minimum(x * (1.0 + step), largest), x)
+        wider = np.minimum(x * (1.0 + step), largest)
+        x = np.where(is_short, wider, x)
         step *= 2
 
 
 def ln_xi(n: Numbers) -> Any:
-    """ln xi(n), xi(n) = sum_k C(n,k) (k/n)^k (1-k/n)^(n-k); rounded up. Always <= ln(2 sqrt n).
+    """Logarithm of Maurer's constant xi(n), rounded up. It is at most ln(2 sqrt n).
 
-    xi(n) = sum_j n! / ((n-j)! n^j): each term is the one before times (n-j+1)/n. The sum is cut
-    where the terms fall below 1e-20 and the rest is bounded by a geometric series. For n >
-    1,000,000 the expansion sqrt(pi n/2) + 2/3 + sqrt(pi/(2n))/12, whose next term is negative.
+        xi(n) = sum_k C(n,k) (k/n)^k (1-k/n)^(n-k) = sum_j n! / ((n-j)! n^j)
 
+    Each term of the second sum is the one before times (n-j+1)/n. The sum is cut where the terms
+    fall below 1e-20 and the rest is bounded by a geometric series. For n > 1,000,000 the expansion
+    sqrt(pi n/2) + 2/3 + sqrt(pi/(2n))/12, whose next term is negative.
+
+    References
+    ----------
+    Maurer (2004); Theorem 7 of docs/theory.md.
+
+    Examples
+    --------
     >>> round(ln_xi(200), 8)
     2.91226609
     """
     sizes = _sample_size(n)
-    flat, out = np.atleast_1d(sizes).ravel(), np.empty(sizes.size)
-    for size in np.unique(flat):
-        if size > _LARGEST_SUM:
-            xi = np.sqrt(np.pi * size / 2) + 2 / 3 + np.sqrt(np.pi / (2 * size)) / 12
-        else:
-            j = np.arange(1, min(size, 10 + 10 * np.sqrt(size)) + 1)  # term_j <= e^(-j (j-1) / 2n)
-            terms = np.cumprod((size - j + 1) / size)
-            tail = terms[-1] * size / j[-1] if j[-1] < size else 0.0  # ratios are <= 1 - j/n here
-            rounding = 4 * j.size * _EPS  # of the product and of the sum, relative
-            xi = (1.0 + terms.sum() + tail) * (1.0 + rounding)
-        out[flat == size] = _up(np.log(xi), 16)
-    return _finish(out.reshape(sizes.shape), clip=False)
+    flat_sizes = np.atleast_1d(sizes).ravel()
+
+    logs = np.empty(sizes.size)
+    for size in np.unique(flat_sizes):
+        xi = _xi_by_expansion(size) if size > _LARGEST_SUM else _xi_by_sum(size)
+        logs[flat_sizes == size] = _up(np.log(xi), 16)
+    return _finish(logs.reshape(sizes.shape), clip=False)
+
+
+def _xi_by_expansion(n: float) -> float:
+    return np.sqrt(np.pi * n / 2) + 2 / 3 + np.sqrt(np.pi / (2 * n)) / 12
+
+
+def _xi_by_sum(n: float) -> float:
+    # term_j <= e^(-j (j-1) / 2n)
+    n_terms = min(n, 10 + 10 * np.sqrt(n))
+    j = np.arange(1, n_terms + 1)
+    terms = np.cumprod((n - j + 1) / n)
+
+    # the ratios of the terms that are left out are at most 1 - j/n
+    tail = terms[-1] * n / j[-1] if j[-1] < n else 0.0
+    rounding = 4 * j.size * _EPS  # of the product and of the sum, relative
+    return (1.0 + terms.sum() + tail) * (1.0 + rounding)
 
 
 def catoni(
@@ -174,45 +273,98 @@ def catoni(
 
         (1 - exp(-C empirical_risk - (kl + ln(1/delta)) / n)) / (1 - exp(-C)),   C = lam / n
 
-    A `lam` chosen after looking at the sample voids the bound: use `catoni_over_grid`.
+    Parameters
+    ----------
+    empirical_risk : float or array
+        Mean loss of the posterior on the sample, in [0, 1].
+    kl : float or array
+        KL(Q||P) in nats, >= 0.
+    n : int or array
+        Independent examples.
+    delta : float or array
+        Probability that the bound is false.
+    lam : float or array
+        Weight of the sample against the prior. A `lam` chosen after looking at the sample voids the
+        bound: use `catoni_over_grid`.
+    clip : bool, default=True
+        Return at most 1.
 
+    Returns
+    -------
+    float or array
+
+    References
+    ----------
+    Catoni (2007); Nozawa and Sato (2019), Theorem 1; Theorem 1 of docs/theory.md.
+
+    Examples
+    --------
     >>> round(catoni(0.1, 5, 200, 0.05, lam=200), 4)
     0.2066
     """
     q, kl, n, delta = _checked(empirical_risk, kl, n, delta)
-    lam = _array("lam", lam, lambda x: (x > 0) & np.isfinite(x), "a finite number > 0")
+    lam = _array("lam", lam, _is_finite_and_positive, "a finite number > 0")
+
     C = lam / n
-    exponent = C * q + _up(kl + _up(-np.log(delta), 4), 4) / n
-    value = _up(-np.expm1(-_up(exponent, 8)), 8) / _down(-np.expm1(-_down(C, 4)), 8)
-    return _finish(_up(value, 4), clip)
+    complexity = _up(kl + _up(-np.log(delta), 4), 4)  # kl + ln(1/delta)
+    exponent = C * q + complexity / n
+    numerator = _up(-np.expm1(-_up(exponent, 8)), 8)
+    denominator = _down(-np.expm1(-_down(C, 4)), 8)
+    return _finish(_up(numerator / denominator, 4), clip)
 
 
 def catoni_over_grid(
     empirical_risk: Numbers, kl: Numbers, n: Numbers, delta: Numbers, *, clip: bool = True
 ) -> Any:
-    """The best Catoni bound over the 23 values n * GRID of `lam`, each at delta / 23.
+    """Smallest Catoni bound over the 23 values n * GRID of `lam`, each at delta / 23.
 
-    The grid does not depend on the sample, so that `lam` may be chosen afterwards.
+        min over lam in n * GRID of catoni(empirical_risk, kl, n, delta / 23, lam=lam)
 
+    The grid does not depend on the sample, so that `lam` may be chosen afterwards. Parameters and
+    Returns as those of `catoni`, without `lam`.
+
+    References
+    ----------
+    Catoni (2007); Theorem 1 of docs/theory.md, and Theorem 11 (choices) for the division of delta.
+
+    Examples
+    --------
     >>> round(catoni_over_grid(0.1, 5, 200, 0.05), 4)
     0.2284
     """
     q, kl, n, delta = _checked(empirical_risk, kl, n, delta)
-    fraction = _down(delta / GRID.size, 2)  # a smaller delta is a larger bound
-    q, kl, n, fraction = (a[..., None] for a in np.broadcast_arrays(q, kl, n, fraction))
-    return _finish(catoni(q, kl, n, fraction, lam=n * GRID, clip=False).min(axis=-1), clip)
+    delta_of_each = _down(delta / GRID.size, 2)  # a smaller delta is a larger bound
+
+    arrays = np.broadcast_arrays(q, kl, n, delta_of_each)
+    q, kl, n, delta_of_each = (array[..., None] for array in arrays)
+    values = catoni(q, kl, n, delta_of_each, lam=n * GRID, clip=False)  # (..., 23)
+    return _finish(values.min(axis=-1), clip)
 
 
 def maurer(
     empirical_risk: Numbers, kl: Numbers, n: Numbers, delta: Numbers, *, constant: str = "sqrt"
 ) -> Any:
-    """The kl bound of Langford, Seeger and Maurer; holds for every posterior at once.
+    """Bound of Langford, Seeger and Maurer by the kl; it holds for every posterior at once.
 
         sup {p : kl(empirical_risk || p) <= (kl + ln(constant / delta)) / n}
 
-    The constant is "sqrt", 2 sqrt(n), or "xi", the exact xi(n), which is tighter by 0.46 nats for
-    large n.
+    Parameters
+    ----------
+    empirical_risk, kl, n, delta : float or array
+        As those of `catoni`.
+    constant : {"sqrt", "xi"}, default="sqrt"
+        "sqrt" is 2 sqrt(n); "xi" the exact xi(n), which is tighter by 0.46 nats for large n.
 
+    Returns
+    -------
+    float or array
+
+    References
+    ----------
+    Langford and Seeger (2001); Maurer (2004); Theorem 7 of docs/theory.md.
+
+    Examples
+    --------
     >>> round(maurer(0.1, 5, 200, 0.05), 4), round(maurer(0.1, 5, 200, 0.05, constant="xi"), 4)
     (0.2294, 0.2265)
     """
@@ -223,6 +375,7 @@ def maurer(
         ln_constant = np.asarray(ln_xi(n))
     else:
         raise ValueError(f"constant must be 'sqrt' or 'xi'. Got {constant!r} instead.")
+
     complexity = _up(kl + ln_constant + _up(-np.log(delta), 4), 8)
     return kl_inverse(q, _up(complexity / n, 2))
 
@@ -230,47 +383,84 @@ def maurer(
 def binomial_tail_inverse(n_errors: Numbers, n: Numbers, delta: Numbers) -> Any:
     """Upper limit of an error rate, of one classifier that was fixed before errors were counted.
 
+        sup {p : P(Binomial(n, p) <= n_errors) >= delta}        (Clopper-Pearson, one-sided)
+
     The largest rate at which so few errors have a probability of delta: the binomial tail,
     inverted. Certificates from a count of errors use it through `binomial.upper_limit`, and the
     comparison with PAC-Bayes bounds calls it the test-set bound.
 
-    sup {p : P(Binomial(n, p) <= n_errors) >= delta}        (Clopper-Pearson, one-sided)
+    Parameters
+    ----------
+    n_errors, n : int or array
+        Errors, and independent examples.
+    delta : float or array
+        Probability that the limit is false.
+
+    Returns
+    -------
+    float or array
+
+    References
+    ----------
+    Clopper and Pearson, The use of confidence or fiducial limits illustrated in the case of the
+    binomial, Biometrika 26, 1934; Theorem 12 of docs/theory.md.
     """
-    n, delta = _sample_size(n), _failure_probability(delta)
+    n = _sample_size(n)
+    delta = _failure_probability(delta)
     rule = "a whole number between 0 and n"
-    k = _array("n_errors", n_errors, lambda x: (x >= 0) & (x <= n) & (x == np.floor(x)), rule)
+    k = _array("n_errors", n_errors, lambda x: (x >= 0) & (x <= n) & _is_whole(x), rule)
     k, n, delta = np.broadcast_arrays(k, n, delta)
-    all_wrong = k >= n
-    k = np.where(all_wrong, n - 1, k)
+
+    # the limit is 1 if all are wrong; the equation is solved with a valid number there
+    is_all_wrong = k >= n
+    k = np.where(is_all_wrong, n - 1, k)
+
+    # P(Binomial(n, p) <= k) = 1 - I_p(k + 1, n - k), I the regularised incomplete beta function
     target = delta * (1.0 - 1e-9)  # below delta by more than the tail's own error
     p = special.betaincinv(k + 1, n - k, 1.0 - target)
     step = 1e-12
     while True:
-        short = (special.betaincc(k + 1, n - k, p) > target) & (p < 1)
-        if not short.any():
+        is_short = (special.betaincc(k + 1, n - k, p) > target) & (p < 1)
+        if not is_short.any():
             break
-        p = np.where(short, np.minimum(p + (1.0 - p) * step + 1e-300, 1.0), p)
+        wider = np.minimum(p + (1.0 - p) * step + 1e-300, 1.0)
+        p = np.where(is_short, wider, p)
         step *= 2
-    return _finish(np.where(all_wrong, 1.0, _up(p, 2)), clip=True)
+    return _finish(np.where(is_all_wrong, 1.0, _up(p, 2)), clip=True)
 
 
 def compare(empirical_risk: float, kl: float, n: int, delta: float) -> list[tuple[str, float, str]]:
-    """(name, value, what it requires) of all bounds of this module on the same numbers.
+    """All bounds of this module on the same numbers, as (name, value, requirement).
 
+    Parameters
+    ----------
+    empirical_risk, kl, n, delta : float
+        As those of `catoni`.
+
+    Returns
+    -------
+    list of (str, float, str)
+
+    Examples
+    --------
     >>> [(name, round(value, 3)) for name, value, _ in compare(0.1, 5.0, 200, 0.05)][:2]
     [('kl inverse, xi(n)', 0.226), ('kl inverse, 2 sqrt(n) (Maurer)', 0.229)]
     """
-    numbers = empirical_risk, kl, n, delta
-    xi, sqrt = maurer(*numbers, constant="xi"), maurer(*numbers)
+    xi_bound = maurer(empirical_risk, kl, n, delta, constant="xi")
+    sqrt_bound = maurer(empirical_risk, kl, n, delta)
+    grid_bound = catoni_over_grid(empirical_risk, kl, n, delta)
+    catoni_bound = catoni(empirical_risk, kl, n, delta, lam=n)
     n_errors = int(np.ceil(empirical_risk * n - 1e-9))
-    free = "lambda-free, any posterior"
+    tail_bound = binomial_tail_inverse(n_errors, n, delta)
+
+    free_note = "lambda-free, any posterior"
     grid_note = f"lambda chosen afterwards among {GRID.size}, delta/{GRID.size} each"
     fixed_note = "lambda must be fixed before the sample is seen"
     tail_note = f"one classifier fixed beforehand, {n_errors:,} errors; kl not used"
     return [
-        ("kl inverse, xi(n)", xi, free),
-        ("kl inverse, 2 sqrt(n) (Maurer)", sqrt, free),
-        ("Catoni over a grid", catoni_over_grid(*numbers), grid_note),
-        (f"Catoni, lambda = {n:g}", catoni(*numbers, lam=n), fixed_note),
-        ("test set (binomial tail)", binomial_tail_inverse(n_errors, n, delta), tail_note),
+        ("kl inverse, xi(n)", xi_bound, free_note),
+        ("kl inverse, 2 sqrt(n) (Maurer)", sqrt_bound, free_note),
+        ("Catoni over a grid", grid_bound, grid_note),
+        (f"Catoni, lambda = {n:g}", catoni_bound, fixed_note),
+        ("test set (binomial tail)", tail_bound, tail_note),
     ]

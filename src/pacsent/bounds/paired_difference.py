@@ -64,7 +64,7 @@ def difference_limits(
 ) -> tuple[float, float]:
     """Exact limits of the error of the second classifier minus that of the first.
 
-    Both limits hold together with probability 1 - delta: Theorem 15 of docs/theory.md.
+    Both limits hold together with probability 1 - delta.
 
     Parameters
     ----------
@@ -78,6 +78,10 @@ def difference_limits(
     Returns
     -------
     lower, upper : float
+
+    References
+    ----------
+    Tango (1998); Berger and Boos (1994); Theorem 15 of docs/theory.md.
 
     Examples
     --------
@@ -93,6 +97,14 @@ def difference_limits(
 def difference_p_value(n_only_first: int, n_only_second: int, n: int) -> float:
     """Smallest delta with which the test of a difference of 0 rejects, two-sided.
 
+    Parameters as those of `difference_limits`.
+
+    References
+    ----------
+    Berger and Boos (1994); Theorem 15 of docs/theory.md.
+
+    Examples
+    --------
     >>> round(difference_p_value(12, 3, 100), 3)
     0.021
     """
@@ -110,7 +122,8 @@ def difference_p_value(n_only_first: int, n_only_second: int, n: int) -> float:
         return 1.0
 
     # bisection of ln(delta); the answer is the end that is rejected
-    accepted, rejected = np.log(_SMALLEST_P_VALUE), 0.0
+    accepted = np.log(_SMALLEST_P_VALUE)
+    rejected = 0.0
     while rejected - accepted > 0.005:
         middle = (accepted + rejected) / 2
         if is_rejected(float(np.exp(middle))):
@@ -144,7 +157,8 @@ def _lower_limit(n_only_first: int, n_only_second: int, n: int, delta: float) ->
             break
         cell += 1
 
-    rejected, accepted = start, stop
+    rejected = start
+    accepted = stop
     while accepted - rejected > _RESOLUTION / np.sqrt(n):
         middle = (rejected + accepted) / 2
         if _may_exceed(outcomes, n, middle, rectangle, level):
@@ -171,9 +185,33 @@ def _rectangle_and_level(
 def score_statistic(x: ArrayLike, y: ArrayLike, n: int, theta: float) -> np.ndarray:
     """Tango's score statistic of the difference theta: large if x - y is larger than expected.
 
-    The variance is that of the most likely q among pairs with p - q = theta.
+        (x - y - n theta) / sqrt(n (2 q + theta (1 - theta)))
+
+    q is the most likely one among pairs with p - q = theta, the larger root of
+
+        2 n q^2 + linear q + constant = 0,
+        linear = (2 n - x + y) theta - x - y,   constant = -y theta (1 - theta)
+
+    Parameters
+    ----------
+    x, y : array of int
+        Texts that only the first, and only the second, classifies correctly.
+    n : int
+        All texts.
+    theta : float
+        Difference to be tested, p - q.
+
+    Returns
+    -------
+    array
+        Infinite where the variance is 0 and the difference is another.
+
+    References
+    ----------
+    Tango (1998).
     """
-    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    x = np.asarray(x, dtype=float)
+    y = np.asarray(y, dtype=float)
     linear = (2 * n - x + y) * theta - x - y
     constant = -y * theta * (1.0 - theta)
     root = np.sqrt(np.maximum(linear**2 - 8.0 * n * constant, 0.0))
@@ -182,8 +220,11 @@ def score_statistic(x: ArrayLike, y: ArrayLike, n: int, theta: float) -> np.ndar
     excess = x - y - n * theta
 
     is_random = variance > 1e-12
-    certain = np.where(excess > 1e-9, np.inf, np.where(excess < -1e-9, -np.inf, 0.0))
-    return np.where(is_random, excess / np.sqrt(np.where(is_random, variance, 1.0)), certain)
+    without_variance = np.zeros_like(excess)
+    without_variance = np.where(excess > 1e-9, np.inf, without_variance)
+    without_variance = np.where(excess < -1e-9, -np.inf, without_variance)
+    standard_deviation = np.sqrt(np.where(is_random, variance, 1.0))
+    return np.where(is_random, excess / standard_deviation, without_variance)
 
 
 class Outcomes(NamedTuple):
@@ -240,7 +281,7 @@ def _tail_probability(outcomes: Outcomes, n: int, p: np.ndarray, q: np.ndarray) 
 def _may_exceed(
     outcomes: Outcomes, n: int, theta: float, rectangle: Rectangle, level: float
 ) -> bool:
-    """Whether the tail probability may exceed the level for a pair with p - q = theta.
+    """True if the tail probability may exceed the level for a pair with p - q = theta.
 
     False is certain; True is also returned where the finest intervals do not decide.
     """
@@ -250,16 +291,19 @@ def _may_exceed(
         return False
 
     steps = _MAX_STEPS * np.sqrt(min(1.0, _N_WITH_MAX_STEPS / n))
-    sizes = rectangle.q_upper - rectangle.q_lower + rectangle.p_upper - rectangle.p_lower
-    finest = sizes / 2.0 / max(steps, _MIN_STEPS)
-    level = level - _ROUNDING
+    sides = rectangle.q_upper - rectangle.q_lower + rectangle.p_upper - rectangle.p_lower
+    finest = sides / 2.0 / max(steps, _MIN_STEPS)
+    safe_level = level - _ROUNDING
 
+    # Interval i of q reaches from low[i] to high[i].
     edges = np.linspace(q_start, q_stop, 9)
-    low, high = edges[:-1], edges[1:]
+    low = edges[:-1]
+    high = edges[1:]
     while low.size:
         p_most = np.minimum(high + theta, 1.0 - low)
-        is_open = _tail_probability(outcomes, n, p_most, low) > level
-        low, high = low[is_open], high[is_open]
+        is_open = _tail_probability(outcomes, n, p_most, low) > safe_level
+        low = low[is_open]
+        high = high[is_open]
         if not low.size:
             return False
         if (high - low).max() <= finest:
@@ -267,9 +311,10 @@ def _may_exceed(
 
         middle = (low + high) / 2
         p_middle = np.minimum(middle + theta, 1.0 - middle)
-        if (_tail_probability(outcomes, n, p_middle, middle) > level).any():
+        if (_tail_probability(outcomes, n, p_middle, middle) > safe_level).any():
             return True
 
         quarters = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, 5)
-        low, high = quarters[:, :-1].ravel(), quarters[:, 1:].ravel()
+        low = quarters[:, :-1].ravel()
+        high = quarters[:, 1:].ravel()
     return False

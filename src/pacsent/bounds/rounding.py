@@ -4,11 +4,14 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 
-def _rounded(value, digits, direction) -> str:
+def _rounded(value: float, digits: int, direction: str) -> str:
     if not math.isfinite(value):
         return str(float(value))
+
     # the shortest decimal of the float: 28.71 does not move although its float lies above it
-    return str(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), direction))
+    shortest = Decimal(repr(float(value)))
+    last_digit = Decimal(1).scaleb(-digits)
+    return str(shortest.quantize(last_digit, direction))
 
 
 def rounded_up(value: float, digits: int = 4) -> str:
@@ -29,9 +32,12 @@ def interval(limits: list[float]) -> str:
 def percent(value: float, digits: int = 2) -> str:
     """A proportion in per cent, rounded up."""
     exact = Decimal(repr(float(value))) * 100
-    return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_CEILING)}%"
+    last_digit = Decimal(1).scaleb(-digits)
+    return f"{exact.quantize(last_digit, ROUND_CEILING)}%"
 
 
 def format_count(n: int, noun: str, plural: str = "") -> str:
     """A count with its noun: 1 text, 2 texts, 1 class, 2 classes."""
-    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+    if n == 1:
+        return f"{n:,} {noun}"
+    return f"{n:,} {plural or noun + 's'}"
