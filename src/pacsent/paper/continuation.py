@@ -61,14 +61,16 @@ class ContinuationCertificate(EncoderCertificate, MeanCertificate):
     shuffled_risk: float
 
     def recompute(self) -> dict[str, Any]:
-        return {"empirical_risk": float(unpack_losses(self.losses).mean()), **super().recompute()}
+        empirical_risk = float(unpack_losses(self.losses).mean())
+        return {"empirical_risk": empirical_risk, **super().recompute()}
 
     def measure_again(self, sample: Sample) -> EncoderCertificate:
         return measure(sample)[0]
 
     def theorem_1(self) -> str:
-        numbers = self.empirical_risk, self.n, self.delta_each, self.error_upper
-        return theorem_1(*numbers, "the betting bound")
+        return theorem_1(
+            self.empirical_risk, self.n, self.delta_each, self.error_upper, "the betting bound"
+        )
 
     def summary(self) -> str:
         return (
@@ -107,46 +109,54 @@ class Rule(NamedTuple):
     ) -> np.ndarray:
         """Errors of each document, half among words that follow, half among negative samples."""
         head, tail = cut(documents)
+        total = documents.n_sentences
         cumulated = np.cumsum(self.p_noise)
-        total, losses = documents.n_sentences, []
+
+        losses = []
         with bar("certify", total=total, unit="documents", enabled=verbose) as progress:
             for start in range(0, total, _DOCUMENTS_PER_BLOCK):
                 rows = np.arange(start, min(start + _DOCUMENTS_PER_BLOCK, total))
-                n = rows.size
                 vectors = self.calibrated(vectors_of(self.encoder, head.take(rows)))
                 missed = self._missed(vectors, tail.take(rows))
-                drawn = rng.random((n, _N_NOISE)) * cumulated[-1]
+
+                # Negative samples by the inverse of their distribution function.
+                drawn = rng.random((rows.size, _N_NOISE)) * cumulated[-1]
                 noise = np.minimum(np.searchsorted(cumulated, drawn, "right"), cumulated.size - 1)
-                tokens = Encoded.from_lengths(noise.ravel(), np.full(n, _N_NOISE))
+                tokens = Encoded.from_lengths(noise.ravel(), np.full(rows.size, _N_NOISE))
                 false = 1.0 - self._missed(vectors, tokens, at_zero=0.0)
+
                 losses.append(0.5 * missed + 0.5 * false)
-                progress.advance(n)
+                progress.advance(rows.size)
         return np.concatenate(losses)
 
     def calibrated(self, vectors: np.ndarray) -> np.ndarray:
         return self.scale * vectors.astype(float) + self.shift
 
-    def _missed(self, vectors, tokens: Encoded, at_zero: float = 1.0) -> np.ndarray:
-        """Fraction of each document's tokens that the rule calls noise; a score of 0 counts so."""
+    def _missed(self, vectors: np.ndarray, tokens: Encoded, at_zero: float = 1.0) -> np.ndarray:
+        """Fraction of each document's tokens called noise; a score of 0 counts as `at_zero`."""
         scores = word_scores(vectors, tokens, self.A_hat) + self.bias
-        missed = np.where(scores == 0, at_zero, scores < 0)
+        missed = np.where(scores == 0, at_zero, scores < 0)  # (n_tokens,)
+
         n = np.diff(tokens.offsets)
-        return np.bincount(np.repeat(np.arange(n.size), n), missed, n.size) / n
+        document = np.repeat(np.arange(n.size), n)
+        return np.bincount(document, missed, n.size) / n
 
 
 def cut(documents: Encoded) -> tuple[Encoded, Encoded]:
     """The first 80% of each document in reading order, and the rest; both have a word."""
     n = np.diff(documents.offsets)
     n_head = np.clip(np.floor(READ * n), 1, n - 1).astype(np.int64)
+
     place = np.arange(documents.ids.size) - np.repeat(documents.offsets[:-1], n)
-    first = place < np.repeat(n_head, n)
-    return Encoded.from_lengths(documents.ids[first], n_head), Encoded.from_lengths(
-        documents.ids[~first], n - n_head
-    )
+    is_head = place < np.repeat(n_head, n)  # (n_tokens,)
+
+    head = Encoded.from_lengths(documents.ids[is_head], n_head)
+    tail = Encoded.from_lengths(documents.ids[~is_head], n - n_head)
+    return head, tail
 
 
 class Continuation(NamedTuple):
-    """What was measured."""
+    """The rule that was measured, its losses, and the documents of each part."""
 
     losses: np.ndarray  # in the order of the bound
     rule: Rule
@@ -157,24 +167,23 @@ class Continuation(NamedTuple):
 
 def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
     """The certificate about what follows in new documents, and the rule it is about."""
-    encoded, rng = sample.encoded, sample.rng
+    encoded = sample.encoded
+    rng = sample.rng
     aside, fresh, rows = divided(sample)
-    # the rule, from the documents that were set aside alone
-    fitting = encoded.take(aside)
-    encoder, scale, shift = sample.fitted(fitting), 1.0, np.zeros(sample.A_hat.shape[1])
-    if aside.size:
-        head, tail = cut(fitting)
-        scale, shift = calibrate(
-            vectors_of(encoder, head), tail, sample.A_hat, sample.p_noise, sample.bias, rng
-        )
-    rule = Rule(encoder, sample.A_hat, sample.p_noise, scale, shift, sample.bias)
+    rule = _fit_rule(sample, encoded.take(aside))
+
     losses = rule.losses(encoded.take(rows), rng, sample.options.verbose)
-    held_out: dict = {}
+
+    held_out: dict[str, Any] = {}
     if fresh.size:
         fresh_losses = rule.losses(encoded.take(fresh), rng)
         held_out = {"held_out_risk": float(fresh_losses.mean()), "n_held_out": int(fresh.size)}
+
+    # Documents that exchange their words: what the rule knows without the vectors.
     block = encoded.take(rows[:_DOCUMENTS_PER_BLOCK])
-    shuffled = rule.losses(block._replace(ids=rng.permutation(block.ids)), rng)
+    shuffled = block._replace(ids=rng.permutation(block.ids))
+    shuffled_losses = rule.losses(shuffled, rng)
+
     certificate = sample.certificate(
         ContinuationCertificate,
         losses=pack_losses(losses),
@@ -183,8 +192,22 @@ def measure(sample: Sample) -> tuple[ContinuationCertificate, Continuation]:
         bias=rule.bias,
         scale=rule.scale,
         shift_norm=float(np.linalg.norm(rule.shift)),
-        shuffled_risk=float(shuffled.mean()),
+        shuffled_risk=float(shuffled_losses.mean()),
         n_left_out=int(encoded.n_sentences - rows.size - aside.size - fresh.size),
         **held_out,
     )
     return certificate, Continuation(losses, rule, rows, aside, fresh)
+
+
+def _fit_rule(sample: Sample, documents: Encoded) -> Rule:
+    """The rule, fitted and calibrated on the documents that were set aside alone."""
+    encoder = sample.fitted(documents)
+    scale = 1.0
+    shift = np.zeros(sample.A_hat.shape[1])
+    if documents.n_sentences:
+        head, tail = cut(documents)
+        vectors = vectors_of(encoder, head)
+        scale, shift = calibrate(
+            vectors, tail, sample.A_hat, sample.p_noise, sample.bias, sample.rng
+        )
+    return Rule(encoder, sample.A_hat, sample.p_noise, scale, shift, sample.bias)

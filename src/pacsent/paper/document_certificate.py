@@ -28,6 +28,12 @@ from pacsent.text.encoded import Encoded
 from pacsent.threads import n_threads
 from pacsent.words.vocabulary import Vocabulary
 
+# Documents and negatives on which the step from the prior to the posterior is chosen.
+_STEP_DOCUMENTS = 300
+_STEP_NOISE = 400
+
+_KL_BLOCK_WORDS = 8192  # words whose KL is computed at once, in float64
+
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentOptions(GibbsOptions):
@@ -60,20 +66,24 @@ class DocumentCertificate(WordRiskCertificate):
     losses: str
 
     def recompute(self) -> dict[str, Any]:
-        if self.kl == 0:
-            return {
-                "empirical_risk": float(unpack_losses(self.losses).mean()),
-                "error_upper": float(betting(unpack_losses(self.losses), self.delta_each)),
-            }
-        return {"error_upper": self.bound_on_words()}
+        if self.kl != 0:
+            return {"error_upper": self.bound_on_words()}
+
+        losses = unpack_losses(self.losses)
+        return {
+            "empirical_risk": float(losses.mean()),
+            "error_upper": float(betting(losses, self.delta_each)),
+        }
 
     def _check(self) -> None:
         super()._check()
         names = BOUND_NAMES[1:] if self.kl else ("betting",)
         if self.bound_name not in names:
             self._refuse("bound_name", f"one of {names}")
+
         size = unpack_losses(self.losses).size
-        if size != (0 if self.kl else self.n):
+        expected_size = 0 if self.kl else self.n
+        if size != expected_size:
             self._refuse("n", f"{size}, the number of losses")
 
     def measure_again(self, sample: Sample) -> "DocumentCertificate":
@@ -118,55 +128,71 @@ class _Words(NamedTuple):
         return np.flatnonzero(changed | (self.means != self.prior_means).any(axis=1))
 
     def kl(self) -> float:
-        moved, total = self.moved, 0.0
-        for rows in np.array_split(moved, max(1, moved.size // 8192)):
-            total += float(kl_gaussians(*(array[rows] for array in self[:4])).sum())
-        return total * (1 + 1e-10) + 1e-13 * moved.size * self.means.shape[1] if moved.size else 0.0
+        """KL of all words, in nats, rounded up; 0 exactly if no word has moved."""
+        moved = self.moved
+        if not moved.size:
+            return 0.0
+
+        total = 0.0
+        for rows in np.array_split(moved, max(1, moved.size // _KL_BLOCK_WORDS)):
+            kl_of_words = kl_gaussians(
+                self.means[rows],
+                self.variances[rows],
+                self.prior_means[rows],
+                self.prior_variances[rows],
+            )
+            total += float(kl_of_words.sum())
+        n_dims = self.means.shape[1]
+        return total * (1 + 1e-10) + 1e-13 * moved.size * n_dims
 
 
 def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
     """Certificate B, about new documents, and the posterior over words it is about."""
-    options, encoded = sample.options, sample.encoded
-    named = isinstance(options.posterior, tuple) or options.posterior == "prior"
-    if not named and not isinstance(sample.encoder, WordPBNegVectorizer):
+    options = sample.options
+    encoded = sample.encoded
+    is_given = isinstance(options.posterior, tuple)
+    needs_learner = not is_given and options.posterior != "prior"
+    if needs_learner and not isinstance(sample.encoder, WordPBNegVectorizer):
         name = sample.encoder.method_name or type(sample.encoder).__name__
         raise ValueError(
             f"kind 'B' certifies the words' posteriors of w-PB-neg. Got {name} instead, which has "
             "none. Use the method w-PB-neg (in the shell --method w-PB-neg), certify_encoder "
             "without kind, or posterior='prior' to certify the words' prior itself."
         )
+
     # in random order, as the betting bound needs it
     aside, fresh, rows = divided(sample)
     documents = encoded.take(rows)
-    # The prior is the source's alone, calibrated on documents set aside, with the prior's means.
-    scale, shift = 1.0, np.zeros(sample.B_hat.shape[1])
-    if aside.size:
-        halves = token_parts.split_tokens(encoded.take(np.sort(aside)), 0.5, 0.0, sample.rng)
-        B_hat = np.asarray(sample.B_hat, dtype=float)
-        means, _ = mixed(halves.prior, B_hat, np.zeros(len(B_hat)))
-        known = sample.A_hat, sample.p_noise, sample.bias, sample.rng
-        scale, shift = calibrate(means, halves.sample, *known)
+    scale, shift = _calibration(sample, encoded.take(np.sort(aside)))
+
     # staying at the prior, where any bound on a mean will do, is one of two branches unless fixed
     sample = sample.corrected(branches=options.n_branches)
     words = _word_posteriors(sample, documents, scale, shift)
-    risk, noise, margin, gibbs = _document_risks(sample, words, scale, shift, documents)
-    held_out: dict = {}
+    risks, gibbs = _document_risks(sample, words, scale, shift, documents)
+
+    held_out: dict[str, Any] = {}
     if fresh.size:
-        others = encoded.take(np.sort(fresh))
-        fresh_risk, *_ = _document_risks(sample, words, scale, shift, others)
-        held_out = {"held_out_risk": float(fresh_risk.mean()), "n_held_out": int(fresh.size)}
+        fresh_documents = encoded.take(np.sort(fresh))
+        fresh_risks, _ = _document_risks(sample, words, scale, shift, fresh_documents)
+        held_out = {
+            "held_out_risk": float(fresh_risks.risk.mean()),
+            "n_held_out": int(fresh.size),
+        }
+
     kl = words.kl()
-    posterior = "given" if isinstance(options.posterior, tuple) else options.posterior
-    posterior = posterior if words.moved.size else "prior"
+    posterior = "given" if is_given else options.posterior
+    if not words.moved.size:
+        posterior = "prior"
+
     certificate = sample.certificate(
         DocumentCertificate,
-        losses="" if kl else pack_losses(risk),
+        losses="" if kl else pack_losses(risks.risk),
         bound_name=BOUND_NAMES[1] if kl else "betting",
-        empirical_risk=min(1.0, float(risk.mean()) * (1 + ROUNDING)),
+        empirical_risk=min(1.0, float(risks.risk.mean()) * (1 + ROUNDING)),
         kl=kl,
         n=int(rows.size),
-        noise_risk=min(1.0, float(noise.mean())),  # a sum of shares may round above 1
-        noise_margin=float(margin.mean()),
+        noise_risk=min(1.0, float(risks.noise.mean())),  # a sum of fractions may round above 1
+        noise_margin=float(risks.noise_margin.mean()),
         bias=sample.bias,
         scale=scale,
         shift_norm=float(np.linalg.norm(shift)),
@@ -179,34 +205,81 @@ def measure(sample: Sample) -> tuple[DocumentCertificate, GibbsPosterior]:
     return certificate, gibbs
 
 
-def _document_risks(sample: Sample, words: _Words, scale, shift, documents: Encoded):
+def _calibration(sample: Sample, documents: Encoded) -> tuple[float, np.ndarray]:
+    """Scale and shift of the vectors, from documents set aside, with the prior's means.
+
+    The prior is the source's alone, so that one half of each document is enough for its vector.
+    """
+    if not documents.n_sentences:
+        return 1.0, np.zeros(sample.B_hat.shape[1])
+
+    halves = token_parts.split_tokens(documents, 0.5, 0.0, sample.rng)
+    B_hat = np.asarray(sample.B_hat, dtype=float)
+    means, _ = mixed(halves.prior, B_hat, np.zeros(len(B_hat)))
+    return calibrate(means, halves.sample, sample.A_hat, sample.p_noise, sample.bias, sample.rng)
+
+
+class _DocumentRisks(NamedTuple):
+    """Risks of documents, each (n_documents,)."""
+
+    risk: np.ndarray  # true words and negatives count half each; rounded up
+    noise: np.ndarray  # for negatives alone
+    noise_margin: np.ndarray  # numerical error of that
+
+
+def _document_risks(
+    sample: Sample, words: _Words, scale: float, shift: np.ndarray, documents: Encoded
+) -> tuple[_DocumentRisks, GibbsPosterior]:
     """Risks of documents: half of each makes its vector, the other half is scored."""
     halves = token_parts.split_tokens(documents, 0.5, 0.0, sample.rng)
     means, variances = mixed(halves.prior, words.means, words.variances)
-    means, variances = scale * means + shift, scale**2 * variances
+    means = scale * means + shift  # (n_documents, n_dims)
+    variances = scale**2 * variances  # (n_documents,)
+
+    # True words: the mean over the other half.
     errors = token_errors(means, variances, halves.sample, sample.A_hat, bias=sample.bias)
     n = np.diff(halves.sample.offsets)
-    positive = np.bincount(np.repeat(np.arange(n.size), n), errors, n.size) / n
+    document = np.repeat(np.arange(n.size), n)
+    positive = np.bincount(document, errors, n.size) / n
     positive = np.minimum(1.0, positive + token_margin(means, variances))
-    # the margin of noise_risk allows for this rounding of the means
-    how: dict[str, Any] = {"bias": sample.bias, "n_jobs": n_threads(None)}
-    single = means.astype(np.float32)
-    noise, margin = noise_risk(single, variances, sample.A_hat, sample.p_noise, **how)
-    risk = 0.5 * positive + 0.5 * np.minimum(1.0, noise + margin)
-    of_prior = words.prior_means, words.prior_variances, sample.bias, sample.p_noise
-    of_words = words.means, words.variances
-    gibbs = GibbsPosterior(means, variances, *of_prior, halves, scale, shift, *of_words)
-    return risk, noise, margin, gibbs
+
+    # Negatives: exact; the margin allows for the rounding of the means to float32.
+    noise, noise_margin = noise_risk(
+        means.astype(np.float32),
+        variances,
+        sample.A_hat,
+        sample.p_noise,
+        bias=sample.bias,
+        n_jobs=n_threads(None),
+    )
+    negative = np.minimum(1.0, noise + noise_margin)
+
+    risks = _DocumentRisks(0.5 * positive + 0.5 * negative, noise, noise_margin)
+    gibbs = GibbsPosterior(
+        means=means,
+        variances=variances,
+        prior_means=words.prior_means,
+        prior_variances=words.prior_variances,
+        bias=sample.bias,
+        p_noise=sample.p_noise,
+        parts=halves,
+        scale=scale,
+        shift=shift,
+        word_means=words.means,
+        word_variances=words.variances,
+    )
+    return risks, gibbs
 
 
 def mixed(encoded: Encoded, mu_w: np.ndarray, var_w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of sum_v (c_v/n) h_v, one draw of h_v per word type."""
     n = np.diff(encoded.offsets)
-    shares = sparse.csr_matrix(
+    frequencies = sparse.csr_matrix(
         (np.repeat(1.0 / n, n), encoded.ids.copy(), encoded.offsets), shape=(n.size, len(mu_w))
     )
-    shares.sum_duplicates()
-    return shares @ mu_w, shares.multiply(shares) @ var_w
+    frequencies.sum_duplicates()
+    squares = frequencies.multiply(frequencies)
+    return frequencies @ mu_w, squares @ var_w
 
 
 def source_variances(vocabulary: Vocabulary, scale: float) -> np.ndarray:
@@ -215,50 +288,81 @@ def source_variances(vocabulary: Vocabulary, scale: float) -> np.ndarray:
     return scale * np.median(counts) / counts
 
 
-def _word_posteriors(sample: Sample, documents: Encoded, scale, shift) -> _Words:
+def _word_posteriors(sample: Sample, documents: Encoded, scale: float, shift: np.ndarray) -> _Words:
     """Posterior and prior of every word; a learned one moves as far as the bound gains."""
     B_hat = np.asarray(sample.B_hat, dtype=float)
-    posterior, rng = sample.options.posterior, sample.rng
+    posterior = sample.options.posterior
     prior_var = source_variances(sample.words.vocabulary, sample.options.prior_variance or 0.01)
     if isinstance(posterior, tuple):
         means, variances = given_posterior(posterior, B_hat.shape)
         return _Words(means.astype(float), variances, B_hat, prior_var)
     if posterior == "prior":
         return _Words(B_hat, prior_var, B_hat, prior_var)
+
     # w-PB-neg under this very prior: under one of its own, with variances from the counts of these
     # documents, it would have spreads that have nothing to do with those of P, and an absurd KL.
     # The loss is a mean over documents, so that the data weigh as much as there are documents.
     learner = sample.unfitted()
-    words, means, variances = learner.word_posteriors(
+    learned_words, means, variances = learner.word_posteriors(
         documents, prior_var, learner.lam * documents.n_sentences
     )
-    mu_w, var_w = B_hat.copy(), prior_var.copy()
-    mu_w[words] = means
+    mu_w = B_hat.copy()
+    mu_w[learned_words] = means
     if posterior == "vectorizer":
-        var_w[words] = variances
+        var_w = prior_var.copy()
+        var_w[learned_words] = variances
         return _Words(mu_w, var_w, B_hat, prior_var)
 
-    # How far from the prior's to the learned means; variances stay the prior's. An estimate.
+    step = _choose_step(sample, documents, scale, shift, mu_w, prior_var)
+    return _Words(B_hat + step * (mu_w - B_hat), prior_var, B_hat, prior_var, step)
+
+
+def _choose_step(
+    sample: Sample,
+    documents: Encoded,
+    scale: float,
+    shift: np.ndarray,
+    mu_w: np.ndarray,
+    prior_var: np.ndarray,
+) -> float:
+    """How far from the prior's to the learned means `mu_w`; variances stay the prior's.
+
+    An estimate of the bound on some documents and some negatives.
+    """
+    rng = sample.rng
+    B_hat = np.asarray(sample.B_hat, dtype=float)
     M = documents.n_sentences
-    price = bounds.ln_xi(M) - math.log(sample.delta_each)
-    rows = np.sort(rng.choice(M, min(M, 300), replace=False))
+    complexity = bounds.ln_xi(M) - math.log(sample.delta_each)
+    kl = float((((mu_w - B_hat) ** 2).sum(axis=1) / (2 * prior_var)).sum())
+
+    rows = np.sort(rng.choice(M, min(M, _STEP_DOCUMENTS), replace=False))
     halves = token_parts.split_tokens(documents.take(rows), 0.5, 0.0, rng)
     counts = sample.words.vocabulary.count(halves.sample)
-    noise_words = rng.choice(sample.p_noise.size, 400, p=sample.p_noise)
-    noise: dict[str, Any] = {"noise_words": noise_words, "bias": sample.bias}
-    kl = float((((mu_w - B_hat) ** 2).sum(axis=1) / (2 * prior_var)).sum())
-    best = (math.inf, 0.0)
+    noise_words = rng.choice(sample.p_noise.size, _STEP_NOISE, p=sample.p_noise)
+
+    best_bound = math.inf
+    best_step = 0.0
     for t in token_parts.STEPS:
         means, variances = mixed(halves.prior, B_hat + t * (mu_w - B_hat), prior_var)
-        means, variances = scale * means + shift, scale**2 * variances
-        p_noise = np.full(400, 1 / 400)
-        risks = gibbs_risk(means, variances, counts, sample.A_hat, p_noise, **noise)
+        risks = gibbs_risk(
+            scale * means + shift,
+            scale**2 * variances,
+            counts,
+            sample.A_hat,
+            np.full(_STEP_NOISE, 1 / _STEP_NOISE),
+            noise_words=noise_words,
+            bias=sample.bias,
+        )
         risk = np.clip(risks.risk, 0.0, 1.0)
+        mean_risk = float(risk.mean())
+
         if t == 0:  # any bound on a mean will do: about what the betting bound gives
             spread = np.sqrt(2 * risk.var() * -math.log(sample.delta_each) / M)
-            best = min(best, (float(risk.mean() + spread), t))
+            bound = float(mean_risk + spread)
         else:
-            price_t = (t * t * kl + price) / M
-            best = min(best, (float(bounds.kl_inverse(float(risk.mean()), price_t)), t))
-    step = best[1]
-    return _Words(B_hat + step * (mu_w - B_hat), prior_var, B_hat, prior_var, step)
+            bound = float(bounds.kl_inverse(mean_risk, (t * t * kl + complexity) / M))
+
+        if bound < best_bound:
+            best_bound = bound
+            best_step = t
+    return best_step

@@ -13,8 +13,9 @@ own. What is still not solved is flagged, with a warning.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,8 @@ CS = (0.1, 0.316, 1.0, 3.16, 10.0, 31.6, 100.0, 316.0, 1000.0)
 
 _BLOCK_ROWS = 512  # of one matrix product: block x columns stays in the cache
 _MEMORY = 8  # pairs that L-BFGS keeps
-_MAX_COLUMNS, _MAX_SPARSE_COLUMNS = 400, 32  # side by side; a sparse design has more weights
+_MAX_COLUMNS = 400  # problems side by side
+_MAX_SPARSE_COLUMNS = 32  # of a sparse design, which has more weights
 _MAX_BORROWED_ITERATIONS = 15  # after which the curvature of a neighbouring path is computed anew
 
 # Relative raise of a Hessian's diagonal, and where a problem is begun again.
@@ -65,7 +67,8 @@ class _Problems(NamedTuple):
     group: np.ndarray  # which preconditioner it uses
     fold: np.ndarray  # which rows it leaves out; -1 for none
 
-    def take(self, rows):
+    def take(self, rows: np.ndarray) -> "_Problems":
+        """The problems at these rows, in this order."""
         return _Problems(*(array[rows] for array in self))
 
 
@@ -76,14 +79,25 @@ class _Design:
     threads, each with matrix products of its own, which is faster than threads inside products.
     """
 
-    def __init__(self, X, y, n_classes, dtype, threads=(None, 1), folds=None):
+    def __init__(
+        self,
+        X: Any,
+        y: np.ndarray,
+        n_classes: int,
+        dtype: Any,
+        threads: tuple[Any, int] = (None, 1),
+        folds: np.ndarray | None = None,
+    ):
         order = np.argsort(y, kind="stable")
         y = y[order]
         self.pool, self.n_threads = threads
         self.n_rows, n_features = X.shape
-        self.n_weights, self.dtype = n_features + 1, np.dtype(dtype)
+        self.n_weights = n_features + 1
         self.n_columns = 1 if n_classes == 2 else n_classes
+        self.dtype = np.dtype(dtype)
         self.is_sparse = sparse.issparse(X)
+
+        # Z has the features and the column of ones; what Hessians need of it is computed once.
         if self.is_sparse:
             ones = sparse.csr_matrix(np.ones((self.n_rows, 1), dtype=dtype))
             self.Z = sparse.hstack([X[order].astype(dtype), ones], format="csr")
@@ -92,70 +106,95 @@ class _Design:
             self.Z = np.ones((self.n_rows, self.n_weights), dtype=dtype)
             self.Z[:, :-1] = X[order]
             self.gram = (self.Z.T @ self.Z).astype(np.float64)
+
         counts = np.bincount(y, minlength=n_classes)
         self.fraction = counts[-self.n_columns :] / self.n_rows  # of each column's positive rows
-        sets = np.empty((0, self.n_rows), dtype=bool)
-        if folds is not None:
-            sets = folds[:, None, order] == np.arange(folds.max() + 1)[:, None]
-            sets = sets.reshape(-1, self.n_rows)
-        # A sparse block costs a dense gradient, so that all rows are one block.
-        size = self.n_rows if self.is_sparse else _BLOCK_ROWS
-        self.blocks = []  # (rows of Z, their classes, which of them each fold leaves out)
-        for start in range(0, self.n_rows, size):
-            rows = slice(start, start + size)
-            Z = self.Z if self.is_sparse else self.Z[rows]
-            self.blocks.append((Z, y[rows], [np.flatnonzero(held_out[rows]) for held_out in sets]))
 
-    def map(self, work, *items):
+        # (n_sets, n_rows), a set for each fold of each repeat: the rows it leaves out
+        held_out_sets = np.empty((0, self.n_rows), dtype=bool)
+        if folds is not None:
+            fold_numbers = np.arange(folds.max() + 1)
+            held_out_sets = folds[:, None, order] == fold_numbers[:, None]
+            held_out_sets = held_out_sets.reshape(-1, self.n_rows)
+
+        # A sparse block costs a dense gradient, so that all rows are one block.
+        n_block_rows = self.n_rows if self.is_sparse else _BLOCK_ROWS
+        self.blocks = []  # (rows of Z, their classes, which of them each fold leaves out)
+        for start in range(0, self.n_rows, n_block_rows):
+            rows = slice(start, start + n_block_rows)
+            Z = self.Z if self.is_sparse else self.Z[rows]
+            left_out = [np.flatnonzero(is_held_out[rows]) for is_held_out in held_out_sets]
+            self.blocks.append((Z, y[rows], left_out))
+
+    def map(self, work: Callable, *items: Any) -> list:
+        """The results of `work` on the items, by all threads."""
         return list(self.pool.map(work, *items))
 
-    def gradient(self, problems, W):
+    def gradient(self, problems: _Problems, W: np.ndarray) -> np.ndarray:
         """Gradients of the objectives at the rows of W, (n_problems, n_weights)."""
-        members = [np.flatnonzero(problems.column == k) for k in range(self.n_columns)]
-        numbers, starts = np.unique(problems.fold, return_index=True)
+        # The problems of each class, and those of each fold, which lie side by side.
+        problems_of_class = [np.flatnonzero(problems.column == k) for k in range(self.n_columns)]
+        fold_numbers, starts = np.unique(problems.fold, return_index=True)
         ends = [*starts[1:], len(W)]
-        folds = [(f, slice(a, b)) for f, a, b in zip(numbers, starts, ends) if f >= 0]
-        negative = np.ascontiguousarray(-W.T, dtype=self.dtype)
+        problems_of_fold = [
+            (fold, slice(start, end))
+            for fold, start, end in zip(fold_numbers, starts, ends)
+            if fold >= 0
+        ]
+
+        negative = np.ascontiguousarray(-W.T, dtype=self.dtype)  # (n_weights, n_problems)
         G = np.zeros((len(W), self.n_weights), dtype=self.dtype)
         for Z, y, left_out in self.blocks:
-            R = Z @ negative  # (n_block, n_problems)
+            # R is the sigmoid of the decision values, (n_block, n_problems), computed in place.
+            R = Z @ negative
             np.minimum(R, _MAX_EXPONENT[self.dtype], out=R)
             np.exp(R, out=R)
             R += 1.0
-            np.reciprocal(R, out=R)  # sigmoid of the decision values
+            np.reciprocal(R, out=R)
+
+            # Minus one at the rows of a problem's own class. Rows are sorted by class.
             for label in np.unique(y):
                 k = label - 1 if self.n_columns == 1 else label
-                if k >= 0:
-                    positive = slice(*np.searchsorted(y, [label, label + 1]))
-                    if members[k].size == len(W):
-                        R[positive] -= 1.0
-                    else:
-                        R[positive, members[k]] -= 1.0
-            for f, columns in folds:
-                R[left_out[f], columns] = 0.0
+                if k < 0:
+                    continue
+                positive = slice(*np.searchsorted(y, [label, label + 1]))
+                if problems_of_class[k].size == len(W):
+                    R[positive] -= 1.0
+                else:
+                    R[positive, problems_of_class[k]] -= 1.0
+
+            for fold, columns in problems_of_fold:
+                R[left_out[fold], columns] = 0.0
             G += (Z.T @ R).T if self.is_sparse else R.T @ Z
+
         G *= problems.C[:, None].astype(self.dtype)
-        G[:, :-1] += W[:, :-1]
+        G[:, :-1] += W[:, :-1]  # of the penalty, which has no intercept
         return G
 
-    def hessian(self, w):
+    def hessian(self, w: np.ndarray) -> np.ndarray:
         """Hessian of the data term of one column at its weights; only the diagonal if sparse."""
         decision = self.Z @ w.astype(self.dtype)
         with np.errstate(over="ignore"):
             p = 1.0 / (1.0 + np.exp(-decision))
-        curvature = p * (1.0 - p)
+        curvature = p * (1.0 - p)  # (n_rows,)
         if self.is_sparse:
             return self.squares.T @ curvature
-        large = curvature > 0.05 * curvature.max()
-        if large.mean() < 0.6:  # rows of little curvature enter by their mean, through the Gram
-            mean = float(curvature[~large].mean())
-            A = self.Z[large] * np.sqrt(curvature[large] - mean)[:, None].astype(self.dtype)
+
+        is_large = curvature > 0.05 * curvature.max()
+        if is_large.mean() < 0.6:
+            # Rows of little curvature enter by their mean, through the Gram matrix.
+            mean = float(curvature[~is_large].mean())
+            root = np.sqrt(curvature[is_large] - mean)
+            A = self.Z[is_large] * root[:, None].astype(self.dtype)
             return (A.T @ A).astype(np.float64) + mean * self.gram
+
         A = self.Z * np.sqrt(curvature)[:, None].astype(self.dtype)
         return (A.T @ A).astype(np.float64)
 
 
-def _preconditioner(H, C, dtype, damping=0.0):
+def _preconditioner(
+    H: np.ndarray, C: float, dtype: Any, damping: float = 0.0
+) -> Callable[[np.ndarray], np.ndarray]:
     """G -> G M^-1, M = diag(penalty) + C * H, its diagonal raised by a factor 1 + damping.
 
     Where H is a diagonal, of a sparse design, so is M, which needs no raising.
@@ -165,11 +204,14 @@ def _preconditioner(H, C, dtype, damping=0.0):
     if H.ndim == 1:
         inverse = (1.0 / (C * H + penalty)).astype(dtype)
         return lambda G: G * inverse
-    M, at = C * H, np.diag_indices(len(H))
-    diagonal = M[at] + penalty
+
+    M = C * H
+    on_diagonal = np.diag_indices(len(H))
+    diagonal = M[on_diagonal] + penalty
     damping = max(damping, _DAMPING[np.dtype(dtype)])
     while damping < 1e9:  # a raised diagonal dominates in the end, unless H is not finite
-        M[at] = diagonal * (1.0 + damping)
+        M[on_diagonal] = diagonal * (1.0 + damping)
+
         # potri makes the inverse in half the operations of solving for the identity
         factor, failed = linalg.lapack.dpotrf(M.T, lower=1, overwrite_a=0)
         if not failed:
@@ -179,11 +221,20 @@ def _preconditioner(H, C, dtype, damping=0.0):
         damping *= 10.0
     else:
         lower = np.diag(1.0 / np.where(np.isfinite(diagonal), diagonal, np.inf))
+
     inverse = (np.tril(lower) + np.tril(lower, -1).T).astype(dtype)
     return lambda G: G @ inverse
 
 
-def _solve(design, problems, preconditioners, W, fraction, tol, max_iterations):
+def _solve(
+    design: _Design,
+    problems: _Problems,
+    preconditioners: Any,
+    W: np.ndarray,
+    fraction: float,
+    tol: float,
+    max_iterations: int,
+) -> tuple[np.ndarray, int, np.ndarray]:
     """Minima of the problems, (W, n_iterations, converged), from the rows of W.
 
     `fraction` of the rows are those that a problem sees. The problems are divided among the
@@ -191,44 +242,53 @@ def _solve(design, problems, preconditioners, W, fraction, tol, max_iterations):
     into memory.
     """
 
-    def solve_part(part):
+    def solve_part(part: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
         x, n_iterations, converged = minimise_part(part, W[part], preconditioners, problems.group)
         failed = part[~converged]
-        if failed.size:  # begun again where they stand
-            C = problems.C * fraction
-            own = {
-                row: _preconditioner(design.hessian(w), C[row], design.dtype, _STRONG_DAMPING)
-                for row, w in zip(failed, x[~converged])
-            }
-            again = minimise_part(failed, x[~converged], own, np.arange(len(W)))
-            x[~converged], converged[~converged] = again[0], again[2]
-            n_iterations += again[1]
-        return x, n_iterations, converged
+        if not failed.size:
+            return x, n_iterations, converged
 
-    def minimise_part(part, x, preconditioners, group):
-        groups, part_problems = group[part], problems.take(part)
+        # Begun again where they stand, each with a strongly damped Hessian of its own.
+        C = problems.C * fraction
+        own_preconditioners = {
+            row: _preconditioner(design.hessian(w), C[row], design.dtype, _STRONG_DAMPING)
+            for row, w in zip(failed, x[~converged])
+        }
+        own_groups = np.arange(len(W))
+        x_again, n_more, converged_again = minimise_part(
+            failed, x[~converged], own_preconditioners, own_groups
+        )
+        x[~converged] = x_again
+        converged[~converged] = converged_again
+        return x, n_iterations + n_more, converged
+
+    def minimise_part(
+        part: np.ndarray, x: np.ndarray, preconditioners: Any, group: np.ndarray
+    ) -> tuple[np.ndarray, int, np.ndarray]:
+        groups = group[part]
+        part_problems = problems.take(part)
+
+        # An objective is measured against that of the best constant: n C entropy.
         p = design.fraction[part_problems.column]
         entropy = np.maximum(entr(p) + entr(1 - p), 1e-11)
         scale = part_problems.C * fraction * design.n_rows * entropy
 
-        def precondition(columns, G):
+        def gradient(columns: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, None]:
+            return design.gradient(part_problems.take(columns), w), None
+
+        def precondition(columns: np.ndarray, G: np.ndarray) -> np.ndarray:
             out = np.empty_like(G)
             for number in np.unique(groups[columns]):
-                at = np.flatnonzero(groups[columns] == number)
-                out[at] = preconditioners[number](G[at])
+                members = np.flatnonzero(groups[columns] == number)
+                out[members] = preconditioners[number](G[members])
             return out
 
-        def is_solved(columns, _, G, D):
+        def is_solved(columns: np.ndarray, _: Any, G: np.ndarray, D: np.ndarray) -> np.ndarray:
             # half the squared Newton decrement estimates how far an objective is above its minimum
             return -0.5 * np.einsum("ij,ij->i", G, D) <= tol * scale[columns]
 
         minima = minimise(
-            lambda columns, w: (design.gradient(part_problems.take(columns), w), None),
-            precondition,
-            x,
-            is_solved,
-            max_iter=max_iterations + 1,
-            memory=_MEMORY,
+            gradient, precondition, x, is_solved, max_iter=max_iterations + 1, memory=_MEMORY
         )
         return minima.x, minima.n_iter.max(initial=1) - 1, minima.converged
 
@@ -237,11 +297,20 @@ def _solve(design, problems, preconditioners, W, fraction, tol, max_iterations):
         n_parts = max(n_parts, -(-len(W) // _MAX_SPARSE_COLUMNS))
     parts = [np.arange(start, len(W), n_parts) for start in range(n_parts)]
     solved, n_iterations, converged = zip(*design.map(solve_part, parts))
-    back = np.argsort(np.concatenate(parts))
-    return np.concatenate(solved)[back], max(n_iterations), np.concatenate(converged)[back]
+
+    # Back to the order of the problems.
+    order = np.argsort(np.concatenate(parts))
+    return np.concatenate(solved)[order], max(n_iterations), np.concatenate(converged)[order]
 
 
-def _solve_path(design, Cs, start, fraction, tol, max_iterations):
+def _solve_path(
+    design: _Design,
+    Cs: tuple[float, ...],
+    start: Path | None,
+    fraction: float,
+    tol: float,
+    max_iterations: int,
+) -> tuple[Path, np.ndarray]:
     """(Path on all rows, converged), with preconditioners for `fraction` of the rows.
 
     Without a start, one C after the other, each begun at its neighbour. From `start`, all together,
@@ -249,27 +318,41 @@ def _solve_path(design, Cs, start, fraction, tol, max_iterations):
     """
     K = design.n_columns
 
-    def condition(hessians, Cs):
+    def condition(hessians: Any, Cs: Any) -> list:
         return design.map(lambda H, C: _preconditioner(H, C, design.dtype), hessians, Cs)
 
-    def solve(Cs, W, preconditioners):
-        C, column = np.repeat(Cs, K), np.tile(np.arange(K), len(Cs))
-        problems = _Problems(C, column, np.arange(C.size), np.full(C.size, -1))
+    def solve(
+        Cs: tuple[float, ...], W: np.ndarray, preconditioners: list
+    ) -> tuple[np.ndarray, int, np.ndarray]:
+        n_problems = len(Cs) * K
+        problems = _Problems(
+            C=np.repeat(Cs, K),
+            column=np.tile(np.arange(K), len(Cs)),
+            group=np.arange(n_problems),
+            fold=np.full(n_problems, -1),
+        )
         return _solve(design, problems, preconditioners, W, 1.0, tol, max_iterations)
 
     if start is not None:
-        C = np.repeat(Cs, K) * fraction
+        C_of_problems = np.repeat(Cs, K) * fraction
         W = start.weights.reshape(-1, design.n_weights).astype(design.dtype)
-        preconditioners = start.preconditioners or condition(design.map(design.hessian, W), C)
+        preconditioners = start.preconditioners
+        if not preconditioners:
+            preconditioners = condition(design.map(design.hessian, W), C_of_problems)
+
         W, n_iterations, converged = solve(Cs, W, preconditioners)
         if n_iterations > _MAX_BORROWED_ITERATIONS:
-            preconditioners = condition(design.map(design.hessian, W), C)
+            preconditioners = condition(design.map(design.hessian, W), C_of_problems)
         return Path(Cs, W.reshape(len(Cs), K, -1), preconditioners), converged
 
+    # The best constant: no weights, and the log odds as the intercept.
     W = np.zeros((K, design.n_weights), dtype=design.dtype)
     W[:, -1] = np.log(design.fraction / (1 - design.fraction))
     hessians = design.map(design.hessian, W)
-    weights, preconditioners, flags = [], [], []
+
+    weights = []
+    preconditioners = []
+    flags = []
     for C in Cs:
         W, _, converged = solve((C,), W, condition(hessians, [C] * K))
         hessians = design.map(design.hessian, W)
@@ -279,16 +362,19 @@ def _solve_path(design, Cs, start, fraction, tol, max_iterations):
     return Path(Cs, np.stack(weights), preconditioners), np.concatenate(flags)
 
 
-def _warn(converged, max_iterations):
+def _warn(converged: np.ndarray, max_iterations: int) -> None:
+    """Warn (ConvergenceWarning) if problems were not solved."""
     n_failed = int(np.count_nonzero(~converged))
-    if n_failed:
-        from sklearn.exceptions import ConvergenceWarning
+    if not n_failed:
+        return
 
-        message = (
-            f"{n_failed:,} of {converged.size:,} logistic regressions did not converge in twice "
-            f"{max_iterations} iterations; their scores may be too low. Scale the features."
-        )
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    from sklearn.exceptions import ConvergenceWarning
+
+    message = (
+        f"{n_failed:,} of {converged.size:,} logistic regressions did not converge in twice "
+        f"{max_iterations} iterations; their scores may be too low. Scale the features."
+    )
+    warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
 def grid_search(
@@ -313,43 +399,73 @@ def grid_search(
     `GridResult.converged` says which.
     """
     y = np.asarray(y)
-    folds, Cs = np.atleast_2d(np.asarray(folds)), tuple(float(C) for C in Cs)
-    n_repeats, n_folds = len(folds), int(folds.max()) + 1
-    n_sets, fraction = n_repeats * n_folds, 1.0 - 1.0 / n_folds
-    hits, converged = np.zeros((n_sets, len(Cs))), np.zeros((n_sets, len(Cs)), dtype=bool)
+    folds = np.atleast_2d(np.asarray(folds))
+    Cs = tuple(float(C) for C in Cs)
     n_jobs = n_threads(n_jobs)
+
+    n_repeats = len(folds)
+    n_folds = int(folds.max()) + 1
+    n_sets = n_repeats * n_folds
+    fraction = 1.0 - 1.0 / n_folds  # of the rows that a problem sees
+
+    n_right = np.zeros((n_sets, len(Cs)))
+    converged = np.zeros((n_sets, len(Cs)), dtype=bool)
     with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
         design = _Design(X, y, n_classes, np.float32, (pool, n_jobs), folds)
         K = design.n_columns
         path, _ = _solve_path(design, Cs, start, fraction, tol, max_iterations)
+        assert path.preconditioners is not None
+
         step = max(1, _MAX_COLUMNS // (n_sets * K))  # few classes: several C share the products
         for first in range(0, len(Cs), step):
             chosen = slice(first, min(first + step, len(Cs)))
             n = chosen.stop - first
-            group = np.tile(np.arange(n * K), n_sets)  # sorted by fold, then C, then class
-            C = np.array(Cs[chosen])[group // K]
-            problems = _Problems(C, group % K, group, np.repeat(np.arange(n_sets), n * K))
+
+            # Problems are sorted by fold, then C, then class.
+            group = np.tile(np.arange(n * K), n_sets)
+            problems = _Problems(
+                C=np.array(Cs[chosen])[group // K],
+                column=group % K,
+                group=group,
+                fold=np.repeat(np.arange(n_sets), n * K),
+            )
             W = np.tile(path.weights[chosen].reshape(n * K, -1), (n_sets, 1))
-            conditions = path.preconditioners[first * K : chosen.stop * K]
-            W, _, solved = _solve(design, problems, conditions, W, fraction, tol, max_iterations)
+            preconditioners = path.preconditioners[first * K : chosen.stop * K]
+            W, _, solved = _solve(
+                design, problems, preconditioners, W, fraction, tol, max_iterations
+            )
             converged[:, chosen] = solved.reshape(n_sets, n, K).all(axis=2)
+
+            # (n_sets, n_weights, n * K)
             weights = np.moveaxis(W.reshape(n_sets, n * K, -1), 1, 2)
-
-            def count_hits(f, weights=weights, n=n):
-                """How many of the rows that it leaves out a fold classifies rightly, by C."""
-                total = np.zeros(n)
-                for Z, labels, left_out in design.blocks:
-                    rows = left_out[f]
-                    decision = (Z[rows] @ np.ascontiguousarray(weights[f])).reshape(-1, n, K)
-                    guess = (decision[:, :, 0] > 0) if K == 1 else decision.argmax(axis=2)
-                    total += np.count_nonzero(guess == labels[rows][:, None], axis=0)
-                return total
-
-            hits[:, chosen] = design.map(count_hits, range(n_sets))
+            n_right[:, chosen] = design.map(
+                partial(_count_right, design, n), range(n_sets), weights
+            )
     _warn(converged, max_iterations)
+
     sizes = np.array([np.bincount(row, minlength=n_folds) for row in folds])  # (n_repeats, n_folds)
-    shape = n_repeats, n_folds, len(Cs)
-    return GridResult(hits.reshape(shape) / sizes[:, :, None], path, converged.reshape(shape))
+    shape = (n_repeats, n_folds, len(Cs))
+    accuracy = n_right.reshape(shape) / sizes[:, :, None]
+    return GridResult(accuracy, path, converged.reshape(shape))
+
+
+def _count_right(design: _Design, n_Cs: int, fold: int, weights: np.ndarray) -> np.ndarray:
+    """Number of the rows that a fold leaves out and classifies rightly, for each C, (n_Cs,).
+
+    `weights` are (n_weights, n_Cs * n_columns).
+    """
+    total = np.zeros(n_Cs)
+    for Z, labels, left_out in design.blocks:
+        rows = left_out[fold]
+        decision = Z[rows] @ np.ascontiguousarray(weights)
+        decision = decision.reshape(-1, n_Cs, design.n_columns)
+
+        if design.n_columns == 1:
+            predicted = decision[:, :, 0] > 0
+        else:
+            predicted = decision.argmax(axis=2)
+        total += np.count_nonzero(predicted == labels[rows][:, None], axis=0)
+    return total
 
 
 def fit(
@@ -368,17 +484,20 @@ def fit(
     Their shapes are (n_classes or 1, n_features) and (n_classes or 1,). Warns where a class was not
     solved to `tol`.
     """
-    y, n_jobs = np.asarray(y), n_threads(n_jobs)
+    y = np.asarray(y)
+    n_jobs = n_threads(n_jobs)
     with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
         design = _Design(X, y, n_classes, np.float64, (pool, n_jobs))
         if start is None:
             start, _ = _solve_path(design, (C,), None, 1.0, 1e-6, max_iterations)
         else:
-            near = int(np.argmin(np.abs(np.log(np.array(start.Cs) / C))))
-            start = Path((C,), start.weights[near : near + 1])
+            nearest = int(np.argmin(np.abs(np.log(np.array(start.Cs) / C))))
+            start = Path((C,), start.weights[nearest : nearest + 1])
+
         # with the Hessian near the solution the last digits come in a few steps
         path, converged = _solve_path(design, (C,), start, 1.0, tol, max_iterations)
     _warn(converged, max_iterations)
+
     weights = path.weights[0]
     return weights[:, :-1].copy(), weights[:, -1].copy()
 
@@ -386,4 +505,6 @@ def fit(
 def predict(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
     """The class of every row."""
     decision = X @ coef.T + intercept
-    return (decision[:, 0] > 0).astype(np.int64) if coef.shape[0] == 1 else decision.argmax(axis=1)
+    if coef.shape[0] == 1:
+        return (decision[:, 0] > 0).astype(np.int64)
+    return decision.argmax(axis=1)

@@ -48,6 +48,9 @@ MEASURED = {
 }
 KINDS = tuple(MEASURED)
 
+# Bound and true risk of a replicate, and those of the paper's own bound (0 where it has none).
+_Replicate = tuple[float, float, float, float]
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -64,9 +67,36 @@ class Setting:
 
 
 SETTINGS = {
-    "topics": Setting("topics", 60, 40, 200, 16, False, 5, "auto"),
-    "memorising": Setting("memorising", 100, 16, 400, 64, True, 1, "vectorizer"),
-    "drift": Setting("drift", 60, 40, 200, 16, False, 5, "auto"),
+    "topics": Setting(
+        name="topics",
+        n_documents=60,
+        n_tokens=40,
+        n_words=200,
+        n_dims=16,
+        memorise=False,
+        n_negatives=5,
+        posterior="auto",
+    ),
+    "memorising": Setting(
+        name="memorising",
+        n_documents=100,
+        n_tokens=16,
+        n_words=400,
+        n_dims=64,
+        memorise=True,
+        n_negatives=1,
+        posterior="vectorizer",
+    ),
+    "drift": Setting(
+        name="drift",
+        n_documents=60,
+        n_tokens=40,
+        n_words=200,
+        n_dims=16,
+        memorise=False,
+        n_negatives=5,
+        posterior="auto",
+    ),
 }
 BURST = 0.4  # drift: chance that a word repeats one of the last few of its document
 REACH = 8  # how many those are
@@ -117,27 +147,33 @@ class Language:
     def __init__(self, setting: Setting, seed: int = 0):
         self.setting = setting
         rng = np.random.default_rng([seed, 7])
-        how: dict = {"topic_share": 0.8, "language": seed, "random_state": 0}
-        corpus = generate(setting.n_documents, n_words=setting.n_words, **how)
+        corpus = generate(
+            setting.n_documents,
+            n_words=setting.n_words,
+            topic_share=0.8,
+            language=seed,
+            random_state=0,
+        )
         self.gamma = 60.0 * (corpus.gamma @ corpus.themes)  # (n_documents, n_words)
-        source = self.counts(rng, np.tile(self.gamma, (max(1, 1000 // len(self.gamma)), 1)), 60)[0]
-        counts = source.sum(axis=0) + 1
-        vocabulary = Vocabulary([f"w{i}" for i in range(setting.n_words)], counts)
-        shape = (setting.n_words, setting.n_dims)
+
+        # The source corpus: about a thousand documents of 60 words.
+        n_copies = max(1, 1000 // len(self.gamma))
+        source, _ = self.counts(rng, np.tile(self.gamma, (n_copies, 1)), 60)
+        word_counts = source.sum(axis=0) + 1
+        vocabulary = Vocabulary([f"w{i}" for i in range(setting.n_words)], word_counts)
+
         if setting.memorise:
-            table = rng.standard_normal(shape) * (6.0 / np.sqrt(setting.n_dims))
-            tables = table, table
+            shape = (setting.n_words, setting.n_dims)
+            I_hat = rng.standard_normal(shape) * (6.0 / np.sqrt(setting.n_dims))
+            O_hat = I_hat
         else:
-            # i.o close to PMI - ln k: what Skip-gram's loss aims at
-            together = (source.T @ source - np.diag(source.sum(axis=0))).astype(float) + 0.5
-            p = counts / counts.sum()
-            pmi = np.log(together / together.sum() / np.outer(p, p))
-            U, S, Vt = np.linalg.svd(pmi - np.log(setting.n_negatives))
-            root = np.sqrt(S[: setting.n_dims])
-            tables = U[:, : setting.n_dims] * root, Vt[: setting.n_dims].T * root
-        I_hat, O_hat = (np.ascontiguousarray(t, dtype=np.float32) for t in tables)
-        training = {"n_negatives": setting.n_negatives}
-        self.words = WordVectors(vocabulary, I_hat, O_hat, training=training)
+            I_hat, O_hat = _factorise(source, word_counts, setting)
+        self.words = WordVectors(
+            vocabulary,
+            np.ascontiguousarray(I_hat, dtype=np.float32),
+            np.ascontiguousarray(O_hat, dtype=np.float32),
+            training={"n_negatives": setting.n_negatives},
+        )
 
     def sample(self, n_copies: int = 10) -> tuple[AverageVectorizer, Encoded]:
         """PB-L2 with the word vectors, and documents to certify it on: for examples."""
@@ -160,8 +196,12 @@ class Language:
         gamma = self.gamma if rows is None else self.gamma[rows]
         mean = self.setting.n_tokens
         n_tokens = rng.integers(max(2, mean // 2), mean + mean // 2 + 1, len(gamma))
-        counts, phi = self.counts(rng, gamma, n_tokens)
-        document, word = (np.repeat(at.ravel(), counts.ravel()) for at in np.indices(counts.shape))
+        counts, phi = self.counts(rng, gamma, n_tokens)  # both (n_documents, n_words)
+
+        document_of_count, word_of_count = np.indices(counts.shape)
+        document = np.repeat(document_of_count.ravel(), counts.ravel())
+        word = np.repeat(word_of_count.ravel(), counts.ravel())
+
         # the words of each document in random order
         order = np.argsort(document + rng.random(document.size), kind="stable")
         return Encoded.from_lengths(word[order], n_tokens), phi
@@ -170,23 +210,49 @@ class Language:
         """Documents that begin with one topic and end with another, and repeat recent words."""
         mean = self.setting.n_tokens
         n_tokens = rng.integers(max(5, mean // 2), mean + mean // 2 + 1, n_documents)
-        ends = [
-            self.counts(rng, self.gamma[rng.integers(0, len(self.gamma), n_documents)], 1)[1]
-            for _ in range(2)
-        ]
-        cumulated = np.cumsum(np.stack(ends), axis=2)  # (start and end, n_documents, n_words)
-        longest, rows = int(n_tokens.max()), np.arange(n_documents)
+        longest = int(n_tokens.max())
+        rows = np.arange(n_documents)
+
+        # Distributions of words at the start and at the end of each document.
+        ends = []
+        for _ in range(2):
+            drawn = rng.integers(0, len(self.gamma), n_documents)
+            _, phi = self.counts(rng, self.gamma[drawn], 1)
+            ends.append(phi)
+        cumulated = np.cumsum(np.stack(ends), axis=2)  # (2, n_documents, n_words)
+
         words = np.zeros((n_documents, longest), dtype=np.int64)
         for t in range(longest):
-            late = (rng.random(n_documents) < t / np.maximum(n_tokens - 1, 1)).astype(int)
-            below = cumulated[late, rows] < rng.random((n_documents, 1))
-            words[:, t] = np.minimum(below.sum(axis=1), self.setting.n_words - 1)
-            if t:
-                again = rng.random(n_documents) < BURST
-                back = t - 1 - rng.integers(0, min(t, REACH), n_documents)
-                words[:, t] = np.where(again, words[rows, back], words[:, t])
-        kept = np.arange(longest) < n_tokens[:, None]
-        return Encoded.from_lengths(words[kept], n_tokens)
+            # The later the word, the more probably it comes from the distribution of the end.
+            is_late = rng.random(n_documents) < t / np.maximum(n_tokens - 1, 1)
+            is_below = cumulated[is_late.astype(int), rows] < rng.random((n_documents, 1))
+            words[:, t] = np.minimum(is_below.sum(axis=1), self.setting.n_words - 1)
+            if t == 0:
+                continue
+
+            repeats = rng.random(n_documents) < BURST
+            repeated_place = t - 1 - rng.integers(0, min(t, REACH), n_documents)
+            words[:, t] = np.where(repeats, words[rows, repeated_place], words[:, t])
+
+        is_in_document = np.arange(longest) < n_tokens[:, None]
+        return Encoded.from_lengths(words[is_in_document], n_tokens)
+
+
+def _factorise(
+    source: np.ndarray, word_counts: np.ndarray, setting: Setting
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both matrices, with i.o close to PMI - ln k: what Skip-gram's loss aims at.
+
+    `source` are counts of words in the documents of the source corpus, (n_documents, n_words).
+    """
+    # Pairs of different tokens of a document; half a count more, so that no logarithm is infinite.
+    together = (source.T @ source - np.diag(source.sum(axis=0))).astype(float) + 0.5
+    p = word_counts / word_counts.sum()
+    pmi = np.log(together / together.sum() / np.outer(p, p))
+
+    U, S, Vt = np.linalg.svd(pmi - np.log(setting.n_negatives))
+    root = np.sqrt(S[: setting.n_dims])
+    return U[:, : setting.n_dims] * root, Vt[: setting.n_dims].T * root
 
 
 def simulate(
@@ -227,20 +293,13 @@ def simulate(
         raise ValueError(f"kind must be one of {KINDS}. Got {kind!r} instead.")
     if setting == "drift" and kind not in ("continuation", "A"):
         raise ValueError(f"kind must be 'continuation' or 'A' in drift. Got {kind!r} instead.")
+
     random_state = as_seed(random_state)
-    language = Language(SETTINGS[setting])
-    population: _Redrawn | _Continuing | _Population | _Heuristics
-    if setting == "drift":
-        population = _Drifting(language, random_state, kind)
-    elif kind == "B":
-        population = _Population(language, random_state)
-    elif kind == "continuation":
-        population = _Continuing(language, random_state)
-    elif kind == "D":
-        population = _Heuristics(language, random_state)
-    else:
-        population = _Redrawn(language, kind)
-    trial, rows = Trial(delta, options), np.empty((n_replicates, 4))
+    population = _make_population(kind, setting, random_state)
+    trial = Trial(delta, options)
+
+    # Of each replicate: bound, true risk, the paper's bound and its true risk.
+    rows = np.empty((n_replicates, 4))
     with bar(f"{kind}, {setting}", total=n_replicates, unit="replicates", enabled=verbose) as shown:
         for replicate in range(n_replicates):
             rng = np.random.default_rng([random_state, replicate])
@@ -249,11 +308,17 @@ def simulate(
                 rows[replicate] = population.replicate(rng, trial)
             shown.advance()
     claimed, true, paper_claimed, paper_true = rows.T
+
     n_violations = int((claimed < true).sum())
     low, high = two_sided_limits(n_violations, n_replicates, 0.05)
-    counted = kind, setting, n_replicates, n_violations, low, high, delta
     return Coverage(
-        *counted,
+        kind=kind,
+        setting=setting,
+        n_replicates=n_replicates,
+        n_violations=n_violations,
+        low=low,
+        high=high,
+        delta=delta,
         mean_bound=float(claimed.mean()),
         mean_risk=float(true.mean()),
         mean_gap=float((claimed - true).mean()),
@@ -264,112 +329,168 @@ def simulate(
     )
 
 
+def _make_population(kind: str, setting: str, seed: int) -> "_Redrawn | _Continuing | _Population":
+    """The documents of all replicates, as the kind of certificate needs them."""
+    language = Language(SETTINGS[setting])
+    if setting == "drift":
+        return _Drifting(language, seed, kind)
+    if kind == "B":
+        return _Population(language, seed)
+    if kind == "continuation":
+        return _Continuing(language, seed)
+    if kind == "D":
+        return _Heuristics(language, seed)
+    return _Redrawn(language, kind)
+
+
 @dataclass(frozen=True)
 class Trial:
-    """What is tested in every replicate: a certificate with this delta and these options."""
+    """A certificate that is made in every replicate, with this delta and these options."""
 
     delta: float
     options: dict
 
-    def __call__(self, rng, words, documents, kind, **options):
+    def __call__(
+        self,
+        rng: np.random.Generator,
+        words: WordVectors,
+        documents: Encoded,
+        kind: str,
+        **options: Any,
+    ) -> tuple[Any, Any]:
+        """The certificate of the documents, and what was measured with it."""
         kind_of_options, module = MEASURED[kind]
-        given = {"delta": self.delta, "random_state": int(rng.integers(2**31))}
-        chosen = kind_of_options(**{**given, **options, **self.options})
+        defaults = {"delta": self.delta, "random_state": int(rng.integers(2**31))}
+        all_options = {**defaults, **options, **self.options}
         encoder = AverageVectorizer(words, n_jobs=1)
-        return module.measure(prepare(encoder, documents, chosen))
+        return module.measure(prepare(encoder, documents, kind_of_options(**all_options)))
 
 
-def _risks(gibbs: GibbsPosterior, words: WordVectors, counts) -> np.ndarray:
+def _risks(gibbs: GibbsPosterior, words: WordVectors, counts: sparse.csr_matrix) -> np.ndarray:
     """Balanced risk of each posterior if the words of its document follow `counts`."""
-    posterior, table = (gibbs.means, gibbs.variances), words.input_vectors
-    return gibbs_risk(*posterior, counts, table, gibbs.p_noise, bias=gibbs.bias).risk
+    risks = gibbs_risk(
+        gibbs.means,
+        gibbs.variances,
+        counts,
+        words.input_vectors,
+        gibbs.p_noise,
+        bias=gibbs.bias,
+    )
+    return risks.risk
 
 
 class _Redrawn:
     """Kinds A and C: the documents are drawn anew in each replicate, from known distributions."""
 
-    def __init__(self, language, kind):
-        self.language, self.kind = language, kind
+    def __init__(self, language: Language, kind: str):
+        self.language = language
+        self.kind = kind
 
-    def replicate(self, rng, trial: Trial):
+    def replicate(self, rng: np.random.Generator, trial: Trial) -> _Replicate:
         words = self.language.words
         encoded, phi = self.language.draw(rng)
         posterior = self.language.setting.posterior if self.kind != "C" else "auto"
         certificate, gibbs = trial(rng, words, encoded, self.kind, posterior=posterior)
-        target = phi[gibbs.parts.rows]
+
+        target = phi[gibbs.parts.rows]  # (n_certified, n_words)
         weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
         if self.kind == "A":
             losses = _risks(gibbs, words, sparse.csr_matrix(target))
         else:
-            A_hat = words.input_vectors.astype(float)
-            squares = (
-                target @ (A_hat**2).sum(axis=1)
-                - 2 * ((target @ A_hat) * gibbs.means).sum(axis=1)
-                + (gibbs.means**2).sum(axis=1)
-            )
-            losses = 0.5 * (squares + A_hat.shape[1] * gibbs.variances)
-        claim = _paper_claim(words, encoded, phi, trial.delta)
-        return (certificate.error_upper, weight @ losses, *claim)
+            losses = _squared_losses(gibbs, words, target)
+
+        claimed, true = _paper_claim(words, encoded, phi, trial.delta)
+        return certificate.error_upper, weight @ losses, claimed, true
 
 
-def _paper_claim(words, encoded, phi, delta):
-    """The printed bound: prior and sample are the same words, Q = P_S, so the KL is 0."""
+def _squared_losses(gibbs: GibbsPosterior, words: WordVectors, target: np.ndarray) -> np.ndarray:
+    """Expected squared loss of each posterior if its words follow `target`.
+
+    E |A_w - h|^2 / 2 = (E |A_w|^2 - 2 E A_w . mu + |mu|^2 + n_dims var) / 2
+    """
+    A_hat = words.input_vectors.astype(float)
+    squares = (
+        target @ (A_hat**2).sum(axis=1)
+        - 2 * ((target @ A_hat) * gibbs.means).sum(axis=1)
+        + (gibbs.means**2).sum(axis=1)
+    )
+    return 0.5 * (squares + A_hat.shape[1] * gibbs.variances)
+
+
+def _paper_claim(
+    words: WordVectors, encoded: Encoded, phi: np.ndarray, delta: float
+) -> tuple[float, float]:
+    """The printed bound, and the true risk it is about.
+
+    Prior and sample are the same words, Q = P_S, so the KL is 0.
+    """
+    _, B_hat = words.roles()
     counts = words.vocabulary.count(encoded)
     n_tokens = np.asarray(counts.sum(axis=1)).ravel()
-    mu = counts @ words.output_vectors.astype(float) / n_tokens[:, None]
+    mu = counts @ B_hat.astype(float) / n_tokens[:, None]
     var = 1.0 / n_tokens
+
     p_noise = words.vocabulary.noise_probabilities()
     bias = np.log(words.training["n_negatives"])
-    table = words.input_vectors
-    seen = gibbs_risk(mu, var, counts, table, p_noise, bias=bias)
-    true = gibbs_risk(mu, var, sparse.csr_matrix(phi), table, p_noise, bias=bias)
+    A_hat = words.input_vectors
+    measured = gibbs_risk(mu, var, counts, A_hat, p_noise, bias=bias)
+    true = gibbs_risk(mu, var, sparse.csr_matrix(phi), A_hat, p_noise, bias=bias)
+
     n = int(n_tokens.sum())
     weight = n_tokens / n
-    claimed = bounds.maurer(float(weight @ seen.positive), 0.0, n, delta, constant="xi")
-    return 0.5 * (claimed + weight @ seen.noise), weight @ true.risk
+    bound = bounds.maurer(float(weight @ measured.positive), 0.0, n, delta, constant="xi")
+    return 0.5 * (bound + weight @ measured.noise), weight @ true.risk
 
 
 class _Continuing:
     """A large set of documents, drawn with replacement: the population of continuations."""
 
-    def __init__(self, language, seed, size=1000, n_drawn=300):
+    def __init__(self, language: Language, seed: int, size: int = 1000, n_drawn: int = 300):
         rng = np.random.default_rng([seed, 13])
-        self.language, self.n_drawn = language, n_drawn
+        self.language = language
+        self.n_drawn = n_drawn
         self.encoded = self.drawn(rng, size)
 
-    def drawn(self, rng, size):
+    def drawn(self, rng: np.random.Generator, size: int) -> Encoded:
+        """A population of this size."""
         rows = rng.integers(0, len(self.language.gamma), size)
         return self.language.draw(rng, rows)[0]
 
-    def replicate(self, rng, trial: Trial):
-        sample = self.encoded.take(rng.integers(0, self.encoded.n_sentences, self.n_drawn))
+    def replicate(self, rng: np.random.Generator, trial: Trial) -> _Replicate:
+        rows = rng.integers(0, self.encoded.n_sentences, self.n_drawn)
+        sample = self.encoded.take(rows)
         certificate, measured = trial(rng, self.language.words, sample, "continuation")
         return certificate.error_upper, self.true_risk(measured.rule), 0.0, 0.0
 
-    def true_risk(self, rule):
+    def true_risk(self, rule: continuation.Rule) -> float:
         """Mean over the whole population, noise by its exact distribution."""
         head, tail = cut(self.encoded)
         vectors = rule.calibrated(vectors_of(rule.encoder, head))
-        scores = word_scores(vectors, tail, rule.A_hat) + rule.bias
+
+        scores = word_scores(vectors, tail, rule.A_hat) + rule.bias  # (n_tokens,)
         n = np.diff(tail.offsets)
-        missed = np.bincount(np.repeat(np.arange(n.size), n), scores <= 0, n.size) / n
-        false = (vectors @ rule.A_hat.T.astype(float) + rule.bias >= 0) @ rule.p_noise
+        document = np.repeat(np.arange(n.size), n)
+        missed = np.bincount(document, scores <= 0, n.size) / n
+
+        noise_scores = vectors @ rule.A_hat.T.astype(float) + rule.bias  # (n_documents, n_words)
+        false = (noise_scores >= 0) @ rule.p_noise
         return float((0.5 * missed + 0.5 * false).mean())
 
 
 class _Heuristics(_Continuing):
     """Kind D on the same population, with thresholds from documents of another draw."""
 
-    def __init__(self, language, seed, size=1000, n_drawn=300):
+    def __init__(self, language: Language, seed: int, size: int = 1000, n_drawn: int = 300):
         super().__init__(language, seed, size, n_drawn)
         self.reference = self.drawn(np.random.default_rng([seed, 17]), 200)
         self.risks: np.ndarray | None = None  # (n_hypotheses,): of the whole population
 
-    def replicate(self, rng, trial: Trial):
-        drawn = rng.integers(0, self.encoded.n_sentences, self.n_drawn)
-        sample = self.encoded.take(drawn)
-        given = {"reference": self.reference}
-        certificate, chosen = trial(rng, self.language.words, sample, "D", **given)
+    def replicate(self, rng: np.random.Generator, trial: Trial) -> _Replicate:
+        rows = rng.integers(0, self.encoded.n_sentences, self.n_drawn)
+        sample = self.encoded.take(rows)
+        certificate, chosen = trial(rng, self.language.words, sample, "D", reference=self.reference)
+
+        # The hypotheses are the same in each replicate.
         if self.risks is None:
             self.risks = chosen.heuristics.expected_losses(self.encoded).mean(axis=0)
         return certificate.error_upper, float(chosen.weights @ self.risks), 0.0, 0.0
@@ -378,24 +499,26 @@ class _Heuristics(_Continuing):
 class _Drifting(_Continuing):
     """Documents with bursts and a drifting topic: what A assumes is not so here."""
 
-    def __init__(self, language, seed, kind):
+    def __init__(self, language: Language, seed: int, kind: str):
         self.kind = kind
         super().__init__(language, seed)
 
-    def drawn(self, rng, size):
+    def drawn(self, rng: np.random.Generator, size: int) -> Encoded:
         return self.language.draw_drifting(rng, size)
 
-    def replicate(self, rng, trial: Trial):
+    def replicate(self, rng: np.random.Generator, trial: Trial) -> _Replicate:
         if self.kind == "continuation":
             return super().replicate(rng, trial)
+
         # a document that is drawn twice counts once in a certificate
-        drawn = np.unique(rng.integers(0, self.encoded.n_sentences, self.n_drawn))
-        sample = self.encoded.take(drawn)
-        head, tail = cut(sample)
+        rows = np.unique(rng.integers(0, self.encoded.n_sentences, self.n_drawn))
+        head, tail = cut(self.encoded.take(rows))
         words = self.language.words
         certificate, gibbs = trial(rng, words, head, "A")
+
         # the very posteriors that were certified, on the words that follow
-        risks = _risks(gibbs, words, words.vocabulary.count(tail.take(gibbs.parts.rows)))
+        following = words.vocabulary.count(tail.take(gibbs.parts.rows))
+        risks = _risks(gibbs, words, following)
         weight = gibbs.parts.n_sample / gibbs.parts.n_sample.sum()
         return certificate.error_upper, float(weight @ risks), 0.0, 0.0
 
@@ -403,45 +526,60 @@ class _Drifting(_Continuing):
 class _Population:
     """Kind B needs a distribution over documents: a large set of them, drawn with replacement."""
 
-    def __init__(self, language, seed, size=1000, n_drawn=500):
+    def __init__(self, language: Language, seed: int, size: int = 1000, n_drawn: int = 500):
         rng = np.random.default_rng([seed, 11])
-        self.language, self.n_drawn = language, n_drawn
+        self.language = language
+        self.n_drawn = n_drawn
         rows = rng.integers(0, len(language.gamma), size)
         self.encoded, self.phi = language.draw(rng, rows)
 
-    def replicate(self, rng, trial: Trial):
+    def replicate(self, rng: np.random.Generator, trial: Trial) -> _Replicate:
         words = self.language.words
-        chosen = rng.integers(0, self.encoded.n_sentences, self.n_drawn)
-        sample = self.encoded.take(chosen)
-        posterior: object = "prior"
+        rows = rng.integers(0, self.encoded.n_sentences, self.n_drawn)
+        sample = self.encoded.take(rows)
+
+        posterior: Any = "prior"
         if self.language.setting.posterior == "vectorizer":
             posterior = self.learned(sample)
         certificate, gibbs = trial(rng, words, sample, "B", posterior=posterior)
+
         true = self.true_risk(rng, gibbs)
-        claimed, paper_true = _paper_claim(words, sample, self.phi[chosen], trial.delta)
+        claimed, paper_true = _paper_claim(words, sample, self.phi[rows], trial.delta)
         return certificate.error_upper, true, claimed, paper_true
 
-    def learned(self, sample):
+    def learned(self, sample: Encoded) -> tuple[np.ndarray, np.ndarray]:
         """Word posteriors that depend on the sample: a word leans to the documents it is in."""
         words = self.language.words
-        counts = words.vocabulary.count(sample)
-        B_hat = words.output_vectors.astype(float)
-        means = counts @ B_hat / np.asarray(counts.sum(axis=1)).ravel()[:, None]
-        total = np.asarray(counts.sum(axis=0)).ravel()
-        leaning = (counts.T @ means) / np.maximum(total, 1)[:, None] - B_hat
-        length = np.linalg.norm(leaning, axis=1, keepdims=True)
-        var_P = source_variances(words.vocabulary, 0.01)
-        step = 0.3 * np.sqrt(var_P)[:, None] * leaning / np.maximum(length, 1e-12)  # 0.045 nats
-        return np.where(total[:, None] > 0, B_hat + step, B_hat), var_P
+        _, B_hat = words.roles()
+        B_hat = B_hat.astype(float)
+        counts = words.vocabulary.count(sample)  # (n_documents, n_words)
+        n_tokens = np.asarray(counts.sum(axis=1)).ravel()
+        n_occurrences = np.asarray(counts.sum(axis=0)).ravel()
 
-    def true_risk(self, rng, gibbs):
+        # From each word's vector to the mean vector of the documents it occurs in.
+        document_means = counts @ B_hat / n_tokens[:, None]
+        word_means = (counts.T @ document_means) / np.maximum(n_occurrences, 1)[:, None]
+        leaning = word_means - B_hat
+        length = np.linalg.norm(leaning, axis=1, keepdims=True)
+
+        # Every word moves by 0.3 prior standard deviations, which costs 0.045 nats.
+        var_P = source_variances(words.vocabulary, 0.01)
+        step = 0.3 * np.sqrt(var_P)[:, None] * leaning / np.maximum(length, 1e-12)
+        return np.where(n_occurrences[:, None] > 0, B_hat + step, B_hat), var_P
+
+    def true_risk(self, rng: np.random.Generator, gibbs: GibbsPosterior) -> float:
         """Mean over the whole population, each document halved at random (twice)."""
+        assert gibbs.word_means is not None
+        assert gibbs.word_variances is not None
         words = self.language.words
         total = 0.0
         for _ in range(2):
             halves = token_parts.split_tokens(self.encoded, 0.5, 0.0, rng)
             means, variances = mixed(halves.prior, gibbs.word_means, gibbs.word_variances)
-            means, variances = gibbs.scale * means + gibbs.shift, gibbs.scale**2 * variances
-            halved = gibbs._replace(means=means, variances=variances)
-            total += _risks(halved, words, words.vocabulary.count(halves.sample)).mean() / 2
+            halved = gibbs._replace(
+                means=gibbs.scale * means + gibbs.shift,
+                variances=gibbs.scale**2 * variances,
+            )
+            risks = _risks(halved, words, words.vocabulary.count(halves.sample))
+            total += risks.mean() / 2
         return total

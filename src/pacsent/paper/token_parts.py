@@ -16,7 +16,8 @@ from pacsent.paper.encoder_certificate import Sample
 from pacsent.text.encoded import Encoded, some_tokens
 
 SPREADS = (0.02, 0.03, 0.05, 0.1, 0.2)  # prior sd over the typical length of a prior mean
-_MOST_TOKENS, _MOST_NOISE = 20_000, 8_000  # that an estimate reads
+_MOST_TOKENS = 20_000  # that an estimate reads
+_MOST_NOISE = 8_000  # negatives that it reads
 _FLOAT_UNIT = 2.0**-24
 STEPS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)  # how far from prior to posterior mean
 
@@ -45,32 +46,52 @@ def split_tokens(
     """
     n = np.diff(encoded.offsets)
     rows = np.flatnonzero(n >= 2)
+
+    # Sizes of the parts of each document, (n_documents,).
     n_prior = np.clip(np.rint(share_prior * n), 1, np.maximum(n - 1, 1)).astype(np.int64)
     n_held_out = np.minimum(np.floor(share_held_out * n), n - n_prior - 1).astype(np.int64)
     n_held_out = np.maximum(n_held_out, 0)
+    n_sample = n - n_prior - n_held_out
+
+    # The tokens of each document in random order, and the place of each there, (n_tokens,).
     document = np.repeat(np.arange(n.size), n)
-    shuffled = encoded.ids[np.argsort(document + rng.random(encoded.ids.size), kind="stable")]
+    order = np.argsort(document + rng.random(encoded.ids.size), kind="stable")
+    shuffled = encoded.ids[order]
     place = np.arange(encoded.ids.size) - np.repeat(encoded.offsets[:-1], n)
-    whole = n[document] >= 2
-    first = place < n_prior[document]
-    last = place >= (n - n_held_out)[document]
-    sizes = (n_prior[rows], (n - n_prior - n_held_out)[rows], n_held_out[rows])
-    masks = (first, ~first & ~last, last & ~first)
-    parts = [Encoded.from_lengths(shuffled[whole & m], size) for m, size in zip(masks, sizes)]
-    return TextParts(rows, *parts)
+
+    # A document of one token is in no part.
+    is_divided = n[document] >= 2
+    is_prior = place < n_prior[document]
+    is_last = place >= (n - n_held_out)[document]
+
+    prior = shuffled[is_divided & is_prior]
+    sample = shuffled[is_divided & ~is_prior & ~is_last]
+    held_out = shuffled[is_divided & is_last & ~is_prior]
+    return TextParts(
+        rows=rows,
+        prior=Encoded.from_lengths(prior, n_prior[rows]),
+        sample=Encoded.from_lengths(sample, n_sample[rows]),
+        held_out=Encoded.from_lengths(held_out, n_held_out[rows]),
+    )
 
 
 def join(first: Encoded, second: Encoded) -> Encoded:
     """The documents with the tokens of both parts."""
-    sizes = [np.diff(part.offsets) for part in (first, second)]
-    document = np.concatenate([np.repeat(np.arange(n.size), n) for n in sizes])
-    ids = np.concatenate([first.ids, second.ids])[np.argsort(document, kind="stable")]
-    return Encoded.from_lengths(ids, sizes[0] + sizes[1])
+    first_lengths = np.diff(first.offsets)
+    second_lengths = np.diff(second.offsets)
+
+    document_of_first = np.repeat(np.arange(first_lengths.size), first_lengths)
+    document_of_second = np.repeat(np.arange(second_lengths.size), second_lengths)
+    document = np.concatenate([document_of_first, document_of_second])
+
+    order = np.argsort(document, kind="stable")
+    ids = np.concatenate([first.ids, second.ids])[order]
+    return Encoded.from_lengths(ids, first_lengths + second_lengths)
 
 
 def choose(
-    near: np.ndarray,
-    far: np.ndarray,
+    prior_means: np.ndarray,
+    posterior_means: np.ndarray,
     tokens: Encoded,
     sample: Sample,
     *,
@@ -82,40 +103,65 @@ def choose(
 ) -> tuple[float, float]:
     """(variance, step from prior mean to posterior mean) with the smallest bound.
 
-    An estimate on some tokens and some negatives: it only has to rank. `near` and `far` are the
-    prior's and the posterior's means, `n` the size of the sample the bound will be computed on,
-    `budget` = ln(xi(n) / delta), and ln(1 / delta) for a step of 0, which learns nothing from the
-    sample. The KL of a step t is t^2 |far - near|^2 / (2 variance).
+    An estimate on some tokens and some negatives: it only has to rank. `n` is the size of the
+    sample the bound will be computed on, `budget` = ln(xi(n) / delta), and ln(1 / delta) for a step
+    of 0, which learns nothing from the sample. The KL of a step t is
+    t^2 |posterior_means - prior_means|^2 / (2 variance).
     """
-    A_hat, p_noise, rng, bias = sample.A_hat, sample.p_noise, sample.rng, sample.bias
+    A_hat = sample.A_hat
+    p_noise = sample.p_noise
+    bias = sample.bias
+    rng = sample.rng
+
+    # Scores of true words by both means, (n_tokens,).
     document, word = some_tokens(tokens, _MOST_TOKENS, rng)
-    table = np.asarray(A_hat[word], dtype=np.float32)
-    norms = np.linalg.norm(table, axis=1).astype(float)
-    at_near = np.einsum("ij,ij->i", near[document], table).astype(float)
-    at_far = np.einsum("ij,ij->i", far[document], table).astype(float)
+    vectors = np.asarray(A_hat[word], dtype=np.float32)  # (n_tokens, n_dims)
+    norms = np.linalg.norm(vectors, axis=1).astype(float)
+    prior_scores = _row_products(prior_means[document], vectors)
+    posterior_scores = _row_products(posterior_means[document], vectors)
+
     # Pairs of a document, drawn by its number of tokens, and a negative.
     noise_documents = rng.choice(document, _MOST_NOISE)
-    noise_table = np.asarray(A_hat[rng.choice(p_noise.size, _MOST_NOISE, p=p_noise)], np.float32)
-    noise_norms = np.linalg.norm(noise_table, axis=1).astype(float)
-    noise_near = np.einsum("ij,ij->i", near[noise_documents], noise_table).astype(float)
-    noise_far = np.einsum("ij,ij->i", far[noise_documents], noise_table).astype(float)
-    distance = ((far - near).astype(float) ** 2).sum()
-    length = np.sqrt((near.astype(float) ** 2).sum(axis=1).mean())
-    settings, positives, noises, prices = [], [], [], []
+    noise_words = rng.choice(p_noise.size, _MOST_NOISE, p=p_noise)
+    noise_vectors = np.asarray(A_hat[noise_words], np.float32)
+    noise_norms = np.linalg.norm(noise_vectors, axis=1).astype(float)
+    prior_noise_scores = _row_products(prior_means[noise_documents], noise_vectors)
+    posterior_noise_scores = _row_products(posterior_means[noise_documents], noise_vectors)
+
+    square_distance = ((posterior_means - prior_means).astype(float) ** 2).sum()
+    length = np.sqrt((prior_means.astype(float) ** 2).sum(axis=1).mean())
+
+    settings = []
+    positive_risks = []
+    noise_risks = []
+    complexities = []
     for variance in variances:
         sd = np.sqrt(variance)
         margin = 0.4 * A_hat.shape[1] * _FLOAT_UNIT * length / sd
+
         for t in steps:
-            score = (1 - t) * at_near + t * at_far + bias
-            noise_score = (1 - t) * noise_near + t * noise_far + bias
+            scores = (1 - t) * prior_scores + t * posterior_scores + bias
+            noise_scores = (1 - t) * prior_noise_scores + t * posterior_noise_scores + bias
+
+            # Probability of a wrong answer for each word; a zero vector is decided by the bias.
             with np.errstate(divide="ignore", invalid="ignore"):
-                wrong = ndtr(-score / (sd * norms))
-                false = ndtr(noise_score / (sd * noise_norms))
-            positives.append(np.where(norms > 0, wrong, float(bias <= 0)).mean())
-            noises.append(np.where(noise_norms > 0, false, float(bias >= 0)).mean() + margin)
-            kl = t * t * distance / (2 * variance)
-            prices.append(kl + (budget if t else budget_of_staying))
+                missed = ndtr(-scores / (sd * norms))
+                false = ndtr(noise_scores / (sd * noise_norms))
+            missed = np.where(norms > 0, missed, float(bias <= 0))
+            false = np.where(noise_norms > 0, false, float(bias >= 0))
+
+            kl = t * t * square_distance / (2 * variance)
             settings.append((float(variance), float(t)))
-    bounds = 0.5 * kl_inverse(np.minimum(positives, 1.0), np.array(prices) / n)
-    bounds = bounds + 0.5 * np.minimum(1.0, noises)
+            positive_risks.append(missed.mean())
+            noise_risks.append(false.mean() + margin)
+            complexities.append(kl + (budget if t else budget_of_staying))
+
+    positive_bounds = kl_inverse(np.minimum(positive_risks, 1.0), np.array(complexities) / n)
+    noise_bounds = np.minimum(1.0, noise_risks)
+    bounds = 0.5 * positive_bounds + 0.5 * noise_bounds
     return settings[int(np.argmin(bounds))]
+
+
+def _row_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The inner product of each row of a with the same row of b, (n_rows,)."""
+    return np.einsum("ij,ij->i", a, b).astype(float)

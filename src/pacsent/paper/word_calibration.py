@@ -6,6 +6,7 @@ from scipy.special import expit
 from pacsent.text.encoded import Encoded, some_tokens
 
 _MOST_PAIRS = 40_000  # of each label
+_MAX_NEWTON_STEPS = 50
 
 
 def calibrate(
@@ -24,35 +25,48 @@ def calibrate(
     A logistic regression on (mean_s.A_w, A_w) with a ridge towards a = 1, c = 0; Newton's method.
     `means` are vectors of the documents that have not seen `tokens`.
     """
+    # As many negatives as true words, each with the document of a true word.
     document, word = some_tokens(tokens, _MOST_PAIRS, rng)
     noise = rng.choice(p_noise.size, document.size, p=p_noise)
     rows = np.concatenate([document, document])
-    table = np.asarray(A_hat[np.concatenate([word, noise])], dtype=np.float32)
-    own = np.einsum("ij,ij->i", np.asarray(means, dtype=np.float32)[rows], table)
-    features = np.concatenate([own[:, None], table], axis=1)  # (n_pairs, 1 + n_dims)
-    y = np.repeat([1.0, 0.0], document.size)
-    theta = start = np.eye(features.shape[1])[0]
-    signs = (1 - 2 * y).astype(np.float32)
+    vectors = np.asarray(A_hat[np.concatenate([word, noise])], dtype=np.float32)
+    labels = np.repeat([1.0, 0.0], document.size)
+    signs = (1 - 2 * labels).astype(np.float32)
 
-    def loss(theta):
+    scores = np.einsum("ij,ij->i", np.asarray(means, dtype=np.float32)[rows], vectors)
+    features = np.concatenate([scores[:, None], vectors], axis=1)  # (n_pairs, 1 + n_dims)
+
+    # theta = (a, c), which begins at a = 1 and c = 0
+    start = np.eye(features.shape[1])[0]
+    identity = np.eye(start.size)
+
+    def loss(theta: np.ndarray) -> float:
         x = features @ theta.astype(np.float32) + bias
         penalty = np.sum((theta - start) ** 2) / 2
         return float(np.logaddexp(0, signs * x).sum(dtype=float) + penalty)
 
+    theta = start
     value = loss(theta)
-    for _ in range(50):
+    for _ in range(_MAX_NEWTON_STEPS):
         p = expit(features @ theta.astype(np.float32) + bias)
-        gradient = features.T @ (p - y).astype(np.float32) + (theta - start)
-        curve = (p * (1 - p)).astype(np.float32)
-        hessian = (features * curve[:, None]).T @ features + np.eye(theta.size)
+        gradient = features.T @ (p - labels).astype(np.float32) + (theta - start)
+        curvature = (p * (1 - p)).astype(np.float32)
+        hessian = (features * curvature[:, None]).T @ features + identity
+
         # damped by a little, so that a separable handful of tokens cannot run away
-        step = np.linalg.solve(hessian.astype(float) + 1e-6 * np.eye(theta.size), gradient)
+        step = np.linalg.solve(hessian.astype(float) + 1e-6 * identity, gradient)
         step *= min(1.0, 4.0 / max(np.abs(step).max(), 1e-12))
         if np.abs(step).max() < 1e-4:
-            return float((theta - step)[0]), (theta - step)[1:]
+            theta = theta - step
+            break
+
         # a whole step may overshoot, and then swing between saturated ends
         limit = value + 1e-6 * abs(value)
-        while (after := loss(theta - step)) > limit and np.abs(step).max() > 1e-6:
+        next_value = loss(theta - step)
+        while next_value > limit and np.abs(step).max() > 1e-6:
             step /= 2
-        theta, value = theta - step, after
+            next_value = loss(theta - step)
+
+        theta = theta - step
+        value = next_value
     return float(theta[0]), theta[1:]

@@ -18,10 +18,12 @@ from pacsent.paper.gibbs_certificate import (
     given_posterior,
     steps,
 )
+from pacsent.paper.token_parts import TextParts
 from pacsent.paper.word_calibration import calibrate
 from pacsent.progress import bar
 from pacsent.sentences.solvers.gaussians import kl_gaussians
 from pacsent.sentences.solvers.risks import noise_risk, token_errors, token_margin
+from pacsent.text.encoded import Encoded
 from pacsent.threads import n_threads
 
 
@@ -106,7 +108,7 @@ def certify_words(encoder: Any, texts: Any, **options: Any) -> WordCertificate:
 
 
 class _Prior(NamedTuple):
-    """What the prior's part of the text decided."""
+    """The prior of the documents' vectors, as its part of the text decides it."""
 
     encoder: object
     means: np.ndarray  # calibrated, (n_documents, n_dims)
@@ -114,50 +116,63 @@ class _Prior(NamedTuple):
     scale: float
     shift: np.ndarray
 
-    def calibrated(self, means) -> np.ndarray:
+    def calibrated(self, means: np.ndarray) -> np.ndarray:
         return (self.scale * means + self.shift).astype(np.float32)
 
 
 def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
     """Certificate A, and the posteriors it is about."""
-    options, encoded = sample.options, sample.encoded
+    options = sample.options
+    encoded = sample.encoded
     parts = token_parts.split_tokens(encoded, options.split, options.test_size, sample.rng)
     check_sample(parts.sample.ids.size, encoded)
+
     n = int(parts.sample.ids.size)
-    price = bounds.ln_xi(n) - math.log(sample.delta_each)
-    prior = _prior_of(sample, parts.prior, n, price)
+    complexity = bounds.ln_xi(n) - math.log(sample.delta_each)
+    prior = _prior_of(sample, parts.prior, n, complexity)
+
     # staying at the prior, which needs no ln xi(n), is one of two branches unless it is fixed
     sample = sample.corrected(branches=options.n_branches)
-    price = bounds.ln_xi(n) - math.log(sample.delta_each)
+    complexity = bounds.ln_xi(n) - math.log(sample.delta_each)
+
     # From here on the sample is read; Q may depend on it in any way.
-    mu, var_Q, step = _posterior_of(sample, parts, prior, price)
+    mu, var_Q, step = _posterior_of(sample, parts, prior, complexity)
     var_P = np.full(len(mu), prior.variance)
+
     # at the prior, by the choice among the steps, which is corrected for
     stayed = step is not None and np.array_equal(mu, prior.means)
-    errors = token_errors(mu, var_Q, parts.sample, sample.A_hat, bias=sample.bias)
     kl = 0.0
     if not stayed:
+        variances_differ = not np.array_equal(var_Q, var_P)
         kl = float(kl_gaussians(mu, var_Q, prior.means, var_P).sum())
-        kl = kl * (1 + 1e-10) + 1e-13 * mu.size * float(not np.array_equal(var_Q, var_P))
-    weight = parts.n_sample / n
+        kl = kl * (1 + 1e-10) + 1e-13 * mu.size * float(variances_differ)
+
+    # The risk on true words, of tokens, and on negatives, of documents.
+    weight = parts.n_sample / n  # (n_documents,)
+    errors = token_errors(mu, var_Q, parts.sample, sample.A_hat, bias=sample.bias)
+    empirical_risk = float(errors.mean() + weight @ token_margin(mu, var_Q)) * (1 + ROUNDING)
     with bar("noise", total=len(mu), unit="documents", enabled=options.verbose) as progress:
-        how: dict[str, Any] = {"n_jobs": n_threads(None), "progress": progress}
-        noise, margin = noise_risk(mu, var_Q, sample.A_hat, sample.p_noise, bias=sample.bias, **how)
-    held_out = {}
-    n_fresh = np.diff(parts.held_out.offsets)
-    if n_fresh.sum():  # the risk on tokens that nothing read, weighted as the sample is
-        fresh_risk = token_errors(mu, var_Q, parts.held_out, sample.A_hat, bias=sample.bias)
-        document = np.repeat(np.arange(n_fresh.size), n_fresh)
-        mean = np.bincount(document, fresh_risk, n_fresh.size) / np.maximum(n_fresh, 1)
-        share = parts.n_sample * (n_fresh > 0)
-        share = share / share.sum()
-        risk = 0.5 * (float(share @ mean) + float(share @ noise))
-        held_out = {"held_out_risk": risk, "n_held_out": int(n_fresh.sum())}
+        noise, margin = noise_risk(
+            mu,
+            var_Q,
+            sample.A_hat,
+            sample.p_noise,
+            bias=sample.bias,
+            n_jobs=n_threads(None),
+            progress=progress,
+        )
+
+    held_out: dict[str, Any] = {}
+    if parts.held_out.ids.size:
+        fresh_errors = token_errors(mu, var_Q, parts.held_out, sample.A_hat, bias=sample.bias)
+        held_out = {
+            "held_out_risk": _held_out_risk(parts, fresh_errors, noise),
+            "n_held_out": int(parts.held_out.ids.size),
+        }
+
     certificate = sample.certificate(
         WordCertificate,
-        empirical_risk=min(
-            1.0, float(errors.mean() + weight @ token_margin(mu, var_Q)) * (1 + ROUNDING)
-        ),
+        empirical_risk=min(1.0, empirical_risk),
         kl=kl,
         # nothing was learned from the sample: Chernoff's bound needs no ln xi(n)
         bound_name="chernoff" if stayed else "kl inverse with xi(n)",
@@ -174,59 +189,107 @@ def measure(sample: Sample) -> tuple[WordCertificate, GibbsPosterior]:
         n_left_out=int(encoded.n_sentences - parts.rows.size),
         **held_out,
     )
-    of_prior = prior.means, var_P, sample.bias, sample.p_noise, parts, prior.scale, prior.shift
-    return certificate, GibbsPosterior(mu, var_Q, *of_prior)
+    gibbs = GibbsPosterior(
+        means=mu,
+        variances=var_Q,
+        prior_means=prior.means,
+        prior_variances=var_P,
+        bias=sample.bias,
+        p_noise=sample.p_noise,
+        parts=parts,
+        scale=prior.scale,
+        shift=prior.shift,
+    )
+    return certificate, gibbs
 
 
-def _prior_of(sample: Sample, tokens, n, price) -> _Prior:
+def _held_out_risk(parts: TextParts, errors: np.ndarray, noise: np.ndarray) -> float:
+    """The risk on tokens that nothing read, with documents weighted as in the sample.
+
+    `errors` are those of the held-out tokens, `noise` the risks of the documents for negatives.
+    """
+    n_fresh = np.diff(parts.held_out.offsets)
+    document = np.repeat(np.arange(n_fresh.size), n_fresh)
+    mean_errors = np.bincount(document, errors, n_fresh.size) / np.maximum(n_fresh, 1)
+
+    # Documents without held-out tokens do not count.
+    weight = parts.n_sample * (n_fresh > 0)
+    weight = weight / weight.sum()
+    return 0.5 * (float(weight @ mean_errors) + float(weight @ noise))
+
+
+def _prior_of(sample: Sample, tokens: Encoded, n: int, complexity: float) -> _Prior:
     """The prior, from its part of the text alone."""
     options = sample.options
     encoder = sample.fitted(tokens)
     inner = token_parts.split_tokens(tokens, 0.75, 0.0, sample.rng)
-    means = vectors_of(encoder, tokens)  # (n_documents, n_dims)
-    variance, shift = float(options.prior_variance or 0), np.zeros(means.shape[1])
-    prior = _Prior(encoder, means, variance, 1.0, shift)
-    m_inner = vectors_of(encoder, inner.prior) if inner.rows.size else None
-    if m_inner is not None:
+
+    vectors = vectors_of(encoder, tokens)  # (n_documents, n_dims)
+    inner_vectors = None
+    scale = 1.0
+    shift = np.zeros(vectors.shape[1])
+    if inner.rows.size:
+        inner_vectors = vectors_of(encoder, inner.prior)
         scale, shift = calibrate(
-            m_inner, inner.sample, sample.A_hat, sample.p_noise, sample.bias, sample.rng
+            inner_vectors, inner.sample, sample.A_hat, sample.p_noise, sample.bias, sample.rng
         )
-        prior = prior._replace(scale=scale, shift=shift)
-    prior = prior._replace(means=prior.calibrated(means))
+
+    variance = float(options.prior_variance or 0)
+    prior = _Prior(encoder, vectors, variance, scale, shift)
+    prior = prior._replace(means=prior.calibrated(vectors))
     if options.prior_variance is not None:
         return prior
+
     length = np.sqrt((prior.means.astype(float) ** 2).sum(axis=1).mean())
     variances = [float((spread * max(length, 1e-6)) ** 2) for spread in token_parts.SPREADS]
-    if m_inner is None:
+    if inner_vectors is None:
         return prior._replace(variance=variances[len(variances) // 2])
+
+    n_inner = inner.sample.ids.size
     variance, _ = token_parts.choose(
-        prior.calibrated(m_inner),
+        prior.calibrated(inner_vectors),
         prior.means[inner.rows],
         inner.sample,
         sample,
         variances=variances,
         steps=token_parts.STEPS,  # whatever `posterior` is: the prior does not depend on it
-        n=max(1, inner.sample.ids.size),
-        # the sample is larger than this inner one: scale the price to match
-        budget=price * inner.sample.ids.size / n,
-        budget_of_staying=-math.log(sample.delta_each) * inner.sample.ids.size / n,
+        n=max(1, n_inner),
+        # the sample is larger than this inner one: scale the complexity to match
+        budget=complexity * n_inner / n,
+        budget_of_staying=-math.log(sample.delta_each) * n_inner / n,
     )
     return prior._replace(variance=variance)
 
 
-def _posterior_of(sample: Sample, parts, prior: _Prior, price):
+def _posterior_of(
+    sample: Sample, parts: TextParts, prior: _Prior, complexity: float
+) -> tuple[np.ndarray, np.ndarray, float | None]:
     """Means and variances of the posterior, and its step from the prior; None if it is given."""
-    options, far = sample.options, prior.means
+    options = sample.options
     if isinstance(options.posterior, tuple):
-        shape, rows = (sample.n_texts, prior.means.shape[1]), sample.rows[parts.rows]
+        shape = (sample.n_texts, prior.means.shape[1])
+        rows = sample.rows[parts.rows]
         means, variances = given_posterior(options.posterior, shape, rows)
         return prior.calibrated(means), prior.scale**2 * variances, None
+
+    # Where a step of 1 arrives: at the vectors of all the tokens read.
+    learned_means = prior.means
     if options.posterior != "prior":
         read = token_parts.join(parts.prior, parts.sample)
-        far = prior.calibrated(vectors_of(prior.encoder, read))
-    choices: dict[str, Any] = {"variances": [prior.variance], "steps": steps(options.posterior)}
-    choices |= {"budget": price, "budget_of_staying": -math.log(sample.delta_each)}
-    n, tokens = int(parts.sample.ids.size), parts.sample
-    _, step = token_parts.choose(prior.means, far, tokens, sample, n=n, **choices)
-    mu = prior.means if step == 0 else (1 - step) * prior.means + step * far
+        learned_means = prior.calibrated(vectors_of(prior.encoder, read))
+
+    _, step = token_parts.choose(
+        prior.means,
+        learned_means,
+        parts.sample,
+        sample,
+        variances=[prior.variance],
+        steps=steps(options.posterior),
+        n=int(parts.sample.ids.size),
+        budget=complexity,
+        budget_of_staying=-math.log(sample.delta_each),
+    )
+    mu = prior.means
+    if step != 0:
+        mu = (1 - step) * prior.means + step * learned_means
     return mu.astype(np.float32), np.full(len(mu), prior.variance), step
