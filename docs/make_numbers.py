@@ -134,6 +134,24 @@ def paper_differences() -> str:
     return markdown(header, rows)
 
 
+def growth_slopes() -> str:
+    """Seconds and memory of each task at its largest size, and the slope over all sizes."""
+    content = result("growth/default")
+    rows = []
+    by_task: dict[tuple[str, str], list[dict]] = {}
+    for row in content["rows"]:
+        by_task.setdefault((row["task"], row["program"]), []).append(row)
+    for (task, program), measured in by_task.items():
+        largest = measured[-1]
+        slope = "" if largest["slope"] is None else f"{largest['slope']:.2f}"
+        name = task if program == "pacsent" else f"{task}: {program}"
+        size = f"{largest['n']:,}"
+        rows.append([name, size, cell(largest["seconds"]), f"{largest['memory']:,}", slope])
+    table = markdown(["task", "largest number of texts", "CPU s", "MB", "slope"], rows)
+    machine = content["machine"]
+    return f"{table}\nCommit {content['commit'][:7]}, {content['date']}, {machine['cpu']}.\n"
+
+
 def idf_cost() -> str:
     """Accuracy of averages and what IDF weights take from it, by the size of the source corpus."""
     rows = []
@@ -169,6 +187,7 @@ TABLES = {
     "paper-accuracy": paper_accuracy,
     "paper-differences": paper_differences,
     "idf-cost": idf_cost,
+    "growth-slopes": growth_slopes,
     "pac-bayes": pac_bayes,
     "alternatives": alternatives,
 }
