@@ -73,7 +73,7 @@ class TrainingTexts:
 
     @property
     def has_many_classes(self) -> bool:
-        """Whether a text has one of so many classes that each has a small part of the texts."""
+        """Whether there are more classes than `MAX_FEW_CLASSES`: each has few of the texts."""
         return not self.labels.is_multilabel and self.labels.classes.size > MAX_FEW_CLASSES
 
 
