@@ -16,7 +16,8 @@ from pacsent.bounds.delta import confidence, divide_delta
 
 # Fractions of the error and of delta for the floor, below which no text answers a query. The other
 # part decides how many hits there are. Chosen by simulation with 500 queries.
-FLOOR_ERROR, FLOOR_DELTA = 0.15, 0.2
+FLOOR_ERROR = 0.15
+FLOOR_DELTA = 0.2
 
 
 class CalibrationQueries(NamedTuple):
@@ -62,10 +63,12 @@ class ThresholdRule(NamedTuple):
         """
         check_probability("guarantee", guarantee)
         check_probability("delta", delta)
+
         rules = [
             cls._of_sample(queries, guarantee, delta, new_queries, n_candidates)
             for queries in samples
         ]
+
         # The shortest statement is about the sample that is too small for a floor.
         floor, statement = min((rule.floor, rule.statement) for rule in rules)
         return cls(max(rule.width for rule in rules), floor, statement)

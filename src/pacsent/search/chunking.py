@@ -47,11 +47,13 @@ def split_passages(text: str, max_words: int = 120) -> list[Span]:
         raise TypeError(f"text must be a str. Got {type(text).__name__} instead.")
     if not isinstance(max_words, int) or max_words < 1:
         raise ValueError(f"max_words must be a positive integer. Got {max_words!r} instead.")
+
     spans: list[Span] = []
     n_words = 0  # of the last passage
     for begin, end in sentences(text):
         words = [match.start() for match in _WORD.finditer(text, begin, end)]
         edges = [begin, *words[max_words::max_words], end]
+
         for i, (a, b) in enumerate(itertools.pairwise(edges)):
             size = len(words[i * max_words : (i + 1) * max_words])
             stop = a + len(text[a:b].rstrip())

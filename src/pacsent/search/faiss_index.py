@@ -31,17 +31,21 @@ class InvertedLists:
     """Unit rows in the inverted lists of a FAISS index, in the order in which they were added."""
 
     def __init__(self, faiss_index: Any, n_learned: int):
-        self._index, self.n_dims = faiss_index, faiss_index.d
+        self._index = faiss_index
+        self.n_dims = faiss_index.d
         self.n_learned = n_learned  # rows in the index when the lists were learned
 
     @classmethod
     def learn(cls, blocks: list[np.ndarray]) -> "InvertedLists":
         """Learn about 2 sqrt(n_rows) empty lists from a sample of the rows of blocks."""
         faiss = require()
-        n_rows, n_dims = sum(map(len, blocks)), blocks[0].shape[1]
+        n_rows = sum(map(len, blocks))
+        n_dims = blocks[0].shape[1]
+
         step = max(1, int(n_rows**0.5 / (2 * _SAMPLE_ROWS_PER_LIST)))
         sample = np.concatenate([block[::step] for block in blocks])
         n_lists = int(max(1, min(2 * n_rows**0.5, len(sample) // _MIN_ROWS_PER_LIST)))
+
         index = faiss.index_factory(n_dims, f"IVF{n_lists},SQ8", faiss.METRIC_INNER_PRODUCT)
         index.train(np.ascontiguousarray(sample, dtype=np.float32))
         return cls(index, n_rows)

@@ -178,7 +178,8 @@ class Index:
             )
         super().__setattr__(name, value)
         if name == "engine" and not is_new:  # another one may find other hits
-            self.calibration_, self.certificate_ = None, None
+            self.calibration_ = None
+            self.certificate_ = None
 
     # ---- texts ---------------------------------------------------------------------------------
 
@@ -200,14 +201,18 @@ class Index:
         texts = as_texts(texts)
         if not texts:
             return np.arange(0)
+
+        # Encoded before the lock is taken, so that nobody waits for the encoder.
         block = self._make_block(texts, Columns.of(metadata, len(texts)))
         with self._lock:
             ids = np.arange(self._next_number, self._next_number + len(texts))
             self._replace(self._snapshot.with_block(replace(block, ids=ids)))
             self._next_number += len(texts)
+
             empty = ids[[is_empty(text) for text in texts]]
             if empty.size:
                 self._replace(self._snapshot.without(set(empty.tolist())))
+
         if empty.size:
             warnings.warn(
                 f"{format_count(empty.size, 'empty text')} left out (first: row "
@@ -227,12 +232,14 @@ class Index:
 
         Without `metadata` that of each text stays.
         """
-        numbers, texts = _as_numbers(ids), as_texts(texts)
+        numbers = _as_numbers(ids)
+        texts = as_texts(texts)
         if len(numbers) != len(texts) or len(set(numbers)) != len(texts):
             raise ValueError(
                 f"ids must be one number for each of the {len(texts):,} texts, each once. Got "
                 f"{len(numbers):,} instead."
             )
+
         with self._lock:
             snapshot = self._snapshot.without(set(numbers))
             if metadata is None:
@@ -262,6 +269,7 @@ class Index:
             ]
             spans = np.array(passages, dtype=np.int64).reshape(-1, 3)
             rows = [texts[position][begin:end] for position, begin, end in passages]
+
         return Block(
             vectors=self._encode(rows),
             ids=np.empty(0, np.int64),
@@ -497,6 +505,7 @@ class Index:
         excluded = snapshot.excluded()
         owners = snapshot.owners
         ranking = self._ranking(snapshot, self._candidate_finder(snapshot, excluded))
+
         is_missed = np.zeros(len(queries), bool)
         for i, (rows, _) in enumerate(ranking.best(queries, Q, k, excluded)):
             positions = rows if owners is None else owners[rows]
@@ -525,6 +534,7 @@ class Index:
         ranking = self._ranking(snapshot)
         excluded = snapshot.excluded()
         results = []
+
         for query, q in zip(queries, self._encode_queries(queries)):
             scores, rows = ranking.best_of_texts(query, q, excluded)  # (n_texts,)
             scores = np.where(scores >= rule.threshold(scores), scores, -np.inf)
@@ -540,15 +550,18 @@ class Index:
                 "guarantee needs an index that was certified since its texts last changed. Call "
                 "index.certify(queries, answers), or pacsent certify INDEX QUERIES --overwrite."
             )
+
         new_queries = {
             None: "new queries",
             TRAFFIC: "new queries, repeats included,",
             COPIES: "new distinct queries",
         }[None if self.certificate_ is None else self.certificate_.repeats]
+
         n_candidates = 1
         if self.certificate_ is not None:
             delta = self.certificate_.delta if delta is None else delta
             n_candidates = self.certificate_.n_candidates
+
         return ThresholdRule.of(
             list(self.calibration_.values()),
             guarantee,
@@ -562,9 +575,12 @@ class Index:
     def state(self) -> State:
         """What `pacsent.save` writes: vectors, numbers and texts, and the encoder."""
         with self._lock:
-            snapshot, lists, next_number = self._snapshot, self._lists, self._next_number
+            snapshot = self._snapshot
+            lists = self._lists
+            next_number = self._next_number
         self._encode([])
         block = snapshot.compacted(self.encoder.n_dims)
+
         config: dict[str, Any] = {
             "n_texts": len(block.ids),
             "engine": self.engine,
@@ -574,20 +590,24 @@ class Index:
         }
         if self.certificate_ is not None:
             config["certificate"] = self.certificate_.to_json()
+
         tensors = block.to_tensors() | {"next_id": np.array(next_number, dtype=np.int64)}
         for name, queries in (self.calibration_ or {}).items():
             tensors[_CALIBRATION[name]] = np.array(queries)
+
         unchanged = not snapshot.deleted.size and np.array_equal(snapshot.ids, block.ids)
         if lists is not None and unchanged and len(lists) == len(snapshot):
             tensors["faiss"] = lists.to_array()
             tensors["faiss_n_learned"] = np.array(lists.n_learned, dtype=np.int64)
+
         parts = {"encoder": self.encoder, "query_encoder": self.query_encoder}
         return State(config, tensors, {k: part for k, part in parts.items() if part is not None})
 
     @classmethod
     def from_state(cls, state: State) -> "Index":
         """The inverse of `state`; raises ImportError if it was saved with FAISS, not installed."""
-        config, tensors = state.config, state.tensors
+        config = state.config
+        tensors = state.tensors
         encoder = check_encoder(state.parts["encoder"])
         index = cls(
             encoder,
@@ -596,6 +616,7 @@ class Index:
             lexical=config["lexical"],
             chunk=config["chunk"],
         )
+
         block = Block.from_tensors(
             tensors,
             encoder.n_dims,
@@ -603,25 +624,30 @@ class Index:
             chunk=index.chunk,
             lexical=bool(index.lexical),
         )
+
         n = len(block.ids)
         low = int(block.ids[-1]) + 1 if n else 0
         index._next_number = int(checked_tensor(tensors, "next_id", np.int64, (), low=low))
         index._snapshot = Snapshot((block,) if n else ())
+
         for sample, name in _CALIBRATION.items():
             if name in tensors:
                 scores = checked_tensor(tensors, name, np.float64, (2, None), finite=False)
                 index.calibration_ = index.calibration_ or {}
                 index.calibration_[sample] = CalibrationQueries(*scores)
+
         if config.get("certificate") is not None:
             index.certificate_ = read_certificate(config["certificate"])
             if not isinstance(index.certificate_, SearchCertificate):
                 raise ValueError("certificate must be that of a search")
+
         if "faiss" in tensors and index.engine_ == "faiss":
             data = checked_tensor(tensors, "faiss", np.uint8, (None,))
             n_learned = int(checked_tensor(tensors, "faiss_n_learned", np.int64, (), low=1))
             index._lists = InvertedLists.from_array(data, n_learned)
             if (len(index._lists), index._lists.n_dims) != block.vectors.shape:
                 raise ValueError("faiss must contain the rows of the index")
+
         return index
 
 
@@ -638,6 +664,7 @@ def _positions_of_answers(
             f"answers must have one for each of the {len(queries):,} queries. Got "
             f"{len(numbers):,} instead."
         )
+
     kept = np.setdiff1d(np.arange(snapshot.n_texts), snapshot.deleted)
     position_of = dict(zip(snapshot.ids[kept].tolist(), kept.tolist()))
     for answer in numbers:
@@ -693,9 +720,11 @@ def rerank(
     documents = as_texts(documents, "documents")
     if not documents:
         return []
+
     index = Index(encoder, "exact")
     index.add(documents)
     hits = index.search(query, len(documents))
+
     ranked = [Hit(hit.id, float(1 / (1 + np.exp(-hit.score))), hit.text) for hit in hits]
     others = set(range(len(documents))) - {hit.id for hit in hits}
     ranked += [Hit(i, 0.0, documents[i]) for i in sorted(others)]

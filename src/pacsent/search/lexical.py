@@ -24,7 +24,10 @@ from pacsent.text.ngrams import NGrams, as_bytes, byte_kinds
 from pacsent.threads import n_cores
 from pacsent.words.word_hashes import vocabulary_hashes
 
-_K1, _B = 1.5, 0.75  # the usual parameters of BM25
+# The usual parameters of BM25: saturation of counts, and normalisation by length.
+_K1 = 1.5
+_B = 0.75
+
 _CHUNK_TEXTS = 1 << 16  # counted at a time
 _SETTINGS = Settings.of(byte_kinds(""), (1, 1), of_characters=False)  # no marks
 
@@ -85,6 +88,7 @@ class Postings:
         rows = checked_tensor(tensors, "word_rows", np.int32, (None,), low=0, below=below)
         counts = checked_tensor(tensors, "word_counts", np.float32, (len(rows),))
         lengths = checked_tensor(tensors, "word_lengths", np.float32, (n_rows,))
+
         if ends[0] != 0 or ends[-1] != len(rows) or (np.diff(ends) < 0).any():
             raise ValueError("word_ends must be the bounds of the words")
         if (hashes[1:] <= hashes[:-1]).any():
@@ -284,6 +288,7 @@ class BM25:
                 excluded[start:stop],
                 heap,
             )
+
         scores, negative_rows = heap[heap[:, 0] > 0].T
         order = np.lexsort((-negative_rows, -scores))
         rows = -negative_rows[order].astype(np.int64)

@@ -35,10 +35,13 @@ class Columns:
         """
         if metadata is None:
             return cls(n, {}, {})
-        codes, values = {}, {}
+
+        codes = {}
+        values = {}
         for name, cells in _cells_by_column(metadata, n).items():
             if not isinstance(name, str):
                 raise TypeError(f"A column's name must be a str. Got {name!r} instead.")
+
             code_of: dict[str, int] = {}  # by the JSON of a value: 1 and true differ
             column = []
             for cell in cells:
@@ -47,6 +50,7 @@ class Columns:
                 if value is not None:
                     code = code_of.setdefault(json.dumps(value), len(code_of))
                 column.append(code)
+
             codes[name] = np.array(column, np.int32)
             values[name] = list(map(json.loads, code_of))
         return cls(n, codes, values)
@@ -77,6 +81,7 @@ class Columns:
             else:
                 keys = {(isinstance(x, bool), x) for x in wanted}
                 fits = [(isinstance(value, bool), value) in keys for value in values]
+
             codes = self.codes.get(name, np.full(self.n, -1, np.int32))
             matches &= np.array(fits)[codes]  # code -1 is the last: no value
         return matches
@@ -87,12 +92,14 @@ class Columns:
 
     def append(self, other: "Columns") -> "Columns":
         """The rows of both."""
-        codes, values = {}, {}
+        codes = {}
+        values = {}
         for name in {**self.codes, **other.codes}:
             code_of = {json.dumps(value): i for i, value in enumerate(self.values.get(name, ()))}
             other_keys = map(json.dumps, other.values.get(name, ()))
             new_codes = [code_of.setdefault(key, len(code_of)) for key in other_keys]
             new_codes.append(-1)  # the last, which code -1 points to: no value
+
             first = self.codes.get(name, np.full(self.n, -1, np.int32))
             second = other.codes.get(name, np.full(other.n, -1, np.int32))
             codes[name] = np.concatenate([first, np.array(new_codes, np.int32)[second]])
@@ -106,6 +113,7 @@ def _cells_by_column(metadata: Any, n: int) -> dict[Any, list]:
         names = metadata.keys()
         columns = {name: list(metadata[name]) for name in names}
         lengths = list(map(len, columns.values()))
+
     else:
         rows = list(metadata)
         for row in rows:
@@ -114,9 +122,11 @@ def _cells_by_column(metadata: Any, n: int) -> dict[Any, list]:
                     "metadata must be a list of mappings, one for each text, or a mapping of "
                     f"columns. Got {type(row).__name__} in it instead."
                 )
+
         names = dict.fromkeys(name for row in rows for name in row)
         columns = {name: [row.get(name) for row in rows] for name in names}
         lengths = [len(rows)]
+
     for length in lengths:
         if length != n:
             raise ValueError(
@@ -136,11 +146,13 @@ def check_where(where: Any, columns: Iterable[str]) -> dict[str, Any]:
             'where must be a mapping from column to value, such as {"year": 2024}. Got '
             f"{type(where).__name__} instead."
         )
+
     plain: dict[str, Any] = {}
     for name, wanted in where.items():
         if name not in columns:
             listed = ", ".join(map(str, columns)) or "no column"
             raise ValueError(f"where: the metadata has no column {name!r}, only {listed}.")
+
         if isinstance(wanted, Mapping):
             if not wanted or not set(wanted) <= set(_COMPARISONS):
                 raise ValueError(

@@ -88,6 +88,7 @@ class Block:
             spans = np.concatenate([self.spans, other.spans + [len(self.ids), 0, 0]])
         if self.postings is not None and other.postings is not None:
             postings = self.postings.append(other.postings)
+
         return Block(
             vectors=np.concatenate([self.vectors, other.vectors]),
             ids=np.concatenate([self.ids, other.ids]),
@@ -158,7 +159,8 @@ def _read_spans(tensors: Mapping[str, np.ndarray], n_texts: int) -> np.ndarray:
 
 def _read_columns(tensors: Mapping[str, np.ndarray], names: Sequence[str], n_texts: int) -> Columns:
     """The metadata of texts."""
-    codes, values = {}, {}
+    codes = {}
+    values = {}
     for i, name in enumerate(map(str, names)):
         values[name] = list(map(json.loads, StoredTexts.of(tensors, f"column{i}")))
         n_values = max(len(values[name]), 1)
@@ -342,7 +344,8 @@ class StoredTexts(Sequence):
     """Texts that lie one after the other in an array of bytes, decoded when they are needed."""
 
     def __init__(self, data: np.ndarray, offsets: np.ndarray):
-        self._data, self._offsets = data, offsets
+        self._data = data
+        self._offsets = offsets
 
     @staticmethod
     def arrays(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -78,7 +78,9 @@ def fit_static_encoder(
         )
     targets = vectors
     if known.size < len(texts):
-        encoded, targets = encoded.take(known), vectors[known]
+        encoded = encoded.take(known)
+        targets = vectors[known]
+
     options = SolverOptions(n_epochs=n_epochs, random_state=random_state)
     checkpoint = None
     if checkpoint_dir is not None:
@@ -147,6 +149,7 @@ class _Checkpoint:
                     f"{self.path.parent}, which contains one with other texts, vectors or "
                     "options, instead. Choose another folder, or delete it."
                 )
+
             refinement = Refinement(saved["table"], n_texts, options)
             refinement.first = saved["first"]
             refinement.second = saved["second"]
@@ -185,6 +188,7 @@ def checked_vectors(vectors: Any, n_texts: int) -> np.ndarray:
             f"vectors must have one row for each of the {n_texts:,} texts. Got {len(vectors):,} "
             "rows instead. Give the vectors of these texts, in their order."
         )
+
     for start in range(0, n_texts, _BLOCK_ROWS):
         block = np.asarray(vectors[start : start + _BLOCK_ROWS], dtype=np.float32)
         for wrong, rule, what in (
@@ -212,15 +216,20 @@ def make_vocabulary(
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(tokens(text))
+
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     frequent = [item for item in ranked if item[1] >= _MIN_COUNT][:n_words]
     if not n_subwords:
-        return Vocabulary(*map(list, zip(*frequent)) if frequent else ([], []), normalize=normalize)
+        frequent_words = [word for word, _ in frequent]
+        frequent_counts = [count for _, count in frequent]
+        return Vocabulary(frequent_words, frequent_counts, normalize=normalize)
+
     known = {word for word, _ in frequent}
     rare = ranked[len(frequent) :]
     subwords = learn_subwords(rare, known, n_subwords)
     letters = sorted({word[0] for word, _ in rare} - known)  # a rare word may begin with them
     words = [word for word, _ in frequent] + letters + subwords
+
     uncounted = Vocabulary(words, normalize=normalize, unknown="pieces")
     occurrences = np.bincount(uncounted.encode(texts).ids, minlength=len(words))
     return Vocabulary(words, occurrences, normalize=normalize, unknown="pieces")
@@ -239,18 +248,22 @@ def learn_subwords(
     ['##ists', '##ism']
     """
     weighted = [(word, 1.0 + math.log(count)) for word, count in list(rare)[:_MAX_RARE_WORDS]]
+
     # A single letter begins a word that no in-vocabulary word begins.
     starts = set(known) | {word[0] for word, _ in weighted}
+
     weights: defaultdict[str, float] = defaultdict(float)
     for word, weight in weighted:
         for begin in range(1, len(word)):
             for end in range(begin + 1, min(len(word), begin + _MAX_SUBWORD_LETTERS) + 1):
                 weights[word[begin:end]] += weight
+
     letters = [s for s in weights if len(s) == 1]
     longer = sorted(
         (s for s in weights if len(s) > 1), key=lambda s: (-weights[s] * (len(s) - 1), s)
     )
     subwords = set(longer[: 6 * n_subwords]) | set(letters)
+
     # Candidates overlap, so that their frequency overstates their use. Two rounds keep those that
     # the segmentation uses.
     for n_kept in (3 * n_subwords, n_subwords):
@@ -260,8 +273,10 @@ def learn_subwords(
         for word, weight in weighted:
             for i in subword_ids(word, index)[1:]:
                 used[names[i].removeprefix(MARK)] += weight
+
         longer = sorted((s for s in used if len(s) > 1), key=lambda s: (-used[s] * len(s), s))
         subwords = set(longer[:n_kept]) | set(letters)
+
     letters.sort(key=lambda s: (-weights[s], s))
     return [MARK + s for s in longer[:n_subwords] + letters]
 

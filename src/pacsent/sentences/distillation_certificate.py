@@ -147,20 +147,26 @@ def distill(
     check_probability("delta", delta)
     if device != "cpu":
         require(device)
+
     texts = as_texts(texts)
     if len(texts) < _MIN_TEXTS:
         raise ValueError(
             f"texts must be at least {_MIN_TEXTS}, to learn from and to hold out. Got "
             f"{len(texts)} instead. Give more texts: ten thousand make a useful student."
         )
-    encoder, name = None, "stored vectors"
+
+    encoder = None
+    name = "stored vectors"
     if not isinstance(teacher, np.ndarray):
         encoder = as_encoder(teacher)
         name = encoder.method_name
         teacher = encoder.encode(texts)
+
     vectors = checked_vectors(teacher, len(texts))
+
     # Copies of a text are not independent of each other: only the first is used.
     rows = np.sort(list({text: row for row, text in reversed(list(enumerate(texts)))}.values()))
+
     n_held_out = min(len(rows) // 10, _MAX_HELD_OUT)
     if test_size is not None:
         check_probability("test_size", test_size)
@@ -170,8 +176,10 @@ def distill(
             f"test_size must leave different texts on both sides. Got {len(rows):,} of them and "
             f"test_size={test_size!r} instead. Give more texts, or another fraction."
         )
+
     order = np.random.default_rng([seed, 1]).permutation(rows)
-    held_out, training = order[:n_held_out], np.sort(order[n_held_out:])
+    held_out = order[:n_held_out]
+    training = np.sort(order[n_held_out:])
     student = fit_static_encoder(
         [texts[i] for i in training],
         vectors[training],
@@ -186,6 +194,7 @@ def distill(
         device=device,
         verbose=verbose,
     )
+
     certificate = certify_student(
         student,
         [texts[i] for i in held_out],

@@ -100,7 +100,8 @@ def clear_empty(means: np.ndarray, variances: np.ndarray, encoded: Encoded) -> n
     """Set mean 0 and variance nan for sentences of OOV words only; returns which these are."""
     empty = encoded.offsets[1:] == encoded.offsets[:-1]
     if empty.any():
-        means[empty], variances[empty] = 0, np.nan
+        means[empty] = 0
+        variances[empty] = np.nan
     return empty
 
 

@@ -168,12 +168,14 @@ class ExternalEncoder(BaseEncoder):
             vectors = as_float_array(output)
         except (ValueError, TypeError, OverflowError):
             vectors = np.zeros(0, np.float32)
+
         if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.shape[1]:
             raise ValueError(
                 f"{self.method_name} must give an array of shape (n_texts, n_dims). Got "
                 f"{getattr(output, 'shape', None) or type(output).__name__} for {len(texts):,} "
                 "texts instead. Check what it returns for a list of str."
             )
+
         is_finite = np.isfinite(vectors).all(axis=1)  # (n_texts,)
         if not is_finite.all():
             wrong = np.flatnonzero(~is_finite)
@@ -218,6 +220,7 @@ class ExternalEncoder(BaseEncoder):
                 f"{self.method_name} did when this model was made. Got {probe.shape[1]} instead. "
                 "Pass that encoder."
             )
+
         cosines = probe_cosines(probe, expected)
         if cosines.min() < MIN_PROBE_COSINE:
             raise ValueError(
@@ -225,6 +228,7 @@ class ExternalEncoder(BaseEncoder):
                 f"instead: the cosine of its vectors with those is {cosines.min():.3f} for "
                 f"{PROBE[int(cosines.argmin())]!r}. Pass that encoder."
             )
+
         attached.accept_probe(probe)
         self.encoder = attached
         return self

@@ -41,6 +41,7 @@ class Learned:
             if isinstance(size, str):
                 size = sizes[size] if size in sizes else len(values[size])
             shape.append(size)
+
         limits = {"low": 0, "below": words.n_words} if self.is_words else {"low": self.low}
         dtype = self.dtype or method._dtype
         array = checked_tensor(tensors, name, dtype, tuple(shape), finite=self.finite, **limits)
@@ -96,7 +97,8 @@ class DerivedValues:
                 for a, b in zip(key, self._key)
             )
             if not same:
-                self._key, self._values = key, {}
+                self._key = key
+                self._values = {}
             if name not in self._values:
                 self._values[name] = make()
             return self._values[name]

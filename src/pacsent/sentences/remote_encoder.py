@@ -106,6 +106,7 @@ class RemoteEncoder(VectorSource):
         timeout: float = 60.0,
     ):
         endpoint = _parse_url(url)
+
         for name, value, least in (("batch_size", batch_size, 1), ("n_retries", n_retries, 0)):
             if not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} must be at least {least}. Got {value!r} instead.")
@@ -114,19 +115,23 @@ class RemoteEncoder(VectorSource):
             raise ValueError(f"timeout must be {limit}. Got {timeout!r} instead.")
         if key is not None and not isinstance(key, str):
             raise TypeError(f"key must be a str. Got {type(key).__name__} instead.")
+
         self.url = endpoint.base
         self.model = model or endpoint.model or "default"
         self.batch_size = batch_size
         self.n_retries = n_retries
         self.timeout = timeout
+
         self._host = endpoint.host
         self._public_query = endpoint.public_query
         self._private_query = endpoint.private_query
         self._key = key or self._key_of_environment()
         self._omitted = ""  # what a pickle left out
         self._is_compared = False  # the server with the cache
+
         if self._key and not (self._key.isascii() and self._key.isprintable()):
             raise ValueError("key must be one line of ASCII characters. Remove its line breaks.")
+
         if cache is None:
             home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
             cache = Path(home) / "pacsent" / "vectors"
@@ -170,6 +175,7 @@ class RemoteEncoder(VectorSource):
         if missing and not self._is_compared:
             self.accept_probe(self.current_probe())
             missing = self._cache.missing(texts)
+
         n = len(missing)
         with bar("requesting vectors", total=n, unit="texts", enabled=n > 0) as shown:
             for start in range(0, len(missing), self.batch_size):
@@ -199,6 +205,7 @@ class RemoteEncoder(VectorSource):
                 f"The encoder of {self.source} was pickled, without its {self._omitted}. Set "
                 "PACSENT_API_KEY before it is unpickled, or make it again: RemoteEncoder(url)."
             )
+
         request = self._http_request(texts)
         max_bytes = _MAX_ANSWER_BYTES * len(texts)
         problem = ""
@@ -214,6 +221,7 @@ class RemoteEncoder(VectorSource):
                 return self._parse(answer, len(texts))
             if attempt < self.n_retries:
                 time.sleep(min(max(0.0, wait), _MAX_WAIT))  # 0 if it is nan
+
         raise ConnectionError(
             f"{self.url}/embeddings must answer with vectors. It answered {problem}. "
             f"{len(self._cache):,} vectors that were received before are kept in "
@@ -237,6 +245,7 @@ class RemoteEncoder(VectorSource):
             if len(content) > max_bytes:
                 raise _FailedAttempt(f"more than {max_bytes:,} bytes", is_final=True)
             return json.loads(content)
+
         except urllib.error.HTTPError as error:
             text = error.read(500).decode("utf-8", "replace")
             reason = self._without_secrets(_one_line(text)) or error.reason
@@ -248,6 +257,7 @@ class RemoteEncoder(VectorSource):
                 is_final=error.code != 429 and error.code < 500,
                 wait=wait,
             ) from None
+
         except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
             reason = self._without_secrets(_one_line(str(error)))
             raise _FailedAttempt(f"nothing that can be read ({reason})") from None
@@ -273,12 +283,14 @@ class RemoteEncoder(VectorSource):
                 if sorted(places) != list(range(n)) or {type(place) for place in places} != {int}:
                     raise ValueError
                 rows = [rows[places.index(i)] for i in range(n)]
+
             embeddings = [row["embedding"] for row in rows]
             if not set(map(type, chain.from_iterable(embeddings))) <= {int, float}:
                 raise ValueError  # strings and booleans would be read as numbers
             vectors = np.array(embeddings, np.float32)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             vectors = np.zeros(0, np.float32)
+
         if vectors.ndim != 2 or not vectors.size or not np.isfinite(vectors).all():
             raise ValueError(
                 f"{self.url}/embeddings must answer {n:,} texts with as many vectors of finite "
@@ -318,6 +330,7 @@ def _parse_url(url: str) -> _Endpoint:
     address, _, model = url.partition("#")
     if not url.isprintable() or " " in address:
         raise ValueError(f"url must have no spaces and control characters. {shown}")
+
     try:
         parts = urllib.parse.urlsplit(address)
         host = parts.hostname
@@ -326,11 +339,13 @@ def _parse_url(url: str) -> _Endpoint:
         host = None
     if not (host and address.startswith(("http://", "https://"))):
         raise ValueError(f"url must begin with http:// or https:// and a host. {shown}")
+
     if "@" in parts.netloc:
         raise ValueError(
             f"url must have no user name and no password, which messages would show. {shown} Pass "
             "key=, or set PACSENT_API_KEY."
         )
+
     query = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
     path = parts.path.rstrip("/").removesuffix("/embeddings")
     return _Endpoint(
@@ -363,6 +378,7 @@ class VectorCache:
         """Check that the probe's vectors are those stored here; store them if there are none."""
         with self._open() as database:
             stored = [_lookup(database, text) for text in PROBE]
+
         if any(stored):
             rows = [row for row, vector in enumerate(stored) if vector is not None]
             expected = np.stack([np.frombuffer(stored[row], "<f4") for row in rows])
@@ -380,6 +396,7 @@ class VectorCache:
                 f"{self.path} has {len(self):,} vectors, and none of the ten sentences by which "
                 f"{source} is recognised. Delete it; the vectors are requested again."
             )
+
         self.add(list(PROBE), probe)
 
     def get(self, texts: list[str]) -> np.ndarray:
@@ -396,8 +413,9 @@ class VectorCache:
             if stored is not None:
                 self._check_size(stored[0], vectors)
             for text, vector in zip(texts, vectors.astype("<f4")):
-                key, content = _digest(text), vector.tobytes()
-                row = key, content, _digest(key + content)
+                key = _digest(text)
+                content = vector.tobytes()
+                row = (key, content, _digest(key + content))
                 database.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", row)
             database.commit()
 

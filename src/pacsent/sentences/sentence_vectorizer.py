@@ -387,6 +387,7 @@ class SentenceVectorizer(
         """The inverse of `_state`, on an estimator that has its parameters."""
         values = self._read_values(state)
         report = checked_tensor(state, "fit_report", np.float64, (3,), finite=False).tolist()
+
         fingerprint = None
         if "fingerprint.documents" in state:
             fingerprint = Fingerprint(
@@ -394,6 +395,7 @@ class SentenceVectorizer(
                 checked_tensor(state, "fingerprint.runs", np.uint64, (None,)),
                 *checked_tensor(state, "fingerprint.counts", np.int64, (3,)).tolist(),
             )
+
         self._assign(
             FittedState(
                 values=values,

@@ -82,6 +82,7 @@ class StoredVectors(VectorSource):
                 f"vectors must have shape ({len(texts)}, n_dims), one row for each text. Got "
                 f"{self.vectors.shape} instead."
             )
+
         self._rows: dict[str, int] = {}
         for row, text in enumerate(texts):
             first = self._rows.setdefault(text, row)
@@ -120,6 +121,7 @@ def as_float_array(output: Any) -> np.ndarray:
     if np.ma.isMaskedArray(values):
         values = np.ma.filled(values.astype(np.float32), np.nan)  # not a number: rejected later
     vectors = np.asarray(values)
+
     # Strings would be read as numbers, and complex numbers cut to real ones.
     if vectors.dtype.kind == "O":
         is_number_array = all(isinstance(value, Real) for value in vectors.ravel())

@@ -76,16 +76,19 @@ def make_encoder(method: str, encoder: WordVectors | str, **params: Any) -> Sent
             f"method must be one of list_encoders(). Got {method!r} instead. Choose from "
             f"{', '.join(METHODS)}."
         )
+
     estimator, what = _METHODS[method.removeprefix("i-")]
     fixed = dict(what.fixed)
     if what.swaps:
         fixed["swap_roles"] = method.startswith("i-")
+
     for key, value in fixed.items():
         if key in params and params[key] != value:
             raise ValueError(
                 f"{key} must be {value!r} for the method {method!r}. Got {params[key]!r} instead. "
                 f"Choose another name, or build a {estimator.__name__} yourself."
             )
+
     if isinstance(encoder, str):
         encoder = as_word_vectors(encoder)
     return estimator(encoder, **{**what.defaults, **fixed, **params})
@@ -122,16 +125,19 @@ def as_vectorizer(
     """
     if isinstance(opened, EncoderMixin):  # a method, or an encoder of another program
         return cast(Encoder, opened)
+
     if not isinstance(opened, WordVectors):
         raise ValueError(
             f"{source} must be word vectors or a fitted method. Got a "
             f"{type(opened).__name__} instead. Give another model, such as english."
         )
+
     if method is None and opened.sentences is not None:
         made = clone(opened.sentences)  # with parameters of its own
         return made if made.learns_from_text else made.fit([])
     if method is None and "output" not in opened.tables:
         return make_encoder("Average", opened, alpha=0.0).fit([])
+
     made = make_encoder(method or DEFAULT, opened)
     if fitted and made.learns_from_text:
         raise ValueError(f"{method} learns from text first. Run: pacsent vectors fit {method}")
