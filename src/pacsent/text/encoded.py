@@ -31,9 +31,10 @@ class Encoded(NamedTuple):
 
     @classmethod
     def from_lengths(cls, ids: np.ndarray, lengths: np.ndarray) -> "Encoded":
-        """Token ids in a row, and how many of them each sentence has."""
+        """The sentences whose token ids are in a row, with this number of tokens each."""
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        return cls(ids.astype(np.int32), offsets, np.zeros(len(lengths), dtype=np.int64))
+        n_unknown = np.zeros(len(lengths), dtype=np.int64)
+        return cls(ids.astype(np.int32), offsets, n_unknown)
 
     def take(self, rows: ArrayLike) -> "Encoded":
         """The sentences in `rows`, in that order.
@@ -41,12 +42,14 @@ class Encoded(NamedTuple):
         >>> Encoded(np.arange(5), np.array([0, 2, 5]), np.zeros(2, int)).take([1, 0]).ids.tolist()
         [2, 3, 4, 0, 1]
         """
-        rows = np.asarray(rows, dtype=np.int64)
-        n = np.diff(self.offsets)[rows]
-        offsets = np.concatenate([[0], np.cumsum(n)])
-        place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], n)
-        ids = self.ids[np.repeat(self.offsets[rows], n) + place]
-        return Encoded(ids, offsets, self.n_unknown[rows])
+        row_indices = np.asarray(rows, dtype=np.int64)  # (n_rows,)
+        lengths = np.diff(self.offsets)[row_indices]  # (n_rows,)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])  # (n_rows + 1,)
+
+        # Of each token taken: its place in its sentence, and where that sentence begins.
+        place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        start = np.repeat(self.offsets[row_indices], lengths)
+        return Encoded(self.ids[start + place], offsets, self.n_unknown[row_indices])
 
     @property
     def coverage(self) -> float:
@@ -64,48 +67,75 @@ class Encoded(NamedTuple):
         ...
         ValueError: Encoded.ids must be at least 0 and below 5, the number of words. Got 7 ...
         """
-        arrays = []
-        dtypes: tuple[Any, ...] = (np.int32, np.int64, np.int64)
-        for name, own, dtype in zip(self._fields, self, dtypes):
-            array = np.asarray(own)
-            is_integer = not array.size or array.dtype.kind in "iu"
-            limit = np.iinfo(dtype).max
-            fits = is_integer and (array.dtype == dtype or abs(array).max(initial=0) <= limit)
-            if array.ndim != 1 or not fits:
-                raise ValueError(
-                    f"Encoded.{name} must be a flat array of {np.dtype(dtype)}. Got {array.dtype} "
-                    f"of shape {array.shape} instead. {_MAKE}"
-                )
-            arrays.append(np.ascontiguousarray(array, dtype))
-        ids, offsets, n_unknown = arrays
-        is_cut = offsets.size > 0 and offsets[0] == 0 and offsets[-1] == ids.size
-        if not is_cut or (offsets[1:] < offsets[:-1]).any():
-            raise ValueError(
-                f"Encoded.offsets must rise from 0 to the number of ids, {ids.size:,}. Got "
-                f"{offsets[:9].tolist()} ... instead. {_MAKE}"
-            )
-        if n_unknown.size != offsets.size - 1 or (n_unknown.size and n_unknown.min() < 0):
-            raise ValueError(
-                "Encoded.n_unknown must have a number of at least 0 for each of the "
-                f"{offsets.size - 1:,} sentences. Got {n_unknown.size:,} numbers, the smallest "
-                f"{n_unknown.min(initial=0)}, instead. {_MAKE}"
-            )
-        if ids.size and (ids.min() < 0 or ids.max() >= n_words):
-            wrong = ids[(ids < 0) | (ids >= n_words)][0]
-            raise ValueError(
-                f"Encoded.ids must be at least 0 and below {n_words:,}, the number of words. Got "
-                f"{wrong:,} instead. They are of another vocabulary: encode the texts with this "
-                "one."
-            )
-        return self if all(a is b for a, b in zip(arrays, self)) else Encoded(*arrays)
+        ids = _as_flat_integers("ids", self.ids, np.int32)
+        offsets = _as_flat_integers("offsets", self.offsets, np.int64)
+        n_unknown = _as_flat_integers("n_unknown", self.n_unknown, np.int64)
+
+        _check_offsets(offsets, ids.size)
+        _check_unknown(n_unknown, n_sentences=offsets.size - 1)
+        _check_ids(ids, n_words)
+
+        is_same = ids is self.ids and offsets is self.offsets and n_unknown is self.n_unknown
+        return self if is_same else Encoded(ids, offsets, n_unknown)
+
+
+def _as_flat_integers(name: str, values: Any, dtype: Any) -> np.ndarray:
+    """The values as a contiguous array of this type; the same array if it is one already."""
+    array = np.asarray(values)
+    if array.dtype == dtype:
+        fits = True
+    elif array.size and array.dtype.kind not in "iu":
+        fits = False
+    else:
+        fits = bool(abs(array).max(initial=0) <= np.iinfo(dtype).max)
+
+    if array.ndim != 1 or not fits:
+        raise ValueError(
+            f"Encoded.{name} must be a flat array of {np.dtype(dtype)}. Got {array.dtype} "
+            f"of shape {array.shape} instead. {_MAKE}"
+        )
+    return np.ascontiguousarray(array, dtype)
+
+
+def _check_offsets(offsets: np.ndarray, n_ids: int) -> None:
+    spans_ids = offsets.size > 0 and offsets[0] == 0 and offsets[-1] == n_ids
+    falls = (offsets[1:] < offsets[:-1]).any()
+    if not spans_ids or falls:
+        raise ValueError(
+            f"Encoded.offsets must rise from 0 to the number of ids, {n_ids:,}. Got "
+            f"{offsets[:9].tolist()} ... instead. {_MAKE}"
+        )
+
+
+def _check_unknown(n_unknown: np.ndarray, n_sentences: int) -> None:
+    smallest = n_unknown.min(initial=0)
+    if n_unknown.size != n_sentences or smallest < 0:
+        raise ValueError(
+            "Encoded.n_unknown must have a number of at least 0 for each of the "
+            f"{n_sentences:,} sentences. Got {n_unknown.size:,} numbers, the smallest "
+            f"{smallest}, instead. {_MAKE}"
+        )
+
+
+def _check_ids(ids: np.ndarray, n_words: int) -> None:
+    if not ids.size or (ids.min() >= 0 and ids.max() < n_words):
+        return
+
+    is_wrong = (ids < 0) | (ids >= n_words)
+    wrong = ids[is_wrong][0]
+    raise ValueError(
+        f"Encoded.ids must be at least 0 and below {n_words:,}, the number of words. Got "
+        f"{wrong:,} instead. They are of another vocabulary: encode the texts with this one."
+    )
 
 
 def some_tokens(
     encoded: Encoded, most: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """(document, word) of at most `most` tokens, drawn without replacement."""
-    document = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))
+    document = np.repeat(np.arange(encoded.n_sentences), np.diff(encoded.offsets))  # (n_tokens,)
     if document.size <= most:
         return document, encoded.ids
+
     chosen = np.sort(rng.choice(document.size, most, replace=False))
     return document[chosen], encoded.ids[chosen]

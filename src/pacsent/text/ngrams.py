@@ -24,17 +24,21 @@ _FLAG = "[\U0001f1e6-\U0001f1ff]"
 JOINED = re.compile(rf"[\U0001f3fb-\U0001f3ff]|(?<=\u200d)[{SYMBOLS}]|(?<={_FLAG}){_FLAG}")
 _FOREIGN_MARKS = re.compile(rf"(\w?)([^\x00-\x7f\w{SYMBOLS}]+)")
 _JOINING = "\u200c\u200d\u0e33\u0eb3"  # joiners, and the vowels am of Thai and Lao
-_SMALL = 1 << 22  # bytes that one thread counts as fast as several
+_MIN_PARALLEL_BYTES = 1 << 22  # below this one thread counts as fast as several
 _BLOCK_TEXTS = 1 << 13  # that a thread counts and weighs at once
 _BLOCKS_TO_RETURN = 8  # copied blocks, after which their memory is returned to the system
+_MIN_LENGTH = 1e-30  # of a row of tf-idf that is divided by its length; a row of zeros stays
 
 
 def byte_kinds(marks: str = MARKS) -> np.ndarray:
-    """What each byte is: a separator, part of a word, or a token by itself (the marks)."""
+    """Kind of each byte, (256,): a separator, part of a word, or a token by itself (the marks)."""
     kinds = np.zeros(256, np.int8)
+
+    # Digits, capitals, small letters, and all bytes of characters beyond ASCII.
     for first, last in ((48, 57), (65, 90), (97, 122), (128, 255)):
         kinds[first : last + 1] = kernels.WORD
     kinds[ord("_")] = kernels.WORD
+
     for mark in marks:
         kinds[ord(mark)] = kernels.MARK
     return kinds
@@ -50,36 +54,54 @@ def as_bytes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
     Letters beyond ASCII are lower-cased here, marks beyond ASCII that are no symbols become spaces
     (a curly apostrophe a straight one); the kernels do the same for ASCII.
+
+    Parameters
+    ----------
+    texts : sequence of str
+
+    Returns
+    -------
+    data : ndarray of uint8, shape (n_bytes,)
+    bounds : ndarray of int64, shape (n_texts + 1,)
+        Text i is ``data[bounds[i] : bounds[i + 1]]``.
     """
     joined = "".join(texts)
-    parts: Sequence = texts
+    parts: Sequence = texts  # each as long as the bytes of its text
     if joined.isascii():
         data = bytearray(joined, "ascii")
     else:
-        parts = [
-            text.encode() if text.isascii() else _lowered(text).encode("utf-8", "replace")
-            for text in texts
-        ]
+        parts = [_encode(text) for text in texts]
         data = bytearray().join(parts)
+
+    n_bytes = np.fromiter(map(len, parts), np.int64, len(parts))  # (n_texts,)
     bounds = np.zeros(len(parts) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)), out=bounds[1:])
+    np.cumsum(n_bytes, out=bounds[1:])
     return np.frombuffer(data, np.uint8), bounds
 
 
-def _lowered(text):
-    def separated(match):
-        """Marks as spaces; vowel signs, accents and joiners stay in the word."""
-        word, marks = match.groups()
-        n = 0
-        while word and n < len(marks) and continues(marks[n]):
-            n += 1
-        return word + marks[:n] + " " * (len(marks) - n)
+def _encode(text: str) -> bytes:
+    if text.isascii():
+        return text.encode()
+    return _fold_case(text).encode("utf-8", "replace")
 
-    return _FOREIGN_MARKS.sub(separated, text.replace("’", "'").lower())
+
+def _fold_case(text: str) -> str:
+    """The text in lower case, and its marks beyond ASCII as spaces."""
+    return _FOREIGN_MARKS.sub(_replace_marks, text.replace("’", "'").lower())
+
+
+def _replace_marks(match: re.Match[str]) -> str:
+    """Marks as spaces; vowel signs, accents and joiners stay in the word."""
+    word, marks = match.groups()
+    n_continuing = 0
+    while word and n_continuing < len(marks) and continues(marks[n_continuing]):
+        n_continuing += 1
+
+    return word + marks[:n_continuing] + " " * (len(marks) - n_continuing)
 
 
 def continues(character: str) -> bool:
-    """Whether a character is drawn as a part of the one before it.
+    """True if a character is drawn as a part of the one before it.
 
     >>> continues("\u0301"), continues("e")
     (True, False)
@@ -91,7 +113,7 @@ _TOKEN = re.compile(rf"[\w{re.escape(MARKS)}{SYMBOLS}]")
 
 
 def is_empty(text: str) -> bool:
-    """Whether a text has no token: no letter, digit, symbol or common punctuation mark.
+    """True if a text has no token: no letter, digit, symbol or common punctuation mark.
 
     Such texts have no label, are no duplicates of each other, and are counted and named once.
 
@@ -103,19 +125,23 @@ def is_empty(text: str) -> bool:
 
 def nonempty_rows(texts: Sequence[str]) -> np.ndarray:
     """The rows of the texts that are not empty, (n_rows,)."""
-    return np.flatnonzero([not is_empty(text) for text in texts])
+    has_token = [not is_empty(text) for text in texts]
+    return np.flatnonzero(has_token)
 
 
 def fingerprints(texts: Sequence[str]) -> np.ndarray:
     """A 64-bit hash of each text's words in order, the same for other spacing and capitals."""
-    return kernels.hash_whole_texts(*as_bytes(texts), _word_settings())
+    data, bounds = as_bytes(texts)
+    return kernels.hash_whole_texts(data, bounds, _word_settings())
 
 
 def word_sequences(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Hashes of the words of all texts in order, without marks, and the bounds of each text."""
-    tokens = kernels.hash_texts(*as_bytes(texts), _word_settings())
-    words = np.flatnonzero(tokens.is_word)
-    return tokens.hashes[words], np.searchsorted(words, tokens.begins)
+    data, text_bounds = as_bytes(texts)
+    tokens = kernels.hash_texts(data, text_bounds, _word_settings())
+    words = np.flatnonzero(tokens.is_word)  # (n_words,), their tokens
+    bounds = np.searchsorted(words, tokens.begins)  # (n_texts + 1,)
+    return tokens.hashes[words], bounds
 
 
 class _Rows(NamedTuple):
@@ -170,35 +196,62 @@ class NGrams:
         marks: str = MARKS,
         characters: bool = False,
     ) -> "NGrams":
-        """The n-grams that occur in at least `min_texts` of these texts."""
+        """The n-grams that occur in at least `min_texts` of these texts.
+
+        Parameters
+        ----------
+        texts : sequence of str
+        sizes : (int, int)
+            The smallest and the largest number of tokens of an n-gram.
+        min_texts : int, default=1
+            N-grams of fewer texts get no column.
+        n_threads : int, default=1
+            The columns are the same for any number.
+        marks : str
+            Punctuation that counts as a token.
+        characters : bool, default=False
+            If True, the tokens are characters and edges of words.
+
+        Returns
+        -------
+        NGrams
+        """
         data, bounds = as_bytes(texts)
         settings = Settings.of(byte_kinds(marks), sizes, characters)
-        if data.size < _SMALL:  # every thread reads all of the text
+        if data.size < _MIN_PARALLEL_BYTES:  # every thread reads all of the text
             n_threads = 1
 
-        def count(part):
+        def count(part: int) -> tuple[np.ndarray, np.ndarray]:
             return kernels.count_texts(data, bounds, settings, part, n_threads)
 
         parts = list(in_order(count, range(n_threads), n_threads))
-        hashes, n_texts = map(np.concatenate, zip(*parts))
-        order = np.argsort(hashes)  # the same columns for any number of threads
-        order = order[n_texts[order] >= min_texts]
-        idf = np.log((1.0 + len(texts)) / (1.0 + n_texts[order])) + 1.0
-        return cls(sizes, hashes[order], idf, marks, characters)
+        hashes = np.concatenate([part_hashes for part_hashes, _ in parts])  # (n_all,)
+        n_texts = np.concatenate([part_counts for _, part_counts in parts])  # (n_all,)
+
+        # Sorted by hash, the columns are the same for any number of threads.
+        order = np.argsort(hashes)
+        columns = order[n_texts[order] >= min_texts]  # (n_columns,)
+
+        idf = np.log((1.0 + len(texts)) / (1.0 + n_texts[columns])) + 1.0
+        return cls(sizes, hashes[columns], idf, marks, characters)
 
     def counts(self, texts: Sequence[str], n_threads: int = 1) -> sparse.csr_matrix:
-        """How often each text holds each n-gram, (n_texts, n_columns)."""
-        return self._join(list(self._map_blocks(self._count, texts, n_threads)), len(texts))
+        """Number of times that each text contains each n-gram, (n_texts, n_columns)."""
+        blocks = list(self._map_blocks(self._count, texts, n_threads))
+        return self._join(blocks, len(texts))
 
     def _map_blocks(self, function: Callable, texts: Sequence[str], n_threads: int) -> Iterator:
         """function(block) of blocks of texts, in order: an array for all would be needed twice."""
-        n_blocks = max(1, min(n_threads, len(texts)), -(-len(texts) // _BLOCK_TEXTS))
+        n_full_blocks = -(-len(texts) // _BLOCK_TEXTS)  # rounded up
+        n_blocks = max(1, min(n_threads, len(texts)), n_full_blocks)
         bounds = np.linspace(0, len(texts), n_blocks + 1).astype(int).tolist()
+
         blocks = (texts[begin:end] for begin, end in pairwise(bounds))
         return in_order(function, blocks, n_threads)
 
     def _count(self, texts: Sequence[str]) -> "_Rows":
-        indices, counts, starts = kernels.count_grams(*as_bytes(texts), self._settings, self.table)
+        data, bounds = as_bytes(texts)
+        indices, counts, starts = kernels.count_grams(data, bounds, self._settings, self.table)
         return _Rows(indices, counts.astype(np.float32), np.diff(starts))
 
     def _join(self, blocks: "list[_Rows]", n_texts: int) -> sparse.csr_matrix:
@@ -207,66 +260,88 @@ class NGrams:
         starts = np.concatenate([[0], np.cumsum(sizes)])  # (n_texts + 1,)
         indices = np.empty(starts[-1], np.int32)
         values = np.empty(starts[-1], np.float32)
-        n = 0
+
+        start = 0
         while blocks:
             block = blocks.pop(0)
-            indices[n : n + block.indices.size] = block.indices
-            values[n : n + block.indices.size] = block.values
-            n += block.indices.size
+            end = start + block.indices.size
+            indices[start:end] = block.indices
+            values[start:end] = block.values
+            start = end
             if len(blocks) % _BLOCKS_TO_RETURN == _BLOCKS_TO_RETURN - 1:
                 return_freed_memory()
+
         return sparse.csr_matrix((values, indices, starts), shape=(n_texts, len(self)))
 
     def tf_idf(self, texts: Sequence[str], n_threads: int = 1) -> sparse.csr_matrix:
-        """Rows of (1 + ln count) * idf, scaled to length 1."""
-        return self.tf_idf_and_lengths(texts, n_threads)[0]
+        """Rows of (1 + ln count) * idf, scaled to length 1, (n_texts, n_columns)."""
+        rows, _ = self.tf_idf_and_lengths(texts, n_threads)
+        return rows
 
     def tf_idf_and_lengths(
         self, texts: Sequence[str], n_threads: int = 1
     ) -> tuple[sparse.csr_matrix, np.ndarray]:
-        """Rows of length 1, and how long they were before, (n_texts,)."""
+        """Rows of length 1, and their lengths before, (n_texts,)."""
         blocks = list(self._map_blocks(self._weigh, texts, n_threads))
-        lengths = np.concatenate([lengths for _, lengths in blocks])
-        rows = [rows for rows, _ in blocks]
+        lengths = np.concatenate([block_lengths for _, block_lengths in blocks])
+        row_blocks = [block_rows for block_rows, _ in blocks]
+
+        # `_join` frees one block after the other, which nothing else may keep.
         blocks.clear()
-        return self._join(rows, len(texts)), lengths
+        return self._join(row_blocks, len(texts)), lengths
 
     def _weigh(self, texts: Sequence[str]) -> tuple["_Rows", np.ndarray]:
         """`tf_idf_and_lengths` of a block."""
         rows = self._count(texts)
-        values = (1.0 + np.log(rows.values)) * self.idf[rows.indices]
-        row = np.repeat(np.arange(len(texts)), rows.sizes)
-        lengths = np.sqrt(np.bincount(row, values.astype(np.float64) ** 2, len(texts)))
-        values /= np.repeat(np.maximum(lengths, 1e-30), rows.sizes).astype(np.float32)
+        values = (1.0 + np.log(rows.values)) * self.idf[rows.indices]  # (n_entries,)
+
+        row_of_entry = np.repeat(np.arange(len(texts)), rows.sizes)  # (n_entries,)
+        squares = values.astype(np.float64) ** 2
+        lengths = np.sqrt(np.bincount(row_of_entry, squares, len(texts)))  # (n_texts,)
+
+        divisors = np.maximum(lengths, _MIN_LENGTH)
+        values /= np.repeat(divisors, rows.sizes).astype(np.float32)
         return rows._replace(values=values), lengths
 
     def scores(self, texts: Sequence[str], coef: np.ndarray) -> np.ndarray:
         """tf_idf(texts) @ coef without the matrix, (n_texts, n_outputs)."""
-        return self.scores_and_unknown(texts, coef, None)[0]
+        scores, _ = self.scores_and_unknown(texts, coef, None)
+        return scores
 
     def scores_and_unknown(
         self, texts: Sequence[str], coef: np.ndarray, known: HashTable | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """`scores`, and `unknown_shares` by these n-grams and `known`; 0 where `known` is None."""
         data, bounds = as_bytes(texts)
-        weights = self._bound_idf, coef
-        return kernels.score_texts(data, bounds, self._settings, self.table, known, *weights)
+        return kernels.score_texts(
+            data, bounds, self._settings, self.table, known, self._bound_idf, coef
+        )
 
     def occurrences(self, text: str) -> "Occurrences":
         """Every n-gram of one text, its column, and the words that it is made of."""
-        hashes, spans, _, _ = kernels.hash_texts(*as_bytes([text]), self._settings)
-        columns = self.table.find(kernels.hash_grams(hashes, *self._settings[1:3]))
-
+        data, bounds = as_bytes([text])
+        hashes, spans, _, _ = kernels.hash_texts(data, bounds, self._settings)
+        grams = kernels.hash_grams(hashes, self._settings.low, self._settings.high)
+        columns = self.table.find(grams)
         n_tokens = hashes.size
+        if not n_tokens:
+            nothing = np.zeros(0, np.int64)
+            return Occurrences(columns, nothing, nothing, [])
+
+        # Every run of tokens that `hash_grams` could have hashed, (n_tokens * n_sizes,).
         sizes = np.arange(self.sizes[0], self.sizes[1] + 1)
-        first, size = np.repeat(np.arange(n_tokens), sizes.size), np.tile(sizes, n_tokens)
+        first = np.repeat(np.arange(n_tokens), sizes.size)
+        size = np.tile(sizes, n_tokens)
+
+        # A run ends at an edge of a word at the latest, and is not an edge alone.
         edges = np.append(np.flatnonzero(hashes == kernels.EDGE), n_tokens)
-        next_edge = edges[np.searchsorted(edges, first + 1)] if n_tokens else first
-        run = (first + size <= np.minimum(next_edge + 1, n_tokens)) & (
-            (size > 1) | (hashes[first] != kernels.EDGE)
-        )
-        places = _places(text, spans[1:]) if n_tokens else []
-        return Occurrences(columns, first[run], size[run], places)
+        next_edge = edges[np.searchsorted(edges, first + 1)]
+        is_inside = first + size <= np.minimum(next_edge + 1, n_tokens)
+        is_edge_alone = (size == 1) & (hashes[first] == kernels.EDGE)
+
+        is_gram = is_inside & ~is_edge_alone
+        word_spans = _spans_in_text(text, spans[1:])
+        return Occurrences(columns, first[is_gram], size[is_gram], word_spans)
 
 
 class Occurrences(NamedTuple):
@@ -282,76 +357,120 @@ class Occurrences(NamedTuple):
 
     def shared(self, values: np.ndarray) -> np.ndarray:
         """Values of n-grams, each shared evenly by its words or characters, (n_words,)."""
-        n_real = np.cumsum([0, 0, *(end > start for start, end in self.spans)])  # not edges
-        share = values / np.maximum(n_real[self.first + self.size] - n_real[self.first], 1)
-        out = np.zeros(len(self.spans) + 1)
-        for k in range(int(self.size.max(initial=0))):
-            inside = self.size > k
-            np.add.at(out, self.first[inside] + k, share[inside])
-        return np.where(np.diff(n_real), out, 0.0)[1:] if len(self.spans) else out[:0]
+        if not self.spans:
+            return np.zeros(0)
+
+        # Tokens before each one that are no edges, (n_tokens + 1,); token 0 is an edge.
+        is_real = [end > start for start, end in self.spans]
+        n_real_before = np.cumsum([0, 0, *is_real])
+        n_real = n_real_before[self.first + self.size] - n_real_before[self.first]
+        value_per_token = values / np.maximum(n_real, 1)
+
+        totals = np.zeros(len(self.spans) + 1)
+        for offset in range(int(self.size.max(initial=0))):
+            reaches = self.size > offset
+            np.add.at(totals, self.first[reaches] + offset, value_per_token[reaches])
+
+        return np.where(is_real, totals[1:], 0.0)
 
     def named(self, text: str, values: np.ndarray) -> list[tuple[str, float]]:
         """The known n-grams and the sums of their values, the largest first."""
         known = np.flatnonzero((self.columns >= 0) & (values != 0))
-        _, at, back = np.unique(self.columns[known], return_index=True, return_inverse=True)
-        sums = np.bincount(back, values[known], at.size)
-        parts = []
-        for i, value in zip(known[at], sums.tolist()):
-            tokens = range(self.first[i], self.first[i] + self.size[i])
-            words = [text[slice(*self.spans[t - 1])].lower() if t else "^" for t in tokens]
-            parts.append((" ".join(words), value))
-        return sorted(parts, key=lambda item: -abs(item[1]))
+        _, first_of_column, column_of = np.unique(
+            self.columns[known], return_index=True, return_inverse=True
+        )
+        sums = np.bincount(column_of, values[known], first_of_column.size)
+
+        named_sums = [
+            (self._spelling(text, gram), value)
+            for gram, value in zip(known[first_of_column], sums.tolist())
+        ]
+        return sorted(named_sums, key=lambda item: -abs(item[1]))
+
+    def _spelling(self, text: str, gram: int) -> str:
+        """The words of an n-gram, lower-cased; ^ is the place before the first word."""
+        words = []
+        for token in range(self.first[gram], self.first[gram] + self.size[gram]):
+            if token == 0:
+                words.append("^")
+                continue
+            start, end = self.spans[token - 1]
+            words.append(text[start:end].lower())
+        return " ".join(words)
 
 
-def _places(text, spans):
-    """Places in `as_bytes([text])` as places in the text itself, whose case may change lengths."""
+def _spans_in_text(text: str, spans: np.ndarray) -> list[tuple[int, int]]:
+    """Spans in `as_bytes([text])` as spans in the text itself, whose case may change lengths."""
     if text.isascii():
-        return [(int(a), int(b)) for a, b in spans]
+        return [(int(start), int(end)) for start, end in spans]
+
+    # The character of the text that each character of the lower-cased text comes from.
     lengths = [len(character.lower()) for character in text]
     owner = np.append(np.repeat(np.arange(len(text)), lengths), len(text))
-    lowered = np.frombuffer(_lowered(text).encode("utf-32-le", "replace"), np.uint32)
-    widths = 1 + (lowered >= 0x80) + (lowered >= 0x800) + (lowered >= 0x10000)
+
+    # The byte of UTF-8 at which each character of the lower-cased text begins.
+    codes = np.frombuffer(_fold_case(text).encode("utf-32-le", "replace"), np.uint32)
+    widths = 1 + (codes >= 0x80) + (codes >= 0x800) + (codes >= 0x10000)
     starts = np.concatenate([[0], np.cumsum(widths)])
-    first, last = np.searchsorted(starts, spans[:, 0]), np.searchsorted(starts, spans[:, 1])
-    return list(zip(owner[first].tolist(), (owner[last - 1] + 1).tolist()))
+
+    first = np.searchsorted(starts, spans[:, 0])  # (n_spans,)
+    end = np.searchsorted(starts, spans[:, 1])  # (n_spans,)
+    return list(zip(owner[first].tolist(), (owner[end - 1] + 1).tolist()))
 
 
 def unknown_shares(texts: Sequence[str], known: Sequence[HashTable]) -> np.ndarray:
-    """The part of each text's words that none of the tables holds, (n_texts,)."""
+    """The OOV rate of each text: the fraction of its words that no table contains, (n_texts,)."""
     hashes, bounds = word_sequences(texts)
     is_unknown = np.ones(hashes.size, bool)
     for table in known:
         is_unknown &= table.find(hashes) < 0
-    n_unknown = np.diff(np.searchsorted(np.flatnonzero(is_unknown), bounds))
-    return n_unknown / np.maximum(np.diff(bounds), 1)
+
+    unknown_words = np.flatnonzero(is_unknown)
+    n_unknown = np.diff(np.searchsorted(unknown_words, bounds))  # (n_texts,)
+    n_words = np.diff(bounds)  # (n_texts,)
+    return n_unknown / np.maximum(n_words, 1)
 
 
 def names(
     texts: Sequence[str], sizes: tuple[int, int], hashes: np.ndarray, marks: str = MARKS
 ) -> list[str]:
-    """What the n-grams with these hashes look like, from texts that hold them."""
+    """Spellings of the n-grams with these hashes, from texts that contain them.
+
+    An n-gram that no text contains is "".
+    """
     data, bounds = as_bytes(texts)
     tokens = kernels.hash_texts(data, bounds, _word_settings(marks))
-    places = np.full((hashes.size, 2), -1, np.int64)
-    table, run, n = HashTable(hashes), tokens.hashes, tokens.hashes.size
-    text = np.repeat(np.arange(len(texts)), np.diff(tokens.begins))
+    n_tokens = tokens.hashes.size
+    text_of_token = np.repeat(np.arange(len(texts)), np.diff(tokens.begins))  # (n_tokens,)
+
+    table = HashTable(hashes)
+    spans = np.full((hashes.size, 2), -1, np.int64)  # in bytes; -1: not found yet
+    run_hashes = tokens.hashes  # of `size` tokens from each one on
     for size in range(1, sizes[1] + 1):
-        last = np.arange(size - 1, n)  # the last token of each run
+        last = np.arange(size - 1, n_tokens)  # (n_runs,), the last token of each run
         if size > 1:
             with np.errstate(over="ignore"):
-                run = kernels.join_hashes(run[: last.size], tokens.hashes[last])
+                run_hashes = kernels.join_hashes(run_hashes[: last.size], tokens.hashes[last])
         if size < sizes[0]:
             continue
-        columns = table.find(run)
-        same_text = text[: last.size] == text[last]
-        first = np.flatnonzero((columns >= 0) & same_text)[::-1]  # the first occurrence stays
-        ends = tokens.spans[last[first], 1]
-        places[columns[first]] = np.column_stack([tokens.spans[first, 0], ends])
+
+        columns = table.find(run_hashes)  # (n_runs,)
+        is_in_one_text = text_of_token[: last.size] == text_of_token[last]
+        runs = np.flatnonzero((columns >= 0) & is_in_one_text)
+
+        # Written backwards, so that the first occurrence stays.
+        runs = runs[::-1]
+        starts = tokens.spans[runs, 0]
+        ends = tokens.spans[last[runs], 1]
+        spans[columns[runs]] = np.column_stack([starts, ends])
+
     raw = data.tobytes()
-    return [
-        " ".join(raw[a:b].decode("utf-8", "replace").lower().split()) if a >= 0 else ""
-        for a, b in places.tolist()
-    ]
+    return [_spell(raw[start:end]) if start >= 0 else "" for start, end in spans.tolist()]
+
+
+def _spell(data: bytes) -> str:
+    """The text in lower case, with one space between its words."""
+    return " ".join(data.decode("utf-8", "replace").lower().split())
 
 
 def word_hashes(words: Sequence[str]) -> np.ndarray:
@@ -362,7 +481,9 @@ def word_hashes(words: Sequence[str]) -> np.ndarray:
 def hashes_of_words(data: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """`word_hashes` of words that `as_bytes` returned, or that are ASCII."""
     tokens = kernels.hash_texts(data, bounds, _word_settings())
-    out = np.zeros(bounds.size - 1, np.uint64)
-    single = np.diff(tokens.begins) == 2  # the edge in front, and the word
-    out[single] = tokens.hashes[tokens.begins[:-1][single] + 1]
-    return out
+    is_single = np.diff(tokens.begins) == 2  # the edge in front, and the word
+    single_tokens = tokens.begins[:-1][is_single] + 1
+
+    hashes = np.zeros(bounds.size - 1, np.uint64)
+    hashes[is_single] = tokens.hashes[single_tokens]
+    return hashes

@@ -33,7 +33,9 @@ def choose_normalize(sample: str) -> tuple[str, str]:
     'unicode'
     """
     letters = [letter for letter in sample if letter.isalpha()]
-    fraction = sum(not letter.isascii() for letter in letters) / max(1, len(letters))
+    n_foreign = sum(not letter.isascii() for letter in letters)
+    fraction = n_foreign / max(1, len(letters))
+
     name = "unicode" if fraction > _MAX_FOREIGN_LETTERS else "paper"
     why = f"chosen from the text: {100 * fraction:.1f}% of its letters are outside a-z"
     return name, f"normalize={name!r}, {why}"
@@ -45,8 +47,10 @@ def clean(text: str) -> str:
     >>> clean("Route 66, café!")
     'route six six caf'
     """
-    # str.lower would map 'K' (Kelvin sign) to 'k'; the filter of record lowers A-Z only
-    return _NOT_LETTERS.sub(" ", text.translate(_ASCII_UPPER).translate(_DIGITS)).strip()
+    # str.lower would map 'K' (Kelvin sign) to 'k'; the filter of record lowers A-Z only.
+    lowered = text.translate(_ASCII_UPPER)
+    spelled = lowered.translate(_DIGITS)
+    return _NOT_LETTERS.sub(" ", spelled).strip()
 
 
 def tokenise_paper(text: str) -> list[str]:
@@ -81,8 +85,11 @@ def unicode_words(text: str) -> list[str]:
     """
     if text.isascii():
         return _ASCII_TOKEN.findall(text.lower())
-    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return words_of(text.replace("’", "'"))
+
+    # Case folding can undo the normal form, so that it is made again.
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    normalized = unicodedata.normalize("NFKC", folded)
+    return words_of(normalized.replace("’", "'"))
 
 
 def tokenise_unicode(text: str) -> list[str]:
@@ -94,7 +101,9 @@ def tokenise_unicode(text: str) -> list[str]:
     ["l'été", 'à', '東', '東京', '京', '京都', '都']
     """
     words = unicode_words(text)
-    return words if text.isascii() else [part for word in words for part in characters_of(word)]
+    if text.isascii():
+        return words
+    return [part for word in words for part in characters_of(word)]
 
 
 def _segmented(module: str, segment: Callable[[Any], Callable[[str], Iterable[str]]]) -> Callable:
@@ -102,8 +111,9 @@ def _segmented(module: str, segment: Callable[[Any], Callable[[str], Iterable[st
     name = module.partition(".")[0]
 
     @cache
-    def segmenter():
-        return segment(import_optional(module, f"normalize={name!r} needs {name}"))
+    def segmenter() -> Callable[[str], Iterable[str]]:
+        library = import_optional(module, f"normalize={name!r} needs {name}")
+        return segment(library)
 
     def tokenise(text: str) -> list[str]:
         tokens: list[str] = []
@@ -140,30 +150,56 @@ def count_dropped(texts: list[str]) -> np.ndarray:
     is_ascii = np.fromiter(map(str.isascii, texts), bool, len(texts))
     if is_ascii.all():
         return n_dropped
+
     rows = np.flatnonzero(~is_ascii).tolist()
     others = [texts[row] for row in rows]
-    joined_texts = f" {' '.join(others)} "
-    codes = np.frombuffer(joined_texts.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    places = np.flatnonzero(codes > 0xBF)
-    places = places[(codes[places] < 0x2000) | (codes[places] > 0x206F)]  # General Punctuation
-    # beside an ASCII letter or digit it is part of a word that is kept
-    is_kept = [_ASCII_WORD[np.minimum(codes[places + step], 128)] for step in (-1, 1)]
-    places = places[~(is_kept[0] | is_kept[1])]
+    places = _places_beyond_ascii(f" {' '.join(others)} ")
+
+    # The text of each place, by its index in `others`, and the place in that text.
     starts = np.cumsum([1, *(len(text) + 1 for text in others)])
-    which = np.searchsorted(starts, places, "right") - 1
-    end, last = 0, -1
+    owners = np.searchsorted(starts, places, "right") - 1
+    places_in_text = places - starts[owners]
+
     # Only what stands between the spaces around such a character is looked at, and once.
-    for i, place in zip(which.tolist(), (places - starts[which]).tolist()):
-        if i == last and place < end:
+    end = 0  # of what was looked at in `last_owner`
+    last_owner = -1
+    for owner, place in zip(owners.tolist(), places_in_text.tolist()):
+        if owner != last_owner:
+            last_owner = owner
+            end = 0
+        elif place < end:
             continue
-        text, done = others[i], end if i == last else 0
-        start = text.rfind(" ", done, place) + 1 or done
-        end, last = text.find(" ", place) % (len(text) + 1), i  # -1: the end of the text
-        n_dropped[rows[i]] += sum(map(_is_dropped, text[start:end].split()))
+
+        text = others[owner]
+        start = text.rfind(" ", end, place) + 1 or end
+        end = text.find(" ", place)
+        if end < 0:
+            end = len(text)
+        n_dropped[rows[owner]] += sum(map(_is_dropped, text[start:end].split()))
+
     return n_dropped
+
+
+def _places_beyond_ascii(text: str) -> np.ndarray:
+    """Places of characters that may belong to a dropped word, in a text with a space at its ends.
+
+    They are no punctuation, and no ASCII letter or digit beside them keeps their word.
+    """
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    places = np.flatnonzero(codes > 0xBF)
+    foreign_codes = codes[places]
+    is_punctuation = (foreign_codes >= 0x2000) & (foreign_codes <= 0x206F)  # General Punctuation
+    places = places[~is_punctuation]
+
+    kept_by_previous = _ASCII_WORD[np.minimum(codes[places - 1], 128)]
+    kept_by_next = _ASCII_WORD[np.minimum(codes[places + 1], 128)]
+    return places[~(kept_by_previous | kept_by_next)]
 
 
 def _is_dropped(word: str) -> bool:
     if _ASCII_LETTER_OR_DIGIT.search(word):
         return False
-    return any(unicodedata.category(c)[0] in "LNS" for c in _BEYOND_PUNCTUATION.findall(word))
+
+    # A letter, a number or a symbol.
+    characters = _BEYOND_PUNCTUATION.findall(word)
+    return any(unicodedata.category(character)[0] in "LNS" for character in characters)

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
 def _environment() -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    blocks: Any = {"trim_blocks": True, "lstrip_blocks": True}
-    loader = PackageLoader("pacsent")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **blocks)
+    return Environment(
+        loader=PackageLoader("pacsent"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def render(template: str, **values: Any) -> str:
@@ -31,8 +35,15 @@ def render(template: str, **values: Any) -> str:
 
 def as_characters(data: bytes) -> str:
     """The length of `data` and itself: two characters for 13 bits, where base64 has 12."""
-    bits = np.unpackbits(np.frombuffer(len(data).to_bytes(4, "big") + data, np.uint8))
-    groups = np.pad(bits, (0, -bits.size % 13)).reshape(-1, 13)
-    numbers = np.packbits(groups, axis=1).view(">u2").ravel() >> 3  # the last three bits are 0
-    digits = np.column_stack(np.divmod(numbers, 91)).astype(np.uint8) + ord("#")
-    return (digits + (digits >= ord("<"))).tobytes().decode("ascii")
+    length = len(data).to_bytes(4, "big")
+    bits = np.unpackbits(np.frombuffer(length + data, np.uint8))
+
+    # Numbers of 13 bits: packed into 16, of which the last three are 0.
+    groups = np.pad(bits, (0, -bits.size % 13)).reshape(-1, 13)  # (n_numbers, 13)
+    numbers = np.packbits(groups, axis=1).view(">u2").ravel() >> 3  # (n_numbers,)
+
+    # Two digits of base 91 for each, from # on and without <, which HTML would read as a tag.
+    digits = np.column_stack(np.divmod(numbers, 91)).astype(np.uint8)  # (n_numbers, 2)
+    codes = digits + ord("#")
+    codes += codes >= ord("<")
+    return codes.tobytes().decode("ascii")

@@ -19,7 +19,9 @@ def escape_controls(text: str) -> str:
     >>> escape_controls("\x1b[2J wine\n")
     '\\u001b[2J wine\n'
     """
-    return text if text.isascii() and text.isprintable() else text.translate(_ESCAPES)
+    if text.isascii() and text.isprintable():
+        return text
+    return text.translate(_ESCAPES)
 
 
 def escape_line(text: str) -> str:

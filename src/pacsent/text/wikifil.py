@@ -52,6 +52,6 @@ def remove_markup_of_text(text: str) -> str:
     >>> remove_markup_of_text("A film.<br /><br />See [[Berlin|the city]] &amp; {{stub}} more.")
     'A film.  See the city &  more.'
     """
-    encoded = text.encode("utf-8", "surrogatepass")
-    records = [remove_markup(record) for record in RECORD.findall(encoded)]
-    return b" ".join(records).decode("utf-8", "surrogatepass")
+    records = RECORD.findall(text.encode("utf-8", "surrogatepass"))
+    visible = b" ".join(remove_markup(record) for record in records)
+    return visible.decode("utf-8", "surrogatepass")

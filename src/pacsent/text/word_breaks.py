@@ -34,19 +34,32 @@ _PART = re.compile("I[^IK]*|(?:K[^IK]*)+")  # a character of such a run, or a wo
 class _Classes(dict):
     """Code point -> letter of its class; filled as characters are met."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        rows = (Path(__file__).with_name("word_breaks.txt")).read_text().splitlines()[1:]
-        ranges = [(int(a, 16), int(n, 16), letter) for a, n, letter in map(str.split, rows)]
-        self._starts, self._sizes, self._letters = zip(*ranges)
+        self._starts: list[int] = []
+        self._sizes: list[int] = []
+        self._letters: list[str] = []
+
+        _header, *rows = Path(__file__).with_name("word_breaks.txt").read_text().splitlines()
+        for row in rows:
+            start, size, letter = row.split()
+            self._starts.append(int(start, 16))
+            self._sizes.append(int(size, 16))
+            self._letters.append(letter)
 
     def __missing__(self, point: int) -> str:
-        i = bisect_right(self._starts, point) - 1
-        if i >= 0 and point - self._starts[i] <= self._sizes[i]:
-            self[point] = self._letters[i]
-        else:  # I: a letter that is a word by itself, in Chinese, Japanese, Thai
-            self[point] = "I" if unicodedata.category(chr(point))[0] in "LN" else "O"
-        return self[point]
+        letter = self._find(point)
+        self[point] = letter
+        return letter
+
+    def _find(self, point: int) -> str:
+        row = bisect_right(self._starts, point) - 1
+        if row >= 0 and point - self._starts[row] <= self._sizes[row]:
+            return self._letters[row]
+
+        # I is a letter that is a word by itself, in Chinese, Japanese, Thai.
+        is_letter_or_number = unicodedata.category(chr(point))[0] in "LN"
+        return "I" if is_letter_or_number else "O"
 
 
 _classes = cache(_Classes)
@@ -58,7 +71,8 @@ def words_of(text: str) -> list[str]:
     >>> words_of("Can't pay 1,000 in 東京 😀!")
     ["Can't", 'pay', '1,000', 'in', '東京', '😀']
     """
-    spans = (match.span() for match in _TOKEN.finditer(text.translate(_classes())))
+    classes = text.translate(_classes())
+    spans = [match.span() for match in _TOKEN.finditer(classes)]
     return [text[start:end] for start, end in spans]
 
 
@@ -73,16 +87,20 @@ def characters_of(word: str) -> list[str]:
     classes = word.translate(_classes())
     if "I" not in classes:
         return [word]
-    parts, last = [], None
-    for part in _PART.finditer(classes):
-        start, end = part.span()
-        if last is not None and classes[start] == "I":
-            parts.append(word[last:end])
+
+    parts = []
+    previous_start = None  # of the character before, unless that is a word of Katakana
+    for match in _PART.finditer(classes):
+        start, end = match.span()
+        is_character = classes[start] == "I"
+        if is_character and previous_start is not None:
+            parts.append(word[previous_start:end])
         parts.append(word[start:end])
-        last = start if classes[start] == "I" else None
+        previous_start = start if is_character else None
+
     return parts
 
 
 def is_spaceless(word: str) -> bool:
-    """Whether a word of `words_of` is a run of a script without spaces."""
+    """True if a word of `words_of` is a run of a script without spaces."""
     return "I" in word.translate(_classes())
