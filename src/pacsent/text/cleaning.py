@@ -52,10 +52,13 @@ def clean_files(
         )
     files.check_output(output, paths, overwrite=overwrite)
     total = reading.total_size(paths)
-    n_written = n_before = 0
-    current = None
 
-    def sources():  # one at a time: there may be more of them than can be open
+    n_written = 0
+    n_before = 0  # bytes of the sources that were read to their end
+    current: reading.Source | None = None
+
+    def sources() -> Iterator[reading.Source]:
+        """Open one source at a time: there may be more of them than can be open."""
         nonlocal n_before, current
         for path in paths:
             with reading.Source(path) as current:
@@ -67,12 +70,18 @@ def clean_files(
         files.replacing(output) as file,
         progress.bar("Cleaning", total=total, unit="B", enabled=verbose) as bar,
     ):
-        n = n_threads(n_jobs)
-        parts = _clean_dumps(sources(), n) if wiki else _clean_texts(sources(), n, normalize)
+        n_processes = n_threads(n_jobs)
+        if wiki:
+            parts = _clean_dumps(sources(), n_processes)
+        else:
+            parts = _clean_texts(sources(), n_processes, normalize)
+
         for part in parts:
             file.write(part)
             n_written += len(part)
-            bar.update(n_before + (current.consumed if current is not None else 0))
+            n_consumed = current.consumed if current is not None else 0
+            bar.update(n_before + n_consumed)
+
         if wiki and not n_written:
             raise ValueError(
                 f"{', '.join(map(str, paths[:3]))} must be a MediaWiki dump (XML with <text> "
@@ -82,14 +91,17 @@ def clean_files(
 
 
 def _map_processes(function: Callable, arguments: Iterable[tuple], n_jobs: int) -> Iterator[Any]:
-    arguments = iter(arguments)
-    first = list(islice(arguments, 2))
-    arguments = chain(first, arguments)
-    if n_jobs == 1 or len(first) < 2:  # one chunk does not pay for the start of processes
-        yield from (function(*args) for args in arguments)
+    following = iter(arguments)
+    first = list(islice(following, 2))
+    all_arguments = chain(first, following)
+
+    # One chunk does not pay for the start of processes.
+    if n_jobs == 1 or len(first) < 2:
+        yield from (function(*args) for args in all_arguments)
         return
+
     with Parallel(n_jobs) as parallel:
-        while batch := list(islice(arguments, 8 * n_jobs)):
+        while batch := list(islice(all_arguments, 8 * n_jobs)):
             yield from parallel(delayed(function)(*args) for args in batch)
 
 
@@ -102,21 +114,28 @@ def _clean_texts(sources: Iterable[reading.Source], n_jobs: int, normalize: str)
     )
     has_word = False  # whether the line so far has a word: then a space comes before the next one
     for chunk in _map_processes(_clean_chunk, chunks, n_jobs):
-        if chunk:
-            yield b" " + chunk if has_word and not chunk.startswith(b"\n") else chunk
-            has_word = not chunk.endswith(b"\n")
+        if not chunk:
+            continue
+        if has_word and not chunk.startswith(b"\n"):
+            chunk = b" " + chunk
+        yield chunk
+        has_word = not chunk.endswith(b"\n")
 
 
 def _clean_chunk(name: str, offset: int, chunk: bytes, normalize: str) -> bytes:
     if normalize == "paper":
-        words = _NOT_LETTERS_OF_LINE.sub(b" ", _spell_digits(chunk.lower()))
+        spelled = _spell_digits(chunk.lower())
+        words = _NOT_LETTERS_OF_LINE.sub(b" ", spelled)
         return _LINE_END.sub(b"\n", words).strip(b" ")
+
     try:
         text = chunk.decode("utf-8")
     except UnicodeDecodeError as error:
         position = offset + error.start
         raise ValueError(reading.not_utf8(name, position, chunk[error.start])) from None
-    return "\n".join(" ".join(unicode_words(line)) for line in text.split("\n")).encode()
+
+    lines = [" ".join(unicode_words(line)) for line in text.split("\n")]
+    return "\n".join(lines).encode()
 
 
 def _spell_digits(text: bytes) -> bytes:
@@ -128,10 +147,13 @@ def _spell_digits(text: bytes) -> bytes:
 def _clean_dumps(sources: Iterable[reading.Source], n_jobs: int) -> Iterator[bytes]:
     """Yield the text of articles: of the records, which end with '>', from <text to </text>."""
 
+    def cut_after_record(block: bytes) -> int:
+        return block.rfind(b">") + 1
+
     def article_records() -> Iterator[tuple[list[bytes]]]:
         is_article = False
         for source in sources:
-            for _, chunk in reading.iter_chunks(source, lambda block: block.rfind(b">") + 1):
+            for _, chunk in reading.iter_chunks(source, cut_after_record):
                 records = []
                 for record in RECORD.findall(chunk):
                     is_article |= b"<text " in record
@@ -149,5 +171,7 @@ def _filter_wiki(records: list[bytes]) -> bytes:
     texts = []
     for record in records:
         text = remove_markup(record)
-        texts.append(_NOT_LETTERS.sub(b" ", b" " + _spell_digits(text.lower()) + b" ")[:-1])
+        spelled = _spell_digits(text.lower())
+        words = _NOT_LETTERS.sub(b" ", b" " + spelled + b" ")
+        texts.append(words[:-1])  # the next one begins with a space
     return b"".join(texts)

@@ -58,8 +58,13 @@ def check_input(path: str | os.PathLike) -> Path:
 
 def total_size(paths: Iterable) -> int | None:
     """Check each file and return their size in bytes; None if one of them is a stream."""
-    sizes = [None if str(p) == "-" else check_input(p).stat().st_size or None for p in paths]
-    return sum(sizes) if all(sizes) else None  # type: ignore[arg-type]
+    total = 0
+    is_known = True
+    for path in paths:
+        size = 0 if str(path) == "-" else check_input(path).stat().st_size
+        total += size
+        is_known &= size > 0  # that of a pipe is 0
+    return total if is_known else None
 
 
 class Source(io.RawIOBase):
@@ -73,38 +78,54 @@ class Source(io.RawIOBase):
     def __init__(self, path: str | os.PathLike, file: Any = None):
         super().__init__()
         self.name = "standard input" if str(path) == "-" else str(path)
-        self.size = None
+        self.size: int | None = None
         self.file: Any = None
-        if file is None and str(path) != "-":
-            path = check_input(path)
-            try:
-                file = open(path, "rb")  # noqa: SIM115 (closed by close)
-            except OSError as error:
-                raise type(error)(
-                    f"The input must be a file that can be read. Got {path} instead "
-                    f"({error.strerror}). Check its permissions."
-                ) from None
-            self.size = path.stat().st_size or None  # a pipe has none
-        elif file is None:
-            file = sys.stdin.buffer
+        if file is None:
+            file = self._open(path)
         self.file = file if hasattr(file, "peek") else io.BufferedReader(file)
         self._n_read = 0
-        start = self.file.peek(16)
+
+        self.kind = self._find_kind(self.file.peek(16))
+        self._stream = self.file
+        if self.kind:
+            _, open_archive = _ARCHIVES[self.kind]
+            self._stream = open_archive(self.file)
+
+    def _open(self, path: str | os.PathLike) -> Any:
+        """Open the file, and set its size; stdin for '-'."""
+        if str(path) == "-":
+            return sys.stdin.buffer
+
+        path = check_input(path)
+        try:
+            file = open(path, "rb")  # noqa: SIM115 (closed by close)
+        except OSError as error:
+            raise type(error)(
+                f"The input must be a file that can be read. Got {path} instead "
+                f"({error.strerror}). Check its permissions."
+            ) from None
+        self.size = path.stat().st_size or None  # a pipe has none
+        return file
+
+    def _find_kind(self, start: bytes) -> str:
+        """The suffix of the archive that begins so; "" for a file that is not compressed."""
         kinds = [kind for kind, (first, _) in _ARCHIVES.items() if start.startswith(first)]
-        self.kind = kinds[0] if kinds else ""
+        kind = kinds[0] if kinds else ""
         # 'BZh' may well begin a text; in an archive the digits of pi or of its root follow.
-        if self.kind == ".bz2" and start[4:10] not in (b"1AY&SY", b"\x17rE8P\x90"):
-            self.kind = ""
+        if kind == ".bz2" and start[4:10] not in (b"1AY&SY", b"\x17rE8P\x90"):
+            kind = ""
+
         suffix = Path(self.name).suffix
-        if suffix in _ARCHIVES and start and self.kind != suffix:
-            signature = _ARCHIVES[suffix][0]
-            if not signature.startswith(start[: len(signature)]):
-                raise ValueError(
-                    f"{self.name} must be a {suffix} archive. Got a file that begins with "
-                    f"{start[:6]!r} instead. Rename it or fetch it again."
-                )
-            self.kind = suffix  # cut off within its first bytes
-        self._stream = _ARCHIVES[self.kind][1](self.file) if self.kind else self.file
+        if suffix not in _ARCHIVES or not start or kind == suffix:
+            return kind
+
+        signature, _ = _ARCHIVES[suffix]
+        if not signature.startswith(start[: len(signature)]):
+            raise ValueError(
+                f"{self.name} must be a {suffix} archive. Got a file that begins with "
+                f"{start[:6]!r} instead. Rename it or fetch it again."
+            )
+        return suffix  # cut off within its first bytes
 
     @property
     def consumed(self) -> int:
@@ -123,15 +144,19 @@ class Source(io.RawIOBase):
         """Return n bytes, fewer only at the end; all of them for n = -1."""
         if n < 0:
             return self.readall()
-        if not self.kind:
-            # One read of the system at a time: a signal that comes between two is seen at once,
-            # where `read` would go on waiting for a pipe.
-            blocks: list[bytes] = []
-            while n > 0 and (block := self.file.read1(n)):
-                n -= len(block)
-                self._n_read += len(block)
-                blocks.append(block)
-            return b"".join(blocks)
+        if self.kind:
+            return self._read_archive(n)
+
+        # One read of the system at a time: a signal that comes between two is seen at once,
+        # where `read` would go on waiting for a pipe.
+        blocks: list[bytes] = []
+        while n > 0 and (block := self.file.read1(n)):
+            n -= len(block)
+            self._n_read += len(block)
+            blocks.append(block)
+        return b"".join(blocks)
+
+    def _read_archive(self, n: int) -> bytes:
         try:
             data = self._stream.read(n)
         except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
@@ -141,6 +166,7 @@ class Source(io.RawIOBase):
                 f"{'cut off' if is_cut else 'damaged'} after {self._n_read:,} decompressed bytes "
                 f"instead ({error}). Fetch it again."
             ) from None
+
         self._n_read += len(data)
         if self._n_read > max(UNCHECKED_BYTES, _MAX_RATIO * self.consumed):
             raise ValueError(
@@ -201,11 +227,14 @@ def iter_chunks(
             offset += len(chunk)
             pending = []
         pending.append(block[end:])
+
     if last_byte is None:
         raise ValueError(empty_file(source.name))
-    chunk = b"".join(pending) + (b"" if last_byte == b"\n" else b"\n")
-    if chunk:
-        yield offset, chunk
+    if last_byte != b"\n":
+        pending.append(b"\n")
+    last_chunk = b"".join(pending)
+    if last_chunk:
+        yield offset, last_chunk
 
 
 def cut_after_letters(block: bytes) -> int:

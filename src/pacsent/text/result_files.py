@@ -106,7 +106,7 @@ def _n_rows(batch: Batch) -> int:
     return len(next(iter(batch.values())))
 
 
-def _is_matrix(column) -> bool:
+def _is_matrix(column: Any) -> bool:
     return getattr(column, "ndim", 1) == 2
 
 
@@ -114,33 +114,50 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")  # half a character, as JSON writes it
 
 
+def _as_cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None or value != value:
+        return ""
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, float):
+        return repr(value)
+    return str(value)
+
+
+def _as_cells(batch: Batch) -> dict[str, list[str]]:
+    """The columns of a batch as strings; a matrix becomes one column for each dimension."""
+    columns: dict[str, list[str]] = {}
+    for name, column in batch.items():
+        if not _is_matrix(column):
+            columns[name] = [_as_cell(value) for value in as_list(column)]
+            continue
+
+        # Nine digits bring a float32 back exactly, seventeen a float64.
+        number_format = "%.17g" if column.dtype == np.float64 else "%.9g"
+        for dimension in range(column.shape[1]):
+            numbers = column[:, dimension].tolist()
+            columns[f"{name}_{dimension}"] = [number_format % number for number in numbers]
+    return columns
+
+
 def _write_separated(
-    batches, file: IO[bytes], separator: str, *, header: bool = True, quote: bool = True
+    batches: Iterable[Batch],
+    file: IO[bytes],
+    separator: str,
+    *,
+    header: bool = True,
+    quote: bool = True,
 ) -> Iterator[int]:
     """Write values between separators; a column of vectors becomes one for each dimension."""
-
-    def as_cell(value) -> str:
-        if isinstance(value, str):
-            return value
-        if value is None or value != value:
-            return ""
-        if isinstance(value, (list, dict)):
-            return json.dumps(value, ensure_ascii=False, default=str)
-        return repr(value) if isinstance(value, float) else str(value)
-
     for number, batch in enumerate(batches):
-        columns: dict[str, list[str]] = {}
-        for name, column in batch.items():
-            if _is_matrix(column):
-                # Nine digits bring a float32 back exactly, seventeen a float64.
-                form = "%.17g" if column.dtype == np.float64 else "%.9g"
-                for i in range(column.shape[1]):
-                    columns[f"{name}_{i}"] = [form % value for value in column[:, i].tolist()]
-            else:
-                columns[name] = [as_cell(value) for value in as_list(column)]
+        columns = _as_cells(batch)
         rows: Iterable = zip(*columns.values())
         if header and number == 0:
-            rows = itertools.chain([columns if quote else batch], rows)
+            first_row = columns if quote else batch  # the names of either
+            rows = itertools.chain([first_row], rows)
+
         if quote:
             text = io.StringIO()
             csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
@@ -153,33 +170,36 @@ def _write_separated(
         yield _n_rows(batch)
 
 
-def _write_jsonl(batches, file: IO[bytes]) -> Iterator[int]:
-    def as_text(value) -> str:
-        if isinstance(value, bytes):
-            raise ValueError("JSON lines hold no bytes. Leave the column out, or write Parquet.")
-        return str(value)
+def _as_text(value: Any) -> str:
+    if isinstance(value, bytes):
+        raise ValueError("JSON lines hold no bytes. Leave the column out, or write Parquet.")
+    return str(value)
 
-    def as_json(value) -> str:
-        if isinstance(value, float) and not math.isfinite(value):
-            return "null"  # JSON has no nan
-        return json.dumps(value, ensure_ascii=False, default=as_text)
 
+def _as_json(value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "null"  # JSON has no nan
+    return json.dumps(value, ensure_ascii=False, default=_as_text)
+
+
+def _column_as_json(column: Any) -> list[str]:
+    if _is_matrix(column):
+        # str of a float32 is the shortest text that brings it back.
+        return [f"[{', '.join(map(str, row))}]" for row in column]
+    return [_as_json(value) for value in as_list(column)]
+
+
+def _write_jsonl(batches: Iterable[Batch], file: IO[bytes]) -> Iterator[int]:
     for batch in batches:
-        names = [as_json(name) for name in batch]
-        columns = [
-            # str of a float32 is the shortest text that brings it back
-            [f"[{', '.join(map(str, row))}]" for row in column]
-            if _is_matrix(column)
-            else [as_json(value) for value in as_list(column)]
-            for column in batch.values()
-        ]
+        names = [_as_json(name) for name in batch]
+        columns = [_column_as_json(column) for column in batch.values()]
         for row in zip(*columns):
             pairs = ", ".join(f"{name}: {value}" for name, value in zip(names, row))
             file.write(_encode(escape_controls(f"{{{pairs}}}\n")))
         yield _n_rows(batch)
 
 
-def _write_numpy(batches, file: IO[bytes]) -> Iterator[int]:
+def _write_numpy(batches: Iterable[Batch], file: IO[bytes]) -> Iterator[int]:
     """Write the vectors to a .npy file.
 
     Its header states the number of rows, so the rows go to a temporary file until that is known.
@@ -194,13 +214,16 @@ def _write_numpy(batches, file: IO[bytes]) -> Iterator[int]:
                 temporary.write(np.ascontiguousarray(column).data)
             n_rows += _n_rows(batch)
             yield _n_rows(batch)
+
         temporary.flush()
-        shape = (n_rows, *empty.shape[1:])
-        array = np.memmap(temporary, empty.dtype, "r", shape=shape) if n_rows else empty
+        array = empty
+        if n_rows:  # nothing can be mapped of an empty file
+            shape = (n_rows, *empty.shape[1:])
+            array = np.memmap(temporary, empty.dtype, "r", shape=shape)
         np.save(file, array, allow_pickle=False)
 
 
-def _write_parquet(batches, file: Any) -> Iterator[int]:
+def _write_parquet(batches: Iterable[Batch], file: Any) -> Iterator[int]:
     pa = import_pyarrow()
     from pyarrow import parquet
 
@@ -217,29 +240,34 @@ def _write_parquet(batches, file: Any) -> Iterator[int]:
     others = [name for name in sample if name not in vectors]
     types = {name: _as_arrow(name, column).type for name, column in sample.items()}
     schema = pa.schema([pa.field(name, types[name], name in others) for name in sample])
+
     # Vectors do not compress; statistics and dictionaries of them would be waste.
-    compression = dict.fromkeys(others, "zstd") | {f"{n}.list.element": "none" for n in vectors}
+    compression = dict.fromkeys(others, "zstd")
+    for name in vectors:
+        compression[f"{name}.list.element"] = "none"
+
     n_dims = max((sample[name].shape[1] for name in vectors), default=16)
+    row_group_size = max(1, _ROW_GROUP_BYTES // (4 * n_dims))
 
     with parquet.ParquetWriter(
         file, schema, use_dictionary=others, write_statistics=others, compression=compression
     ) as writer:
         for batch in itertools.chain(first, batches):
             columns = [_as_arrow(name, column, types[name]) for name, column in batch.items()]
-            writer.write_batch(
-                pa.record_batch(columns, schema=schema),
-                row_group_size=max(1, _ROW_GROUP_BYTES // (4 * n_dims)),
-            )
+            record_batch = pa.record_batch(columns, schema=schema)
+            writer.write_batch(record_batch, row_group_size=row_group_size)
             yield _n_rows(batch)
 
 
-def _as_arrow(name: str, column, dtype=None) -> Any:
+def _as_arrow(name: str, column: Any, dtype: Any = None) -> Any:
     import pyarrow as pa
 
     if _is_matrix(column):
         numbers = pa.array(np.ascontiguousarray(column).reshape(-1))
-        dtype = pa.list_(pa.field("element", numbers.type, nullable=False), column.shape[1])
-        return pa.FixedSizeListArray.from_arrays(numbers, type=dtype)
+        element = pa.field("element", numbers.type, nullable=False)
+        vector_type = pa.list_(element, column.shape[1])
+        return pa.FixedSizeListArray.from_arrays(numbers, type=vector_type)
+
     if isinstance(column, TypedColumn):
         dtype = _arrow_type(column.arrow_type)
     try:
@@ -252,14 +280,18 @@ def _as_arrow(name: str, column, dtype=None) -> Any:
             f"The column {name} must be of one type. Got others instead "
             f"({str(error).splitlines()[0]}). Keep it as text, or leave it out."
         ) from None
-    return array.cast(pa.string()) if pa.types.is_null(array.type) else array
+
+    if pa.types.is_null(array.type):
+        return array.cast(pa.string())
+    return array
 
 
 def _arrow_type(name: str) -> Any:
     import pyarrow as pa
 
     if name.startswith("list<"):
-        return pa.list_(_arrow_type(name.removeprefix("list<").removesuffix(">")))
+        element_name = name.removeprefix("list<").removesuffix(">")
+        return pa.list_(_arrow_type(element_name))
     return pa.type_for_alias(name)
 
 

@@ -15,29 +15,36 @@ def as_samples(X: Any, *, only_texts: bool = False) -> Any:
         return as_texts(X, "X")
     if hasattr(X, "tocsr"):
         return X.tocsr()
-    is_table = hasattr(X, "shape") and (hasattr(X, "columns") or hasattr(X, "column_names"))
+
+    has_columns = hasattr(X, "columns") or hasattr(X, "column_names")
+    is_table = hasattr(X, "shape") and has_columns
     if is_table or getattr(X, "ndim", 1) > 1:
         return X
-    rows = as_sentences(X, "X")
-    rows = rows.tolist() if hasattr(rows, "tolist") else list(rows)
-    return as_texts(rows, "X") if any(isinstance(row, str) for row in rows) else rows
+
+    sentences = as_sentences(X, "X")
+    rows = sentences.tolist() if hasattr(sentences, "tolist") else list(sentences)
+    if any(isinstance(row, str) for row in rows):
+        return as_texts(rows, "X")
+    return rows
 
 
 def n_samples(X: Any) -> int:
-    """How many rows X has."""
+    """The number of rows of X."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def is_texts(X: Any) -> bool:
-    """Whether these rows of `as_samples` are texts."""
+    """True if these rows of `as_samples` are texts."""
     return isinstance(X, list) and all(type(row) is str for row in X)
 
 
 def text_column(X: Any) -> Any:
     """The texts of a table or an array with one column of them; anything else as it is."""
     is_column = isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == 1
-    if not is_column and len(getattr(X, "column_names", getattr(X, "columns", ()))) != 1:
+    names = getattr(X, "column_names", getattr(X, "columns", ()))
+    if not is_column and len(names) != 1:
         return X
+
     try:
         return as_texts(X[:, 0] if is_column else X)
     except (TypeError, ValueError):
@@ -50,7 +57,9 @@ def select_rows(X: Any, rows: Sequence[int] | np.ndarray) -> Any:
         return [X[row] for row in rows]
     if hasattr(X, "iloc"):
         return X.iloc[rows]
-    return X.take(rows) if hasattr(X, "column_names") else X[np.asarray(rows)]
+    if hasattr(X, "column_names"):
+        return X.take(rows)
+    return X[np.asarray(rows)]
 
 
 def rows_with_text(X: Any) -> np.ndarray | None:
@@ -77,11 +86,12 @@ def select_values(values: Any, rows: np.ndarray | None) -> Any:
     """These rows of a column that may be of any kind; all of it if `rows` is None."""
     if rows is None or values is None:
         return values
-    return select_rows(values if hasattr(values, "shape") else list(values), rows)
+    column = values if hasattr(values, "shape") else list(values)
+    return select_rows(column, rows)
 
 
 def describe_empty(n: int, rows: np.ndarray | None) -> str:
-    """What a certificate says about empty texts among n rows; "" if there were none."""
+    """The words of a certificate about empty texts among n rows; "" if there were none."""
     if rows is None:
         return ""
     return f"; {format_count(n - rows.size, 'empty text')} left out"

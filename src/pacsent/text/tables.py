@@ -67,12 +67,16 @@ def kind_of(name: str) -> tuple[str | None, str]:
     ('csv', 'part-1')
     """
     stem, suffix = os.path.splitext(name)
-    if suffix.lower() in COMPRESSED:
+    is_compressed = suffix.lower() in COMPRESSED
+    if is_compressed:
         stem, suffix = os.path.splitext(stem)
-        if suffix.lower() not in KINDS:  # notes.gz: lines
-            return "text", stem + suffix
+
     kind = KINDS.get(suffix.lower())
-    return (kind, stem) if kind else (None, name)
+    if kind is not None:
+        return kind, stem
+    if is_compressed:  # notes.gz: lines
+        return "text", stem + suffix
+    return None, name
 
 
 def output_names(
@@ -82,26 +86,31 @@ def output_names(
 
     Also returns one message for each column that is renamed.
     """
-    renamed, used = {}, {*own, *names}
+    renamed = {}
+    used = {*own, *names}
     for name in names:
-        new = name
-        while name in own and new in used:
-            new = f"input_{new}"
-        renamed[name] = new
-        used.add(new)
-    return renamed, [
-        f"The column {name} of {source} is named {new} in the output, because {name} is written by "
-        "this command."
-        for name, new in renamed.items()
-        if new != name
+        new_name = name
+        while name in own and new_name in used:
+            new_name = f"input_{new_name}"
+        renamed[name] = new_name
+        used.add(new_name)
+
+    messages = [
+        f"The column {name} of {source} is named {new_name} in the output, because {name} is "
+        "written by this command."
+        for name, new_name in renamed.items()
+        if new_name != name
     ]
+    return renamed, messages
 
 
 def as_list(column: Any) -> list:
     """Return a column as a list; it may be a NumPy or pyarrow array."""
     if isinstance(column, list):
         return column
-    return column.to_pylist() if hasattr(column, "to_pylist") else column.tolist()
+    if hasattr(column, "to_pylist"):
+        return column.to_pylist()
+    return column.tolist()
 
 
 class TextTable(AbstractContextManager):
@@ -125,14 +134,28 @@ class TextTable(AbstractContextManager):
         kind: str | None = None,
         text_column: str | bool | None = None,
     ):
-        self.kind = kind or kind_of(os.path.basename(path))[0] or "text"
+        kind_by_name, _ = kind_of(os.path.basename(path))
+        self.kind = kind or kind_by_name or "text"
         self.name = str(path) if file is not None else Path(path).name
-        self.name = "standard input" if self.name == "-" else self.name
+        if self.name == "-":
+            self.name = "standard input"
         self.unit = "row" if self.kind == "parquet" else "line"
         self.text_column: Any = False
         self.note = ""
         self._all_columns = False
         self.n_blank = 0  # rows of empty values, which are skipped
+
+        self._check_format(text_column)
+        self._source = Source(path, file)
+        if self.kind == "parquet":
+            self._open_parquet()
+        else:
+            self._open_rows()
+        if text_column is not False:
+            self.choose_text(text_column)
+
+    def _check_format(self, text_column: str | bool | None) -> None:
+        """Raise ValueError for a column of plain lines, and for a spreadsheet."""
         if self.kind == "text" and text_column not in (None, False, "text"):
             raise ValueError(
                 f"{self.name} must be a table to have the column {text_column}. Got lines of text "
@@ -144,38 +167,44 @@ class TextTable(AbstractContextManager):
                 "format instead. Save it there as CSV (UTF-8), or with pandas: "
                 f"read_excel({self.name!r}).to_csv('table.csv', index=False)."
             )
-        self._source = Source(path, file)
-        if self.kind == "parquet":
-            pa = import_optional("pyarrow", f"{self.name} needs pyarrow", "parquet")
-            from pyarrow import parquet
 
-            opened: Any = self._source.file
-            if self._source.kind or not opened.seekable():
-                opened = tempfile.TemporaryFile()  # noqa: SIM115 (closed when it is collected)
-                shutil.copyfileobj(self._source, opened, _BLOCK_BYTES)
-            opened.seek(0)
-            with self._parquet_errors():
-                self._parquet = parquet.ParquetFile(pa.PythonFile(opened, mode="r"))
-                self.names = list(self._parquet.schema_arrow.names)
-        else:
-            readers = {"jsonl": self._json_rows, "text": self._text_rows}
-            self._rows = readers.get(self.kind, self._csv_rows)()
-            number, names, error = next(self._rows)
-            if names is None:
-                raise ValueError(f"{self.place(number)} {error}")
-            self.names = names
-        if text_column is not False:
-            self.choose_text(text_column)
+    def _open_parquet(self) -> None:
+        pa = import_optional("pyarrow", f"{self.name} needs pyarrow", "parquet")
+        from pyarrow import parquet
+
+        # Parquet is read from its end: what cannot seek is copied to a file that can.
+        opened: Any = self._source.file
+        if self._source.kind or not opened.seekable():
+            opened = tempfile.TemporaryFile()  # noqa: SIM115 (closed when it is collected)
+            shutil.copyfileobj(self._source, opened, _BLOCK_BYTES)
+        opened.seek(0)
+
+        with self._parquet_errors():
+            self._parquet = parquet.ParquetFile(pa.PythonFile(opened, mode="r"))
+            self.names = list(self._parquet.schema_arrow.names)
+
+    def _open_rows(self) -> None:
+        readers = {"jsonl": self._json_rows, "text": self._text_rows}
+        read_rows = readers.get(self.kind, self._csv_rows)
+        self._rows = read_rows()
+
+        number, names, error = next(self._rows)
+        if names is None:
+            raise ValueError(f"{self.place(number)} {error}")
+        self.names = names
 
     def choose_text(self, text_column: Any = None) -> None:
         """Read the text from this column; None for `text`, or the only column."""
         is_only = text_column is None and "text" not in self.names and len(self.names) == 1
         self.text_column = self.names[0] if is_only else text_column or "text"
         self.check_columns([self.text_column], ["text_column"])
-        if self.kind != "text":
-            self.note = f"column {self.text_column}" + (" (the only one)" if is_only else "")
 
-    def __exit__(self, *_):
+        if self.kind != "text":
+            self.note = f"column {self.text_column}"
+            if is_only:
+                self.note += " (the only one)"
+
+    def __exit__(self, *_: object) -> None:
         self._source.close()
 
     def check_columns(
@@ -183,25 +212,41 @@ class TextTable(AbstractContextManager):
     ) -> list[str]:
         """Return the names of columns, ("*",) for all. Messages name `parameters`, one for each."""
         chosen = list(self.names) if tuple(columns) == ("*",) else list(columns)
-        if missing := [name for name in dict.fromkeys(chosen) if name not in self.names]:
-            names = {" ".join(str(name).split()).casefold(): name for name in self.names}
-            options = dict(zip(chosen, itertools.cycle(parameters)))
-            alike = []
-            for name in missing:
-                # The text is never the label.
-                others = [n for n in names if n != "text" or options[name] == "text_column"]
-                alike.append(get_close_matches(name.casefold(), others, 1))
-            raise ValueError(
-                f"The columns of {self.name} must include {' and '.join(missing)}. Got "
-                f"{', '.join(' '.join(str(name).split()) for name in self.names)} instead. "
-                + "".join(f"Did you mean {names[match]}? " for near in alike for match in near)
-                + f"Name the column with {' and '.join({options[n]: n for n in missing})}"
-                + ("." if len(names) > 1 else "; a file of plain lines is called .txt.")
-            )
+        missing = [name for name in dict.fromkeys(chosen) if name not in self.names]
+        if missing:
+            parameter_of = dict(zip(chosen, itertools.cycle(parameters)))
+            raise ValueError(self._missing_columns(missing, parameter_of))
+
         for name in chosen:
-            if (n := self.names.count(name)) > 1:
-                raise ValueError(f"{self.name} must have one column named {name}. Got {n} instead.")
+            n_columns = self.names.count(name)
+            if n_columns > 1:
+                raise ValueError(
+                    f"{self.name} must have one column named {name}. Got {n_columns} instead."
+                )
         return chosen
+
+    def _missing_columns(self, missing: list[str], parameter_of: dict[str, str]) -> str:
+        """The message about columns that are not in the table, with those of similar names."""
+        shown_names = [" ".join(str(name).split()) for name in self.names]
+        name_of = {
+            shown.casefold(): name for shown, name in zip(shown_names, self.names, strict=True)
+        }
+
+        suggestions = ""
+        for name in missing:
+            candidates = list(name_of)
+            if parameter_of[name] != "text_column":  # the text is never the label
+                candidates = [candidate for candidate in candidates if candidate != "text"]
+            for match in get_close_matches(name.casefold(), candidates, 1):
+                suggestions += f"Did you mean {name_of[match]}? "
+
+        used_parameters = dict.fromkeys(parameter_of[name] for name in missing)
+        hint = "." if len(name_of) > 1 else "; a file of plain lines is called .txt."
+        return (
+            f"The columns of {self.name} must include {' and '.join(missing)}. Got "
+            f"{', '.join(shown_names)} instead. {suggestions}"
+            f"Name the column with {' and '.join(used_parameters)}{hint}"
+        )
 
     def place(self, number: int) -> str:
         """Return how a row is named in a message: "Line 3 of a.csv"."""
@@ -219,27 +264,39 @@ class TextTable(AbstractContextManager):
         self._all_columns = tuple(columns) == ("*",)
         has_text = self.text_column is not False
         wanted = [self.text_column, *kept] if has_text else kept
+
         read = self._parquet_batches if self.kind == "parquet" else self._row_batches
         for values, errors, numbers in read(wanted, n_rows):
             if errors and on_bad == "raise":
-                index = min(errors)
-                raise ValueError(f"{self.place(numbers[index])} {errors[index]}")
-            bad = [BadRow(i, f"{self.unit} {numbers[i]:,}", errors[i]) for i in sorted(errors)]
+                first = min(errors)
+                raise ValueError(f"{self.place(numbers[first])} {errors[first]}")
+
+            bad = []
+            for position in sorted(errors):
+                place = f"{self.unit} {numbers[position]:,}"
+                bad.append(BadRow(position, place, errors[position]))
+
             texts = values.pop(0) if has_text else [""] * len(numbers)
             yield TextRows(texts, dict(zip(kept, values)), bad, numbers)
 
     def _row_batches(self, wanted: list[str], n_rows: int) -> Iterator[tuple[list, dict, Any]]:
         empty_row = [None] * len(self.names)
         is_first = True
-        while (rows := list(itertools.islice(self._rows, n_rows))) or is_first:
+        while True:
+            rows = list(itertools.islice(self._rows, n_rows))
+            if not rows and not is_first:
+                return
+
             is_first = False
             numbers = tuple(number for number, _, _ in rows)
             errors = {i: error for i, (_, _, error) in enumerate(rows) if error is not None}
-            columns = list(zip(*[empty_row if row is None else row for _, row, _ in rows]))
+
+            complete_rows = [empty_row if row is None else row for _, row, _ in rows]
+            columns = list(zip(*complete_rows))  # empty if there is no row
             values = [list(columns[self.names.index(name)]) if rows else [] for name in wanted]
             if self.text_column is not False:
-                for i in errors:
-                    values[0][i] = ""
+                for position in errors:
+                    values[0][position] = ""
             yield values, errors, numbers
 
     # The readers of rows yield number, values and error of each: first the names of the columns,
@@ -253,33 +310,28 @@ class TextTable(AbstractContextManager):
         )
         number = 0
         for number, line in enumerate(file, 1):
-            line, error = line.removeprefix("\ufeff") if number == 1 else line, None
-            if not line.isascii():
-                try:
-                    line.encode()
-                except UnicodeEncodeError as invalid:
-                    offset = len(line[: invalid.start].encode())
-                    byte = ord(line[invalid.start]) & 0xFF
-                    error = (
-                        f"must be UTF-8 text. Got the byte 0x{byte:02x} instead ({offset:,} bytes "
-                        f"into the line). {how_to_convert(byte, offset if number == 1 else 1)}"
-                    )
+            if number == 1:
+                line = line.removeprefix("\ufeff")
+            error = None if line.isascii() else _encoding_error(line, is_first=number == 1)
             yield number, line, error
+
         if number == 0:
             raise ValueError(empty_file(self._source.name))
 
     def _text_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
         yield 0, ["text"], None
         for number, line, error in self._lines():
-            yield number, [line.removesuffix("\n").removesuffix("\r")], error
+            text = line.removesuffix("\n").removesuffix("\r")
+            yield number, [text], error
 
     def _label_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
         """Rows of label<TAB>text without blank lines, for a file whose rows are not read yet."""
         for number, line, error in self._lines():
             line = line.removesuffix("\n").removesuffix("\r")
-            label, tab, text = line.partition("\t")
             if not line.strip():
                 continue
+
+            label, tab, text = line.partition("\t")
             if not error and not (tab and label.strip()):
                 error = (
                     f"must be label<TAB>text. Got {line[:40]!r} instead. A table has "
@@ -290,22 +342,24 @@ class TextTable(AbstractContextManager):
     def _csv_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
         encoding_errors: list[str] = []  # in the lines of the current row
 
-        def texts():
+        def iter_texts() -> Iterator[str]:
             for _, text, error in self._lines():
                 if error:
                     encoding_errors.append(error)
                 yield text
 
         csv.field_size_limit(_MAX_CSV_FIELD)
-        lines = texts()
+        lines = iter_texts()
         header = next(lines)
         separator = "," if self.kind == "csv" else "\t"
         if self.kind == "csv" and ";" in header and "," not in header:  # as spreadsheets in Europe
             separator = ";"
+
         reader = csv.reader(itertools.chain([header], lines), delimiter=separator, strict=True)
         n_columns = 0  # of the header, which is read first
         while True:
-            first, error = reader.line_num + 1, None
+            first_line = reader.line_num + 1
+            error = None
             row: list[str] = []
             try:
                 row = next(reader)
@@ -316,22 +370,17 @@ class TextTable(AbstractContextManager):
             if encoding_errors:
                 error = encoding_errors[-1]
                 encoding_errors.clear()
+
             if error is None and n_columns:
-                if not any(cell.strip() for cell in row) and n_columns > 1:
+                if n_columns > 1 and not any(cell.strip() for cell in row):
                     self.n_blank += bool(row)  # no blank line, but separators
                     continue
                 row = row or [""]  # the empty value of an only column
                 if len(row) > n_columns and not any(row[n_columns:]):
                     row = row[:n_columns]
-                if len(row) != n_columns:
-                    error = (
-                        f"must have {n_columns:,} values, one for each column. Got {len(row):,} "
-                        "instead. Quote values that hold the separator."
-                    )
-                # A tab behind the end of a line belongs to the next row: a lone mark joined them.
-                elif separator == "\t" and any("\t" in cell and "\n" in cell for cell in row):
-                    error = f"begins a quoted value that holds whole lines of the table. {_QUOTES}"
-            yield first, None if error else row, error
+                error = _separated_error(row, n_columns, separator)
+
+            yield first_line, None if error else row, error
             n_columns = n_columns or len(row)
 
     def _json_rows(self) -> Iterator[tuple[int, list | None, str | None]]:
@@ -340,12 +389,13 @@ class TextTable(AbstractContextManager):
         for number, line, error in self._lines():
             if error is None and not line.strip():
                 continue
+
             row = None
             if error is None:
-                with contextlib.suppress(ValueError, RecursionError):
-                    row = json.loads(line)
-                if not isinstance(row, dict):
-                    row, error = None, f"must be a JSON object. Got {line.strip()[:40]!r} instead."
+                row = _parse_object(line)
+                if row is None:
+                    error = f"must be a JSON object. Got {line.strip()[:40]!r} instead."
+
             if names is None:
                 if row is None:
                     before.append((number, None, error))
@@ -353,25 +403,21 @@ class TextTable(AbstractContextManager):
                 names = list(row)
                 yield 0, names, None
                 yield from before
-            if row is not None and self._all_columns and not row.keys() <= set(names):
-                new = next(key for key in row if key not in names)
-                row = None
-                error = (
-                    f"must have no other keys than the first object. Got {new!r} as well. Add the "
-                    "key to the first object, or name the columns to keep."
-                )
-            if row is not None and self.text_column is not False:
-                text = row.get(self.text_column)
-                if not isinstance(text, str):
-                    error = _NO_TEXT.format("nothing" if text is None else show(text))
-                elif not _is_encodable(text):
-                    error = "must have a text of whole characters. Got a lone surrogate instead."
-            yield number, None if row is None else [row.get(name) for name in names], error
+
+            if row is None:
+                yield number, None, error
+            elif self._all_columns and not row.keys() <= set(names):
+                yield number, None, _new_key_error(row, names)
+            else:
+                if self.text_column is not False:
+                    error = _text_error(row.get(self.text_column))
+                yield number, [row.get(name) for name in names], error
+
         if names is None:
             yield before[0] if before else (0, ["text"], None)
 
     @contextlib.contextmanager
-    def _parquet_errors(self):
+    def _parquet_errors(self) -> Iterator[None]:
         """Raise in one line what pyarrow raises about a damaged file."""
         import pyarrow as pa
 
@@ -387,16 +433,12 @@ class TextTable(AbstractContextManager):
     def _parquet_batches(self, wanted: list[str], n_rows: int) -> Iterator[tuple[list, dict, Any]]:
         import pyarrow as pa
 
-        schema, has_text = self._parquet.schema_arrow, self.text_column is not False
+        schema = self._parquet.schema_arrow
         types = [schema.field(name).type for name in wanted]
+        has_text = self.text_column is not False
         if has_text:
-            text_type = types[0].value_type if pa.types.is_dictionary(types[0]) else types[0]
-            if text_type not in (pa.string(), pa.large_string(), pa.string_view()):
-                raise ValueError(
-                    f"The column {self.text_column} of {self.name} must have text. Got {types[0]} "
-                    "instead. Name another column."
-                )
-            types[0] = pa.string() if types[0] == pa.string() else pa.large_string()
+            types[0] = self._arrow_text_type(types[0])
+
         columns = list(dict.fromkeys(wanted))
         n_read = 0
         with self._parquet_errors():
@@ -405,13 +447,88 @@ class TextTable(AbstractContextManager):
                 errors: dict[int, str] = {}
                 if has_text:
                     texts = values[0].cast(types[0])
-                    missing = np.flatnonzero(texts.is_null().to_numpy(zero_copy_only=False))
-                    errors = dict.fromkeys(missing.tolist(), _NO_TEXT.format("nothing"))
+                    is_missing = texts.is_null().to_numpy(zero_copy_only=False)  # (n_rows,)
+                    missing_rows = np.flatnonzero(is_missing).tolist()
+                    errors = dict.fromkeys(missing_rows, _NO_TEXT.format("nothing"))
                     values[0] = texts.fill_null("")
-                yield values, errors, range(n_read + 1, n_read + batch.num_rows + 1)
+
+                numbers = range(n_read + 1, n_read + batch.num_rows + 1)
+                yield values, errors, numbers
                 n_read += batch.num_rows
+
         if not n_read:
             yield [pa.array([], dtype) for dtype in types], {}, ()
+
+    def _arrow_text_type(self, column_type: Any) -> Any:
+        """The type that a column of texts is cast to; ValueError if it has no texts."""
+        import pyarrow as pa
+
+        is_dictionary = pa.types.is_dictionary(column_type)
+        value_type = column_type.value_type if is_dictionary else column_type
+        if value_type not in (pa.string(), pa.large_string(), pa.string_view()):
+            raise ValueError(
+                f"The column {self.text_column} of {self.name} must have text. Got {column_type} "
+                "instead. Name another column."
+            )
+        return pa.string() if column_type == pa.string() else pa.large_string()
+
+
+def _encoding_error(line: str, *, is_first: bool) -> str | None:
+    """The error of a line with a byte that is no UTF-8, which was read as a surrogate."""
+    try:
+        line.encode()
+    except UnicodeEncodeError as invalid:
+        offset = len(line[: invalid.start].encode())
+        byte = ord(line[invalid.start]) & 0xFF
+        # Only at the beginning of a file can the byte be a mark of UTF-16.
+        conversion = how_to_convert(byte, offset if is_first else 1)
+        return (
+            f"must be UTF-8 text. Got the byte 0x{byte:02x} instead ({offset:,} bytes "
+            f"into the line). {conversion}"
+        )
+    return None
+
+
+def _separated_error(row: list[str], n_columns: int, separator: str) -> str | None:
+    """The error of a row of CSV or TSV that has other columns than the header."""
+    if len(row) != n_columns:
+        return (
+            f"must have {n_columns:,} values, one for each column. Got {len(row):,} "
+            "instead. Quote values that hold the separator."
+        )
+
+    # A tab behind the end of a line belongs to the next row: a lone mark joined them.
+    if separator == "\t" and any("\t" in cell and "\n" in cell for cell in row):
+        return f"begins a quoted value that holds whole lines of the table. {_QUOTES}"
+    return None
+
+
+def _parse_object(line: str) -> dict[str, Any] | None:
+    """The JSON object of a line; None if it is something else."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _new_key_error(row: dict[str, Any], names: list[str]) -> str:
+    new_key = next(key for key in row if key not in names)
+    return (
+        f"must have no other keys than the first object. Got {new_key!r} as well. Add the "
+        "key to the first object, or name the columns to keep."
+    )
+
+
+def _text_error(text: Any) -> str | None:
+    """The error of a JSON object with this text."""
+    if text is None:
+        return _NO_TEXT.format("nothing")
+    if not isinstance(text, str):
+        return _NO_TEXT.format(show(text))
+    if not _is_encodable(text):
+        return "must have a text of whole characters. Got a lone surrogate instead."
+    return None
 
 
 def _is_encodable(text: str) -> bool:
@@ -444,10 +561,16 @@ def stream_texts(
 
 def describe_table(table: TextTable, n_rows: int) -> str:
     """Return a sentence about a table that was read to its end."""
-    unit = ("line" if table.kind == "text" else "row") + ("" if n_rows == 1 else "s")
-    blank = f"{table.n_blank:,} without any value skipped" if table.n_blank else ""
-    parts = [f"Read {n_rows:,} {unit} of {table.name}", table.note, blank]
-    return ", ".join(filter(None, parts)) + "."
+    unit = "line" if table.kind == "text" else "row"
+    if n_rows != 1:
+        unit += "s"
+
+    parts = [f"Read {n_rows:,} {unit} of {table.name}"]
+    if table.note:
+        parts.append(table.note)
+    if table.n_blank:
+        parts.append(f"{table.n_blank:,} without any value skipped")
+    return ", ".join(parts) + "."
 
 
 def read_labelled_texts(
@@ -523,7 +646,9 @@ class LabelledTable:
 
 
 # The columns that `pacsent check` writes.
-FINAL_LABEL, LABELLED_BY, SAMPLED = "final_label", "labelled_by", "sampled"
+FINAL_LABEL = "final_label"
+LABELLED_BY = "labelled_by"
+SAMPLED = "sampled"
 _LABELLERS = ("person", "machine")
 REVIEWED = "reviewed"  # which `pacsent audit` writes
 PREDICTION = "prediction"
@@ -549,8 +674,7 @@ def read_labelled_table(
     texts are read if the table has a column `text`.
     """
     with TextTable(path, kind=kind, text_column=False) as table:
-        has_lines = table.kind == "text"
-        if has_lines:
+        if table.kind == "text":
             if prediction_column is not None:
                 raise ValueError(
                     f"{table.name} must be a table: .csv, .tsv, .jsonl or .parquet. Got lines of "
@@ -561,13 +685,18 @@ def read_labelled_table(
                     f"{table.name} must be a table to have named columns. Got lines of text "
                     "instead. Name the format of the file, such as csv, or leave the columns out."
                 )
-            table._rows, table.names = table._label_rows(), ["text", "label"]
-        is_checked = {FINAL_LABEL, LABELLED_BY, SAMPLED} <= set(table.names)
-        label_column = label_column or (FINAL_LABEL if is_checked else "label")
-        if needs_text:
-            text_column = text_column or "text"
-        else:
-            text_column = text_column or ("text" if "text" in table.names else None)
+            table._rows = table._label_rows()
+            table.names = ["text", "label"]
+
+        if not text_column:
+            reads_text = needs_text or "text" in table.names
+            text_column = "text" if reads_text else None
+        if not label_column:
+            is_checked = {FINAL_LABEL, LABELLED_BY, SAMPLED} <= set(table.names)
+            label_column = FINAL_LABEL if is_checked else "label"
+        if prediction_column is None:
+            _refuse_predictions_as_labels(table, label_column)
+
         columns = {
             "text": text_column,
             "label": label_column,
@@ -576,41 +705,38 @@ def read_labelled_table(
             "judge": judge_column,
         }
         columns_about_labels = {
-            "labeller": LABELLED_BY,
-            "sampled": SAMPLED,
-            "reviewed": REVIEWED,
+            role: name for role, name in _ABOUT_LABELS.items() if name in table.names
         }
-        by_whom: dict[str, str | None] = {
-            role: name for role, name in columns_about_labels.items() if name in table.names
-        }
-        if prediction_column is None:
-            _refuse_predictions_as_labels(table, label_column)
-        missing = f"labelled text. Got {'blank lines' if has_lines else 'no row'}"
-        if prediction_column is not None:
-            missing = "predictions. Got no row"
-        texts, values = _read_columns(table, columns | by_whom, missing, allow_blank)
+        texts, values = _read_columns(table, columns | columns_about_labels, allow_blank)
+
+    if not texts:
+        problem = _describe_empty_table(table, has_predictions=prediction_column is not None)
+        raise ValueError(f"{table.name} must have {problem} instead.")
     if report is not None:
-        lines = f"Read {len(texts):,} lines of label<TAB>text of {table.name}."
-        report(lines if has_lines else describe_table(table, len(texts)))
-    labellers = values.get("labeller")
-    is_known = labellers is not None and {*labellers} <= {*_LABELLERS, ""}
-    sampled = values.get("sampled") if is_known else None
+        report(_describe_labelled_table(table, len(texts)))
+
+    labelled_by = values.get("labeller")
+    sampled = values.get("sampled")
+    if labelled_by is None or not {*labelled_by} <= {*_LABELLERS, ""}:
+        labelled_by = None  # nothing, or a column of somebody else
+        sampled = None
+
     reviewed = values.get("reviewed")
     if reviewed is not None and not {value.casefold() for value in reviewed} <= {"yes", "no", ""}:
         reviewed = None  # a column of somebody else
-    other_columns = {column for column in columns.values() if column is not None}
-    is_ignored = (
-        prediction_column is None and PREDICTION in table.names and PREDICTION not in other_columns
-    )
+
+    is_unread = PREDICTION in table.names and PREDICTION not in columns.values()
+    is_ignored = is_unread and prediction_column is None
+
     return LabelledTable(
         texts=texts if text_column is not None else None,
         labels=values["label"],
         predictions=values.get("prediction"),
         groups=values.get("group"),
         judge=values.get("judge"),
-        labelled_by=labellers if is_known else None,
-        sampled=None if sampled is None else [value.casefold() in _YES for value in sampled],
-        reviewed=None if reviewed is None else [value.casefold() in _YES for value in reviewed],
+        labelled_by=labelled_by,
+        sampled=_as_flags(sampled),
+        reviewed=_as_flags(reviewed),
         name=table.name,
         label_column=label_column,
         ignored=(PREDICTION,) if is_ignored else (),
@@ -618,7 +744,33 @@ def read_labelled_table(
 
 
 _YES = ("yes", "true", "1")
-_ABOUT_LABELS = frozenset({"labeller", "sampled", "reviewed"})  # roles of columns about the labels
+# Columns about the labels, by their roles.
+_ABOUT_LABELS: dict[str, str | None] = {
+    "labeller": LABELLED_BY,
+    "sampled": SAMPLED,
+    "reviewed": REVIEWED,
+}
+
+
+def _as_flags(cells: list[str] | None) -> list[bool] | None:
+    """True for each cell that means yes."""
+    if cells is None:
+        return None
+    return [cell.casefold() in _YES for cell in cells]
+
+
+def _describe_empty_table(table: TextTable, *, has_predictions: bool) -> str:
+    if has_predictions:
+        return "predictions. Got no row"
+    if table.kind == "text":
+        return "labelled text. Got blank lines"
+    return "labelled text. Got no row"
+
+
+def _describe_labelled_table(table: TextTable, n_rows: int) -> str:
+    if table.kind == "text":
+        return f"Read {n_rows:,} lines of label<TAB>text of {table.name}."
+    return describe_table(table, n_rows)
 
 
 def _refuse_predictions_as_labels(table: TextTable, label_column: str) -> None:
@@ -642,10 +794,12 @@ def _refuse_predictions_as_labels(table: TextTable, label_column: str) -> None:
         )
 
 
-def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str, blank=False):
+def _read_columns(
+    table: TextTable, columns: dict[str, str | None], allow_blank: bool
+) -> tuple[list[str], dict[str, list[str]]]:
     """Return the texts, and the other columns by role; the note of the table names them.
 
-    Labels may be blank, "" then, if `blank` allows it; who gave them may always be.
+    Labels may be blank, "" then, if `allow_blank`; who gave them may always be.
     """
     names = {role: name for role, name in columns.items() if name is not None}
     shown = {role: name for role, name in names.items() if role not in _ABOUT_LABELS}
@@ -653,29 +807,46 @@ def _read_columns(table: TextTable, columns: dict[str, str | None], missing: str
     text_column = names.pop("text", None)
     if text_column:
         table.choose_text(text_column)
+
+    may_be_blank = {*_ABOUT_LABELS}
+    if allow_blank:
+        may_be_blank.add("label")
+
     texts: list[str] = []
-    values: dict[str, list] = {role: [] for role in names}
+    values: dict[str, list[str]] = {role: [] for role in names}
     notes = dict.fromkeys(names, "")
-    may_be_blank = _ABOUT_LABELS | ({"label"} if blank else set())
     for rows in table.batches(list(names.values())):
         texts += as_list(rows.texts)
         for role, name in names.items():
             for number, value in zip(rows.numbers, as_list(rows.columns[name])):
-                cell, problem = str(value), None
+                cell = str(value)
                 if not isinstance(value, str) and value is not None and not notes[role]:
                     notes[role] = f" (kept as strings: {cell!r})"
-                if value is None or value != value or not cell.strip():
+
+                is_blank = value is None or value != value or not cell.strip()
+                if is_blank:
                     cell = ""
-                    problem = None if role in may_be_blank else f"a {role}. Got none"
-                elif isinstance(value, (list, dict, bytes)):
-                    problem = f"one {role}: a string or a number. Got {cell[:40]}"
-                elif not _is_encodable(cell):
-                    problem = f"a {role} of whole characters. Got {cell!r}"
+                problem = None
+                if is_blank and role not in may_be_blank:
+                    problem = f"a {role}. Got none"
+                elif not is_blank:
+                    problem = _cell_problem(role, value, cell)
                 if problem:
                     raise ValueError(f"{table.place(number)} must have {problem} instead.")
                 values[role].append(cell)
-    if not texts:
-        raise ValueError(f"{table.name} must have {missing} instead.")
-    named = [f"{role} column {name}{notes[role]}" for role, name in names.items() if role in shown]
-    table.note = ", ".join([*([table.note] if table.note else []), *named])
+
+    descriptions = [table.note] if table.note else []
+    for role, name in shown.items():
+        if role != "text":
+            descriptions.append(f"{role} column {name}{notes[role]}")
+    table.note = ", ".join(descriptions)
     return texts, values
+
+
+def _cell_problem(role: str, value: Any, cell: str) -> str | None:
+    """The reason why a value that is not blank cannot be a label, a group or the like."""
+    if isinstance(value, (list, dict, bytes)):
+        return f"one {role}: a string or a number. Got {cell[:40]}"
+    if not _is_encodable(cell):
+        return f"a {role} of whole characters. Got {cell!r}"
+    return None

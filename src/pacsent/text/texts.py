@@ -25,23 +25,33 @@ def as_texts(X: Any, name: str = "texts") -> list[str]:
     """
     source = as_sentences(X, name)
     texts = source.tolist() if isinstance(source, np.ndarray) else list(source)
-    if not set(map(type, texts)) <= {str}:
-        for row, text in enumerate(texts):
-            if isinstance(text, str):
-                texts[row] = str.__str__(text)  # numpy's str_ and other subclasses
-                continue
-            is_missing = text is None or type(text).__name__ in ("NAType", "NaTType")
-            step = "Convert it to str or drop it."
-            problem = show(text)
-            if is_missing or (isinstance(text, float) and text != text):
-                problem, step = f"{text} (a missing value)", "Drop it, or pass ''."
-            elif isinstance(text, list | tuple | np.ndarray):
-                problem, step = f"a {type(text).__name__}", "Join tokens: ' '.join(tokens)."
-            raise TypeError(
-                f"{name} must have one str per text. Got {problem} in row {row} (rows count from "
-                f"0) instead. {step}"
-            )
+    if set(map(type, texts)) <= {str}:
+        return texts
+
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(_not_a_text(name, row, text))
+        texts[row] = str.__str__(text)  # numpy's str_ and other subclasses
     return texts
+
+
+def _not_a_text(name: str, row: int, value: Any) -> str:
+    """The message about a row that is no str."""
+    is_nan = isinstance(value, float) and value != value
+    is_missing = value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+    if is_missing:
+        problem = f"{value} (a missing value)"
+        step = "Drop it, or pass ''."
+    elif isinstance(value, list | tuple | np.ndarray):
+        problem = f"a {type(value).__name__}"
+        step = "Join tokens: ' '.join(tokens)."
+    else:
+        problem = show(value)
+        step = "Convert it to str or drop it."
+    return (
+        f"{name} must have one str per text. Got {problem} in row {row} (rows count from "
+        f"0) instead. {step}"
+    )
 
 
 def as_sentences(X: Any, name: str = "X") -> Iterable:
@@ -57,7 +67,29 @@ def as_sentences(X: Any, name: str = "X") -> Iterable:
     """
     if type(X) is list:
         return X
+
     rule = f"{name} must be an iterable of texts."
+    _check_no_other_type(X, rule)
+    column = _only_column(X, rule)
+
+    n_dims = getattr(column, "ndim", None) or 0
+    if n_dims > 1:
+        step = "Pass one column: X[:, 0]." if n_dims == 2 else "Pass a list of str."
+        raise TypeError(
+            f"{rule} Got a {type(column).__name__} of shape {column.shape} instead. {step}"
+        )
+    if isinstance(column, np.ndarray) and n_dims == 0:
+        raise TypeError(f"{rule} Got a single value in an array instead. Pass a list of str.")
+
+    if hasattr(column, "to_pylist"):  # pyarrow's arrays hold scalars of their own
+        return column.to_pylist()
+    if not hasattr(column, "__iter__") and not hasattr(column, "__getitem__"):
+        raise TypeError(f"{rule} Got {show(column)} instead. Pass a list of str.")
+    return column
+
+
+def _check_no_other_type(X: Any, rule: str) -> None:
+    """Raise an error for one text, a dictionary, a set, bytes and the like."""
     if isinstance(X, str):
         shown = X if len(X) <= 40 else X[:37] + "..."
         raise ValueError(
@@ -68,26 +100,24 @@ def as_sentences(X: Any, name: str = "X") -> Iterable:
             raise TypeError(f"{rule} Got {problem.format(type(X).__name__)}")
     if hasattr(X, "collect_schema") and not hasattr(X, "__len__"):  # polars' LazyFrame
         raise TypeError(f"{rule} Got a {type(X).__name__} instead. Collect it first.")
+
+
+def _only_column(X: Any, rule: str) -> Any:
+    """The only column of a table of pandas, polars or pyarrow; what is no table as it is."""
     names = getattr(X, "column_names", getattr(X, "columns", None))
-    if names is not None:  # a table of pandas, polars or pyarrow
-        if len(names) != 1:
-            listed = ", ".join(map(repr, names[:_MAX_NAMED_COLUMNS]))
-            listed += ", ..." if len(names) > _MAX_NAMED_COLUMNS else ""
-            raise ValueError(
-                f"{rule} Got a table of {len(names)} columns {f'({listed}) ' if listed else ''}"
-                "instead. Pass the one column that holds the text."
-            )
-        X = X[names[0]]
-    if (getattr(X, "ndim", None) or 0) > 1:
-        step = "Pass one column: X[:, 0]." if X.ndim == 2 else "Pass a list of str."
-        raise TypeError(f"{rule} Got a {type(X).__name__} of shape {X.shape} instead. {step}")
-    if isinstance(X, np.ndarray) and X.ndim == 0:
-        raise TypeError(f"{rule} Got a single value in an array instead. Pass a list of str.")
-    if hasattr(X, "to_pylist"):  # pyarrow's arrays hold scalars of their own
-        return X.to_pylist()
-    if not hasattr(X, "__iter__") and not hasattr(X, "__getitem__"):
-        raise TypeError(f"{rule} Got {show(X)} instead. Pass a list of str.")
-    return X
+    if names is None:
+        return X
+    if len(names) == 1:
+        return X[names[0]]
+
+    listed = ", ".join(map(repr, names[:_MAX_NAMED_COLUMNS]))
+    if len(names) > _MAX_NAMED_COLUMNS:
+        listed += ", ..."
+    columns = f"({listed}) " if listed else ""
+    raise ValueError(
+        f"{rule} Got a table of {len(names)} columns {columns}"
+        "instead. Pass the one column that holds the text."
+    )
 
 
 _NOT_TEXTS: dict[Any, str] = {
