@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -54,7 +54,11 @@ class HeldOutCertificate(RepeatsCertificate):
         "the model was neither fitted nor selected on these texts (corrections cover a selection)."
     )
     needs_texts: ClassVar[tuple[str, ...]] = (
-        *("n_duplicates", "random_state", "calibration_size", "digests", "provenance"),
+        "n_duplicates",
+        "random_state",
+        "calibration_size",
+        "digests",
+        "provenance",
     )
 
     scope: str = "texts"
@@ -212,11 +216,11 @@ class HeldOutCertificate(RepeatsCertificate):
 
     @abstractmethod
     def _labels(self, model: Any, y: Any, n: int) -> Any:
-        """What is right for each of n rows, as it was counted."""
+        """The right label or labels of each of n rows, as they were counted."""
 
     @abstractmethod
     def _predictions(self, model: Any, X: Any, labels: Any) -> Any:
-        """What the model predicts for these rows; `model` may be the predictions themselves."""
+        """The model's predictions for these rows; `model` may be the predictions themselves."""
 
     @abstractmethod
     def _measure(
@@ -294,8 +298,12 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
 
     kind: ClassVar[str] = "error"
     counted: ClassVar[tuple[str, ...]] = (
-        *("n", "n_errors", "n_duplicates"),
-        *("class_counts", "prediction_counts", "guess_counts"),
+        "n",
+        "n_errors",
+        "n_duplicates",
+        "class_counts",
+        "prediction_counts",
+        "guess_counts",
     )
     needs_texts = (*HeldOutCertificate.needs_texts, "guess_counts", "batch_size")
 
@@ -344,10 +352,10 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
     def count(*counted: Any, **options: Any) -> dict[str, Any]:
         return count_errors(*counted, **options)
 
-    def _labels(self, model, y, n):
+    def _labels(self, model: Any, y: Any, n: int) -> list:
         return as_labels(y, n, "y")
 
-    def _predictions(self, model, X, labels):
+    def _predictions(self, model: Any, X: Any, labels: list) -> list:
         if samples.are_predictions(model):
             return as_labels(model, len(labels), "predictions")
         classes = getattr(model, "fitted_classes_", None)
@@ -355,16 +363,19 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             classes = classes_of(model, None, labels)
         return samples.predict_any(model, classes, X).labels.tolist()
 
-    def _measure(self, labels, predictions, draws, sample):
-        names = {str(name): name for name in [*labels, *predictions]}
+    def _measure(
+        self, labels: list, predictions: list, draws: independence.Draws, sample: str
+    ) -> dict[str, Any]:
+        # The certificate has the classes as text: the classes themselves are found by it.
+        class_of_name = {str(label): label for label in [*labels, *predictions]}
         return self.count(
             labels,
             predictions,
             draws,
             sample,
             seed=self.random_state or 0,
-            recall=[names.get(name, name) for name in self.class_counts],
-            precision=[names.get(name, name) for name in self.prediction_counts],
+            recall=[class_of_name.get(name, name) for name in self.class_counts],
+            precision=[class_of_name.get(name, name) for name in self.prediction_counts],
         )
 
     def _check(self) -> None:
@@ -427,82 +438,120 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             self._refuse(name, f"errors that add up to {self.n_errors}")
 
     def summary(self) -> str:
-        where = {
-            "texts": NEW_TEXTS[self.repeats],
-            "groups": "texts of new groups, as a mean over groups,",
-            "same groups": f"new texts of the same {self.n_groups:,} groups",
-        }[self.scope]
-        if self.provenance.startswith("omitted"):
-            where += " that are not near-duplicates of texts it was fitted on"
-        note, is_checked = "", not self.provenance.startswith(("not checked", "given"))
-        kind = "held-out" if is_checked else "given"
-        unit = {SAME: "texts", TRAFFIC: "rows", COPIES: "distinct texts"}[self.sample]
-        counts = f"{self.n_errors:,} of {self.n:,} {kind} {unit} were wrong: {self.error:.4f}"
+        population = self._describe_population()
+        counts = self._describe_counts()
+        for name, (n, n_errors) in self.guess_counts.items():
+            counts += f"; always answering {quote(name)}: {n_errors / n:.4f}"
+        return (
+            f"With {self.confidence} confidence, the error rate on {population} is at most "
+            f"{rounded_up(self.error_upper)} ({counts}).{self._describe_conditions()}"
+        )
+
+    def _describe_population(self) -> str:
+        """The texts that the bound is about."""
         if self.scope == "groups":
-            counts = (
-                f"the mean over {self.n:,} {kind} groups is {self.error:.4f}; {self.n_errors:,} of "
-                f"their {self.n + self.n_duplicates:,} texts were wrong"
-            )
+            population = "texts of new groups, as a mean over groups,"
         elif self.scope == "same groups":
+            population = f"new texts of the same {self.n_groups:,} groups"
+        else:
+            population = NEW_TEXTS[self.repeats]
+            if self.batch_size is not None:
+                return f"this batch of {self.batch_size:,} texts"
+        if self.provenance.startswith("omitted"):
+            population += " that are not near-duplicates of texts it was fitted on"
+        return population
+
+    def _describe_counts(self) -> str:
+        """The observed error, and the counts that it comes from."""
+        is_checked = not self.provenance.startswith(("not checked", "given"))
+        kind = "held-out" if is_checked else "given"
+        if self.scope == "groups":
+            return (
+                f"the mean over {self.n:,} {kind} groups is {self.error:.4f}; {self.n_errors:,} of "
+                f"their {self._n_texts:,} texts were wrong"
+            )
+        unit = {SAME: "texts", TRAFFIC: "rows", COPIES: "distinct texts"}[self.sample]
+        return f"{self.n_errors:,} of {self.n:,} {kind} {unit} were wrong: {self.error:.4f}"
+
+    def _describe_conditions(self) -> str:
+        """Sentences about the conditions of the bound and its limits; each begins with a space."""
+        note = ""
+        if self.scope == "same groups":
             note = " This is NOT a guarantee for new groups: there are too few to hold any out."
-        elif self.batch_size is not None:
-            where = f"this batch of {self.batch_size:,} texts"
-            note = " This holds if the labelled texts were drawn from the batch at random."
+        elif self.scope == "texts" and self.batch_size is not None:
+            note = " This holds if the labelled texts were drawn from the batch at random"
             if self.judge_counts:
-                note = (
-                    f"{note[:-1]} and no label of the judge, however bad it is, was made with "
-                    "their labels."
+                note += (
+                    " and no label of the judge, however bad it is, was made with their labels."
+                    f"{judge_warnings(self.judge_counts, self.judge_class_counts)}"
                 )
-                note += judge_warnings(self.judge_counts, self.judge_class_counts)
+            else:
+                note += "."
+
         note += self.describe_repeats()
         note += self.describe_search()
         if CONDITION in self.provenance:
             note += f" It is {CONDITION}."
-        for name, (n, n_errors) in self.guess_counts.items():
-            counts += f"; always answering {quote(name)}: {n_errors / n:.4f}"
-        return (
-            f"With {self.confidence} confidence, the error rate on {where} is at most "
-            f"{rounded_up(self.error_upper)} ({counts}).{note}"
-        )
+        return note
 
     def statements(self) -> list[tuple[str, str]]:
-        classes, answers = [], []
-        for name in self.class_counts:
-            n, n_wrong = self._counts_of("class", name)
-            error = f"at most {rounded_up(self.class_error_upper[name])} ({n_wrong:,} of {n:,})"
-            classes.append(f"{name} {error if n else 'has no text here'}")
-        for name in self.prediction_counts:
-            n, n_wrong = self._counts_of("prediction", name)
-            precision = rounded_down(1 - self.prediction_error_upper[name])
-            answers.append(f"{name} is right for at least {precision} ({n - n_wrong:,} of {n:,})")
-        if self.balanced_error_upper is not None:
-            mean_error = rounded_up(self.balanced_error_upper)
-            classes.append(f"the mean over classes with texts at most {mean_error}")
-        together = [f"all of this holds together with {self.confidence} confidence"]
+        classes = self._class_statements()
+        answers = self._precision_statements()
         are_joint = bool(classes or answers or _STATEMENTS in self.corrections)
-        lists = {"Classes": classes, "Precision": answers}
-        lists["Joint"] = together if are_joint else []
+        together = []
+        if are_joint:
+            together = [f"all of this holds together with {self.confidence} confidence"]
+
+        lists = {"Classes": classes, "Precision": answers, "Joint": together}
         if self.judge_counts:
             by_itself = "" if are_joint else f" (by itself, with {self.confidence} confidence)"
-            rows, n, n_wrong = self.judge_counts["disagree"]
+            n_rows, n_labelled, n_wrong = self.judge_counts["disagree"]
+            accuracy = interval(self.judge_rates["accuracy"])
             lists["Judge"] = [
-                f"disagrees with {rows:,} predictions, {n_wrong:,} of {n:,} labelled ones wrong",
-                f"right for {interval(self.judge_rates['accuracy'])} of texts{by_itself}",
+                f"disagrees with {n_rows:,} predictions, {n_wrong:,} of {n_labelled:,} labelled "
+                "ones wrong",
+                f"right for {accuracy} of texts{by_itself}",
             ]
-            new = rounded_up(self.new_error_upper or 1.0)
+            new_error = rounded_up(self.new_error_upper or 1.0)
             lists["New texts"] = [
-                f"at most {new} are wrong if the rows of the batch, repeats included, and new "
-                f"rows are drawn independently from one distribution{by_itself}"
+                f"at most {new_error} are wrong if the rows of the batch, repeats included, and "
+                f"new rows are drawn independently from one distribution{by_itself}"
             ]
         return [(title, f"{'; '.join(texts)}.") for title, texts in lists.items() if texts]
 
+    def _class_statements(self) -> list[str]:
+        """A phrase about the error of each class, and one about their mean."""
+        phrases = []
+        for name in self.class_counts:
+            n, n_wrong = self._counts_of("class", name)
+            error = "has no text here"
+            if n:
+                limit = rounded_up(self.class_error_upper[name])
+                error = f"at most {limit} ({n_wrong:,} of {n:,})"
+            phrases.append(f"{name} {error}")
+
+        if self.balanced_error_upper is not None:
+            mean_error = rounded_up(self.balanced_error_upper)
+            phrases.append(f"the mean over classes with texts at most {mean_error}")
+        return phrases
+
+    def _precision_statements(self) -> list[str]:
+        """A phrase about the precision of each predicted class."""
+        phrases = []
+        for name in self.prediction_counts:
+            n, n_wrong = self._counts_of("prediction", name)
+            n_right = n - n_wrong
+            precision = rounded_down(1 - self.prediction_error_upper[name])
+            phrases.append(f"{name} is right for at least {precision} ({n_right:,} of {n:,})")
+        return phrases
+
     def _counts_of(self, kind: str, name: str) -> list[int]:
         """[texts, errors] of a class or a prediction, in the sample with the larger bound."""
-        bounds = {
-            sample: bounds[f"{kind}_error_upper"][name]
-            for sample, bounds in self.bounds_of_samples().items()
-        }
-        return self.samples[max(bounds, key=bounds.__getitem__)][f"{kind}_counts"][name]
+        bounds = {}
+        for sample, bounds_of_sample in self.bounds_of_samples().items():
+            bounds[sample] = bounds_of_sample[f"{kind}_error_upper"][name]
+        weakest_sample = max(bounds, key=bounds.__getitem__)
+        return self.samples[weakest_sample][f"{kind}_counts"][name]
 
     def measurements(self) -> list[tuple[str, str]]:
         are_joint = _STATEMENTS in self.corrections
@@ -512,31 +561,44 @@ class ErrorCertificate(HeldOutCertificate, CountCertificate):
             if name != "accuracy":
                 texts = [f"{label} {interval(pair)}" for label, pair in limits.items()]
                 rows.append((name.capitalize(), f"{'; '.join(texts)}{by_itself}."))
-        if self.batch_size is None:
-            # where there are further bounds, the error has half of delta
-            has_others = bool(self.class_counts or self.prediction_counts)
-            delta = divide_delta(self.delta_each, fraction=0.5) if has_others else self.delta_each
-            name = "the betting bound" if self.losses else "the exact binomial bound"
-            text = theorem_1(self.error, self.n, delta, self.error_upper, name)
-            rows.append(("Theorem 1 of Nozawa and Sato", text))
+        if self.batch_size is not None:
+            return rows
+
+        # where there are further bounds, the error has half of delta
+        delta = self.delta_each
+        if self.class_counts or self.prediction_counts:
+            delta = divide_delta(delta, fraction=0.5)
+        bound_name = "the betting bound" if self.losses else "the exact binomial bound"
+        text = theorem_1(self.error, self.n, delta, self.error_upper, bound_name)
+        rows.append(("Theorem 1 of Nozawa and Sato", text))
         return rows
 
 
 def _are_judge_counts(rows: list, totals: list) -> bool:
-    """Whether these may be [rows, labelled rows, errors], with these sums."""
-    are_possible = all(
-        are_counts(row, 3) and row[0] >= row[1] >= row[2]  # rows >= labelled >= errors
-        for row in rows
-    )
-    return not rows or (are_possible and [sum(column) for column in zip(*rows)] == totals)
+    """Test for possible [rows, labelled rows, errors], with these sums."""
+    if not rows:
+        return True
+    for row in rows:
+        if not are_counts(row, 3):
+            return False
+        n_rows, n_labelled, n_errors = row
+        if not n_rows >= n_labelled >= n_errors:
+            return False
+    return [sum(column) for column in zip(*rows)] == totals
 
 
 def _are_judge_class_counts(rows: list, totals: list) -> bool:
-    """Whether these may be [rows judged so, labelled among them, labelled of the class, both]."""
-    are_possible = all(
-        are_counts(row, 4) and row[0] >= row[1] >= row[3] and row[2] >= row[3] for row in rows
-    )
-    return not rows or (are_possible and [sum(column) for column in zip(*rows)][:3] == totals)
+    """Test for possible [rows judged so, labelled among them, labelled of the class, both]."""
+    if not rows:
+        return True
+    for row in rows:
+        if not are_counts(row, 4):
+            return False
+        n_judged, n_labelled, n_of_class, n_both = row
+        if not n_judged >= n_labelled >= n_both or n_of_class < n_both:
+            return False
+    sums = [sum(column) for column in zip(*rows)]
+    return sums[:3] == totals
 
 
 def joint_bounds(parts: Mapping[str, Any], delta: float) -> dict[str, Any]:
@@ -593,40 +655,70 @@ def count_errors(
     """The fields of `ErrorCertificate` that the bounds of one sample are computed from.
 
     Texts of the classes in `recall`, and predictions of those in `precision`, are counted apart.
+
+    Parameters
+    ----------
+    labels, predictions : list
+        Of all rows.
+    draws : Draws
+    sample : str
+        The name of a sample of `draws`, whose rows are counted.
+    seed : int
+        Decides the order of the losses of groups.
+    recall, precision : sequence of classes
+
+    Returns
+    -------
+    dict
     """
-    rows, parts, group_of = draws.samples[sample], draws.parts(sample), draws.group_of
-    losses, grouped = {}, parts["scope"] == "groups"
-    if grouped:  # all texts are counted: the bounds are from the losses of groups
-        rows = np.arange(len(labels))
-    right = [labels[row] for row in rows]
-    answers = [predictions[row] for row in rows]
-    wrong = np.array([label != answer for label, answer in zip(right, answers)], bool)
+    parts = draws.parts(sample)
+    is_grouped = parts["scope"] == "groups"
+    sampled_rows = draws.samples[sample]
+    if is_grouped:  # all texts are counted: the bounds are from the losses of groups
+        sampled_rows = np.arange(len(labels))
+    true = [labels[row] for row in sampled_rows]
+    answers = [predictions[row] for row in sampled_rows]
+    is_wrong = np.array([label != answer for label, answer in zip(true, answers)], bool)  # (n,)
+    losses: dict[str, str] = {}
 
-    def count(name, rows):
-        if grouped and rows.size:
-            _, group = np.unique(np.asarray(group_of)[rows], return_inverse=True)
-            means = np.bincount(group, wrong[rows]) / np.bincount(group)
+    def count(name: str, rows: np.ndarray) -> list[int]:
+        """[texts, errors] of some rows; the losses of their groups are noted under the name."""
+        if is_grouped and rows.size:
+            groups = np.asarray(draws.group_of)[rows]
+            _, group_number = np.unique(groups, return_inverse=True)
+            n_wrong_of_group = np.bincount(group_number, is_wrong[rows])
+            means = n_wrong_of_group / np.bincount(group_number)  # (n_groups,)
             # in an order that does not depend on the losses
-            losses[name] = pack_losses(np.random.default_rng([seed, 1]).permutation(means))
-        return [rows.size, int(wrong[rows].sum())]
+            rng = np.random.default_rng([seed, 1])
+            losses[name] = pack_losses(rng.permutation(means))
+        return [rows.size, int(is_wrong[rows].sum())]
 
-    _, n_errors = count("error", np.arange(wrong.size))
-    counts: dict[str, dict] = {"class": {}, "prediction": {}}
-    for kind, values, names in (("class", right, recall), ("prediction", answers, precision)):
-        place = {name: at for at, name in enumerate(names)}
-        column = np.array([place.get(value, len(names)) for value in values])
-        for name in names:
-            rows = np.flatnonzero(column == place[name])
-            counts[kind][str(name)] = count(f"{kind} {name}", rows)
-    frequencies = Counter(right)
+    _, n_errors = count("error", np.arange(is_wrong.size))
+    class_counts = {}
+    for name, rows in _rows_of_classes(true, recall):
+        class_counts[name] = count(f"class {name}", rows)
+    prediction_counts = {}
+    for name, rows in _rows_of_classes(answers, precision):
+        prediction_counts[name] = count(f"prediction {name}", rows)
+
+    frequencies = Counter(true)
     guess = max(sorted(frequencies), key=frequencies.__getitem__)  # the first class of a tie
+    n_guess_errors = is_wrong.size - frequencies[guess]
     return parts | {
         "n_errors": n_errors,
-        "class_counts": counts["class"],
-        "prediction_counts": counts["prediction"],
-        "guess_counts": {str(guess): [wrong.size, wrong.size - frequencies[guess]]},
+        "class_counts": class_counts,
+        "prediction_counts": prediction_counts,
+        "guess_counts": {str(guess): [is_wrong.size, n_guess_errors]},
         "losses": losses,
     }
+
+
+def _rows_of_classes(values: list, classes: Sequence) -> Iterator[tuple[str, np.ndarray]]:
+    """The name of each class and the positions at which it is the value."""
+    position = {name: at for at, name in enumerate(classes)}
+    column = np.array([position.get(value, len(classes)) for value in values])  # (n,)
+    for name in classes:
+        yield str(name), np.flatnonzero(column == position[name])
 
 
 def error_certificate(

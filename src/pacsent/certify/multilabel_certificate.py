@@ -1,6 +1,6 @@
 """The certificate of multi-label predictions: errors and F1, all together."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -71,58 +71,76 @@ class MultilabelCertificate(HeldOutCertificate):
         return self.n_errors / self.n
 
     def _bounds(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        label_counts = parts["label_counts"]
+        n = parts["n"]
+        n_labels = len(label_counts)
+        # a quarter each: the exact match, the labels' errors, their F1 and the micro F1
         delta = divide_delta(self.delta_each, 4)
-        label_counts, n = parts["label_counts"], parts["n"]
-        each = divide_delta(delta, len(label_counts))
-        errors, jaccard = {}, {}
-        for name, (right, false, missed) in label_counts.items():
-            errors[name] = upper_limit(false + missed, n, each)
-            union = right + false + missed
-            jaccard[name] = max(lower_limit(right, union, each), 0.0) if union else 0.0
-        f1 = {name: 2 * j / (1 + j) for name, j in jaccard.items()}
-        right, union = np.array(parts["matches"]).T
+        delta_of_label = divide_delta(delta, n_labels)
+
+        # With J = right / (right + false + missed), the Jaccard index, F1 = 2 J / (1 + J).
+        label_error_upper = {}
+        label_f1_lower = {}
+        for name, (n_right, n_false, n_missed) in label_counts.items():
+            label_error_upper[name] = upper_limit(n_false + n_missed, n, delta_of_label)
+            n_union = n_right + n_false + n_missed
+            jaccard = 0.0
+            if n_union:
+                jaccard = max(lower_limit(n_right, n_union, delta_of_label), 0.0)
+            label_f1_lower[name] = 2 * jaccard / (1 + jaccard)
+
+        right, union = np.array(parts["matches"]).T  # (n,) each, numbers of labels
         n_errors = int((right != union).sum())
-        observed = right.sum() / max(1, union.sum())
-        micro = min(ratio_at_least(right, union, len(label_counts), delta), float(observed))
+        observed_jaccard = float(right.sum() / max(1, union.sum()))
+        jaccard_lower = ratio_at_least(right, union, n_labels, delta)
+        micro_jaccard = min(jaccard_lower, observed_jaccard)
         return {
             "error_upper": upper_limit(n_errors, n, delta),
-            "label_error_upper": errors,
-            "label_f1_lower": f1,
-            "micro_f1_lower": 2 * micro / (1 + micro),
-            "macro_f1_lower": float(np.mean(list(f1.values()))),
+            "label_error_upper": label_error_upper,
+            "label_f1_lower": label_f1_lower,
+            "micro_f1_lower": 2 * micro_jaccard / (1 + micro_jaccard),
+            "macro_f1_lower": float(np.mean(list(label_f1_lower.values()))),
         }
 
     @staticmethod
     def count(*counted: Any, **options: Any) -> dict[str, Any]:
         return count_matches(*counted, **options)
 
-    def _labels(self, model, y, n):
+    def _labels(self, model: Any, y: Any, n: int) -> np.ndarray:
+        classes = getattr(model, "classes_", None)
         names = list(self.label_counts)
-        classes = names if getattr(model, "classes_", None) is None else model.classes_
+        if classes is None:
+            classes = names
         return to_indicator(classes, y, n, len(names))
 
-    def _predictions(self, model, X, labels):
+    def _predictions(self, model: Any, X: Any, labels: np.ndarray) -> np.ndarray:
         if are_predictions(model):
             return self._labels(None, model, len(labels))
         return predict_any(model, model.classes_, X).labels
 
-    def _measure(self, labels, predictions, draws, sample):
+    def _measure(
+        self, labels: np.ndarray, predictions: np.ndarray, draws: Draws, sample: str
+    ) -> dict[str, Any]:
         return self.count(labels, predictions, draws, sample, names=self.label_counts)
 
     def _check(self) -> None:
         super()._check()
-        counts, pairs = list(self.label_counts.values()), self.matches
-        for name, rows, width in (("label_counts", counts, 3), ("matches", pairs, 2)):
-            if not rows or not all(are_counts(row, width) for row in rows):
-                self._refuse(name, f"{width} counts in each row")
-        if any(sum(row) > self.n for row in counts):
+        label_rows = list(self.label_counts.values())
+        if not _are_count_rows(label_rows, 3):
+            self._refuse("label_counts", "3 counts in each row")
+        if not _are_count_rows(self.matches, 2):
+            self._refuse("matches", "2 counts in each row")
+        if any(sum(row) > self.n for row in label_rows):
             self._refuse("label_counts", f"at most {self.n} texts for each label")
-        totals = [sum(row[0] for row in counts), sum(map(sum, counts))]
-        if (
-            len(pairs) != self.n
-            or any(not right <= union <= len(counts) for right, union in pairs)
-            or totals != [sum(right for right, _ in pairs), sum(union for _, union in pairs)]
-        ):
+
+        n_labels = len(label_rows)
+        are_possible = all(right <= union <= n_labels for right, union in self.matches)
+        n_right = sum(right for right, _, _ in label_rows)
+        n_union = sum(sum(row) for row in label_rows)
+        n_right_of_texts = sum(right for right, _ in self.matches)
+        n_union_of_texts = sum(union for _, union in self.matches)
+        add_up = n_right == n_right_of_texts and n_union == n_union_of_texts
+        if len(self.matches) != self.n or not are_possible or not add_up:
             self._refuse("matches", "pairs for each text that add up to label_counts")
 
     def summary(self) -> str:
@@ -141,31 +159,69 @@ class MultilabelCertificate(HeldOutCertificate):
         )
 
     def measurements(self) -> list[tuple[str, str]]:
-        right, false, missed = np.array(list(self.label_counts.values())).T
-        f1 = 2 * right / np.maximum(2 * right + false + missed, 1)  # 0 for one that occurs nowhere
+        right, false, missed = np.array(list(self.label_counts.values())).T  # (n_labels,) each
+        label_f1 = 2 * right / np.maximum(2 * right + false + missed, 1)  # 0 if it occurs nowhere
         n_right, n_union = np.array(self.matches).sum(axis=0)
+        micro_f1 = 2 * n_right / max(n_right + n_union, 1)
         measured = (
-            f"{self.n:,} texts, {self.n_errors:,} not exactly right, micro F1 "
-            f"{2 * n_right / max(n_right + n_union, 1):.4f}, macro F1 {f1.mean():.4f}."
+            f"{self.n:,} texts, {self.n_errors:,} not exactly right, micro F1 {micro_f1:.4f}, "
+            f"macro F1 {label_f1.mean():.4f}."
         )
+
         best_first = sorted(self.label_f1_lower.items(), key=lambda item: -item[1])
-        bounds = ", ".join(
-            f"{name} {rounded_up(self.label_error_upper[name])} / {rounded_down(bound)}"
-            for name, bound in best_first
-        )
-        return [("Measured", measured), ("Each label (error at most / F1 at least)", f"{bounds}.")]
+        bounds = []
+        for name, f1_lower in best_first:
+            error = rounded_up(self.label_error_upper[name])
+            bounds.append(f"{name} {error} / {rounded_down(f1_lower)}")
+        title = "Each label (error at most / F1 at least)"
+        return [("Measured", measured), (title, f"{', '.join(bounds)}.")]
 
 
 def count_matches(
-    has: Any, assigned: Any, draws: Draws, sample: str, *, names: Any, seed: Any = None
+    has: np.ndarray,
+    assigned: np.ndarray,
+    draws: Draws,
+    sample: str,
+    *,
+    names: Iterable,
+    seed: Any = None,
 ) -> dict[str, Any]:
-    """[right, given wrongly, missed] of each label; [right, given or right] of each text."""
-    rows, parts = draws.samples[sample], draws.parts(sample)
-    has, assigned = has[rows], assigned[rows]
-    errors = (has & assigned, ~has & assigned, has & ~assigned)
-    counts = np.stack([mask.sum(axis=0) for mask in errors], axis=1)
-    matches = np.stack([errors[0].sum(axis=1), (has | assigned).sum(axis=1)], axis=1)
-    return parts | {
+    """[right, given wrongly, missed] of each label; [right, given or right] of each text.
+
+    Parameters
+    ----------
+    has, assigned : array of bool, (n_rows, n_labels)
+        The labels that are right, and those that are given.
+    draws : Draws
+    sample : str
+        The name of a sample of `draws`, whose rows are counted.
+    names : iterable
+        The label of each column.
+    seed : optional
+        Ignored: the counts have no order of their own.
+
+    Returns
+    -------
+    dict
+        Fields of `MultilabelCertificate`.
+    """
+    rows = draws.samples[sample]
+    is_label = has[rows]  # (n, n_labels)
+    is_given = assigned[rows]  # (n, n_labels)
+    is_right = is_label & is_given
+    is_false = is_given & ~is_label
+    is_missed = is_label & ~is_given
+
+    masks = (is_right, is_false, is_missed)
+    counts = np.stack([mask.sum(axis=0) for mask in masks], axis=1)  # (n_labels, 3)
+    n_union = (is_label | is_given).sum(axis=1)
+    matches = np.stack([is_right.sum(axis=1), n_union], axis=1)  # (n, 2)
+    return draws.parts(sample) | {
         "label_counts": {str(name): row for name, row in zip(names, counts.tolist())},
         "matches": matches.tolist(),
     }
+
+
+def _are_count_rows(rows: list, width: int) -> bool:
+    """Test for at least one row, all of them of this many counts."""
+    return bool(rows) and all(are_counts(row, width) for row in rows)
