@@ -14,7 +14,8 @@ from scipy import stats
 
 from pacsent.bounds.binomial import chance_to_pass, format_needed, n_needed, passes, rank_for_sets
 from pacsent.bounds.checks import check_probability
-from pacsent.bounds.delta import confidence, divide_delta
+from pacsent.bounds.delta import confidence as format_confidence
+from pacsent.bounds.delta import divide_delta
 from pacsent.bounds.rounding import format_count
 from pacsent.certify import coverage
 from pacsent.certify.labels import class_indices
@@ -99,8 +100,9 @@ def accepted(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(n accepted, n wrong among them) at each threshold, thresholds falling."""
     order = np.argsort(-confidence, kind="stable")
-    n = np.searchsorted(-confidence[order], -thresholds, side="right")
-    return n, np.concatenate([[0], np.cumsum(wrong[order])])[n]
+    n_accepted = np.searchsorted(-confidence[order], -thresholds, side="right")
+    n_wrong_of_first = np.concatenate([[0], np.cumsum(wrong[order])])  # (n + 1,)
+    return n_accepted, n_wrong_of_first[n_accepted]
 
 
 def plan(
@@ -111,15 +113,18 @@ def plan(
     The test starts where a threshold most probably passes. Thresholds that answer less than `least`
     of them are left out.
     """
-    thresholds = np.unique(
-        np.quantile(confidence, np.linspace(0.0, 1.0 - least, _N_THRESHOLDS + 1))
-    )[::-1]
+    quantiles = np.linspace(0.0, 1.0 - least, _N_THRESHOLDS + 1)
+    thresholds = np.unique(np.quantile(confidence, quantiles))[::-1]
     n_accepted, n_wrong = accepted(thresholds, confidence, wrong)
-    coverage = n_accepted / confidence.size
-    # the rate of wrong answers is not known exactly: five values of its posterior are averaged
-    rates = stats.beta.ppf(_RATE_QUANTILES[:, None], n_wrong + 0.5, n_accepted - n_wrong + 0.5)
-    chances = chance_to_pass(np.rint(n * coverage).astype(int), rates, error, delta).mean(axis=0)
-    return thresholds[int(np.argmax(chances)) :]
+    n_right = n_accepted - n_wrong
+
+    # The rate of wrong answers is not known exactly: five values of its posterior are averaged.
+    rates = stats.beta.ppf(_RATE_QUANTILES[:, None], n_wrong + 0.5, n_right + 0.5)
+    answered_fraction = n_accepted / confidence.size
+    n_answered = np.rint(n * answered_fraction).astype(int)
+    chances = chance_to_pass(n_answered, rates, error, delta)  # (5, n_thresholds)
+    start = int(np.argmax(chances.mean(axis=0)))
+    return thresholds[start:]
 
 
 def lowest_valid_threshold(
@@ -135,7 +140,8 @@ def lowest_valid_threshold(
     Fixed-sequence testing: thresholds pass in their order up to the first that fails. Tests are
     randomised by `uniform`, drawn from [0, 1) independently of texts and labels; 1 randomises none.
     """
-    failed = ~passes(*accepted(thresholds, confidence, wrong), error, delta, uniform)
+    n_accepted, n_wrong = accepted(thresholds, confidence, wrong)
+    failed = ~passes(n_accepted, n_wrong, error, delta, uniform)
     n_passed = int(np.argmax(failed)) if failed.any() else failed.size
     return n_passed - 1 if n_passed else None
 
@@ -236,8 +242,9 @@ class Abstaining:
         if self.no_answers:
             return self.no_answers
         new_texts = NEW_TEXTS[getattr(self.classifier, "repeats", None)]
+        percent = 100 * self.error
         text = (
-            f"With {confidence(self.delta)} confidence, at most {100 * self.error:g}% of the "
+            f"With {format_confidence(self.delta)} confidence, at most {percent:g}% of the "
             f"answers to {new_texts} from the same distribution are wrong. Answered are texts "
             f"whose predicted class has a probability of at least {self.threshold:.4f}: "
             f"{100 * self.coverage:.1f}% of the calibration texts."
@@ -245,6 +252,14 @@ class Abstaining:
         if self.n_choices > 1:
             text += f" Corrected for a selection among {self.n_choices:,} error rates or models."
         return text + describe_randomization(self.uniform)
+
+
+class _Rule(NamedTuple):
+    """A threshold of answers; no coverage and a threshold above 1 where none passes."""
+
+    coverage: float
+    error: float
+    threshold: float
 
 
 def abstain(
@@ -258,63 +273,89 @@ def abstain(
 
     With error=None the error is the smallest of `ROUND_ERRORS` with which at least half of the
     calibration texts are answered, or the one that answers most; each gets its part of delta.
+
+    Parameters
+    ----------
+    classifier : CertifiedClassifier
+    samples : dict
+        The calibration set of each sample.
+    error : float or None
+        Largest fraction of wrong answers.
+    delta : float
+        Probability that more of the answers are wrong.
+    n_candidates : int, default=1
+        Number of classifiers that this one was chosen from.
+
+    Returns
+    -------
+    Abstaining
+
+    References
+    ----------
+    Theorem 14 of docs/theory.md.
     """
     check_probability("delta", delta)
     if error is not None:
         check_probability("error", error)
+
     planning = classifier.out_of_fold_
-    is_wrong = planning.log_proba.argmax(axis=1) != planning.labels
-    planned = np.exp(planning.log_proba.max(axis=1)), is_wrong
-    tested = [
-        (
-            confidences(classifier, calibration.log_proba, calibration.covered),
-            calibration.wrong,
-        )
-        for calibration in samples.values()
-    ]
-    n = min(sure.size for sure, _ in tested)
+    planning_confidence = np.exp(planning.log_proba.max(axis=1))
+    planning_wrong = planning.log_proba.argmax(axis=1) != planning.labels
+    tested = []
+    for calibration in samples.values():
+        confidence = confidences(classifier, calibration.log_proba, calibration.covered)
+        tested.append((confidence, calibration.wrong))
+    n = min(confidence.size for confidence, _ in tested)
     uniform = next(iter(samples.values())).uniform
-
-    def lowest(error, delta, least=0.0):
-        """(coverage, error, threshold); no coverage and a threshold above 1 where none passes."""
-        thresholds = plan(*planned, n, error, delta, least)
-        place = lowest_common_threshold(thresholds, tested, error, delta, uniform)
-        if place is None:
-            return 0.0, error, 2.0
-        coverage = min(float(np.mean(sure >= thresholds[place])) for sure, _ in tested)
-        return coverage, error, float(thresholds[place])
-
-    n_choices = n_candidates * (len(ROUND_ERRORS) if error is None else 1)
+    n_errors_tried = len(ROUND_ERRORS) if error is None else 1
+    n_choices = n_candidates * n_errors_tried
     level = divide_delta(delta, n_choices)
+
+    def lowest_rule(error: float, least: float = 0.0) -> _Rule:
+        """The rule of the lowest threshold that passes with this error."""
+        thresholds = plan(planning_confidence, planning_wrong, n, error, level, least)
+        place = lowest_common_threshold(thresholds, tested, error, level, uniform)
+        if place is None:
+            return _Rule(coverage=0.0, error=error, threshold=2.0)
+        threshold = thresholds[place]
+        coverages = [float(np.mean(confidence >= threshold)) for confidence, _ in tested]
+        return _Rule(coverage=min(coverages), error=error, threshold=float(threshold))
+
+    larger_errors: tuple[float, ...] = ()
     if error is None:
-        rules = [lowest(round_error, level, _DEFAULT_COVERAGE) for round_error in ROUND_ERRORS]
-        coverage, error, threshold = max(rules, key=lambda rule: min(rule[0], _DEFAULT_COVERAGE))
-        error = error if coverage else ROUND_ERRORS[-1]
-        larger: tuple[float, ...] = ()
+        rules = [lowest_rule(round_error, _DEFAULT_COVERAGE) for round_error in ROUND_ERRORS]
+        # the first of those that answer half of the texts, which has the smallest error
+        rule = max(rules, key=lambda rule: min(rule.coverage, _DEFAULT_COVERAGE))
+        if not rule.coverage:
+            rule = rules[-1]
     else:
-        coverage, error, threshold = lowest(float(error), level)
-        larger = tuple(e for e in ROUND_ERRORS if e > error)
+        rule = lowest_rule(float(error))
+        larger_errors = tuple(larger for larger in ROUND_ERRORS if larger > rule.error)
+
     no_answers = None
-    if not coverage:
+    if not rule.coverage:
+        n_right_needed = format_needed(n_needed(rule.error, level))
         no_answers = (
             f"It abstains from every text: on the {format_count(n, 'calibration text')}, "
-            f"no threshold has an error rate of at most {error:g} with {confidence(delta)} "
-            f"confidence. The {format_needed(n_needed(error, level))} most confident answers "
+            f"no threshold has an error rate of at most {rule.error:g} with "
+            f"{format_confidence(delta)} confidence. The {n_right_needed} most confident answers "
             "would have to be right, or a few errors among more of them."
         )
-        reachable = next((rule for e in larger if (rule := lowest(e, level))[0]), None)
+        larger_rules = (lowest_rule(larger) for larger in larger_errors)
+        reachable = next((larger for larger in larger_rules if larger.coverage), None)
         if reachable is not None:
             no_answers += (
-                f" An error rate of {reachable[1]:g} would be guaranteed, with "
-                f"{100 * reachable[0]:.0f}% of the texts answered, if it had been chosen before "
-                "calibration. With error=None one is selected, and the bound is corrected for this."
+                f" An error rate of {reachable.error:g} would be guaranteed, with "
+                f"{100 * reachable.coverage:.0f}% of the texts answered, if it had been chosen "
+                "before calibration. With error=None one is selected, and the bound is corrected "
+                "for this."
             )
     return Abstaining(
         classifier=classifier,
-        error=error,
+        error=rule.error,
         delta=delta,
-        threshold=threshold,
-        coverage=coverage,
+        threshold=rule.threshold,
+        coverage=rule.coverage,
         n=n,
         n_choices=n_choices,
         no_answers=no_answers,
@@ -331,6 +372,14 @@ class Answered(NamedTuple):
     abstained: np.ndarray | None  # (n,)
     covered: np.ndarray  # (n,), whether the classifier knows enough words of the text
     log_proba: np.ndarray  # (n, n_classes)
+
+
+def _smallest_set_error(classifier: Any, delta: float) -> float:
+    """The smallest round error from 0.05 on that the calibration texts allow; else the largest."""
+    errors = ROUND_ERRORS[2:]
+    n = min(sample.labels.size for sample in classifier.calibration_.samples().values())
+    level = divide_delta(delta, classifier.n_candidates)
+    return next((error for error in errors if n >= n_needed(error, level)), errors[-1])
 
 
 class AnswerRule:
@@ -365,24 +414,25 @@ class AnswerRule:
                 )
             return
         rule = classifier.abstain(error=error, delta=self.delta)
-        self.error, self.threshold = rule.error, rule.threshold
-        self.no_answers, self.statement = rule.no_answers, "" if rule.no_answers else str(rule)
-        if error is None:
-            samples, errors = classifier.calibration_.samples().values(), ROUND_ERRORS[2:]
-            n = min(sample.labels.size for sample in samples)
-            level = divide_delta(rule.delta, classifier.n_candidates)
-            error = next((e for e in errors if n >= n_needed(e, level)), errors[-1])
+        self.error = rule.error
+        self.threshold = rule.threshold
+        self.no_answers = rule.no_answers
+        self.statement = "" if rule.no_answers else str(rule)
+
+        set_error = _smallest_set_error(classifier, rule.delta) if error is None else error
         try:
-            self.set_levels = classifier.prediction_set_thresholds(error=error, delta=self.delta)
+            self.set_levels = classifier.prediction_set_thresholds(
+                error=set_error, delta=self.delta
+            )
         except ValueError as missing:
             self.no_sets = str(missing)
             return
-        self.set_error = error
+        self.set_error = set_error
         new_texts = NEW_TEXTS[getattr(classifier, "repeats", None)].rstrip(",")
         start = f"{self.statement} Separately, with" if self.statement else "With"
         self.statement = (
-            f"{start} {confidence(rule.delta)} confidence, the prediction sets of "
-            f"{new_texts} omit the true class for at most {100 * error:g}% of them."
+            f"{start} {format_confidence(rule.delta)} confidence, the prediction sets of "
+            f"{new_texts} omit the true class for at most {100 * set_error:g}% of them."
         )
 
     def answer(self, texts: list[str], log_proba: np.ndarray | None = None) -> Answered:

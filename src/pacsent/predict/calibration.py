@@ -47,17 +47,17 @@ class Calibration:
 
     @property
     def wrong(self) -> np.ndarray:
-        """Which rows' likeliest class is not their label, (n,)."""
+        """True where a row's likeliest class is not its label, (n,)."""
         return self.log_proba.argmax(axis=1) != self.labels
 
     def select(self, rows: np.ndarray) -> "Calibration":
         """The calibration set of some rows, in their order, which are one sample."""
-        arrays = {
-            item.name: getattr(self, item.name)[rows]
-            for item in fields(self)
-            if isinstance(getattr(self, item.name), np.ndarray)
-        }
-        return replace(self, **arrays, members={}, tested_members=None)
+        selected = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, np.ndarray):
+                selected[item.name] = value[rows]
+        return replace(self, **selected, members={}, tested_members=None)
 
     def samples(self, *, tested: bool = False) -> dict[str, "Calibration"]:
         """The calibration set of each sample, by its name; "" where there is only one.
@@ -72,7 +72,8 @@ class Calibration:
     def sample(self, name: str) -> "Calibration":
         """The calibration set of one sample, "traffic" or "copies", or the only one."""
         samples = self.samples()
-        return samples.get(name, next(iter(samples.values())))
+        only_sample = next(iter(samples.values()))
+        return samples.get(name, only_sample)
 
     def check_equal(self, other: "Calibration") -> None:
         """Refuse a calibration set other than this one, up to rounding of sums."""
@@ -86,15 +87,17 @@ class Calibration:
         for name in ("labels", "log_proba", "monitors", "covered"):
             own_value = getattr(self, name)
             value = getattr(other, name)
-            # machines round sums differently; identity comes first for None
-            if value is not own_value and not np.allclose(value, own_value, rtol=1e-4, atol=1e-6):
+            if value is own_value:  # both may be None
+                continue
+            # machines round sums differently
+            if not np.allclose(value, own_value, rtol=1e-4, atol=1e-6):
                 raise ValueError(
                     f"The calibration set must be that of the certified texts. Got other {name} "
                     "instead: it was changed. Calibrate again."
                 )
 
     def to_arrays(self, *, randomized: bool) -> dict[str, np.ndarray]:
-        """What is saved, by the names of tensors: what a TextClassifier's calibration set has."""
+        """The arrays to save, by the names of tensors, of a TextClassifier's calibration set."""
         assert self.monitors is not None and self.covered is not None
         arrays = {
             "log_proba": self.log_proba,
@@ -120,32 +123,35 @@ class Calibration:
     ) -> "Calibration":
         """The inverse of `to_arrays`, for arrays that anybody may have written: all are checked."""
 
-        def read(name, dtype, shape, **limits):
+        def read(name: str, dtype: Any, shape: tuple[int | None, ...], **limits: int) -> np.ndarray:
             return checked_tensor(tensors, f"calibration.{name}", dtype, shape, **limits)
 
         n = certificate.n
         members = {}
         if certificate.other:
             for name, parts in certificate.samples.items():
-                rows = read(f"in_{name}", np.uint8, (None,), low=0, below=2)
-                if int(rows.sum()) != parts["n"]:
+                in_sample = read(f"in_{name}", np.uint8, (None,), low=0, below=2)
+                if int(in_sample.sum()) != parts["n"]:
                     raise ValueError(f"its calibration set must have {parts['n']} rows of {name}")
-                members[name] = rows.astype(bool)
+                members[name] = in_sample.astype(bool)
             n = next(iter(members.values())).size
 
         label_shape, n_values = kind.encoded_shape(n, n_classes)
         labels = read("labels", np.int64, label_shape, low=0, below=n_values)
-        calibration = cls(
-            read("log_proba", np.float64, (n, n_classes)),
+        log_proba = read("log_proba", np.float64, (n, n_classes))
+        monitors = read("monitors", np.float64, (n, len(MONITORS)), low=-1)
+        covered = read("covered", np.uint8, (n,), low=0, below=2)
+        uniform = 1.0
+        if randomized:
+            uniform = float(read("uniform", np.float64, (), low=0, below=1))
+        return cls(
+            log_proba,
             labels.astype(kind.dtype),
             members=members,
-            monitors=read("monitors", np.float64, (n, len(MONITORS)), low=-1),
-            covered=read("covered", np.uint8, (n,), low=0, below=2).astype(bool),
+            monitors=monitors,
+            covered=covered.astype(bool),
+            uniform=uniform,
         )
-        if not randomized:
-            return calibration
-        uniform = read("uniform", np.float64, (), low=0, below=1)
-        return replace(calibration, uniform=float(uniform))
 
 
 class DrawnRows(NamedTuple):
@@ -157,29 +163,40 @@ class DrawnRows(NamedTuple):
 
     def divide(self, certificate: HeldOutCertificate) -> tuple[Calibration, Calibration]:
         """The calibration set, and a part of it that abstention is planned on, not tested."""
-        calibration, clusters = self.calibration, self.clusters
-        n = clusters.size
         assert certificate.random_state is not None
         rng = np.random.default_rng([certificate.random_state, 2])
+        n = self.clusters.size
 
-        if np.unique(clusters).size == n:
+        if np.unique(self.clusters).size == n:
             is_planning = rng.random(n) < _PLANNING_FRACTION
-            members = calibration.members or {SAME: np.ones(n, bool)}
-            tested = {name: rows & ~is_planning for name, rows in members.items()}
-        else:  # no row of a cluster that is tested may plan, and the rows tested are a sample
-            find_clusters = independence.cluster_rows_of(self.X)
-            division = divide_rows(clusters, 0.5, rng, cluster_rows=find_clusters)
-            is_planning = division.is_free
-            traffic = division.samples[TRAFFIC if TRAFFIC in division.samples else SAME]
-            in_traffic = np.isin(np.arange(n), traffic)
-            has_planning = np.isin(clusters, clusters[is_planning])
-            members = calibration.members or {TRAFFIC: np.ones(n, bool)}
-            tested = {
-                name: rows & (in_traffic if name != COPIES else ~has_planning)
-                for name, rows in members.items()
-            }
-        planning = calibration.select(np.flatnonzero(is_planning))
-        return replace(calibration, tested_members=tested), planning
+            members = self.calibration.members or {SAME: np.ones(n, bool)}
+            tested_members = {name: in_sample & ~is_planning for name, in_sample in members.items()}
+        else:
+            is_planning, tested_members = self._divide_clusters(rng)
+        planning = self.calibration.select(np.flatnonzero(is_planning))
+        return replace(self.calibration, tested_members=tested_members), planning
+
+    def _divide_clusters(
+        self, rng: np.random.Generator
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """The rows that plan, (n,) of bool, and those of each sample that are tested.
+
+        No row of a cluster that is tested may plan, and the rows tested are a sample.
+        """
+        n = self.clusters.size
+        find_clusters = independence.cluster_rows_of(self.X)
+        division = divide_rows(self.clusters, 0.5, rng, cluster_rows=find_clusters)
+        is_planning = division.is_free
+
+        traffic_name = TRAFFIC if TRAFFIC in division.samples else SAME
+        in_traffic = np.isin(np.arange(n), division.samples[traffic_name])
+        has_planning = np.isin(self.clusters, self.clusters[is_planning])
+        members = self.calibration.members or {TRAFFIC: np.ones(n, bool)}
+        tested_members = {}
+        for name, in_sample in members.items():
+            may_be_tested = ~has_planning if name == COPIES else in_traffic
+            tested_members[name] = in_sample & may_be_tested
+        return is_planning, tested_members
 
 
 def draw_calibration(
@@ -212,11 +229,13 @@ def draw_calibration(
         kept = np.unique(np.concatenate(list(drawn.values())))
         members = {name: np.isin(kept, rows) for name, rows in drawn.items()}
 
+    kept_log_proba = None if log_proba is None else log_proba[kept]
+    kept_monitors = monitors_of(model, X)[kept] if is_texts(X) else None
     calibration = Calibration(
-        None if log_proba is None else log_proba[kept],
+        kept_log_proba,
         labels.encoded[kept],
         members=members,
-        monitors=monitors_of(model, X)[kept] if is_texts(X) else None,
+        monitors=kept_monitors,
         covered=coverage.are_covered(model, X)[kept],
     )
     return DrawnRows(calibration, select_rows(X, kept), clusters[kept])

@@ -41,7 +41,7 @@ def _fitted_attribute(path: str) -> Any:
     """A public attribute that is a field of the fitted state, such as "model.classes_"."""
     read = attrgetter(path)
 
-    def get(classifier):
+    def get(classifier: Any) -> Any:
         if "fitted_" not in vars(classifier):
             check_is_fitted(classifier)  # raises
         return read(classifier.fitted_)
@@ -235,7 +235,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         can_fit = model is None or hasattr(model, "fit")
         return self.prefit or isinstance(model, FrozenEstimator) or not can_fit
 
-    def _fit(self, X, y, sample_weight, groups, judge) -> FittedCertifiedClassifier:
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, judge: Any
+    ) -> FittedCertifiedClassifier:
         """Hold out rows, fit on the others, certify."""
         estimator = self.estimator
         if estimator is None:
@@ -264,7 +266,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         model = fit_estimator(estimator, X, labels, split.training_rows, weights)
 
         condition = "" if judge is None else f"; {judges.CONDITION}"
-        fields = {
+        fields: dict[str, Any] = {
             "provenance": f"held out by fit{rows.empty}{condition}",
             "calibration_size": split.fraction,
         }
@@ -283,7 +285,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
             drawn=split.positions() if len(split.samples) > 1 else None,
         )
 
-    def _calibrate(self, fitted, X, y, groups, overlap) -> FittedCertifiedClassifier:
+    def _calibrate(
+        self,
+        fitted: FittedCertifiedClassifier | None,
+        X: Any,
+        y: Any,
+        groups: Any,
+        overlap: str | None,
+    ) -> FittedCertifiedClassifier:
         """Certify the model of a fitted state, or without one the estimator that was given."""
         estimator = self.estimator
         if fitted is not None:
@@ -312,7 +321,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _make_state(
-        self, model, X, labels, fields, *, seed, drawn=None
+        self,
+        model: FittedModel,
+        X: Any,
+        labels: Labels,
+        fields: dict[str, Any],
+        *,
+        seed: Any,
+        drawn: dict[str, np.ndarray] | None = None,
     ) -> FittedCertifiedClassifier:
         """The state of a model that these rows certify and calibrate.
 
@@ -364,13 +380,31 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         rows.calibration.check_equal(self.calibration_)
 
     def predict_with_scores(self, X: Any) -> samples.Predictions:
-        """Labels (multi-label: a matrix) and log-probabilities, if there are any, in one pass."""
+        """Labels (multi-label: a matrix) and log-probabilities, if there are any, in one pass.
+
+        Parameters
+        ----------
+        X : rows as the estimator takes them
+
+        Returns
+        -------
+        Predictions
+        """
         if "fitted_" not in vars(self):
             check_is_fitted(self)  # raises
         return self.fitted_.model.predict_with_scores(X)
 
     def predict(self, X: Any) -> np.ndarray | list[tuple]:
-        """The label, or the labels, that the estimator gives: what the certificate is about."""
+        """The label, or the labels, that the estimator gives: the certificate is about these.
+
+        Parameters
+        ----------
+        X : rows as the estimator takes them
+
+        Returns
+        -------
+        array, (n,); or list of tuple, or array, (n, n_labels), as `y` was given
+        """
         labels = self.predict_with_scores(X).labels
         if not is_multilabel(self):
             return labels
@@ -389,7 +423,16 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         return self.fitted_.model.predict_log_proba_each(groups)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The estimator's probabilities, or normalised decision values, (n, n_classes)."""
+        """The estimator's probabilities, or normalised decision values.
+
+        Parameters
+        ----------
+        X : rows as the estimator takes them
+
+        Returns
+        -------
+        array, (n, n_classes)
+        """
         return np.exp(self.predict_log_proba(X))
 
     def explain(self, text: str, label: Any = None) -> "Explanation":

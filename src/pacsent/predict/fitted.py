@@ -45,18 +45,19 @@ class FittedModel:
     @classmethod
     def of_given(cls, estimator: Any, classes: Any, X: Any, y: Any) -> "FittedModel":
         """An estimator that was fitted elsewhere: its classes, those given, or those of y."""
-        names, target_type = names_and_target_type(y, samples.n_samples(X))
+        names, type_of_y = names_and_target_type(y, samples.n_samples(X))
         columns = classes_of(estimator, classes, names)
-        return cls(estimator, columns, columns, getattr(estimator, "target_type_", target_type))
+        target_type = getattr(estimator, "target_type_", type_of_y)
+        return cls(estimator, columns, columns, target_type)
 
     @property
     def label_type(self) -> type[Labels]:
-        """Whether rows have a class or a set of labels."""
+        """The type of labels: one class for each row, or a set of labels."""
         return label_type(self)
 
     @property
     def has_all_classes(self) -> bool:
-        """Whether every class had enough texts to be fitted."""
+        """True if every class had enough texts to be fitted."""
         return len(self.fitted_classes_) == len(self.classes_)
 
     def predict_with_scores(self, X: Any) -> samples.Predictions:
@@ -75,13 +76,15 @@ class FittedModel:
         parts = [self.predict_with_scores(texts).log_proba for texts in groups]
         return np.concatenate(parts)
 
-    def _with_all_classes(self, log_proba):
+    def _with_all_classes(self, log_proba: Any) -> Any:
         """Add columns for classes that had too few texts to be fitted: they are not predicted."""
         if log_proba is None or self.has_all_classes:
             return log_proba
-        shape = len(log_proba), len(self.classes_)
+
+        shape = (len(log_proba), len(self.classes_))
         of_all = np.full(shape, np.log(samples.MIN_PROBABILITY))
-        of_all[:, class_indices(self.classes_, self.fitted_classes_)] = log_proba
+        fitted_columns = class_indices(self.classes_, self.fitted_classes_)
+        of_all[:, fitted_columns] = log_proba
         return of_all
 
     def out_of_fold(self) -> "OutOfFold | None":
@@ -89,7 +92,9 @@ class FittedModel:
         own = getattr(self.estimator_, "out_of_fold_", None)
         if own is None or self.has_all_classes:
             return own
-        labels = class_indices(self.classes_, self.fitted_classes_)[own.labels]
+
+        position_of_fitted = class_indices(self.classes_, self.fitted_classes_)
+        labels = position_of_fitted[own.labels]
         return own._replace(log_proba=self._with_all_classes(own.log_proba), labels=labels)
 
 
@@ -104,11 +109,11 @@ class FittedCertifiedClassifier:
 
     @property
     def seed(self) -> int:
-        """What decided which rows were held out."""
+        """The seed that decided which rows were held out."""
         return self.certificate.random_state
 
     def to_state(self, parameters: dict[str, Any]) -> State:
-        """What `pacsent.save` writes, with the parameters of the classifier."""
+        """The state that `pacsent.save` writes, with the parameters of the classifier."""
         randomized = parameters["randomized_tests"]
         description = {
             "certificate": self.certificate.to_dict(),

@@ -5,7 +5,7 @@ docs/theory.md. Conformal risk control of labels in its high-probability form is
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ _MIN_PLANNING_TEXTS = 30  # that get labels, for the planning part to say anythi
 
 @dataclass(frozen=True)
 class ClassThresholds:
-    """Which classes are named, with a guarantee for each; several, or none, for one text.
+    """The classes that are named, with a guarantee for each; several, or none, for one text.
 
     Attributes
     ----------
@@ -64,21 +64,36 @@ named at least 80% are of it.
     uniform: float = 1.0  # the random number of the tests of precision; 1: not randomised
 
     def predict(self, X: Any) -> list[list]:
-        """The classes that are named for each text."""
+        """The classes that are named for each text.
+
+        Parameters
+        ----------
+        X : texts, or rows as the classifier takes them
+
+        Returns
+        -------
+        list of list
+        """
         names = self.classifier.classes_.tolist()
         lowest = np.array([self.thresholds.get(name) for name in names], float)  # nan: never
-        is_named = np.exp(self.classifier.predict_log_proba(X)) >= lowest
+        is_named = np.exp(self.classifier.predict_log_proba(X)) >= lowest  # (n, n_classes)
         return [[name for name, named in zip(names, row) if named] for row in is_named]
 
     def __str__(self) -> str:
-        text = f"With {confidence(self.delta)} confidence, for all of these classes together: "
+        promises = []
         if self.precision is not None:
             percent = 100 * self.precision
-            text += f"of the texts for which a class is named at least {percent:g}% are of it"
-        text += "" if None in (self.precision, self.recall) else ", and "
+            promises.append(
+                f"of the texts for which a class is named at least {percent:g}% are of it"
+            )
         if self.recall is not None:
-            text += f"of the texts of a class at least {100 * self.recall:g}% are named"
-        text += "."
+            percent = 100 * self.recall
+            promises.append(f"of the texts of a class at least {percent:g}% are named")
+        text = (
+            f"With {confidence(self.delta)} confidence, for all of these classes together: "
+            f"{', and '.join(promises)}."
+        )
+
         never = [str(name) for name, threshold in self.thresholds.items() if threshold is None]
         if never:
             text += f" Never named, as the calibration set is too small: {', '.join(never)}."
@@ -97,7 +112,27 @@ def class_thresholds(
 ) -> ClassThresholds:
     """The lowest threshold of each class that guarantees its precision; for recall the highest.
 
-    What is guaranteed is so on all samples.
+    Parameters
+    ----------
+    classifier : CertifiedClassifier
+    samples : dict
+        The calibration set of each sample: what is guaranteed is so on all of them.
+    precision, recall : float or None
+        At least one of the two.
+    classes : sequence or None
+        The classes that may be named; None for all.
+    delta : float
+        Probability that any of the guarantees is false.
+    n_candidates : int, default=1
+        Number of classifiers that this one was chosen from.
+
+    Returns
+    -------
+    ClassThresholds
+
+    References
+    ----------
+    Theorem 18 of docs/theory.md.
     """
     if precision is None and recall is None:
         raise ValueError("tune_thresholds needs precision or recall. Got neither instead.")
@@ -110,34 +145,75 @@ def class_thresholds(
     if not len(chosen):
         raise ValueError("classes must have at least one class. Got none. Leave it out for all.")
     columns = [class_index(classifier.classes_, name) for name in chosen]
+
     n_statements = 1 if precision is None or recall is None else 2
     level = divide_delta(delta, n_candidates, len(columns), n_statements)
-    uniform = 1.0 if precision is None else next(iter(samples.values())).uniform
+    uniform = 1.0
+    if precision is not None:
+        uniform = next(iter(samples.values())).uniform
     have_any = label_type(classifier).have_any
+
     thresholds = {}
     for c in columns:
         is_c = np.arange(len(names)) == c
-        of_samples = [
-            (np.exp(calibration.log_proba[:, c]), have_any(calibration.labels, is_c))
-            for calibration in samples.values()
-        ]
-        highest = lowest = np.inf  # the thresholds that recall and precision allow
+        tested = []
+        for calibration in samples.values():
+            of_class = have_any(calibration.labels, is_c)
+            tested.append((np.exp(calibration.log_proba[:, c]), of_class))
+
+        # recall holds up to the highest threshold, precision from the lowest on
+        highest = np.inf
+        lowest = np.inf
         if recall is not None:
-            for proba, is_right in of_samples:
-                k = rank_for_sets(int(is_right.sum()), 1.0 - recall, level)
-                highest = min(highest, -np.inf if k is None else np.sort(proba[is_right])[-k])
+            highest = _highest_for_recall(tested, recall, level)
             lowest = highest
         if precision is not None:
-            planning, error = classifier.out_of_fold_, 1.0 - precision
-            planned = np.exp(planning.log_proba[:, c]), ~have_any(planning.labels, is_c)
-            n = min(proba.size for proba, _ in of_samples)
-            steps = plan(*planned, n, error, level)
-            tested = [(proba, ~is_right) for proba, is_right in of_samples]
-            passed = lowest_common_threshold(steps, tested, error, level, uniform)
-            lowest = np.inf if passed is None else steps[passed]
-        usable = np.isfinite(lowest) and lowest <= highest
-        thresholds[names[c]] = float(lowest) if usable else None
+            planning = classifier.out_of_fold_
+            planning_proba = np.exp(planning.log_proba[:, c])
+            planned = (planning_proba, have_any(planning.labels, is_c))
+            lowest = _lowest_for_precision(planned, tested, precision, level, uniform)
+        is_usable = np.isfinite(lowest) and lowest <= highest
+        thresholds[names[c]] = float(lowest) if is_usable else None
     return ClassThresholds(classifier, thresholds, precision, recall, float(delta), uniform)
+
+
+def _highest_for_recall(
+    samples: list[tuple[np.ndarray, np.ndarray]], recall: float, delta: float
+) -> float:
+    """The highest threshold that names enough texts of a class, on all samples.
+
+    Each sample is (probabilities of the class, whether the texts are of it), (n,) each.
+    """
+    highest = np.inf
+    for proba, of_class in samples:
+        n_of_class = int(of_class.sum())
+        k = rank_for_sets(n_of_class, 1.0 - recall, delta)
+        if k is None:
+            return -np.inf
+        sorted_proba = np.sort(proba[of_class])
+        highest = min(highest, sorted_proba[-k])
+    return highest
+
+
+def _lowest_for_precision(
+    planning: tuple[np.ndarray, np.ndarray],
+    samples: list[tuple[np.ndarray, np.ndarray]],
+    precision: float,
+    delta: float,
+    uniform: float,
+) -> float:
+    """The lowest threshold whose named texts are of the class often enough; infinite if none is.
+
+    Planning texts and samples are (probabilities of the class, whether the texts are of it).
+    """
+    error = 1.0 - precision
+    planning_proba, planning_of_class = planning
+    n = min(proba.size for proba, _ in samples)
+    steps = plan(planning_proba, ~planning_of_class, n, error, delta)
+
+    tested = [(proba, ~of_class) for proba, of_class in samples]
+    position = lowest_common_threshold(steps, tested, error, delta, uniform)
+    return np.inf if position is None else steps[position]
 
 
 @dataclass(frozen=True)
@@ -171,8 +247,18 @@ class LabelThreshold:
     random_state: int
 
     def predict(self, probabilities: np.ndarray) -> np.ndarray:
-        """Whether each text is given each label, (n, n_labels) of bool."""
-        return np.asarray(probabilities, float) >= np.array(self.threshold, float)  # None: nan
+        """The labels that each text is given.
+
+        Parameters
+        ----------
+        probabilities : array, (n, n_labels)
+
+        Returns
+        -------
+        array of bool, (n, n_labels)
+        """
+        threshold = np.array(self.threshold, float)  # nan for None: no label reaches it
+        return np.asarray(probabilities, float) >= threshold
 
     def __str__(self) -> str:
         if self.threshold is None:
@@ -235,10 +321,19 @@ def control_risk(
     repeats : see `certify_predictions`
         Why texts repeat; if it is not known, a threshold passes for both reasons or fails.
 
+    Returns
+    -------
+    LabelThreshold
+
+    References
+    ----------
+    Theorem 22 of docs/theory.md.
+
     Examples
     --------
     >>> y_true = [{"joy"}, {"love"}] * 100
-    >>> proba, classes = np.tile([[0.9, 0.2], [0.1, 0.8]], (100, 1)), ["joy", "love"]
+    >>> proba = np.tile([[0.9, 0.2], [0.1, 0.8]], (100, 1))
+    >>> classes = ["joy", "love"]
     >>> 0.2 < control_risk(y_true, proba, classes=classes, false_negatives=0.1).threshold <= 0.8
     True
     >>> 0.2 < control_risk(y_true, proba, classes=classes, false_discoveries=0.2).threshold < 0.3
@@ -282,36 +377,70 @@ def control_risk_on_samples(
     """`control_risk` for (y_true, y_proba) of each sample: a threshold passes on all, or fails."""
     if (false_negatives is None) == (false_discoveries is None):
         raise ValueError("Give false_negatives or false_discoveries, not both.")
-    about = "false negatives" if false_discoveries is None else "false discoveries"
-    error = false_negatives if false_discoveries is None else false_discoveries
-    error, delta = check_probability("error", error), check_probability("delta", delta)
+    if false_discoveries is None:
+        about = "false negatives"
+        error = check_probability("error", false_negatives)
+    else:
+        about = "false discoveries"
+        error = check_probability("error", false_discoveries)
+    delta = check_probability("delta", delta)
     seed = as_seed(random_state)
     shuffled = [_shuffled_rows(y_true, proba, classes, seed) for y_true, proba in samples]
-    n = min(len(proba) for _, proba in shuffled)
-    result = LabelThreshold(None, about, error, delta, n, seed)
     level = divide_delta(delta, n_candidates)
 
     if false_discoveries is None:
-        for threshold in GRID:
-            losses = [_missed_fractions(has, proba, threshold) for has, proba in shuffled]
-            if not all(mean_is_below(of_sample, error, level) for of_sample in losses):
-                break
-            result = replace(result, threshold=float(threshold))
-        return result
+        threshold = _highest_for_false_negatives(shuffled, error, level)
+    else:
+        starts = np.searchsorted(GRID, STARTS)
+        if planning is not None:
+            planning_labels, planning_proba = planning
+            planned = _shuffled_rows(planning_labels, planning_proba, classes, seed)
+            starts = _planned_starts(planned, error)
+        threshold = _lowest_for_false_discoveries(shuffled, starts, error, level)
 
-    starts = np.searchsorted(GRID, STARTS)
-    if planning is not None:
-        planned_labels, planned_proba = _shuffled_rows(*planning, classes, seed)
-        losses = [_wrong_fractions(planned_labels, planned_proba, level) for level in GRID]
-        means = np.array([x.mean() if x.size >= _MIN_PLANNING_TEXTS else 0.0 for x in losses])
-        # the lowest threshold from which on all are below the fraction
-        worst = np.maximum.accumulate(means[::-1])[::-1]
-        starts = np.array([np.argmax(worst <= s * error) for s in _PLANNED_FRACTIONS])
-    each = divide_delta(level, len(starts))
+    n = min(len(proba) for _, proba in shuffled)
+    return LabelThreshold(threshold, about, error, delta, n, seed)
 
-    def passes(at):
-        losses = [_wrong_fractions(has, proba, GRID[at]) for has, proba in shuffled]
-        return all(mean_is_below(of_sample, error, each) for of_sample in losses)
+
+def _highest_for_false_negatives(
+    samples: list[tuple[np.ndarray, np.ndarray]], error: float, delta: float
+) -> float | None:
+    """The last threshold, from the lowest up, before the first that misses too many labels."""
+    highest = None
+    for threshold in GRID:
+        losses = [_missed_fractions(has, proba, threshold) for has, proba in samples]
+        if not all(mean_is_below(of_sample, error, delta) for of_sample in losses):
+            break
+        highest = float(threshold)
+    return highest
+
+
+def _planned_starts(planned: tuple[np.ndarray, np.ndarray], error: float) -> np.ndarray:
+    """Positions in `GRID` where tests of false discoveries begin, by the planning texts."""
+    has, proba = planned
+    mean_losses = np.zeros(GRID.size)
+    for at, threshold in enumerate(GRID):
+        losses = _wrong_fractions(has, proba, threshold)
+        if losses.size >= _MIN_PLANNING_TEXTS:
+            mean_losses[at] = losses.mean()
+
+    # the lowest threshold from which on all are below the fraction
+    worst_from = np.maximum.accumulate(mean_losses[::-1])[::-1]
+    return np.array([np.argmax(worst_from <= part * error) for part in _PLANNED_FRACTIONS])
+
+
+def _lowest_for_false_discoveries(
+    samples: list[tuple[np.ndarray, np.ndarray]], starts: np.ndarray, error: float, delta: float
+) -> float | None:
+    """The lowest threshold at which few given labels are wrong, of those that tests arrive at.
+
+    From each start, with its part of delta, tests go down to the first threshold that fails.
+    """
+    delta_of_start = divide_delta(delta, len(starts))
+
+    def passes(at: int) -> bool:
+        losses = [_wrong_fractions(has, proba, GRID[at]) for has, proba in samples]
+        return all(mean_is_below(of_sample, error, delta_of_start) for of_sample in losses)
 
     lowest = GRID.size
     for start in set(starts.tolist()):
@@ -320,24 +449,28 @@ def control_risk_on_samples(
             at -= 1
         if at < start:
             lowest = min(lowest, at + 1)
-    return result if lowest == GRID.size else replace(result, threshold=float(GRID[lowest]))
+    return None if lowest == GRID.size else float(GRID[lowest])
 
 
-def _missed_fractions(has, proba, threshold):
+def _missed_fractions(has: np.ndarray, proba: np.ndarray, threshold: float) -> np.ndarray:
     """The fraction of each text's labels that are missed, (n,)."""
     n_labels = np.maximum(has.sum(axis=1), 1)
-    return (has & (proba < threshold)).sum(axis=1) / n_labels
+    is_missed = has & (proba < threshold)
+    return is_missed.sum(axis=1) / n_labels
 
 
-def _wrong_fractions(has, proba, threshold):
-    """The fraction of the labels given to each text that gets any which are wrong."""
-    assigned = proba >= threshold
-    n_assigned = assigned.sum(axis=1)
-    rows = n_assigned > 0
-    return (assigned & ~has).sum(axis=1)[rows] / n_assigned[rows]
+def _wrong_fractions(has: np.ndarray, proba: np.ndarray, threshold: float) -> np.ndarray:
+    """The fraction of wrong labels among those given, of each text that gets any."""
+    is_given = proba >= threshold
+    n_given = is_given.sum(axis=1)
+    n_wrong = (is_given & ~has).sum(axis=1)
+    rows = n_given > 0
+    return n_wrong[rows] / n_given[rows]
 
 
-def _shuffled_rows(labels, probabilities, classes, seed):
+def _shuffled_rows(
+    labels: Any, probabilities: np.ndarray, classes: Any, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Labels as a matrix and probabilities, in a random order: that of a file may be by label."""
     proba = np.asarray(probabilities, float)
     if proba.ndim != 2 or not ((proba >= 0) & (proba <= 1)).all():
@@ -345,5 +478,8 @@ def _shuffled_rows(labels, probabilities, classes, seed):
             "probabilities must be numbers in [0, 1], a row for each text and a column for each "
             f"label. Got shape {proba.shape} or other numbers instead."
         )
-    order = np.random.default_rng([seed, 1]).permutation(len(proba))
-    return to_indicator(classes, labels, *proba.shape)[order], proba[order]
+
+    n, n_labels = proba.shape
+    order = np.random.default_rng([seed, 1]).permutation(n)
+    has = to_indicator(classes, labels, n, n_labels)  # (n, n_labels) of bool
+    return has[order], proba[order]
