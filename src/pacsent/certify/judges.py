@@ -17,7 +17,7 @@ from pacsent.certify.labels import as_labels
 _MIN_ROWS_PER_LABEL = 300
 # Fraction of delta that the step from the batch to new texts has in this bound.
 _NEW_FRACTION = 0.2
-# Labelled rows in all of which a judge is hardly ever right: from so many on there is a warning.
+# Number of labelled rows for all of which a judge is hardly ever right: then there is a warning.
 _MIN_PERFECT_ROWS = 50
 # p-values of a judge that disagrees with predictions more often on labelled rows than on others:
 # below the first there is a warning, below the second an error. A test that refused at the first

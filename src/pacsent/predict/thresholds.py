@@ -80,18 +80,18 @@ named at least 80% are of it.
         return [[name for name, named in zip(names, row) if named] for row in is_named]
 
     def __str__(self) -> str:
-        promises = []
+        guarantees = []
         if self.precision is not None:
             percent = 100 * self.precision
-            promises.append(
+            guarantees.append(
                 f"of the texts for which a class is named at least {percent:g}% are of it"
             )
         if self.recall is not None:
             percent = 100 * self.recall
-            promises.append(f"of the texts of a class at least {percent:g}% are named")
+            guarantees.append(f"of the texts of a class at least {percent:g}% are named")
         text = (
             f"With {confidence(self.delta)} confidence, for all of these classes together: "
-            f"{', and '.join(promises)}."
+            f"{', and '.join(guarantees)}."
         )
 
         never = [str(name) for name, threshold in self.thresholds.items() if threshold is None]
