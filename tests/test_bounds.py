@@ -152,20 +152,39 @@ class TestProperties:
         assert bounds.maurer(q, kl + 1, n, delta) >= sqrt - 1e-12
         assert bounds.maurer(q, kl, n, delta / 2) >= sqrt - 1e-12
 
-    def test_arrays_broadcast_and_numbers_stay_numbers(self):
+    def test_the_bound_of_numbers_is_a_number(self):
         assert isinstance(bounds.maurer(0.1, 5, 200, 0.05), float)
-        table = bounds.maurer(np.array([[0.1], [0.2]]), np.array([0.0, 5.0, 9.0]), 200, 0.05)
+
+    def test_arrays_broadcast(self):
+        risks = np.array([[0.1], [0.2]])
+        kls = np.array([0.0, 5.0, 9.0])
+
+        table = bounds.maurer(risks, kls, 200, 0.05)
+
         assert table.shape == (2, 3)
         assert_allclose(table[0, 1], bounds.maurer(0.1, 5, 200, 0.05))
+
+    def test_the_grid_of_lambdas_is_no_axis_of_the_result(self):
         assert bounds.catoni_over_grid(np.array([0.1, 0.2]), 5, 200, 0.05).shape == (2,)
+
+    def test_ln_xi_has_the_shape_of_the_sizes(self):
         assert bounds.ln_xi(np.array([[5, 5], [7, 9]])).shape == (2, 2)
 
-    def test_the_ends_and_clipping_which_can_be_switched_off(self):
-        assert bounds.binomial_tail_inverse(5, 5, 0.05) == bounds.kl_inverse(0.3, np.inf) == 1.0
-        assert (bounds.kl_inverse(0.0, 0.0), bounds.kl_inverse(0.3, 0.0)) == (0.0, 0.3)
-        arguments = 0.9, 500, 100, 0.05
-        for bound in (partial(bounds.catoni, lam=100), bounds.catoni_over_grid):
-            assert bound(*arguments) == 1.0 < bound(*arguments, clip=False)
+    def test_the_limit_is_one_if_all_are_wrong(self):
+        assert bounds.binomial_tail_inverse(5, 5, 0.05) == 1.0
+
+    @pytest.mark.parametrize(
+        ("observed", "budget", "largest"), [(0.3, np.inf, 1.0), (0.0, 0.0, 0.0), (0.3, 0.0, 0.3)]
+    )
+    def test_the_inverse_at_the_ends_of_the_budget(self, observed, budget, largest):
+        assert bounds.kl_inverse(observed, budget) == largest
+
+    @pytest.mark.parametrize(
+        "bound", [partial(bounds.catoni, lam=100), bounds.catoni_over_grid], ids=["one", "grid"]
+    )
+    def test_a_bound_is_clipped_to_one_unless_that_is_switched_off(self, bound):
+        assert bound(0.9, 500, 100, 0.05) == 1.0
+        assert bound(0.9, 500, 100, 0.05, clip=False) > 1.0
 
     def test_a_grid_pays_for_its_size(self):
         each = [bounds.catoni(0.1, 5, 200, 0.05 / 23, lam=200 * ratio) for ratio in bounds.GRID]
@@ -203,12 +222,18 @@ class TestMistakes:
         with pytest.raises(ValueError, match=message):
             getattr(bounds, bound)(**arguments)
 
-    def test_other_arguments(self):
+    def test_a_negative_lambda_is_refused(self):
         with pytest.raises(ValueError, match=r"lam must be a finite number > 0. Got -1 instead"):
             bounds.catoni(0.1, 5, 200, 0.05, lam=-1)
+
+    def test_an_unknown_constant_is_refused(self):
         with pytest.raises(ValueError, match=r"constant must be 'sqrt' or 'xi'. Got 'pi' instead"):
             bounds.maurer(0.1, 5, 200, 0.05, constant="pi")
+
+    def test_more_errors_than_examples_are_refused(self):
         with pytest.raises(ValueError, match="n_errors must be a whole number between 0 and n"):
             bounds.binomial_tail_inverse(7, 5, 0.05)
+
+    def test_a_word_for_a_number_is_refused(self):
         with pytest.raises(TypeError, match="kl must be a finite number of nats"):
             bounds.maurer(0.1, "five", 200, 0.05)

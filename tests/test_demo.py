@@ -17,20 +17,67 @@ from pacsent.demo import write_tables
 def test_there_are_a_hundred_passages_of_each_of_thirty_books():
     books = load_books()
     counts = Counter((p.author, p.book) for p in books)
-    assert len(counts) == 30 and set(counts.values()) == {100}
-    assert set(Counter(author for author, _ in counts).values()) == {3}
-    assert all(50 <= len(p.text.split()) <= 150 for p in books)
-    assert load("english").vocabulary.encode([p.text for p in books]).coverage > 0.98
+    assert len(counts) == 30
+    assert set(counts.values()) == {100}
+
+
+def test_there_are_three_books_of_each_author():
+    books_and_authors = {(p.author, p.book) for p in load_books()}
+
+    n_books = Counter(author for author, _ in books_and_authors)
+
+    assert set(n_books.values()) == {3}
+
+
+def test_a_passage_has_50_to_150_words():
+    n_words = [len(p.text.split()) for p in load_books()]
+
+    assert min(n_words) >= 50
+    assert max(n_words) <= 150
+
+
+def test_the_english_vocabulary_covers_the_books():
+    texts = [p.text for p in load_books()]
+
+    encoded = load("english").vocabulary.encode(texts)
+
+    assert encoded.coverage > 0.98
 
 
 def test_banking77_has_the_published_sizes():
-    (texts, labels), (test_texts, test_labels) = load_banking(), load_banking("test")
-    assert len(texts) == len(labels) == 10_003 and len(test_texts) == 3_080
-    assert set(Counter(test_labels).values()) == {40} and set(labels) == set(test_labels)
-    assert len(set(labels)) == 77 and all(texts)
+    texts, labels = load_banking()
+    test_texts, test_labels = load_banking("test")
+
+    assert len(texts) == len(labels) == 10_003
+    assert len(test_texts) == len(test_labels) == 3_080
+    assert len(set(labels)) == 77
+
+
+def test_banking77_tests_forty_messages_of_each_intent():
+    _, labels = load_banking()
+    _, test_labels = load_banking("test")
+
+    assert set(Counter(test_labels).values()) == {40}
+    assert set(labels) == set(test_labels)
+
+
+def test_no_message_of_banking77_is_empty():
+    texts, _ = load_banking()
+
+    assert all(texts)
+
+
+def test_few_classes_of_banking77_are_the_most_frequent_ones():
+    _, labels = load_banking()
     largest = Counter(labels).most_common(3)
+
     few_texts, few_labels = load_banking(n_classes=3)
-    assert Counter(few_labels) == dict(largest) and len(few_texts) == len(few_labels)
+
+    assert Counter(few_labels) == dict(largest)
+    assert len(few_texts) == len(few_labels)
+
+
+def test_an_unknown_part_of_banking77_is_refused():
     with pytest.raises(ValueError, match=r"part must be 'train' or 'test'. Got 'dev'"):
         load_banking("dev")
 

@@ -31,12 +31,18 @@ def test_the_wealth_is_a_test_martingale(m):
 
 def test_betting_is_the_edge_of_what_the_wealth_allows(rng):
     losses = rng.beta(2, 5, 300)
+    means_tested = np.arange(1, 10_000)[::-1] / 10_000
+
     found = betting(losses, 0.05)
-    above, below = np.arange(1, 10_000)[::-1] / 10_000, np.array([found - 1e-4])
-    above = above[above >= found]
+
+    above = means_tested[means_tested >= found]
+    below = np.array([found - 1e-4])
     assert (log_wealth(losses, above, np.log(20)) >= np.log(20) - 1e-9).all()
     assert log_wealth(losses, below, np.log(20)) < np.log(20)
-    assert betting(np.full(1200, 0.999), 0.05) == 0.9999  # the largest that is tested
+
+
+def test_the_largest_mean_that_is_tested_can_be_the_bound():
+    assert betting(np.full(1200, 0.999), 0.05) == 0.9999
 
 
 @pytest.mark.parametrize("bound", [betting, means.differing_means])
@@ -88,15 +94,21 @@ def test_a_bettor_who_knows_the_loss_breaks_the_promise(monkeypatch):
     assert failures > 50
 
 
-def test_mistakes_are_named():
-    for losses, delta, message in (
+@pytest.mark.parametrize(
+    ("losses", "delta", "message"),
+    [
         ([0.5, 1.5], 0.05, r"losses must be in \[0, 1\]. Got 1.5 instead"),
         ([np.nan], 0.05, r"losses must be in \[0, 1\]. Got nan instead"),
         ([], 0.05, r"at least one number. Got shape \(0,\)"),
         ([0.5], 0, r"strictly between 0 and 1. Got 0 instead"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            betting(losses, delta)
+    ],
+)
+def test_wrong_losses_and_deltas_are_named(losses, delta, message):
+    with pytest.raises(ValueError, match=message):
+        betting(losses, delta)
+
+
+def test_a_part_larger_than_the_whole_is_refused():
     with pytest.raises(ValueError, match="between 0 and whole"):
         means.ratio_at_least(np.array([2.0]), np.array([1.0]), 3, 0.1)
 

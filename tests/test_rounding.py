@@ -5,6 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import pacsent
 from pacsent.bounds.rounding import percent, rounded_down, rounded_up
@@ -13,13 +14,40 @@ from pacsent.bounds.rounding import percent, rounded_down, rounded_up
 PLAIN = re.compile(r"\{[^{}]*(bound|promised|guarante|upper|lower)[^{}()]*:[^{}'\" ]*\.\d+[fge%]\}")
 
 
-def test_rounded_outwards():
-    for value in np.random.default_rng(0).random(300).tolist():
-        assert Decimal(rounded_down(value)) <= Decimal(repr(value)) <= Decimal(rounded_up(value))
-        assert float(rounded_up(value)) - float(rounded_down(value)) < 1.001e-4
-        assert Decimal(percent(value).rstrip("%")) >= 100 * Decimal(repr(value))
-    for value, shown in ((0.0, "0.0000"), (1.0, "1.0000"), (0.2, "0.2000")):
-        assert rounded_up(value) == rounded_down(value) == shown
+@pytest.fixture
+def values():
+    """Numbers between 0 and 1 with all digits of a double."""
+    return np.random.default_rng(0).random(300).tolist()
+
+
+def test_rounded_numbers_enclose_the_value(values):
+    for value in values:
+        exact = Decimal(repr(value))
+
+        assert Decimal(rounded_down(value)) <= exact <= Decimal(rounded_up(value))
+
+
+def test_rounded_numbers_are_at_most_one_digit_apart(values):
+    for value in values:
+        width = float(rounded_up(value)) - float(rounded_down(value))
+
+        assert width < 1.001e-4
+
+
+def test_a_proportion_in_per_cent_is_rounded_up(values):
+    for value in values:
+        shown = Decimal(percent(value).rstrip("%"))
+
+        assert shown >= 100 * Decimal(repr(value))
+
+
+@pytest.mark.parametrize(("value", "shown"), [(0.0, "0.0000"), (1.0, "1.0000"), (0.2, "0.2000")])
+def test_a_number_with_few_digits_stays_as_it_is(value, shown):
+    assert rounded_up(value) == shown
+    assert rounded_down(value) == shown
+
+
+def test_infinity_is_printed_as_a_word():
     assert rounded_up(float("inf")) == "inf"
 
 
@@ -33,8 +61,18 @@ def test_no_bound_is_printed_to_nearest():
     assert not found, "use pacsent.bounds.rounding.rounded_up: " + "; ".join(found)
 
 
-def test_the_search_finds_what_it_is_for():
-    assert PLAIN.search('f"{c.risk_bound:.4f}"') and PLAIN.search('f"{c.error_upper:.4f}"')
-    assert PLAIN.search("f\"{made[key]['promised']:.3f}\"")
-    assert PLAIN.search('f"{100 * bound:.1f}"')
+@pytest.mark.parametrize(
+    "line",
+    [
+        'f"{c.risk_bound:.4f}"',
+        'f"{c.error_upper:.4f}"',
+        "f\"{made[key]['promised']:.3f}\"",
+        'f"{100 * bound:.1f}"',
+    ],
+)
+def test_the_search_finds_a_bound_with_a_format_of_its_own(line):
+    assert PLAIN.search(line)
+
+
+def test_the_search_passes_bounds_that_are_rounded_up():
     assert not PLAIN.search('f"{rounded_up(bound)}, error {error:.4f}"')

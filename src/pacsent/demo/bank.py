@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,8 @@ def run(
     """
     started = time.perf_counter()
     texts, intents, labelled, new = draw_messages(random_state)
-    new_texts, truth = texts[new], intents[new]
+    new_texts = texts[new]
+    truth = intents[new]
     others = [text for text, intent in zip(*load_banking()) if intent not in intents]
     n_intents = len(set(intents.tolist()))
     say(f"{N_LABELLED} labelled messages to a bank, {n_intents} intents; {len(new):,} new messages")
@@ -58,16 +59,17 @@ def run(
 
     careful = classifier.abstain(error=ERROR)
     answers = np.array(careful.predict(new_texts), dtype=object)
-    answered = np.array([answer is not None for answer in answers])
-    answered_error = float(np.mean(answers[answered] != truth[answered]))
+    is_answered = np.array([answer is not None for answer in answers])
+    answered_error = float(np.mean(answers[is_answered] != truth[is_answered]))
     say(
-        f"Abstention, error at most {ERROR}: it answers {answered.mean():.0%} of the messages; "
+        f"Abstention, error at most {ERROR}: it answers {is_answered.mean():.0%} of the messages; "
         f"{answered_error:.3f} of the answers are wrong"
     )
 
     prediction_sets = classifier.predict_set(new_texts, error=ERROR)
     sizes = np.array([len(labels) for labels in prediction_sets])
-    missed = float(np.mean([t not in labels for t, labels in zip(truth, prediction_sets)]))
+    is_missed = [intent not in labels for intent, labels in zip(truth, prediction_sets)]
+    missed = float(np.mean(is_missed))
     say(
         f"Prediction sets, missing the intent for at most {ERROR} of the messages: "
         f"{sizes.mean():.2f} intents on average; {missed:.3f} missed"
@@ -87,7 +89,7 @@ def run(
         "error_upper": float(certificate.error_upper),
         "test_error": test_error,
         "error": ERROR,
-        "answered": float(answered.mean()),
+        "answered": float(is_answered.mean()),
         "answered_error": answered_error,
         "mean_set_size": float(sizes.mean()),
         "missed": missed,
@@ -131,7 +133,12 @@ def _write_page(path: Path, numbers: dict[str, Any], charted: tuple, **results: 
         file.write(page.encode())
 
 
-def _monitor(classifier, streams, random_state, say) -> tuple[list[dict], dict[str, int]]:
+def _monitor(
+    classifier: CertifiedClassifier,
+    streams: tuple[Sequence[str], Sequence[str]],
+    random_state: int,
+    say: Callable[[str], object],
+) -> tuple[list[dict], dict[str, int]]:
     """Evidence of the drift monitor along each stream, and the message that raised an alarm."""
     evidence: list[dict] = []
     alarms: dict[str, int] = {}
@@ -139,12 +146,16 @@ def _monitor(classifier, streams, random_state, say) -> tuple[list[dict], dict[s
         monitor = DriftMonitor(classifier, random_state=random_state)
         for start in range(0, N_MONITORED, MONITOR_STEP):
             monitor.update(stream[start : start + MONITOR_STEP])
-            point = {"messages": monitor.n_seen, "log_capital": np.log10(monitor.evidence)}
-            evidence.append({"stream": name, **point})
-        if monitor.alarm_at is not None:
+            log_capital = np.log10(monitor.evidence)
+            evidence.append(
+                {"stream": name, "messages": monitor.n_seen, "log_capital": log_capital}
+            )
+
+        if monitor.alarm_at is None:
+            say(f"Drift monitor, {name}: no alarm")
+        else:
             alarms[name] = monitor.alarm_at
-        at = f"alarm at message {alarms[name]}" if name in alarms else "no alarm"
-        say(f"Drift monitor, {name}: {at}")
+            say(f"Drift monitor, {name}: alarm at message {monitor.alarm_at}")
     return evidence, alarms
 
 
@@ -152,19 +163,29 @@ def _charts(numbers: dict, sizes: np.ndarray, evidence: list[dict]) -> list[dict
     """Vega-Lite specifications: sizes of prediction sets, error against bound, drift."""
     import altair as alt
 
-    counts = [{"size": int(n), "messages": int((sizes == n).sum())} for n in np.unique(sizes)]
-    size_axis = alt.X("size:O", title="intents in the prediction set", axis=alt.Axis(labelAngle=0))
-    count_axis = alt.Y("messages:Q", title="messages", axis=alt.Axis(tickCount=5))
-    set_sizes = alt.Chart(alt.Data(values=counts)).mark_bar(color="#3b7dd8")
-    set_sizes = set_sizes.encode(x=size_axis, y=count_axis)
+    counts = []
+    for size in np.unique(sizes):
+        n_messages = int((sizes == size).sum())
+        counts.append({"size": int(size), "messages": n_messages})
+    size_axis = alt.Axis(labelAngle=0)
+    size_x = alt.X("size:O", title="intents in the prediction set", axis=size_axis)
+    count_y = alt.Y("messages:Q", title="messages", axis=alt.Axis(tickCount=5))
+    set_sizes = alt.Chart(alt.Data(values=counts)).mark_bar(color=charts.BLUE)
+    set_sizes = set_sizes.encode(x=size_x, y=count_y)
 
-    legend = alt.Legend(orient="bottom", title=None, columns=1, labelLimit=300)
-    color = alt.Color("stream:N", legend=legend, scale=alt.Scale(range=["#d9822b", "#3b7dd8"]))
     x = alt.X("messages:Q", title="messages read", axis=alt.Axis(tickCount=5))
     y = alt.Y("log_capital:Q", title="evidence of drift (powers of ten)")
-    lines = alt.Chart(alt.Data(values=evidence)).mark_line().encode(x=x, y=y, color=color)
-    threshold = alt.Chart(alt.Data(values=[{"alarm": np.log10(20)}])).mark_rule(strokeDash=[4, 4])
-    drift = lines + threshold.encode(y="alarm:Q")
+    legend = alt.Legend(orient="bottom", title=None, columns=1, labelLimit=300)
+    scale = alt.Scale(range=[charts.ORANGE, charts.BLUE])
+    color = alt.Color("stream:N", legend=legend, scale=scale)
+    lines = alt.Chart(alt.Data(values=evidence)).mark_line()
+    lines = lines.encode(x=x, y=y, color=color)
+
+    alarm_rows = [{"alarm": np.log10(20)}]
+    threshold = alt.Chart(alt.Data(values=alarm_rows)).mark_rule(strokeDash=charts.DASHED)
+    threshold = threshold.encode(y="alarm:Q")
+    drift = lines + threshold
+
     return [
         set_sizes.properties(width="container", height=200).to_dict(),
         charts.guarantees(numbers, ERROR),

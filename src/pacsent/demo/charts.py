@@ -5,18 +5,27 @@ from typing import Any
 import numpy as np
 
 from pacsent.bounds.rounding import rounded_up
+from pacsent.words import WordVectors
 
-BLUE, ORANGE, GREEN, GRAY = "#3b7dd8", "#d9822b", "#2f9e6e", "#8a929c"
+BLUE = "#3b7dd8"
+ORANGE = "#d9822b"
+GREEN = "#2f9e6e"
+GRAY = "#8a929c"
+PURPLE = "#b0489e"
+DARK_RED = "#7a1f1f"
+
+DASHED = [4, 4]  # lengths of a dash and of a gap
 
 
 def _specification(chart: Any, height: int) -> dict[str, Any]:
-    return chart.properties(width="container", height=height).to_dict()
+    sized = chart.properties(width="container", height=height)
+    return sized.to_dict()
 
 
-def _data(rows: list[dict]) -> Any:
+def _chart(rows: list[dict[str, Any]]) -> Any:
     import altair as alt
 
-    return alt.Data(values=rows)
+    return alt.Chart(alt.Data(values=rows))
 
 
 def _legend(columns: int = 3) -> Any:
@@ -27,195 +36,232 @@ def _legend(columns: int = 3) -> Any:
     return alt.Legend(orient="bottom", title=None, columns=n_columns, labelLimit=260)
 
 
-def cosines(words: Any, shown: tuple[str, ...], role: str) -> dict[str, Any]:
-    """Cosines of input vectors with the vectors of a role, a square for each pair of words."""
+def cosines(words: WordVectors, shown: tuple[str, ...], role: str) -> dict[str, Any]:
+    """Cosines of input vectors with the vectors of a role, a square for each pair of words.
+
+    Parameters
+    ----------
+    words : WordVectors
+    shown : tuple of str
+        The words, in the order of both axes.
+    role : {"input", "output"}
+        Role of the vectors on the horizontal axis.
+
+    Returns
+    -------
+    dict
+        A Vega-Lite specification.
+    """
     import altair as alt
 
-    inputs = np.stack([words.input(word) for word in shown]).astype(float)
-    others = inputs if role == "input" else np.stack([words.output(word) for word in shown])
+    inputs = np.stack([words.input(word) for word in shown]).astype(float)  # (n_words, n_dims)
+    if role == "input":
+        others = inputs
+    else:
+        others = np.stack([words.output(word) for word in shown])
+
     unit_inputs = inputs / np.linalg.norm(inputs, axis=1, keepdims=True)
     unit_others = others / np.linalg.norm(others, axis=1, keepdims=True)
-    cosine = unit_inputs @ unit_others.T
-    rows = [
-        {"input": shown[i], "other": shown[j], "cosine": round(float(cosine[i, j]), 3)}
-        for i in range(len(shown))
-        for j in range(len(shown))
-    ]
+    cosine = unit_inputs @ unit_others.T  # (n_words, n_words)
+
+    rows = []
+    for i, input_word in enumerate(shown):
+        for j, other_word in enumerate(shown):
+            value = round(float(cosine[i, j]), 3)
+            rows.append({"input": input_word, "other": other_word, "cosine": value})
+
+    order = list(shown)
+    slanted = alt.Axis(labelAngle=-45)
+    x = alt.X("other:N", sort=order, title=f"{role} vector", axis=slanted)
+    y = alt.Y("input:N", sort=order, title="input vector")
     scale = alt.Scale(scheme="blues", domain=[-0.2, 1.0], clamp=True)
-    title = f"{role} vector"
-    chart = (
-        alt.Chart(_data(rows))
-        .mark_rect()
-        .encode(
-            x=alt.X("other:N", sort=list(shown), title=title, axis=alt.Axis(labelAngle=-45)),
-            y=alt.Y("input:N", sort=list(shown), title="input vector"),
-            color=alt.Color("cosine:Q", scale=scale, legend=alt.Legend(orient="bottom")),
-            tooltip=["input:N", "other:N", "cosine:Q"],
-        )
-    )
-    return _specification(chart, 240)
+    color = alt.Color("cosine:Q", scale=scale, legend=alt.Legend(orient="bottom"))
+    tooltip = ["input:N", "other:N", "cosine:Q"]
+
+    squares = _chart(rows).mark_rect()
+    squares = squares.encode(x=x, y=y, color=color, tooltip=tooltip)
+    return _specification(squares, 240)
 
 
 def posterior_path(path: Any, lam: float) -> dict[str, Any]:
-    """Means in a plane as lambda grows, and one standard deviation around prior and posterior."""
+    """Means in a plane as lambda grows, and one standard deviation around prior and posterior.
+
+    Parameters
+    ----------
+    path : books.Path2D
+        What `books.posterior_path` returns.
+    lam : float
+        The lambda of PB-neg at which the posterior's deviation is drawn.
+
+    Returns
+    -------
+    dict
+        A Vega-Lite specification.
+    """
     import altair as alt
 
+    lowest = min(point["y"] for point in path.points) - 3 * path.prior_sd  # room for labels
     x_axis = alt.Axis(tickCount=6)
     x = alt.X("x:Q", title="towards the mean of the input vectors", axis=x_axis)
-    lowest = min(point["y"] for point in path.points) - 3 * path.prior_sd  # room for labels
-    y = alt.Y("y:Q", title="across", scale=alt.Scale(domainMin=lowest, nice=False))
-    names = {"PB-L2": "squared loss (PB-L2)", "PB-neg": "negative sampling (PB-neg)"}
-    rows = [
-        {**point, "loss": names[point["method"]], "λ": point["lam"]}
-        for point in path.points
-        if point["lam"]
-    ]
-    starts = [{"loss": name, "x": 0.0, "y": 0.0, "lam": 0.0} for name in names.values()]
-    color = alt.Color(
-        "loss:N",
-        legend=_legend(2),
-        scale=alt.Scale(domain=list(names.values()), range=[ORANGE, BLUE]),
-    )
-    base = alt.Chart(_data(starts + rows)).encode(x=x, y=y, color=color)
-    lines = base.mark_line(strokeWidth=2).encode(order="lam:Q")
-    points = base.mark_point(filled=True, size=45, opacity=1).encode(
-        tooltip=["loss:N", "λ:Q"], x=x, y=y
-    )
+    y_scale = alt.Scale(domainMin=lowest, nice=False)
+    y = alt.Y("y:Q", title="across", scale=y_scale)
 
+    # the ways of both methods, which start at the prior
+    names = {"PB-L2": "squared loss (PB-L2)", "PB-neg": "negative sampling (PB-neg)"}
+    rows = [{"loss": name, "x": 0.0, "y": 0.0, "lam": 0.0} for name in names.values()]
+    for point in path.points:
+        if point["lam"]:
+            rows.append({**point, "loss": names[point["method"]], "λ": point["lam"]})
+    color_scale = alt.Scale(domain=list(names.values()), range=[ORANGE, BLUE])
+    color = alt.Color("loss:N", legend=_legend(2), scale=color_scale)
+    base = _chart(rows).encode(x=x, y=y, color=color)
+    lines = base.mark_line(strokeWidth=2)
+    lines = lines.encode(order="lam:Q")
+    points = base.mark_point(filled=True, size=45, opacity=1)
+    points = points.encode(tooltip=["loss:N", "λ:Q"], x=x, y=y)
+
+    # one standard deviation around both
     [center] = [p for p in path.points if p["method"] == "PB-neg" and p["lam"] == lam]
-    angles = np.linspace(0.0, 2.0 * np.pi, 73)
-    ellipses = [
-        {
-            "around": around,
-            "x": float(at[0] + sd * np.cos(angle)),
-            "y": float(at[1] + sd * np.sin(angle)),
-            "step": step,
-        }
-        for around, at, sd in (
-            ("prior", (0.0, 0.0), path.prior_sd),
-            ("posterior", (center["x"], center["y"]), path.posterior_sd),
-        )
-        for step, angle in enumerate(angles)
-    ]
-    outlines = (
-        alt.Chart(_data(ellipses))
-        .mark_line(strokeWidth=1.5, color=GRAY)
-        .encode(
-            x=x,
-            y=y,
-            order="step:Q",
-            detail="around:N",
-            strokeDash=alt.StrokeDash(
-                "around:N",
-                legend=None,
-                scale=alt.Scale(domain=["prior", "posterior"], range=[[5, 4], [1, 0]]),
-            ),
-        )
-    )
+    of_prior = _circle("prior", 0.0, 0.0, path.prior_sd)
+    of_posterior = _circle("posterior", center["x"], center["y"], path.posterior_sd)
+    dash_scale = alt.Scale(domain=["prior", "posterior"], range=[[5, 4], [1, 0]])
+    dash = alt.StrokeDash("around:N", legend=None, scale=dash_scale)
+    outlines = _chart(of_prior + of_posterior).mark_line(strokeWidth=1.5, color=GRAY)
+    outlines = outlines.encode(x=x, y=y, order="step:Q", detail="around:N", strokeDash=dash)
+
+    # names of both ends
     [end] = [p for p in path.points if p["method"] == "data"]
-    labels = [
-        {"x": 0.0, "y": -path.prior_sd, "text": "prior: mean of ô"},
-        {"x": end["x"], "y": 0.0, "text": "mean of î"},
-    ]
-    text = alt.Chart(_data(labels)).mark_text(dy=14, fontSize=13, color=GRAY)
-    ends = alt.Chart(_data(labels[1:])).mark_point(filled=True, size=90, color=GRAY, opacity=1)
-    layers = outlines + lines + points + ends.encode(x=x, y=y)
-    return _specification(layers + text.encode(x=x, y=y, text="text:N"), 300)
+    prior_label = {"x": 0.0, "y": -path.prior_sd, "text": "prior: mean of ô"}
+    data_label = {"x": end["x"], "y": 0.0, "text": "mean of î"}
+    data_point = _chart([data_label]).mark_point(filled=True, size=90, color=GRAY, opacity=1)
+    data_point = data_point.encode(x=x, y=y)
+    text = _chart([prior_label, data_label]).mark_text(dy=14, fontSize=13, color=GRAY)
+    text = text.encode(x=x, y=y, text="text:N")
+
+    return _specification(outlines + lines + points + data_point + text, 300)
+
+
+def _circle(around: str, x: float, y: float, radius: float) -> list[dict[str, Any]]:
+    rows = []
+    for step, angle in enumerate(np.linspace(0.0, 2.0 * np.pi, 73)):
+        rows.append(
+            {
+                "around": around,
+                "x": float(x + radius * np.cos(angle)),
+                "y": float(y + radius * np.sin(angle)),
+                "step": step,
+            }
+        )
+    return rows
 
 
 def score_histograms(scores: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The distribution of scores of each group of words; above 0 is called a word of the text."""
+    """Distribution of the scores of each group of words; above 0 is called a word of the text.
+
+    Parameters
+    ----------
+    scores : dict of str to array
+        The scores of each group.
+
+    Returns
+    -------
+    dict
+        A Vega-Lite specification.
+    """
     import altair as alt
 
-    low, high = np.percentile(np.concatenate(list(scores.values())), [0.5, 99.5])
+    all_scores = np.concatenate(list(scores.values()))
+    low, high = np.percentile(all_scores, [0.5, 99.5])
     edges = np.linspace(low, high, 41)
-    middles = (edges[1:] + edges[:-1]) / 2
+    middles = (edges[1:] + edges[:-1]) / 2  # (40,)
+
     rows = []
     for group, values in scores.items():
         counts, _ = np.histogram(values, edges)
         for score, count in zip(middles, counts):
             fraction = round(count / values.size, 5)
             rows.append({"words": group, "score": float(score), "fraction": fraction})
-    color = alt.Color(
-        "words:N",
-        sort=list(scores),
-        legend=_legend(),
-        scale=alt.Scale(domain=list(scores), range=[BLUE, GREEN, GRAY]),
-    )
-    areas = (
-        alt.Chart(_data(rows))
-        .mark_area(opacity=0.45, interpolate="monotone", line=True)
-        .encode(
-            x=alt.X("score:Q", title="score μ·î + b"),
-            y=alt.Y(
-                "fraction:Q",
-                stack=None,
-                title="fraction of words",
-                axis=alt.Axis(format=".0%", tickCount=4),
-            ),
-            color=color,
-        )
-    )
-    rule = alt.Chart(_data([{"score": 0.0}])).mark_rule(strokeDash=[4, 4], color=GRAY)
-    return _specification(areas + rule.encode(x="score:Q"), 260)
+
+    groups = list(scores)
+    x = alt.X("score:Q", title="score μ·î + b")
+    y_axis = alt.Axis(format=".0%", tickCount=4)
+    y = alt.Y("fraction:Q", stack=None, title="fraction of words", axis=y_axis)
+    scale = alt.Scale(domain=groups, range=[BLUE, GREEN, GRAY])
+    color = alt.Color("words:N", sort=groups, legend=_legend(), scale=scale)
+
+    areas = _chart(rows).mark_area(opacity=0.45, interpolate="monotone", line=True)
+    areas = areas.encode(x=x, y=y, color=color)
+    threshold = _chart([{"score": 0.0}]).mark_rule(strokeDash=DASHED, color=GRAY)
+    threshold = threshold.encode(x="score:Q")
+    return _specification(areas + threshold, 260)
 
 
-def stacked_bound(bound_rows: list[dict]) -> dict[str, Any]:
-    """Theorem 1 in its parts for each lambda, the bound, and the measured risk."""
+def stacked_bound(bound_rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Theorem 1 in its parts for each lambda, the bound, and the measured risk.
+
+    Parameters
+    ----------
+    bound_rows : list of dict
+        What `books.bound_against_lam` returns.
+
+    Returns
+    -------
+    dict
+        A Vega-Lite specification.
+    """
     import altair as alt
 
-    names = {
+    part_names = {
         "noise_term": "errors on negative samples (known)",
         "risk_term": "errors on the words of the sample",
         "kl_term": "KL / λ",
         "delta_term": "ln(1/δ) / λ",
     }
-    parts, points = [], []
-    order = []
+    mark_names = ["bound", "measured on held-out words"]
+
+    parts = []
+    points = []
+    lams = []
     for row in bound_rows:
-        shown = "P" if row["lam"] == 0 else f"{row['lam']:g}"
-        order.append(shown)
-        for place, (key, name) in enumerate(names.items()):
-            parts.append({"λ": shown, "part": name, "value": row[key], "place": place})
-        points.append({"λ": shown, "what": "bound", "value": min(row["bound"], 1.0)})
-        points.append({"λ": shown, "what": "measured on held-out words", "value": row["measured"]})
-    x = alt.X(
-        "λ:O", sort=order, title="λ of the posterior (P: the prior)", axis=alt.Axis(labelAngle=0)
+        lam = "P" if row["lam"] == 0 else f"{row['lam']:g}"
+        lams.append(lam)
+        for place, (key, name) in enumerate(part_names.items()):
+            parts.append({"λ": lam, "part": name, "value": row[key], "place": place})
+        for name, value in zip(mark_names, (min(row["bound"], 1.0), row["measured"])):
+            points.append({"λ": lam, "what": name, "value": value})
+
+    title = "λ of the posterior (P: the prior)"
+    x = alt.X("λ:O", sort=lams, title=title, axis=alt.Axis(labelAngle=0))
+    y = alt.Y("value:Q", title="risk", axis=alt.Axis(format=".0%", tickCount=5))
+    colors = [GRAY, BLUE, ORANGE, GREEN, PURPLE, DARK_RED]
+    scale = alt.Scale(domain=[*part_names.values(), *mark_names], range=colors)
+    part_color = alt.Color("part:N", scale=scale, legend=_legend(2))
+    mark_color = alt.Color("what:N", scale=scale, legend=_legend(2))
+    shape_scale = alt.Scale(domain=mark_names, range=["diamond", "circle"])
+    shape = alt.Shape("what:N", legend=None, scale=shape_scale)
+
+    bars = _chart(parts).mark_bar(opacity=0.85)
+    bars = bars.encode(x=x, y=y, color=part_color, order="place:Q")
+    marks = _chart(points).mark_point(
+        filled=True, size=70, opacity=1, stroke="white", strokeWidth=1
     )
-    domain = [*names.values(), "bound", "measured on held-out words"]
-    scale = alt.Scale(domain=domain, range=[GRAY, BLUE, ORANGE, GREEN, "#b0489e", "#7a1f1f"])
-    y_axis = alt.Axis(format=".0%", tickCount=5)
-    bars = (
-        alt.Chart(_data(parts))
-        .mark_bar(opacity=0.85)
-        .encode(
-            x=x,
-            y=alt.Y("value:Q", title="risk", axis=y_axis),
-            color=alt.Color("part:N", scale=scale, legend=_legend(2)),
-            order="place:Q",
-        )
-    )
-    marks = (
-        alt.Chart(_data(points))
-        .mark_point(filled=True, size=70, opacity=1, stroke="white", strokeWidth=1)
-        .encode(
-            x=x,
-            y="value:Q",
-            color=alt.Color("what:N", scale=scale, legend=_legend(2)),
-            shape=alt.Shape(
-                "what:N",
-                legend=None,
-                scale=alt.Scale(
-                    domain=["bound", "measured on held-out words"], range=["diamond", "circle"]
-                ),
-            ),
-        )
-    )
+    marks = marks.encode(x=x, y="value:Q", color=mark_color, shape=shape)
     return _specification(bars + marks, 300)
 
 
-def variances(rows: list[dict]) -> dict[str, Any]:
-    """Variance of the posterior against the number of words, on two logarithmic axes."""
+def variances(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Variance of the posterior against the number of words, on two logarithmic axes.
+
+    Parameters
+    ----------
+    rows : list of dict
+        What `books.variance_against_length` returns.
+
+    Returns
+    -------
+    dict
+        A Vega-Lite specification.
+    """
     import altair as alt
 
     names = {
@@ -223,80 +269,95 @@ def variances(rows: list[dict]) -> dict[str, Any]:
         "corrected": "PB-L2 corrected",
         "PB-neg": "PB-neg corrected",
     }
-    values = [
-        {"words": row["n"], "variance": row[key], "form": name}
-        for row in rows
-        for key, name in names.items()
-    ]
-    scale = alt.Scale(domain=list(names.values()), range=[ORANGE, BLUE, GREEN])
-    chart = (
-        alt.Chart(_data(values))
-        .mark_line(point=alt.OverlayMarkDef(size=50, filled=True), strokeWidth=2)
-        .encode(
-            x=alt.X(
-                "words:Q",
-                title="words of the sentence",
-                scale=alt.Scale(type="log", base=2),
-                axis=alt.Axis(values=[row["n"] for row in rows]),
-            ),
-            y=alt.Y("variance:Q", title="variance", scale=alt.Scale(type="log")),
-            color=alt.Color("form:N", scale=scale, legend=_legend()),
-        )
-    )
-    return _specification(chart, 260)
+    values = []
+    for row in rows:
+        for key, name in names.items():
+            values.append({"words": row["n"], "variance": row[key], "form": name})
+
+    x_scale = alt.Scale(type="log", base=2)
+    x_axis = alt.Axis(values=[row["n"] for row in rows])
+    x = alt.X("words:Q", title="words of the sentence", scale=x_scale, axis=x_axis)
+    y = alt.Y("variance:Q", title="variance", scale=alt.Scale(type="log"))
+    color_scale = alt.Scale(domain=list(names.values()), range=[ORANGE, BLUE, GREEN])
+    color = alt.Color("form:N", scale=color_scale, legend=_legend())
+
+    marker = alt.OverlayMarkDef(size=50, filled=True)
+    lines = _chart(values).mark_line(point=marker, strokeWidth=2)
+    lines = lines.encode(x=x, y=y, color=color)
+    return _specification(lines, 260)
 
 
-def accuracies(table: list[dict]) -> dict[str, Any]:
-    """A dot for each row of the table: this run, and what the paper prints for 20news."""
+def accuracies(table: list[dict[str, Any]]) -> dict[str, Any]:
+    """A dot for each row of the table: this run, and what the paper prints for 20news.
+
+    Parameters
+    ----------
+    table : list of dict
+        What `books.score_methods` returns.
+
+    Returns
+    -------
+    dict
+        A Vega-Lite specification.
+    """
     import altair as alt
 
-    names = ("this run, ten authors", "printed, 20news")
-    values = [
-        {"method": row["label"], "accuracy": round(row[key], 4), "what": name}
-        for row in table
-        for key, name in zip(("accuracy", "paper"), names)
-    ]
+    names = {"accuracy": "this run, ten authors", "paper": "printed, 20news"}
+    values = []
+    for row in table:
+        for key, name in names.items():
+            accuracy = round(row[key], 4)
+            values.append({"method": row["label"], "accuracy": accuracy, "what": name})
+
     order = [row["label"] for row in table]
-    chart = (
-        alt.Chart(_data(values))
-        .mark_point(filled=True, size=80, opacity=1)
-        .encode(
-            x=alt.X("accuracy:Q", title="accuracy", scale=alt.Scale(zero=False)),
-            y=alt.Y("method:N", sort=order, title=None, axis=alt.Axis(labelLimit=160, grid=True)),
-            color=alt.Color(
-                "what:N",
-                legend=_legend(),
-                scale=alt.Scale(domain=list(names), range=[BLUE, ORANGE]),
-            ),
-            tooltip=["method:N", "what:N", "accuracy:Q"],
-        )
-    )
-    return _specification(chart, 20 * len(table))
+    x = alt.X("accuracy:Q", title="accuracy", scale=alt.Scale(zero=False))
+    y_axis = alt.Axis(labelLimit=160, grid=True)
+    y = alt.Y("method:N", sort=order, title=None, axis=y_axis)
+    color_scale = alt.Scale(domain=list(names.values()), range=[BLUE, ORANGE])
+    color = alt.Color("what:N", legend=_legend(), scale=color_scale)
+    tooltip = ["method:N", "what:N", "accuracy:Q"]
+
+    dots = _chart(values).mark_point(filled=True, size=80, opacity=1)
+    dots = dots.encode(x=x, y=y, color=color, tooltip=tooltip)
+    return _specification(dots, 20 * len(table))
 
 
 def guarantees(numbers: dict[str, Any], error: float) -> dict[str, Any]:
-    """What was guaranteed (marks) and what was measured (bars) for the classifier."""
+    """Error rates of the classifier: guaranteed (marks) and measured (bars).
+
+    Parameters
+    ----------
+    numbers : dict
+        The numbers of the page: "test_error", "error_upper", "answered_error" and "missed".
+    error : float
+        The error rate that was asked of abstention and of prediction sets.
+
+    Returns
+    -------
+    dict
+        A Vega-Lite specification.
+    """
     import altair as alt
 
-    rows = [
-        {
-            "what": "all predictions",
-            "measured": numbers["test_error"],
-            "guaranteed": numbers["error_upper"],
-        },
-        {"what": "answers", "measured": numbers["answered_error"], "guaranteed": error},
-        {"what": "prediction sets", "measured": numbers["missed"], "guaranteed": error},
-    ]
-    for row in rows:
-        row["label"] = f"{rounded_up(100 * row['guaranteed'], 1)}%"
+    rates = {
+        "all predictions": (numbers["test_error"], numbers["error_upper"]),
+        "answers": (numbers["answered_error"], error),
+        "prediction sets": (numbers["missed"], error),
+    }
+    rows = []
+    for kind, (measured, guaranteed) in rates.items():
+        label = f"{rounded_up(100 * guaranteed, 1)}%"
+        rows.append({"what": kind, "measured": measured, "guaranteed": guaranteed, "label": label})
+
+    x_axis = alt.Axis(tickCount=5, format=".0%")
+    x = alt.X("measured:Q", title="error rate", axis=x_axis)
     y = alt.Y("what:N", sort=None, title=None, axis=alt.Axis(labelLimit=160))
-    axis = alt.Axis(tickCount=5, format=".0%")
-    base = alt.Chart(_data(rows))
-    bars = base.mark_bar(height=20, color=BLUE).encode(
-        y=y, x=alt.X("measured:Q", title="error rate", axis=axis)
-    )
-    ticks = base.mark_tick(thickness=3, size=36, color=ORANGE).encode(y=y, x="guaranteed:Q")
-    said = base.mark_text(align="left", dx=7, color=ORANGE, fontSize=13).encode(
-        y=y, x="guaranteed:Q", text="label:N"
-    )
-    return _specification(bars + ticks + said, 150)
+
+    base = _chart(rows)
+    bars = base.mark_bar(height=20, color=BLUE)
+    bars = bars.encode(y=y, x=x)
+    ticks = base.mark_tick(thickness=3, size=36, color=ORANGE)
+    ticks = ticks.encode(y=y, x="guaranteed:Q")
+    labels = base.mark_text(align="left", dx=7, color=ORANGE, fontSize=13)
+    labels = labels.encode(y=y, x="guaranteed:Q", text="label:N")
+    return _specification(bars + ticks + labels, 150)

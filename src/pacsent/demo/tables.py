@@ -25,7 +25,7 @@ class Messages(NamedTuple):
 
 
 def draw_messages(random_state: int = 0) -> Messages:
-    """The messages of the most frequent intents, and which of them are labelled."""
+    """Draw the labelled messages among those of the most frequent intents."""
     texts, intents = map(np.array, load_banking(n_classes=N_INTENTS))
     order = np.random.default_rng(random_state).permutation(len(texts))
     return Messages(texts, intents, order[:N_LABELLED], order[N_LABELLED:])
@@ -42,10 +42,12 @@ def write_tables(folder: str | os.PathLike, *, random_state: int = 0) -> None:
         Draws the labelled messages.
     """
     messages = draw_messages(random_state)
-    labelled, new = messages.labelled, messages.new
-    rows = list(zip(messages.texts[labelled].tolist(), messages.intents[labelled].tolist()))
-    _write(Path(folder) / "mine.csv", ("text", "label"), rows)
-    _write(Path(folder) / "new.csv", ("text",), [(text,) for text in messages.texts[new].tolist()])
+    labelled_texts = messages.texts[messages.labelled].tolist()
+    labels = messages.intents[messages.labelled].tolist()
+    new_texts = messages.texts[messages.new].tolist()
+
+    _write(Path(folder) / "mine.csv", ("text", "label"), list(zip(labelled_texts, labels)))
+    _write(Path(folder) / "new.csv", ("text",), [(text,) for text in new_texts])
 
 
 def _write(path: Path, header: tuple[str, ...], rows: list) -> None:

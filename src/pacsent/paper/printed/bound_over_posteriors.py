@@ -68,24 +68,35 @@ def problem_of(
 
 
 def terms(mu: ArrayLike, rho: float, problem: Problem) -> tuple[float, float, np.ndarray, float]:
-    """(R_hat, KL, gradient of R_hat in (mu, rho), n_dims/2 times the slope of KL in rho)."""
+    """Terms of the bound and their slopes: (R_hat, KL, gradient of R_hat in (mu, rho), dKL/drho).
+
+    dKL/drho = d/2 (e^rho/var_P - 1)
+    """
     mu = np.asarray(mu, dtype=float)
     k = problem.n_negatives
     counts = sparse.csr_matrix(np.bincount(problem.tokens, minlength=len(problem.A_hat))[None])
-    weights = 1.0 / (k + 1), k / (k + 1)
-    arguments = mu[None], np.exp([rho]), counts, problem.A_hat, problem.p_noise
-    gibbs = gibbs_risk(*arguments, weights=weights, gradients=True)
+    gibbs = gibbs_risk(
+        mu[None],
+        np.exp([rho]),
+        counts,
+        problem.A_hat,
+        problem.p_noise,
+        weights=(1.0 / (k + 1), k / (k + 1)),
+        gradients=True,
+    )
+    gradient = np.append(gibbs.grad_mu[0], gibbs.grad_rho[0])  # (n_dims + 1,)
+
     kl = float(kl_gaussians(mu, np.exp(rho), problem.prior_mean, problem.prior_variance))
-    gradient = np.append(gibbs.grad_mu[0], gibbs.grad_rho[0])
     ratio = np.exp(rho) / problem.prior_variance
-    return float(gibbs.risk[0]), kl, gradient, 0.5 * mu.size * (ratio - 1.0)
+    kl_slope = 0.5 * mu.size * (ratio - 1.0)
+    return float(gibbs.risk[0]), kl, gradient, kl_slope
 
 
 def _minimise(problem: Problem, combine: Callable) -> Minimum:
     """L-BFGS in (mu, ln var_Q) from the prior; combine(risk, kl) -> (value, slopes in both)."""
     scale = np.sqrt(problem.prior_variance)
 
-    def evaluate(x):
+    def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
         mu = problem.prior_mean + scale * x[:-1]
         risk, kl, gradient, slope = terms(mu, x[-1], problem)
         value, by_risk, by_kl = combine(risk, kl)
@@ -126,10 +137,11 @@ def minimise_theorem_1(problem: Problem, lam: float, delta: float = 0.05) -> Min
     """
     C = lam / problem.n
 
-    def combine(risk, kl):
+    def combine(risk: float, kl: float) -> tuple[float, float, float]:
         exponent = C * risk + (kl - np.log(delta)) / problem.n
-        slope = np.exp(-exponent) / -np.expm1(-C)
-        return -np.expm1(-exponent) / -np.expm1(-C), slope * C, slope / problem.n
+        value = -np.expm1(-exponent) / -np.expm1(-C)
+        slope = np.exp(-exponent) / -np.expm1(-C)  # of the value in the exponent
+        return value, slope * C, slope / problem.n
 
     return _minimise(problem, combine)
 
@@ -147,7 +159,8 @@ def minimise_kl_inverse(problem: Problem, delta: float = 0.05) -> Minimum:
     """
     n = problem.n
 
-    def combine(risk, kl):
+    def combine(risk: float, kl: float) -> tuple[float, float, float]:
+        # implicit differentiation of kl(risk || p) = budget
         risk = min(max(risk, 1e-12), 1.0 - 1e-12)
         budget = (kl + np.log(2.0 * np.sqrt(n) / delta)) / n
         p = min(bounds.kl_inverse(risk, budget), 1.0 - 1e-12)

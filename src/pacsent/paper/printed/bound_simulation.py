@@ -23,7 +23,9 @@ from pacsent.words.vocabulary import Vocabulary
 
 # A sentence of 100 words out of 2,000, most of which it does not contain although it might, and
 # random vectors that are long enough for a mean of 100 to remember which words it is made of.
-_N_WORDS, _N_DIMS, _N_TOKENS = 2000, 1000, 100
+_N_WORDS = 2000
+_N_DIMS = 1000
+_N_TOKENS = 100
 _LENGTH = 25.0  # of a word vector
 _CONCENTRATION = 0.5  # of each word in the Dirichlet distribution
 _N_NEGATIVES = 1
@@ -77,6 +79,7 @@ def simulate_bound(
     training = {"n_negatives": _N_NEGATIVES}
     words = WordVectors(Vocabulary(names, np.ones(_N_WORDS, int)), table, table, training=training)
     encoder = AverageVectorizer(words, lam=1.0, n_jobs=1).fit([])
+
     rows = np.empty((n_replicates, 4))
     for replicate in range(n_replicates):
         phi = rng.dirichlet(np.full(_N_WORDS, _CONCENTRATION))
@@ -95,23 +98,35 @@ def simulate_bound(
     )
 
 
-def _one_sentence(encoder, ids, phi, delta):
-    """(bound, true risk) as printed, then (bound, true risk) with the words split in halves."""
+def _one_sentence(
+    encoder: AverageVectorizer, ids: np.ndarray, phi: np.ndarray, delta: float
+) -> tuple[float, float, float, float]:
+    """Values of one sentence: (bound, true risk) as printed, then with words split in halves."""
     words = encoder.word_vectors
     k = _N_NEGATIVES
     p_noise = words.vocabulary.noise_probabilities()
 
-    def risk_of(means, variances, counts):
-        weights = 1.0 / (k + 1), k / (k + 1)
-        arguments = means.astype(float), variances, counts, words.input_vectors, p_noise
-        return float(gibbs_risk(*arguments, bias=0.0, weights=weights).risk[0])
+    def risk_of(means: np.ndarray, variances: np.ndarray, counts: sparse.csr_matrix) -> float:
+        """R(Q) with the words of a text weighted by pi = 1/(k + 1)."""
+        found = gibbs_risk(
+            means.astype(float),
+            variances,
+            counts,
+            words.input_vectors,
+            p_noise,
+            bias=0.0,
+            weights=(1.0 / (k + 1), k / (k + 1)),
+        )
+        return float(found.risk[0])
 
+    # as printed: prior and theorem use the same words
     truth = sparse.csr_matrix(phi[None])
     sentence = Encoded.from_lengths(ids, np.array([ids.size]))
     N = (k + 1) * ids.size
     claimed = encoder.bound(sentence, delta=delta, lam=N)[0]
     true = risk_of(*encoder.posterior(sentence), truth)
 
+    # split: the prior is made of the first half, the theorem applied to the second
     half = ids.size // 2
     first = Encoded.from_lengths(ids[:half], np.array([half]))
     second = Encoded.from_lengths(ids[half:], np.array([ids.size - half]))
@@ -119,4 +134,5 @@ def _one_sentence(encoder, ids, phi, delta):
     seen = risk_of(*prior, words.vocabulary.count(second))
     N = (k + 1) * (ids.size - half)
     claimed_split = bounds.catoni(min(seen, 1.0), 0.0, N, delta, lam=N)
-    return claimed, true, claimed_split, risk_of(*prior, truth)
+    true_split = risk_of(*prior, truth)
+    return claimed, true, claimed_split, true_split

@@ -18,7 +18,10 @@ FORMS = ("printed", "printed loss", "exact")
 
 
 def _variance(form: str, n: float, weight: float, precision: float, lam: float) -> float:
-    """var_Q; `weight` and `precision` are sums over words of beta_w/n and of 1/var_P of w."""
+    """Variance var_Q of a form.
+
+    `weight` and `precision` are sums over words of beta_w/n and of 1/var_P of w.
+    """
     if form == "printed":
         return n / precision
     if form == "printed loss":
@@ -48,8 +51,10 @@ def l2_posterior(
     >>> l2_posterior([[1.0], [1.0]], [[0.0], [0.0]], lam=2.0)
     (array([0.5]), 0.25)
     """
-    A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
+    A = np.asarray(A, dtype=float)
+    B = np.asarray(B, dtype=float)
     n = len(A)
+
     alpha = n / (var_P * lam)
     mu = (A.mean(axis=0) + alpha * B.mean(axis=0)) / (1.0 + alpha)
     return mu, _variance(form, n, weight=1.0, precision=n / var_P, lam=lam)
@@ -89,11 +94,16 @@ def idf_l2_posterior(
     """
     if factor not in ("appendix", "main text"):
         raise ValueError(f"factor must be 'appendix' or 'main text'. Got {factor!r} instead.")
-    lam = 2.0 * lam if factor == "main text" else lam
-    A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
+    if factor == "main text":
+        lam = 2.0 * lam
+    A = np.asarray(A, dtype=float)
+    B = np.asarray(B, dtype=float)
     idf = np.asarray(idf, dtype=float)
     precisions = np.ones(len(A)) if unit_prior else idf  # (n_tokens,)
-    weight, precision = float(idf.sum()), float(precisions.sum())
+
+    # all divided by n: beta_w/n = IDF(w)
+    weight = float(idf.sum())
+    precision = float(precisions.sum())
     mu = (idf @ A + precisions @ B / lam) / (weight + precision / lam)
     return mu, _variance(form, len(A), weight=weight, precision=precision, lam=lam)
 
@@ -105,25 +115,30 @@ def sum_prior_posterior(
 
     mu = (mean of i_w + c sum of o_w) / (1 + c),   c = 1/(var_P lam),   var_Q = 1/(lam + 1/var_P)
     """
-    A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
+    A = np.asarray(A, dtype=float)
+    B = np.asarray(B, dtype=float)
+
     c = 1.0 / (var_P * lam)
     mu = (A.mean(axis=0) + c * B.sum(axis=0)) / (1.0 + c)
     return mu, 1.0 / (lam + 1.0 / var_P)
 
 
 def squared_loss(mu: ArrayLike, var_Q: float, A: ArrayLike, beta: Any = 1.0) -> float:
-    """(1/n) sum_w beta_w/2 E|i_w - h|^2, h ~ N(mu, var_Q I): the data term of appendix A.2, A.3.
+    """Data term of appendix A.2 and A.3, h ~ N(mu, var_Q I).
+
+        (1/n) sum_w beta_w/2 E|i_w - h|^2,   E|i_w - h|^2 = |i_w - mu|^2 + d var_Q
 
     The appendix omits the square and writes h_w for i_w in the definition of this loss; what it
     then differentiates has both.
     """
-    A, mu = np.asarray(A, dtype=float), np.asarray(mu, dtype=float)
+    A = np.asarray(A, dtype=float)
+    mu = np.asarray(mu, dtype=float)
     expected = np.sum((A - mu) ** 2, axis=1) + A.shape[1] * var_Q  # (n_tokens,)
     return float(np.mean(0.5 * np.asarray(beta) * expected))
 
 
 def rescaled_loss_lambda(lam: float, largest: float) -> float:
-    """The lambda that dividing the loss by its maximum amounts to: lam/largest.
+    """Lambda that dividing the loss by its maximum amounts to: lam/largest.
 
     The paper's footnote divides a loss that exceeds 1 by its largest value, so that Theorem 1
     applies: R_hat/l_max + KL/lam has the minimiser of R_hat + KL/(lam/l_max). Under a Gaussian the

@@ -85,7 +85,8 @@ def _variances(sentences, A_hat, B_hat, rng):
             )
             for s in sentences
         ]
-    printed, exact = np.array(values["printed"]), np.array(values["exact"])  # (n_lengths, 2)
+    printed = np.array(values["printed"])  # (n_lengths, 2)
+    exact = np.array(values["exact"])
     axes = {"x_label": "words", "y_label": "variance", "y_scale": "log"}
     return [
         Panel("PB-L2: variance", curves=_pair(_LENGTHS, printed[:, 0], exact[:, 0]), **axes),

@@ -28,7 +28,8 @@ def product_prior(B: ArrayLike, var_P: ArrayLike = 1.0) -> tuple[np.ndarray, flo
     (array([1., 1.]), 0.5)
     """
     B = np.asarray(B, dtype=float)
-    precisions = np.broadcast_to(1.0 / np.asarray(var_P, dtype=float), len(B))
+    precision = 1.0 / np.asarray(var_P, dtype=float)
+    precisions = np.broadcast_to(precision, len(B))  # (n_tokens,)
     total = float(precisions.sum())
     return precisions @ B / total, 1.0 / total
 
@@ -42,7 +43,10 @@ def sum_prior(B: ArrayLike, var_P: float = 1.0) -> tuple[np.ndarray, float]:
 
 
 def log_normaliser(B: ArrayLike, var_P: float = 1.0) -> float:
-    """ln Z, Z the integral over h of the product of the densities N(h; o_w, var_P I)."""
+    """Logarithm of Z, the integral over h of the product of the densities N(h; o_w, var_P I).
+
+    -n d/2 ln(2 pi var_P) + d/2 ln(2 pi var_P/n) - sum of |o_w - m|^2 / (2 var_P)
+    """
     B = np.asarray(B, dtype=float)
     n, d = B.shape
     away = np.sum((B - B.mean(axis=0)) ** 2) / (2.0 * var_P)
@@ -64,7 +68,7 @@ def kl_exact(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: ArrayLike = 1.0) 
 
 
 def kl_printed(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: float = 1.0) -> float:
-    """The KL as the paper has it in eq. 32; it can be negative.
+    """KL as the paper has it in eq. 32; it can be negative.
 
         sum_w KL(Q || N(o_w, var_P I)) + n ln Z
 
@@ -82,7 +86,7 @@ def kl_printed(mu: ArrayLike, var_Q: float, B: ArrayLike, var_P: float = 1.0) ->
 
 
 def entropy(var_Q: float, n_dims: int) -> float:
-    """H(Q) of N(mu, var_Q I): d/2 ln(2 pi e var_Q)."""
+    """Entropy H(Q) of N(mu, var_Q I): d/2 ln(2 pi e var_Q)."""
     return 0.5 * n_dims * float(np.log(2.0 * np.pi * np.e * var_Q))
 
 
@@ -98,7 +102,9 @@ def penalty_printed(
     """
     B = np.asarray(B, dtype=float)
     n, d = B.shape
-    away = np.sum((np.asarray(mu, dtype=float) - B.mean(axis=0)) ** 2)
+    deviation = np.asarray(mu, dtype=float) - B.mean(axis=0)  # (n_dims,)
+    away = np.sum(deviation**2)
+
     of_the_mean = n / (2.0 * var_P * lam) * away
     of_the_variance = n * d / (2.0 * lam) * (np.log(var_P / var_Q) + var_Q / var_P)
     return float(of_the_mean), float(of_the_variance)
@@ -115,7 +121,8 @@ def penalty_exact(
     n, d = B.shape
     of_the_mean, _ = penalty_printed(mu, var_Q, B, lam=lam, var_P=var_P)
     ratio = n * var_Q / var_P
-    return of_the_mean, float(d / (2.0 * lam) * (ratio - 1.0 - np.log(ratio)))
+    of_the_variance = d / (2.0 * lam) * (ratio - 1.0 - np.log(ratio))
+    return of_the_mean, float(of_the_variance)
 
 
 PENALTIES: dict[str, Any] = {"printed": penalty_printed, "exact": penalty_exact}

@@ -43,12 +43,15 @@ def draw_labelled_words(
     True
     """
     rng = np.random.default_rng(random_state)
-    phi, p_noise = np.asarray(phi, dtype=float), np.asarray(p_noise, dtype=float)
+    phi = np.asarray(phi, dtype=float)
+    p_noise = np.asarray(p_noise, dtype=float)
     labels = np.where(rng.random(n) < pi, 1, -1)
+
     words = np.empty(n, dtype=np.int64)
-    positive = labels == 1
-    words[positive] = rng.choice(phi.size, positive.sum(), p=phi)
-    words[~positive] = rng.choice(p_noise.size, (~positive).sum(), p=p_noise)
+    is_positive = labels == 1
+    n_positive = is_positive.sum()
+    words[is_positive] = rng.choice(phi.size, n_positive, p=phi)
+    words[~is_positive] = rng.choice(p_noise.size, n - n_positive, p=p_noise)
     return LabelledWords(words, labels)
 
 
@@ -71,7 +74,7 @@ def labelled_words_of(
 
 
 def hypothesis(h: ArrayLike, A_hat: np.ndarray, words: ArrayLike, bias: float = 0.0) -> np.ndarray:
-    """sign(h.A_w + bias) of each word: 1 "of this sentence", -1 "noise".
+    """Sign of h.A_w + bias for each word: 1 "of this sentence", -1 "noise".
 
     The paper has no bias. Skip-gram's scores lie around PMI - ln k, so that without one the
     hypothesis calls almost every word noise; pacsent's certificates use ln k.
@@ -79,7 +82,8 @@ def hypothesis(h: ArrayLike, A_hat: np.ndarray, words: ArrayLike, bias: float = 
     >>> hypothesis([1.0, 0.0], np.array([[0.5, 2.0], [-0.5, 2.0]]), [0, 1])
     array([ 1, -1])
     """
-    scores = A_hat[np.asarray(words)].astype(float) @ np.asarray(h, dtype=float) + bias
+    rows = A_hat[np.asarray(words)].astype(float)  # (n_words, n_dims)
+    scores = rows @ np.asarray(h, dtype=float) + bias
     return np.where(scores > 0, 1, -1)
 
 

@@ -39,7 +39,12 @@ def negative_sampling_loss(
     negative_rows = A_hat[np.asarray(negatives)]  # (n_tokens, k, n_dims)
     positive_scores = positive_rows @ h
     negative_scores = negative_rows @ h
-    loss = np.logaddexp(0.0, -positive_scores).sum() + np.logaddexp(0.0, negative_scores).sum()
+
+    # -ln sigma(x) = ln(1 + e^-x)
+    positive_loss = np.logaddexp(0.0, -positive_scores).sum()
+    negative_loss = np.logaddexp(0.0, negative_scores).sum()
+    loss = positive_loss + negative_loss
+
     gradient = -expit(-positive_scores) @ positive_rows
     gradient += np.einsum("tk,tkd->d", expit(negative_scores), negative_rows)
     return float(loss), gradient
@@ -76,7 +81,8 @@ def sampled_loss(
 
     `kl` is "printed" or "exact".
     """
-    mu, epsilon = np.asarray(mu, dtype=float), np.asarray(epsilon, dtype=float)
+    mu = np.asarray(mu, dtype=float)
+    epsilon = np.asarray(epsilon, dtype=float)
     B = B_hat[np.asarray(tokens)].astype(float)
     n, d = B.shape
     deviation = np.exp(rho / 2.0)
@@ -120,7 +126,8 @@ def expected_loss(
     for s in range(len(values)):
         row = counts[s]
         tokens = np.repeat(row.indices, row.data.astype(int))
-        values[s] += sum(PENALTIES[kl](mu[s], var_Q[s], B_hat[tokens], lam=lam, var_P=var_P))
+        penalties = PENALTIES[kl](mu[s], var_Q[s], B_hat[tokens], lam=lam, var_P=var_P)
+        values[s] += sum(penalties)
     return values
 
 

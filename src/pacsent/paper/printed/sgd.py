@@ -98,11 +98,12 @@ def train(
     rng = np.random.default_rng(random_state)
     lengths = np.diff(encoded.offsets)
     n_dims = A_hat.shape[1]
-    mu = np.zeros((lengths.size, n_dims))
-    rho = np.full(lengths.size, np.nan)
     cumulative = np.cumsum(p_noise)
     cumulative /= cumulative[-1]
     rates = learning_rates(n_epochs, learning_rate)
+
+    mu = np.zeros((lengths.size, n_dims))
+    rho = np.full(lengths.size, np.nan)
     # Sentences of one length are trained side by side; none of them sees another.
     for n in np.unique(lengths[lengths > 0]):
         rows_of_length = np.flatnonzero(lengths == n)
@@ -117,8 +118,16 @@ def train(
     return Trained(mu, rho)
 
 
-def _train_group(tokens, tables, cumulative, penalty, rates, n_negatives, rng):
-    """(mu, rho) of sentences of one length, `tokens` of shape (n_rows, n)."""
+def _train_group(
+    tokens: np.ndarray,
+    tables: tuple[np.ndarray, np.ndarray],
+    cumulative: np.ndarray,
+    penalty: "_Penalty",
+    rates: np.ndarray,
+    n_negatives: int,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Posteriors (mu, rho) of sentences of one length, `tokens` of shape (n_rows, n)."""
     A_hat, B_hat = tables
     n_rows, n = tokens.shape
     n_dims = A_hat.shape[1]
@@ -165,19 +174,24 @@ class _Penalty:
         with np.errstate(over="ignore", invalid="ignore"):
             pull = self.kappa * (mu - m)
             push = self.c * (np.exp(rho - self.rho_P) - 1.0)
-            return mu - eta * (gradient + pull), rho - eta * (slope + push)
+            new_mu = mu - eta * (gradient + pull)
+            new_rho = rho - eta * (slope + push)
+        return new_mu, new_rho
 
     def _exponential(self, mu, rho, m, gradient, slope, eta):
         decay = np.exp(-eta * self.kappa)
-        mu = m + decay * (mu - m) - (1.0 - decay) / self.kappa * gradient
+        new_mu = m + decay * (mu - m) - (1.0 - decay) / self.kappa * gradient
+
         # z = e^(rho_P - rho) obeys z' = c - (c - slope) z while slope is held
         rate = self.c - slope
         z = np.exp(self.rho_P - rho)
         z = z * np.exp(-rate * eta) + self.c * _decay_integral(rate, eta)
-        return mu, self.rho_P - np.log(z)
+        new_rho = self.rho_P - np.log(z)
+        return new_mu, new_rho
 
 
-def _decay_integral(rate, time):
-    """(1 - e^(-rate time))/rate, `time` where the rate is 0."""
-    safe = np.where(rate == 0.0, 1.0, rate)
-    return np.where(rate == 0.0, time, -np.expm1(-safe * time) / safe)
+def _decay_integral(rate: np.ndarray, time: float) -> np.ndarray:
+    """Integral of e^(-rate s) over s from 0 to `time`: (1 - e^(-rate time))/rate."""
+    is_constant = rate == 0.0
+    safe_rate = np.where(is_constant, 1.0, rate)
+    return np.where(is_constant, time, -np.expm1(-safe_rate * time) / safe_rate)

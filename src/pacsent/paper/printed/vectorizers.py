@@ -96,6 +96,7 @@ class WeightedL2Vectorizer(_Transformer):
         A_hat, B_hat = self._tables()
         n = np.asarray(counts.sum(axis=1)).ravel()
         safe_n = np.maximum(n, 1.0)
+
         if self.kind == "unit prior":
             weighted = counts @ sparse.diags_array(self.idf_)
             total = np.asarray(weighted.sum(axis=1)).ravel()
@@ -111,6 +112,7 @@ class WeightedL2Vectorizer(_Transformer):
             alpha = total / self.lam  # n/(var_P lam), n the expected number of kept tokens
             numerator = (kept @ A_hat + alpha[:, None] * (kept @ B_hat)) / total[:, None]
             denominator = 1.0 + alpha
+
         denominator = np.where(n > 0, denominator, 1.0)
         return (numerator / denominator[:, None]).astype(np.float32)
 

@@ -35,7 +35,7 @@ def word_variances(counts: ArrayLike) -> np.ndarray:
 
 
 def lump(away: Any, rate: float, total: float) -> Any:
-    """mu - o_w after Carpenter's lump: the penalty of all skipped steps in a single one.
+    """Distance mu - o_w after Carpenter's lump: the penalty of all skipped steps in a single one.
 
     away - (sum of learning rates) rate away.  First order only: past (sum) rate = 2 it grows.
 
@@ -46,7 +46,7 @@ def lump(away: Any, rate: float, total: float) -> Any:
 
 
 def decay(away: Any, rate: float, total: float) -> Any:
-    """mu - o_w after the same time of the penalty's exact flow: away e^(-rate total).
+    """Distance mu - o_w after the same time of the penalty's exact flow: away e^(-rate total).
 
     >>> round(float(decay(1.0, rate=0.5, total=12.0)), 6)
     0.002479
@@ -207,7 +207,7 @@ class Paragraphs(NamedTuple):
 def pv_dbow_loss(
     h: ArrayLike, sentences: list[np.ndarray], negatives: list[np.ndarray], A: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """(loss, gradient in h, gradient in A) of PV-DBOW with negative sampling.
+    """Loss of PV-DBOW with negative sampling, and its gradients in h and in A.
 
     loss = sum over sentences and their tokens of l_neg(h_S, A_w)
 
@@ -216,12 +216,17 @@ def pv_dbow_loss(
     is weighted by its length |S|.
     """
     h = np.asarray(h, dtype=float)
-    loss, grad_h, grad_A = 0.0, np.zeros_like(h), np.zeros(A.shape)
+    loss = 0.0
+    grad_h = np.zeros_like(h)
+    grad_A = np.zeros(A.shape)
     for s, (tokens, drawn) in enumerate(zip(sentences, negatives)):
         of_sentence, grad_h[s] = negative_sampling_loss(h[s], tokens, drawn, A)
         loss += of_sentence
-        np.add.at(grad_A, tokens, -expit(-(A[tokens] @ h[s]))[:, None] * h[s])
-        np.add.at(grad_A, drawn, expit(A[drawn] @ h[s])[..., None] * h[s])
+
+        positive_errors = -expit(-(A[tokens] @ h[s]))  # (n_tokens,)
+        negative_errors = expit(A[drawn] @ h[s])  # (n_tokens, k)
+        np.add.at(grad_A, tokens, positive_errors[:, None] * h[s])
+        np.add.at(grad_A, drawn, negative_errors[..., None] * h[s])
     return loss, grad_h, grad_A
 
 

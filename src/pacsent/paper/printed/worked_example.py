@@ -26,7 +26,7 @@ class Example:
 
 
 def example() -> Example:
-    """Return the worked example.
+    """Make the worked example.
 
     >>> example().texts[0]
     ['a', 'b', 'c', 'b', 'd']
@@ -52,8 +52,10 @@ def example() -> Example:
     ]
     sentences = [np.array([0, 1, 2, 1, 3]), np.array([4, 5, 0]), np.array([6, 2, 2, 2])]
     counts = np.bincount(np.concatenate(sentences), minlength=len(names))
-    n_containing = np.sum([np.bincount(np.unique(s), minlength=len(names)) for s in sentences], 0)
+    occurrences = [np.bincount(np.unique(s), minlength=len(names)) for s in sentences]
+    n_containing = np.sum(occurrences, axis=0)  # sentences with each word
     noise = counts**0.75
+
     return Example(
         words=WordVectors(Vocabulary(names, counts), np.array(I_hat), np.array(O_hat)),
         texts=[[names[w] for w in sentence] for sentence in sentences],
