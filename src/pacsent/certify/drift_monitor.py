@@ -381,6 +381,8 @@ class DriftMonitor:
         is_row = (status == NEW) | (status == REPEATED)
         if known.rows_have_copies:
             is_row |= status == FITTED
+        assert self._of_rows is not None  # both tests have begun
+        assert self._of_texts is not None
         of_rows = _add_some(self._of_rows, is_row, known.row_columns, quantities, ties)
         of_texts = _add_some(self._of_texts, status == NEW, known.text_columns, quantities, ties)
 

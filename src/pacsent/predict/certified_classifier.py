@@ -420,7 +420,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):
         """`predict_log_proba` of each group of texts: see `TextClassifier`."""
         if "fitted_" not in vars(self):
             check_is_fitted(self)  # raises
-        return self.fitted_.model.predict_log_proba_each(groups)
+        log_proba = self.fitted_.model.predict_log_proba_each(groups)
+        return self._check_scores("predict_proba", log_proba)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The estimator's probabilities, or normalised decision values.

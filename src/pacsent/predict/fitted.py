@@ -68,12 +68,21 @@ class FittedModel:
         labels, log_proba = predict(self.estimator_, self.fitted_classes_, X)
         return samples.Predictions(labels, self._with_all_classes(log_proba))
 
-    def predict_log_proba_each(self, groups: Sequence[list[str]]) -> np.ndarray:
-        """Log-probabilities of each group of texts, bit for bit as of calls for each group."""
+    def predict_log_proba_each(self, groups: Sequence[list[str]]) -> np.ndarray | None:
+        """Log-probabilities of each group of texts, bit for bit as of calls for each group.
+
+        None if the estimator has no scores.
+        """
         if hasattr(self.estimator_, "predict_log_proba_each"):
             log_proba = self.estimator_.predict_log_proba_each(groups)
             return self._with_all_classes(log_proba)
-        parts = [self.predict_with_scores(texts).log_proba for texts in groups]
+
+        parts = []
+        for texts in groups:
+            log_proba = self.predict_with_scores(texts).log_proba
+            if log_proba is None:
+                return None
+            parts.append(log_proba)
         return np.concatenate(parts)
 
     def _with_all_classes(self, log_proba: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -117,7 +117,7 @@ def result_batches(
     n_threads: int = 1,
     advance: Callable[[int], None] = lambda n: None,
     observe: Callable[[Batch], None] = lambda batch: None,
-) -> Iterator[dict]:
+) -> Generator[dict, None, None]:
     """Yield batches of the output: the extra columns, then the results; the record counts them.
 
     Reading and writing go on while threads compute; a few batches are held at a time. `observe` is

@@ -60,10 +60,10 @@ class BaseEncoder(ClassNamePrefixFeaturesOutMixin, EncoderMixin, BaseEstimator, 
     def posterior(self, X: Iterable[str]) -> Posteriors:
         """The vectors, (n, n_dims), float32, and nan for their variances."""
         texts = as_texts(X)
-        vectors = np.zeros((0, self.n_dims), np.float32) if not texts else None
+        vectors = np.zeros((0, self.n_dims), np.float32)
         start = 0
         for part, _ in self.stream(texts):
-            if vectors is None:  # batches are written into one array, which is not needed twice
+            if start == 0:  # batches are written into one array, which is not needed twice
                 vectors = np.empty((len(texts), part.shape[1]), part.dtype)
             if part.shape[1] != vectors.shape[1]:
                 raise ValueError(f"{self.method_name} must give vectors of one size. Got several.")

@@ -66,7 +66,7 @@ class State:
 
         for name, array in sorted(self.tensors.items()):
             total.update(f"{name} {array.dtype} {array.shape}".encode())
-            total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))  # no copy
+            total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)  # no copy
 
         for name, part in sorted(self.parts.items()):
             if not hasattr(part, "digest"):
