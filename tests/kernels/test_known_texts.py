@@ -21,7 +21,7 @@ def numbers(rng):
 @pytest.mark.parametrize("least", [0.0, 0.5, 0.9])
 def test_prefixes_are_those_of_the_plain_loop(numbers, rng, monkeypatch, least):
     monkeypatch.setattr(known_texts, "_BATCH_ROWS", 7)
-    idf = np.round(1 + 5 * rng.random(40))  # many have the same
+    idf = np.sort(1 + 5 * rng.random(40))[::-1].copy()
 
     found = known_texts.find_prefixes(numbers, idf, 7.0, least)
     expected = known_texts.find_prefixes_plainly(numbers, idf, 7.0, least)
@@ -30,6 +30,18 @@ def test_prefixes_are_those_of_the_plain_loop(numbers, rng, monkeypatch, least):
     assert_array_equal(found.starts, expected.starts)
     assert_allclose(found.remainders, expected.remainders, rtol=1e-6)
     assert_allclose(found.lengths, expected.lengths)
+
+
+def test_rows_are_listed_as_in_the_plain_loop(numbers, rng, monkeypatch):
+    monkeypatch.setattr(known_texts, "_BATCH_ROWS", 7)
+    prefixes = known_texts.find_prefixes(numbers, np.linspace(6, 1, 40), 7.0, 0.5)
+    rows = rng.permutation(1000)[: len(numbers)].astype(np.int32)
+
+    found = known_texts.list_rows(prefixes, rows, 45)
+    expected = known_texts.list_rows_plainly(prefixes, rows, 45)
+
+    for name, array in found._asdict().items():
+        assert_array_equal(array, getattr(expected, name))
 
 
 def test_sketches_of_too_many_columns_are_refused():
@@ -48,6 +60,7 @@ def test_near_texts_are_those_of_the_plain_loop(rng, monkeypatch):
 
     monkeypatch.setattr(near_duplicates, "are_near", known_texts.are_near_plainly)
     monkeypatch.setattr(near_duplicates, "find_prefixes", known_texts.find_prefixes_plainly)
+    monkeypatch.setattr(near_duplicates, "list_rows", known_texts.list_rows_plainly)
     plain = KnownTexts(sketches(known)).are_near(new)
 
     assert 0 < compiled.sum() < 400
@@ -62,7 +75,7 @@ def test_an_id_that_texts_have_twice_counts_twice():
     own = KnownTexts(known)._look_up(new)
     index = index_known(known)
     is_id = np.vstack([known, new])[:, :, None] == index.ids  # (5 rows, 4 columns, n_ids)
-    table = (is_id * index.idf).sum(axis=1)  # (5 rows, n_ids)
+    table = (is_id * index.idf[index.numbers]).sum(axis=1)  # (5 rows, n_ids)
     lengths = np.concatenate([index.lengths, own.prefixes.lengths])
     cosines = (table[2:] @ table[:2].T) / np.outer(lengths[2:], lengths[:2])
 

@@ -30,6 +30,7 @@ from pacsent.kernels.known_texts import (
     Sketches,
     are_near,
     find_prefixes,
+    list_rows,
 )
 from pacsent.kernels.ngrams import HashTable
 from pacsent.text.ngrams import NGrams, fingerprints, word_sequences
@@ -119,10 +120,11 @@ def sketches(
 
 
 class KnownIndex(NamedTuple):
-    """The ids of known texts, and which texts to compare for each of them."""
+    """The ids of known texts, numbered from the rarest on, and which texts to compare for each."""
 
     ids: np.ndarray  # uint32 (n_ids,), in order
-    idf: np.ndarray  # (n_ids,)
+    numbers: np.ndarray  # int32 (n_ids,): of each of these
+    idf: np.ndarray  # (n_ids,), by numbers
     unknown_idf: float  # of ids that no known text has
     lengths: np.ndarray  # (n_known,): of the known texts; 0 of those that are not listed
     postings: Postings  # of the first of texts with the same sketch
@@ -131,7 +133,10 @@ class KnownIndex(NamedTuple):
 def index_known(known: np.ndarray) -> KnownIndex:
     """The index of texts by their sketches, (n_known, SKETCH_SIZE)."""
     ids, n_texts = np.unique(known[known > 0], return_counts=True)
-    idf = np.log((1.0 + len(known)) / (1.0 + n_texts)) + 1.0
+    by_rarity = np.argsort(n_texts, kind="stable")
+    number_of = np.empty(ids.size, np.int32)  # of each id
+    number_of[by_rarity] = np.arange(ids.size, dtype=np.int32)
+    idf = np.log((1.0 + len(known)) / (1.0 + n_texts[by_rarity])) + 1.0
     unknown_idf = float(np.log(1.0 + len(known)) + 1.0)
     table = HashTable(ids.astype(np.uint64))
 
@@ -140,28 +145,27 @@ def index_known(known: np.ndarray) -> KnownIndex:
     blocks = []
     for first in range(0, rows.size, _BLOCK_ROWS):
         block = known[rows[first : first + _BLOCK_ROWS]]
+        is_there = block > 0
         numbers = np.full(block.shape, ABSENT, np.int32)
-        numbers[block > 0] = table.find(block[block > 0].astype(np.uint64))
+        numbers[is_there] = number_of[table.find(block[is_there].astype(np.uint64))]
         blocks.append(find_prefixes(numbers, idf, unknown_idf, MIN_COSINE - _PREFIX_MARGIN))
 
+    prefixes = _join(blocks)
     lengths = np.zeros(len(known))
-    for number, block in enumerate(blocks):
-        first = number * _BLOCK_ROWS
-        lengths[rows[first : first + _BLOCK_ROWS]] = block.lengths
-    return KnownIndex(ids, idf, unknown_idf, lengths, _list_rows(rows, blocks, ids.size))
+    lengths[rows] = prefixes.lengths
+    postings = list_rows(prefixes, rows, ids.size)
+    return KnownIndex(ids, number_of, idf, unknown_idf, lengths, postings)
 
 
-def _list_rows(rows: np.ndarray, blocks: list[Prefixes], n_ids: int) -> Postings:
-    """Postings of rows whose prefixes are given block by block."""
-    if not blocks:
-        return Postings(np.empty(0, np.int32), np.empty(0, np.float32), np.zeros(1, np.int64))
-    entries = np.concatenate([block.entries for block in blocks])
-    remainders = np.concatenate([block.remainders for block in blocks])
-    sizes = np.concatenate([np.diff(block.starts) for block in blocks])
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    by_row = sparse.csr_matrix((remainders, entries, starts), (rows.size, n_ids))
-    by_id = by_row.tocsc()
-    return Postings(rows[by_id.indices], by_id.data, by_id.indptr.astype(np.int64))
+def _join(blocks: list[Prefixes]) -> Prefixes:
+    """The prefixes of the rows of all blocks."""
+    sizes = [np.diff(block.starts) for block in blocks]
+    return Prefixes(
+        entries=np.concatenate([np.empty(0, np.int32), *(block.entries for block in blocks)]),
+        remainders=np.concatenate([np.empty(0, np.float32), *(b.remainders for b in blocks)]),
+        starts=np.concatenate([np.zeros(1, np.int64), *sizes]).cumsum(),
+        lengths=np.concatenate([np.empty(0), *(block.lengths for block in blocks)]),
+    )
 
 
 def _find_different_rows(sketches):
@@ -241,8 +245,10 @@ class KnownTexts:
         index = self._index
         nearest = np.minimum(np.searchsorted(index.ids, ids), index.ids.size - 1)
         is_known = index.ids[nearest] == ids  # (n, SKETCH_SIZE)
-        numbers = np.where(is_known, nearest, np.where(ids > 0, UNKNOWN, ABSENT))
+        numbers = np.full(ids.shape, ABSENT, np.int32)
+        numbers[ids > 0] = UNKNOWN
+        numbers[is_known] = index.numbers[nearest[is_known]]
         least = MIN_COSINE - _PREFIX_MARGIN
-        prefixes = find_prefixes(numbers.astype(np.int32), index.idf, index.unknown_idf, least)
-        squares = np.where(is_known, index.idf[nearest], 0.0) ** 2
+        prefixes = find_prefixes(numbers, index.idf, index.unknown_idf, least)
+        squares = np.where(is_known, index.idf[numbers], 0.0) ** 2
         return Sketches(ids, squares, prefixes)

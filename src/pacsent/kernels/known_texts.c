@@ -3,34 +3,14 @@
 
 enum { MOST_COLUMNS = 64, ABSENT = -2 };
 
-/* A word or a pair of words of a text. */
-typedef struct {
-  int32_t number;
-  double square; /* its part of the squared length */
-} Entry;
-
-/* The different ids of a row that have a number; returns how many these are. An id occurs twice in
- * the very rare case that two hashes agree in their first half. */
-static Size read_entries(const int32_t *numbers, Size n_columns, const double *idf, Entry *entries) {
-  Size n = 0;
-  for (Size k = 0; k < n_columns;) {
+/* Puts numbers in order. */
+INLINE void sort_numbers(int32_t *numbers, Size n) {
+  for (Size k = 1; k < n; k++) {
     const int32_t number = numbers[k];
-    Size n_same = 1;
-    while (k + n_same < n_columns && number >= 0 && numbers[k + n_same] == number) n_same++;
-    k += n_same;
-    if (number < 0) continue;
-    const double value = (double)n_same * idf[number];
-    entries[n].number = number;
-    entries[n].square = value * value;
-    n++;
+    Size place = k;
+    for (; place > 0 && numbers[place - 1] > number; place--) numbers[place] = numbers[place - 1];
+    numbers[place] = number;
   }
-  return n;
-}
-
-/* Whether a comes before b: the rarer first, then by number. */
-INLINE int is_before(Entry a, Entry b, const double *idf) {
-  if (idf[a.number] != idf[b.number]) return idf[a.number] > idf[b.number];
-  return a.number < b.number;
 }
 
 /* known_texts.find_prefixes, for rows begin to end, whose entries are written from n on; returns the
@@ -39,40 +19,55 @@ Size KERNEL(find_prefixes)(const int32_t *numbers, Size n_columns, Size begin, S
                            const double *idf, double unknown_idf, double least, Size n,
                            int32_t *prefixes, float *remainders, int64_t *prefix_starts,
                            double *lengths) {
-  Entry entries[MOST_COLUMNS];
   for (Size i = begin; i < end; i++) {
     const int32_t *row = numbers + i * n_columns;
+    int32_t sorted[MOST_COLUMNS];
+    Size n_known = 0;
     double squared_length = 0;
     for (Size k = 0; k < n_columns; k++) {
+      if (row[k] == ABSENT) continue;
       const double value = row[k] >= 0 ? idf[row[k]] : unknown_idf;
-      if (row[k] != ABSENT) squared_length += value * value;
+      squared_length += value * value;
+      if (row[k] >= 0) sorted[n_known++] = row[k];
     }
     lengths[i] = sqrt(squared_length);
+    sort_numbers(sorted, n_known);
 
-    const Size n_entries = read_entries(row, n_columns, idf, entries);
-    for (Size k = 1; k < n_entries; k++) {
-      const Entry entry = entries[k];
-      Size place = k;
-      for (; place > 0 && is_before(entry, entries[place - 1], idf); place--)
-        entries[place] = entries[place - 1];
-      entries[place] = entry;
+    /* An id is there twice in the very rare case that two hashes agree in their first half. */
+    double squares[MOST_COLUMNS];
+    Size n_entries = 0;
+    for (Size k = 0; k < n_known; n_entries++) {
+      Size n_same = 1;
+      while (k + n_same < n_known && sorted[k + n_same] == sorted[k]) n_same++;
+      const double value = (double)n_same * idf[sorted[k]];
+      sorted[n_entries] = sorted[k];
+      squares[n_entries] = value * value;
+      k += n_same;
     }
 
     /* Those of the end are left out that together are too short. */
-    double squared_remainders[MOST_COLUMNS];
-    double to_the_end = 0;
-    for (Size k = n_entries - 1; k >= 0; k--) {
-      to_the_end += entries[k].square;
-      squared_remainders[k] = to_the_end / squared_length;
-    }
-    for (Size k = 0; k < n_entries && squared_remainders[k] >= least * least; k++) {
-      prefixes[n] = entries[k].number;
-      remainders[n] = (float)sqrt(squared_remainders[k]);
+    for (Size k = n_entries - 1; k > 0; k--) squares[k - 1] += squares[k];
+    for (Size k = 0; k < n_entries && squares[k] >= least * least * squared_length; k++) {
+      prefixes[n] = sorted[k];
+      remainders[n] = (float)sqrt(squares[k] / squared_length);
       n++;
     }
     prefix_starts[i + 1] = n;
   }
   return n;
+}
+
+/* known_texts.list_rows, for rows begin to end; `next` is where the next row of each id is listed. */
+void KERNEL(list_rows)(const int32_t *prefixes, const float *remainders,
+                       const int64_t *prefix_starts, const int32_t *rows, Size begin, Size end,
+                       int64_t *next, int32_t *listed_rows, float *listed_remainders) {
+  for (Size i = begin; i < end; i++) {
+    for (Size p = prefix_starts[i]; p < prefix_starts[i + 1]; p++) {
+      const Size place = next[prefixes[p]]++;
+      listed_rows[place] = rows[i];
+      listed_remainders[place] = remainders[p];
+    }
+  }
 }
 
 /* How many of the first n ids there are, without zeros at the end. */

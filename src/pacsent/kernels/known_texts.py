@@ -37,6 +37,13 @@ _find_prefixes = entry_point(
     FLOAT64,  # lengths
     returns=SIZE,
 )
+_list_rows = entry_point(
+    "list_rows",
+    *(INT32, FLOAT32, INT64),  # entries of prefixes, remainders, where those of each row begin
+    *(INT32, SIZE, SIZE),  # rows, of which begin to end
+    INT64,  # where the next row of each id is listed
+    *(INT32, FLOAT32),  # postings: rows, remainders
+)
 _are_near = entry_point(
     "are_near",
     *(_IDS, FLOAT64, FLOAT64),  # sketches, squares, lengths
@@ -86,7 +93,7 @@ def find_prefixes(
     Parameters
     ----------
     numbers : int32 array of shape (n_rows, n_columns)
-        The number of each id, UNKNOWN or ABSENT.
+        The number of each id, UNKNOWN or ABSENT; the rarest id is number 0.
     idf : float64 array of shape (n_ids,)
     unknown_idf : float
         The idf of ids that have no number. They count in the lengths.
@@ -122,18 +129,48 @@ def find_prefixes_plainly(numbers, idf, unknown_idf, least):
         lengths.append(np.sqrt(squared_length))
 
         different, n_same = np.unique(known, return_counts=True)
-        order = np.lexsort((different, -idf[different]))
-        squares = (n_same[order] * idf[different[order]]) ** 2
-        squared_remainders = squares[::-1].cumsum()[::-1] / squared_length
-        is_kept = squared_remainders >= least**2
-        entries.append(different[order][is_kept])
-        remainders.append(np.sqrt(squared_remainders[is_kept]))
+        squares = (n_same * idf[different]) ** 2
+        squared_remainders = squares[::-1].cumsum()[::-1]
+        is_kept = squared_remainders >= least**2 * squared_length
+        entries.append(different[is_kept])
+        remainders.append(np.sqrt(squared_remainders[is_kept] / squared_length))
     return Prefixes(
         entries=np.concatenate(entries).astype(np.int32),
         remainders=np.concatenate(remainders).astype(np.float32),
         starts=np.cumsum([part.size for part in entries]),
         lengths=np.array(lengths, float),
     )
+
+
+def list_rows(prefixes: Prefixes, rows: np.ndarray, n_ids: int) -> Postings:
+    """The postings of some rows, by their prefixes; rows of an id are in the order of `rows`.
+
+    `rows`, int32 of shape (n_rows,), are the numbers to be listed.
+    """
+    if needs_twins():
+        return list_rows_plainly(prefixes, rows, n_ids)
+
+    starts = np.zeros(n_ids + 1, np.int64)
+    np.cumsum(np.bincount(prefixes.entries, minlength=n_ids), out=starts[1:])
+    listed_rows = np.empty(prefixes.entries.size, np.int32)
+    remainders = np.empty(prefixes.entries.size, np.float32)
+    next_places = starts[:-1].copy()
+    for begin, end in _batches(rows.size, _BATCH_ROWS):
+        _list_rows(
+            *(prefixes.entries, prefixes.remainders, prefixes.starts),
+            *(rows, begin, end),
+            next_places,
+            *(listed_rows, remainders),
+        )
+    return Postings(listed_rows, remainders, starts)
+
+
+def list_rows_plainly(prefixes, rows, n_ids):
+    """As `list_rows`: entries in the order of their ids."""
+    order = np.argsort(prefixes.entries, kind="stable")
+    row_of_entry = np.repeat(rows, np.diff(prefixes.starts))
+    starts = np.searchsorted(prefixes.entries[order], np.arange(n_ids + 1))
+    return Postings(row_of_entry[order], prefixes.remainders[order], starts)
 
 
 def are_near(
