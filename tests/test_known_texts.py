@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from pacsent import TextClassifier, load, save
 from pacsent.arrays import are_among
 from pacsent.certify import near_duplicates
 from pacsent.certify.near_duplicates import (
     MIN_COSINE,
     KnownTexts,
+    index_arrays,
     index_known,
+    keep_index,
     known_texts,
     sketches,
 )
@@ -118,11 +121,12 @@ def test_the_index_of_an_array_is_made_once_and_goes_with_it():
     assert known_texts(first)._index is known_texts(first)._index
     assert known_texts(second)._index is not known_texts(first)._index
 
+    n_kept = len(near_duplicates._INDEXES)
     gone = weakref.ref(first)
     del first
     gc.collect()
     assert gone() is None
-    assert near_duplicates._LAST_KNOWN == []
+    assert len(near_duplicates._INDEXES) == n_kept - 1
 
 
 def test_values_among_sorted_ones_are_those_of_numpy(rng):
@@ -131,3 +135,120 @@ def test_values_among_sorted_ones_are_those_of_numpy(rng):
 
     assert_array_equal(are_among(values, known), np.isin(values, known))
     assert not are_among(values, known[:0]).any()
+
+
+@pytest.fixture
+def saved_index(monkeypatch, rng):
+    """Known sketches, new texts, and the index of the former as arrays."""
+    monkeypatch.setattr(near_duplicates, "_MIN_INDEXED_TEXTS", 100)
+    known, new = texts_of("messages", rng)
+    known = sketches(known)
+    return known, new, index_arrays(known)
+
+
+def test_a_saved_index_finds_the_same_texts(saved_index):
+    known, new, arrays = saved_index
+    same_known = known.copy()
+    keep_index(same_known, arrays)
+
+    read = known_texts(same_known)
+
+    assert read._index.ids is arrays["known.ids"]  # none was made
+    assert_array_equal(read.are_near(new), KnownTexts(known).are_near(new))
+
+
+def test_remainders_are_saved_rounded_up(saved_index):
+    known, _, arrays = saved_index
+    same_known = known.copy()
+    keep_index(same_known, arrays)
+
+    read = known_texts(same_known)._index.postings.remainders
+
+    difference = read - index_known(known).postings.remainders
+    assert difference.min() >= 0
+    assert difference.max() < 0.001
+
+
+def test_few_known_texts_have_no_saved_index():
+    assert index_arrays(sketches(["a dull film"])) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("known.ids", lambda ids: ids[::-1], "all different and in order"),
+        (
+            "known.numbers",
+            lambda numbers: numbers + 1,
+            "known.numbers must be at least 0 and below",
+        ),
+        ("known.lengths", lambda lengths: lengths[1:], r"known.lengths must have shape \(1000\)"),
+        ("known.postings.rows", lambda rows: rows + 1, "rows must be at least 0 and below 1000"),
+        ("known.postings.starts", lambda starts: starts[::-1].copy(), "must be the bounds of"),
+        ("known.postings.remainders", lambda values: values[1:], "remainders must have shape"),
+    ],
+)
+def test_an_index_of_other_texts_is_refused(saved_index, name, change, message):
+    known, _, arrays = saved_index
+
+    with pytest.raises(ValueError, match=message):
+        keep_index(known, arrays | {name: change(arrays[name])})
+
+
+def test_a_model_is_saved_with_its_index_and_loaded_without_making_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(near_duplicates, "_MIN_INDEXED_TEXTS", 100)
+    texts, labels = load_banking("train", n_classes=2)
+    model = TextClassifier(None).fit(texts, labels)
+    digest = model.state().digest()
+    save(model, tmp_path / "model")
+    monkeypatch.setattr(near_duplicates, "index_known", None)
+
+    loaded = load(tmp_path / "model")
+
+    assert known_texts(loaded.training_sketches_).are_near(texts[:9]).all()
+    assert loaded.state().digest() == digest
+
+
+def test_a_model_without_its_index_finds_the_same_texts(tmp_path, monkeypatch):
+    """As models were saved before there was one."""
+    texts, labels = load_banking("train", n_classes=2)
+    save(TextClassifier(None).fit(texts, labels), tmp_path / "model")
+
+    loaded = load(tmp_path / "model")
+
+    assert not (tmp_path / "model" / "derived.safetensors").exists()
+    assert known_texts(loaded.training_sketches_).are_near(texts[:9]).all()
+
+
+def test_a_damaged_index_is_an_error_of_loading(tmp_path, monkeypatch):
+    monkeypatch.setattr(near_duplicates, "_MIN_INDEXED_TEXTS", 100)
+    texts, labels = load_banking("train", n_classes=2)
+    save(TextClassifier(None).fit(texts, labels), tmp_path / "model")
+    path = tmp_path / "model" / "derived.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 1
+    path.write_bytes(content)
+
+    with pytest.raises(ValueError, match=r"derived\.safetensors is not what was saved"):
+        load(tmp_path / "model")
+
+
+def test_an_index_with_any_wrong_number_is_refused_or_used(saved_index, rng):
+    """Compiled code reads nothing outside its arrays, as the sanitizers see."""
+    known, new, arrays = saved_index
+    odd_numbers = [0, 1, 2, 999, 1000, 2**15, 2**31 - 1, -1]
+    n_used = 0
+
+    for _ in range(100):
+        name = rng.choice(list(arrays))
+        array = arrays[name].copy()
+        array[rng.integers(array.size)] = np.array(rng.choice(odd_numbers)).astype(array.dtype)
+        same_known = known.copy()
+        try:
+            keep_index(same_known, arrays | {name: array})
+        except ValueError:
+            continue
+        assert known_texts(same_known).are_near(new).shape == (len(new),)
+        n_used += 1
+
+    assert 0 < n_used < 100

@@ -14,7 +14,7 @@ alone.
 
 import contextlib
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from unicodedata import normalize
 
@@ -33,6 +33,7 @@ from pacsent.kernels.known_texts import (
     list_rows,
 )
 from pacsent.kernels.ngrams import HashTable
+from pacsent.storage import checked_tensor
 from pacsent.text.ngrams import NGrams, fingerprints, word_sequences
 
 MIN_COSINE = 0.5  # cosine of tf-idf from which on a text is a near-duplicate of a known one
@@ -40,6 +41,10 @@ _ROUNDING = 1e-6
 _PREFIX_MARGIN = 1e-4  # more than rounding: a prefix may be too long, never too short
 SKETCH_SIZE = 64  # words and pairs of words of a text that are kept: those with the smallest hashes
 _BLOCK_ROWS = 1 << 14  # known texts that are indexed together
+# Remainders are saved in these parts of the length of a text. They are at most 8: as long as the
+# text, but where one id stands for many.
+_REMAINDER_STEPS = 1 << 12
+_MIN_INDEXED_TEXTS = 10_000  # fewer are indexed in less than a tenth of a second
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))  # soft hyphen, ...
 
 
@@ -124,6 +129,7 @@ class KnownIndex(NamedTuple):
 
     ids: np.ndarray  # uint32 (n_ids,), in order
     numbers: np.ndarray  # int32 (n_ids,): of each of these
+    n_texts: np.ndarray  # (n_ids,), by numbers: of known texts with the id
     idf: np.ndarray  # (n_ids,), by numbers
     unknown_idf: float  # of ids that no known text has
     lengths: np.ndarray  # (n_known,): of the known texts; 0 of those that are not listed
@@ -136,8 +142,8 @@ def index_known(known: np.ndarray) -> KnownIndex:
     by_rarity = np.argsort(n_texts, kind="stable")
     number_of = np.empty(ids.size, np.int32)  # of each id
     number_of[by_rarity] = np.arange(ids.size, dtype=np.int32)
-    idf = np.log((1.0 + len(known)) / (1.0 + n_texts[by_rarity])) + 1.0
-    unknown_idf = float(np.log(1.0 + len(known)) + 1.0)
+    n_texts = n_texts[by_rarity]
+    idf, unknown_idf = _inverse_frequencies(n_texts, len(known))
     table = HashTable(ids.astype(np.uint64))
 
     # What is known several times is compared once.
@@ -154,7 +160,13 @@ def index_known(known: np.ndarray) -> KnownIndex:
     lengths = np.zeros(len(known))
     lengths[rows] = prefixes.lengths
     postings = list_rows(prefixes, rows, ids.size)
-    return KnownIndex(ids, number_of, idf, unknown_idf, lengths, postings)
+    return KnownIndex(ids, number_of, n_texts, idf, unknown_idf, lengths, postings)
+
+
+def _inverse_frequencies(n_texts: np.ndarray, n_known: int) -> tuple[np.ndarray, float]:
+    """The idf of ids that `n_texts` known texts have, and that of ids that none has."""
+    idf = np.log((1.0 + n_known) / (1.0 + n_texts)) + 1.0
+    return idf, float(np.log(1.0 + n_known) + 1.0)
 
 
 def _join(blocks: list[Prefixes]) -> Prefixes:
@@ -185,22 +197,84 @@ def _find_different_rows(sketches):
     return np.flatnonzero(~is_repeat).astype(np.int32)
 
 
-_LAST_KNOWN: list[tuple[weakref.ref, KnownIndex]] = []  # one at most
+# The index of each array of sketches that is in use.
+_INDEXES: list[tuple[weakref.ref, KnownIndex]] = []
 
 
 def known_texts(known: np.ndarray) -> "KnownTexts":
     """`KnownTexts(known)`, indexed once for an array: a monitor asks with every batch of texts."""
-    for reference, index in list(_LAST_KNOWN):
+    return KnownTexts(known, _index_once(known))
+
+
+def _index_once(known: np.ndarray) -> KnownIndex:
+    for reference, index in list(_INDEXES):
         if reference() is known:
-            return KnownTexts(known, index)
+            return index
     index = index_known(known)
+    _keep(known, index)
+    return index
+
+
+def _keep(known: np.ndarray, index: KnownIndex) -> None:
     with contextlib.suppress(TypeError):  # something that cannot be referred to is not kept
-        _LAST_KNOWN[:] = [(weakref.ref(known, _forget), index)]
-    return KnownTexts(known, index)
+        _INDEXES.append((weakref.ref(known, _forget), index))
 
 
 def _forget(reference: weakref.ref) -> None:
-    _LAST_KNOWN[:] = [entry for entry in _LAST_KNOWN if entry[0] is not reference]
+    _INDEXES[:] = [entry for entry in _INDEXES if entry[0] is not reference]
+
+
+def index_arrays(known: np.ndarray) -> dict[str, np.ndarray]:
+    """The index of many known texts as arrays, to be saved; none for few, which take no time.
+
+    The hashes in it are those in the sketches.
+    """
+    if len(known) < _MIN_INDEXED_TEXTS:
+        return {}
+    index = _index_once(known)
+    postings = index.postings
+    return {
+        "known.ids": index.ids,
+        "known.numbers": index.numbers,
+        "known.n_texts": index.n_texts.astype(np.uint32),
+        "known.lengths": index.lengths,
+        "known.postings.rows": postings.rows,
+        # Rounded up, so that no text is passed over.
+        "known.postings.remainders": np.ceil(postings.remainders * _REMAINDER_STEPS).astype(
+            np.uint16
+        ),
+        "known.postings.starts": postings.starts.astype(np.uint32),
+    }
+
+
+def keep_index(known: np.ndarray, arrays: Mapping[str, np.ndarray]) -> None:
+    """Use a saved index of known texts, if there is one; ValueError for one that cannot be theirs.
+
+    The arrays may have been written by somebody else: what compiled code relies on is checked.
+    """
+    if "known.ids" not in arrays:
+        return
+    ids = checked_tensor(arrays, "known.ids", np.uint32, (None,), low=1)
+    if (ids[1:] <= ids[:-1]).any():
+        raise ValueError("known.ids must be all different and in order")
+    n_ids = ids.size
+    numbers = checked_tensor(arrays, "known.numbers", np.int32, (n_ids,), low=0, below=n_ids)
+    n_texts = checked_tensor(arrays, "known.n_texts", np.uint32, (n_ids,), low=1)
+    lengths = checked_tensor(arrays, "known.lengths", np.float64, (len(known),), low=0)
+
+    starts = checked_tensor(arrays, "known.postings.starts", np.uint32, (n_ids + 1,))
+    rows = checked_tensor(arrays, "known.postings.rows", np.int32, (None,), low=0, below=len(known))
+    if starts[0] != 0 or starts[-1] != rows.size or (starts[1:] < starts[:-1]).any():
+        raise ValueError("known.postings.starts must be the bounds of known.postings.rows")
+    remainders = checked_tensor(arrays, "known.postings.remainders", np.uint16, (rows.size,))
+
+    postings = Postings(
+        rows=rows,
+        remainders=remainders.astype(np.float32) / np.float32(_REMAINDER_STEPS),
+        starts=starts.astype(np.int64),
+    )
+    idf, unknown_idf = _inverse_frequencies(n_texts, len(known))
+    _keep(known, KnownIndex(ids, numbers, n_texts, idf, unknown_idf, lengths, postings))
 
 
 class KnownTexts:

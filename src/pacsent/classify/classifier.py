@@ -15,6 +15,7 @@ from pacsent import registry
 from pacsent.bounds.checks import check_count
 from pacsent.certify.columns import materialize
 from pacsent.certify.labels import LabelSets, as_labels, class_index
+from pacsent.certify.near_duplicates import index_arrays, keep_index
 from pacsent.classify import classifier_state, fitting, multilabel
 from pacsent.classify.diagnostics import Diagnostics, report
 from pacsent.classify.explanation import MAX_NAMED, Explanation, explain
@@ -372,7 +373,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         del parameters["encoder"]
         encoder = fitted.model.encoder
         parts = {} if encoder is None else {"encoder": encoder}
-        return State({"parameters": parameters}, classifier_state.to_arrays(fitted), parts)
+        return State(
+            {"parameters": parameters},
+            classifier_state.to_arrays(fitted),
+            parts,
+            derived=lambda: index_arrays(fitted.training_sketches),
+        )
 
     @classmethod
     def from_state(cls, state: State) -> "TextClassifier":
@@ -385,6 +391,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
         classifier = cls(encoder, **parameters)
         check_parameters(classifier)
         classifier.fitted_ = classifier_state.from_arrays(state.tensors, encoder)
+        keep_index(classifier.fitted_.training_sketches, state.derived())
         return classifier
 
     def __sklearn_tags__(self):

@@ -3,6 +3,7 @@
 model/
 ├── config.json          format version, kind, parameters, SHA-256 of the other files
 ├── model.safetensors    the arrays
+├── derived.safetensors  what follows from them and takes long to compute (large classifiers only)
 ├── vocabulary.tsv       word<TAB>count, for people (word vectors only)
 └── words/               a part: the word vectors of an encoder, a folder of the same form
 """

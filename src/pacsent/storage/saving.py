@@ -30,7 +30,7 @@ from pacsent.storage.model_folder import (
     to_json,
     write_config,
 )
-from pacsent.storage.tensor_files import TENSORS, read_tensors, write_tensors
+from pacsent.storage.tensor_files import DERIVED, TENSORS, read_tensors, write_tensors
 
 # Folders within folders: guarantees, a classifier, its encoders, one of them, its word vectors.
 _MAX_DEPTH = 5
@@ -53,6 +53,8 @@ class State:
     tensors: Mapping[str, np.ndarray]  # memory-mapped if they were loaded
     parts: Mapping[str, Any] = field(default_factory=dict)  # saved as folders inside the folder
     files: Mapping[str, Iterable[bytes]] = field(default_factory=dict)  # for people; not read again
+    # Makes arrays that follow from the others and take long to compute; not part of the digest.
+    derived: Callable[[], Mapping[str, np.ndarray]] = dict
 
     def digest(self, *, with_word_vectors: bool = True) -> str:
         """SHA-256 of the parameters that decide anything and of the arrays, also of the parts.
@@ -193,8 +195,13 @@ def _write(plan: _Plan, folder: Path, target: Path, words: str) -> str:
     for name, blocks in plan.state.files.items():
         with open(folder / name, "xb") as file:
             file.writelines(blocks)
+    names = [TENSORS, *plan.state.files]
+    derived = plan.state.derived()
+    if derived:
+        write_tensors(folder / DERIVED, derived)
+        names.append(DERIVED)
 
-    records = {name: file_record(folder / name) for name in (TENSORS, *plan.state.files)}
+    records = {name: file_record(folder / name) for name in names}
     config = dict(plan.state.config)
     owner = config.get("class", plan.obj.kind)
     for name, value in config.get("parameters", {}).items():
@@ -322,12 +329,13 @@ def _open(
     if TENSORS not in config["files"]:
         raise ValueError(_damaged(folder, f"its description does not name {TENSORS}"))
     tensors = read_tensors(folder / TENSORS)
+    derived = _read_derived(folder, config)
 
     try:
         settings = from_json(config)
         if is_shared and options.normalize is not None:
             settings["parameters"]["normalize"] = options.normalize
-        loaded = from_state(State(settings, tensors, parts))
+        loaded = from_state(State(settings, tensors, parts, derived=lambda: derived))
     except _BAD_STATE as error:
         raise ValueError(_damaged(folder, error)) from None
 
@@ -339,6 +347,19 @@ def _open(
         if PACKAGED in folder.parents:  # files of this very package, compared by its tests
             loaded.accept_shipped(config["vectors_digest"], read_tensors(folder / SHIPPED))
     return loaded
+
+
+def _read_derived(folder: Path, config: dict) -> Mapping[str, np.ndarray]:
+    """Arrays that were computed before the model was saved, if they are those that were saved.
+
+    No digest of the model is about them: their file is read to the end.
+    """
+    if DERIVED not in config["files"]:
+        return {}
+    derived = read_tensors(folder / DERIVED)
+    if file_record(folder / DERIVED) != config["files"][DERIVED]:
+        raise ValueError(_damaged(folder, f"{DERIVED} is not what was saved"))
+    return derived
 
 
 @dataclass(frozen=True)

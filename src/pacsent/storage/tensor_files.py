@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 TENSORS = "model.safetensors"
+DERIVED = "derived.safetensors"
 _SIZES = {"U": (1, 2, 4, 8), "I": (1, 2, 4, 8), "F": (2, 4, 8)}  # bytes of a number
 _DTYPES = {f"{kind}{8 * n}": f"<{kind.lower()}{n}" for kind, sizes in _SIZES.items() for n in sizes}
 _DTYPES["BOOL"] = "?"
